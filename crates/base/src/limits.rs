@@ -1,0 +1,52 @@
+//! The limits table: every bound on what comes from outside, in one place.
+
+/// The largest READ or WRITE of version 3, in bytes; what FSINFO answers.
+pub const TRANSFER_BYTES_MAX: u32 = 1 << 20;
+
+/// The largest READ or WRITE over UDP, in bytes: with headers it stays well under the 65,507
+/// bytes that a datagram can hold.
+pub const TRANSFER_UDP_BYTES_MAX: u32 = 32 << 10;
+
+/// The largest READ or WRITE of version 2, in bytes (RFC 1094 2.3.1, MAXDATA).
+pub const TRANSFER_V2_BYTES_MAX: u32 = 8192;
+
+/// The largest RPC message that is taken from a stream, in bytes: the largest WRITE and 64 KiB
+/// for all that stands around its data.
+pub const MESSAGE_BYTES_MAX: usize = TRANSFER_BYTES_MAX as usize + (64 << 10);
+
+/// The largest UDP datagram, in bytes.
+pub const DATAGRAM_BYTES_MAX: usize = 65_507;
+
+/// The number of fragments that one record on a stream may come in.
+pub const FRAGMENTS_MAX: u32 = 4096;
+
+/// The longest body of a credential or verifier, in bytes (RFC 5531 section 8.2).
+pub const AUTH_BYTES_MAX: u32 = 400;
+
+/// The longest machine name in an AUTH_SYS credential, in bytes (RFC 5531 appendix A).
+pub const MACHINE_NAME_BYTES_MAX: u32 = 255;
+
+/// The number of supplementary groups in an AUTH_SYS credential (RFC 5531 appendix A).
+pub const GROUPS_MAX: usize = 16;
+
+/// The longest file handle of version 3, in bytes (RFC 1813 2.4, NFS3_FHSIZE).
+pub const HANDLE_BYTES_MAX: u32 = 64;
+
+/// The length of every file handle of version 2, in bytes (RFC 1094 2.3.3, FHSIZE).
+pub const HANDLE_V2_BYTES: usize = 32;
+
+/// The longest name of one directory entry that is decoded, in bytes; a store may take less.
+/// Longer ones than a store takes must still decode, to be answered NAMETOOLONG.
+pub const NAME_BYTES_MAX: u32 = 4096;
+
+/// The longest name of one directory entry in version 2, in bytes (RFC 1094 2.3.10, MAXNAMLEN).
+pub const NAME_V2_BYTES_MAX: u32 = 255;
+
+/// The longest target of a symbolic link and the longest path to MOUNT, in bytes.
+pub const PATH_BYTES_MAX: u32 = 4096;
+
+/// The longest path of version 2 and of MOUNT, in bytes (RFC 1094 2.3.11, MNTPATHLEN).
+pub const PATH_V2_BYTES_MAX: u32 = 1024;
+
+/// The largest answer to one READDIR or READDIRPLUS, in bytes.
+pub const DIRECTORY_REPLY_BYTES_MAX: u32 = 1 << 20;

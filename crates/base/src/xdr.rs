@@ -1,0 +1,144 @@
+//! XDR, the encoding of every message (RFC 4506).
+//!
+//! Criteria in order of weight: nothing from outside panics or reserves memory before its length
+//! was checked against a limit and against what is left; file data is never copied; a message's
+//! fields are written and read by the same declaration ([`xdr_struct!`](crate::xdr_struct)).
+
+mod message;
+mod reader;
+mod structs;
+
+pub use message::{Message, Writer};
+pub use reader::{Error, Reader};
+
+use crate::units::{Cookie, FileId, FileSystemId};
+
+/// A value that is read from a message.
+pub trait Decode<'a>: Sized {
+    /// Reads one value and moves on behind it.
+    ///
+    /// # Errors
+    /// Says which of the four causes it was; the reader's position is then of no use.
+    fn decode(reader: &mut Reader<'a>) -> Result<Self, Error>;
+}
+
+/// A value that is written to a message.
+pub trait Encode {
+    /// Appends the value.
+    fn encode(&self, writer: &mut Writer);
+}
+
+/// Reads a whole message as one value.
+///
+/// # Errors
+/// As [`Decode::decode`], and [`Error::LeftOver`] when bytes follow the value.
+pub fn decode_all<'a, T: Decode<'a>>(reader: &mut Reader<'a>) -> Result<T, Error> {
+    let value = T::decode(reader)?;
+    reader.finish()?;
+    Ok(value)
+}
+
+/// Zero bytes that follow an opaque of `length` bytes up to the next multiple of four.
+const fn padding(length: usize) -> usize {
+    length.wrapping_neg() & 3
+}
+
+impl<'a> Decode<'a> for () {
+    fn decode(_: &mut Reader<'a>) -> Result<Self, Error> {
+        Ok(())
+    }
+}
+
+impl Encode for () {
+    fn encode(&self, _: &mut Writer) {}
+}
+
+impl<'a> Decode<'a> for u32 {
+    fn decode(reader: &mut Reader<'a>) -> Result<Self, Error> {
+        reader.u32()
+    }
+}
+
+impl Encode for u32 {
+    fn encode(&self, writer: &mut Writer) {
+        writer.u32(*self);
+    }
+}
+
+impl<'a> Decode<'a> for u64 {
+    fn decode(reader: &mut Reader<'a>) -> Result<Self, Error> {
+        reader.u64()
+    }
+}
+
+impl Encode for u64 {
+    fn encode(&self, writer: &mut Writer) {
+        writer.u64(*self);
+    }
+}
+
+impl<'a> Decode<'a> for bool {
+    fn decode(reader: &mut Reader<'a>) -> Result<Self, Error> {
+        match reader.u32()? {
+            0 => Ok(false),
+            1 => Ok(true),
+            _ => Err(Error::BadValue),
+        }
+    }
+}
+
+impl Encode for bool {
+    fn encode(&self, writer: &mut Writer) {
+        writer.u32(u32::from(*self));
+    }
+}
+
+/// XDR's optional data: a flag, and the value behind a true one (RFC 4506 section 4.19).
+impl<'a, T: Decode<'a>> Decode<'a> for Option<T> {
+    fn decode(reader: &mut Reader<'a>) -> Result<Self, Error> {
+        Ok(if bool::decode(reader)? { Some(T::decode(reader)?) } else { None })
+    }
+}
+
+impl<T: Encode> Encode for Option<T> {
+    fn encode(&self, writer: &mut Writer) {
+        self.is_some().encode(writer);
+        if let Some(value) = self {
+            value.encode(writer);
+        }
+    }
+}
+
+impl<'a, const N: usize> Decode<'a> for [u8; N] {
+    fn decode(reader: &mut Reader<'a>) -> Result<Self, Error> {
+        reader.fixed().copied()
+    }
+}
+
+impl<const N: usize> Encode for [u8; N] {
+    fn encode(&self, writer: &mut Writer) {
+        writer.fixed(self);
+    }
+}
+
+/// Numbers that are 64 bits on the wire.
+macro_rules! hyper {
+    ($($name:ident),*) => {$(
+        impl<'a> Decode<'a> for $name {
+            fn decode(reader: &mut Reader<'a>) -> Result<Self, Error> {
+                reader.u64().map(Self)
+            }
+        }
+
+        impl Encode for $name {
+            fn encode(&self, writer: &mut Writer) {
+                writer.u64(self.0);
+            }
+        }
+    )*};
+}
+
+hyper!(Cookie, FileId, FileSystemId);
+
+#[cfg(test)]
+mod tests;

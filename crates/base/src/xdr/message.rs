@@ -1,0 +1,140 @@
+//! Writing a message.
+
+use bytes::Bytes;
+
+use super::padding;
+
+/// File data below this size is copied into the message: cheaper than to carry it apart.
+const PAYLOAD_BYTES_MIN: usize = 8 << 10;
+
+/// A message that was written: its words, and at most one large opaque that is carried apart, so
+/// that file data goes from a store to the socket without a copy.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Message {
+    words: Vec<u8>,
+    payload: Bytes,
+    payload_at: usize,
+}
+
+impl Message {
+    /// The length in bytes.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.words.len() + self.payload.len()
+    }
+
+    /// Whether nothing was written.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The message in order: words, payload, words. Any of the three may be empty.
+    #[must_use]
+    pub fn parts(&self) -> (&[u8], &Bytes, &[u8]) {
+        let (before, after) = self.words.split_at(self.payload_at);
+        (before, &self.payload, after)
+    }
+
+    /// The message as one piece; copies only where there is a payload.
+    #[must_use]
+    pub fn into_bytes(self) -> Bytes {
+        if self.payload.is_empty() {
+            return self.words.into();
+        }
+        let (before, payload, after) = self.parts();
+        [before, payload, after].concat().into()
+    }
+
+    /// Gives the memory of the words back, to be written to anew.
+    #[must_use]
+    pub fn into_writer(mut self) -> Writer {
+        self.words.clear();
+        Writer { message: Self { words: self.words, ..Self::default() } }
+    }
+}
+
+/// A message that is being written.
+#[derive(Clone, Debug, Default)]
+pub struct Writer {
+    message: Message,
+}
+
+impl Writer {
+    /// Starts an empty message.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The number of bytes written so far.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.message.len()
+    }
+
+    /// Whether nothing is written yet.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.message.is_empty()
+    }
+
+    /// Ends the writing.
+    #[must_use]
+    pub fn finish(self) -> Message {
+        self.message
+    }
+
+    /// Appends an unsigned integer of 32 bits (RFC 4506 section 4.2).
+    pub fn u32(&mut self, value: u32) {
+        self.message.words.extend_from_slice(&value.to_be_bytes());
+    }
+
+    /// Appends an unsigned hyper integer of 64 bits (RFC 4506 section 4.5).
+    pub fn u64(&mut self, value: u64) {
+        self.message.words.extend_from_slice(&value.to_be_bytes());
+    }
+
+    /// Appends an opaque of fixed length and its padding (RFC 4506 section 4.9).
+    pub fn fixed(&mut self, bytes: &[u8]) {
+        self.message.words.extend_from_slice(bytes);
+        self.pad(bytes.len());
+    }
+
+    /// Appends an opaque of variable length and its padding (RFC 4506 section 4.10).
+    ///
+    /// # Panics
+    /// When `bytes` has 4 GiB or more: no field of ours can be that long.
+    pub fn opaque(&mut self, bytes: &[u8]) {
+        self.length(bytes.len());
+        self.fixed(bytes);
+    }
+
+    /// Appends an opaque like [`Writer::opaque`]; a large one is carried apart and not copied.
+    /// A second large one in one message is copied.
+    ///
+    /// # Panics
+    /// As [`Writer::opaque`].
+    pub fn payload(&mut self, bytes: Bytes) {
+        if bytes.len() < PAYLOAD_BYTES_MIN || !self.message.payload.is_empty() {
+            return self.opaque(&bytes);
+        }
+        self.length(bytes.len());
+        self.message.payload_at = self.message.words.len();
+        self.pad(bytes.len());
+        self.message.payload = bytes;
+    }
+
+    /// Writes words that were prepared elsewhere, such as a reply that was kept.
+    pub fn raw(&mut self, words: &[u8]) {
+        self.message.words.extend_from_slice(words);
+    }
+
+    fn length(&mut self, length: usize) {
+        self.u32(u32::try_from(length).expect("an opaque of ours is shorter than 4 GiB"));
+    }
+
+    fn pad(&mut self, length: usize) {
+        self.message.words.extend_from_slice(&[0; 3][..padding(length)]);
+    }
+}

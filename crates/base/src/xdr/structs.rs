@@ -1,0 +1,69 @@
+//! Declarations that are their own codec.
+
+/// Declares structures whose fields, in order, are their encoding.
+///
+/// A structure that borrows from the message has the lifetime `'a`; write it so.
+#[macro_export]
+macro_rules! xdr_struct {
+    ($(
+        $(#[$attribute:meta])*
+        pub struct $name:ident $(<$life:lifetime>)? {
+            $($(#[$field_attribute:meta])* pub $field:ident: $type:ty,)*
+        }
+    )*) => {$(
+        $(#[$attribute])*
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub struct $name $(<$life>)? {
+            $($(#[$field_attribute])* pub $field: $type,)*
+        }
+
+        impl<'a> $crate::xdr::Decode<'a> for $name $(<$life>)? {
+            fn decode(reader: &mut $crate::xdr::Reader<'a>) -> Result<Self, $crate::xdr::Error> {
+                Ok(Self { $($field: $crate::xdr::Decode::decode(reader)?,)* })
+            }
+        }
+
+        impl $(<$life>)? $crate::xdr::Encode for $name $(<$life>)? {
+            fn encode(&self, writer: &mut $crate::xdr::Writer) {
+                $($crate::xdr::Encode::encode(&self.$field, writer);)*
+            }
+        }
+    )*};
+}
+
+/// Declares closed sets of words; any other word is [`BadValue`](crate::xdr::Error::BadValue).
+#[macro_export]
+macro_rules! xdr_enum {
+    ($(
+        $(#[$attribute:meta])*
+        pub enum $name:ident {
+            $($(#[$variant_attribute:meta])* $variant:ident = $value:literal,)*
+        }
+    )*) => {$(
+        $(#[$attribute])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum $name {
+            $($(#[$variant_attribute])* $variant = $value,)*
+        }
+
+        impl $name {
+            /// Every value, in the order of the standard.
+            pub const ALL: &[Self] = &[$(Self::$variant,)*];
+        }
+
+        impl<'a> $crate::xdr::Decode<'a> for $name {
+            fn decode(reader: &mut $crate::xdr::Reader<'a>) -> Result<Self, $crate::xdr::Error> {
+                match reader.u32()? {
+                    $($value => Ok(Self::$variant),)*
+                    _ => Err($crate::xdr::Error::BadValue),
+                }
+            }
+        }
+
+        impl $crate::xdr::Encode for $name {
+            fn encode(&self, writer: &mut $crate::xdr::Writer) {
+                writer.u32(*self as u32);
+            }
+        }
+    )*};
+}

@@ -1,0 +1,107 @@
+//! The bytes are those of RFC 4506; each vector is checked both ways.
+
+#![expect(clippy::redundant_closure, reason = "a function's name does not fit all lifetimes")]
+
+use bytes::Bytes;
+
+use super::*;
+use crate::{xdr_enum, xdr_struct};
+
+xdr_enum! {
+    /// A colour.
+    pub enum Colour {
+        /// Red.
+        Red = 2,
+        /// Blue.
+        Blue = 5,
+    }
+}
+
+xdr_struct! {
+    /// One of each.
+    pub struct Mixed {
+        /// A word.
+        pub word: u32,
+        /// A flag.
+        pub flag: bool,
+        /// An enumeration.
+        pub colour: Colour,
+        /// An opaque of fixed length.
+        pub fixed: [u8; 5],
+        /// Optional data.
+        pub cookie: Option<Cookie>,
+    }
+}
+
+const MIXED: &[u8] = &[
+    0, 0, 1, 2, // word
+    0, 0, 0, 1, // flag
+    0, 0, 0, 5, // colour
+    1, 2, 3, 4, 5, 0, 0, 0, // fixed and its padding
+    0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 9, // cookie
+];
+
+fn mixed() -> Mixed {
+    Mixed {
+        word: 0x102,
+        flag: true,
+        colour: Colour::Blue,
+        fixed: [1, 2, 3, 4, 5],
+        cookie: Some(Cookie(9)),
+    }
+}
+
+fn read<T>(
+    bytes: &[u8],
+    read: impl FnOnce(&mut Reader<'_>) -> Result<T, Error>,
+) -> Result<T, Error> {
+    read(&mut Reader::new(&Bytes::copy_from_slice(bytes)))
+}
+
+#[test]
+fn vector_both_ways() {
+    let mut writer = Writer::new();
+    mixed().encode(&mut writer);
+    assert_eq!(writer.finish().into_bytes(), MIXED);
+    assert_eq!(Colour::ALL, [Colour::Red, Colour::Blue]);
+    assert_eq!(read(MIXED, |r| decode_all::<Mixed>(r)), Ok(mixed()));
+}
+
+#[test]
+fn each_cause_is_told_apart() {
+    for length in 0..MIXED.len() {
+        assert_eq!(
+            read(&MIXED[..length], |r| decode_all::<Mixed>(r)),
+            Err(Error::Short),
+            "{length}"
+        );
+    }
+    let longer = [MIXED, &[0; 4]].concat();
+    assert_eq!(read(&longer, |r| decode_all::<Mixed>(r)), Err(Error::LeftOver));
+    assert_eq!(read(&[0, 0, 0, 2], |r| bool::decode(r)), Err(Error::BadValue));
+    assert_eq!(read(&[0, 0, 0, 3], |r| Colour::decode(r)), Err(Error::BadValue));
+    assert_eq!(read(&[0, 0, 0, 9], |r| r.opaque(8).map(<[u8]>::len)), Err(Error::TooLong));
+    assert_eq!(read(&[255; 12], |r| r.opaque(u32::MAX).map(<[u8]>::len)), Err(Error::Short));
+}
+
+#[test]
+fn large_payload_is_carried_apart_and_padded() {
+    let data = Bytes::from(vec![7; PAYLOAD + 1]);
+    let mut writer = Writer::new();
+    writer.u32(1);
+    writer.payload(data.clone());
+    writer.u32(2);
+    let message = writer.finish();
+    let (before, payload, after) = message.parts();
+    assert_eq!((before.len(), after), (8, &[0, 0, 0, 0, 0, 0, 2][..]));
+    assert_eq!(payload.as_ptr(), data.as_ptr(), "no copy");
+    let bytes = message.into_bytes();
+    let mut reader = Reader::new(&bytes);
+    assert_eq!(reader.u32(), Ok(1));
+    assert_eq!(reader.shared(u32::MAX), Ok(data));
+    assert_eq!(reader.u32(), Ok(2));
+    assert_eq!(reader.finish(), Ok(()));
+}
+
+/// Above the size from which a payload is carried apart.
+const PAYLOAD: usize = 64 << 10;

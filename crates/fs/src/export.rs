@@ -1,0 +1,23 @@
+//! What is offered to clients.
+
+use std::sync::Arc;
+
+use crate::Store;
+
+/// The number of an export, part of every handle of its objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ExportId(pub u16);
+
+/// A store that is offered to clients under a name.
+pub struct Export {
+    /// Its number.
+    pub id: ExportId,
+    /// Its name, as clients mount it: `/name`.
+    pub name: String,
+    /// Its absolute path on the server, which clients may mount as well; empty where it has none.
+    pub path: String,
+    /// Whether every change is refused with [`FsError::ReadOnly`](crate::FsError::ReadOnly).
+    pub read_only: bool,
+    /// Where its files lie.
+    pub store: Arc<dyn Store>,
+}

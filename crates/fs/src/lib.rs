@@ -1,0 +1,35 @@
+//! What a file operation means, whatever the protocol and wherever the files lie.
+//!
+//! Above are the front ends, which know bytes and status numbers of a version; below are the
+//! stores, which know where things lie. Here is one file for each operation, the [`Store`] trait
+//! that every store implements, and its conformance suite ([`suite`]).
+//!
+//! All is plain `async` that never spawns, sleeps or times out, so the same futures run on the
+//! shell's event loops and on the simulator's single thread.
+
+mod answer;
+mod attributes;
+mod blocking;
+mod caller;
+mod error;
+mod export;
+mod name;
+mod object;
+pub mod ops;
+pub mod permission;
+mod store;
+pub mod suite;
+
+pub use answer::Answer;
+pub use attributes::{Attributes, Before, Device, FileType, Mode, SetAttributes, SetTime, Wcc};
+pub use blocking::{Blocking, Inline, Job, offload};
+pub use caller::Caller;
+pub use error::{FsError, Retry};
+pub use export::{Export, ExportId};
+pub use name::{Name, Step};
+pub use object::ObjectId;
+pub use store::{
+    Access, Allowance, Budget, Changed, Committed, Entries, Entry, Found, Linked, NewFile, NewNode,
+    Page, Place, Properties, ReadDone, Renamed, Space, Stability, Store, Target, Verifier, Wanted,
+    WriteDone,
+};

@@ -1,0 +1,64 @@
+//! Names in a directory.
+
+use core::fmt;
+
+use crate::FsError;
+
+/// A name that may stand in a directory: not empty, without slash and NUL, neither `.` nor `..`.
+/// It need not be UTF-8.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Name<'a>(&'a [u8]);
+
+/// One step of a path, as LOOKUP takes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step<'a> {
+    /// `.`: the directory itself.
+    This,
+    /// `..`: the directory above; at an export's root, the root itself.
+    Parent,
+    /// A name in the directory.
+    Child(Name<'a>),
+}
+
+impl<'a> Name<'a> {
+    /// The bytes.
+    #[must_use]
+    pub const fn as_bytes(self) -> &'a [u8] {
+        self.0
+    }
+}
+
+impl<'a> Step<'a> {
+    /// Reads a name as it came from outside.
+    ///
+    /// # Errors
+    /// [`FsError::Access`] for an empty name (RFC 1813 3.3.3) and for one with a slash, which no
+    /// directory can hold; [`FsError::Invalid`] for one with a NUL.
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, FsError> {
+        match bytes {
+            b"" => Err(FsError::Access),
+            b"." => Ok(Self::This),
+            b".." => Ok(Self::Parent),
+            _ if bytes.contains(&b'/') => Err(FsError::Access),
+            _ if bytes.contains(&0) => Err(FsError::Invalid),
+            _ => Ok(Self::Child(Name(bytes))),
+        }
+    }
+
+    /// The name, where only a name will do.
+    ///
+    /// # Errors
+    /// `otherwise` for `.` and `..`.
+    pub const fn child(self, otherwise: FsError) -> Result<Name<'a>, FsError> {
+        match self {
+            Self::Child(name) => Ok(name),
+            Self::This | Self::Parent => Err(otherwise),
+        }
+    }
+}
+
+impl fmt::Debug for Name<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.0.escape_ascii().to_string())
+    }
+}

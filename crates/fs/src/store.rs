@@ -1,0 +1,356 @@
+//! The trait that every store implements.
+
+mod listing;
+
+pub use listing::{Allowance, Budget, Entries, Entry, Page, Wanted};
+
+use bytes::Bytes;
+use leasehold_base::units::{Cookie, FileTime};
+
+use crate::{Answer, Attributes, Caller, Device, FsError, Name, ObjectId, SetAttributes, Wcc};
+
+/// Where files lie: a local directory, memory, stripes on other servers.
+///
+/// What holds for every operation:
+/// - Objects are named by [`ObjectId`]; one that is gone is [`FsError::Stale`].
+/// - The store decides whether `caller` may; `.` and `..` and read-only exports were dealt with
+///   above.
+/// - An operation that changes something returns the attributes before and after it; both are
+///   there only when nothing else can have changed the object in between.
+/// - An operation that cannot be answered without sleeping answers later; it never blocks.
+pub trait Store: Send + Sync {
+    /// The directory that is exported.
+    fn root(&self) -> ObjectId;
+
+    /// The part of an id that is equal for all ids of one object; what leases, locks and write
+    /// stability are kept by.
+    fn identity(&self, object: &ObjectId) -> ObjectId {
+        *object
+    }
+
+    /// What is true of the store as a whole.
+    fn properties(&self) -> Properties;
+
+    /// The attributes of an object; needs no permission.
+    fn getattr<'a>(&'a self, object: &'a ObjectId) -> Answer<'a, Result<Attributes, FsError>>;
+
+    /// Changes attributes, all or none.
+    ///
+    /// With `guard`, only while the object's change time is still that one, else
+    /// [`FsError::NotSynchronized`].
+    fn setattr<'a>(
+        &'a self,
+        caller: &'a Caller,
+        object: &'a ObjectId,
+        changes: &'a SetAttributes,
+        guard: Option<FileTime>,
+    ) -> Answer<'a, Changed<()>>;
+
+    /// The object of a name.
+    fn lookup<'a>(
+        &'a self,
+        caller: &'a Caller,
+        directory: &'a ObjectId,
+        name: Name<'a>,
+    ) -> Answer<'a, Result<Found, FsError>>;
+
+    /// The directory above a directory; of the root, the root.
+    fn parent<'a>(
+        &'a self,
+        caller: &'a Caller,
+        directory: &'a ObjectId,
+    ) -> Answer<'a, Result<Found, FsError>>;
+
+    /// Which of the wanted kinds of access the caller has.
+    fn access<'a>(
+        &'a self,
+        caller: &'a Caller,
+        object: &'a ObjectId,
+        wanted: Access,
+    ) -> Answer<'a, Result<(Access, Attributes), FsError>>;
+
+    /// The target of a symbolic link; [`FsError::Invalid`] for any other object.
+    fn readlink<'a>(
+        &'a self,
+        caller: &'a Caller,
+        object: &'a ObjectId,
+    ) -> Answer<'a, Result<(Target, Attributes), FsError>>;
+
+    /// Reads up to `count` bytes; fewer only at the end of the file. The owner may always read:
+    /// the client checked when the file was opened. [`FsError::Invalid`] for an object that is
+    /// neither file nor directory, [`FsError::IsDirectory`] for a directory.
+    fn read<'a>(
+        &'a self,
+        caller: &'a Caller,
+        object: &'a ObjectId,
+        offset: u64,
+        count: u32,
+    ) -> Answer<'a, Result<ReadDone, FsError>>;
+
+    /// Writes, and makes it as stable as asked before it answers. The owner may always write.
+    fn write<'a>(
+        &'a self,
+        caller: &'a Caller,
+        object: &'a ObjectId,
+        offset: u64,
+        data: Bytes,
+        stability: Stability,
+    ) -> Answer<'a, Changed<WriteDone>>;
+
+    /// Makes a regular file; `wcc` is the directory's.
+    fn create<'a>(
+        &'a self,
+        caller: &'a Caller,
+        place: Place<'a>,
+        file: &'a NewFile,
+    ) -> Answer<'a, Changed<Found>>;
+
+    /// Makes anything but a regular file; `wcc` is the directory's.
+    fn make<'a>(
+        &'a self,
+        caller: &'a Caller,
+        place: Place<'a>,
+        node: &'a NewNode<'a>,
+        attributes: &'a SetAttributes,
+    ) -> Answer<'a, Changed<Found>>;
+
+    /// Removes a name of anything but a directory; `wcc` is the directory's.
+    fn remove<'a>(&'a self, caller: &'a Caller, place: Place<'a>) -> Answer<'a, Changed<()>>;
+
+    /// Removes an empty directory; `wcc` is that of the directory above.
+    fn rmdir<'a>(&'a self, caller: &'a Caller, place: Place<'a>) -> Answer<'a, Changed<()>>;
+
+    /// Gives an object another name, over what had that name before, in one step.
+    fn rename<'a>(
+        &'a self,
+        caller: &'a Caller,
+        from: Place<'a>,
+        to: Place<'a>,
+    ) -> Answer<'a, Renamed>;
+
+    /// Gives an object that is no directory one more name.
+    fn link<'a>(
+        &'a self,
+        caller: &'a Caller,
+        object: &'a ObjectId,
+        place: Place<'a>,
+    ) -> Answer<'a, Linked>;
+
+    /// A part of a directory, from behind `cookie` on, `.` and `..` among the entries. Every name
+    /// that is there throughout a listing comes exactly once. [`FsError::TooSmall`] when the
+    /// budget does not hold the next entry.
+    fn readdir<'a>(
+        &'a self,
+        caller: &'a Caller,
+        directory: &'a ObjectId,
+        cookie: Cookie,
+        budget: Budget,
+        wanted: Wanted,
+    ) -> Answer<'a, Result<Page, FsError>>;
+
+    /// Room on the file system, as the caller may use it.
+    fn space<'a>(
+        &'a self,
+        caller: &'a Caller,
+        object: &'a ObjectId,
+    ) -> Answer<'a, Result<(Space, Attributes), FsError>>;
+
+    /// Puts on stable storage what was written unstably within a range; a length of zero means
+    /// to the end of the file.
+    fn commit<'a>(
+        &'a self,
+        caller: &'a Caller,
+        object: &'a ObjectId,
+        offset: u64,
+        length: u32,
+    ) -> Answer<'a, Changed<Committed>>;
+}
+
+/// A name in a directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place<'a> {
+    /// The directory.
+    pub directory: ObjectId,
+    /// The name in it.
+    pub name: Name<'a>,
+}
+
+/// What an operation that changes an object, or the names in a directory, comes to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Changed<T> {
+    /// Its result.
+    pub result: Result<T, FsError>,
+    /// The changed object before and after, also when the operation failed.
+    pub wcc: Wcc,
+}
+
+impl<T> Changed<T> {
+    /// A failure of which nothing more is known.
+    #[must_use]
+    pub fn failed(error: FsError) -> Self {
+        Self { result: Err(error), wcc: Wcc::default() }
+    }
+}
+
+/// What [`Store::rename`] comes to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Renamed {
+    /// Its result.
+    pub result: Result<(), FsError>,
+    /// The directory of the old name.
+    pub from: Wcc,
+    /// The directory of the new name.
+    pub to: Wcc,
+}
+
+/// What [`Store::link`] comes to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Linked {
+    /// Its result.
+    pub result: Result<(), FsError>,
+    /// The object afterwards.
+    pub attributes: Option<Attributes>,
+    /// The directory of the new name.
+    pub directory: Wcc,
+}
+
+/// An object that a name led to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// The object.
+    pub object: ObjectId,
+    /// Its attributes.
+    pub attributes: Attributes,
+    /// The attributes of the directory that was searched; none where [`Changed`] has them.
+    pub directory: Option<Attributes>,
+}
+
+/// What a symbolic link says.
+pub type Target = Vec<u8>;
+
+/// Kinds of access, each of which a caller may have or not (RFC 1813 3.3.4).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Access {
+    /// Read a file, or list a directory.
+    pub read: bool,
+    /// Look up a name in a directory.
+    pub lookup: bool,
+    /// Write where a file has bytes, or change names in a directory.
+    pub modify: bool,
+    /// Write behind the end of a file, or add names to a directory.
+    pub extend: bool,
+    /// Remove names from a directory.
+    pub delete: bool,
+    /// Run a file.
+    pub execute: bool,
+}
+
+/// What a READ brings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReadDone {
+    /// The bytes.
+    pub data: Bytes,
+    /// Whether they reach to the end of the file.
+    pub end: bool,
+    /// The file afterwards.
+    pub attributes: Attributes,
+}
+
+/// How safe written data must be, or is (RFC 1813 3.3.7, `stable_how`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stability {
+    /// Anywhere; a COMMIT will follow.
+    Unstable,
+    /// Data on stable storage, with as much as is needed to read it back.
+    DataSync,
+    /// Data and all attributes on stable storage.
+    FileSync,
+}
+
+/// Changes whenever data that was written unstably may be lost (RFC 1813 3.3.7, `writeverf3`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Verifier(pub [u8; 8]);
+
+/// What a WRITE comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WriteDone {
+    /// How many bytes were written.
+    pub count: u32,
+    /// How safe they are, at least as asked.
+    pub stability: Stability,
+    /// The verifier of a later COMMIT, unless something was lost.
+    pub verifier: Verifier,
+}
+
+/// What a COMMIT comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Committed {
+    /// Equal to that of the WRITEs when nothing was lost.
+    pub verifier: Verifier,
+}
+
+/// How a regular file is to be made (RFC 1813 3.3.8, `createhow3`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NewFile {
+    /// Takes a file that is already there, and then sets no attribute but a size.
+    Unchecked(SetAttributes),
+    /// Fails with [`FsError::AlreadyExists`] when the name is there.
+    Guarded(SetAttributes),
+    /// Fails so unless the file was made by an earlier call with the same verifier.
+    Exclusive([u8; 8]),
+}
+
+/// What [`Store::make`] is to make.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NewNode<'a> {
+    /// A directory.
+    Directory,
+    /// A symbolic link to a path.
+    Symlink(&'a [u8]),
+    /// A block special device.
+    BlockDevice(Device),
+    /// A character special device.
+    CharacterDevice(Device),
+    /// A socket.
+    Socket,
+    /// A named pipe.
+    Fifo,
+}
+
+/// Room on a file system (RFC 1813 3.3.18).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Space {
+    /// Size in bytes.
+    pub bytes: u64,
+    /// Free bytes.
+    pub free_bytes: u64,
+    /// Free bytes that the caller may use.
+    pub available_bytes: u64,
+    /// Number of files that there can be.
+    pub files: u64,
+    /// Files that can still be made.
+    pub free_files: u64,
+    /// Files that the caller can still make.
+    pub available_files: u64,
+}
+
+/// What is true of a store as a whole (RFC 1813 3.3.19 and 3.3.20).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Properties {
+    /// The largest size of a file, in bytes.
+    pub file_bytes_max: u64,
+    /// The longest name, in bytes.
+    pub name_bytes_max: u32,
+    /// The largest number of names of one file.
+    pub link_max: u32,
+    /// The steps in which times are kept.
+    pub time_step: core::time::Duration,
+    /// Whether only the privileged may give files away.
+    pub chown_restricted: bool,
+    /// Whether times can be set to any value.
+    pub can_set_time: bool,
+    /// Whether there are symbolic links.
+    pub symlinks: bool,
+    /// Whether files can have several names.
+    pub links: bool,
+}

@@ -1,0 +1,9 @@
+//! The messages: ONC RPC, and one module for each program and version.
+//!
+//! A module knows the layout of its messages and nothing of what they mean. Each structure's
+//! declaration is its encoding; names are the RFCs', without the number that the RFC appends to
+//! tell versions apart, because the module does that: `nfs3::read::Args` is `READ3args`.
+
+pub mod nfs3;
+pub mod record;
+pub mod rpc;

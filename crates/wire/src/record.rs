@@ -1,0 +1,152 @@
+//! Record marking: how RPC messages are told apart on a stream (RFC 5531 section 11).
+
+use core::fmt;
+
+use bytes::{Buf, Bytes, BytesMut};
+use leasehold_base::limits::{FRAGMENTS_MAX, MESSAGE_BYTES_MAX};
+
+/// The length of a record mark, in bytes.
+pub const MARK_BYTES: usize = 4;
+
+const LAST: u32 = 1 << 31;
+
+/// The mark in front of a record of `length` bytes that is sent as one fragment.
+///
+/// # Panics
+/// When `length` is 2 GiB or more: no message of ours is that long.
+#[must_use]
+pub fn mark(length: usize) -> [u8; MARK_BYTES] {
+    let length = u32::try_from(length).ok().filter(|length| length & LAST == 0);
+    (length.expect("a message of ours is shorter than 2 GiB") | LAST).to_be_bytes()
+}
+
+/// Why a stream can no longer be understood; it has to be closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Error {
+    /// A record is longer than a message may be.
+    TooLong,
+    /// A record comes in more fragments than are allowed, or in empty ones.
+    TooManyFragments,
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::TooLong => "a record is longer than the largest message",
+            Self::TooManyFragments => "a record comes in too many fragments",
+        })
+    }
+}
+
+impl core::error::Error for Error {}
+
+/// What a stream holds next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// A whole record.
+    Record(Bytes),
+    /// No whole record yet: at least so many more bytes are needed.
+    Need(usize),
+}
+
+/// Takes records off a stream; keeps what came of a record in several fragments.
+#[derive(Clone, Debug, Default)]
+pub struct Splitter {
+    fragments: Vec<u8>,
+    fragment_count: u32,
+}
+
+impl Splitter {
+    /// Takes the next record off the front of what was received. A record in one fragment is
+    /// shared with the buffer, one in several is put together.
+    ///
+    /// # Errors
+    /// The stream is then of no more use.
+    pub fn next(&mut self, received: &mut BytesMut) -> Result<Next, Error> {
+        loop {
+            let Some(mark) = received.first_chunk::<MARK_BYTES>() else {
+                return Ok(Next::Need(MARK_BYTES - received.len()));
+            };
+            let mark = u32::from_be_bytes(*mark);
+            let length = (mark & !LAST) as usize;
+            if self.fragments.len() + length > MESSAGE_BYTES_MAX {
+                return Err(Error::TooLong);
+            }
+            if received.len() < MARK_BYTES + length {
+                return Ok(Next::Need(MARK_BYTES + length - received.len()));
+            }
+            received.advance(MARK_BYTES);
+            let fragment = received.split_to(length);
+            let last = mark & LAST != 0;
+            if last && self.fragment_count == 0 {
+                return Ok(Next::Record(fragment.freeze()));
+            }
+            self.fragments.extend_from_slice(&fragment);
+            self.fragment_count += 1;
+            if last {
+                self.fragment_count = 0;
+                return Ok(Next::Record(core::mem::take(&mut self.fragments).into()));
+            }
+            if self.fragment_count == FRAGMENTS_MAX {
+                return Err(Error::TooManyFragments);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stream(fragments: &[(&[u8], bool)]) -> BytesMut {
+        let mut stream = BytesMut::new();
+        for (fragment, last) in fragments {
+            let length = u32::try_from(fragment.len()).expect("short");
+            stream.extend_from_slice(&(length | if *last { LAST } else { 0 }).to_be_bytes());
+            stream.extend_from_slice(fragment);
+        }
+        stream
+    }
+
+    #[test]
+    fn records_come_out_whole_however_they_arrive() {
+        let whole =
+            stream(&[(b"one", true), (b"tw", false), (b"", false), (b"o", true), (b"", true)]);
+        for step in 1..=whole.len() {
+            let (mut splitter, mut received, mut records) =
+                (Splitter::default(), BytesMut::new(), Vec::new());
+            for piece in whole.chunks(step) {
+                received.extend_from_slice(piece);
+                while let Next::Record(record) = splitter.next(&mut received).expect("legal") {
+                    records.push(record);
+                }
+            }
+            assert_eq!(records, [&b"one"[..], b"two", b""], "in pieces of {step}");
+        }
+    }
+
+    #[test]
+    fn says_how_much_is_missing() {
+        let mut received = BytesMut::from(&[0x80, 0, 0][..]);
+        let mut splitter = Splitter::default();
+        assert_eq!(splitter.next(&mut received), Ok(Next::Need(1)));
+        received.extend_from_slice(&[8, 1, 2]);
+        assert_eq!(splitter.next(&mut received), Ok(Next::Need(6)));
+    }
+
+    #[test]
+    fn hostile_lengths_are_refused_before_memory_is_reserved() {
+        let mut long = BytesMut::from(&[0xff; 4][..]);
+        assert_eq!(Splitter::default().next(&mut long), Err(Error::TooLong));
+        let half = vec![0; MESSAGE_BYTES_MAX / 2 + 1];
+        let mut halves = stream(&[(&half, false), (&half, true)]);
+        assert_eq!(Splitter::default().next(&mut halves), Err(Error::TooLong));
+        let mut empty = stream(&vec![(&b""[..], false); FRAGMENTS_MAX as usize]);
+        assert_eq!(Splitter::default().next(&mut empty), Err(Error::TooManyFragments));
+    }
+
+    #[test]
+    fn mark_of_one_fragment() {
+        assert_eq!(mark(3), [0x80, 0, 0, 3]);
+    }
+}

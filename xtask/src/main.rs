@@ -1,0 +1,3 @@
+//! Every chore of the project.
+
+fn main() {}
