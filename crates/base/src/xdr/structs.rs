@@ -7,13 +7,13 @@
 macro_rules! xdr_struct {
     ($(
         $(#[$attribute:meta])*
-        pub struct $name:ident $(<$life:lifetime>)? {
+        $visibility:vis struct $name:ident $(<$life:lifetime>)? {
             $($(#[$field_attribute:meta])* pub $field:ident: $type:ty,)*
         }
     )*) => {$(
         $(#[$attribute])*
         #[derive(Clone, Debug, PartialEq, Eq)]
-        pub struct $name $(<$life>)? {
+        $visibility struct $name $(<$life>)? {
             $($(#[$field_attribute])* pub $field: $type,)*
         }
 
@@ -36,19 +36,19 @@ macro_rules! xdr_struct {
 macro_rules! xdr_enum {
     ($(
         $(#[$attribute:meta])*
-        pub enum $name:ident {
+        $visibility:vis enum $name:ident {
             $($(#[$variant_attribute:meta])* $variant:ident = $value:literal,)*
         }
     )*) => {$(
         $(#[$attribute])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum $name {
+        $visibility enum $name {
             $($(#[$variant_attribute])* $variant = $value,)*
         }
 
         impl $name {
             /// Every value, in the order of the standard.
-            pub const ALL: &[Self] = &[$(Self::$variant,)*];
+            $visibility const ALL: &[Self] = &[$(Self::$variant,)*];
         }
 
         impl<'a> $crate::xdr::Decode<'a> for $name {

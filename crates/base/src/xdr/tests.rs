@@ -9,7 +9,7 @@ use crate::{xdr_enum, xdr_struct};
 
 xdr_enum! {
     /// A colour.
-    pub enum Colour {
+    enum Colour {
         /// Red.
         Red = 2,
         /// Blue.
@@ -19,7 +19,7 @@ xdr_enum! {
 
 xdr_struct! {
     /// One of each.
-    pub struct Mixed {
+    struct Mixed {
         /// A word.
         pub word: u32,
         /// A flag.
