@@ -1,0 +1,46 @@
+//! Making anything but regular files.
+
+use leasehold_base::limits::PATH_BYTES_MAX;
+
+use super::{new_place, refused, valid};
+use crate::{Caller, Changed, Export, Found, FsError, NewNode, ObjectId, Place, SetAttributes};
+
+/// Makes a directory, symbolic link or special file (RFC 1813 3.3.9 to 3.3.11).
+pub async fn make(
+    export: &Export,
+    caller: &Caller,
+    directory: &ObjectId,
+    name: &[u8],
+    node: &NewNode<'_>,
+    attributes: &SetAttributes,
+) -> Changed<Found> {
+    match check(export, directory, name, node, attributes) {
+        Ok(place) => export.store.make(caller, place, node, attributes).await,
+        Err(error) => refused(export, directory, error).await,
+    }
+}
+
+fn check<'a>(
+    export: &Export,
+    directory: &ObjectId,
+    name: &'a [u8],
+    node: &NewNode<'_>,
+    attributes: &SetAttributes,
+) -> Result<Place<'a>, FsError> {
+    let place = new_place(export, directory, name)?;
+    valid(attributes)?;
+    match node {
+        NewNode::Symlink(target) if target.is_empty() || target.contains(&0) => {
+            Err(FsError::Invalid)
+        }
+        NewNode::Symlink(target) if target.len() >= PATH_BYTES_MAX as usize => {
+            Err(FsError::NameTooLong)
+        }
+        NewNode::Symlink(_)
+        | NewNode::Directory
+        | NewNode::BlockDevice(_)
+        | NewNode::CharacterDevice(_)
+        | NewNode::Socket
+        | NewNode::Fifo => Ok(place),
+    }
+}

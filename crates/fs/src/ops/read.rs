@@ -1,0 +1,22 @@
+//! Reading data.
+
+use super::Failed;
+use crate::{Caller, Export, ObjectId, ReadDone};
+
+/// Data of a file, fewer bytes than asked for only at its end (RFC 1813 3.3.6). The front end
+/// bounds `count` by what its replies can hold.
+///
+/// # Errors
+/// The store's, with the file's attributes.
+pub async fn read(
+    export: &Export,
+    caller: &Caller,
+    object: &ObjectId,
+    offset: u64,
+    count: u32,
+) -> Result<ReadDone, Failed> {
+    match export.store.read(caller, object, offset, count).await {
+        Ok(done) => Ok(done),
+        Err(error) => Err(Failed::new(export, object, error).await),
+    }
+}

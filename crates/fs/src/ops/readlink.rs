@@ -1,0 +1,19 @@
+//! What a symbolic link says.
+
+use super::Failed;
+use crate::{Attributes, Caller, Export, ObjectId, Target};
+
+/// The target of a symbolic link (RFC 1813 3.3.5), as it was given: the server never follows it.
+///
+/// # Errors
+/// [`FsError::Invalid`](crate::FsError::Invalid) for an object of another kind; the store's.
+pub async fn readlink(
+    export: &Export,
+    caller: &Caller,
+    object: &ObjectId,
+) -> Result<(Target, Attributes), Failed> {
+    match export.store.readlink(caller, object).await {
+        Ok(target) => Ok(target),
+        Err(error) => Err(Failed::new(export, object, error).await),
+    }
+}

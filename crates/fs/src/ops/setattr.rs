@@ -1,0 +1,29 @@
+//! Changing attributes.
+
+use leasehold_base::units::FileTime;
+
+use super::{refused, valid, writable};
+use crate::{Caller, Changed, Export, FsError, ObjectId, SetAttributes};
+
+/// Changes attributes, all or none; with `guard`, only while the object's change time is that one
+/// (RFC 1813 3.3.2).
+pub async fn setattr(
+    export: &Export,
+    caller: &Caller,
+    object: &ObjectId,
+    changes: &SetAttributes,
+    guard: Option<FileTime>,
+) -> Changed<()> {
+    if let Err(error) = check(export, changes) {
+        return refused(export, object, error).await;
+    }
+    export.store.setattr(caller, object, changes, guard).await
+}
+
+fn check(export: &Export, changes: &SetAttributes) -> Result<(), FsError> {
+    writable(export)?;
+    if changes.size.is_some_and(|size| size > export.store.properties().file_bytes_max) {
+        return Err(FsError::FileTooBig);
+    }
+    valid(changes)
+}
