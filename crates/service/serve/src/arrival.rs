@@ -13,6 +13,24 @@ pub enum Transport {
     Datagram,
 }
 
+/// What the sender's word about itself, its AUTH_SYS credential, is worth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trust {
+    /// The sender is whom it claims to be.
+    Claimed,
+    /// The sender is this user of this machine, without further groups, whatever it claims.
+    Pinned {
+        /// The user that owns the sender's socket.
+        uid: u32,
+        /// That user's group.
+        gid: u32,
+    },
+    /// The sender is nobody, whatever it claims.
+    Nobody,
+    /// No credential of the sender's is taken: authentication fails as too weak.
+    Refused,
+}
+
 /// How a message came in.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival {
@@ -20,6 +38,8 @@ pub struct Arrival {
     pub from: SocketAddr,
     /// What carried it.
     pub transport: Transport,
+    /// What its credential is worth.
+    pub trust: Trust,
     /// When it was received.
     pub now: Time,
 }

@@ -6,7 +6,7 @@
 
 mod arrival;
 
-pub use arrival::{Arrival, Transport};
+pub use arrival::{Arrival, Transport, Trust};
 
 use std::sync::Arc;
 
