@@ -37,34 +37,54 @@ impl core::error::Error for Error {}
 /// What is read borrows from the message, or shares it where it must outlive the reading.
 #[derive(Clone, Debug)]
 pub struct Reader<'a> {
-    message: &'a Bytes,
-    at: usize,
+    rest: &'a [u8],
+    message: Option<&'a Bytes>,
 }
 
 impl<'a> Reader<'a> {
     /// Starts at the beginning of a message.
     #[must_use]
-    pub const fn new(message: &'a Bytes) -> Self {
-        Self { message, at: 0 }
+    pub fn new(message: &'a Bytes) -> Self {
+        Self { rest: message, message: Some(message) }
+    }
+
+    /// Starts at the beginning of bytes that cannot be shared, such as a part that was read from
+    /// a message before; what must outlive the reading is copied.
+    #[must_use]
+    pub const fn of_part(bytes: &'a [u8]) -> Self {
+        Self { rest: bytes, message: None }
     }
 
     /// The bytes that are not yet read.
     #[must_use]
-    pub fn rest(&self) -> &'a [u8] {
-        &self.message[self.at..]
+    pub const fn rest(&self) -> &'a [u8] {
+        self.rest
     }
 
-    /// The message from here to its end, shared.
+    /// The bytes that are not yet read, so that they may outlive the reading.
     #[must_use]
     pub fn rest_shared(&self) -> Bytes {
-        self.message.slice(self.at..)
+        self.share(self.rest)
+    }
+
+    fn share(&self, bytes: &'a [u8]) -> Bytes {
+        match self.message {
+            Some(message) => message.slice_ref(bytes),
+            None => Bytes::copy_from_slice(bytes),
+        }
     }
 
     /// Takes `length` bytes as they are, without padding.
     fn take(&mut self, length: usize) -> Result<&'a [u8], Error> {
-        let taken = self.rest().get(..length).ok_or(Error::Short)?;
-        self.at += length;
+        let (taken, rest) = self.rest.split_at_checked(length).ok_or(Error::Short)?;
+        self.rest = rest;
         Ok(taken)
+    }
+
+    fn chunk<const N: usize>(&mut self) -> Result<&'a [u8; N], Error> {
+        let (chunk, rest) = self.rest.split_first_chunk().ok_or(Error::Short)?;
+        self.rest = rest;
+        Ok(chunk)
     }
 
     /// Reads an unsigned integer of 32 bits (RFC 4506 section 4.2).
@@ -72,9 +92,7 @@ impl<'a> Reader<'a> {
     /// # Errors
     /// [`Error::Short`].
     pub fn u32(&mut self) -> Result<u32, Error> {
-        let (word, _) = self.rest().split_first_chunk().ok_or(Error::Short)?;
-        self.at += word.len();
-        Ok(u32::from_be_bytes(*word))
+        self.chunk().map(|word| u32::from_be_bytes(*word))
     }
 
     /// Reads an unsigned hyper integer of 64 bits (RFC 4506 section 4.5).
@@ -82,9 +100,7 @@ impl<'a> Reader<'a> {
     /// # Errors
     /// [`Error::Short`].
     pub fn u64(&mut self) -> Result<u64, Error> {
-        let (word, _) = self.rest().split_first_chunk().ok_or(Error::Short)?;
-        self.at += word.len();
-        Ok(u64::from_be_bytes(*word))
+        self.chunk().map(|word| u64::from_be_bytes(*word))
     }
 
     /// Reads an opaque of fixed length and its padding (RFC 4506 section 4.9).
@@ -92,9 +108,9 @@ impl<'a> Reader<'a> {
     /// # Errors
     /// [`Error::Short`].
     pub fn fixed<const N: usize>(&mut self) -> Result<&'a [u8; N], Error> {
-        let bytes = self.take(N)?;
+        let bytes = self.chunk()?;
         self.take(padding(N))?;
-        bytes.first_chunk().ok_or(Error::Short)
+        Ok(bytes)
     }
 
     /// Reads an opaque of variable length and its padding (RFC 4506 section 4.10). Padding that
@@ -119,14 +135,15 @@ impl<'a> Reader<'a> {
     /// # Errors
     /// As [`Reader::opaque`].
     pub fn shared(&mut self, limit: u32) -> Result<Bytes, Error> {
-        self.opaque(limit).map(|bytes| self.message.slice_ref(bytes))
+        let bytes = self.opaque(limit)?;
+        Ok(self.share(bytes))
     }
 
     /// Ends the reading.
     ///
     /// # Errors
     /// [`Error::LeftOver`] when bytes are left.
-    pub fn finish(&self) -> Result<(), Error> {
-        if self.rest().is_empty() { Ok(()) } else { Err(Error::LeftOver) }
+    pub const fn finish(&self) -> Result<(), Error> {
+        if self.rest.is_empty() { Ok(()) } else { Err(Error::LeftOver) }
     }
 }

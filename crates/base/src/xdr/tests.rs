@@ -55,7 +55,7 @@ fn read<T>(
     bytes: &[u8],
     read: impl FnOnce(&mut Reader<'_>) -> Result<T, Error>,
 ) -> Result<T, Error> {
-    read(&mut Reader::new(&Bytes::copy_from_slice(bytes)))
+    read(&mut Reader::of_part(bytes))
 }
 
 #[test]
