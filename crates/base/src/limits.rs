@@ -1,5 +1,7 @@
 //! The limits table: every bound on what comes from outside, in one place.
 
+use core::time::Duration;
+
 /// The largest READ or WRITE of version 3, in bytes; what FSINFO answers.
 pub const TRANSFER_BYTES_MAX: u32 = 1 << 20;
 
@@ -50,3 +52,15 @@ pub const PATH_V2_BYTES_MAX: u32 = 1024;
 
 /// The largest answer to one READDIR or READDIRPLUS, in bytes.
 pub const DIRECTORY_REPLY_BYTES_MAX: u32 = 1 << 20;
+
+/// The number of calls that must not run twice, running or finished, that all reply caches
+/// remember together: what the fastest disk makes in some seconds, which is longer than a client
+/// takes to connect anew.
+pub const REPLIES_MAX: usize = 1 << 16;
+
+/// The bytes of all kept replies together: half a KiB for each, where most take a quarter.
+pub const REPLIES_BYTES_MAX: usize = REPLIES_MAX << 9;
+
+/// The time that a reply is kept after it was last given: longer than the 10 minutes that a Linux
+/// client waits at most between two copies of one call.
+pub const REPLY_AGE_MAX: Duration = Duration::from_secs(15 * 60);

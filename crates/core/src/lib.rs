@@ -1,1 +1,8 @@
-//! State machines.
+//! The state machines: protocol logic that does no I/O.
+//!
+//! Each is driven by `step(now, event, &mut effects)`: what happened goes in, what is to be done
+//! comes out, and `next_wake()` says when time alone will be an event. None reads a clock, holds
+//! a lock or calls back, so the same code runs under the shell and under a seeded simulator.
+//! `check()` audits a whole state and panics where it contradicts itself.
+
+pub mod replies;

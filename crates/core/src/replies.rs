@@ -1,0 +1,422 @@
+//! The reply cache: a call that must not run twice, such as REMOVE, runs once however often its
+//! client sends it (Juszczak 1989).
+//!
+//! Criteria in order of weight:
+//! - No call runs twice while its reply is kept or it still runs.
+//! - No call is given the reply of another: a false hit is worse than a miss.
+//! - Memory is bounded, and one client cannot push out the replies of others.
+//! - Calls that may run twice never come here, so they cost nothing and push nothing out.
+//!
+//! Rules:
+//! 1. A call that is not known runs.
+//! 2. A datagram that repeats a running call is dropped: the first copy will be answered, and the
+//!    answer goes to the same port.
+//! 3. A copy on a stream of a running call waits for its reply, and takes the place of a copy that
+//!    waits already: a client repeats itself on a stream because it lost a connection, and the
+//!    first copy's answer may go to one that is gone.
+//! 4. A copy of a finished call is answered with the reply that was kept.
+//! 5. Two messages are copies of one call when client, transport, port, xid, program, version,
+//!    procedure and the checksum of the whole message are equal. The port may differ when the
+//!    connection of the first is closed and no other call is like it; the call then belongs to
+//!    the connection of its copy.
+//! 6. A call that ended without a reply is forgotten. Who waits for it is let go unanswered, asks
+//!    again, and then it runs.
+//! 7. A reply is kept for a fixed time since it was last given.
+//! 8. When there is no room, the client that keeps most loses its oldest reply. Running calls are
+//!    never forgotten; when all are running, a new one is refused.
+//!
+//! What it does not do: it cannot tell a client that begins with the same xid each time it starts,
+//! and then asks for the very same thing, from one that repeats itself. It takes the word of its
+//! owner that a connection is closed; one that only seems open counts as open.
+
+mod queue;
+
+use core::net::{IpAddr, SocketAddr};
+use core::ops::RangeInclusive;
+use core::time::Duration;
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use leasehold_base::units::{Time, Xid};
+
+use queue::{Age, Queue};
+
+/// How much is kept, and how long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Calls that run and replies that are kept, together.
+    pub entries: usize,
+    /// Bytes of all kept replies.
+    pub bytes: usize,
+    /// The time that a reply is kept since it was last given.
+    pub age: Duration,
+}
+
+/// Where a call came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Origin {
+    client: IpAddr,
+    port: Port,
+}
+
+/// A port, of which each transport has its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Port {
+    Datagram(u16),
+    Stream(u16),
+}
+
+impl Origin {
+    /// The sender of a datagram.
+    #[must_use]
+    pub const fn datagram(from: SocketAddr) -> Self {
+        Self { client: from.ip(), port: Port::Datagram(from.port()) }
+    }
+
+    /// The other end of a stream.
+    #[must_use]
+    pub const fn stream(from: SocketAddr) -> Self {
+        Self { client: from.ip(), port: Port::Stream(from.port()) }
+    }
+}
+
+/// What tells one call of a client from another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Call {
+    /// Its number.
+    pub xid: Xid,
+    /// The program.
+    pub program: u32,
+    /// The program's version.
+    pub version: u32,
+    /// The procedure.
+    pub procedure: u32,
+    /// A checksum of the whole message, the credential included.
+    pub checksum: u64,
+}
+
+/// Names a call that runs, to its owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ticket(pub u64);
+
+/// What happens to the cache.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A call came in that must not run twice. The first effect says what becomes of it.
+    Call {
+        /// Where it came from.
+        origin: Origin,
+        /// What it is.
+        call: Call,
+    },
+    /// A call that was told to run has its reply; the owner sends it.
+    Done {
+        /// The call.
+        ticket: Ticket,
+        /// The whole reply.
+        reply: Bytes,
+    },
+    /// A call that was told to run ended without a reply.
+    Abandoned {
+        /// The call.
+        ticket: Ticket,
+    },
+    /// A stream is no more.
+    ConnectionClosed {
+        /// Its other end.
+        from: SocketAddr,
+    },
+    /// Time went on.
+    Tick,
+}
+
+/// What is to be done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// The call runs; [`Event::Done`] or [`Event::Abandoned`] must follow.
+    Execute(Ticket),
+    /// The call is not answered.
+    Drop,
+    /// The call waits for the [`Effect::Release`] of a ticket; what waited before it is dropped.
+    Wait(Ticket),
+    /// The call is answered with this.
+    Resend(Bytes),
+    /// There is no room: the call must not run, and is to be asked again later.
+    Refuse,
+    /// What waits for the ticket is answered with this, or with nothing.
+    Release(Ticket, Option<Bytes>),
+}
+
+/// How often what happened, since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Copies of running calls that were dropped.
+    pub dropped: u64,
+    /// Copies of running calls that were made to wait.
+    pub waited: u64,
+    /// Copies of finished calls that were answered.
+    pub resent: u64,
+    /// Replies that were forgotten for want of room.
+    pub evicted: u64,
+    /// Calls that were refused for want of room.
+    pub refused: u64,
+}
+
+/// The calls of some clients that must not run twice: those that run, and the replies of those
+/// that ran.
+#[derive(Clone, Debug)]
+pub struct Replies {
+    limits: Limits,
+    entries: BTreeMap<Key, Entry>,
+    running: BTreeMap<Ticket, Key>,
+    kept: Queue,
+    kept_bytes: usize,
+    next_ticket: u64,
+    counts: Counts,
+}
+
+/// A call and its sender, ordered so that the copies of one call lie together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    client: IpAddr,
+    call: Call,
+    port: Port,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Entry {
+    /// Whether the connection that it came on is closed.
+    closed: bool,
+    state: State,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum State {
+    Running { ticket: Ticket, waited_for: bool },
+    Kept { age: Age, reply: Bytes },
+}
+
+impl Replies {
+    /// Starts with nothing known.
+    #[must_use]
+    pub const fn new(limits: Limits) -> Self {
+        Self {
+            limits,
+            entries: BTreeMap::new(),
+            running: BTreeMap::new(),
+            kept: Queue::new(),
+            kept_bytes: 0,
+            next_ticket: 0,
+            counts: Counts { dropped: 0, waited: 0, resent: 0, evicted: 0, refused: 0 },
+        }
+    }
+
+    /// Takes one event, and appends what is to be done in order.
+    ///
+    /// # Panics
+    /// When a ticket is given back that is not running.
+    pub fn step(&mut self, now: Time, event: Event, effects: &mut Vec<Effect>) {
+        self.expire(now);
+        match event {
+            Event::Call { origin, call } => effects.push(self.call(now, origin, call)),
+            Event::Done { ticket, reply } => self.done(now, ticket, reply, effects),
+            Event::Abandoned { ticket } => self.abandon(ticket, effects),
+            Event::ConnectionClosed { from } => self.close(Origin::stream(from)),
+            Event::Tick => {}
+        }
+        if cfg!(debug_assertions) && self.entries.len() <= AUDITED_MAX {
+            self.check();
+        }
+    }
+
+    /// When the next reply has been kept long enough.
+    #[must_use]
+    pub fn next_wake(&self) -> Option<Time> {
+        self.kept.oldest().map(|age| age.since + self.limits.age)
+    }
+
+    /// How often what happened.
+    #[must_use]
+    pub const fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// How many calls run or are kept.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether no call is known.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Audits the whole state.
+    ///
+    /// # Panics
+    /// When it contradicts itself or is above its limits.
+    pub fn check(&self) {
+        assert!(self.entries.len() <= self.limits.entries, "entries are bounded");
+        assert!(self.kept_bytes <= self.limits.bytes, "bytes are bounded");
+        let mut bytes = 0;
+        for (key, entry) in &self.entries {
+            match &entry.state {
+                State::Running { ticket, .. } => assert_eq!(self.running.get(ticket), Some(key)),
+                State::Kept { age, reply } => {
+                    assert_eq!(self.kept.get(*age), Some(key));
+                    bytes += reply.len();
+                }
+            }
+        }
+        assert_eq!(bytes, self.kept_bytes, "bytes are counted");
+        assert_eq!(self.running.len() + self.kept.len(), self.entries.len(), "each is in one");
+        self.kept.check();
+    }
+
+    fn call(&mut self, now: Time, origin: Origin, call: Call) -> Effect {
+        let wanted = Key { client: origin.client, call, port: origin.port };
+        let Some(found) = self.find(wanted) else { return self.admit(wanted) };
+        self.rename(found, wanted);
+        let entry = self.entries.get_mut(&wanted).expect("what was found is there");
+        match &mut entry.state {
+            State::Running { ticket, waited_for } => match origin.port {
+                Port::Datagram(_) => {
+                    self.counts.dropped += 1;
+                    Effect::Drop
+                }
+                Port::Stream(_) => {
+                    self.counts.waited += 1;
+                    *waited_for = true;
+                    Effect::Wait(*ticket)
+                }
+            },
+            State::Kept { age, reply } => {
+                self.counts.resent += 1;
+                self.kept.remove(*age);
+                *age = self.kept.push(now, wanted);
+                Effect::Resend(reply.clone())
+            }
+        }
+    }
+
+    /// The call that a message is a copy of: rule 5.
+    fn find(&self, wanted: Key) -> Option<Key> {
+        if self.entries.contains_key(&wanted) {
+            return Some(wanted);
+        }
+        let mut alike = self.entries.range(wanted.any_stream()).map(|(key, entry)| (*key, entry));
+        match (wanted.port, alike.next(), alike.next()) {
+            (Port::Stream(_), Some((key, entry)), None) if entry.closed => Some(key),
+            _ => None,
+        }
+    }
+
+    /// Lets a call belong to the connection of its copy.
+    fn rename(&mut self, from: Key, to: Key) {
+        let mut entry = self.entries.remove(&from).expect("what was found is there");
+        entry.closed = false;
+        match &entry.state {
+            State::Running { ticket, .. } => drop(self.running.insert(*ticket, to)),
+            State::Kept { age, .. } => self.kept.rename(*age, to),
+        }
+        self.entries.insert(to, entry);
+    }
+
+    fn admit(&mut self, key: Key) -> Effect {
+        if self.entries.len() >= self.limits.entries && !self.evict() {
+            self.counts.refused += 1;
+            return Effect::Refuse;
+        }
+        let ticket = Ticket(self.next_ticket);
+        self.next_ticket += 1;
+        let state = State::Running { ticket, waited_for: false };
+        self.entries.insert(key, Entry { closed: false, state });
+        self.running.insert(ticket, key);
+        Effect::Execute(ticket)
+    }
+
+    fn done(&mut self, now: Time, ticket: Ticket, reply: Bytes, effects: &mut Vec<Effect>) {
+        let key = self.running.remove(&ticket).expect("a ticket that runs is given back once");
+        let entry = self.entries.get_mut(&key).expect("what runs is there");
+        if matches!(entry.state, State::Running { waited_for: true, .. }) {
+            effects.push(Effect::Release(ticket, Some(reply.clone())));
+        }
+        self.kept_bytes += reply.len();
+        entry.state = State::Kept { age: self.kept.push(now, key), reply };
+        while self.kept_bytes > self.limits.bytes {
+            assert!(self.evict(), "bytes are those of kept replies");
+        }
+    }
+
+    fn abandon(&mut self, ticket: Ticket, effects: &mut Vec<Effect>) {
+        let key = self.running.remove(&ticket).expect("a ticket that runs is given back once");
+        let entry = self.entries.remove(&key).expect("what runs is there");
+        if matches!(entry.state, State::Running { waited_for: true, .. }) {
+            effects.push(Effect::Release(ticket, None));
+        }
+    }
+
+    fn close(&mut self, origin: Origin) {
+        for (key, entry) in self.entries.range_mut(Key::all_of(origin.client)) {
+            entry.closed |= key.port == origin.port;
+        }
+    }
+
+    fn expire(&mut self, now: Time) {
+        while let Some(oldest) = self.kept.oldest()
+            && now.since(oldest.since) >= self.limits.age
+        {
+            self.forget(oldest);
+        }
+    }
+
+    /// Makes room for one; false when nothing can be forgotten.
+    fn evict(&mut self) -> bool {
+        let Some(age) = self.kept.most_dispensable() else { return false };
+        self.counts.evicted += 1;
+        self.forget(age);
+        true
+    }
+
+    fn forget(&mut self, age: Age) {
+        let key = self.kept.remove(age);
+        if let Some(Entry { state: State::Kept { reply, .. }, .. }) = self.entries.remove(&key) {
+            self.kept_bytes -= reply.len();
+        }
+    }
+}
+
+/// States up to this size are audited after each step of a debug build; an audit takes time in
+/// proportion to the size, and the small ones show what there is to be shown.
+const AUDITED_MAX: usize = 64;
+
+impl Key {
+    const FIRST: Call = Call { xid: Xid(0), program: 0, version: 0, procedure: 0, checksum: 0 };
+    const LAST: Call = Call {
+        xid: Xid(u32::MAX),
+        program: u32::MAX,
+        version: u32::MAX,
+        procedure: u32::MAX,
+        checksum: u64::MAX,
+    };
+
+    /// Everything of a client.
+    fn all_of(client: IpAddr) -> RangeInclusive<Self> {
+        let (first, last) = (Port::Datagram(0), Port::Stream(u16::MAX));
+        Self { client, call: Self::FIRST, port: first }..=Self {
+            client,
+            call: Self::LAST,
+            port: last,
+        }
+    }
+
+    /// The same call from any stream of the client.
+    fn any_stream(self) -> RangeInclusive<Self> {
+        Self { port: Port::Stream(0), ..self }..=Self { port: Port::Stream(u16::MAX), ..self }
+    }
+}
+
+#[cfg(test)]
+mod tests;
