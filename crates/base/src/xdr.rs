@@ -28,6 +28,12 @@ pub trait Encode {
     fn encode(&self, writer: &mut Writer);
 }
 
+impl<T: Encode> Encode for &T {
+    fn encode(&self, writer: &mut Writer) {
+        T::encode(self, writer);
+    }
+}
+
 /// Reads a whole message as one value.
 ///
 /// # Errors
