@@ -4,6 +4,13 @@
 //! declaration is its encoding; names are the RFCs', without the number that the RFC appends to
 //! tell versions apart, because the module does that: `nfs3::read::Args` is `READ3args`.
 
+#[macro_use]
+mod declare;
+
+pub mod list;
 pub mod nfs3;
 pub mod record;
 pub mod rpc;
+
+#[cfg(test)]
+mod testing;

@@ -1,11 +1,38 @@
 //! NFS version 3 (RFC 1813): program 100003, version 3.
 //!
-//! Here are the types that several procedures share; each procedure has a module of its own.
+//! Here are the types that several procedures share; each procedure has a module of its own, with
+//! its `NUMBER`, its `Args`, its `Reply` and what a reply holds when it is `Done`. Procedure 0
+//! (NULL) has neither arguments nor results.
 
+mod attributes;
+
+pub mod access;
+pub mod commit;
+pub mod create;
+pub mod fsinfo;
+pub mod fsstat;
+pub mod getattr;
+pub mod link;
+pub mod lookup;
+pub mod mkdir;
+pub mod mknod;
+pub mod pathconf;
 pub mod read;
+pub mod readdir;
+pub mod readdirplus;
+pub mod readlink;
+pub mod remove;
+pub mod rename;
+pub mod rmdir;
+pub mod setattr;
+pub mod symlink;
+pub mod write;
 
-use leasehold_base::limits::HANDLE_BYTES_MAX;
-use leasehold_base::units::{FileId, FileSystemId, FileTime};
+pub use attributes::{
+    ATTRIBUTES_BYTES, Attributes, Before, Device, FileType, SetAttributes, SetTime, Time, Wcc,
+};
+
+use leasehold_base::limits::{HANDLE_BYTES_MAX, NAME_BYTES_MAX, PATH_BYTES_MAX};
 use leasehold_base::xdr::{Decode, Encode, Error, Reader, Writer};
 use leasehold_base::{xdr_enum, xdr_struct};
 
@@ -15,20 +42,41 @@ pub const PROGRAM: u32 = 100_003;
 /// The program's version.
 pub const VERSION: u32 = 3;
 
-/// A file handle: at most 64 bytes that only the server understands (RFC 1813 2.3.3).
-#[doc(alias = "nfs_fh3")]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Handle<'a>(pub &'a [u8]);
+opaques! {
+    /// A file handle: at most 64 bytes that only the server understands (RFC 1813 2.3.3).
+    #[doc(alias = "nfs_fh3")]
+    Handle <= HANDLE_BYTES_MAX;
 
-impl<'a> Decode<'a> for Handle<'a> {
-    fn decode(reader: &mut Reader<'a>) -> Result<Self, Error> {
-        reader.opaque(HANDLE_BYTES_MAX).map(Self)
-    }
+    /// A name in a directory, as it came: it may be empty, or hold a slash (RFC 1813 2.4).
+    #[doc(alias = "filename3")]
+    Name <= NAME_BYTES_MAX;
+
+    /// What a symbolic link says (RFC 1813 2.4).
+    #[doc(alias = "nfspath3")]
+    Path <= PATH_BYTES_MAX;
 }
 
-impl Encode for Handle<'_> {
-    fn encode(&self, writer: &mut Writer) {
-        writer.opaque(self.0);
+xdr_struct! {
+    /// A name and the directory that it is looked for in (RFC 1813 2.6).
+    #[doc(alias = "diropargs3")]
+    #[derive(Copy)]
+    pub struct DirectoryArgs<'a> {
+        /// The directory.
+        pub directory: Handle<'a>,
+        /// The name in it.
+        pub name: Name<'a>,
+    }
+
+    /// What CREATE, MKDIR, SYMLINK and MKNOD answer when they made an object.
+    #[doc(alias("CREATE3resok", "MKDIR3resok", "SYMLINK3resok", "MKNOD3resok"))]
+    #[derive(Copy)]
+    pub struct Made<'a> {
+        /// The object.
+        pub object: Option<Handle<'a>>,
+        /// Its attributes.
+        pub attributes: Option<Attributes>,
+        /// The directory that it was made in.
+        pub directory: Wcc,
     }
 }
 
@@ -158,116 +206,7 @@ xdr_enum! {
         #[doc(alias = "NFS3ERR_JUKEBOX")]
         Jukebox = 10008,
     }
-
-    /// The kinds of objects (RFC 1813 2.5).
-    #[doc(alias = "ftype3")]
-    pub enum FileType {
-        /// Regular file.
-        Regular = 1,
-        /// Directory.
-        Directory = 2,
-        /// Block special device.
-        BlockDevice = 3,
-        /// Character special device.
-        CharacterDevice = 4,
-        /// Symbolic link.
-        Symlink = 5,
-        /// Socket.
-        Socket = 6,
-        /// Named pipe.
-        Fifo = 7,
-    }
 }
 
-xdr_struct! {
-    /// The number of a device (RFC 1813 2.5).
-    #[doc(alias = "specdata3")]
-    #[derive(Copy, Default)]
-    pub struct Device {
-        /// Its driver.
-        pub major: u32,
-        /// Which of the driver's devices.
-        pub minor: u32,
-    }
-
-    /// A time, in seconds since 1970 and nanoseconds (RFC 1813 2.5).
-    #[doc(alias = "nfstime3")]
-    #[derive(Copy, Default)]
-    pub struct Time {
-        /// Whole seconds.
-        pub seconds: u32,
-        /// Nanoseconds within the second.
-        pub nanoseconds: u32,
-    }
-
-    /// All attributes of an object (RFC 1813 2.5).
-    #[doc(alias = "fattr3")]
-    #[derive(Copy)]
-    pub struct Attributes {
-        /// What kind of object it is.
-        pub file_type: FileType,
-        /// Permission bits.
-        pub mode: u32,
-        /// Number of names.
-        pub link_count: u32,
-        /// Owner.
-        pub uid: u32,
-        /// Owning group.
-        pub gid: u32,
-        /// Size in bytes.
-        pub size: u64,
-        /// Bytes that it takes on the disk.
-        pub used: u64,
-        /// The device of a device special file.
-        pub device: Device,
-        /// The file system that it belongs to.
-        pub file_system: FileSystemId,
-        /// Its number within the file system.
-        pub file_id: FileId,
-        /// Last time the data was read.
-        pub accessed: Time,
-        /// Last time the data was changed.
-        pub modified: Time,
-        /// Last time data or attributes were changed.
-        pub changed: Time,
-    }
-
-    /// Attributes from before an operation (RFC 1813 2.6).
-    #[doc(alias = "wcc_attr")]
-    #[derive(Copy)]
-    pub struct Before {
-        /// Size in bytes.
-        pub size: u64,
-        /// Last time the data was changed.
-        pub modified: Time,
-        /// Last time data or attributes were changed.
-        pub changed: Time,
-    }
-
-    /// Weak cache consistency data: an object before and after an operation (RFC 1813 2.6).
-    #[doc(alias = "wcc_data")]
-    #[derive(Copy, Default)]
-    pub struct Wcc {
-        /// Before the operation.
-        pub before: Option<Before>,
-        /// After the operation.
-        pub after: Option<Attributes>,
-    }
-}
-
-/// Seconds are 32 bits without a sign on the wire: what lies outside is the nearest end.
-impl From<FileTime> for Time {
-    fn from(time: FileTime) -> Self {
-        match u32::try_from(time.seconds) {
-            Ok(seconds) => Self { seconds, nanoseconds: time.nanoseconds },
-            Err(_) if time.seconds < 0 => Self::default(),
-            Err(_) => Self { seconds: u32::MAX, nanoseconds: 999_999_999 },
-        }
-    }
-}
-
-impl From<Time> for FileTime {
-    fn from(time: Time) -> Self {
-        Self { seconds: i64::from(time.seconds), nanoseconds: time.nanoseconds }
-    }
-}
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,53 @@
+//! Declarations that are their own codec, beside those of the base: borrowed opaques and sets of
+//! bits.
+
+/// Declares opaques of variable length that borrow from the message, each with its limit in bytes.
+macro_rules! opaques {
+    ($($(#[$attribute:meta])* $name:ident <= $limit:expr;)*) => {$(
+        $(#[$attribute])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name<'a>(pub &'a [u8]);
+
+        impl<'a> leasehold_base::xdr::Decode<'a> for $name<'a> {
+            fn decode(
+                reader: &mut leasehold_base::xdr::Reader<'a>,
+            ) -> Result<Self, leasehold_base::xdr::Error> {
+                reader.opaque($limit).map(Self)
+            }
+        }
+
+        impl leasehold_base::xdr::Encode for $name<'_> {
+            fn encode(&self, writer: &mut leasehold_base::xdr::Writer) {
+                writer.opaque(self.0);
+            }
+        }
+    )*};
+}
+
+/// Declares a set of bits as named booleans; bits without a name are dropped in reading.
+macro_rules! flags {
+    ($(#[$attribute:meta])* $name:ident {
+        $($(#[$field_attribute:meta])* $field:ident = $bit:literal,)*
+    }) => {
+        $(#[$attribute])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct $name {
+            $($(#[$field_attribute])* pub $field: bool,)*
+        }
+
+        impl<'a> leasehold_base::xdr::Decode<'a> for $name {
+            fn decode(
+                reader: &mut leasehold_base::xdr::Reader<'a>,
+            ) -> Result<Self, leasehold_base::xdr::Error> {
+                let bits = reader.u32()?;
+                Ok(Self { $($field: bits & $bit != 0,)* })
+            }
+        }
+
+        impl leasehold_base::xdr::Encode for $name {
+            fn encode(&self, writer: &mut leasehold_base::xdr::Writer) {
+                writer.u32(0 $(| if self.$field { $bit } else { 0 })*);
+            }
+        }
+    };
+}

@@ -1,0 +1,42 @@
+//! Linked lists: each value behind a flag that says that it follows (RFC 4506 section 4.19).
+
+use leasehold_base::xdr::{Decode, Encode, Error, Reader, Writer};
+
+/// A list as it is read. It grows as values are found, so a message reserves no more memory than
+/// it has values for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct List<T>(pub Vec<T>);
+
+impl<'a, T: Decode<'a>> Decode<'a> for List<T> {
+    fn decode(reader: &mut Reader<'a>) -> Result<Self, Error> {
+        let mut values = Vec::new();
+        while let Some(value) = Option::decode(reader)? {
+            values.push(value);
+        }
+        Ok(Self(values))
+    }
+}
+
+impl<T: Encode> Encode for List<T> {
+    fn encode(&self, writer: &mut Writer) {
+        ListOf(|| &self.0).encode(writer);
+    }
+}
+
+/// A list as it is written: each value is encoded as the iteration yields it, so none is built.
+#[derive(Clone, Copy, Debug)]
+pub struct ListOf<F>(pub F);
+
+impl<F, Values> Encode for ListOf<F>
+where
+    F: Fn() -> Values,
+    Values: IntoIterator<Item: Encode>,
+{
+    fn encode(&self, writer: &mut Writer) {
+        for value in (self.0)() {
+            true.encode(writer);
+            value.encode(writer);
+        }
+        false.encode(writer);
+    }
+}

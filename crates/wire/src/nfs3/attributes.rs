@@ -1,0 +1,184 @@
+//! What is known of an object, and what may be changed of it (RFC 1813 2.5 and 2.6).
+
+use leasehold_base::units::{FileId, FileSystemId, FileTime};
+use leasehold_base::xdr::{Decode, Encode, Error, Reader, Writer};
+use leasehold_base::{xdr_enum, xdr_struct};
+
+xdr_enum! {
+    /// The kinds of objects (RFC 1813 2.5).
+    #[doc(alias = "ftype3")]
+    pub enum FileType {
+        /// Regular file.
+        Regular = 1,
+        /// Directory.
+        Directory = 2,
+        /// Block special device.
+        BlockDevice = 3,
+        /// Character special device.
+        CharacterDevice = 4,
+        /// Symbolic link.
+        Symlink = 5,
+        /// Socket.
+        Socket = 6,
+        /// Named pipe.
+        Fifo = 7,
+    }
+}
+
+xdr_struct! {
+    /// The number of a device (RFC 1813 2.5).
+    #[doc(alias = "specdata3")]
+    #[derive(Copy, Default)]
+    pub struct Device {
+        /// Its driver.
+        pub major: u32,
+        /// Which of the driver's devices.
+        pub minor: u32,
+    }
+
+    /// A time, in seconds since 1970 and nanoseconds (RFC 1813 2.5).
+    #[doc(alias = "nfstime3")]
+    #[derive(Copy, Default)]
+    pub struct Time {
+        /// Whole seconds.
+        pub seconds: u32,
+        /// Nanoseconds within the second.
+        pub nanoseconds: u32,
+    }
+
+    /// All attributes of an object (RFC 1813 2.5).
+    #[doc(alias = "fattr3")]
+    #[derive(Copy)]
+    pub struct Attributes {
+        /// What kind of object it is.
+        pub file_type: FileType,
+        /// Permission bits.
+        pub mode: u32,
+        /// Number of names.
+        pub link_count: u32,
+        /// Owner.
+        pub uid: u32,
+        /// Owning group.
+        pub gid: u32,
+        /// Size in bytes.
+        pub size: u64,
+        /// Bytes that it takes on the disk.
+        pub used: u64,
+        /// The device of a device special file.
+        pub device: Device,
+        /// The file system that it belongs to.
+        pub file_system: FileSystemId,
+        /// Its number within the file system.
+        pub file_id: FileId,
+        /// Last time the data was read.
+        pub accessed: Time,
+        /// Last time the data was changed.
+        pub modified: Time,
+        /// Last time data or attributes were changed.
+        pub changed: Time,
+    }
+
+    /// Attributes from before an operation (RFC 1813 2.6).
+    #[doc(alias = "wcc_attr")]
+    #[derive(Copy)]
+    pub struct Before {
+        /// Size in bytes.
+        pub size: u64,
+        /// Last time the data was changed.
+        pub modified: Time,
+        /// Last time data or attributes were changed.
+        pub changed: Time,
+    }
+
+    /// Weak cache consistency data: an object before and after an operation (RFC 1813 2.6).
+    #[doc(alias = "wcc_data")]
+    #[derive(Copy, Default)]
+    pub struct Wcc {
+        /// Before the operation.
+        pub before: Option<Before>,
+        /// After the operation.
+        pub after: Option<Attributes>,
+    }
+
+    /// Which attributes are to be changed, and to what (RFC 1813 2.6).
+    #[doc(alias = "sattr3")]
+    #[derive(Copy, Default)]
+    pub struct SetAttributes {
+        /// Permission bits.
+        pub mode: Option<u32>,
+        /// Owner.
+        pub uid: Option<u32>,
+        /// Owning group.
+        pub gid: Option<u32>,
+        /// Size in bytes.
+        pub size: Option<u64>,
+        /// Last time the data was read.
+        pub accessed: SetTime,
+        /// Last time the data was changed.
+        pub modified: SetTime,
+    }
+}
+
+/// The encoded size of [`Attributes`], in bytes.
+pub const ATTRIBUTES_BYTES: u32 = 84;
+
+/// How a time is to be changed (RFC 1813 2.6).
+#[doc(alias("time_how", "set_atime", "set_mtime"))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SetTime {
+    /// Not at all.
+    #[default]
+    Keep,
+    /// To the server's time.
+    Now,
+    /// To the client's time.
+    To(Time),
+}
+
+impl<'a> Decode<'a> for SetTime {
+    fn decode(reader: &mut Reader<'a>) -> Result<Self, Error> {
+        match reader.u32()? {
+            0 => Ok(Self::Keep),
+            1 => Ok(Self::Now),
+            2 => Ok(Self::To(Time::decode(reader)?)),
+            _ => Err(Error::BadValue),
+        }
+    }
+}
+
+impl Encode for SetTime {
+    fn encode(&self, writer: &mut Writer) {
+        match self {
+            Self::Keep => writer.u32(0),
+            Self::Now => writer.u32(1),
+            Self::To(time) => {
+                writer.u32(2);
+                time.encode(writer);
+            }
+        }
+    }
+}
+
+/// The last nanosecond of a second.
+const NANOSECONDS_MAX: u32 = 999_999_999;
+
+/// Seconds are 32 bits without a sign on the wire: what lies outside is the nearest end.
+impl From<FileTime> for Time {
+    fn from(time: FileTime) -> Self {
+        match u32::try_from(time.seconds) {
+            Ok(seconds) => Self { seconds, nanoseconds: time.nanoseconds },
+            Err(_) if time.seconds < 0 => Self::default(),
+            Err(_) => Self { seconds: u32::MAX, nanoseconds: NANOSECONDS_MAX },
+        }
+    }
+}
+
+/// Nothing on the wire keeps nanoseconds within their second: more of them are its end.
+impl From<Time> for FileTime {
+    fn from(time: Time) -> Self {
+        Self {
+            seconds: i64::from(time.seconds),
+            nanoseconds: time.nanoseconds.min(NANOSECONDS_MAX),
+        }
+    }
+}

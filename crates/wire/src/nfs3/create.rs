@@ -1,0 +1,73 @@
+//! CREATE, procedure 8: makes a regular file (RFC 1813 3.3.8).
+
+use leasehold_base::xdr::{Decode, Encode, Error, Reader, Writer};
+use leasehold_base::xdr_struct;
+
+use super::{DirectoryArgs, Made, SetAttributes, Wcc};
+
+/// The procedure's number.
+pub const NUMBER: u32 = 8;
+
+xdr_struct! {
+    /// Which file, and how.
+    #[doc(alias = "CREATE3args")]
+    #[derive(Copy)]
+    pub struct Args<'a> {
+        /// Where the file is to be.
+        pub place: DirectoryArgs<'a>,
+        /// What is to happen when the name is there.
+        pub how: How,
+    }
+}
+
+/// What is to happen when the name is there (RFC 1813 3.3.8).
+#[doc(alias("createhow3", "createmode3"))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    /// The file that is there is taken.
+    #[doc(alias = "UNCHECKED")]
+    Unchecked(SetAttributes),
+    /// The call fails.
+    #[doc(alias = "GUARDED")]
+    Guarded(SetAttributes),
+    /// The call fails, unless an earlier call with the same verifier made the file.
+    #[doc(alias("EXCLUSIVE", "createverf3"))]
+    Exclusive([u8; 8]),
+}
+
+impl<'a> Decode<'a> for How {
+    fn decode(reader: &mut Reader<'a>) -> Result<Self, Error> {
+        match reader.u32()? {
+            0 => Ok(Self::Unchecked(Decode::decode(reader)?)),
+            1 => Ok(Self::Guarded(Decode::decode(reader)?)),
+            2 => Ok(Self::Exclusive(Decode::decode(reader)?)),
+            _ => Err(Error::BadValue),
+        }
+    }
+}
+
+impl Encode for How {
+    fn encode(&self, writer: &mut Writer) {
+        match self {
+            Self::Unchecked(attributes) => {
+                writer.u32(0);
+                attributes.encode(writer);
+            }
+            Self::Guarded(attributes) => {
+                writer.u32(1);
+                attributes.encode(writer);
+            }
+            Self::Exclusive(verifier) => {
+                writer.u32(2);
+                verifier.encode(writer);
+            }
+        }
+    }
+}
+
+/// The file, or the directory before and after alone.
+#[doc(alias = "CREATE3res")]
+pub type Reply<'a> = super::Reply<Done<'a>, Wcc>;
+
+/// The file.
+pub type Done<'a> = Made<'a>;

@@ -1,0 +1,32 @@
+//! GETATTR, procedure 1: the attributes of an object (RFC 1813 3.3.1).
+
+use leasehold_base::xdr_struct;
+
+use super::{Attributes, Handle};
+
+/// The procedure's number.
+pub const NUMBER: u32 = 1;
+
+xdr_struct! {
+    /// Which object.
+    #[doc(alias = "GETATTR3args")]
+    #[derive(Copy)]
+    pub struct Args<'a> {
+        /// The object.
+        pub object: Handle<'a>,
+    }
+}
+
+/// The attributes, or the status alone.
+#[doc(alias = "GETATTR3res")]
+pub type Reply = super::Reply<Done, ()>;
+
+xdr_struct! {
+    /// The attributes.
+    #[doc(alias = "GETATTR3resok")]
+    #[derive(Copy)]
+    pub struct Done {
+        /// The object's attributes.
+        pub attributes: Attributes,
+    }
+}

@@ -1,0 +1,36 @@
+//! LINK, procedure 15: gives an object one more name (RFC 1813 3.3.15).
+
+use leasehold_base::xdr_struct;
+
+use super::{Attributes, DirectoryArgs, Handle, Wcc};
+
+/// The procedure's number.
+pub const NUMBER: u32 = 15;
+
+xdr_struct! {
+    /// Which object, and its further name.
+    #[doc(alias = "LINK3args")]
+    #[derive(Copy)]
+    pub struct Args<'a> {
+        /// The object.
+        pub file: Handle<'a>,
+        /// The name that it is to have as well.
+        pub link: DirectoryArgs<'a>,
+    }
+}
+
+/// The object, and the directory before and after, in success and in failure.
+#[doc(alias = "LINK3res")]
+pub type Reply = super::Reply<Done, Done>;
+
+xdr_struct! {
+    /// The object, and the directory before and after.
+    #[doc(alias("LINK3resok", "LINK3resfail"))]
+    #[derive(Copy, Default)]
+    pub struct Done {
+        /// The object afterwards.
+        pub attributes: Option<Attributes>,
+        /// The directory of the new name.
+        pub directory: Wcc,
+    }
+}

@@ -1,0 +1,30 @@
+//! LOOKUP, procedure 3: the object of a name (RFC 1813 3.3.3).
+
+use leasehold_base::xdr_struct;
+
+use super::{Attributes, DirectoryArgs, Handle};
+
+/// The procedure's number.
+pub const NUMBER: u32 = 3;
+
+/// Which name in which directory.
+#[doc(alias = "LOOKUP3args")]
+pub type Args<'a> = DirectoryArgs<'a>;
+
+/// The object, or the directory's attributes alone.
+#[doc(alias = "LOOKUP3res")]
+pub type Reply<'a> = super::Reply<Done<'a>, Option<Attributes>>;
+
+xdr_struct! {
+    /// The object that the name led to.
+    #[doc(alias = "LOOKUP3resok")]
+    #[derive(Copy)]
+    pub struct Done<'a> {
+        /// The object.
+        pub object: Handle<'a>,
+        /// Its attributes.
+        pub attributes: Option<Attributes>,
+        /// The attributes of the directory.
+        pub directory: Option<Attributes>,
+    }
+}

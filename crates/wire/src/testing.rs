@@ -1,0 +1,29 @@
+//! What the tests of all messages share.
+
+use bytes::Bytes;
+use leasehold_base::xdr::{Encode, Writer};
+
+/// The bytes of a description: pairs of hexadecimal digits, and text in single quotes. White space
+/// means nothing.
+pub(crate) fn bytes(description: &str) -> Bytes {
+    let mut bytes = Vec::new();
+    for (index, piece) in description.split('\'').enumerate() {
+        if index % 2 == 1 {
+            bytes.extend_from_slice(piece.as_bytes());
+            continue;
+        }
+        let digits: Vec<char> = piece.chars().filter(|c| !c.is_whitespace()).collect();
+        for pair in digits.chunks(2) {
+            let pair = pair.iter().collect::<String>();
+            bytes.push(u8::from_str_radix(&pair, 16).expect("pairs of hexadecimal digits"));
+        }
+    }
+    bytes.into()
+}
+
+/// The encoding of a value.
+pub(crate) fn encoded(value: &impl Encode) -> Bytes {
+    let mut writer = Writer::new();
+    value.encode(&mut writer);
+    writer.finish().into_bytes()
+}
