@@ -1,3 +1,50 @@
-//! Every chore of the project.
+//! Every chore of the project: `cargo xtask --help` lists them. One file holds one chore.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a chore talks to a terminal")]
 
-fn main() {}
+mod check;
+mod documents;
+mod layers;
+mod licences;
+mod program;
+mod repository;
+mod setup;
+mod test;
+mod tidy;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use repository::Repository;
+
+/// Every chore of the project.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+enum Chore {
+    /// Runs every step of the test, or those named, and counts what passed and failed.
+    Test {
+        /// The steps to run [default: all].
+        steps: Vec<test::Step>,
+    },
+    /// Does what the server does: every step of the test.
+    Ci,
+    /// Installs what the tests need from outside.
+    Setup,
+    /// Checks that each crate uses only crates of the tiers below its own.
+    Layers,
+    /// Checks the rules on files and functions that no other tool checks.
+    Tidy,
+}
+
+fn main() -> ExitCode {
+    let chore = Chore::parse();
+    let repository = Repository::here();
+    let tally = match chore {
+        Chore::Test { steps } => test::run(&repository, &steps),
+        Chore::Ci => test::run(&repository, &[]),
+        Chore::Setup => setup::run(),
+        Chore::Layers => check::report(&layers::checks(&repository)),
+        Chore::Tidy => check::report(&tidy::checks(&repository)),
+    };
+    if tally.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

@@ -1,0 +1,145 @@
+//! Each crate uses only crates of the tiers below its own.
+
+use std::path::Path;
+
+use crate::check::Check;
+use crate::repository::{Dependency, Package, Repository};
+
+/// A tier: its folder under `crates/`, the tiers that it may use, and the outside crates, where
+/// those are few on purpose.
+struct Tier {
+    folder: &'static str,
+    uses: &'static [&'static str],
+    outside: Option<&'static [&'static str]>,
+}
+
+const ALL: &[&str] = &[
+    "base",
+    "wire",
+    "core",
+    "session",
+    "fs",
+    "stores",
+    "service",
+    "shell",
+    "lab",
+    "proof",
+    "leasehold",
+];
+
+/// The tiers, each using lower ones only.
+const TIERS: &[Tier] = &[
+    Tier { folder: "base", uses: &[], outside: Some(&["bytes"]) },
+    Tier { folder: "wire", uses: &["base"], outside: Some(&["bytes"]) },
+    Tier { folder: "core", uses: &["base"], outside: Some(&["bytes"]) },
+    Tier { folder: "session", uses: &["base", "wire", "core"], outside: None },
+    Tier { folder: "fs", uses: &["base", "core"], outside: None },
+    Tier { folder: "stores", uses: &["base", "core", "session", "fs"], outside: None },
+    Tier { folder: "service", uses: &["base", "wire", "core", "session", "fs"], outside: None },
+    Tier {
+        folder: "shell",
+        uses: &["base", "wire", "core", "session", "fs", "stores", "service"],
+        outside: None,
+    },
+    Tier { folder: "lab", uses: &["base"], outside: None },
+    Tier { folder: "proof", uses: ALL, outside: None },
+    Tier { folder: "leasehold", uses: ALL, outside: None },
+];
+
+/// Edges that only tests use: a front end is tested over a store, and `fs` over one too.
+const TEST_EDGES: &[(&str, &str)] = &[("service", "stores"), ("fs", "stores")];
+
+/// Checks every dependency that a manifest of the workspace declares.
+pub(crate) fn checks(repository: &Repository) -> Vec<Check> {
+    let packages = repository.packages(false);
+    let faults = packages.iter().flat_map(|package| faults_of(repository.root(), package));
+    vec![Check { rule: "each crate uses lower tiers only", faults: faults.collect() }]
+}
+
+fn faults_of(root: &Path, package: &Package) -> Vec<String> {
+    let folder = package.manifest_path.parent().expect("a manifest lies in a folder");
+    let Some(name) = tier_name(root, folder) else {
+        // Tooling and system tests may use every crate.
+        return Vec::new();
+    };
+    let Some(tier) = TIERS.iter().find(|tier| tier.folder == name) else {
+        return vec![format!("{}: there is no tier {name}", package.name)];
+    };
+    package.dependencies.iter().filter_map(|edge| fault(root, package, tier, edge)).collect()
+}
+
+fn fault(root: &Path, package: &Package, tier: &Tier, edge: &Dependency) -> Option<String> {
+    let for_tests = edge.kind.as_deref() == Some("dev");
+    let Some(path) = &edge.path else {
+        let allowed =
+            for_tests || tier.outside.is_none_or(|allowed| allowed.contains(&edge.name.as_str()));
+        return (!allowed)
+            .then(|| format!("{} uses {}; its tier has std only", package.name, edge.name));
+    };
+    let Some(used) = tier_name(root, path) else {
+        return Some(format!("{} uses {}, which is in no tier", package.name, edge.name));
+    };
+    let allowed =
+        tier.uses.contains(&used) || (for_tests && TEST_EDGES.contains(&(tier.folder, used)));
+    (!allowed)
+        .then(|| format!("{} uses {}: {} may not use {used}", package.name, edge.name, tier.folder))
+}
+
+/// The tier of a crate's folder; none outside `crates/`.
+fn tier_name<'a>(root: &Path, folder: &'a Path) -> Option<&'a str> {
+    let inside = folder.strip_prefix(root.join("crates")).ok()?;
+    inside.iter().next()?.to_str()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn package(folder: &str, edges: &[(&str, Option<&str>)]) -> Package {
+        let dependency = |&(path, kind): &(&str, Option<&str>)| Dependency {
+            name: path.to_owned(),
+            kind: kind.map(str::to_owned),
+            path: path.starts_with('/').then(|| path.into()),
+        };
+        Package {
+            name: folder.to_owned(),
+            manifest_path: format!("{folder}/Cargo.toml").into(),
+            license: None,
+            dependencies: edges.iter().map(dependency).collect(),
+        }
+    }
+
+    fn fault_count(folder: &str, edges: &[(&str, Option<&str>)]) -> usize {
+        faults_of(Path::new("/r"), &package(folder, edges)).len()
+    }
+
+    #[test]
+    fn an_edge_goes_down() {
+        assert_eq!(fault_count("/r/crates/fs", &[("/r/crates/base", None)]), 0);
+        assert_eq!(fault_count("/r/crates/base", &[("/r/crates/fs", None)]), 1);
+        assert_eq!(fault_count("/r/crates/fs", &[("/r/crates/wire", None)]), 1);
+        assert_eq!(fault_count("/r/crates/stores/a", &[("/r/crates/stores/b", None)]), 1);
+    }
+
+    #[test]
+    fn tests_may_use_a_store() {
+        let store = "/r/crates/stores/mem";
+        assert_eq!(fault_count("/r/crates/service/serve", &[(store, Some("dev"))]), 0);
+        assert_eq!(fault_count("/r/crates/service/serve", &[(store, None)]), 1);
+        assert_eq!(fault_count("/r/crates/base", &[(store, Some("dev"))]), 1);
+    }
+
+    #[test]
+    fn a_tier_must_be_known() {
+        assert_eq!(fault_count("/r/crates/util", &[]), 1);
+        assert_eq!(fault_count("/r/xtask", &[("/r/crates/shell", None)]), 0);
+        assert_eq!(fault_count("/r/crates/shell", &[("/r/xtask", None)]), 1);
+    }
+
+    #[test]
+    fn low_tiers_use_no_outside_crate() {
+        assert_eq!(fault_count("/r/crates/wire", &[("bytes", None)]), 0);
+        assert_eq!(fault_count("/r/crates/wire", &[("nom", None)]), 1);
+        assert_eq!(fault_count("/r/crates/wire", &[("proptest", Some("dev"))]), 0);
+    }
+}

@@ -1,0 +1,59 @@
+//! Running other programs within a time box.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// What a program did.
+pub(crate) struct Outcome {
+    /// Whether it ended by itself and with status 0.
+    pub(crate) succeeded: bool,
+    /// What it wrote to its standard output, which was shown as it came.
+    pub(crate) output: String,
+}
+
+/// A program that is run in a folder, and ended with all that it started when its time is over.
+pub(crate) fn run(folder: &Path, words: &[&str], limit: Duration) -> Outcome {
+    println!("$ {}", words.join(" "));
+    let mut command = Command::new("timeout");
+    command.args(["--kill-after=5", &limit.as_secs().to_string()]).args(words);
+    command.current_dir(folder).stdin(Stdio::null()).stdout(Stdio::piped());
+    let mut child = match command.spawn() {
+        Ok(child) => child,
+        Err(error) => {
+            println!("cannot run timeout: {error}");
+            return Outcome { succeeded: false, output: String::new() };
+        }
+    };
+    let stdout = child.stdout.take().expect("standard output is a pipe");
+    let mut output = String::new();
+    for line in BufReader::new(stdout).split(b'\n').map_while(Result::ok) {
+        let line = String::from_utf8_lossy(&line);
+        println!("{line}");
+        output.push_str(&line);
+        output.push('\n');
+    }
+    let status = child.wait().expect("a child can be waited for once");
+    match status.code() {
+        Some(0) => {}
+        Some(124) => println!("ended after its time box of {} s", limit.as_secs()),
+        _ => println!("ended with {status}"),
+    }
+    Outcome { succeeded: status.success(), output }
+}
+
+/// What a quick program writes to its standard output, or why it failed.
+pub(crate) fn output(folder: &Path, words: &[&str]) -> Result<String, String> {
+    let (name, arguments) = words.split_first().expect("a program has a name");
+    let done = Command::new(name)
+        .args(arguments)
+        .current_dir(folder)
+        .output()
+        .map_err(|error| format!("cannot run {name}: {error}"))?;
+    if !done.status.success() {
+        let complaint = String::from_utf8_lossy(&done.stderr);
+        return Err(format!("{}: {}: {complaint}", words.join(" "), done.status));
+    }
+    Ok(String::from_utf8_lossy(&done.stdout).into_owned())
+}

@@ -1,0 +1,81 @@
+//! The project's files and crates, as git and cargo know them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use crate::program;
+
+/// The working tree.
+pub(crate) struct Repository {
+    root: PathBuf,
+}
+
+impl Repository {
+    /// The tree that this program was built from.
+    pub(crate) fn here() -> Self {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent();
+        Self { root: root.expect("this crate lies in the tree").to_owned() }
+    }
+
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The paths of all files that are tracked or about to be, in order.
+    pub(crate) fn files(&self) -> Vec<String> {
+        // Whoever owns the tree, its list of files is safe to read.
+        let git = ["git", "-c", "safe.directory=*", "ls-files"];
+        let words = [&git[..], &["--cached", "--others", "--exclude-standard"]].concat();
+        let listing = program::output(&self.root, &words).expect("the tree is a git work tree");
+        let mut files: Vec<String> = listing.lines().map(str::to_owned).collect();
+        files.retain(|path| self.exists(path));
+        files.sort();
+        files
+    }
+
+    pub(crate) fn exists(&self, path: &str) -> bool {
+        self.root.join(path).exists()
+    }
+
+    /// A file's text; nothing if it is not text.
+    pub(crate) fn text(&self, path: &str) -> Option<String> {
+        String::from_utf8(fs::read(self.root.join(path)).ok()?).ok()
+    }
+
+    /// The crates of the workspace, and with `outside` all that they are built from.
+    pub(crate) fn packages(&self, outside: bool) -> Vec<Package> {
+        let mut words = vec!["cargo", "metadata", "--format-version=1"];
+        if !outside {
+            words.push("--no-deps");
+        }
+        let json = program::output(&self.root, &words).expect("the manifests can be read");
+        let metadata: Metadata = serde_json::from_str(&json).expect("cargo writes this format");
+        metadata.packages
+    }
+}
+
+#[derive(Deserialize)]
+struct Metadata {
+    packages: Vec<Package>,
+}
+
+/// A crate, as `cargo metadata` describes it.
+#[derive(Deserialize)]
+pub(crate) struct Package {
+    pub(crate) name: String,
+    pub(crate) manifest_path: PathBuf,
+    pub(crate) license: Option<String>,
+    pub(crate) dependencies: Vec<Dependency>,
+}
+
+/// A dependency, as a manifest declares it.
+#[derive(Deserialize)]
+pub(crate) struct Dependency {
+    pub(crate) name: String,
+    /// `dev`, `build` or nothing.
+    pub(crate) kind: Option<String>,
+    /// The folder of a crate of this workspace.
+    pub(crate) path: Option<PathBuf>,
+}

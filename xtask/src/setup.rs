@@ -1,0 +1,90 @@
+//! Installs what the tests need from outside.
+
+use std::env;
+use std::path::Path;
+use std::time::Duration;
+
+use crate::check::Tally;
+use crate::program;
+
+/// What is needed from outside: the program, and what brings it.
+pub(crate) struct Tool {
+    program: &'static str,
+    source: Source,
+}
+
+enum Source {
+    /// A component of the Rust tool chain.
+    Rustup(&'static str),
+    /// A package of Debian.
+    Apt(&'static str),
+}
+
+/// What the checks of the code need.
+pub(crate) const LINTERS: &[Tool] = &[
+    Tool { program: "cargo-fmt", source: Source::Rustup("rustfmt") },
+    Tool { program: "cargo-clippy", source: Source::Rustup("clippy") },
+];
+
+/// What tells which files belong to the tree.
+pub(crate) const TREE: &[Tool] = &[Tool { program: "git", source: Source::Apt("git") }];
+
+/// Long enough for a package list and a hundred packages.
+const LIMIT: Duration = Duration::from_mins(5);
+
+/// Installs every tool that is missing.
+pub(crate) fn run() -> Tally {
+    [LINTERS, TREE].into_iter().map(|tools| Tally::of(ensure(tools))).sum()
+}
+
+/// Whether all of these tools are there, after those that were not have been installed.
+pub(crate) fn ensure(tools: &[Tool]) -> bool {
+    let missing: Vec<&Tool> = tools.iter().filter(|tool| !tool.is_here()).collect();
+    let mut components = Vec::new();
+    let mut packages = Vec::new();
+    for tool in &missing {
+        match tool.source {
+            Source::Rustup(component) => components.push(component),
+            Source::Apt(package) => packages.push(package),
+        }
+    }
+    if !components.is_empty() {
+        install(&["rustup", "component", "add"], &components);
+    }
+    if !packages.is_empty() {
+        let apt = ["env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-q"];
+        install(&apt, &["update"]);
+        install(
+            &apt,
+            &[&["install", "-y", "--no-install-recommends"], packages.as_slice()].concat(),
+        );
+    }
+    missing.iter().all(|tool| {
+        let here = tool.is_here();
+        if !here {
+            println!("{} is missing and could not be installed", tool.program);
+        }
+        here
+    })
+}
+
+fn install(command: &[&str], what: &[&str]) {
+    program::run(Path::new("/"), &[command, what].concat(), LIMIT);
+}
+
+impl Tool {
+    fn is_here(&self) -> bool {
+        match self.source {
+            // The tool chain puts a stand-in where a component is missing: only running it tells.
+            Source::Rustup(_) => {
+                program::output(Path::new("/"), &[self.program, "--version"]).is_ok()
+            }
+            Source::Apt(_) => {
+                let path = env::var_os("PATH").unwrap_or_default();
+                // Ordinary users' path lacks the folders of system programs.
+                let mut folders = env::split_paths(&path).chain(["/usr/sbin".into()]);
+                folders.any(|folder| folder.join(self.program).is_file())
+            }
+        }
+    }
+}

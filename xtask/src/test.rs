@@ -1,0 +1,96 @@
+//! The test: its steps, each in a time box, and the count of what passed and failed.
+
+use std::time::{Duration, Instant};
+
+use clap::ValueEnum;
+
+use crate::check::{Check, Tally, report};
+use crate::repository::Repository;
+use crate::setup::{LINTERS, TREE, Tool, ensure};
+use crate::{documents, layers, licences, program, tidy};
+
+/// A step of the test.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Step {
+    /// The source is laid out as `cargo fmt` does it.
+    Fmt,
+    /// The compiler and its linter have no complaint.
+    Clippy,
+    /// Each crate uses lower tiers only.
+    Layers,
+    /// Files and functions keep the rules of the house.
+    Tidy,
+    /// Everything we are built from has a permissive licence.
+    Licences,
+    /// The documentation builds and names only what exists.
+    Docs,
+    /// The tests beside the code.
+    Unit,
+}
+
+/// Runs the named steps, all if none is named, and goes on after one that fails.
+///
+/// The last line it prints is the count of tests and checks.
+pub(crate) fn run(repository: &Repository, steps: &[Step]) -> Tally {
+    let steps = if steps.is_empty() { Step::value_variants() } else { steps };
+    let mut lines = Vec::new();
+    let mut total = Vec::new();
+    for step in steps {
+        let name = format!("{step:?}").to_lowercase();
+        println!("\n== {name}");
+        let start = Instant::now();
+        let tally = step.run(repository);
+        let seconds = start.elapsed().as_secs_f64();
+        let Tally { passed, failed } = tally;
+        lines.push(format!("{name:<10} {passed:>6} passed {failed:>4} failed {seconds:>7.1} s"));
+        println!("== {}", lines[lines.len() - 1]);
+        total.push(tally);
+    }
+    let total: Tally = total.into_iter().sum();
+    println!("\n{}\n\n{} passed, {} failed", lines.join("\n"), total.passed, total.failed);
+    total
+}
+
+impl Step {
+    fn run(self, repository: &Repository) -> Tally {
+        match self {
+            Self::Fmt => tool(repository, 1, LINTERS, &["cargo", "fmt", "--all", "--check"]),
+            Self::Clippy => tool(
+                repository,
+                10,
+                LINTERS,
+                &["cargo", "clippy", "--workspace", "--all-targets", "--", "--deny=warnings"],
+            ),
+            Self::Layers => checked(repository, layers::checks),
+            Self::Tidy => checked(repository, tidy::checks),
+            Self::Licences => checked(repository, licences::checks),
+            Self::Docs => {
+                let words = ["env", "RUSTDOCFLAGS=--deny=warnings", "cargo", "doc"];
+                let options = ["--workspace", "--no-deps", "--document-private-items"];
+                let built = tool(repository, 10, &[], &[&words[..], &options].concat());
+                [built, checked(repository, documents::checks)].into_iter().sum()
+            }
+            Self::Unit => {
+                tool(repository, 15, &[], &["cargo", "test", "--workspace", "--no-fail-fast"])
+            }
+        }
+    }
+}
+
+fn checked(repository: &Repository, checks: fn(&Repository) -> Vec<Check>) -> Tally {
+    if ensure(TREE) { report(&checks(repository)) } else { Tally::of(false) }
+}
+
+/// Runs a program that needs `tools`, and counts the tests it says it ran; itself, if it says
+/// nothing. One that fails without a failed test counts as a failure too.
+fn tool(repository: &Repository, limit_min: u64, tools: &[Tool], words: &[&str]) -> Tally {
+    if !ensure(tools) {
+        return Tally::of(false);
+    }
+    let outcome = program::run(repository.root(), words, Duration::from_mins(limit_min));
+    let tally = Tally::of_output(&outcome.output);
+    if tally == Tally::default() || (!outcome.succeeded && tally.failed == 0) {
+        return [tally, Tally::of(outcome.succeeded)].into_iter().sum();
+    }
+    tally
+}
