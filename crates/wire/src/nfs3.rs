@@ -5,6 +5,7 @@
 //! (NULL) has neither arguments nor results.
 
 mod attributes;
+mod handle;
 
 pub mod access;
 pub mod commit;
@@ -31,8 +32,9 @@ pub mod write;
 pub use attributes::{
     ATTRIBUTES_BYTES, Attributes, Before, Device, FileType, SetAttributes, SetTime, Time, Wcc,
 };
+pub use handle::Handle;
 
-use leasehold_base::limits::{HANDLE_BYTES_MAX, NAME_BYTES_MAX, PATH_BYTES_MAX};
+use leasehold_base::limits::{NAME_BYTES_MAX, PATH_BYTES_MAX};
 use leasehold_base::xdr::{Decode, Encode, Error, Reader, Writer};
 use leasehold_base::{xdr_enum, xdr_struct};
 
@@ -43,10 +45,6 @@ pub const PROGRAM: u32 = 100_003;
 pub const VERSION: u32 = 3;
 
 opaques! {
-    /// A file handle: at most 64 bytes that only the server understands (RFC 1813 2.3.3).
-    #[doc(alias = "nfs_fh3")]
-    Handle <= HANDLE_BYTES_MAX;
-
     /// A name in a directory, as it came: it may be empty, or hold a slash (RFC 1813 2.4).
     #[doc(alias = "filename3")]
     Name <= NAME_BYTES_MAX;
@@ -62,7 +60,7 @@ xdr_struct! {
     #[derive(Copy)]
     pub struct DirectoryArgs<'a> {
         /// The directory.
-        pub directory: Handle<'a>,
+        pub directory: Handle,
         /// The name in it.
         pub name: Name<'a>,
     }
@@ -70,9 +68,9 @@ xdr_struct! {
     /// What CREATE, MKDIR, SYMLINK and MKNOD answer when they made an object.
     #[doc(alias("CREATE3resok", "MKDIR3resok", "SYMLINK3resok", "MKNOD3resok"))]
     #[derive(Copy)]
-    pub struct Made<'a> {
+    pub struct Made {
         /// The object.
-        pub object: Option<Handle<'a>>,
+        pub object: Option<Handle>,
         /// Its attributes.
         pub attributes: Option<Attributes>,
         /// The directory that it was made in.

@@ -36,9 +36,9 @@ xdr_struct! {
     /// What is asked of which object.
     #[doc(alias = "ACCESS3args")]
     #[derive(Copy)]
-    pub struct Args<'a> {
+    pub struct Args {
         /// The object.
-        pub object: Handle<'a>,
+        pub object: Handle,
         /// The kinds of access that are asked for.
         pub access: Access,
     }

@@ -11,9 +11,9 @@ xdr_struct! {
     /// Which bytes of which file.
     #[doc(alias = "COMMIT3args")]
     #[derive(Copy)]
-    pub struct Args<'a> {
+    pub struct Args {
         /// The file.
-        pub file: Handle<'a>,
+        pub file: Handle,
         /// Where in the file, in bytes.
         pub offset: u64,
         /// How many bytes; zero means to the end of the file.

@@ -67,7 +67,7 @@ impl Encode for How {
 
 /// The file, or the directory before and after alone.
 #[doc(alias = "CREATE3res")]
-pub type Reply<'a> = super::Reply<Done<'a>, Wcc>;
+pub type Reply = super::Reply<Done, Wcc>;
 
 /// The file.
-pub type Done<'a> = Made<'a>;
+pub type Done = Made;

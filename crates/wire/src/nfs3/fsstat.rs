@@ -11,9 +11,9 @@ xdr_struct! {
     /// Which file system.
     #[doc(alias = "FSSTAT3args")]
     #[derive(Copy)]
-    pub struct Args<'a> {
+    pub struct Args {
         /// An object of the file system.
-        pub root: Handle<'a>,
+        pub root: Handle,
     }
 }
 

@@ -13,7 +13,7 @@ xdr_struct! {
     #[derive(Copy)]
     pub struct Args<'a> {
         /// The object.
-        pub file: Handle<'a>,
+        pub file: Handle,
         /// The name that it is to have as well.
         pub link: DirectoryArgs<'a>,
     }

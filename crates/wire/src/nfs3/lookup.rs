@@ -13,15 +13,15 @@ pub type Args<'a> = DirectoryArgs<'a>;
 
 /// The object, or the directory's attributes alone.
 #[doc(alias = "LOOKUP3res")]
-pub type Reply<'a> = super::Reply<Done<'a>, Option<Attributes>>;
+pub type Reply = super::Reply<Done, Option<Attributes>>;
 
 xdr_struct! {
     /// The object that the name led to.
     #[doc(alias = "LOOKUP3resok")]
     #[derive(Copy)]
-    pub struct Done<'a> {
+    pub struct Done {
         /// The object.
-        pub object: Handle<'a>,
+        pub object: Handle,
         /// Its attributes.
         pub attributes: Option<Attributes>,
         /// The attributes of the directory.

@@ -21,7 +21,7 @@ xdr_struct! {
 
 /// The new directory, or the one above before and after alone.
 #[doc(alias = "MKDIR3res")]
-pub type Reply<'a> = super::Reply<Done<'a>, Wcc>;
+pub type Reply = super::Reply<Done, Wcc>;
 
 /// The new directory.
-pub type Done<'a> = Made<'a>;
+pub type Done = Made;

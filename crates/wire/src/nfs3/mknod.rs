@@ -94,7 +94,7 @@ impl Encode for Node {
 
 /// The special file, or the directory before and after alone.
 #[doc(alias = "MKNOD3res")]
-pub type Reply<'a> = super::Reply<Done<'a>, Wcc>;
+pub type Reply = super::Reply<Done, Wcc>;
 
 /// The special file.
-pub type Done<'a> = Made<'a>;
+pub type Done = Made;

@@ -11,9 +11,9 @@ xdr_struct! {
     /// Which object.
     #[doc(alias = "PATHCONF3args")]
     #[derive(Copy)]
-    pub struct Args<'a> {
+    pub struct Args {
         /// The object.
-        pub object: Handle<'a>,
+        pub object: Handle,
     }
 }
 

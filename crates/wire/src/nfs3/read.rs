@@ -14,9 +14,9 @@ xdr_struct! {
     /// Which bytes of which file.
     #[doc(alias = "READ3args")]
     #[derive(Copy)]
-    pub struct Args<'a> {
+    pub struct Args {
         /// The file.
-        pub file: Handle<'a>,
+        pub file: Handle,
         /// Where in the file, in bytes.
         pub offset: u64,
         /// How many bytes at most.

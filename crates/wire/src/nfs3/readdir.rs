@@ -13,9 +13,9 @@ xdr_struct! {
     /// Which part of which directory.
     #[doc(alias = "READDIR3args")]
     #[derive(Copy)]
-    pub struct Args<'a> {
+    pub struct Args {
         /// The directory.
-        pub directory: Handle<'a>,
+        pub directory: Handle,
         /// The entry behind which to begin; zero begins at the start.
         pub cookie: Cookie,
         /// The verifier that came with the cookie; zero at the start.

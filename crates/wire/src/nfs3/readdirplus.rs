@@ -12,9 +12,9 @@ xdr_struct! {
     /// Which part of which directory.
     #[doc(alias = "READDIRPLUS3args")]
     #[derive(Copy)]
-    pub struct Args<'a> {
+    pub struct Args {
         /// The directory.
-        pub directory: Handle<'a>,
+        pub directory: Handle,
         /// The entry behind which to begin; zero begins at the start.
         pub cookie: Cookie,
         /// The verifier that came with the cookie; zero at the start.
@@ -40,7 +40,7 @@ xdr_struct! {
         /// The object's attributes.
         pub attributes: Option<Attributes>,
         /// The object.
-        pub object: Option<Handle<'a>>,
+        pub object: Option<Handle>,
     }
 }
 

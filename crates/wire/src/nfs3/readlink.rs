@@ -11,9 +11,9 @@ xdr_struct! {
     /// Which link.
     #[doc(alias = "READLINK3args")]
     #[derive(Copy)]
-    pub struct Args<'a> {
+    pub struct Args {
         /// The symbolic link.
-        pub symlink: Handle<'a>,
+        pub symlink: Handle,
     }
 }
 

@@ -11,9 +11,9 @@ xdr_struct! {
     /// What is to be changed of which object.
     #[doc(alias = "SETATTR3args")]
     #[derive(Copy)]
-    pub struct Args<'a> {
+    pub struct Args {
         /// The object.
-        pub object: Handle<'a>,
+        pub object: Handle,
         /// What is to be changed.
         pub attributes: SetAttributes,
         /// The change time that the object must still have, if one is given.

@@ -23,7 +23,7 @@ xdr_struct! {
 
 /// The link, or the directory before and after alone.
 #[doc(alias = "SYMLINK3res")]
-pub type Reply<'a> = super::Reply<Done<'a>, Wcc>;
+pub type Reply = super::Reply<Done, Wcc>;
 
 /// The link.
-pub type Done<'a> = Made<'a>;
+pub type Done = Made;

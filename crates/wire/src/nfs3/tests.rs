@@ -31,7 +31,7 @@ fn size(value: &impl Encode) -> u32 {
 #[test]
 fn sizes_that_replies_are_budgeted_with() {
     assert_eq!(size(&ATTRIBUTES), ATTRIBUTES_BYTES);
-    let (attributes, object) = (Some(ATTRIBUTES), Some(Handle(&[0; 32])));
+    let (attributes, object) = (Some(ATTRIBUTES), Handle::new(&[0; 32]));
     let (file_id, cookie, verifier, end) = (FileId(1), Cookie(2), [0; 8], true);
     for (name, name_bytes) in [(&b"four"[..], 4), (b"sixsix", 8), (b"eighteig", 8)] {
         let name = Name(name);

@@ -29,9 +29,9 @@ xdr_enum! {
 /// Which bytes go where, and how safely.
 #[doc(alias = "WRITE3args")]
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Args<'a> {
+pub struct Args {
     /// The file.
-    pub file: Handle<'a>,
+    pub file: Handle,
     /// Where in the file, in bytes.
     pub offset: u64,
     /// How many bytes; the length of the data says it again.
@@ -42,7 +42,7 @@ pub struct Args<'a> {
     pub data: Bytes,
 }
 
-impl<'a> Decode<'a> for Args<'a> {
+impl<'a> Decode<'a> for Args {
     fn decode(reader: &mut Reader<'a>) -> Result<Self, Error> {
         Ok(Self {
             file: Decode::decode(reader)?,
@@ -54,7 +54,7 @@ impl<'a> Decode<'a> for Args<'a> {
     }
 }
 
-impl Encode for Args<'_> {
+impl Encode for Args {
     fn encode(&self, writer: &mut Writer) {
         self.file.encode(writer);
         writer.u64(self.offset);

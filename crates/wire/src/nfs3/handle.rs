@@ -1,0 +1,51 @@
+//! What names an object to a client.
+
+use core::fmt;
+
+use leasehold_base::limits::HANDLE_BYTES_MAX;
+use leasehold_base::xdr::{Decode, Encode, Error, Reader, Writer};
+
+/// A file handle: at most 64 bytes that only the server understands (RFC 1813 2.3.3, `nfs_fh3`).
+/// It is kept in place, so that it outlives the message it came in.
+#[doc(alias = "nfs_fh3")]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Handle {
+    length: u8,
+    bytes: [u8; HANDLE_BYTES_MAX as usize],
+}
+
+impl Handle {
+    /// The handle of these bytes; none when they are too many.
+    #[must_use]
+    pub fn new(handle: &[u8]) -> Option<Self> {
+        let mut bytes = [0; HANDLE_BYTES_MAX as usize];
+        bytes.get_mut(..handle.len())?.copy_from_slice(handle);
+        Some(Self { length: u8::try_from(handle.len()).ok()?, bytes })
+    }
+
+    /// The bytes.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.length)]
+    }
+}
+
+impl fmt::Debug for Handle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Handle(")?;
+        self.as_bytes().iter().try_for_each(|byte| write!(f, "{byte:02x}"))?;
+        f.write_str(")")
+    }
+}
+
+impl<'a> Decode<'a> for Handle {
+    fn decode(reader: &mut Reader<'a>) -> Result<Self, Error> {
+        Self::new(reader.opaque(HANDLE_BYTES_MAX)?).ok_or(Error::TooLong)
+    }
+}
+
+impl Encode for Handle {
+    fn encode(&self, writer: &mut Writer) {
+        writer.opaque(self.as_bytes());
+    }
+}
