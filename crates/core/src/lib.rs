@@ -6,3 +6,6 @@
 //! `check()` audits a whole state and panics where it contradicts itself.
 
 pub mod replies;
+
+#[cfg(test)]
+mod dialogue;

@@ -1,20 +1,169 @@
+mod model;
+
+use proptest::prelude::*;
+
 use super::*;
+use crate::dialogue::{lines, play, value};
+use model::Model;
+
+/// Small, so that each limit is met.
+const LIMITS: Limits = Limits { entries: 4, bytes: 12, age: Duration::from_secs(60) };
+
+const CLOSED: &str = "closed";
+
+fn address(client: u8, port: u16) -> SocketAddr {
+    SocketAddr::from(([10, 0, 0, client], port))
+}
+
+fn remove(xid: u32, checksum: u64) -> Call {
+    Call { xid: Xid(xid), program: 100_003, version: 3, procedure: 12, checksum }
+}
 
 #[test]
-fn a_copy_of_a_finished_call_gets_its_reply() {
-    let limits = Limits { entries: 2, bytes: 10, age: Duration::from_secs(1) };
-    let mut replies = Replies::new(limits);
-    let origin = Origin::datagram(SocketAddr::from(([10, 0, 0, 1], 700)));
-    let call = Call { xid: Xid(1), program: 100_003, version: 3, procedure: 12, checksum: 5 };
-    let mut effects = Vec::new();
-    let mut step = |event| {
-        effects.clear();
-        replies.step(Time::ZERO, event, &mut effects);
-        effects.clone()
-    };
-    assert_eq!(step(Event::Call { origin, call }), [Effect::Execute(Ticket(0))]);
-    assert_eq!(step(Event::Call { origin, call }), [Effect::Drop]);
-    let reply = Bytes::from_static(b"reply");
-    assert_eq!(step(Event::Done { ticket: Ticket(0), reply: reply.clone() }), []);
-    assert_eq!(step(Event::Call { origin, call }), [Effect::Resend(reply)]);
+fn dialogues() {
+    play("replies", || {
+        let mut replies = Replies::new(LIMITS);
+        move |now, words| {
+            let mut effects = Vec::new();
+            replies.step(now, event(words), &mut effects);
+            replies.check();
+            lines(&effects)
+        }
+    });
+}
+
+/// `call CLIENT udp|tcp PORT xid X sum S`, `closed CLIENT PORT`, `done TICKET REPLY`,
+/// `abandoned TICKET`, `tick`.
+fn event(words: &[&str]) -> Event {
+    let number = |at: usize| words[at].parse::<u16>().expect("a number");
+    let client = || u8::try_from(number(1)).expect("a client below 256");
+    match words[0] {
+        "call" => {
+            let from = address(client(), number(3));
+            let origin =
+                if words[2] == "udp" { Origin::datagram(from) } else { Origin::stream(from) };
+            let (xid, sum) = (value(words, "xid"), value(words, "sum"));
+            Event::Call { origin, call: remove(xid.expect("an xid"), sum.unwrap_or(0)) }
+        }
+        CLOSED => Event::ConnectionClosed { from: address(client(), number(2)) },
+        "done" => Event::Done {
+            ticket: Ticket(number(1).into()),
+            reply: Bytes::copy_from_slice(words[2].as_bytes()),
+        },
+        "abandoned" => Event::Abandoned { ticket: Ticket(number(1).into()) },
+        "tick" => Event::Tick,
+        other => panic!("no such event: {other}"),
+    }
+}
+
+/// What a random run does next; running calls are chosen by their place among those that run.
+#[derive(Clone, Debug)]
+enum Move {
+    Call { client: u8, stream: bool, port: u16, xid: u32, checksum: u64 },
+    Closed { client: u8, port: u16 },
+    Done { which: usize, extra_bytes: usize },
+    Abandoned { which: usize },
+    Tick { seconds: u64 },
+}
+
+fn any_move() -> impl Strategy<Value = Move> {
+    let (client, port) = (1..3_u8, 700..703_u16);
+    prop_oneof![
+        8 => (client.clone(), any::<bool>(), port.clone(), 0..4_u32, 0..2_u64).prop_map(
+            |(client, stream, port, xid, checksum)| {
+                Move::Call { client, stream, port, xid, checksum }
+            }
+        ),
+        1 => (client, port).prop_map(|(client, port)| Move::Closed { client, port }),
+        4 => (0..4_usize, 0..4_usize)
+            .prop_map(|(which, extra_bytes)| Move::Done { which, extra_bytes }),
+        1 => (0..4_usize).prop_map(|which| Move::Abandoned { which }),
+        1 => (0..50_u64).prop_map(|seconds| Move::Tick { seconds }),
+    ]
+}
+
+/// The event of a move; none when nothing runs that it could be about.
+fn of_move(next: &Move, running: &[Ticket]) -> Option<Event> {
+    let ticket = |which: usize| running.get(which % running.len().max(1)).copied();
+    Some(match *next {
+        Move::Call { client, stream, port, xid, checksum } => {
+            let from = address(client, port);
+            let origin = if stream { Origin::stream(from) } else { Origin::datagram(from) };
+            Event::Call { origin, call: remove(xid, checksum) }
+        }
+        Move::Closed { client, port } => Event::ConnectionClosed { from: address(client, port) },
+        Move::Done { which, extra_bytes } => {
+            let ticket = ticket(which)?;
+            // The reply says whose it is.
+            let mut reply = ticket.0.to_string().into_bytes();
+            reply.resize(reply.len() + extra_bytes, b'.');
+            Event::Done { ticket, reply: reply.into() }
+        }
+        Move::Abandoned { which } => Event::Abandoned { ticket: ticket(which)? },
+        Move::Tick { .. } => Event::Tick,
+    })
+}
+
+proptest! {
+    #[test]
+    fn does_as_the_model(moves in prop::collection::vec(any_move(), 0..60)) {
+        let (mut replies, mut model) = (Replies::new(LIMITS), Model::new(LIMITS));
+        let mut now = Time::ZERO;
+        for next in &moves {
+            if let Move::Tick { seconds } = next {
+                now = now + Duration::from_secs(*seconds);
+            }
+            let Some(event) = of_move(next, &model.running()) else { continue };
+            let mut effects = Vec::new();
+            replies.step(now, event.clone(), &mut effects);
+            replies.check();
+            prop_assert_eq!(effects, model.step(now, event.clone()), "after {:?}", event);
+            prop_assert_eq!(replies.len(), model.len());
+            prop_assert_eq!(replies.next_wake(), model.next_wake());
+        }
+    }
+
+    /// With room and time enough, for a client that has one connection at a time.
+    #[test]
+    fn each_call_runs_once_across_reconnects(moves in prop::collection::vec(any_move(), 0..60)) {
+        let limits = Limits { entries: 60, bytes: 6000, age: Duration::from_secs(3600) };
+        let mut replies = Replies::new(limits);
+        let mut connected = address(1, 700);
+        let (mut runs, mut running) = (BTreeMap::new(), Vec::new());
+        for next in &moves {
+            let event = match (next, of_move(next, &running)) {
+                (Move::Closed { port, .. }, _) => {
+                    let from = core::mem::replace(&mut connected, address(1, *port));
+                    Event::ConnectionClosed { from }
+                }
+                (_, Some(Event::Call { call, .. })) => {
+                    Event::Call { origin: Origin::stream(connected), call }
+                }
+                (_, Some(event)) => event,
+                (_, None) => continue,
+            };
+            let mut effects = Vec::new();
+            replies.step(Time::ZERO, event.clone(), &mut effects);
+            match (event, effects.first()) {
+                (Event::Call { call, .. }, Some(Effect::Execute(ticket))) => {
+                    prop_assert_eq!(runs.insert(call, *ticket), None, "ran twice");
+                    running.push(*ticket);
+                }
+                (Event::Call { call, .. }, Some(Effect::Resend(reply))) => {
+                    let whose = reply.split(|byte| *byte == b'.').next().expect("a number");
+                    let own = runs[&call].0.to_string();
+                    prop_assert_eq!(whose, own.as_bytes());
+                }
+                (Event::Call { call, .. }, other) => {
+                    prop_assert_eq!(other, Some(&Effect::Wait(runs[&call])));
+                }
+                (Event::Done { ticket, .. }, _) => running.retain(|other| *other != ticket),
+                (Event::Abandoned { ticket }, _) => {
+                    running.retain(|other| *other != ticket);
+                    runs.retain(|_, other| *other != ticket);
+                }
+                (Event::ConnectionClosed { .. } | Event::Tick, _) => {}
+            }
+        }
+    }
 }

@@ -1,0 +1,72 @@
+//! Dialogues: text files of events and of the effects that must follow.
+//!
+//! A line with `> ` is an event; the lines below it are its effects, one a line. All else (empty
+//! lines, and comments with `#`) is for the reader. Each file starts a machine of its own. With
+//! `DIALOGUES=rewrite` in the environment the effects are written anew, to be reviewed as a diff.
+
+use core::time::Duration;
+use std::fmt::Debug;
+use std::{env, fs};
+
+use leasehold_base::units::Time;
+
+/// Plays each file of `src/<core>/dialogues`; `machine` starts a machine, which takes the time and
+/// words of an event and prints its effects.
+pub(crate) fn play<M>(core: &str, start: impl Fn() -> M)
+where
+    M: FnMut(Time, &[&str]) -> Vec<String>,
+{
+    let folder = format!("{}/src/{core}/dialogues", env!("CARGO_MANIFEST_DIR"));
+    let mut played = 0;
+    for file in fs::read_dir(&folder).expect("the folder is there") {
+        let path = file.expect("the folder can be read").path();
+        let text = fs::read_to_string(&path).expect("a dialogue can be read");
+        let spoken = speak(&text, start());
+        if env::var_os("DIALOGUES").is_some_and(|mode| mode == "rewrite") {
+            fs::write(&path, &spoken).expect("a dialogue can be written");
+        } else {
+            assert_eq!(text, spoken, "{}", path.display());
+        }
+        played += 1;
+    }
+    assert_ne!(played, 0, "no dialogue in {folder}");
+}
+
+/// The same text with the effects that really follow.
+fn speak(text: &str, mut machine: impl FnMut(Time, &[&str]) -> Vec<String>) -> String {
+    let mut spoken = String::new();
+    for line in text.lines() {
+        let is_effect = !(line.is_empty() || line.starts_with('#') || line.starts_with("> "));
+        if is_effect {
+            continue;
+        }
+        spoken += line;
+        spoken.push('\n');
+        if let Some(event) = line.strip_prefix("> ") {
+            let words: Vec<&str> = event.split_whitespace().collect();
+            let (time, words) = words.split_first().expect("an event begins with its time");
+            for effect in machine(self::time(time), words) {
+                spoken += &effect;
+                spoken.push('\n');
+            }
+        }
+    }
+    spoken
+}
+
+/// A time in seconds, such as `2.5s`.
+fn time(word: &str) -> Time {
+    let seconds = word.strip_suffix('s').and_then(|seconds| seconds.parse().ok());
+    Time::ZERO + Duration::from_secs_f64(seconds.expect("a time such as 2.5s"))
+}
+
+/// The value behind a word, such as 5 in `xid 5`.
+pub(crate) fn value<T: core::str::FromStr>(words: &[&str], name: &str) -> Option<T> {
+    let at = words.iter().position(|word| *word == name)?;
+    words.get(at + 1)?.parse().ok()
+}
+
+/// Each as a line of its own.
+pub(crate) fn lines<T: Debug>(effects: &[T]) -> Vec<String> {
+    effects.iter().map(|effect| format!("{effect:?}")).collect()
+}
