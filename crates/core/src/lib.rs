@@ -8,4 +8,5 @@
 pub mod replies;
 
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "tests read their dialogues from files")]
 mod dialogue;
