@@ -1,0 +1,281 @@
+//! A store in memory: the model that tests and the simulator run on.
+//!
+//! It has no clock and no randomness: [`MemStore::set_now`] hands it the time, and
+//! [`MemStore::crash`] plays the crash of a server, after which everything is as it was on stable
+//! storage. Names and attributes are stable when an operation answers, data when it was written
+//! so or committed. File numbers are used again, as on a disk; ids never are.
+
+mod attributes;
+mod contents;
+mod data;
+mod listing;
+mod names;
+mod node;
+mod rename;
+#[cfg(test)]
+mod tests;
+mod tree;
+
+use core::time::Duration;
+use std::sync::{Mutex, MutexGuard};
+
+use bytes::Bytes;
+use leasehold_base::units::{Cookie, FileSystemId, FileTime};
+use leasehold_fs::{
+    Access, Answer, Attributes, Budget, Caller, Changed, Committed, Found, FsError, Linked, Name,
+    NewFile, NewNode, ObjectId, Page, Place, Properties, ReadDone, Renamed, SetAttributes, Space,
+    Stability, Store, Target, Wanted, WriteDone, permission,
+};
+
+use crate::node::Body;
+use crate::tree::Tree;
+
+const SUPERUSER: u32 = 0;
+
+/// The largest size of a file: what a signed 64-bit offset can name, as on disks.
+const FILE_BYTES_MAX: u64 = i64::MAX.unsigned_abs();
+
+/// The largest number of names of one object: ext4's.
+const LINK_MAX: u32 = 65_000;
+
+/// What a store in memory is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Its number.
+    pub file_system: FileSystemId,
+    /// Room for data; each directory takes one block of it.
+    pub capacity_bytes: u64,
+    /// Number of objects that there can be.
+    pub capacity_files: u64,
+}
+
+impl Default for Config {
+    /// A gibibyte and a million objects.
+    fn default() -> Self {
+        Self { file_system: FileSystemId(1), capacity_bytes: 1 << 30, capacity_files: 1 << 20 }
+    }
+}
+
+/// A store in memory. Its root belongs to the superuser.
+#[derive(Debug)]
+pub struct MemStore(Mutex<Tree>);
+
+impl MemStore {
+    /// An empty store, at the start of 1970.
+    #[must_use]
+    pub fn new(config: Config) -> Self {
+        Self(Mutex::new(Tree::new(config)))
+    }
+
+    /// Tells the time. Changes get it, or a little more where that is needed to have every
+    /// change later than the one before.
+    pub fn set_now(&self, now: FileTime) {
+        self.tree().now = now;
+    }
+
+    /// Loses all that is not stable, as the crash of a server does, and so changes the verifier.
+    pub fn crash(&self) {
+        self.tree().crash();
+    }
+
+    /// Audits the store.
+    ///
+    /// # Panics
+    /// When its parts do not agree.
+    pub fn check(&self) {
+        self.tree().check();
+    }
+
+    fn tree(&self) -> MutexGuard<'_, Tree> {
+        self.0.lock().expect("no operation panics")
+    }
+}
+
+impl Default for MemStore {
+    fn default() -> Self {
+        Self::new(Config::default())
+    }
+}
+
+impl Store for MemStore {
+    fn root(&self) -> ObjectId {
+        Tree::root()
+    }
+
+    fn properties(&self) -> Properties {
+        Properties {
+            file_bytes_max: FILE_BYTES_MAX,
+            name_bytes_max: u32::try_from(tree::NAME_BYTES_MAX).expect("it is small"),
+            link_max: LINK_MAX,
+            time_step: Duration::from_nanos(1),
+            chown_restricted: true,
+            can_set_time: true,
+            symlinks: true,
+            links: true,
+        }
+    }
+
+    fn getattr<'a>(&'a self, object: &'a ObjectId) -> Answer<'a, Result<Attributes, FsError>> {
+        let tree = self.tree();
+        Answer::now(tree.resolve(object).map(|id| tree.attributes(id)))
+    }
+
+    fn setattr<'a>(
+        &'a self,
+        caller: &'a Caller,
+        object: &'a ObjectId,
+        changes: &'a SetAttributes,
+        guard: Option<FileTime>,
+    ) -> Answer<'a, Changed<()>> {
+        Answer::now(self.tree().setattr(caller, object, changes, guard))
+    }
+
+    fn lookup<'a>(
+        &'a self,
+        caller: &'a Caller,
+        directory: &'a ObjectId,
+        name: Name<'a>,
+    ) -> Answer<'a, Result<Found, FsError>> {
+        Answer::now(self.tree().lookup(caller, Place { directory: *directory, name }))
+    }
+
+    fn parent<'a>(
+        &'a self,
+        caller: &'a Caller,
+        directory: &'a ObjectId,
+    ) -> Answer<'a, Result<Found, FsError>> {
+        Answer::now(self.tree().parent(caller, directory))
+    }
+
+    fn access<'a>(
+        &'a self,
+        caller: &'a Caller,
+        object: &'a ObjectId,
+        wanted: Access,
+    ) -> Answer<'a, Result<(Access, Attributes), FsError>> {
+        let tree = self.tree();
+        Answer::now(tree.resolve(object).map(|id| {
+            let attributes = tree.attributes(id);
+            let has = permission::access(&attributes, permission::rights(&attributes, caller));
+            let granted = Access {
+                read: has.read && wanted.read,
+                lookup: has.lookup && wanted.lookup,
+                modify: has.modify && wanted.modify,
+                extend: has.extend && wanted.extend,
+                delete: has.delete && wanted.delete,
+                execute: has.execute && wanted.execute,
+            };
+            (granted, attributes)
+        }))
+    }
+
+    fn readlink<'a>(
+        &'a self,
+        _caller: &'a Caller,
+        object: &'a ObjectId,
+    ) -> Answer<'a, Result<(Target, Attributes), FsError>> {
+        let tree = self.tree();
+        Answer::now(tree.resolve(object).and_then(|id| match &tree.node(id).body {
+            Body::Symlink(target) => Ok((target.clone(), tree.attributes(id))),
+            Body::Regular { .. } | Body::Directory(_) | Body::Special { .. } => {
+                Err(FsError::Invalid)
+            }
+        }))
+    }
+
+    fn read<'a>(
+        &'a self,
+        caller: &'a Caller,
+        object: &'a ObjectId,
+        offset: u64,
+        count: u32,
+    ) -> Answer<'a, Result<ReadDone, FsError>> {
+        Answer::now(self.tree().read(caller, object, offset, count))
+    }
+
+    fn write<'a>(
+        &'a self,
+        caller: &'a Caller,
+        object: &'a ObjectId,
+        offset: u64,
+        data: Bytes,
+        stability: Stability,
+    ) -> Answer<'a, Changed<WriteDone>> {
+        Answer::now(self.tree().write(caller, object, offset, &data, stability))
+    }
+
+    fn create<'a>(
+        &'a self,
+        caller: &'a Caller,
+        place: Place<'a>,
+        file: &'a NewFile,
+    ) -> Answer<'a, Changed<Found>> {
+        Answer::now(self.tree().create(caller, place, file))
+    }
+
+    fn make<'a>(
+        &'a self,
+        caller: &'a Caller,
+        place: Place<'a>,
+        node: &'a NewNode<'a>,
+        attributes: &'a SetAttributes,
+    ) -> Answer<'a, Changed<Found>> {
+        Answer::now(self.tree().make(caller, place, node, attributes))
+    }
+
+    fn remove<'a>(&'a self, caller: &'a Caller, place: Place<'a>) -> Answer<'a, Changed<()>> {
+        Answer::now(self.tree().remove(caller, place))
+    }
+
+    fn rmdir<'a>(&'a self, caller: &'a Caller, place: Place<'a>) -> Answer<'a, Changed<()>> {
+        Answer::now(self.tree().rmdir(caller, place))
+    }
+
+    fn rename<'a>(
+        &'a self,
+        caller: &'a Caller,
+        from: Place<'a>,
+        to: Place<'a>,
+    ) -> Answer<'a, Renamed> {
+        Answer::now(self.tree().rename(caller, from, to))
+    }
+
+    fn link<'a>(
+        &'a self,
+        caller: &'a Caller,
+        object: &'a ObjectId,
+        place: Place<'a>,
+    ) -> Answer<'a, Linked> {
+        Answer::now(self.tree().link(caller, object, place))
+    }
+
+    fn readdir<'a>(
+        &'a self,
+        caller: &'a Caller,
+        directory: &'a ObjectId,
+        cookie: Cookie,
+        budget: Budget,
+        wanted: Wanted,
+    ) -> Answer<'a, Result<Page, FsError>> {
+        Answer::now(self.tree().readdir(caller, directory, cookie, budget, wanted))
+    }
+
+    fn space<'a>(
+        &'a self,
+        _caller: &'a Caller,
+        object: &'a ObjectId,
+    ) -> Answer<'a, Result<(Space, Attributes), FsError>> {
+        let tree = self.tree();
+        Answer::now(tree.resolve(object).map(|id| (tree.space(), tree.attributes(id))))
+    }
+
+    fn commit<'a>(
+        &'a self,
+        _caller: &'a Caller,
+        object: &'a ObjectId,
+        offset: u64,
+        length: u32,
+    ) -> Answer<'a, Changed<Committed>> {
+        Answer::now(self.tree().commit(object, offset, length))
+    }
+}
