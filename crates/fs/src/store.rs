@@ -17,6 +17,9 @@ use crate::{Answer, Attributes, Caller, Device, FsError, Name, ObjectId, SetAttr
 ///   above.
 /// - An operation that changes something returns the attributes before and after it; both are
 ///   there only when nothing else can have changed the object in between.
+/// - Names and attributes are on stable storage when an operation answers, data when it was
+///   written so or committed.
+/// - A name longer than [`Properties::name_bytes_max`] is [`FsError::NameTooLong`].
 /// - An operation that cannot be answered without sleeping answers later; it never blocks.
 pub trait Store: Send + Sync {
     /// The directory that is exported.
@@ -34,7 +37,10 @@ pub trait Store: Send + Sync {
     /// The attributes of an object; needs no permission.
     fn getattr<'a>(&'a self, object: &'a ObjectId) -> Answer<'a, Result<Attributes, FsError>>;
 
-    /// Changes attributes, all or none.
+    /// Changes attributes, all or none. [`FsError::NotOwner`] for what only the owner or the
+    /// privileged may change; writers may set times to now and the size, which the owner always
+    /// may. The size of a directory is [`FsError::IsDirectory`], of any other object that is no
+    /// file [`FsError::Invalid`].
     ///
     /// With `guard`, only while the object's change time is still that one, else
     /// [`FsError::NotSynchronized`].
@@ -76,9 +82,10 @@ pub trait Store: Send + Sync {
         object: &'a ObjectId,
     ) -> Answer<'a, Result<(Target, Attributes), FsError>>;
 
-    /// Reads up to `count` bytes; fewer only at the end of the file. The owner may always read:
-    /// the client checked when the file was opened. [`FsError::Invalid`] for an object that is
-    /// neither file nor directory, [`FsError::IsDirectory`] for a directory.
+    /// Reads up to `count` bytes; fewer only at the end of the file. The owner may always read,
+    /// for the client checked when the file was opened, and so may who may run the file (RFC 1813
+    /// 4.4). [`FsError::Invalid`] for an object that is neither file nor directory,
+    /// [`FsError::IsDirectory`] for a directory.
     fn read<'a>(
         &'a self,
         caller: &'a Caller,
@@ -88,6 +95,7 @@ pub trait Store: Send + Sync {
     ) -> Answer<'a, Result<ReadDone, FsError>>;
 
     /// Writes, and makes it as stable as asked before it answers. The owner may always write.
+    /// Fails on other objects as [`Store::read`] does.
     fn write<'a>(
         &'a self,
         caller: &'a Caller,
@@ -98,6 +106,9 @@ pub trait Store: Send + Sync {
     ) -> Answer<'a, Changed<WriteDone>>;
 
     /// Makes a regular file; `wcc` is the directory's.
+    ///
+    /// What is made belongs to the caller, and to the directory's group where that is
+    /// set-group-id; a mode that is not given is 0600. Only the privileged may give it to others.
     fn create<'a>(
         &'a self,
         caller: &'a Caller,
@@ -105,7 +116,10 @@ pub trait Store: Send + Sync {
         file: &'a NewFile,
     ) -> Answer<'a, Changed<Found>>;
 
-    /// Makes anything but a regular file; `wcc` is the directory's.
+    /// Makes anything but a regular file, which belongs as a file does; `wcc` is the directory's.
+    ///
+    /// A mode that is not given is 0600, of a directory 0700; a size is not looked at, nor the
+    /// mode of a symbolic link.
     fn make<'a>(
         &'a self,
         caller: &'a Caller,
@@ -114,13 +128,20 @@ pub trait Store: Send + Sync {
         attributes: &'a SetAttributes,
     ) -> Answer<'a, Changed<Found>>;
 
-    /// Removes a name of anything but a directory; `wcc` is the directory's.
+    /// Removes a name of anything but a directory, which is [`FsError::IsDirectory`]; `wcc` is the
+    /// directory's.
     fn remove<'a>(&'a self, caller: &'a Caller, place: Place<'a>) -> Answer<'a, Changed<()>>;
 
-    /// Removes an empty directory; `wcc` is that of the directory above.
+    /// Removes an empty directory; `wcc` is that of the directory above. [`FsError::NotEmpty`]
+    /// where there are names in it, [`FsError::NotDirectory`] for any other object.
     fn rmdir<'a>(&'a self, caller: &'a Caller, place: Place<'a>) -> Answer<'a, Changed<()>>;
 
-    /// Gives an object another name, over what had that name before, in one step.
+    /// Gives an object another name, over what had that name before, in one step. Nothing happens
+    /// where both names lead to one object.
+    ///
+    /// A directory replaces only an empty directory ([`FsError::NotEmpty`],
+    /// [`FsError::NotDirectory`]) and cannot go below itself ([`FsError::Invalid`]); other objects
+    /// replace anything but a directory ([`FsError::IsDirectory`]).
     fn rename<'a>(
         &'a self,
         caller: &'a Caller,
@@ -128,7 +149,7 @@ pub trait Store: Send + Sync {
         to: Place<'a>,
     ) -> Answer<'a, Renamed>;
 
-    /// Gives an object that is no directory one more name.
+    /// Gives an object one more name; [`FsError::Invalid`] for a directory.
     fn link<'a>(
         &'a self,
         caller: &'a Caller,
@@ -137,8 +158,8 @@ pub trait Store: Send + Sync {
     ) -> Answer<'a, Linked>;
 
     /// A part of a directory, from behind `cookie` on, `.` and `..` among the entries. Every name
-    /// that is there throughout a listing comes exactly once. [`FsError::TooSmall`] when the
-    /// budget does not hold the next entry.
+    /// that is there throughout a listing comes exactly once. As many come as the budget holds;
+    /// [`FsError::TooSmall`] when it does not hold the next entry.
     fn readdir<'a>(
         &'a self,
         caller: &'a Caller,
@@ -156,7 +177,7 @@ pub trait Store: Send + Sync {
     ) -> Answer<'a, Result<(Space, Attributes), FsError>>;
 
     /// Puts on stable storage what was written unstably within a range; a length of zero means
-    /// to the end of the file.
+    /// to the end of the file. Needs no permission; fails on other objects as [`Store::read`] does.
     fn commit<'a>(
         &'a self,
         caller: &'a Caller,
@@ -292,7 +313,8 @@ pub struct Committed {
 /// How a regular file is to be made (RFC 1813 3.3.8, `createhow3`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NewFile {
-    /// Takes a file that is already there, and then sets no attribute but a size.
+    /// Takes a file that is already there, and then sets no attribute but a size; any other
+    /// object there is [`FsError::AlreadyExists`].
     Unchecked(SetAttributes),
     /// Fails with [`FsError::AlreadyExists`] when the name is there.
     Guarded(SetAttributes),
