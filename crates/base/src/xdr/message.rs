@@ -54,6 +54,13 @@ impl Message {
     }
 }
 
+/// A message that was written before, such as a reply that was kept; it is not copied.
+impl From<Bytes> for Message {
+    fn from(message: Bytes) -> Self {
+        Self { words: Vec::new(), payload: message, payload_at: 0 }
+    }
+}
+
 /// A message that is being written.
 #[derive(Clone, Debug, Default)]
 pub struct Writer {
@@ -123,11 +130,6 @@ impl Writer {
         self.message.payload_at = self.message.words.len();
         self.pad(bytes.len());
         self.message.payload = bytes;
-    }
-
-    /// Writes words that were prepared elsewhere, such as a reply that was kept.
-    pub fn raw(&mut self, words: &[u8]) {
-        self.message.words.extend_from_slice(words);
     }
 
     fn length(&mut self, length: usize) {

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use leasehold_base::limits::HANDLE_BYTES_MAX;
+use leasehold_base::limits::{HANDLE_BYTES_MAX, HANDLE_V2_BYTES};
 use leasehold_base::xdr::{Decode, Encode, Error, Reader, Writer};
 
 /// A file handle: at most 64 bytes that only the server understands (RFC 1813 2.3.3, `nfs_fh3`).
@@ -27,6 +27,13 @@ impl Handle {
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..usize::from(self.length)]
+    }
+}
+
+/// The length that versions 2 and 3 have in common.
+impl From<[u8; HANDLE_V2_BYTES]> for Handle {
+    fn from(handle: [u8; HANDLE_V2_BYTES]) -> Self {
+        Self::new(&handle).expect("32 bytes are no more than 64")
     }
 }
 
