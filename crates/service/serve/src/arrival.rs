@@ -2,6 +2,7 @@
 
 use core::net::SocketAddr;
 
+use leasehold_base::limits::{TRANSFER_BYTES_MAX, TRANSFER_UDP_BYTES_MAX};
 use leasehold_base::units::Time;
 
 /// What carries messages.
@@ -11,6 +12,17 @@ pub enum Transport {
     Stream,
     /// Datagrams (UDP).
     Datagram,
+}
+
+impl Transport {
+    /// The largest READ or WRITE that fits its messages, in bytes.
+    #[must_use]
+    pub const fn transfer_bytes_max(self) -> u32 {
+        match self {
+            Self::Stream => TRANSFER_BYTES_MAX,
+            Self::Datagram => TRANSFER_UDP_BYTES_MAX,
+        }
+    }
 }
 
 /// What the sender's word about itself, its AUTH_SYS credential, is worth.

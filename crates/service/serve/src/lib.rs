@@ -4,29 +4,19 @@
 //! [`Service::answer`]. A front end knows the bytes and status numbers of one program and version,
 //! and nothing of where files lie.
 
+#![allow(clippy::result_large_err, reason = "what goes with a failure goes straight to the writer")]
+
 mod arrival;
+mod context;
+mod credential;
+mod exports;
+mod handles;
+mod nfs3;
+mod procedure;
+mod replies;
+mod service;
+pub mod table;
 
 pub use arrival::{Arrival, Transport, Trust};
-
-use std::sync::Arc;
-
-use bytes::Bytes;
-use leasehold_base::xdr::{Message, Writer};
-use leasehold_fs::Answer;
-
-/// Every program that is served, over all exports.
-pub struct Service {}
-
-impl Service {
-    /// Answers one RPC message; with nothing, when it is none or must not be answered.
-    ///
-    /// The reply is written with `writer`, whose memory may be of use again.
-    pub fn answer(
-        self: &Arc<Self>,
-        _arrival: Arrival,
-        _message: Bytes,
-        _writer: Writer,
-    ) -> Answer<'static, Option<Message>> {
-        Answer::now(None)
-    }
-}
+pub use handles::HandleKey;
+pub use service::Service;

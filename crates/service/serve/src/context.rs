@@ -1,0 +1,43 @@
+//! What a procedure knows of its call.
+
+use std::sync::Arc;
+
+use leasehold_fs::{Caller, Export, FsError, ObjectId};
+
+use crate::{Arrival, Service};
+
+/// What a procedure knows of its call beside the arguments.
+pub(crate) struct Context {
+    pub(crate) service: Arc<Service>,
+    /// Who asks, as far as we believe it.
+    pub(crate) caller: Caller,
+    pub(crate) arrival: Arrival,
+}
+
+/// An object and the export that it was reached by.
+pub(crate) struct Target<'a> {
+    pub(crate) export: &'a Export,
+    pub(crate) object: ObjectId,
+}
+
+impl Target<'_> {
+    /// The other object of an operation on two, which must lie in the same export.
+    ///
+    /// # Errors
+    /// [`FsError::CrossDevice`].
+    pub(crate) fn same_export(&self, other: &Target<'_>) -> Result<(), FsError> {
+        if self.export.id == other.export.id { Ok(()) } else { Err(FsError::CrossDevice) }
+    }
+}
+
+impl Context {
+    /// What a handle names.
+    ///
+    /// # Errors
+    /// [`FsError::BadHandle`] when it is none of ours, [`FsError::Stale`] when its export is gone.
+    pub(crate) fn target(&self, handle: &[u8]) -> Result<Target<'_>, FsError> {
+        let (id, object) = self.service.handles.open(handle)?;
+        let export = self.service.exports.by_id(id).ok_or(FsError::Stale)?;
+        Ok(Target { export, object })
+    }
+}

@@ -1,0 +1,112 @@
+//! File handles: what a client is given to name an object.
+//!
+//! Criteria in order of weight: a handle that this server did not make is never believed, so
+//! nothing outside an export is reached by a made-up one; a handle stays good for as long as its
+//! object lives, over restarts and upgrades; every handle is 32 bytes, so both versions share it.
+//!
+//! Form 1, in bytes: form (1), length of the object id (1), export (2), object id padded with
+//! zeros (20), keyed checksum of all before it (8).
+
+use core::hash::Hasher as _;
+
+use leasehold_base::limits::HANDLE_V2_BYTES;
+use leasehold_fs::{ExportId, FsError, ObjectId};
+use siphasher::sip::SipHasher24;
+
+/// A handle as it goes over the wire, in either version.
+pub(crate) type HandleBytes = [u8; HANDLE_V2_BYTES];
+
+const FORM: u8 = 1;
+const OBJECT_AT: usize = 4;
+const CHECKSUM_AT: usize = OBJECT_AT + ObjectId::BYTES_MAX;
+
+const _: () = assert!(CHECKSUM_AT + size_of::<u64>() == HANDLE_V2_BYTES);
+
+/// The key that a server's handles are made with; whoever knows it can make handles.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct HandleKey(pub [u8; 16]);
+
+/// Makes handles and reads them.
+pub(crate) struct Handles {
+    key: HandleKey,
+}
+
+impl Handles {
+    pub(crate) const fn new(key: HandleKey) -> Self {
+        Self { key }
+    }
+
+    /// The handle of an object.
+    pub(crate) fn seal(&self, export: ExportId, object: &ObjectId) -> HandleBytes {
+        let mut handle = [0; HANDLE_V2_BYTES];
+        let id = object.as_bytes();
+        handle[0] = FORM;
+        handle[1] = u8::try_from(id.len()).expect("an object id is at most 20 bytes long");
+        handle[2..OBJECT_AT].copy_from_slice(&export.0.to_be_bytes());
+        handle[OBJECT_AT..][..id.len()].copy_from_slice(id);
+        let checksum = self.checksum(&handle[..CHECKSUM_AT]);
+        handle[CHECKSUM_AT..].copy_from_slice(&checksum.to_be_bytes());
+        handle
+    }
+
+    /// What a handle names.
+    ///
+    /// # Errors
+    /// [`FsError::BadHandle`] when it is not one of ours.
+    pub(crate) fn open(&self, handle: &[u8]) -> Result<(ExportId, ObjectId), FsError> {
+        let handle: &HandleBytes = handle.try_into().map_err(|_| FsError::BadHandle)?;
+        let (signed, checksum) = handle.split_at(CHECKSUM_AT);
+        // Unequal checksums differ in no time that a client could tell from the noise of a
+        // network: both are single words.
+        if handle[0] != FORM || self.checksum(signed).to_be_bytes() != checksum {
+            return Err(FsError::BadHandle);
+        }
+        let export = ExportId(u16::from_be_bytes([handle[2], handle[3]]));
+        let id = signed[OBJECT_AT..].get(..usize::from(handle[1])).ok_or(FsError::BadHandle)?;
+        Ok((export, ObjectId::new(id).ok_or(FsError::BadHandle)?))
+    }
+
+    fn checksum(&self, bytes: &[u8]) -> u64 {
+        let mut hasher = SipHasher24::new_with_key(&self.key.0);
+        hasher.write(bytes);
+        hasher.finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn object(length: usize) -> ObjectId {
+        ObjectId::new(&[0xab; ObjectId::BYTES_MAX][..length]).expect("short enough")
+    }
+
+    #[test]
+    fn opens_what_it_sealed() {
+        let handles = Handles::new(HandleKey([7; 16]));
+        for length in 0..=ObjectId::BYTES_MAX {
+            let handle = handles.seal(ExportId(515), &object(length));
+            assert_eq!(handles.open(&handle), Ok((ExportId(515), object(length))));
+        }
+    }
+
+    #[test]
+    fn no_bit_can_be_changed() {
+        let handles = Handles::new(HandleKey([7; 16]));
+        let handle = handles.seal(ExportId(1), &object(8));
+        for bit in 0..handle.len() * 8 {
+            let mut forged = handle;
+            forged[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(handles.open(&forged), Err(FsError::BadHandle), "bit {bit}");
+        }
+        for length in (0..64).filter(|length| *length != handle.len()) {
+            assert_eq!(handles.open(&vec![1; length]), Err(FsError::BadHandle), "{length} bytes");
+        }
+    }
+
+    #[test]
+    fn handles_of_another_key_are_refused() {
+        let handle = Handles::new(HandleKey([7; 16])).seal(ExportId(1), &object(8));
+        assert_eq!(Handles::new(HandleKey([8; 16])).open(&handle), Err(FsError::BadHandle));
+    }
+}

@@ -1,0 +1,98 @@
+//! The front end of version 3 (RFC 1813).
+
+mod convert;
+mod creation;
+mod data;
+mod listing;
+mod names;
+mod objects;
+mod system;
+
+use leasehold_base::xdr::{Encode as _, Writer};
+use leasehold_fs::FsError;
+use leasehold_wire::nfs3::{
+    Attributes, Wcc, access, commit, create, fsinfo, fsstat, getattr, link, lookup, mkdir, mknod,
+    pathconf, read, readdir, readdirplus, readlink, remove, rename, rmdir, setattr, symlink, write,
+};
+
+use crate::procedure::{Dialect, Plain, null};
+use crate::table::{Around, Keep, Lease, Row, row};
+
+/// Attributes of the object that goes with a failure (RFC 1813 2.6, `post_op_attr`).
+type After = Option<Attributes>;
+
+/// The procedures in the order of their numbers.
+pub(crate) const ROWS: &[Row] = &[
+    row!(Plain, "NULL", null, () => (), ()).counterpart(0),
+    row!(Nfs3, "GETATTR", objects::getattr, getattr::Args => getattr::Done, ())
+        .reads()
+        .counterpart(1),
+    row!(Nfs3, "SETATTR", objects::setattr, setattr::Args => setattr::Done, Wcc)
+        .writes()
+        .counterpart(2),
+    row!(Nfs3, "LOOKUP", objects::lookup, lookup::Args<'a> => lookup::Done, After)
+        .reads()
+        .counterpart(4),
+    row!(Nfs3, "ACCESS", objects::access, access::Args => access::Done, After)
+        .reads()
+        .lease(Lease::Without),
+    row!(Nfs3, "READLINK", objects::readlink, readlink::Args => objects::Target, After)
+        .reads()
+        .counterpart(5),
+    row!(Nfs3, "READ", data::read, read::Args => read::Done, After).reads().counterpart(6),
+    row!(Nfs3, "WRITE", data::write, write::Args => write::Done, Wcc)
+        .writes()
+        .keep(Keep::Datagrams)
+        .counterpart(8),
+    row!(Nfs3, "CREATE", creation::create, create::Args<'a> => create::Done, Wcc)
+        .writes()
+        .counterpart(9),
+    row!(Nfs3, "MKDIR", creation::mkdir, mkdir::Args<'a> => mkdir::Done, Wcc)
+        .writes()
+        .counterpart(14),
+    row!(Nfs3, "SYMLINK", creation::symlink, symlink::Args<'a> => symlink::Done, Wcc)
+        .writes()
+        .counterpart(13),
+    row!(Nfs3, "MKNOD", creation::mknod, mknod::Args<'a> => mknod::Done, Wcc).writes(),
+    row!(Nfs3, "REMOVE", names::remove, remove::Args<'a> => remove::Done, Wcc)
+        .writes()
+        .counterpart(10),
+    row!(Nfs3, "RMDIR", names::rmdir, rmdir::Args<'a> => rmdir::Done, Wcc)
+        .writes()
+        .counterpart(15),
+    row!(Nfs3, "RENAME", names::rename, rename::Args<'a> => rename::Done, rename::Done)
+        .writes()
+        .counterpart(11),
+    row!(Nfs3, "LINK", names::link, link::Args<'a> => link::Done, link::Done)
+        .writes()
+        .counterpart(12),
+    row!(Nfs3, "READDIR", listing::readdir, readdir::Args => listing::Names, After)
+        .reads()
+        .counterpart(16),
+    row!(Nfs3, "READDIRPLUS", listing::readdirplus, readdirplus::Args => listing::Everything, After)
+        .reads(),
+    row!(Nfs3, "FSSTAT", system::fsstat, fsstat::Args => fsstat::Done, After)
+        .around(Around::After)
+        .later()
+        .counterpart(17),
+    row!(Nfs3, "FSINFO", system::fsinfo, fsinfo::Args => fsinfo::Done, After)
+        .around(Around::After),
+    row!(Nfs3, "PATHCONF", system::pathconf, pathconf::Args => pathconf::Done, After)
+        .around(Around::After),
+    row!(Nfs3, "COMMIT", data::commit, commit::Args => commit::Done, Wcc)
+        .around(Around::Both)
+        .later(),
+];
+
+/// Every reply begins with a status.
+struct Nfs3;
+
+impl Dialect for Nfs3 {
+    fn done(writer: &mut Writer) {
+        writer.u32(0);
+    }
+
+    fn failed(error: FsError, writer: &mut Writer) {
+        convert::status(error).encode(writer);
+    }
+}

@@ -1,0 +1,134 @@
+//! Between the words of version 3 and what they mean.
+
+use core::time::Duration;
+
+use leasehold_fs::{self as fs, Changed, FsError, Mode, ObjectId, SetTime};
+use leasehold_wire::nfs3;
+
+use crate::context::{Context, Target};
+use crate::procedure::Refusal;
+
+/// The status of an error (RFC 1813 2.6).
+pub(super) const fn status(error: FsError) -> nfs3::Status {
+    use nfs3::Status;
+    match error {
+        FsError::Access => Status::Access,
+        FsError::AlreadyExists => Status::AlreadyExists,
+        FsError::BadCookie => Status::BadCookie,
+        FsError::BadHandle => Status::BadHandle,
+        FsError::BadType => Status::BadType,
+        FsError::CrossDevice => Status::CrossDevice,
+        FsError::FileTooBig => Status::FileTooBig,
+        FsError::Invalid => Status::Invalid,
+        FsError::Io => Status::Io,
+        FsError::IsDirectory => Status::IsDirectory,
+        FsError::Later => Status::Jukebox,
+        FsError::NameTooLong => Status::NameTooLong,
+        FsError::NoSpace => Status::NoSpace,
+        FsError::NoSuchDevice => Status::NoSuchDevice,
+        FsError::NotEmpty => Status::NotEmpty,
+        FsError::NotDirectory => Status::NotDirectory,
+        FsError::NotFound => Status::NotFound,
+        FsError::NotOwner => Status::NotOwner,
+        FsError::NotSupported => Status::NotSupported,
+        FsError::NotSynchronized => Status::NotSynchronized,
+        FsError::QuotaExceeded => Status::QuotaExceeded,
+        FsError::ReadOnly => Status::ReadOnly,
+        FsError::ServerFault => Status::ServerFault,
+        FsError::Stale => Status::Stale,
+        FsError::TooSmall => Status::TooSmall,
+        FsError::TooManyLinks => Status::TooManyLinks,
+    }
+}
+
+/// Attributes as version 3 has them.
+pub(super) fn attributes(attributes: &fs::Attributes) -> nfs3::Attributes {
+    nfs3::Attributes {
+        file_type: file_type(attributes.file_type),
+        mode: attributes.mode.bits(),
+        link_count: attributes.link_count,
+        uid: attributes.uid,
+        gid: attributes.gid,
+        size: attributes.size,
+        used: attributes.used,
+        device: nfs3::Device { major: attributes.device.major, minor: attributes.device.minor },
+        file_system: attributes.file_system,
+        file_id: attributes.file_id,
+        accessed: attributes.accessed.into(),
+        modified: attributes.modified.into(),
+        changed: attributes.changed.into(),
+    }
+}
+
+const fn file_type(file_type: fs::FileType) -> nfs3::FileType {
+    match file_type {
+        fs::FileType::Regular => nfs3::FileType::Regular,
+        fs::FileType::Directory => nfs3::FileType::Directory,
+        fs::FileType::BlockDevice => nfs3::FileType::BlockDevice,
+        fs::FileType::CharacterDevice => nfs3::FileType::CharacterDevice,
+        fs::FileType::Symlink => nfs3::FileType::Symlink,
+        fs::FileType::Socket => nfs3::FileType::Socket,
+        fs::FileType::Fifo => nfs3::FileType::Fifo,
+    }
+}
+
+/// Attributes from before and after, as version 3 has them.
+pub(super) fn wcc(wcc: &fs::Wcc) -> nfs3::Wcc {
+    nfs3::Wcc {
+        before: wcc.before.map(|before| nfs3::Before {
+            size: before.size,
+            modified: before.modified.into(),
+            changed: before.changed.into(),
+        }),
+        after: wcc.after.as_ref().map(attributes),
+    }
+}
+
+/// A failure that goes with the attributes of the object.
+impl From<fs::ops::Failed> for Refusal<Option<nfs3::Attributes>> {
+    fn from(failed: fs::ops::Failed) -> Self {
+        Self { error: failed.error, results: failed.attributes.as_ref().map(attributes) }
+    }
+}
+
+/// The result of a change, either way with the attributes from before and after.
+pub(super) fn settled<T>(changed: Changed<T>) -> Result<(T, nfs3::Wcc), Refusal<nfs3::Wcc>> {
+    let results = wcc(&changed.wcc);
+    match changed.result {
+        Ok(value) => Ok((value, results)),
+        Err(error) => Err(Refusal { error, results }),
+    }
+}
+
+/// What a caller wants changed.
+pub(super) fn set_attributes(wanted: &nfs3::SetAttributes) -> fs::SetAttributes {
+    fs::SetAttributes {
+        mode: wanted.mode.map(Mode::from_bits),
+        uid: wanted.uid,
+        gid: wanted.gid,
+        size: wanted.size,
+        accessed: set_time(wanted.accessed),
+        modified: set_time(wanted.modified),
+    }
+}
+
+fn set_time(wanted: nfs3::SetTime) -> SetTime {
+    match wanted {
+        nfs3::SetTime::Keep => SetTime::Keep,
+        nfs3::SetTime::Now => SetTime::Now,
+        nfs3::SetTime::To(time) => SetTime::To(time.into()),
+    }
+}
+
+/// The handle of an object that lies in the same export as another.
+pub(super) fn handle(context: &Context, near: &Target<'_>, object: &ObjectId) -> nfs3::Handle {
+    context.service.handles.seal(near.export.id, object).into()
+}
+
+/// A step of times, as version 3 has it.
+pub(super) fn time_step(step: Duration) -> nfs3::Time {
+    nfs3::Time {
+        seconds: u32::try_from(step.as_secs()).unwrap_or(u32::MAX),
+        nanoseconds: step.subsec_nanos(),
+    }
+}

@@ -1,0 +1,64 @@
+//! What a file holds: READ, WRITE and COMMIT.
+
+use leasehold_fs::{FsError, Stability, ops};
+use leasehold_wire::nfs3::{self as wire, Wcc};
+
+use super::{After, convert};
+use crate::context::Context;
+use crate::procedure::Refusal;
+
+pub(super) async fn read(
+    context: &Context,
+    args: wire::read::Args,
+) -> Result<wire::read::Done, Refusal<After>> {
+    let target = context.target(args.file.as_bytes())?;
+    let count = args.count.min(context.arrival.transport.transfer_bytes_max());
+    let done =
+        ops::read(target.export, &context.caller, &target.object, args.offset, count).await?;
+    Ok(wire::read::Done {
+        attributes: Some(convert::attributes(&done.attributes)),
+        count: u32::try_from(done.data.len()).map_err(|_| FsError::ServerFault)?,
+        end: done.end,
+        data: done.data,
+    })
+}
+
+pub(super) async fn write(
+    context: &Context,
+    args: wire::write::Args,
+) -> Result<wire::write::Done, Refusal<Wcc>> {
+    let target = context.target(args.file.as_bytes())?;
+    if args.data.len() != args.count as usize {
+        return Err(FsError::Invalid.into());
+    }
+    let stability = match args.stability {
+        wire::write::Stability::Unstable => Stability::Unstable,
+        wire::write::Stability::DataSync => Stability::DataSync,
+        wire::write::Stability::FileSync => Stability::FileSync,
+    };
+    let caller = &context.caller;
+    let changed =
+        ops::write(target.export, caller, &target.object, args.offset, args.data, stability).await;
+    let (done, file) = convert::settled(changed)?;
+    Ok(wire::write::Done {
+        file,
+        count: done.count,
+        stability: match done.stability {
+            Stability::Unstable => wire::write::Stability::Unstable,
+            Stability::DataSync => wire::write::Stability::DataSync,
+            Stability::FileSync => wire::write::Stability::FileSync,
+        },
+        verifier: done.verifier.0,
+    })
+}
+
+pub(super) async fn commit(
+    context: &Context,
+    args: wire::commit::Args,
+) -> Result<wire::commit::Done, Refusal<Wcc>> {
+    let target = context.target(args.file.as_bytes())?;
+    let changed =
+        ops::commit(target.export, &context.caller, &target.object, args.offset, args.count).await;
+    let (done, file) = convert::settled(changed)?;
+    Ok(wire::commit::Done { file, verifier: done.verifier.0 })
+}

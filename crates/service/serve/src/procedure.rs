@@ -1,0 +1,99 @@
+//! What every procedure is made of, whatever its program.
+
+use core::future::Future;
+use core::pin::Pin;
+
+use bytes::Bytes;
+use leasehold_base::units::Xid;
+use leasehold_base::xdr::{Decode, Encode, Message, Reader, Writer, decode_all};
+use leasehold_fs::FsError;
+use leasehold_wire::rpc::{Reply, ReplyStatus};
+
+use crate::context::Context;
+
+/// One procedure of a program's version: its arguments, its results and what it does.
+pub(crate) trait Procedure: 'static {
+    /// How its program says whether it succeeded.
+    type Dialect: Dialect;
+    /// What the caller sends.
+    type Args<'a>: Decode<'a> + Send;
+    /// What the caller gets when it succeeds.
+    type Done: Encode + Send;
+    /// What the caller gets beside the status when it does not.
+    type Failed: Encode + Send;
+
+    /// Does it.
+    fn run(
+        context: &Context,
+        args: Self::Args<'_>,
+    ) -> impl Future<Output = Result<Self::Done, Refusal<Self::Failed>>> + Send;
+}
+
+/// How a program's version says whether a procedure succeeded.
+pub(crate) trait Dialect {
+    /// Writes what stands before the results of success.
+    fn done(writer: &mut Writer);
+
+    /// Writes what stands before the results of a failure.
+    fn failed(error: FsError, writer: &mut Writer);
+}
+
+/// Why a procedure failed, and what its caller gets beside the status.
+pub(crate) struct Refusal<Failed> {
+    pub(crate) error: FsError,
+    pub(crate) results: Failed,
+}
+
+impl<Failed: Default> From<FsError> for Refusal<Failed> {
+    fn from(error: FsError) -> Self {
+        Self { error, results: Failed::default() }
+    }
+}
+
+/// A procedure on its way to its reply.
+pub(crate) type Running = Pin<Box<dyn Future<Output = Option<Message>> + Send>>;
+
+/// Runs a procedure on arguments that are not decoded yet, and writes its reply.
+pub(crate) type Handler = fn(Context, Xid, Bytes, Writer) -> Running;
+
+/// The handler of a procedure.
+pub(crate) fn handler<P: Procedure>(
+    context: Context,
+    xid: Xid,
+    arguments: Bytes,
+    mut writer: Writer,
+) -> Running {
+    Box::pin(async move {
+        let Ok(args) = decode_all::<P::Args<'_>>(&mut Reader::new(&arguments)) else {
+            Reply { xid, status: ReplyStatus::GarbageArguments }.encode(&mut writer);
+            return Some(writer.finish());
+        };
+        let results = P::run(&context, args).await;
+        Reply { xid, status: ReplyStatus::Success }.encode(&mut writer);
+        match results {
+            Ok(done) => {
+                P::Dialect::done(&mut writer);
+                done.encode(&mut writer);
+            }
+            Err(refusal) => {
+                P::Dialect::failed(refusal.error, &mut writer);
+                refusal.results.encode(&mut writer);
+            }
+        }
+        Some(writer.finish())
+    })
+}
+
+/// Results without a status: those of procedures that cannot fail.
+pub(crate) struct Plain;
+
+impl Dialect for Plain {
+    fn done(_: &mut Writer) {}
+
+    fn failed(_: FsError, _: &mut Writer) {}
+}
+
+/// Procedure 0 of every program: does nothing, and shows that the server is there.
+pub(crate) async fn null(_: &Context, (): ()) -> Result<(), Refusal<()>> {
+    Ok(())
+}

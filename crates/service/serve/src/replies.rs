@@ -1,0 +1,173 @@
+//! The replies that are kept for callers that ask again, a shard for each group of clients, so
+//! that no lock is taken by every call.
+
+use core::hash::{Hash as _, Hasher as _};
+use core::net::SocketAddr;
+use core::time::Duration;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use futures_channel::oneshot;
+use leasehold_base::units::Time;
+use leasehold_base::xdr::Message;
+use leasehold_core::replies::{Call, Effect, Event, Limits, Origin, Replies, Ticket};
+use leasehold_fs::Answer;
+use leasehold_wire::rpc;
+use siphasher::sip::SipHasher13;
+
+use crate::procedure::Running;
+use crate::{Arrival, Transport};
+
+const SHARDS: usize = 16;
+
+/// For one shard. A reply without file data is at most a few hundred bytes long; two minutes
+/// outlast the patience of every client that repeats itself on one connection.
+const LIMITS: Limits = Limits { entries: 4096, bytes: 2 << 20, age: Duration::from_secs(120) };
+
+/// All kept replies.
+pub(crate) struct KeptReplies {
+    shards: [Arc<Shard>; SHARDS],
+}
+
+struct Shard {
+    state: Mutex<State>,
+}
+
+struct State {
+    core: Replies,
+    /// The latest time that was seen: calls of one client may come in through several loops.
+    now: Time,
+    effects: Vec<Effect>,
+    waiting: BTreeMap<Ticket, oneshot::Sender<Option<Bytes>>>,
+}
+
+impl KeptReplies {
+    pub(crate) fn new() -> Self {
+        let shard = || {
+            let (core, effects, waiting) = (Replies::new(LIMITS), Vec::new(), BTreeMap::new());
+            Arc::new(Shard { state: Mutex::new(State { core, now: Time::ZERO, effects, waiting }) })
+        };
+        Self { shards: core::array::from_fn(|_| shard()) }
+    }
+
+    /// Runs a call unless it is a copy of one that ran or runs; `run` is called at most once.
+    pub(crate) fn once(
+        &self,
+        arrival: &Arrival,
+        call: &rpc::Call<'_>,
+        message: &[u8],
+        run: impl FnOnce() -> Running,
+    ) -> Answer<'static, Option<Message>> {
+        let shard = self.shard(arrival.from);
+        let event = Event::Call {
+            origin: match arrival.transport {
+                Transport::Stream => Origin::stream(arrival.from),
+                Transport::Datagram => Origin::datagram(arrival.from),
+            },
+            call: Call {
+                xid: call.xid,
+                program: call.program,
+                version: call.version,
+                procedure: call.procedure,
+                checksum: checksum(message),
+            },
+        };
+        let mut state = shard.lock();
+        match state.step(arrival.now, event) {
+            Some(Effect::Execute(ticket)) => {
+                drop(state);
+                let started =
+                    Started { shard: Arc::clone(shard), ticket, at: arrival.now, done: false };
+                let running = run();
+                Answer::later(async move {
+                    let reply = running.await?.into_bytes();
+                    started.done(reply.clone());
+                    Some(reply.into())
+                })
+            }
+            Some(Effect::Resend(reply)) => Answer::now(Some(reply.into())),
+            Some(Effect::Wait(ticket)) => {
+                let (sender, receiver) = oneshot::channel();
+                // Dropping the sender of an earlier copy lets that one go unanswered.
+                state.waiting.insert(ticket, sender);
+                Answer::later(async { receiver.await.ok().flatten().map(Into::into) })
+            }
+            // Without an answer the client asks again, and there may be room then.
+            Some(Effect::Drop | Effect::Refuse | Effect::Release(..)) | None => Answer::now(None),
+        }
+    }
+
+    /// Lets copies of calls that came on a connection come on another one from now on.
+    pub(crate) fn connection_closed(&self, from: SocketAddr) {
+        let mut state = self.shard(from).lock();
+        let now = state.now;
+        state.step(now, Event::ConnectionClosed { from });
+    }
+
+    fn shard(&self, from: SocketAddr) -> &Arc<Shard> {
+        // The port does not count: a client that comes back has another one.
+        let mut hasher = SipHasher13::new();
+        from.ip().hash(&mut hasher);
+        let [byte, ..] = hasher.finish().to_le_bytes();
+        &self.shards[usize::from(byte) % SHARDS]
+    }
+}
+
+impl Shard {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // A core that panicked between two steps of one event is not to be trusted, but its
+        // owner's locks are: nothing of ours runs in between.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Takes one event; lets go what waited for it, and gives back the effect on the caller.
+    fn step(&mut self, now: Time, event: Event) -> Option<Effect> {
+        self.now = self.now.max(now);
+        self.core.step(self.now, event, &mut self.effects);
+        let mut caller = None;
+        for effect in self.effects.drain(..) {
+            if let Effect::Release(ticket, reply) = effect {
+                if let Some(waiting) = self.waiting.remove(&ticket) {
+                    // Whoever waited may be gone.
+                    drop(waiting.send(reply));
+                }
+            } else {
+                caller = Some(effect);
+            }
+        }
+        caller
+    }
+}
+
+/// A call that runs; it is forgotten when it is dropped before it is done.
+struct Started {
+    shard: Arc<Shard>,
+    ticket: Ticket,
+    at: Time,
+    done: bool,
+}
+
+impl Started {
+    fn done(mut self, reply: Bytes) {
+        self.done = true;
+        self.shard.lock().step(self.at, Event::Done { ticket: self.ticket, reply });
+    }
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        if !self.done {
+            self.shard.lock().step(self.at, Event::Abandoned { ticket: self.ticket });
+        }
+    }
+}
+
+/// Tells one call from another that has its number by chance.
+fn checksum(message: &[u8]) -> u64 {
+    let mut hasher = SipHasher13::new();
+    hasher.write(message);
+    hasher.finish()
+}

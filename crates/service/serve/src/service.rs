@@ -1,0 +1,86 @@
+//! From a message to its reply.
+
+use core::net::SocketAddr;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use leasehold_base::units::Xid;
+use leasehold_base::xdr::{Encode as _, Message, Reader, Writer};
+use leasehold_fs::{Answer, Export};
+use leasehold_wire::rpc::{Call, CallError, Reply, ReplyStatus};
+
+use crate::context::Context;
+use crate::exports::Exports;
+use crate::handles::{HandleKey, Handles};
+use crate::replies::KeptReplies;
+use crate::table::Keep;
+use crate::{Arrival, Transport, credential, table};
+
+/// Every program that is served, over all exports.
+pub struct Service {
+    pub(crate) exports: Exports,
+    pub(crate) handles: Handles,
+    replies: KeptReplies,
+}
+
+impl Service {
+    /// Serves these exports; `key` must be the same after a restart, or all handles die.
+    #[must_use]
+    pub fn new(exports: Vec<Export>, key: HandleKey) -> Self {
+        Self {
+            exports: Exports::new(exports),
+            handles: Handles::new(key),
+            replies: KeptReplies::new(),
+        }
+    }
+
+    /// Answers one RPC message; with nothing, when it is none or must not be answered.
+    ///
+    /// The reply is written with `writer`, whose memory may be of use again.
+    pub fn answer(
+        self: &Arc<Self>,
+        arrival: Arrival,
+        message: &Bytes,
+        writer: Writer,
+    ) -> Answer<'static, Option<Message>> {
+        let mut reader = Reader::new(message);
+        let call = match Call::decode(&mut reader) {
+            Ok(call) => call,
+            Err(CallError::NotACall) => return Answer::now(None),
+            Err(CallError::RpcMismatch(xid)) => {
+                return refuse(xid, ReplyStatus::RpcMismatch, writer);
+            }
+            Err(CallError::BadAuth(xid, status)) => {
+                return refuse(xid, ReplyStatus::AuthError(status), writer);
+            }
+        };
+        let row = match table::find(call.program, call.version, call.procedure) {
+            Ok(row) => row,
+            Err(status) => return refuse(call.xid, status, writer),
+        };
+        let caller = match credential::caller(&call.credential, arrival.trust) {
+            Ok(caller) => caller,
+            Err(status) => return refuse(call.xid, ReplyStatus::AuthError(status), writer),
+        };
+        let context = Context { service: Arc::clone(self), caller, arrival };
+        let arguments = reader.rest_shared();
+        let run = || (row.handler)(context, call.xid, arguments, writer);
+        let keep = match row.keep {
+            Keep::Always => true,
+            Keep::Datagrams => arrival.transport == Transport::Datagram,
+            Keep::Never => false,
+        };
+        if keep { self.replies.once(&arrival, &call, message, run) } else { Answer::Later(run()) }
+    }
+
+    /// Says that a stream is no more, so that its client may ask again on another one.
+    pub fn connection_closed(&self, from: SocketAddr) {
+        self.replies.connection_closed(from);
+    }
+}
+
+/// The reply to a call that reaches no procedure.
+fn refuse(xid: Xid, status: ReplyStatus, mut writer: Writer) -> Answer<'static, Option<Message>> {
+    Reply { xid, status }.encode(&mut writer);
+    Answer::now(Some(writer.finish()))
+}

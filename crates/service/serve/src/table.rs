@@ -1,0 +1,174 @@
+//! The truth about procedures: every program, version and procedure that is served, a row each.
+
+use leasehold_wire::rpc::{ReplyStatus, Versions};
+
+use crate::nfs3;
+use crate::procedure::{Handler, Procedure, handler};
+
+/// A program with its versions, lowest first.
+pub struct Program {
+    /// Its number.
+    pub number: u32,
+    /// Its name in the RFCs.
+    pub name: &'static str,
+    /// The versions that are served.
+    pub versions: &'static [Version],
+}
+
+/// One version of a program.
+pub struct Version {
+    /// Its number.
+    pub number: u32,
+    /// Its procedures; the number of each is its place.
+    pub rows: &'static [Row],
+}
+
+/// One procedure: what a server must know of it beside what it does.
+pub struct Row {
+    /// Its name in the RFCs.
+    pub name: &'static str,
+    /// Whether its reply is kept for a caller that asks again.
+    pub keep: Keep,
+    /// The lease that it needs, or takes for as long as it runs.
+    pub lease: Lease,
+    /// Whether its caller may be told to ask again later.
+    pub later: bool,
+    /// Which attributes from before and after are part of its reply.
+    pub around: Around,
+    /// The procedure of version 2 that means the same.
+    pub counterpart: Option<u32>,
+    pub(crate) handler: Handler,
+}
+
+/// Whether a reply is kept for a caller that asks again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keep {
+    /// To do it again is harmless.
+    Never,
+    /// Only for datagrams, where a late copy of a call could undo what came after it.
+    Datagrams,
+    /// To do it again would do something else.
+    Always,
+}
+
+/// The lease that a procedure needs, on which of its objects (NQNFS's implicit checks).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lease {
+    /// None.
+    Without,
+    /// To read the object, or for LOOKUP the directory.
+    Read,
+    /// To change the object, or the directory and what the name leads to.
+    Write,
+}
+
+/// Which attributes from before and after are part of a reply (RFC 1813 2.6).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Around {
+    /// None.
+    Without,
+    /// Those after the operation (`post_op_attr`).
+    After,
+    /// Those before and after it (`wcc_data`).
+    Both,
+}
+
+/// Makes the row of a procedure: its dialect, its name, what does it, and from what arguments to
+/// what results of success and of failure.
+macro_rules! row {
+    ($dialect:ty, $name:literal, $run:path, $args:ty => $done:ty, $failed:ty) => {{
+        struct Row;
+
+        impl $crate::procedure::Procedure for Row {
+            type Dialect = $dialect;
+            type Args<'a> = $args;
+            type Done = $done;
+            type Failed = $failed;
+
+            fn run(
+                context: &$crate::context::Context,
+                args: Self::Args<'_>,
+            ) -> impl Future<Output = Result<$done, $crate::procedure::Refusal<$failed>>> + Send
+            {
+                $run(context, args)
+            }
+        }
+
+        $crate::table::Row::new::<Row>($name)
+    }};
+}
+pub(crate) use row;
+
+impl Row {
+    /// A row of a procedure that concerns no object, or nothing of it that could change.
+    pub(crate) const fn new<P: Procedure>(name: &'static str) -> Self {
+        Self {
+            name,
+            keep: Keep::Never,
+            lease: Lease::Without,
+            later: false,
+            around: Around::Without,
+            counterpart: None,
+            handler: handler::<P>,
+        }
+    }
+
+    /// Reads an object: may have to wait for it, and says what it is afterwards.
+    pub(crate) const fn reads(self) -> Self {
+        Self { lease: Lease::Read, later: true, around: Around::After, ..self }
+    }
+
+    /// Changes an object or the names in a directory.
+    pub(crate) const fn writes(self) -> Self {
+        Self { keep: Keep::Always, lease: Lease::Write, around: Around::Both, ..self }.later()
+    }
+
+    pub(crate) const fn later(self) -> Self {
+        Self { later: true, ..self }
+    }
+
+    pub(crate) const fn keep(self, keep: Keep) -> Self {
+        Self { keep, ..self }
+    }
+
+    pub(crate) const fn lease(self, lease: Lease) -> Self {
+        Self { lease, ..self }
+    }
+
+    pub(crate) const fn around(self, around: Around) -> Self {
+        Self { around, ..self }
+    }
+
+    pub(crate) const fn counterpart(self, number: u32) -> Self {
+        Self { counterpart: Some(number), ..self }
+    }
+}
+
+/// Every program that is served.
+pub const PROGRAMS: &[Program] = &[Program {
+    number: leasehold_wire::nfs3::PROGRAM,
+    name: "NFS",
+    versions: &[Version { number: 3, rows: nfs3::ROWS }],
+}];
+
+/// The row of a procedure.
+///
+/// # Errors
+/// What to answer when there is none.
+pub(crate) fn find(
+    program: u32,
+    version: u32,
+    procedure: u32,
+) -> Result<&'static Row, ReplyStatus> {
+    let program = PROGRAMS.iter().find(|served| served.number == program);
+    let versions = program.ok_or(ReplyStatus::ProgramUnavailable)?.versions;
+    let version = versions.iter().find(|served| served.number == version).ok_or_else(|| {
+        let numbers = versions.iter().map(|served| served.number);
+        ReplyStatus::ProgramMismatch(Versions {
+            low: numbers.clone().min().unwrap_or(0),
+            high: numbers.max().unwrap_or(0),
+        })
+    })?;
+    let row = usize::try_from(procedure).ok().and_then(|number| version.rows.get(number));
+    row.ok_or(ReplyStatus::ProcedureUnavailable)
+}
