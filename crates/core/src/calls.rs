@@ -1,0 +1,458 @@
+//! The call table of a client: each call that is begun ends once, whatever the network loses.
+//!
+//! Criteria in order of weight:
+//! - All copies of a call carry one xid, so that the server's reply cache knows them.
+//! - A call ends once: with its reply, or where the user asked for that, with a time-out.
+//! - A loss is noticed soon, and a slow server is not mistaken for one.
+//! - A server that cannot keep up is asked less often, not more.
+//!
+//! Rules:
+//! 1. Xids count up from a random start; one that is in use is left out.
+//! 2. The first reply ends its call. Replies to what is not called (any more) are ignored.
+//! 3. At most so many calls are on their way; others wait in order, and at most so many wait.
+//! 4. A datagram is sent again when its time is over; each time is double the one before.
+//! 5. A first datagram's time is estimated from round trips as RFC 6298 section 2 does, apart for
+//!    light and heavy calls, and never from a call that was sent twice (section 3). A doubled time
+//!    holds for new calls too until the next round trip is measured (section 5.5 and 5.6).
+//! 6. On a stream a call is sent once for each connection. All that is unanswered is sent again on
+//!    a new one, oldest first.
+//! 7. When a call on a stream is unanswered for long, then it is sent again if anything came in
+//!    since it was sent, for then the server may have dropped it; otherwise the connection is
+//!    taken for dead.
+//! 8. A connection is opened when a call needs it. A lost one is opened anew at once; after that,
+//!    until a reply comes, there is a pause before each attempt that doubles.
+//! 9. A soft call ends without reply when its time is over, wherever it then is.
+//!
+//! What it does not do: it holds no message. Its owner keeps the bytes of a call until it ends and
+//! puts the xid into them.
+
+mod estimate;
+
+use core::time::Duration;
+use std::collections::{BTreeMap, BTreeSet};
+
+use leasehold_base::random::Random;
+use leasehold_base::units::{Time, Xid};
+
+use estimate::Estimate;
+
+/// What carries the calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transport {
+    /// Connections that lose nothing while they last.
+    Stream,
+    /// Messages that may get lost, doubled and out of order.
+    Datagram,
+}
+
+/// How a client calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// What carries the calls.
+    pub transport: Transport,
+    /// The number of calls on their way at once.
+    pub in_flight_max: usize,
+    /// The number of calls on their way and waiting.
+    pub calls_max: usize,
+    /// When a call ends without reply: never for a hard mount.
+    pub soft: Option<Duration>,
+}
+
+/// Names a call to the owner, who gives a greater one to each call than to those before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CallId(pub u64);
+
+/// How much work a call is: each kind has round trips of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Weight {
+    /// Names and attributes.
+    Light,
+    /// File data and what waits for a disk.
+    Heavy,
+}
+
+/// What happens to the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The owner wants to call.
+    Begin {
+        /// The new call.
+        call: CallId,
+        /// How much work it is.
+        weight: Weight,
+    },
+    /// A reply came in.
+    Reply {
+        /// The number in it.
+        xid: Xid,
+    },
+    /// The connection that was asked for last is there.
+    Connected,
+    /// The connection that was asked for last could not be had, or is lost.
+    Disconnected,
+    /// Time went on.
+    Tick,
+}
+
+/// What is to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// The call is sent, under this number.
+    Send {
+        /// The call.
+        call: CallId,
+        /// The number of this and of every other copy.
+        xid: Xid,
+    },
+    /// The call ended with the reply that just came in.
+    Done(CallId),
+    /// The call ended without reply.
+    TimedOut(CallId),
+    /// The call was not taken: too many wait.
+    Refused(CallId),
+    /// A connection is opened; an older one is closed, and nothing more is heard of it.
+    Connect,
+}
+
+/// The calls of one client to one server.
+#[derive(Clone, Debug)]
+pub struct Calls {
+    options: Options,
+    random: Random,
+    next_xid: Xid,
+    calls: BTreeMap<CallId, Call>,
+    on_their_way: BTreeMap<Xid, CallId>,
+    waiting: BTreeSet<CallId>,
+    /// When which call needs attention; each at most once.
+    alarms: BTreeSet<(Time, CallId)>,
+    link: Link,
+    /// The pause before the next attempt to connect.
+    pause: Duration,
+    light: Estimate,
+    heavy: Estimate,
+}
+
+#[derive(Clone, Debug)]
+struct Call {
+    weight: Weight,
+    /// When it ends without reply.
+    deadline: Option<Time>,
+    /// Its alarm, when it has one.
+    alarm: Option<Time>,
+    /// Its copies, once there are any.
+    sent: Option<Sent>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    xid: Xid,
+    /// When the newest copy was sent.
+    at: Time,
+    /// How long is waited for a reply to it.
+    patience: Duration,
+    /// Whether there is one copy only.
+    once: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Link {
+    Datagrams,
+    NotConnected,
+    Pausing { until: Time },
+    Connecting,
+    Connected { heard: Time },
+}
+
+/// How long a reply on a stream is waited for, at first and at most: what Linux waits.
+const STREAM_PATIENCE: Duration = Duration::from_secs(60);
+const STREAM_PATIENCE_MAX: Duration = Duration::from_secs(600);
+
+/// The first pause and the longest between attempts to connect: a restarted server is found soon,
+/// and one that is gone is not flooded.
+const PAUSE_MIN: Duration = Duration::from_millis(100);
+const PAUSE_MAX: Duration = Duration::from_secs(30);
+
+impl Calls {
+    /// Starts without calls and without a connection.
+    #[must_use]
+    pub fn new(options: Options, mut random: Random) -> Self {
+        let link = match options.transport {
+            Transport::Stream => Link::NotConnected,
+            Transport::Datagram => Link::Datagrams,
+        };
+        Self {
+            options,
+            next_xid: Xid((random.next_u64() >> 32) as u32),
+            random,
+            calls: BTreeMap::new(),
+            on_their_way: BTreeMap::new(),
+            waiting: BTreeSet::new(),
+            alarms: BTreeSet::new(),
+            link,
+            pause: Duration::ZERO,
+            light: Estimate::default(),
+            heavy: Estimate::default(),
+        }
+    }
+
+    /// Takes one event, and appends what is to be done in order.
+    ///
+    /// # Panics
+    /// When a call is begun under a number that is not greater than those in use, and when a
+    /// connection is reported that was not asked for.
+    pub fn step(&mut self, now: Time, event: Event, effects: &mut Vec<Effect>) {
+        match event {
+            Event::Begin { call, weight } => self.begin(now, call, weight, effects),
+            Event::Reply { xid } => self.reply(now, xid, effects),
+            Event::Connected => self.connected(now, effects),
+            Event::Disconnected => self.disconnected(now),
+            Event::Tick => {}
+        }
+        self.ring(now, effects);
+        self.connect_where_needed(now, effects);
+        self.send_what_waits(now, effects);
+        if cfg!(debug_assertions) && self.calls.len() <= AUDITED_MAX {
+            self.check();
+        }
+    }
+
+    /// When time alone will be an event.
+    #[must_use]
+    pub fn next_wake(&self) -> Option<Time> {
+        let alarm = self.alarms.first().map(|(time, _)| *time);
+        match self.link {
+            Link::Pausing { until } if !self.calls.is_empty() => {
+                Some(alarm.map_or(until, |alarm| alarm.min(until)))
+            }
+            Link::Pausing { .. }
+            | Link::Datagrams
+            | Link::NotConnected
+            | Link::Connecting
+            | Link::Connected { .. } => alarm,
+        }
+    }
+
+    /// How many calls have not ended.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.calls.len()
+    }
+
+    /// Whether all calls have ended.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.calls.is_empty()
+    }
+
+    /// Audits the whole state.
+    ///
+    /// # Panics
+    /// When it contradicts itself or is above its limits.
+    pub fn check(&self) {
+        assert!(self.calls.len() <= self.options.calls_max, "calls are bounded");
+        assert!(self.on_their_way.len() <= self.options.in_flight_max, "sent calls are bounded");
+        for (id, call) in &self.calls {
+            assert_eq!(self.waiting.contains(id), call.sent.is_none(), "what waits is not sent");
+            if let Some(sent) = call.sent {
+                assert_eq!(self.on_their_way.get(&sent.xid), Some(id), "an xid has one call");
+            }
+            assert!(call.alarm.is_none_or(|time| self.alarms.contains(&(time, *id))));
+        }
+        let alarms = self.calls.values().filter(|call| call.alarm.is_some());
+        assert_eq!(alarms.count(), self.alarms.len(), "an alarm has a call");
+        assert_eq!(self.waiting.len() + self.on_their_way.len(), self.calls.len());
+        let can_send = matches!(self.link, Link::Datagrams | Link::Connected { .. });
+        let room = self.on_their_way.len() < self.options.in_flight_max;
+        assert!(!can_send || !room || self.waiting.is_empty(), "nothing waits in vain");
+    }
+
+    fn begin(&mut self, now: Time, id: CallId, weight: Weight, effects: &mut Vec<Effect>) {
+        if self.calls.len() >= self.options.calls_max {
+            return effects.push(Effect::Refused(id));
+        }
+        let newest = self.calls.last_key_value().map(|(newest, _)| *newest);
+        assert!(newest.is_none_or(|newest| newest < id), "calls are numbered upwards");
+        let deadline = self.options.soft.map(|soft| now + soft);
+        self.calls.insert(id, Call { weight, deadline, alarm: None, sent: None });
+        self.waiting.insert(id);
+        self.set_alarm(id, None);
+    }
+
+    fn reply(&mut self, now: Time, xid: Xid, effects: &mut Vec<Effect>) {
+        if let Link::Connected { heard } = &mut self.link {
+            *heard = now;
+            self.pause = Duration::ZERO;
+        }
+        let Some(id) = self.on_their_way.get(&xid).copied() else { return };
+        let call = self.end(id);
+        if let (Link::Datagrams, Some(sent)) = (self.link, call.sent)
+            && sent.once
+        {
+            self.estimate(call.weight).measured(now.since(sent.at));
+        }
+        effects.push(Effect::Done(id));
+    }
+
+    fn connected(&mut self, now: Time, effects: &mut Vec<Effect>) {
+        assert_eq!(self.link, Link::Connecting, "a connection was asked for");
+        self.link = Link::Connected { heard: now };
+        let unanswered: BTreeSet<CallId> = self.on_their_way.values().copied().collect();
+        for id in unanswered {
+            self.send(now, id, effects);
+        }
+    }
+
+    fn disconnected(&mut self, now: Time) {
+        let asked = matches!(self.link, Link::Connecting | Link::Connected { .. });
+        assert!(asked, "a connection was asked for");
+        self.silence();
+        self.link = Link::NotConnected;
+        if !self.pause.is_zero() {
+            // Half of the pause is left to chance: clients of a server that failed come back
+            // one by one.
+            let half = u64::try_from(self.pause.as_nanos() / 2).unwrap_or(u64::MAX);
+            let pause = self.pause - Duration::from_nanos(self.random.below(half));
+            self.link = Link::Pausing { until: now + pause };
+        }
+    }
+
+    fn connect_where_needed(&mut self, now: Time, effects: &mut Vec<Effect>) {
+        let ready = match self.link {
+            Link::NotConnected => true,
+            Link::Pausing { until } => until <= now,
+            Link::Datagrams | Link::Connecting | Link::Connected { .. } => false,
+        };
+        if ready && !self.calls.is_empty() {
+            self.pause = (self.pause * 2).clamp(PAUSE_MIN, PAUSE_MAX);
+            self.link = Link::Connecting;
+            effects.push(Effect::Connect);
+        }
+    }
+
+    fn send_what_waits(&mut self, now: Time, effects: &mut Vec<Effect>) {
+        if !matches!(self.link, Link::Datagrams | Link::Connected { .. }) {
+            return;
+        }
+        while self.on_their_way.len() < self.options.in_flight_max
+            && let Some(id) = self.waiting.pop_first()
+        {
+            self.send(now, id, effects);
+        }
+    }
+
+    /// Sends one more copy of a call, or the first.
+    fn send(&mut self, now: Time, id: CallId, effects: &mut Vec<Effect>) {
+        let call = &self.calls[&id];
+        let sent = match call.sent {
+            Some(sent) => Sent { at: now, once: false, ..sent },
+            None => {
+                let weight = call.weight;
+                let xid = self.new_xid();
+                self.on_their_way.insert(xid, id);
+                let patience = match self.options.transport {
+                    Transport::Stream => STREAM_PATIENCE,
+                    Transport::Datagram => self.estimate(weight).timeout(),
+                };
+                Sent { xid, at: now, patience, once: true }
+            }
+        };
+        self.calls.get_mut(&id).expect("what is sent was begun").sent = Some(sent);
+        self.set_alarm(id, Some(now + sent.patience));
+        effects.push(Effect::Send { call: id, xid: sent.xid });
+    }
+
+    fn new_xid(&mut self) -> Xid {
+        loop {
+            let xid = self.next_xid;
+            self.next_xid = Xid(xid.0.wrapping_add(1));
+            if !self.on_their_way.contains_key(&xid) {
+                return xid;
+            }
+        }
+    }
+
+    /// Attends to the calls whose alarms are over.
+    fn ring(&mut self, now: Time, effects: &mut Vec<Effect>) {
+        while let Some((time, id)) = self.alarms.first().copied()
+            && time <= now
+        {
+            let call = &self.calls[&id];
+            if call.deadline.is_some_and(|deadline| deadline <= now) {
+                self.end(id);
+                effects.push(Effect::TimedOut(id));
+            } else if let Some(sent) = call.sent {
+                self.unanswered(now, id, sent, effects);
+            }
+        }
+    }
+
+    fn unanswered(&mut self, now: Time, id: CallId, sent: Sent, effects: &mut Vec<Effect>) {
+        let patience_max = match self.options.transport {
+            Transport::Stream => STREAM_PATIENCE_MAX,
+            Transport::Datagram => estimate::MAX,
+        };
+        let patience = (sent.patience * 2).min(patience_max);
+        let call = self.calls.get_mut(&id).expect("what rings was begun");
+        let weight = call.weight;
+        call.sent = Some(Sent { patience, ..sent });
+        match self.link {
+            Link::Datagrams => {
+                self.estimate(weight).back_off(patience);
+                self.send(now, id, effects);
+            }
+            Link::Connected { heard } if heard > sent.at => self.send(now, id, effects),
+            Link::Connected { .. } => {
+                self.silence();
+                self.link = Link::NotConnected;
+            }
+            Link::NotConnected | Link::Pausing { .. } | Link::Connecting => {
+                self.set_alarm(id, None);
+            }
+        }
+    }
+
+    /// Lets nothing ring but deadlines: without a connection there is nothing to be sent again.
+    fn silence(&mut self) {
+        let ids: Vec<CallId> = self.on_their_way.values().copied().collect();
+        for id in ids {
+            self.set_alarm(id, None);
+        }
+    }
+
+    /// Sets a call's alarm to a time, or to its deadline where that is sooner.
+    fn set_alarm(&mut self, id: CallId, time: Option<Time>) {
+        let call = self.calls.get_mut(&id).expect("what has an alarm was begun");
+        if let Some(old) = call.alarm.take() {
+            self.alarms.remove(&(old, id));
+        }
+        call.alarm = [time, call.deadline].into_iter().flatten().min();
+        if let Some(new) = call.alarm {
+            self.alarms.insert((new, id));
+        }
+    }
+
+    fn end(&mut self, id: CallId) -> Call {
+        let call = self.calls.remove(&id).expect("what ends was begun");
+        match call.sent {
+            Some(sent) => drop(self.on_their_way.remove(&sent.xid)),
+            None => drop(self.waiting.remove(&id)),
+        }
+        if let Some(alarm) = call.alarm {
+            self.alarms.remove(&(alarm, id));
+        }
+        call
+    }
+
+    fn estimate(&mut self, weight: Weight) -> &mut Estimate {
+        match weight {
+            Weight::Light => &mut self.light,
+            Weight::Heavy => &mut self.heavy,
+        }
+    }
+}
+
+/// Tables up to this size are audited after each step of a debug build.
+const AUDITED_MAX: usize = 64;
+
+#[cfg(test)]
+mod tests;

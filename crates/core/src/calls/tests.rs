@@ -1,0 +1,209 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::dialogue::{lines, play, value};
+
+fn options(transport: Transport, soft: Option<Duration>) -> Options {
+    Options { transport, in_flight_max: 2, calls_max: 4, soft }
+}
+
+#[test]
+fn dialogues() {
+    play("calls", || {
+        let mut calls: Option<Calls> = None;
+        move |now, words| {
+            let Some(calls) = &mut calls else {
+                calls = Some(opening(words));
+                return vec![];
+            };
+            let mut effects = Vec::new();
+            calls.step(now, event(words), &mut effects);
+            calls.check();
+            let mut said = lines(&effects);
+            // Time is what most rules are about.
+            if let Some(wake) = calls.next_wake() {
+                said.push(format!("(then at {}s)", wake.since(Time::ZERO).as_secs_f64()));
+            }
+            said
+        }
+    });
+}
+
+/// The first line of a dialogue: `udp` or `tcp`, perhaps `soft SECONDS` and `xid FIRST`.
+fn opening(words: &[&str]) -> Calls {
+    let transport = if words[0] == "udp" { Transport::Datagram } else { Transport::Stream };
+    let soft = value(words, "soft").map(Duration::from_secs);
+    let mut calls = Calls::new(options(transport, soft), Random::from_seed(1));
+    calls.next_xid = Xid(value(words, "xid").unwrap_or(1));
+    calls
+}
+
+/// `begin CALL [heavy]`, `reply XID`, `connected`, `disconnected`, `tick`.
+fn event(words: &[&str]) -> Event {
+    let weight = if words.contains(&"heavy") { Weight::Heavy } else { Weight::Light };
+    match words[0] {
+        "begin" => Event::Begin { call: CallId(value(words, "begin").expect("a call")), weight },
+        "reply" => Event::Reply { xid: Xid(value(words, "reply").expect("an xid")) },
+        "connected" => Event::Connected,
+        "disconnected" => Event::Disconnected,
+        "tick" => Event::Tick,
+        other => panic!("no such event: {other}"),
+    }
+}
+
+/// A network and a server that do as a list of random numbers says, and what the table did.
+struct World {
+    calls: Calls,
+    now: Time,
+    begun: u64,
+    /// Calls that have not ended, and the xid of those that were sent.
+    open: BTreeMap<CallId, Option<Xid>>,
+    /// Calls that reached the server, answered or not.
+    at_server: Vec<Xid>,
+    connected: bool,
+    asked_to_connect: bool,
+}
+
+impl World {
+    fn new(transport: Transport, soft: Option<Duration>) -> Self {
+        Self {
+            calls: Calls::new(options(transport, soft), Random::from_seed(7)),
+            now: Time::ZERO,
+            begun: 0,
+            open: BTreeMap::new(),
+            at_server: Vec::new(),
+            connected: transport == Transport::Datagram,
+            asked_to_connect: false,
+        }
+    }
+
+    /// Steps, and checks each effect against what was promised.
+    fn step(&mut self, event: Event, lose: bool) {
+        let mut effects = Vec::new();
+        self.calls.step(self.now, event, &mut effects);
+        self.calls.check();
+        for effect in effects {
+            match effect {
+                Effect::Send { call, xid } => {
+                    assert!(self.connected, "nothing is sent without a connection");
+                    let known = self.open.get_mut(&call).expect("an open call is sent");
+                    assert!(known.is_none_or(|known| known == xid), "copies share one xid");
+                    *known = Some(xid);
+                    let holders = self.open.values().filter(|known| **known == Some(xid));
+                    assert_eq!(holders.count(), 1, "an xid has one call");
+                    if !lose {
+                        self.at_server.push(xid);
+                    }
+                }
+                Effect::Done(call) => {
+                    let xid = self.open.remove(&call).expect("an open call ends");
+                    assert_eq!(Event::Reply { xid: xid.expect("it was sent") }, event);
+                }
+                Effect::TimedOut(call) => {
+                    self.open.remove(&call).expect("an open call ends");
+                    assert!(self.calls.options.soft.is_some(), "a hard call never times out");
+                }
+                Effect::Refused(call) => {
+                    self.open.remove(&call).expect("a new call is refused");
+                    assert!(self.open.len() >= self.calls.options.calls_max, "there is no room");
+                }
+                Effect::Connect => (self.connected, self.asked_to_connect) = (false, true),
+            }
+        }
+        let sent = self.open.values().filter(|xid| xid.is_some()).count();
+        assert!(sent <= self.calls.options.in_flight_max, "calls on their way are bounded");
+    }
+
+    fn begin(&mut self, weight: Weight, lose: bool) {
+        let call = CallId(self.begun);
+        self.begun += 1;
+        self.open.insert(call, None);
+        self.step(Event::Begin { call, weight }, lose);
+    }
+
+    fn chance(&mut self, dice: u64) {
+        let lose = dice & 64 != 0;
+        let which = usize::try_from(dice >> 8).unwrap_or(0);
+        match dice % 8 {
+            0 | 1 => self.begin(Weight::Light, lose),
+            2 => self.begin(Weight::Heavy, lose),
+            3 | 4 if !self.at_server.is_empty() => {
+                // Now and then an answer comes twice, or never.
+                let at = which % self.at_server.len();
+                let xid = self.at_server[at];
+                if dice & 128 != 0 {
+                    self.at_server.remove(at);
+                }
+                if self.connected {
+                    self.step(Event::Reply { xid }, lose);
+                }
+            }
+            5 if self.asked_to_connect => self.connection(true, lose),
+            6 if self.calls.options.transport == Transport::Stream
+                && (self.connected || self.asked_to_connect) =>
+            {
+                self.connection(false, lose);
+            }
+            _ => {
+                self.now = self.now + Duration::from_millis((dice >> 8) % 40_000);
+                self.step(Event::Tick, lose);
+            }
+        }
+    }
+
+    fn connection(&mut self, there: bool, lose: bool) {
+        (self.connected, self.asked_to_connect) = (there, false);
+        self.step(if there { Event::Connected } else { Event::Disconnected }, lose);
+    }
+
+    /// With a network that works again every call ends; says how long that took.
+    fn heal(&mut self) -> Duration {
+        let healed = self.now;
+        for _ in 0..1000 {
+            if self.asked_to_connect {
+                self.connection(true, false);
+            }
+            for xid in core::mem::take(&mut self.at_server) {
+                if self.connected {
+                    self.step(Event::Reply { xid }, false);
+                }
+            }
+            match self.calls.next_wake() {
+                Some(wake) if self.at_server.is_empty() && !self.asked_to_connect => {
+                    self.now = self.now.max(wake);
+                    self.step(Event::Tick, false);
+                }
+                _ => {}
+            }
+            if self.open.is_empty() {
+                return self.now.since(healed);
+            }
+        }
+        panic!("no end: {:#?}", self.calls);
+    }
+}
+
+fn any_world() -> impl Strategy<Value = (Transport, Option<Duration>)> {
+    let transport = prop_oneof![Just(Transport::Stream), Just(Transport::Datagram)];
+    (transport, prop_oneof![Just(None), (1..90_u64).prop_map(|s| Some(Duration::from_secs(s)))])
+}
+
+proptest! {
+    #[test]
+    fn each_call_ends_once_and_soon_after_the_network_heals(
+        (transport, soft) in any_world(),
+        dice in prop::collection::vec(any::<u64>(), 0..80),
+    ) {
+        let mut world = World::new(transport, soft);
+        for dice in dice {
+            world.chance(dice);
+        }
+        let bound = match transport {
+            Transport::Datagram => estimate::MAX,
+            // One patience until the dead connection is noticed, one more for a dropped call.
+            Transport::Stream => STREAM_PATIENCE_MAX * 2,
+        };
+        prop_assert!(world.heal() <= bound);
+        prop_assert!(world.calls.is_empty());
+    }
+}
