@@ -1,0 +1,117 @@
+//! What the connections of one loop share: memory, the calls that wait, the way to the service.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use core::task::Poll;
+use leasehold_base::units::Time;
+use leasehold_base::xdr::{Message, Writer};
+use leasehold_fs::Answer;
+use leasehold_serve::Arrival;
+
+use crate::buffers::Buffers;
+use crate::limits::WRITERS_MAX;
+use crate::outbox::Outbox;
+use crate::remote::Remote;
+use crate::server::Shared;
+use crate::tasks::{Origin, Outcome, Tasks};
+
+/// What the connections of one loop share.
+pub(crate) struct Bench {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) remote: Arc<Remote>,
+    pub(crate) buffers: Buffers,
+    pub(crate) tasks: Tasks,
+    /// The time of this round of turns.
+    pub(crate) now: Time,
+    /// Whether anything is still received: not while the server ends.
+    pub(crate) receiving: bool,
+    writers: Vec<Writer>,
+    outbox: Outbox,
+}
+
+/// What became of a call for now.
+pub(crate) enum Answered {
+    /// The reply.
+    Reply(Message),
+    /// There is none to send.
+    Nothing,
+    /// It waits; the reply goes to its origin.
+    Parked,
+    /// The service panicked.
+    Panicked,
+}
+
+impl Bench {
+    pub(crate) fn new(shared: Arc<Shared>, remote: Arc<Remote>) -> Self {
+        Self {
+            shared,
+            remote,
+            buffers: Buffers::default(),
+            tasks: Tasks::default(),
+            now: Time::ZERO,
+            receiving: true,
+            writers: Vec::new(),
+            outbox: Outbox::default(),
+        }
+    }
+
+    /// Hands a message to the service.
+    pub(crate) fn call(&mut self, arrival: Arrival, call: Bytes, origin: Origin) -> Answered {
+        let writer = self.writers.pop().unwrap_or_default();
+        let handler = &self.shared.handler;
+        // A state that a panic left behind is the service's to guard; the loop's own is not
+        // touched by the call.
+        match catch_unwind(AssertUnwindSafe(|| handler(arrival, call, writer))) {
+            Ok(Answer::Now(reply)) => reply.flatten().into(),
+            Ok(Answer::Later(pending)) => match self.tasks.start(&self.remote, pending, origin) {
+                Poll::Pending => Answered::Parked,
+                Poll::Ready(outcome) => outcome.into(),
+            },
+            Err(_) => Answered::Panicked,
+        }
+    }
+
+    /// Keeps memory for a later reply.
+    pub(crate) fn keep(&mut self, writer: Option<Writer>) {
+        if let Some(writer) = writer
+            && self.writers.len() < WRITERS_MAX
+        {
+            self.writers.push(writer);
+        }
+    }
+
+    /// Gives a connection memory for its replies; it has none while it has nothing to send.
+    pub(crate) fn lend(&mut self, outbox: &mut Outbox) {
+        if outbox.is_empty() {
+            *outbox = core::mem::take(&mut self.outbox);
+        }
+    }
+
+    /// Takes that memory back when all is sent.
+    pub(crate) fn reclaim(&mut self, outbox: &mut Outbox) {
+        if outbox.is_empty() {
+            self.outbox = core::mem::take(outbox);
+        }
+    }
+
+    /// Drops memory that is not needed while all is quiet.
+    pub(crate) fn shrink(&mut self) {
+        self.buffers.shrink();
+        self.writers = Vec::new();
+        self.outbox = Outbox::default();
+    }
+}
+
+impl From<Option<Message>> for Answered {
+    fn from(reply: Option<Message>) -> Self {
+        reply.map_or(Self::Nothing, Self::Reply)
+    }
+}
+
+impl From<Outcome> for Answered {
+    fn from(outcome: Outcome) -> Self {
+        outcome.map_or(Self::Panicked, Self::from)
+    }
+}

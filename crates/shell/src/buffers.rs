@@ -1,0 +1,96 @@
+//! Memory that records are received into.
+
+use bytes::BytesMut;
+use leasehold_base::limits::MESSAGE_BYTES_MAX;
+use leasehold_wire::record::MARK_BYTES;
+
+use crate::limits::{LARGE_BUFFERS_MAX, RECEIVE_BYTES, RESERVE_FACTOR};
+
+/// Room for the largest record, and for what a receive brings of the next one.
+const LARGE_BYTES: usize = MARK_BYTES + MESSAGE_BYTES_MAX + RECEIVE_BYTES;
+
+/// The smallest room for the rest of a record.
+const REST_BYTES_MIN: usize = 512;
+
+// A full small buffer always grows to a large one, which holds any record.
+const _: () = assert!(RECEIVE_BYTES * RESERVE_FACTOR >= MARK_BYTES + MESSAGE_BYTES_MAX);
+
+/// What a connection has received and not yet taken apart.
+#[derive(Debug, Default)]
+pub(crate) struct Received {
+    pub(crate) bytes: BytesMut,
+    /// Size of the memory behind it.
+    memory: usize,
+}
+
+/// The receive buffers of one loop.
+///
+/// A connection borrows one for its turn and keeps none while it is idle, so thousands of idle
+/// connections cost nothing. A record that is still in use somewhere keeps its part of a buffer;
+/// what is free of it is used on, all of it once the record was dropped.
+#[derive(Debug, Default)]
+pub(crate) struct Buffers {
+    small: BytesMut,
+    large: Vec<BytesMut>,
+}
+
+impl Buffers {
+    /// Makes room for a receive, where at least `missing` bytes are to come.
+    pub(crate) fn make_room(&mut self, received: &mut Received, missing: usize) {
+        if received.memory == 0 {
+            *received = Received { bytes: core::mem::take(&mut self.small), memory: RECEIVE_BYTES };
+        }
+        let have = received.bytes.len();
+        if have == 0 && received.memory == RECEIVE_BYTES {
+            received.bytes.reserve(RECEIVE_BYTES);
+        } else if !received.bytes.try_reclaim(missing) {
+            let whole = have + missing;
+            let memory = match whole {
+                0..=RECEIVE_BYTES => whole.max(REST_BYTES_MIN),
+                _ if have * RESERVE_FACTOR < whole => RECEIVE_BYTES,
+                _ => LARGE_BYTES,
+            };
+            self.replace(received, memory);
+        }
+    }
+
+    /// Takes back what a connection does not need until more comes.
+    pub(crate) fn settle(&mut self, received: &mut Received) {
+        let rest = received.bytes.len();
+        if rest == 0 {
+            self.give(core::mem::take(received));
+        } else if received.memory > REST_BYTES_MIN && rest <= REST_BYTES_MIN {
+            self.replace(received, REST_BYTES_MIN);
+        }
+    }
+
+    /// Moves what was received to other memory.
+    fn replace(&mut self, received: &mut Received, memory: usize) {
+        let mut bytes = self.take(memory);
+        bytes.extend_from_slice(&received.bytes);
+        self.give(core::mem::replace(received, Received { bytes, memory }));
+    }
+
+    fn take(&mut self, memory: usize) -> BytesMut {
+        if memory == LARGE_BYTES
+            && let Some(free) = self.large.iter_mut().position(|one| one.try_reclaim(LARGE_BYTES))
+        {
+            return self.large.swap_remove(free);
+        }
+        BytesMut::with_capacity(memory)
+    }
+
+    fn give(&mut self, mut received: Received) {
+        received.bytes.clear();
+        match received.memory {
+            RECEIVE_BYTES => self.small = received.bytes,
+            LARGE_BYTES if self.large.len() < LARGE_BUFFERS_MAX => self.large.push(received.bytes),
+            _ => {}
+        }
+    }
+
+    /// Drops what nobody uses.
+    pub(crate) fn shrink(&mut self) {
+        *self = Self::default();
+    }
+}

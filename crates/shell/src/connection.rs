@@ -1,0 +1,196 @@
+//! One client's stream.
+
+use core::net::SocketAddr;
+use std::os::fd::OwnedFd;
+
+use leasehold_base::units::Time;
+use leasehold_base::xdr::Message;
+use leasehold_serve::{Arrival, Transport, Trust};
+use leasehold_wire::record::{self, MARK_BYTES, Next, Splitter};
+use rustix::io::Errno;
+
+use crate::bench::{Answered, Bench};
+use crate::buffers::Received;
+use crate::limits::{BATCH_BYTES_MAX, BATCH_CALLS_MAX, CONNECTION_PARKED_MAX, LOOP_PARKED_MAX};
+use crate::outbox::{Outbox, Sent};
+use crate::slab::Key;
+use crate::sys;
+use crate::tasks::Origin;
+
+/// One client's stream and all that is known of it.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    pub(crate) socket: OwnedFd,
+    pub(crate) from: SocketAddr,
+    trust: Trust,
+    received: Received,
+    splitter: Splitter,
+    /// How many bytes are missing of the next record, at least; with zero there may be a whole one.
+    missing: usize,
+    outbox: Outbox,
+    /// Calls that wait.
+    parked: u32,
+    /// Whether the socket may have more to read, and whether it takes more to send.
+    readable: bool,
+    writable: bool,
+    /// Whether the client said that it sends no more.
+    ended: bool,
+    /// Whether the connection stands in the loop's list of those with work.
+    pub(crate) listed: bool,
+    /// When bytes last went either way.
+    moved: Time,
+}
+
+/// How a turn ended.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// There is more to do at once.
+    Again,
+    /// Nothing can be done before an event.
+    Wait,
+}
+
+/// Why a connection is closed.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Closing {
+    /// The client ended it, and has all replies.
+    Ended,
+    /// The socket failed.
+    Failed(Errno),
+    /// What came cannot be understood.
+    Garbled(record::Error),
+    /// A call of it panicked: closed so that the client notices.
+    Panicked,
+    /// Nothing moved for too long in the middle of a record or a reply.
+    Stalled,
+}
+
+impl Connection {
+    pub(crate) fn new(socket: OwnedFd, from: SocketAddr, trust: Trust, now: Time) -> Self {
+        Self {
+            socket,
+            from,
+            trust,
+            received: Received::default(),
+            splitter: Splitter::default(),
+            missing: MARK_BYTES,
+            outbox: Outbox::default(),
+            parked: 0,
+            readable: true,
+            writable: true,
+            ended: false,
+            listed: false,
+            moved: now,
+        }
+    }
+
+    /// Notes that the socket has more to read, or takes more to send.
+    pub(crate) fn note(&mut self, readable: bool, writable: bool) {
+        self.readable |= readable;
+        self.writable |= writable;
+    }
+
+    /// Takes the reply of a call that waited; it is sent in the connection's next turn.
+    pub(crate) fn complete(&mut self, reply: Option<Message>, bench: &mut Bench) {
+        self.parked -= 1;
+        if let Some(reply) = reply {
+            bench.lend(&mut self.outbox);
+            bench.keep(self.outbox.push(reply));
+        }
+    }
+
+    /// Receives once, answers what there is, sends once.
+    pub(crate) fn turn(&mut self, key: Key, bench: &mut Bench) -> Result<Turn, Closing> {
+        if !self.writable {
+            return Ok(Turn::Wait);
+        }
+        bench.lend(&mut self.outbox);
+        if self.may_answer(bench) {
+            if self.missing > 0 && self.readable && bench.receiving {
+                self.receive(bench)?;
+            }
+            self.answer(key, bench)?;
+        }
+        self.send(bench)?;
+        bench.reclaim(&mut self.outbox);
+        bench.buffers.settle(&mut self.received);
+        if self.ended && self.missing > 0 && self.parked == 0 && self.outbox.is_empty() {
+            return Err(Closing::Ended);
+        }
+        let more = self.missing == 0 || (self.readable && bench.receiving);
+        let go_on = more && self.writable && self.may_answer(bench);
+        Ok(if go_on { Turn::Again } else { Turn::Wait })
+    }
+
+    /// Whether more calls may be taken on.
+    fn may_answer(&self, bench: &Bench) -> bool {
+        self.parked < CONNECTION_PARKED_MAX
+            && bench.tasks.len() < LOOP_PARKED_MAX
+            && self.outbox.len() < BATCH_BYTES_MAX
+    }
+
+    fn receive(&mut self, bench: &mut Bench) -> Result<(), Closing> {
+        bench.buffers.make_room(&mut self.received, self.missing);
+        let bytes = &mut self.received.bytes;
+        let room = bytes.capacity() - bytes.len();
+        match sys::receive(&self.socket, bytes) {
+            Ok(0) => {
+                self.ended = true;
+                self.readable = false;
+            }
+            Ok(count) => {
+                // Less than there was room for: all that had come, and more makes a new edge.
+                self.readable = count == room;
+                self.missing = self.missing.saturating_sub(count);
+                self.moved = bench.now;
+            }
+            Err(Errno::AGAIN) => self.readable = false,
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(Closing::Failed(error)),
+        }
+        Ok(())
+    }
+
+    fn answer(&mut self, key: Key, bench: &mut Bench) -> Result<(), Closing> {
+        let arrival = Arrival {
+            from: self.from,
+            transport: Transport::Stream,
+            trust: self.trust,
+            now: bench.now,
+        };
+        let mut calls = 0;
+        while self.missing == 0 && calls < BATCH_CALLS_MAX && self.may_answer(bench) {
+            match self.splitter.next(&mut self.received.bytes).map_err(Closing::Garbled)? {
+                Next::Need(missing) => self.missing = missing,
+                Next::Record(call) => match bench.call(arrival, call, Origin::Connection(key)) {
+                    Answered::Reply(reply) => bench.keep(self.outbox.push(reply)),
+                    Answered::Nothing => {}
+                    Answered::Parked => self.parked += 1,
+                    Answered::Panicked => return Err(Closing::Panicked),
+                },
+            }
+            calls += 1;
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, bench: &Bench) -> Result<(), Closing> {
+        let before = self.outbox.len();
+        self.writable = self.outbox.send(&self.socket).map_err(Closing::Failed)? == Sent::All;
+        if self.outbox.len() != before {
+            self.moved = bench.now;
+        }
+        Ok(())
+    }
+
+    /// Whether the connection is in the middle of something, and since when nothing moved.
+    pub(crate) fn stalled_since(&self) -> Option<Time> {
+        let half_received = !self.received.bytes.is_empty() && self.missing > 0;
+        (half_received || !self.writable).then_some(self.moved)
+    }
+
+    /// Whether nothing is left to be answered or sent of what was received.
+    pub(crate) fn is_done(&self) -> bool {
+        self.missing > 0 && self.parked == 0 && self.outbox.is_empty()
+    }
+}

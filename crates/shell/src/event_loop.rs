@@ -1,0 +1,299 @@
+//! One loop: waits for events, and gives every connection with work its turn.
+
+use std::collections::VecDeque;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use leasehold_base::units::Time;
+use leasehold_serve::Trust;
+use rustix::event::{Timespec, epoll};
+use rustix::io::Errno;
+use rustix::net::{self, SocketFlags, sockopt};
+
+use crate::bench::Bench;
+use crate::clock;
+use crate::connection::{Closing, Connection, Turn};
+use crate::limits::{BATCH_ACCEPTS_MAX, KEEPALIVE, LOOP_PARKED_MAX, STALL_MAX, SWEEP_INTERVAL};
+use crate::remote::{Accepted, Remote, Requests};
+use crate::server::Shared;
+use crate::slab::{Key, Slab};
+use crate::tasks::Origin;
+
+/// Events that are taken at once.
+const EVENTS_MAX: usize = 256;
+
+/// What an event is about, as the kernel keeps it for us.
+#[derive(Clone, Copy)]
+enum Token {
+    Connection(Key),
+    Listener(usize),
+    Bell,
+}
+
+impl Token {
+    const BELL: u32 = u32::MAX;
+    const LISTENERS: u32 = 0xffff_0000;
+
+    fn pack(self) -> epoll::EventData {
+        let (index, generation) = match self {
+            Self::Connection(key) => (key.index, key.generation),
+            Self::Listener(at) => (Self::LISTENERS + u32::try_from(at).expect("few addresses"), 0),
+            Self::Bell => (Self::BELL, 0),
+        };
+        epoll::EventData::new_u64(u64::from(generation) << 32 | u64::from(index))
+    }
+
+    fn unpack(data: epoll::EventData) -> Self {
+        let word = data.u64().to_le_bytes();
+        let [i0, i1, i2, i3, g0, g1, g2, g3] = word;
+        let index = u32::from_le_bytes([i0, i1, i2, i3]);
+        match index {
+            Self::BELL => Self::Bell,
+            Self::LISTENERS.. => Self::Listener((index - Self::LISTENERS) as usize),
+            _ => Self::Connection(Key { index, generation: u32::from_le_bytes([g0, g1, g2, g3]) }),
+        }
+    }
+}
+
+/// A socket that listens, and whether connections may stand there.
+struct Listener {
+    socket: OwnedFd,
+    pending: bool,
+}
+
+/// One loop and all that it serves.
+pub(crate) struct EventLoop {
+    epoll: OwnedFd,
+    listeners: Vec<Listener>,
+    connections: Slab<Connection>,
+    /// Connections with work, each once, in the order of their turns.
+    listed: VecDeque<Key>,
+    bench: Bench,
+    requests: Requests,
+    /// The end of all waiting, once the server stops.
+    deadline: Option<Time>,
+    swept: Time,
+    /// Whether calls wait in such number that connections may have been kept from their turn.
+    full: bool,
+}
+
+impl EventLoop {
+    pub(crate) fn new(shared: Arc<Shared>, remote: Arc<Remote>) -> Result<Self, Errno> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let edge = epoll::EventFlags::IN | epoll::EventFlags::ET;
+        epoll::add(&epoll, remote.bell(), Token::Bell.pack(), edge)?;
+        Ok(Self {
+            epoll,
+            listeners: Vec::new(),
+            connections: Slab::new(),
+            listed: VecDeque::new(),
+            bench: Bench::new(shared, remote),
+            requests: Requests::default(),
+            deadline: None,
+            swept: clock::now(),
+            full: false,
+        })
+    }
+
+    /// Has the loop accept connections, for all loops.
+    pub(crate) fn listen(&mut self, listener: OwnedFd) -> Result<(), Errno> {
+        let token = Token::Listener(self.listeners.len()).pack();
+        epoll::add(&self.epoll, &listener, token, epoll::EventFlags::IN | epoll::EventFlags::ET)?;
+        self.listeners.push(Listener { socket: listener, pending: true });
+        Ok(())
+    }
+
+    /// Serves until it is told to stop.
+    pub(crate) fn run(mut self) {
+        let mut events = Vec::with_capacity(EVENTS_MAX);
+        while !self.is_over() {
+            self.wait(&mut events);
+            self.bench.now = clock::now();
+            for event in &events {
+                self.dispatch(*event);
+            }
+            self.take_requests();
+            self.accept();
+            for _ in 0..self.listed.len() {
+                self.turn();
+            }
+            if self.bench.now.since(self.swept) >= SWEEP_INTERVAL {
+                self.sweep();
+            }
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.deadline.is_some_and(|deadline| {
+            clock::now() >= deadline || self.connections.iter().all(|(_, one)| one.is_done())
+        })
+    }
+
+    fn wait(&self, events: &mut Vec<epoll::Event>) {
+        let pending = self.listeners.iter().any(|listener| listener.pending);
+        let timeout = if pending || !self.listed.is_empty() {
+            Some(core::time::Duration::ZERO)
+        } else if let Some(deadline) = self.deadline {
+            Some(deadline.since(self.bench.now))
+        } else if self.connections.len() > 0 || !self.listeners.is_empty() {
+            Some(SWEEP_INTERVAL)
+        } else {
+            None
+        };
+        let timeout = timeout.map(|span| Timespec {
+            tv_sec: i64::try_from(span.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: i64::from(span.subsec_nanos()),
+        });
+        events.clear();
+        match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(events), timeout.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => panic!("waiting for events failed: {error}"),
+        }
+    }
+
+    fn dispatch(&mut self, event: epoll::Event) {
+        match Token::unpack(event.data) {
+            Token::Bell => {}
+            Token::Listener(at) => self.listeners[at].pending = true,
+            Token::Connection(key) => {
+                let Some(connection) = self.connections.get_mut(key) else { return };
+                use epoll::EventFlags as Flags;
+                let flags = event.flags;
+                // A reset or a full close: nothing can be sent any more.
+                if flags.intersects(Flags::ERR | Flags::HUP) {
+                    let error = sockopt::socket_error(&connection.socket);
+                    let error = error.ok().and_then(Result::err).unwrap_or(Errno::PIPE);
+                    return self.close(key, &Closing::Failed(error));
+                }
+                let readable = flags.intersects(Flags::IN | Flags::RDHUP);
+                connection.note(readable, flags.contains(Flags::OUT));
+                self.list(key);
+            }
+        }
+    }
+
+    /// Accepts connections and hands them out in turn.
+    fn accept(&mut self) {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        for listener in self.listeners.iter_mut().filter(|listener| listener.pending) {
+            for _ in 0..BATCH_ACCEPTS_MAX {
+                match net::acceptfrom_with(&listener.socket, flags) {
+                    Ok((socket, from)) => {
+                        if let Some(Ok(from)) = from.map(TryInto::try_into) {
+                            self.bench.shared.hand_out(Accepted { socket, from });
+                        }
+                    }
+                    // One connection was given up before it was accepted, and such.
+                    Err(Errno::INTR | Errno::CONNABORTED | Errno::PROTO | Errno::PERM) => {}
+                    Err(error) => {
+                        listener.pending = false;
+                        if error != Errno::AGAIN {
+                            tracing::warn!(%error, "cannot accept connections for now");
+                        }
+                        break;
+                    }
+                }
+            }
+        }
+    }
+
+    fn take_requests(&mut self) {
+        let mut requests = core::mem::take(&mut self.requests);
+        self.bench.remote.take(&mut requests);
+        for connection in requests.connections.drain(..) {
+            self.add(connection);
+        }
+        for task in requests.woken.drain(..) {
+            self.go_on(task);
+        }
+        if let Some(deadline) = requests.stop.take() {
+            self.deadline = Some(deadline);
+            self.bench.receiving = false;
+            self.listeners.clear();
+        }
+        self.requests = requests;
+    }
+
+    fn add(&mut self, Accepted { socket, from }: Accepted) {
+        // Options that fail cost speed or tidiness, never correctness.
+        let (idle, interval, count) = KEEPALIVE;
+        let _ = sockopt::set_tcp_nodelay(&socket, true);
+        let _ = sockopt::set_socket_keepalive(&socket, true);
+        let _ = sockopt::set_tcp_keepidle(&socket, idle);
+        let _ = sockopt::set_tcp_keepintvl(&socket, interval);
+        let _ = sockopt::set_tcp_keepcnt(&socket, count);
+        let connection = Connection::new(socket, from, Trust::Claimed, self.bench.now);
+        let key = self.connections.insert(connection);
+        let connection = self.connections.get_mut(key).expect("was inserted just now");
+        use epoll::EventFlags as Flags;
+        let flags = Flags::IN | Flags::OUT | Flags::RDHUP | Flags::ET;
+        let token = Token::Connection(key).pack();
+        if let Err(error) = epoll::add(&self.epoll, &connection.socket, token, flags) {
+            return self.close(key, &Closing::Failed(error));
+        }
+        tracing::debug!(client = %from, "connected");
+        self.list(key);
+    }
+
+    /// Goes on with a call that was woken.
+    fn go_on(&mut self, task: u32) {
+        self.full |= self.bench.tasks.len() == LOOP_PARKED_MAX;
+        let Some((origin, outcome)) = self.bench.tasks.poll(task) else { return };
+        match origin {
+            Origin::Connection(key) => {
+                let Some(connection) = self.connections.get_mut(key) else { return };
+                match outcome {
+                    Ok(reply) => connection.complete(reply, &mut self.bench),
+                    Err(_) => return self.close(key, &Closing::Panicked),
+                }
+                self.list(key);
+            }
+        }
+        if self.full {
+            self.full = false;
+            let keys: Vec<Key> = self.connections.iter().map(|(key, _)| key).collect();
+            keys.into_iter().for_each(|key| self.list(key));
+        }
+    }
+
+    fn list(&mut self, key: Key) {
+        if let Some(connection) = self.connections.get_mut(key)
+            && !core::mem::replace(&mut connection.listed, true)
+        {
+            self.listed.push_back(key);
+        }
+    }
+
+    fn turn(&mut self) {
+        let Some(key) = self.listed.pop_front() else { return };
+        let Some(connection) = self.connections.get_mut(key) else { return };
+        connection.listed = false;
+        match connection.turn(key, &mut self.bench) {
+            Ok(Turn::Again) => self.list(key),
+            Ok(Turn::Wait) => {}
+            Err(closing) => self.close(key, &closing),
+        }
+    }
+
+    fn close(&mut self, key: Key, closing: &Closing) {
+        if let Some(connection) = self.connections.remove(key) {
+            self.bench.shared.connections.fetch_sub(1, Ordering::Relaxed);
+            tracing::debug!(client = %connection.from, reason = ?closing, "disconnected");
+        }
+    }
+
+    /// Closes what has stalled, accepts what could not be accepted before.
+    fn sweep(&mut self) {
+        let now = self.bench.now;
+        self.swept = now;
+        self.bench.shrink();
+        let stalled = |one: &Connection| {
+            one.stalled_since().is_some_and(|since| now.since(since) >= STALL_MAX)
+        };
+        let keys: Vec<Key> =
+            self.connections.iter().filter(|(_, one)| stalled(one)).map(|(key, _)| key).collect();
+        keys.into_iter().for_each(|key| self.close(key, &Closing::Stalled));
+        self.listeners.iter_mut().for_each(|listener| listener.pending = true);
+    }
+}

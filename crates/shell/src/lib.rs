@@ -1,0 +1,24 @@
+//! The only home of sockets, threads, clocks and signals: event loops around a pure service.
+//!
+//! One loop per core, non-blocking. Batching decides the speed, not the runtime: a loop receives
+//! once, answers every whole call of what came, and sends once. Criteria in order of weight: no
+//! client can stop or starve another; memory is bounded by limits of ours and not by what a client
+//! sends; file data is not copied; few system calls per call.
+//!
+//! What must wait is a future that is parked in its loop and costs no thread; what blocks runs on
+//! a small pool. See `docs/design/0002-runtime.md`.
+
+mod bench;
+mod buffers;
+pub mod clock;
+mod connection;
+mod event_loop;
+pub mod limits;
+mod outbox;
+mod remote;
+mod server;
+mod slab;
+mod sys;
+mod tasks;
+
+pub use server::{BindError, Handler, Options, Running, Server};

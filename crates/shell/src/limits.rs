@@ -1,0 +1,55 @@
+//! The shell's limits: what one client can make the server hold or do.
+
+use core::time::Duration;
+
+/// Connections at one time, unless configured otherwise.
+pub const CONNECTIONS_MAX: usize = 16_384;
+
+/// Bytes of replies that one turn of a connection collects before they are sent. A reply that
+/// begins below the limit is finished, so the largest reply comes on top.
+pub(crate) const BATCH_BYTES_MAX: usize = 256 << 10;
+
+/// Calls that one turn of a connection answers before another connection has its turn.
+pub(crate) const BATCH_CALLS_MAX: usize = 256;
+
+/// Connections that one turn of a listener accepts.
+pub(crate) const BATCH_ACCEPTS_MAX: usize = 64;
+
+/// Calls of one connection that wait at one time; no further one is read until one is answered.
+pub(crate) const CONNECTION_PARKED_MAX: u32 = 64;
+
+/// Calls of one loop that wait at one time; no further one is read until one is answered.
+pub(crate) const LOOP_PARKED_MAX: usize = 16_384;
+
+/// Bytes that one receive takes where nothing is known of what comes: few enough that the front
+/// of a large WRITE is cheap to move to a buffer of its size, enough for hundreds of small calls.
+pub(crate) const RECEIVE_BYTES: usize = 64 << 10;
+
+/// How much memory is reserved for a record of which a part has come, as a multiple of that part:
+/// the first receive of a fast sender makes room for the largest record, while a slow sender
+/// holds little more than it sent.
+pub(crate) const RESERVE_FACTOR: usize = 20;
+
+/// Large receive buffers that one loop keeps for the next connection that needs one.
+pub(crate) const LARGE_BUFFERS_MAX: usize = 4;
+
+/// Reply buffers that one loop keeps.
+pub(crate) const WRITERS_MAX: usize = 64;
+
+/// A reply of at least so many bytes is sent from where it lies; a smaller one is copied next to
+/// its neighbours, which is cheaper than to carry it apart.
+pub(crate) const COPY_BYTES_MAX: usize = 8 << 10;
+
+/// Pieces of memory in one send.
+pub(crate) const SEND_PIECES_MAX: usize = 64;
+
+/// The longest time a connection may leave a record half sent, or a reply half received.
+pub(crate) const STALL_MAX: Duration = Duration::from_secs(300);
+
+/// How often a loop looks for stalled connections.
+pub(crate) const SWEEP_INTERVAL: Duration = Duration::from_secs(5);
+
+/// Silence after which the kernel asks a peer whether it is still there, how often it asks
+/// again, and how many times before the connection is given up.
+pub(crate) const KEEPALIVE: (Duration, Duration, u32) =
+    (Duration::from_secs(60), Duration::from_secs(15), 6);

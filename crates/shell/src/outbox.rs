@@ -1,0 +1,163 @@
+//! Replies on their way to one stream.
+
+use std::collections::VecDeque;
+use std::io::IoSlice;
+use std::os::fd::OwnedFd;
+
+use leasehold_base::xdr::{Message, Writer};
+use leasehold_wire::record::mark;
+use rustix::io::Errno;
+use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
+
+use crate::limits::{COPY_BYTES_MAX, SEND_PIECES_MAX};
+
+/// Replies with their record marks, in the order in which they are sent.
+///
+/// Small ones are copied together; a large one stays as it is, so that file data goes from the
+/// store to the socket without a copy. Who fills it looks at [`Outbox::len`] and stops in time.
+#[derive(Debug, Default)]
+pub(crate) struct Outbox {
+    pieces: VecDeque<Piece>,
+    words: Vec<u8>,
+    /// Bytes at the front of `words` that are sent.
+    words_sent: usize,
+    len: usize,
+}
+
+#[derive(Debug)]
+enum Piece {
+    /// The next so many bytes of the words.
+    Words(usize),
+    /// A large reply, and how much of it is sent; its mark stands in the words before it.
+    Large(Message, usize),
+}
+
+/// What a send came to.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Sent {
+    /// All is sent.
+    All,
+    /// The socket takes no more for now.
+    Blocked,
+}
+
+impl Outbox {
+    /// Bytes that are not sent yet.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Appends a reply; its memory comes back where it is not needed any more.
+    pub(crate) fn push(&mut self, message: Message) -> Option<Writer> {
+        self.push_words(&mark(message.len()));
+        if message.len() >= COPY_BYTES_MAX {
+            self.len += message.len();
+            self.pieces.push_back(Piece::Large(message, 0));
+            return None;
+        }
+        let (before, payload, after) = message.parts();
+        for part in [before, &payload[..], after] {
+            self.push_words(part);
+        }
+        Some(message.into_writer())
+    }
+
+    fn push_words(&mut self, words: &[u8]) {
+        self.words.extend_from_slice(words);
+        self.len += words.len();
+        match self.pieces.back_mut() {
+            Some(Piece::Words(length)) => *length += words.len(),
+            _ => self.pieces.push_back(Piece::Words(words.len())),
+        }
+    }
+
+    /// Sends as much as the socket takes.
+    pub(crate) fn send(&mut self, socket: &OwnedFd) -> Result<Sent, Errno> {
+        while !self.is_empty() {
+            let mut pieces = [IoSlice::new(&[]); SEND_PIECES_MAX];
+            let (count, length) = self.gather(&mut pieces);
+            let mut no_control = SendAncillaryBuffer::default();
+            match sendmsg(socket, &pieces[..count], &mut no_control, SendFlags::NOSIGNAL) {
+                Ok(sent) => {
+                    self.advance(sent);
+                    if sent < length {
+                        return Ok(Sent::Blocked);
+                    }
+                }
+                Err(Errno::AGAIN) => return Ok(Sent::Blocked),
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(Sent::All)
+    }
+
+    /// Fills in what is sent next; says how many slices and bytes that are.
+    fn gather<'a>(&'a self, slices: &mut [IoSlice<'a>; SEND_PIECES_MAX]) -> (usize, usize) {
+        let (mut count, mut length) = (0, 0);
+        let mut words = &self.words[self.words_sent..];
+        for piece in &self.pieces {
+            let (parts, mut skip) = match piece {
+                Piece::Words(length) => {
+                    let (these, rest) = words.split_at(*length);
+                    words = rest;
+                    ([these, &[], &[]], 0)
+                }
+                Piece::Large(message, sent) => {
+                    let (before, payload, after) = message.parts();
+                    ([before, &payload[..], after], *sent)
+                }
+            };
+            for part in parts {
+                let skipped = skip.min(part.len());
+                let part = &part[skipped..];
+                skip -= skipped;
+                if part.is_empty() {
+                    continue;
+                }
+                if count == slices.len() {
+                    return (count, length);
+                }
+                slices[count] = IoSlice::new(part);
+                (count, length) = (count + 1, length + part.len());
+            }
+        }
+        (count, length)
+    }
+
+    fn advance(&mut self, sent: usize) {
+        self.len -= sent;
+        let mut left = sent;
+        while left > 0 {
+            let front = self.pieces.front_mut().expect("no more is sent than there was");
+            let (here, rest) = match front {
+                Piece::Words(length) => {
+                    let here = left.min(*length);
+                    *length -= here;
+                    self.words_sent += here;
+                    (here, *length)
+                }
+                Piece::Large(message, sent) => {
+                    let here = left.min(message.len() - *sent);
+                    *sent += here;
+                    (here, message.len() - *sent)
+                }
+            };
+            left -= here;
+            if rest == 0 {
+                self.pieces.pop_front();
+            }
+        }
+        if self.pieces.is_empty() {
+            self.words.clear();
+            self.words_sent = 0;
+        } else if self.words_sent >= COPY_BYTES_MAX && self.words_sent >= self.words.len() / 2 {
+            self.words.drain(..self.words_sent);
+            self.words_sent = 0;
+        }
+    }
+}

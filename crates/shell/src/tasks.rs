@@ -1,0 +1,108 @@
+//! Calls that could not be answered at once.
+
+use core::future::Future;
+use core::pin::Pin;
+use core::sync::atomic::{AtomicBool, Ordering};
+use core::task::{Context, Poll, Waker};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::task::Wake;
+
+use leasehold_base::xdr::Message;
+
+use crate::remote::Remote;
+use crate::slab::Key;
+
+/// A reply that is on its way.
+pub(crate) type Pending = Pin<Box<dyn Future<Output = Option<Message>> + Send>>;
+
+/// What became of a call: perhaps a reply, or a panic.
+pub(crate) type Outcome = std::thread::Result<Option<Message>>;
+
+/// Where a reply goes to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Origin {
+    /// The connection that the call came on, if it is still there.
+    Connection(Key),
+}
+
+/// The calls of one loop that wait.
+///
+/// A place and its waker are used again: a waker that somebody kept for longer than its call then
+/// has a later call polled once too often, which futures allow.
+#[derive(Default)]
+pub(crate) struct Tasks {
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+}
+
+struct Slot {
+    waker: Arc<TaskWaker>,
+    parked: Option<(Pending, Origin)>,
+}
+
+/// Tells a loop that a call of its can go on.
+struct TaskWaker {
+    remote: Arc<Remote>,
+    index: u32,
+    /// Whether the loop was told and has not looked yet.
+    told: AtomicBool,
+}
+
+impl Wake for TaskWaker {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        if !self.told.swap(true, Ordering::AcqRel) {
+            self.remote.wake(self.index);
+        }
+    }
+}
+
+impl Tasks {
+    /// The number of calls that wait.
+    pub(crate) fn len(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    /// Takes a call in, and answers it if that can be done at once.
+    pub(crate) fn start(
+        &mut self,
+        remote: &Arc<Remote>,
+        pending: Pending,
+        origin: Origin,
+    ) -> Poll<Outcome> {
+        let index = self.free.pop().unwrap_or_else(|| {
+            let index = u32::try_from(self.slots.len()).expect("limits are far below 2^32 calls");
+            let told = AtomicBool::new(false);
+            let waker = Arc::new(TaskWaker { remote: Arc::clone(remote), index, told });
+            self.slots.push(Slot { waker, parked: None });
+            index
+        });
+        self.slots[index as usize].parked = Some((pending, origin));
+        self.poll(index).map_or(Poll::Pending, |(_, outcome)| Poll::Ready(outcome))
+    }
+
+    /// Goes on with a call that was woken; says what became of it when it is done.
+    pub(crate) fn poll(&mut self, index: u32) -> Option<(Origin, Outcome)> {
+        let slot = self.slots.get_mut(index as usize)?;
+        // From here on a wake-up is news again.
+        slot.waker.told.store(false, Ordering::Release);
+        let (pending, origin) = slot.parked.as_mut()?;
+        let waker = Waker::from(Arc::clone(&slot.waker));
+        let mut context = Context::from_waker(&waker);
+        // A call that panicked is dropped and never looked at again.
+        let outcome = catch_unwind(AssertUnwindSafe(|| pending.as_mut().poll(&mut context)));
+        let outcome = match outcome {
+            Ok(Poll::Pending) => return None,
+            Ok(Poll::Ready(reply)) => Ok(reply),
+            Err(panic) => Err(panic),
+        };
+        let origin = *origin;
+        slot.parked = None;
+        self.free.push(index);
+        Some((origin, outcome))
+    }
+}

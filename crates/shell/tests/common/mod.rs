@@ -1,0 +1,231 @@
+//! A server with a tiny service, and clients for it.
+
+#![allow(dead_code, unreachable_pub, reason = "each test file uses a part")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::collections::BTreeMap;
+use std::future::poll_fn;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::task::{Poll, Waker};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use leasehold_base::xdr::{Message, Reader, Writer};
+use leasehold_fs::Answer;
+use leasehold_serve::Arrival;
+use leasehold_shell::{Options, Running, Server};
+use leasehold_wire::record::mark;
+
+/// The longest time that any test waits for anything.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Replies with the message itself.
+pub const ECHO: u32 = 0;
+/// Replies with its two words, and as many bytes as the second one says.
+pub const LARGE: u32 = 1;
+/// Replies with the message, when the test opens the gate of the number in the second word.
+pub const PARK: u32 = 2;
+/// Does not reply.
+pub const SILENT: u32 = 3;
+/// Panics.
+pub const PANIC: u32 = 4;
+/// Panics when its gate is opened.
+pub const PARK_AND_PANIC: u32 = 5;
+
+/// A message of two words.
+pub fn message(what: u32, number: u32) -> Vec<u8> {
+    [what.to_be_bytes(), number.to_be_bytes()].concat()
+}
+
+/// A message as one record.
+pub fn record(message: &[u8]) -> Vec<u8> {
+    [&mark(message.len()), message].concat()
+}
+
+/// The bytes of a LARGE reply.
+pub fn pattern(length: u32) -> Vec<u8> {
+    (0..length).map(|at| (at % 251) as u8).collect()
+}
+
+/// Calls that wait, and what the service saw.
+#[derive(Default)]
+pub struct State {
+    gates: Mutex<BTreeMap<u32, Gate>>,
+    changed: Condvar,
+    /// LARGE replies so far.
+    pub large: AtomicUsize,
+}
+
+enum Gate {
+    Waited(Waker),
+    Open,
+}
+
+impl State {
+    /// Waits until a call stands at the gate, and lets it pass.
+    pub fn open(&self, number: u32) {
+        self.wait_for(number);
+        let mut gates = self.gates.lock().unwrap();
+        if let Some(Gate::Waited(waker)) = gates.insert(number, Gate::Open) {
+            waker.wake();
+        }
+    }
+
+    /// Waits until a call stands at the gate.
+    pub fn wait_for(&self, number: u32) {
+        let gates = self.gates.lock().unwrap();
+        let waited = self
+            .changed
+            .wait_timeout_while(gates, PATIENCE, |gates| !gates.contains_key(&number))
+            .unwrap();
+        assert!(!waited.1.timed_out(), "no call came to gate {number}");
+    }
+
+    /// The number of calls that came to a gate.
+    pub fn waited(&self) -> usize {
+        self.gates.lock().unwrap().len()
+    }
+
+    fn pass(&self, number: u32, waker: &Waker) -> Poll<()> {
+        let mut gates = self.gates.lock().unwrap();
+        if let Some(Gate::Open) = gates.get(&number) {
+            return Poll::Ready(());
+        }
+        gates.insert(number, Gate::Waited(waker.clone()));
+        self.changed.notify_all();
+        Poll::Pending
+    }
+}
+
+fn answer(
+    state: &Arc<State>,
+    message: Bytes,
+    mut writer: Writer,
+) -> Answer<'static, Option<Message>> {
+    let mut words = Reader::new(&message);
+    let (what, number) = (words.u32().unwrap_or(ECHO), words.u32().unwrap_or(0));
+    match what {
+        LARGE => {
+            state.large.fetch_add(1, Ordering::SeqCst);
+            writer.raw(&message[..8]);
+            writer.payload(pattern(number).into());
+            Answer::now(Some(writer.finish()))
+        }
+        PARK | PARK_AND_PANIC => {
+            let state = Arc::clone(state);
+            Answer::later(async move {
+                poll_fn(|context| state.pass(number, context.waker())).await;
+                assert_eq!(what, PARK, "told to panic");
+                writer.raw(&message);
+                Some(writer.finish())
+            })
+        }
+        SILENT => Answer::now(None),
+        PANIC => panic!("told to panic"),
+        _ => {
+            writer.raw(&message);
+            Answer::now(Some(writer.finish()))
+        }
+    }
+}
+
+/// A running server.
+pub struct Fixture {
+    pub state: Arc<State>,
+    pub address: SocketAddr,
+    running: Option<Running>,
+}
+
+impl Fixture {
+    pub fn start() -> Self {
+        Self::with(|_| {})
+    }
+
+    pub fn with(change: impl FnOnce(&mut Options)) -> Self {
+        let mut options = Options {
+            listen: vec!["127.0.0.1:0".parse().unwrap()],
+            loops: NonZeroUsize::new(2).unwrap(),
+            connections_max: 10_000,
+        };
+        change(&mut options);
+        let server = Server::bind(options).unwrap();
+        let address = server.addresses()[0];
+        let state = Arc::new(State::default());
+        let handler_state = Arc::clone(&state);
+        let handler =
+            move |_: Arrival, message: Bytes, writer| answer(&handler_state, message, writer);
+        let running = server.start(Arc::new(handler)).unwrap();
+        Self { state, address, running: Some(running) }
+    }
+
+    pub fn client(&self) -> Client {
+        Client::connect(self.address)
+    }
+
+    /// Stops the server; says how long that took.
+    pub fn stop(mut self, grace: Duration) -> Duration {
+        let start = Instant::now();
+        self.running.take().unwrap().stop(grace);
+        start.elapsed()
+    }
+}
+
+impl Drop for Fixture {
+    fn drop(&mut self) {
+        if let Some(running) = self.running.take() {
+            running.stop(Duration::ZERO);
+        }
+    }
+}
+
+/// A client that speaks records.
+pub struct Client(pub TcpStream);
+
+impl Client {
+    pub fn connect(address: SocketAddr) -> Self {
+        Self::over(TcpStream::connect(address).unwrap())
+    }
+
+    pub fn over(stream: TcpStream) -> Self {
+        stream.set_nodelay(true).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_write_timeout(Some(PATIENCE)).unwrap();
+        Self(stream)
+    }
+
+    pub fn write(&mut self, bytes: &[u8]) {
+        self.0.write_all(bytes).unwrap();
+    }
+
+    pub fn send(&mut self, what: u32, number: u32) {
+        self.write(&record(&message(what, number)));
+    }
+
+    pub fn reply(&mut self) -> Vec<u8> {
+        let mut mark = [0; 4];
+        self.0.read_exact(&mut mark).unwrap();
+        let mark = u32::from_be_bytes(mark);
+        assert!(mark >> 31 == 1, "replies come in one fragment");
+        let mut reply = vec![0; (mark & !(1 << 31)) as usize];
+        self.0.read_exact(&mut reply).unwrap();
+        reply
+    }
+
+    /// Asks for an echo and checks it.
+    pub fn echo(&mut self, number: u32) {
+        self.send(ECHO, number);
+        assert_eq!(self.reply(), message(ECHO, number));
+    }
+
+    /// Whether the server closed the connection, with nothing more to read.
+    pub fn is_closed(&mut self) -> bool {
+        match self.0.read(&mut [0; 16]) {
+            Ok(count) => count == 0,
+            Err(error) => error.kind() == ErrorKind::ConnectionReset,
+        }
+    }
+}

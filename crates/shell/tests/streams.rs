@@ -1,0 +1,296 @@
+//! What clients on streams can do, and cannot do to each other.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod common;
+
+use std::net::Shutdown;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use common::{
+    Client, ECHO, Fixture, LARGE, PANIC, PARK, PARK_AND_PANIC, PATIENCE, SILENT, message, pattern,
+    record,
+};
+use leasehold_base::limits::MESSAGE_BYTES_MAX;
+
+#[test]
+fn a_record_may_come_in_fragments() {
+    let server = Fixture::start();
+    let mut client = server.client();
+    let whole: Vec<u8> = (0..=255).collect();
+    for size in [1, 3, 100, 255] {
+        let mut bytes = Vec::new();
+        let (last, front) = whole.split_last_chunk::<1>().map(|(a, b)| (b, a)).unwrap();
+        for fragment in front.chunks(size) {
+            bytes.extend_from_slice(&u32::try_from(fragment.len()).unwrap().to_be_bytes());
+            bytes.extend_from_slice(fragment);
+        }
+        bytes.extend_from_slice(&record(last));
+        client.write(&bytes);
+        assert_eq!(client.reply(), whole, "in fragments of {size}");
+    }
+}
+
+/// The part before the cut comes with a call of its own, so that its reply proves that the part
+/// was received by itself.
+#[test]
+fn a_record_may_be_cut_anywhere() {
+    let server = Fixture::start();
+    let mut client = server.client();
+    let both = [record(&message(ECHO, 1)), record(&message(ECHO, 2))].concat();
+    for cut in 0..=both.len() {
+        client.write(&[&record(&message(ECHO, 0)), &both[..cut]].concat());
+        assert_eq!(client.reply(), message(ECHO, 0));
+        client.write(&both[cut..]);
+        assert_eq!(client.reply(), message(ECHO, 1), "cut at {cut}");
+        assert_eq!(client.reply(), message(ECHO, 2), "cut at {cut}");
+    }
+}
+
+#[test]
+fn a_large_record_may_be_cut_anywhere() {
+    let server = Fixture::start();
+    let mut client = server.client();
+    let mut large = pattern(u32::try_from(MESSAGE_BYTES_MAX).unwrap());
+    large[..4].copy_from_slice(&ECHO.to_be_bytes());
+    let bytes = record(&large);
+    for cut in [1, 4, 5, 511, 512, 513, 40_000, 70_000, 600_000, bytes.len() - 1, bytes.len()] {
+        client.write(&[&record(&message(ECHO, 0)), &bytes[..cut]].concat());
+        assert_eq!(client.reply(), message(ECHO, 0));
+        client.write(&[&bytes[cut..], &record(&message(ECHO, 1))].concat());
+        assert!(client.reply() == large, "cut at {cut}");
+        assert_eq!(client.reply(), message(ECHO, 1), "cut at {cut}");
+    }
+}
+
+#[test]
+fn pipelined_calls_are_answered_in_order() {
+    let server = Fixture::start();
+    let mut client = server.client();
+    let calls: Vec<u8> = (0..1000).flat_map(|number| record(&message(ECHO, number))).collect();
+    client.write(&calls);
+    for number in 0..1000 {
+        assert_eq!(client.reply(), message(ECHO, number));
+    }
+}
+
+#[test]
+fn replies_of_all_sizes_keep_their_bytes() {
+    let server = Fixture::start();
+    let mut client = server.client();
+    let sizes = [0, 1, 5, 8_000, 8_191, 8_192, 8_193, 65_536, 262_145, 1 << 20];
+    for round in 0..4 {
+        for size in sizes {
+            client.send(LARGE, size);
+            client.send(ECHO, round);
+        }
+    }
+    for round in 0..4 {
+        for size in sizes {
+            let reply = client.reply();
+            let (head, data) = reply.split_at(12);
+            assert_eq!(head[..8], message(LARGE, size));
+            assert_eq!(head[8..], size.to_be_bytes());
+            assert!(data[..size as usize] == pattern(size), "{size} bytes");
+            assert!(data.len() % 4 == 0 && data[size as usize..].iter().all(|byte| *byte == 0));
+            assert_eq!(client.reply(), message(ECHO, round));
+        }
+    }
+}
+
+/// A client that asks for 64 MiB and does not read: what is made for it stays within what the
+/// socket holds, and others are served meanwhile.
+#[test]
+fn a_slow_reader_is_waited_for() {
+    const REPLIES: usize = 64;
+    let server = Fixture::with(|options| options.loops = 1.try_into().unwrap());
+    let mut slow = server.client();
+    for _ in 0..REPLIES {
+        slow.send(LARGE, 1 << 20);
+    }
+    let mut other = server.client();
+    for read in 0..REPLIES {
+        other.echo(1);
+        let made = server.state.large.load(Ordering::SeqCst);
+        assert!(made <= read + 20, "{made} replies were made, {read} were read");
+        assert_eq!(slow.reply().len(), 12 + (1 << 20));
+    }
+    assert_eq!(server.state.large.load(Ordering::SeqCst), REPLIES);
+}
+
+#[test]
+fn a_half_sent_record_holds_up_nobody() {
+    let server = Fixture::with(|options| options.loops = 1.try_into().unwrap());
+    let mut half: Vec<Client> = (0..100).map(|_| server.client()).collect();
+    let large = record(&vec![0; MESSAGE_BYTES_MAX]);
+    for (at, client) in half.iter_mut().enumerate() {
+        client.write(&large[..1 + at * 1000]);
+    }
+    let mut other = server.client();
+    other.echo(7);
+    for (at, client) in half.iter_mut().enumerate() {
+        client.write(&large[1 + at * 1000..]);
+        assert_eq!(client.reply().len(), MESSAGE_BYTES_MAX);
+    }
+}
+
+#[test]
+fn a_half_closed_connection_gets_all_its_replies() {
+    let server = Fixture::start();
+    let mut client = server.client();
+    client.send(PARK, 1);
+    client.send(LARGE, 1 << 20);
+    client.send(ECHO, 2);
+    client.0.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(client.reply().len(), 12 + (1 << 20));
+    assert_eq!(client.reply(), message(ECHO, 2));
+    server.state.open(1);
+    assert_eq!(client.reply(), message(PARK, 1));
+    assert!(client.is_closed());
+}
+
+#[test]
+fn a_hostile_mark_closes_just_its_connection() {
+    let server = Fixture::with(|options| options.loops = 1.try_into().unwrap());
+    let mut other = server.client();
+    let too_long = u32::try_from(MESSAGE_BYTES_MAX + 1).unwrap();
+    for mark in [u32::MAX, 0x7fff_ffff, 0x8000_0000 | too_long, too_long] {
+        let mut hostile = server.client();
+        hostile.echo(1);
+        hostile.write(&mark.to_be_bytes());
+        assert!(hostile.is_closed(), "after a mark of {mark:#x}");
+        other.echo(2);
+    }
+    let mut endless = server.client();
+    endless.write(&[0; 4 * 5000]);
+    assert!(endless.is_closed(), "after endless empty fragments");
+    other.echo(3);
+}
+
+#[test]
+fn a_call_without_a_reply_is_passed_over() {
+    let server = Fixture::start();
+    let mut client = server.client();
+    client.send(SILENT, 0);
+    client.echo(1);
+}
+
+#[test]
+fn calls_that_wait_are_overtaken() {
+    let server = Fixture::start();
+    let mut client = server.client();
+    for number in 0..10 {
+        client.send(PARK, number);
+    }
+    client.echo(99);
+    for number in (0..10).rev() {
+        server.state.open(number);
+        assert_eq!(client.reply(), message(PARK, number));
+    }
+}
+
+#[test]
+fn calls_that_wait_are_bounded_and_go_on() {
+    let server = Fixture::start();
+    let mut client = server.client();
+    for number in 0..200 {
+        client.send(PARK, number);
+    }
+    let mut other = server.client();
+    server.state.wait_for(63);
+    other.echo(1);
+    assert_eq!(server.state.waited(), 64, "no more than the limit wait");
+    for number in 0..200 {
+        server.state.open(number);
+        assert_eq!(client.reply(), message(PARK, number));
+    }
+}
+
+#[test]
+fn the_reply_of_a_connection_that_is_gone_is_dropped() {
+    let server = Fixture::with(|options| options.loops = 1.try_into().unwrap());
+    let mut gone = server.client();
+    gone.send(PARK, 1);
+    server.state.wait_for(1);
+    drop(gone);
+    // Its successor in the same place must not get that reply.
+    let mut next = server.client();
+    next.echo(1);
+    server.state.open(1);
+    next.echo(2);
+}
+
+#[test]
+fn a_panic_closes_just_its_connection() {
+    let server = Fixture::with(|options| options.loops = 1.try_into().unwrap());
+    let mut other = server.client();
+    let mut client = server.client();
+    client.send(PANIC, 0);
+    assert!(client.is_closed());
+    other.echo(1);
+    let mut client = server.client();
+    client.send(PARK_AND_PANIC, 1);
+    server.state.open(1);
+    assert!(client.is_closed());
+    other.echo(2);
+}
+
+#[test]
+fn many_connections_are_served() {
+    let server = Fixture::start();
+    let mut clients: Vec<Client> = (0..400).map(|_| server.client()).collect();
+    for (number, client) in (0..).zip(&mut clients) {
+        client.send(ECHO, number);
+    }
+    for (number, client) in (0..).zip(&mut clients) {
+        assert_eq!(client.reply(), message(ECHO, number));
+    }
+}
+
+#[test]
+fn connections_beyond_the_limit_are_refused_until_one_ends() {
+    let server = Fixture::with(|options| options.connections_max = 2);
+    let (mut one, mut two) = (server.client(), server.client());
+    one.echo(1);
+    two.echo(2);
+    assert!(server.client().is_closed());
+    one.0.shutdown(Shutdown::Write).unwrap();
+    assert!(one.is_closed());
+    // The place is free a moment after the client saw the end.
+    let end = std::time::Instant::now() + PATIENCE;
+    loop {
+        let mut three = server.client();
+        three.send(ECHO, 3);
+        let mut mark = [0; 4];
+        if std::io::Read::read_exact(&mut three.0, &mut mark).is_ok() {
+            break;
+        }
+        assert!(std::time::Instant::now() < end, "no place became free");
+    }
+}
+
+#[test]
+fn a_stop_answers_what_was_received() {
+    let server = Fixture::start();
+    let mut client = server.client();
+    client.send(PARK, 1);
+    server.state.wait_for(1);
+    let state = std::sync::Arc::clone(&server.state);
+    let opener = std::thread::spawn(move || state.open(1));
+    assert!(server.stop(PATIENCE) < PATIENCE);
+    opener.join().unwrap();
+    assert_eq!(client.reply(), message(PARK, 1));
+    assert!(client.is_closed());
+}
+
+#[test]
+fn a_stop_waits_no_longer_than_told() {
+    let server = Fixture::start();
+    let mut client = server.client();
+    client.send(PARK, 1);
+    server.state.wait_for(1);
+    let took = server.stop(Duration::from_millis(50));
+    assert!(took < PATIENCE, "took {took:?}");
+    assert!(client.is_closed());
+}
