@@ -58,12 +58,12 @@ impl Bench {
     }
 
     /// Hands a message to the service.
-    pub(crate) fn call(&mut self, arrival: Arrival, call: Bytes, origin: Origin) -> Answered {
+    pub(crate) fn call(&mut self, arrival: Arrival, call: &Bytes, origin: Origin) -> Answered {
         let writer = self.writers.pop().unwrap_or_default();
         let handler = &self.shared.handler;
         // A state that a panic left behind is the service's to guard; the loop's own is not
         // touched by the call.
-        match catch_unwind(AssertUnwindSafe(|| handler(arrival, call, writer))) {
+        match catch_unwind(AssertUnwindSafe(|| handler.answer(arrival, call, writer))) {
             Ok(Answer::Now(reply)) => reply.flatten().into(),
             Ok(Answer::Later(pending)) => match self.tasks.start(&self.remote, pending, origin) {
                 Poll::Pending => Answered::Parked,

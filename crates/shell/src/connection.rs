@@ -162,7 +162,7 @@ impl Connection {
         while self.missing == 0 && calls < BATCH_CALLS_MAX && self.may_answer(bench) {
             match self.splitter.next(&mut self.received.bytes).map_err(Closing::Garbled)? {
                 Next::Need(missing) => self.missing = missing,
-                Next::Record(call) => match bench.call(arrival, call, Origin::Connection(key)) {
+                Next::Record(call) => match bench.call(arrival, &call, Origin::Connection(key)) {
                     Answered::Reply(reply) => bench.keep(self.outbox.push(reply)),
                     Answered::Nothing => {}
                     Answered::Parked => self.parked += 1,

@@ -279,6 +279,7 @@ impl EventLoop {
     fn close(&mut self, key: Key, closing: &Closing) {
         if let Some(connection) = self.connections.remove(key) {
             self.bench.shared.connections.fetch_sub(1, Ordering::Relaxed);
+            self.bench.shared.handler.connection_closed(connection.from);
             tracing::debug!(client = %connection.from, reason = ?closing, "disconnected");
         }
     }

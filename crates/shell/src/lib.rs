@@ -13,6 +13,7 @@ mod buffers;
 pub mod clock;
 mod connection;
 mod event_loop;
+mod handler;
 pub mod limits;
 mod outbox;
 mod remote;
@@ -21,4 +22,5 @@ mod slab;
 mod sys;
 mod tasks;
 
-pub use server::{BindError, Handler, Options, Running, Server};
+pub use handler::Handler;
+pub use server::{BindError, Options, Running, Server};

@@ -10,18 +10,12 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
-use bytes::Bytes;
-use leasehold_base::xdr::{Message, Writer};
-use leasehold_fs::Answer;
-use leasehold_serve::Arrival;
 use rustix::net::{self, AddressFamily, SocketFlags, SocketType, sockopt};
 
 use crate::clock;
 use crate::event_loop::EventLoop;
+use crate::handler::Handler;
 use crate::remote::{Accepted, Remote};
-
-/// Answers one RPC message; with nothing, when there must be no reply.
-pub type Handler = dyn Fn(Arrival, Bytes, Writer) -> Answer<'static, Option<Message>> + Send + Sync;
 
 /// How many connections the kernel keeps ready to be accepted.
 const BACKLOG: i32 = 4096;
@@ -88,7 +82,7 @@ impl Server {
     ///
     /// # Errors
     /// When the system has no descriptors or threads for it.
-    pub fn start(self, handler: Arc<Handler>) -> io::Result<Running> {
+    pub fn start(self, handler: Arc<dyn Handler>) -> io::Result<Running> {
         let remotes: Vec<_> = (0..self.options.loops.get())
             .map(|_| Remote::new().map(Arc::new))
             .collect::<Result<_, _>>()?;
@@ -135,7 +129,7 @@ fn listen(address: SocketAddr) -> io::Result<(OwnedFd, SocketAddr)> {
 
 /// What all loops share.
 pub(crate) struct Shared {
-    pub(crate) handler: Arc<Handler>,
+    pub(crate) handler: Arc<dyn Handler>,
     remotes: Vec<Arc<Remote>>,
     connections_max: usize,
     /// Connections that are open.

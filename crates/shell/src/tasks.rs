@@ -37,19 +37,20 @@ pub(crate) struct Tasks {
 }
 
 struct Slot {
-    waker: Arc<TaskWaker>,
+    bell: Arc<Bell>,
+    waker: Waker,
     parked: Option<(Pending, Origin)>,
 }
 
 /// Tells a loop that a call of its can go on.
-struct TaskWaker {
+struct Bell {
     remote: Arc<Remote>,
     index: u32,
     /// Whether the loop was told and has not looked yet.
     told: AtomicBool,
 }
 
-impl Wake for TaskWaker {
+impl Wake for Bell {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
@@ -77,8 +78,8 @@ impl Tasks {
         let index = self.free.pop().unwrap_or_else(|| {
             let index = u32::try_from(self.slots.len()).expect("limits are far below 2^32 calls");
             let told = AtomicBool::new(false);
-            let waker = Arc::new(TaskWaker { remote: Arc::clone(remote), index, told });
-            self.slots.push(Slot { waker, parked: None });
+            let bell = Arc::new(Bell { remote: Arc::clone(remote), index, told });
+            self.slots.push(Slot { waker: Arc::clone(&bell).into(), bell, parked: None });
             index
         });
         self.slots[index as usize].parked = Some((pending, origin));
@@ -89,10 +90,9 @@ impl Tasks {
     pub(crate) fn poll(&mut self, index: u32) -> Option<(Origin, Outcome)> {
         let slot = self.slots.get_mut(index as usize)?;
         // From here on a wake-up is news again.
-        slot.waker.told.store(false, Ordering::Release);
+        slot.bell.told.store(false, Ordering::Release);
         let (pending, origin) = slot.parked.as_mut()?;
-        let waker = Waker::from(Arc::clone(&slot.waker));
-        let mut context = Context::from_waker(&waker);
+        let mut context = Context::from_waker(&slot.waker);
         // A call that panicked is dropped and never looked at again.
         let outcome = catch_unwind(AssertUnwindSafe(|| pending.as_mut().poll(&mut context)));
         let outcome = match outcome {

@@ -17,7 +17,7 @@ use bytes::Bytes;
 use leasehold_base::xdr::{Message, Reader, Writer};
 use leasehold_fs::Answer;
 use leasehold_serve::Arrival;
-use leasehold_shell::{Options, Running, Server};
+use leasehold_shell::{Handler, Options, Running, Server};
 use leasehold_wire::record::mark;
 
 /// The longest time that any test waits for anything.
@@ -58,6 +58,7 @@ pub struct State {
     changed: Condvar,
     /// LARGE replies so far.
     pub large: AtomicUsize,
+    closed: Mutex<Vec<SocketAddr>>,
 }
 
 enum Gate {
@@ -85,6 +86,15 @@ impl State {
         assert!(!waited.1.timed_out(), "no call came to gate {number}");
     }
 
+    /// Waits until the service was told that a connection is no more.
+    pub fn wait_for_end(&self, from: SocketAddr) {
+        let end = Instant::now() + PATIENCE;
+        while !self.closed.lock().unwrap().contains(&from) {
+            assert!(Instant::now() < end, "nobody told the end of {from}");
+            std::thread::yield_now();
+        }
+    }
+
     /// The number of calls that came to a gate.
     pub fn waited(&self) -> usize {
         self.gates.lock().unwrap().len()
@@ -101,35 +111,49 @@ impl State {
     }
 }
 
+/// The service: the first word of a message says what to do.
+struct Tiny(Arc<State>);
+
+impl Handler for Tiny {
+    fn answer(
+        &self,
+        _: Arrival,
+        message: &Bytes,
+        writer: Writer,
+    ) -> Answer<'static, Option<Message>> {
+        answer(&self.0, message, writer)
+    }
+
+    fn connection_closed(&self, from: SocketAddr) {
+        self.0.closed.lock().unwrap().push(from);
+    }
+}
+
 fn answer(
     state: &Arc<State>,
-    message: Bytes,
+    message: &Bytes,
     mut writer: Writer,
 ) -> Answer<'static, Option<Message>> {
-    let mut words = Reader::new(&message);
+    let mut words = Reader::new(message);
     let (what, number) = (words.u32().unwrap_or(ECHO), words.u32().unwrap_or(0));
     match what {
         LARGE => {
             state.large.fetch_add(1, Ordering::SeqCst);
-            writer.raw(&message[..8]);
+            writer.fixed(&message[..8]);
             writer.payload(pattern(number).into());
             Answer::now(Some(writer.finish()))
         }
         PARK | PARK_AND_PANIC => {
-            let state = Arc::clone(state);
+            let (state, message) = (Arc::clone(state), message.clone());
             Answer::later(async move {
                 poll_fn(|context| state.pass(number, context.waker())).await;
                 assert_eq!(what, PARK, "told to panic");
-                writer.raw(&message);
-                Some(writer.finish())
+                Some(message.into())
             })
         }
         SILENT => Answer::now(None),
         PANIC => panic!("told to panic"),
-        _ => {
-            writer.raw(&message);
-            Answer::now(Some(writer.finish()))
-        }
+        _ => Answer::now(Some(message.clone().into())),
     }
 }
 
@@ -155,10 +179,7 @@ impl Fixture {
         let server = Server::bind(options).unwrap();
         let address = server.addresses()[0];
         let state = Arc::new(State::default());
-        let handler_state = Arc::clone(&state);
-        let handler =
-            move |_: Arrival, message: Bytes, writer| answer(&handler_state, message, writer);
-        let running = server.start(Arc::new(handler)).unwrap();
+        let running = server.start(Arc::new(Tiny(Arc::clone(&state)))).unwrap();
         Self { state, address, running: Some(running) }
     }
 
