@@ -64,3 +64,18 @@ pub const REPLIES_BYTES_MAX: usize = REPLIES_MAX << 9;
 /// The time that a reply is kept after it was last given: longer than the 10 minutes that a Linux
 /// client waits at most between two copies of one call.
 pub const REPLY_AGE_MAX: Duration = Duration::from_secs(15 * 60);
+
+/// The longest name of a machine or group in MOUNT, in bytes (RFC 1094 A.3, MNTNAMLEN).
+pub const MOUNT_NAME_BYTES_MAX: u32 = 255;
+
+/// The number of authentication flavours that a reply of MOUNT is taken with; there are not even
+/// so many flavours.
+pub const FLAVORS_MAX: u32 = 64;
+
+/// The longest address, owner or name of a network to rpcbind, in bytes: the longest known is the
+/// path of a Unix socket, 108 bytes.
+pub const BINDING_TEXT_BYTES_MAX: u32 = 256;
+
+/// The longest arguments or results that portmap or rpcbind forward, in bytes: they travel in one
+/// datagram.
+pub const FORWARD_BYTES_MAX: u32 = 65_507;

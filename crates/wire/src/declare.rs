@@ -51,3 +51,26 @@ macro_rules! flags {
         }
     };
 }
+
+/// Declares numbers of 32 bits that must not be mixed up.
+macro_rules! words {
+    ($($(#[$attribute:meta])* $name:ident;)*) => {$(
+        $(#[$attribute])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(pub u32);
+
+        impl<'a> leasehold_base::xdr::Decode<'a> for $name {
+            fn decode(
+                reader: &mut leasehold_base::xdr::Reader<'a>,
+            ) -> Result<Self, leasehold_base::xdr::Error> {
+                reader.u32().map(Self)
+            }
+        }
+
+        impl leasehold_base::xdr::Encode for $name {
+            fn encode(&self, writer: &mut leasehold_base::xdr::Writer) {
+                writer.u32(self.0);
+            }
+        }
+    )*};
+}

@@ -7,8 +7,13 @@
 #[macro_use]
 mod declare;
 
+pub mod every;
 pub mod list;
+pub mod mount;
+pub mod nfs2;
 pub mod nfs3;
+pub mod outcome;
+pub mod portmap;
 pub mod record;
 pub mod rpc;
 

@@ -1,0 +1,16 @@
+//! LOOKUP, procedure 4: the object of a name (RFC 1094 2.2.5).
+
+use super::{DirectoryArgs, Found};
+
+/// The procedure's number.
+pub const NUMBER: u32 = 4;
+
+/// Which name in which directory.
+pub type Args<'a> = DirectoryArgs<'a>;
+
+/// The object.
+#[doc(alias = "diropres")]
+pub type Reply = super::Reply<Done>;
+
+/// The object.
+pub type Done = Found;

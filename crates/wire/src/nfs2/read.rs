@@ -1,0 +1,56 @@
+//! READ, procedure 6: data of a file (RFC 1094 2.2.7).
+
+use bytes::Bytes;
+use leasehold_base::limits::TRANSFER_V2_BYTES_MAX;
+use leasehold_base::xdr::{Decode, Encode, Error, Reader, Writer};
+use leasehold_base::xdr_struct;
+
+use super::{Attributes, Handle};
+
+/// The procedure's number.
+pub const NUMBER: u32 = 6;
+
+xdr_struct! {
+    /// Which bytes of which file.
+    #[doc(alias = "readargs")]
+    #[derive(Copy)]
+    pub struct Args {
+        /// The file.
+        pub file: Handle,
+        /// Where in the file, in bytes.
+        pub offset: u32,
+        /// How many bytes at most.
+        pub count: u32,
+        /// Without meaning.
+        pub total_count: u32,
+    }
+}
+
+/// The data.
+#[doc(alias = "readres")]
+pub type Reply = super::Reply<Done>;
+
+/// The data.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Done {
+    /// The file afterwards.
+    pub attributes: Attributes,
+    /// The bytes.
+    pub data: Bytes,
+}
+
+impl<'a> Decode<'a> for Done {
+    fn decode(reader: &mut Reader<'a>) -> Result<Self, Error> {
+        Ok(Self {
+            attributes: Decode::decode(reader)?,
+            data: reader.shared(TRANSFER_V2_BYTES_MAX)?,
+        })
+    }
+}
+
+impl Encode for Done {
+    fn encode(&self, writer: &mut Writer) {
+        self.attributes.encode(writer);
+        writer.payload(self.data.clone());
+    }
+}

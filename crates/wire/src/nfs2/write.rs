@@ -1,0 +1,55 @@
+//! WRITE, procedure 8: data to a file (RFC 1094 2.2.9).
+
+use bytes::Bytes;
+use leasehold_base::limits::TRANSFER_V2_BYTES_MAX;
+use leasehold_base::xdr::{Decode, Encode, Error, Reader, Writer};
+
+use super::{Attributes, Handle};
+
+/// The procedure's number.
+pub const NUMBER: u32 = 8;
+
+/// Which bytes go where.
+#[doc(alias = "writeargs")]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Args {
+    /// The file.
+    pub file: Handle,
+    /// Without meaning.
+    pub begin_offset: u32,
+    /// Where in the file, in bytes.
+    pub offset: u32,
+    /// Without meaning.
+    pub total_count: u32,
+    /// The bytes.
+    pub data: Bytes,
+}
+
+impl<'a> Decode<'a> for Args {
+    fn decode(reader: &mut Reader<'a>) -> Result<Self, Error> {
+        Ok(Self {
+            file: Decode::decode(reader)?,
+            begin_offset: reader.u32()?,
+            offset: reader.u32()?,
+            total_count: reader.u32()?,
+            data: reader.shared(TRANSFER_V2_BYTES_MAX)?,
+        })
+    }
+}
+
+impl Encode for Args {
+    fn encode(&self, writer: &mut Writer) {
+        self.file.encode(writer);
+        for word in [self.begin_offset, self.offset, self.total_count] {
+            writer.u32(word);
+        }
+        writer.payload(self.data.clone());
+    }
+}
+
+/// The attributes afterwards.
+#[doc(alias = "attrstat")]
+pub type Reply = super::Reply<Done>;
+
+/// The attributes afterwards.
+pub type Done = Attributes;

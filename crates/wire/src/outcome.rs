@@ -1,0 +1,37 @@
+//! Results behind a status of which zero means success.
+
+use leasehold_base::xdr::{Decode, Encode, Error, Reader, Writer};
+
+/// The word of success.
+const OK: u32 = 0;
+
+/// A result, or the status that says why there is none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome<Done, Status> {
+    /// Success.
+    Done(Done),
+    /// Any other status, and nothing behind it.
+    Failed(Status),
+}
+
+impl<'a, Done: Decode<'a>, Status: Decode<'a>> Decode<'a> for Outcome<Done, Status> {
+    fn decode(reader: &mut Reader<'a>) -> Result<Self, Error> {
+        if reader.clone().u32()? == OK {
+            reader.u32()?;
+            return Done::decode(reader).map(Self::Done);
+        }
+        Status::decode(reader).map(Self::Failed)
+    }
+}
+
+impl<Done: Encode, Status: Encode> Encode for Outcome<Done, Status> {
+    fn encode(&self, writer: &mut Writer) {
+        match self {
+            Self::Done(done) => {
+                writer.u32(OK);
+                done.encode(writer);
+            }
+            Self::Failed(status) => status.encode(writer),
+        }
+    }
+}
