@@ -6,6 +6,9 @@
 
 #[macro_use]
 mod declare;
+#[cfg(test)]
+#[macro_use]
+mod testing;
 
 pub mod every;
 pub mod list;
@@ -16,6 +19,3 @@ pub mod outcome;
 pub mod portmap;
 pub mod record;
 pub mod rpc;
-
-#[cfg(test)]
-mod testing;

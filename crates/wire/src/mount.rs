@@ -120,3 +120,6 @@ pub mod exportall {
     /// The procedure's number.
     pub const NUMBER: u32 = 6;
 }
+
+#[cfg(test)]
+mod tests;

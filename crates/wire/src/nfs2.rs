@@ -159,3 +159,6 @@ xdr_enum! {
         WriteCacheFlushed = 99,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -133,3 +133,6 @@ pub mod callit {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -180,6 +180,18 @@ xdr_enum! {
         /// The flavour is not enough for what is asked.
         #[doc(alias = "AUTH_TOOWEAK")]
         TooWeak = 5,
+        /// The server's own verifier cannot be right; said by clients to themselves.
+        #[doc(alias = "AUTH_INVALIDRESP")]
+        InvalidResponse = 6,
+        /// For a reason that is not known.
+        #[doc(alias = "AUTH_FAILED")]
+        Failed = 7,
+        /// RPCSEC_GSS: there is no such credential.
+        #[doc(alias = "RPCSEC_GSS_CREDPROBLEM")]
+        GssCredential = 13,
+        /// RPCSEC_GSS: there is no such context.
+        #[doc(alias = "RPCSEC_GSS_CTXPROBLEM")]
+        GssContext = 14,
     }
 }
 

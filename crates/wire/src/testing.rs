@@ -1,7 +1,9 @@
 //! What the tests of all messages share.
 
+use core::fmt::Debug;
+
 use bytes::Bytes;
-use leasehold_base::xdr::{Encode, Writer};
+use leasehold_base::xdr::{Decode, Encode, Reader, Writer, decode_all};
 
 /// The bytes of a description: pairs of hexadecimal digits, and text in single quotes. White space
 /// means nothing.
@@ -26,4 +28,21 @@ pub(crate) fn encoded(value: &impl Encode) -> Bytes {
     let mut writer = Writer::new();
     value.encode(&mut writer);
     writer.finish().into_bytes()
+}
+
+/// Checks that a value is written as these bytes, and read from them.
+pub(crate) fn both_ways<'a, T>(value: T, bytes: &'a Bytes)
+where
+    T: Decode<'a> + Encode + PartialEq + Debug,
+{
+    assert_eq!(encoded(&value), bytes, "as {value:?} is written");
+    assert_eq!(decode_all(&mut Reader::new(bytes)), Ok(value));
+}
+
+/// Checks a value against a description of its bytes, which may name other descriptions in
+/// braces.
+macro_rules! vector {
+    ($value:expr, $description:literal) => {
+        $crate::testing::both_ways($value, &$crate::testing::bytes(&format!($description)))
+    };
 }
