@@ -1,0 +1,188 @@
+//! Reference answers that the laboratory is judged by.
+//!
+//! `oracles.json`: product-form networks solved in sixty digits and by two or three independent
+//! tools, bounds, and closed forms of systems that are not product form. `seed_results.json`:
+//! every table and figure of the seed texts as numbers. `nqnfs_fits.json` and `lazowska86.json`:
+//! parameters of the models that redraw them.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+/// A product-form network and its exact answer.
+#[derive(Clone, Debug, Deserialize)]
+pub struct ProductForm {
+    /// Its short name.
+    pub id: String,
+    /// The network.
+    pub model: Model,
+    /// The exact answer.
+    pub expect: Expect,
+    /// The largest relative error allowed.
+    pub tolerance_rel: f64,
+    /// The answer of Bard-Schweitzer, where it applies.
+    pub bard_schweitzer: Option<BardSchweitzer>,
+}
+
+/// A network as the reference file has it.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Model {
+    /// Closed classes have `n` and `z`, open ones `lambda`.
+    pub classes: Vec<Class>,
+    /// The centres.
+    pub stations: Vec<Station>,
+}
+
+/// A class of the reference file.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Class {
+    /// Its name.
+    pub name: String,
+    /// Population.
+    #[serde(rename = "N")]
+    pub population: Option<usize>,
+    /// Think time in seconds.
+    #[serde(rename = "Z")]
+    pub think: Option<f64>,
+    /// Arrivals per second.
+    pub lambda: Option<f64>,
+}
+
+/// A centre of the reference file.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Station {
+    /// Its name.
+    pub name: String,
+    /// `queue`, `delay`, `multiserver` or `loaddep`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// Servers of a `multiserver`.
+    pub m: Option<usize>,
+    /// Relative rates of a `loaddep`.
+    pub alpha: Option<Vec<f64>>,
+    /// Seconds by class.
+    #[serde(rename = "D")]
+    pub demands: Vec<f64>,
+}
+
+/// Exact results.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Expect {
+    /// Throughput by class.
+    #[serde(rename = "X")]
+    pub throughput: Vec<f64>,
+    /// Response time by class, without think time.
+    #[serde(rename = "R")]
+    pub response: Vec<f64>,
+    /// Mean number present by centre and class.
+    #[serde(rename = "Q")]
+    pub queue: Vec<Vec<f64>>,
+    /// Utilisation of one server by centre and class.
+    #[serde(rename = "U")]
+    pub utilisation: Vec<Vec<f64>>,
+    /// Probability that somebody is at a centre.
+    #[serde(rename = "P_busy")]
+    pub busy: Vec<Option<f64>>,
+}
+
+/// What the approximation gives.
+#[derive(Clone, Debug, Deserialize)]
+pub struct BardSchweitzer {
+    /// Throughput by class.
+    #[serde(rename = "X")]
+    pub throughput: Vec<f64>,
+    /// The largest relative error allowed.
+    pub tolerance_rel: f64,
+}
+
+/// Bounds of a network with one class, as lower and upper end.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Bounds {
+    /// Which network.
+    pub model: String,
+    /// Population.
+    #[serde(rename = "N")]
+    pub population: usize,
+    /// Seconds by centre.
+    #[serde(rename = "D")]
+    pub demands: Vec<f64>,
+    /// Think time in seconds.
+    #[serde(rename = "Z")]
+    pub think: f64,
+    /// Asymptotic bounds of throughput.
+    #[serde(rename = "aba_X")]
+    pub asymptotic_throughput: [f64; 2],
+    /// Asymptotic bounds of response time.
+    #[serde(rename = "aba_R")]
+    pub asymptotic_response: [f64; 2],
+    /// Balanced bounds of throughput.
+    #[serde(rename = "bsb_X")]
+    pub balanced_throughput: [f64; 2],
+    /// Balanced bounds of response time.
+    #[serde(rename = "bsb_R")]
+    pub balanced_response: [f64; 2],
+    /// Where the asymptotes cross.
+    #[serde(rename = "Nstar")]
+    pub knee: f64,
+}
+
+/// The file `oracles.json`.
+#[must_use]
+pub fn oracles() -> Value {
+    read(include_str!("../data/oracles.json"))
+}
+
+/// The file `seed_results.json`.
+#[must_use]
+pub fn seed_results() -> Value {
+    read(include_str!("../data/seed_results.json"))
+}
+
+/// The file `nqnfs_fits.json`.
+#[must_use]
+pub fn nqnfs_fits() -> Value {
+    read(include_str!("../data/nqnfs_fits.json"))
+}
+
+/// The file `lazowska86.json`.
+#[must_use]
+pub fn lazowska() -> Value {
+    read(include_str!("../data/lazowska86.json"))
+}
+
+/// Every product-form case.
+#[must_use]
+pub fn product_form() -> Vec<ProductForm> {
+    part(&oracles()["product_form"])
+}
+
+/// Every case of bounds.
+#[must_use]
+pub fn bounds() -> Vec<Bounds> {
+    part(&oracles()["bounds"]["items"])
+}
+
+/// The case of a system that is not product form, by its short name.
+#[must_use]
+pub fn non_product_form(id: &str) -> Option<Value> {
+    oracles()["non_product_form"].as_array()?.iter().find(|case| case["id"] == id).cloned()
+}
+
+/// The table or figure of a seed, by its short name.
+#[must_use]
+pub fn seed_item(id: &str) -> Option<Value> {
+    seed_results()["items"].as_array()?.iter().find(|item| item["id"] == id).cloned()
+}
+
+/// The numbers of a list; anything else in it is left out.
+#[must_use]
+pub fn numbers(list: &Value) -> Vec<f64> {
+    list.as_array().into_iter().flatten().filter_map(Value::as_f64).collect()
+}
+
+fn read(text: &str) -> Value {
+    serde_json::from_str(text).expect("the reference files are part of the crate")
+}
+
+fn part<T: serde::de::DeserializeOwned>(value: &Value) -> T {
+    serde_json::from_value(value.clone()).expect("the reference files are part of the crate")
+}
