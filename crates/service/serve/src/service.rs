@@ -4,6 +4,7 @@ use core::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use leasehold_base::limits::HANDLE_V2_BYTES;
 use leasehold_base::units::Xid;
 use leasehold_base::xdr::{Encode as _, Message, Reader, Writer};
 use leasehold_fs::{Answer, Export};
@@ -71,6 +72,13 @@ impl Service {
             Keep::Never => false,
         };
         if keep { self.replies.once(&arrival, &call, message, run) } else { Answer::Later(run()) }
+    }
+
+    /// The handle of the root of the export of a name, as MOUNT gives it.
+    #[must_use]
+    pub fn root_handle(&self, name: &str) -> Option<[u8; HANDLE_V2_BYTES]> {
+        let export = self.exports.iter().find(|export| export.name == name)?;
+        Some(self.handles.seal(export.id, &export.store.root()))
     }
 
     /// Says that a stream is no more, so that its client may ask again on another one.

@@ -1,0 +1,116 @@
+//! What every call goes through before it reaches a procedure (RFC 5531).
+
+use crate::support::Server;
+use bytes::Bytes;
+use leasehold_base::units::Xid;
+use leasehold_base::xdr::{Decode as _, Encode as _, Reader, Writer};
+use leasehold_serve::Trust;
+use leasehold_serve::table::{Keep, PROGRAMS};
+use leasehold_wire::nfs3;
+use leasehold_wire::rpc::{AuthStatus, Call, OpaqueAuth, Reply, ReplyStatus, Versions, flavor};
+
+const NULL: (u32, u32, u32) = (nfs3::PROGRAM, nfs3::VERSION, 0);
+
+#[test]
+fn null_of_every_program_and_version_answers() {
+    let mut server = Server::new();
+    for program in PROGRAMS {
+        for version in program.versions {
+            let () = server.call((program.number, version.number, 0), &()).read();
+        }
+    }
+}
+
+#[test]
+fn what_is_not_served_is_told_apart() {
+    let mut server = Server::new();
+    assert_eq!(server.status((99, 1, 0), &()), ReplyStatus::ProgramUnavailable);
+    let versions = Versions { low: 2, high: 3 };
+    for version in [0, 1, 4, u32::MAX] {
+        let procedure = (nfs3::PROGRAM, version, 0);
+        assert_eq!(server.status(procedure, &()), ReplyStatus::ProgramMismatch(versions.clone()));
+    }
+    for number in [22, 23, u32::MAX] {
+        let procedure = (nfs3::PROGRAM, nfs3::VERSION, number);
+        assert_eq!(server.status(procedure, &()), ReplyStatus::ProcedureUnavailable);
+    }
+}
+
+#[test]
+fn arguments_that_cannot_be_read_are_garbage() {
+    let mut server = Server::new();
+    let getattr = (nfs3::PROGRAM, nfs3::VERSION, nfs3::getattr::NUMBER);
+    assert_eq!(server.status(getattr, &()), ReplyStatus::GarbageArguments);
+    assert_eq!(server.status(getattr, &65_u32), ReplyStatus::GarbageArguments);
+    assert_eq!(server.status(NULL, &0_u32), ReplyStatus::GarbageArguments);
+}
+
+#[test]
+fn a_message_that_is_no_call_goes_unanswered() {
+    let mut server = Server::new();
+    let call = server.message(NULL, &());
+    for length in 0..24 {
+        assert_eq!(server.answer(&call.slice(..length)), None, "{length} bytes");
+    }
+    let mut reply = call.to_vec();
+    reply[7] = 1;
+    assert_eq!(server.answer(&Bytes::from(reply)), None);
+}
+
+#[test]
+fn other_versions_of_rpc_are_denied() {
+    let mut server = Server::new();
+    let mut call = server.message(NULL, &()).to_vec();
+    call[11] = 3;
+    let reply = server.answer(&Bytes::from(call)).expect("it is answered");
+    // Denied (1) for the version (0), which must be between 2 and 2.
+    assert_eq!(reply[8..], [0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 2]);
+}
+
+fn call_with(credential: OpaqueAuth<'_>) -> Bytes {
+    let (program, version, procedure) = NULL;
+    let mut writer = Writer::new();
+    Call { xid: Xid(9), program, version, procedure, credential, verifier: OpaqueAuth::NONE }
+        .encode(&mut writer);
+    writer.finish().into_bytes()
+}
+
+fn auth_status(server: &Server, credential: OpaqueAuth<'_>) -> Option<AuthStatus> {
+    let reply = server.answer(&call_with(credential)).expect("it is answered");
+    let reply = Reply::decode(&mut Reader::new(&reply)).expect("a reply");
+    if let ReplyStatus::AuthError(status) = reply.status {
+        return Some(status);
+    }
+    assert_eq!(reply.status, ReplyStatus::Success);
+    None
+}
+
+#[test]
+fn credentials_are_checked() {
+    let mut server = Server::new();
+    assert_eq!(auth_status(&server, OpaqueAuth::NONE), None);
+    let short = OpaqueAuth { flavor: flavor::SHORT, body: &[] };
+    assert_eq!(auth_status(&server, short), Some(AuthStatus::RejectedCredential));
+    for unknown in [3, 6, 7, u32::MAX] {
+        let unknown = OpaqueAuth { flavor: unknown, body: &[] };
+        assert_eq!(auth_status(&server, unknown), Some(AuthStatus::BadCredential));
+    }
+    for body in [&[][..], &[0; 19], &[0; 24], &[255; 64]] {
+        let broken = OpaqueAuth { flavor: flavor::SYS, body };
+        assert_eq!(auth_status(&server, broken), Some(AuthStatus::BadCredential));
+    }
+    server.arrival.trust = Trust::Refused;
+    assert_eq!(auth_status(&server, OpaqueAuth::NONE), Some(AuthStatus::TooWeak));
+}
+
+#[test]
+fn the_table_keeps_what_must_not_run_twice() {
+    let nfs = PROGRAMS.iter().find(|program| program.number == nfs3::PROGRAM).expect("NFS");
+    for version in nfs.versions {
+        for row in version.rows {
+            let once = ["SETATTR", "CREATE", "MKDIR", "SYMLINK", "MKNOD", "REMOVE", "RMDIR"];
+            let once = once.contains(&row.name) || ["RENAME", "LINK"].contains(&row.name);
+            assert_eq!(row.keep == Keep::Always, once, "{} {}", version.number, row.name);
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! A server over a store in memory, called as a client calls it: by bytes.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use bytes::Bytes;
+use leasehold_base::units::{Time, Xid};
+use leasehold_base::xdr::{Decode, Encode, Reader, Writer, decode_all};
+use leasehold_fs::{Export, ExportId};
+use leasehold_serve::{Arrival, HandleKey, Service, Transport, Trust};
+use leasehold_store_mem::MemStore;
+use leasehold_wire::rpc::{AuthSys, Call, OpaqueAuth, Reply, ReplyStatus, flavor};
+
+/// A server, and who calls it.
+pub(crate) struct Server {
+    pub(crate) service: Arc<Service>,
+    pub(crate) arrival: Arrival,
+    pub(crate) uid: u32,
+    next_xid: u32,
+}
+
+/// The name and the absolute path of the export.
+pub(crate) const NAME: &str = "data";
+pub(crate) const PATH: &str = "/srv/data";
+
+impl Server {
+    pub(crate) fn new() -> Self {
+        Self::with(|export| export)
+    }
+
+    pub(crate) fn with(change: impl FnOnce(Export) -> Export) -> Self {
+        let export = change(Export {
+            id: ExportId(1),
+            name: NAME.to_owned(),
+            path: PATH.to_owned(),
+            read_only: false,
+            store: Arc::new(MemStore::default()),
+        });
+        Self {
+            service: Arc::new(Service::new(vec![export], HandleKey([1; 16]))),
+            arrival: Arrival {
+                from: "192.0.2.1:700".parse().expect("an address"),
+                transport: Transport::Stream,
+                trust: Trust::Claimed,
+                now: Time::ZERO,
+            },
+            uid: 0,
+            next_xid: 1,
+        }
+    }
+
+    /// The message of a call with an AUTH_SYS credential and a number of its own.
+    pub(crate) fn message(
+        &mut self,
+        (program, version, procedure): (u32, u32, u32),
+        args: &impl Encode,
+    ) -> Bytes {
+        let mut body = Writer::new();
+        AuthSys { machine_name: b"client", uid: self.uid, gid: self.uid, ..AuthSys::default() }
+            .encode(&mut body);
+        let body = body.finish().into_bytes();
+        let credential = OpaqueAuth { flavor: flavor::SYS, body: &body };
+        let xid = Xid(self.next_xid);
+        self.next_xid += 1;
+        let mut writer = Writer::new();
+        Call { xid, program, version, procedure, credential, verifier: OpaqueAuth::NONE }
+            .encode(&mut writer);
+        args.encode(&mut writer);
+        writer.finish().into_bytes()
+    }
+
+    /// The whole reply to a message; the store in memory never keeps one waiting.
+    pub(crate) fn answer(&self, message: &Bytes) -> Option<Bytes> {
+        let answer = pin!(self.service.answer(self.arrival, message, Writer::new()));
+        match answer.poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(reply) => reply.map(leasehold_base::xdr::Message::into_bytes),
+            Poll::Pending => panic!("the store in memory answers at once"),
+        }
+    }
+
+    /// How a call was received.
+    pub(crate) fn status(&mut self, procedure: (u32, u32, u32), args: &impl Encode) -> ReplyStatus {
+        let message = self.message(procedure, args);
+        let reply = self.answer(&message).expect("a call is answered");
+        Reply::decode(&mut Reader::new(&reply)).expect("a reply").status
+    }
+
+    /// The results of a call.
+    pub(crate) fn call(&mut self, procedure: (u32, u32, u32), args: &impl Encode) -> Results {
+        let message = self.message(procedure, args);
+        let reply = self.answer(&message).expect("a call is answered");
+        let mut reader = Reader::new(&reply);
+        let head = Reply::decode(&mut reader).expect("a reply");
+        assert_eq!(head.status, ReplyStatus::Success);
+        Results(reader.rest_shared())
+    }
+}
+
+/// Results that are not decoded yet.
+pub(crate) struct Results(Bytes);
+
+impl Results {
+    /// The bytes.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// The results, all of their bytes.
+    pub(crate) fn read<'a, T: Decode<'a>>(&'a self) -> T {
+        decode_all(&mut Reader::new(&self.0)).expect("results of that kind")
+    }
+}
