@@ -3,38 +3,47 @@
 use leasehold_fs::{Export, ExportId};
 
 /// All that a server offers.
-pub(crate) struct Exports {
-    exports: Vec<Export>,
-}
+pub struct Exports(Vec<Export>);
 
 impl Exports {
     pub(crate) const fn new(exports: Vec<Export>) -> Self {
-        Self { exports }
+        Self(exports)
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Export> {
-        self.exports.iter()
+    /// The exports.
+    pub fn iter(&self) -> impl Iterator<Item = &Export> {
+        self.0.iter()
     }
 
     pub(crate) fn by_id(&self, id: ExportId) -> Option<&Export> {
-        self.exports.iter().find(|export| export.id == id)
+        self.0.iter().find(|export| export.id == id)
     }
 
-    /// The export that a client means by a path: `/name`, the absolute path, or `/` where there
-    /// is only one. Slashes at the end do not count.
-    pub(crate) fn by_path(&self, path: &[u8]) -> Option<&Export> {
-        let end = path.iter().rposition(|byte| *byte != b'/').map_or(0, |last| last + 1);
-        let path = &path[..end];
-        if path.is_empty() {
-            return match self.exports.as_slice() {
-                [only] => Some(only),
-                _ => None,
-            };
+    /// The export that a client means by a path, and what of the path lies below it. An export is
+    /// meant by its absolute path, by `/` and its name, and, where it is the only one, by `/`.
+    pub(crate) fn by_path<'a>(&self, path: &'a [u8]) -> Option<(&Export, &'a [u8])> {
+        let by = |root: fn(&Export) -> &[u8]| {
+            self.iter().filter_map(move |export| Some((export, below(path, root(export))?)))
+        };
+        // The longest fits best: one export may lie within another.
+        let paths = by(|export| export.path.as_bytes());
+        let names = by(|export| export.name.as_bytes());
+        let best = paths.chain(names).min_by_key(|(_, below)| below.len());
+        match (best, self.0.as_slice()) {
+            (None, [only]) => Some((only, path)),
+            (best, _) => best,
         }
-        let name = path.strip_prefix(b"/").unwrap_or(path);
-        self.iter().find(|export| {
-            export.name.as_bytes() == name
-                || (!export.path.is_empty() && export.path.as_bytes() == path)
-        })
+    }
+}
+
+/// What of a path lies below a directory; none when it is another one. Slashes at the ends of
+/// both do not count.
+fn below<'a>(path: &'a [u8], root: &[u8]) -> Option<&'a [u8]> {
+    let root = root.trim_ascii().strip_prefix(b"/").unwrap_or(root);
+    let path = path.strip_prefix(b"/").unwrap_or(path);
+    match path.strip_prefix(root)? {
+        _ if root.is_empty() => None,
+        below @ ([] | [b'/', ..]) => Some(below),
+        _ => None,
     }
 }

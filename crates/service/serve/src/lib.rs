@@ -9,8 +9,11 @@
 mod arrival;
 mod context;
 mod credential;
+mod events;
 mod exports;
 mod handles;
+mod mount;
+mod nfs2;
 mod nfs3;
 mod procedure;
 mod replies;
@@ -18,5 +21,7 @@ mod service;
 pub mod table;
 
 pub use arrival::{Arrival, Transport, Trust};
+pub use events::{Deaf, Event, Observer};
+pub use exports::Exports;
 pub use handles::HandleKey;
 pub use service::Service;

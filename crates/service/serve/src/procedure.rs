@@ -31,6 +31,10 @@ pub(crate) trait Procedure: 'static {
 
 /// How a program's version says whether a procedure succeeded.
 pub(crate) trait Dialect {
+    /// Whether it has a word for [`FsError::Later`]. Where it has none the call goes unanswered,
+    /// and its caller asks again by itself.
+    const SAYS_LATER: bool = true;
+
     /// Writes what stands before the results of success.
     fn done(writer: &mut Writer);
 
@@ -53,6 +57,13 @@ impl<Failed: Default> From<FsError> for Refusal<Failed> {
 /// A procedure on its way to its reply.
 pub(crate) type Running = Pin<Box<dyn Future<Output = Option<Message>> + Send>>;
 
+/// A failure of an operation that changes nothing, where its caller gets the status alone.
+impl From<leasehold_fs::ops::Failed> for Refusal<()> {
+    fn from(failed: leasehold_fs::ops::Failed) -> Self {
+        failed.error.into()
+    }
+}
+
 /// Runs a procedure on arguments that are not decoded yet, and writes its reply.
 pub(crate) type Handler = fn(Context, Xid, Bytes, Writer) -> Running;
 
@@ -69,6 +80,9 @@ pub(crate) fn handler<P: Procedure>(
             return Some(writer.finish());
         };
         let results = P::run(&context, args).await;
+        if !P::Dialect::SAYS_LATER && matches!(&results, Err(r) if r.error == FsError::Later) {
+            return None;
+        }
         Reply { xid, status: ReplyStatus::Success }.encode(&mut writer);
         match results {
             Ok(done) => {

@@ -11,8 +11,11 @@ use leasehold_fs::{Answer, Export};
 use leasehold_wire::rpc::{Call, CallError, Reply, ReplyStatus};
 
 use crate::context::Context;
+use crate::events::Observer;
 use crate::exports::Exports;
 use crate::handles::{HandleKey, Handles};
+use crate::mount::MountTable;
+use crate::nfs2::Cookies;
 use crate::replies::KeptReplies;
 use crate::table::Keep;
 use crate::{Arrival, Transport, credential, table};
@@ -21,16 +24,22 @@ use crate::{Arrival, Transport, credential, table};
 pub struct Service {
     pub(crate) exports: Exports,
     pub(crate) handles: Handles,
+    pub(crate) cookies: Cookies,
+    pub(crate) mounts: MountTable,
+    pub(crate) observer: Box<dyn Observer>,
     replies: KeptReplies,
 }
 
 impl Service {
     /// Serves these exports; `key` must be the same after a restart, or all handles die.
     #[must_use]
-    pub fn new(exports: Vec<Export>, key: HandleKey) -> Self {
+    pub fn new(exports: Vec<Export>, key: HandleKey, observer: Box<dyn Observer>) -> Self {
         Self {
             exports: Exports::new(exports),
             handles: Handles::new(key),
+            cookies: Cookies::default(),
+            mounts: MountTable::default(),
+            observer,
             replies: KeptReplies::new(),
         }
     }

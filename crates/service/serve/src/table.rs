@@ -2,8 +2,8 @@
 
 use leasehold_wire::rpc::{ReplyStatus, Versions};
 
-use crate::nfs3;
 use crate::procedure::{Handler, Procedure, handler};
+use crate::{mount, nfs2, nfs3};
 
 /// A program with its versions, lowest first.
 pub struct Program {
@@ -145,11 +145,25 @@ impl Row {
 }
 
 /// Every program that is served.
-pub const PROGRAMS: &[Program] = &[Program {
-    number: leasehold_wire::nfs3::PROGRAM,
-    name: "NFS",
-    versions: &[Version { number: 3, rows: nfs3::ROWS }],
-}];
+pub const PROGRAMS: &[Program] = &[
+    Program {
+        number: leasehold_wire::nfs3::PROGRAM,
+        name: "NFS",
+        versions: &[
+            Version { number: 2, rows: nfs2::ROWS },
+            Version { number: 3, rows: nfs3::ROWS },
+        ],
+    },
+    Program {
+        number: leasehold_wire::mount::PROGRAM,
+        name: "MOUNT",
+        versions: &[
+            Version { number: 1, rows: mount::ROWS_1 },
+            Version { number: 2, rows: mount::ROWS_2 },
+            Version { number: 3, rows: mount::ROWS_3 },
+        ],
+    },
+];
 
 /// The row of a procedure.
 ///

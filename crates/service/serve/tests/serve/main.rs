@@ -1,5 +1,7 @@
 //! The server as its callers see it: bytes in, bytes out.
 
+mod mount;
 mod rpc;
 mod support;
+mod version2;
 mod version3;

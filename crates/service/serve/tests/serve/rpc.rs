@@ -114,3 +114,37 @@ fn the_table_keeps_what_must_not_run_twice() {
         }
     }
 }
+
+#[test]
+fn the_table_has_every_procedure_that_there_are_messages_for() {
+    for program in PROGRAMS {
+        let of_program =
+            |procedure: &&leasehold_wire::every::Procedure| procedure.program == program.number;
+        let messages: Vec<_> = leasehold_wire::every::PROCEDURES
+            .iter()
+            .filter(of_program)
+            .map(|procedure| (procedure.version, procedure.number, procedure.name))
+            .collect();
+        let rows: Vec<_> = program
+            .versions
+            .iter()
+            .flat_map(|version| {
+                (0..).zip(version.rows).map(|(number, row)| (version.number, number, row.name))
+            })
+            .collect();
+        assert_eq!(rows, messages, "{}", program.name);
+    }
+}
+
+#[test]
+fn counterparts_mean_the_same() {
+    let nfs = PROGRAMS.iter().find(|program| program.number == nfs3::PROGRAM).expect("NFS");
+    let [two, three] = nfs.versions else { panic!("there are two versions") };
+    for row in three.rows {
+        let Some(number) = row.counterpart else { continue };
+        let other = &two.rows[number as usize];
+        let renamed = (other.name, row.name) == ("STATFS", "FSSTAT");
+        assert!(other.name == row.name || renamed, "{} {}", other.name, row.name);
+        assert_eq!((other.keep, other.later), (row.keep, row.later), "{}", row.name);
+    }
+}

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use leasehold_base::units::{Time, Xid};
 use leasehold_base::xdr::{Decode, Encode, Reader, Writer, decode_all};
 use leasehold_fs::{Export, ExportId};
-use leasehold_serve::{Arrival, HandleKey, Service, Transport, Trust};
+use leasehold_serve::{Arrival, Deaf, HandleKey, Service, Transport, Trust};
 use leasehold_store_mem::MemStore;
 use leasehold_wire::rpc::{AuthSys, Call, OpaqueAuth, Reply, ReplyStatus, flavor};
 
@@ -38,7 +38,7 @@ impl Server {
             store: Arc::new(MemStore::default()),
         });
         Self {
-            service: Arc::new(Service::new(vec![export], HandleKey([1; 16]))),
+            service: Arc::new(Service::new(vec![export], HandleKey([1; 16]), Box::new(Deaf))),
             arrival: Arrival {
                 from: "192.0.2.1:700".parse().expect("an address"),
                 transport: Transport::Stream,

@@ -330,7 +330,11 @@ fn handles_of_another_key_are_bad() {
     let root = server.root();
     server = Server::new();
     assert_eq!(server.root(), root, "the same key makes the same handles");
-    let other = leasehold_serve::Service::new(Vec::new(), HandleKey([2; 16]));
+    let other = leasehold_serve::Service::new(
+        Vec::new(),
+        HandleKey([2; 16]),
+        Box::new(leasehold_serve::Deaf),
+    );
     server.service = std::sync::Arc::new(other);
     let reply: getattr::Reply = server.nfs(getattr::NUMBER, &getattr::Args { object: root }).read();
     assert_eq!(reply, Reply::Failed(Status::BadHandle, ()));

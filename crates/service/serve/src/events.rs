@@ -1,0 +1,43 @@
+//! What an administrator may want to know as it happens.
+
+use core::net::SocketAddr;
+
+use leasehold_fs::FsError;
+
+use crate::exports::Exports;
+
+/// Something that happened, with its particulars; whoever listens decides what becomes of it.
+pub enum Event<'a> {
+    /// A client was given the handle of a directory.
+    Mounted {
+        /// The client.
+        from: SocketAddr,
+        /// The path that it asked for.
+        path: &'a [u8],
+    },
+    /// A client asked for a directory that it was not given.
+    MountRefused {
+        /// The client.
+        from: SocketAddr,
+        /// The path that it asked for.
+        path: &'a [u8],
+        /// Why it was refused.
+        error: FsError,
+        /// What there is.
+        exports: &'a Exports,
+    },
+}
+
+/// Is told of events, on the thread where they happen; it must not block.
+pub trait Observer: Send + Sync {
+    /// Takes one event.
+    fn event(&self, event: &Event<'_>);
+}
+
+/// Does not listen.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Deaf;
+
+impl Observer for Deaf {
+    fn event(&self, _: &Event<'_>) {}
+}

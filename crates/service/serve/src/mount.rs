@@ -1,0 +1,104 @@
+//! The front end of MOUNT (RFC 1094 appendix A, RFC 1813 appendix I): how a client comes by its
+//! first handle.
+
+mod lists;
+mod mounting;
+mod table;
+
+pub(crate) use table::MountTable;
+
+use leasehold_base::xdr::{Encode as _, Writer};
+use leasehold_fs::FsError;
+use leasehold_wire::mount::{Path, mnt, pathconf};
+
+use crate::procedure::{Dialect, Plain, null};
+use crate::table::{Row, row};
+
+const NULL: Row = row!(Plain, "NULL", null, () => (), ());
+const DUMP: Row = row!(Plain, "DUMP", lists::dump, () => lists::Mounts, ());
+const UMNT: Row = row!(Plain, "UMNT", mounting::umnt, Path<'a> => (), ());
+const UMNTALL: Row = row!(Plain, "UMNTALL", mounting::umntall, () => (), ());
+const EXPORT: Row = row!(Plain, "EXPORT", lists::export, () => lists::Exports, ());
+const EXPORTALL: Row = row!(Plain, "EXPORTALL", lists::export, () => lists::Exports, ());
+const PATHCONF: Row = row!(Plain, "PATHCONF", mounting::pathconf, Path<'a> => pathconf::Reply, ());
+const OLD_MNT: Row =
+    row!(Old, "MNT", mounting::old_mnt, Path<'a> => leasehold_wire::nfs2::Handle, ());
+
+/// Version 1, in the order of the procedures' numbers.
+pub(crate) const ROWS_1: &[Row] = &[NULL, OLD_MNT, DUMP, UMNT, UMNTALL, EXPORT, EXPORTALL];
+
+/// Version 2: version 1 with PATHCONF.
+pub(crate) const ROWS_2: &[Row] =
+    &[NULL, OLD_MNT, DUMP, UMNT, UMNTALL, EXPORT, EXPORTALL, PATHCONF];
+
+/// Version 3: handles of version 3 of NFS, and the flavours that it takes.
+pub(crate) const ROWS_3: &[Row] = &[
+    NULL,
+    row!(Mount3, "MNT", mounting::mnt, Path<'a> => mnt::Done, ()),
+    DUMP,
+    UMNT,
+    UMNTALL,
+    EXPORT,
+];
+
+/// The status of an error in version 3 (RFC 1813 5.1.5).
+const fn status(error: FsError) -> mnt::Status {
+    use mnt::Status;
+    match error {
+        FsError::Access => Status::Access,
+        FsError::Invalid => Status::Invalid,
+        FsError::NameTooLong => Status::NameTooLong,
+        FsError::NotDirectory => Status::NotDirectory,
+        FsError::NotFound | FsError::Stale => Status::NotFound,
+        FsError::NotOwner => Status::NotOwner,
+        FsError::NotSupported => Status::NotSupported,
+        FsError::ServerFault => Status::ServerFault,
+        FsError::AlreadyExists
+        | FsError::BadCookie
+        | FsError::BadHandle
+        | FsError::BadType
+        | FsError::CrossDevice
+        | FsError::FileTooBig
+        | FsError::Io
+        | FsError::IsDirectory
+        | FsError::Later
+        | FsError::NoSpace
+        | FsError::NoSuchDevice
+        | FsError::NotEmpty
+        | FsError::NotSynchronized
+        | FsError::QuotaExceeded
+        | FsError::ReadOnly
+        | FsError::TooSmall
+        | FsError::TooManyLinks => Status::Io,
+    }
+}
+
+/// Versions 1 and 2: the status is an error number of Unix.
+struct Old;
+
+impl Dialect for Old {
+    const SAYS_LATER: bool = false;
+
+    fn done(writer: &mut Writer) {
+        writer.u32(0);
+    }
+
+    fn failed(error: FsError, writer: &mut Writer) {
+        mnt::ErrorNumber::from(status(error)).encode(writer);
+    }
+}
+
+/// Version 3: the status is one of its own.
+struct Mount3;
+
+impl Dialect for Mount3 {
+    const SAYS_LATER: bool = false;
+
+    fn done(writer: &mut Writer) {
+        writer.u32(0);
+    }
+
+    fn failed(error: FsError, writer: &mut Writer) {
+        status(error).encode(writer);
+    }
+}

@@ -1,0 +1,91 @@
+//! Coming and going: MNT, UMNT, UMNTALL, and what version 2 tells of a directory.
+
+use leasehold_fs::{FileType, FsError, ops};
+use leasehold_wire::mount::{Path, mnt, pathconf as wire_pathconf};
+use leasehold_wire::rpc::flavor;
+use leasehold_wire::{nfs2, nfs3};
+
+use crate::context::{Context, Target};
+use crate::events::Event;
+use crate::handles::HandleBytes;
+use crate::procedure::Refusal;
+
+/// What a caller may prove itself by, the one that tells users apart first: clients take the
+/// first that they know.
+const FLAVORS: [u32; 2] = [flavor::SYS, flavor::NONE];
+
+pub(super) async fn mnt(context: &Context, path: Path<'_>) -> Result<mnt::Done, Refusal<()>> {
+    let directory = mount(context, path.0).await?;
+    Ok(mnt::Done {
+        directory: nfs3::Handle::from(directory),
+        flavors: mnt::Flavors(FLAVORS.to_vec()),
+    })
+}
+
+pub(super) async fn old_mnt(
+    context: &Context,
+    path: Path<'_>,
+) -> Result<nfs2::Handle, Refusal<()>> {
+    Ok(nfs2::Handle(mount(context, path.0).await?))
+}
+
+async fn mount(context: &Context, path: &[u8]) -> Result<HandleBytes, FsError> {
+    let service = &context.service;
+    let from = context.arrival.from;
+    match walk(context, path).await {
+        Ok(directory) => {
+            service.mounts.add(from.ip(), path);
+            service.observer.event(&Event::Mounted { from, path });
+            Ok(service.handles.seal(directory.export.id, &directory.object))
+        }
+        Err(error) => {
+            let exports = &service.exports;
+            service.observer.event(&Event::MountRefused { from, path, error, exports });
+            Err(error)
+        }
+    }
+}
+
+/// The directory of a path: an export's root, or a directory below it.
+async fn walk<'a>(context: &'a Context, path: &[u8]) -> Result<Target<'a>, FsError> {
+    let (export, below) = context.service.exports.by_path(path).ok_or(FsError::NotFound)?;
+    let mut target = Target { export, object: export.store.root() };
+    for name in below.split(|byte| *byte == b'/').filter(|name| !name.is_empty()) {
+        let found = ops::lookup(export, &context.caller, &target.object, name)
+            .await
+            .map_err(|failed| failed.error)?;
+        if found.attributes.file_type != FileType::Directory {
+            return Err(FsError::NotDirectory);
+        }
+        target.object = found.object;
+    }
+    Ok(target)
+}
+
+pub(super) async fn umnt(context: &Context, path: Path<'_>) -> Result<(), Refusal<()>> {
+    context.service.mounts.remove(context.arrival.from.ip(), path.0);
+    Ok(())
+}
+
+pub(super) async fn umntall(context: &Context, (): ()) -> Result<(), Refusal<()>> {
+    context.service.mounts.remove_all(context.arrival.from.ip());
+    Ok(())
+}
+
+/// Says only what holds for every path: limits of links, names and paths. `mask` has the bits of
+/// what a server does not know of a terminal or a pipe behind the directory.
+pub(super) async fn pathconf(
+    context: &Context,
+    path: Path<'_>,
+) -> Result<wire_pathconf::Reply, Refusal<()>> {
+    let Ok(directory) = walk(context, path.0).await else {
+        return Ok(wire_pathconf::Reply { mask: u32::MAX, ..Default::default() });
+    };
+    let properties = directory.export.store.properties();
+    Ok(wire_pathconf::Reply {
+        link_max: properties.link_max,
+        name_bytes_max: properties.name_bytes_max,
+        path_bytes_max: leasehold_base::limits::PATH_V2_BYTES_MAX,
+        ..Default::default()
+    })
+}

@@ -1,0 +1,40 @@
+//! Who mounted what, as far as clients say so; nothing depends on it (RFC 1813 5.2.2).
+
+use core::net::IpAddr;
+use std::collections::BTreeSet;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// How many mounts are remembered; those beyond are served and not listed.
+const MOUNTS_MAX: usize = 4096;
+
+/// The mounts that clients told of and have not taken back.
+#[derive(Default)]
+pub(crate) struct MountTable(Mutex<BTreeSet<Mount>>);
+
+/// A client and the path that it mounted.
+pub(crate) type Mount = (IpAddr, Vec<u8>);
+
+impl MountTable {
+    pub(super) fn add(&self, client: IpAddr, path: &[u8]) {
+        let mut mounts = self.lock();
+        if mounts.len() < MOUNTS_MAX {
+            mounts.insert((client, path.to_vec()));
+        }
+    }
+
+    pub(super) fn remove(&self, client: IpAddr, path: &[u8]) {
+        self.lock().remove(&(client, path.to_vec()));
+    }
+
+    pub(super) fn remove_all(&self, client: IpAddr) {
+        self.lock().retain(|(mounted_by, _)| *mounted_by != client);
+    }
+
+    pub(super) fn list(&self) -> Vec<Mount> {
+        self.lock().iter().cloned().collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeSet<Mount>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,70 @@
+//! What is made: CREATE, SYMLINK and MKDIR.
+
+use leasehold_fs::{FsError, NewFile, NewNode, SetAttributes, ops};
+use leasehold_wire::nfs2::{self as wire, DirectoryArgs, Found};
+
+use super::convert::{self, type_bits};
+use crate::context::Context;
+use crate::procedure::Refusal;
+
+/// A file that is there already is taken, and cut to a size that is given. Special files are made
+/// by CREATE too, with the type in the mode and a device's number in the size: the convention of
+/// every client of version 2, of which RFC 1094 does not speak.
+pub(super) async fn create(
+    context: &Context,
+    args: wire::create::Args<'_>,
+) -> Result<Found, Refusal<()>> {
+    let attributes = convert::set_attributes(&args.attributes);
+    let number = args.attributes.size;
+    let node = match args.attributes.mode.unwrap_or(0) & type_bits::MASK {
+        0 | type_bits::REGULAR => {
+            let target = context.target(&args.place.directory.0)?;
+            let (caller, name) = (&context.caller, args.place.name.0);
+            let file = NewFile::Unchecked(attributes);
+            let made = ops::create(target.export, caller, &target.object, name, &file).await;
+            return Ok(convert::found(context, &target, &made.result?));
+        }
+        type_bits::FIFO => NewNode::Fifo,
+        type_bits::SOCKET => NewNode::Socket,
+        type_bits::BLOCK_DEVICE => {
+            NewNode::BlockDevice(convert::unpack_device(number.unwrap_or(0)))
+        }
+        type_bits::CHARACTER_DEVICE => match number {
+            Some(number) => NewNode::CharacterDevice(convert::unpack_device(number)),
+            // A named pipe, in the words of clients that have no type bits for one.
+            None => NewNode::Fifo,
+        },
+        _ => return Err(FsError::BadType.into()),
+    };
+    make(context, &args.place, &node, SetAttributes { size: None, ..attributes }).await
+}
+
+pub(super) async fn mkdir(
+    context: &Context,
+    args: wire::mkdir::Args<'_>,
+) -> Result<Found, Refusal<()>> {
+    let attributes = convert::set_attributes(&args.attributes);
+    make(context, &args.place, &NewNode::Directory, SetAttributes { size: None, ..attributes })
+        .await
+}
+
+pub(super) async fn symlink(
+    context: &Context,
+    args: wire::symlink::Args<'_>,
+) -> Result<(), Refusal<()>> {
+    let attributes = convert::set_attributes(&args.attributes);
+    let node = NewNode::Symlink(args.target.0);
+    make(context, &args.place, &node, SetAttributes { size: None, ..attributes }).await.map(drop)
+}
+
+async fn make(
+    context: &Context,
+    place: &DirectoryArgs<'_>,
+    node: &NewNode<'_>,
+    attributes: SetAttributes,
+) -> Result<Found, Refusal<()>> {
+    let target = context.target(&place.directory.0)?;
+    let (caller, name) = (&context.caller, place.name.0);
+    let made = ops::make(target.export, caller, &target.object, name, node, &attributes).await;
+    Ok(convert::found(context, &target, &made.result?))
+}

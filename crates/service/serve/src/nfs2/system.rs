@@ -1,0 +1,36 @@
+//! What a file system is: STATFS.
+
+use leasehold_base::limits::TRANSFER_V2_BYTES_MAX;
+use leasehold_fs::ops;
+use leasehold_wire::nfs2 as wire;
+
+use crate::context::Context;
+use crate::procedure::Refusal;
+
+/// Blocks are counted in 31 bits: some clients of version 2 take the number for a signed one.
+const BLOCKS_MAX: u64 = 0x7fff_ffff;
+
+const BLOCK_BYTES_MIN: u32 = 4096;
+
+pub(super) async fn statfs(
+    context: &Context,
+    args: wire::statfs::Args,
+) -> Result<wire::statfs::Done, Refusal<()>> {
+    let target = context.target(&args.0)?;
+    let (space, _) = ops::space(target.export, &context.caller, &target.object).await?;
+    // Large file systems are told in larger blocks.
+    let mut block_bytes = BLOCK_BYTES_MIN;
+    while space.bytes / u64::from(block_bytes) > BLOCKS_MAX && block_bytes < 1 << 31 {
+        block_bytes <<= 1;
+    }
+    let blocks = |bytes: u64| {
+        u32::try_from((bytes / u64::from(block_bytes)).min(BLOCKS_MAX)).unwrap_or(u32::MAX)
+    };
+    Ok(wire::statfs::Done {
+        transfer_bytes_best: TRANSFER_V2_BYTES_MAX,
+        block_bytes,
+        blocks: blocks(space.bytes),
+        free_blocks: blocks(space.free_bytes),
+        available_blocks: blocks(space.available_bytes),
+    })
+}
