@@ -16,6 +16,8 @@ mod mount;
 mod nfs2;
 mod nfs3;
 mod procedure;
+#[cfg(test)]
+mod reference;
 mod replies;
 mod service;
 pub mod table;

@@ -20,26 +20,49 @@ use leasehold_wire::nfs2::{
 
 use crate::procedure::{Dialect, Plain, null};
 use crate::table::{Around, Keep, Row, row};
+#[cfg(test)]
+pub(crate) use convert::status;
 
 /// The procedures in the order of their numbers. ROOT and WRITECACHE are part of the standard and
 /// never did anything.
 pub(crate) const ROWS: &[Row] = &[
     row!(Plain, "NULL", null, () => (), ()),
     row!(Nfs2, "GETATTR", objects::getattr, getattr::Args => getattr::Done, ()).reads(),
-    row!(Nfs2, "SETATTR", objects::setattr, setattr::Args => setattr::Done, ()).writes(),
+    row!(Nfs2, "SETATTR", objects::setattr, setattr::Args => setattr::Done, ())
+        .writes()
+        .around(Around::After),
     row!(Plain, "ROOT", null, () => (), ()),
     row!(Nfs2, "LOOKUP", objects::lookup, lookup::Args<'a> => lookup::Done, ()).reads(),
-    row!(Nfs2, "READLINK", objects::readlink, readlink::Args => objects::Target, ()).reads(),
+    row!(Nfs2, "READLINK", objects::readlink, readlink::Args => objects::Target, ())
+        .reads()
+        .around(Around::Without),
     row!(Nfs2, "READ", data::read, read::Args => read::Done, ()).reads(),
     row!(Plain, "WRITECACHE", null, () => (), ()),
-    row!(Nfs2, "WRITE", data::write, write::Args => write::Done, ()).writes().keep(Keep::Datagrams),
-    row!(Nfs2, "CREATE", creation::create, create::Args<'a> => create::Done, ()).writes(),
-    row!(Nfs2, "REMOVE", names::remove, remove::Args<'a> => remove::Done, ()).writes(),
-    row!(Nfs2, "RENAME", names::rename, rename::Args<'a> => rename::Done, ()).writes(),
-    row!(Nfs2, "LINK", names::link, link::Args<'a> => link::Done, ()).writes(),
-    row!(Nfs2, "SYMLINK", creation::symlink, symlink::Args<'a> => symlink::Done, ()).writes(),
-    row!(Nfs2, "MKDIR", creation::mkdir, mkdir::Args<'a> => mkdir::Done, ()).writes(),
-    row!(Nfs2, "RMDIR", names::rmdir, rmdir::Args<'a> => rmdir::Done, ()).writes(),
+    row!(Nfs2, "WRITE", data::write, write::Args => write::Done, ())
+        .writes()
+        .around(Around::After)
+        .keep(Keep::Datagrams),
+    row!(Nfs2, "CREATE", creation::create, create::Args<'a> => create::Done, ())
+        .writes()
+        .around(Around::After),
+    row!(Nfs2, "REMOVE", names::remove, remove::Args<'a> => remove::Done, ())
+        .writes()
+        .around(Around::Without),
+    row!(Nfs2, "RENAME", names::rename, rename::Args<'a> => rename::Done, ())
+        .writes()
+        .around(Around::Without),
+    row!(Nfs2, "LINK", names::link, link::Args<'a> => link::Done, ())
+        .writes()
+        .around(Around::Without),
+    row!(Nfs2, "SYMLINK", creation::symlink, symlink::Args<'a> => symlink::Done, ())
+        .writes()
+        .around(Around::Without),
+    row!(Nfs2, "MKDIR", creation::mkdir, mkdir::Args<'a> => mkdir::Done, ())
+        .writes()
+        .around(Around::After),
+    row!(Nfs2, "RMDIR", names::rmdir, rmdir::Args<'a> => rmdir::Done, ())
+        .writes()
+        .around(Around::Without),
     row!(Nfs2, "READDIR", listing::readdir, readdir::Args => listing::Names, ())
         .reads()
         .around(Around::Without),

@@ -17,6 +17,8 @@ use leasehold_wire::nfs3::{
 
 use crate::procedure::{Dialect, Plain, null};
 use crate::table::{Around, Keep, Lease, Row, row};
+#[cfg(test)]
+pub(crate) use convert::status;
 
 /// Attributes of the object that goes with a failure (RFC 1813 2.6, `post_op_attr`).
 type After = Option<Attributes>;

@@ -7,7 +7,7 @@ use crate::context::{Context, Target};
 
 /// The status of an error (RFC 1094 2.3.1). What version 2 has no word for is an I/O error, the
 /// one that no client takes for anything else; a handle that is none of ours is as good as stale.
-pub(super) const fn status(error: FsError) -> nfs2::Status {
+pub(crate) const fn status(error: FsError) -> nfs2::Status {
     use nfs2::Status;
     match error {
         FsError::Access => Status::Access,

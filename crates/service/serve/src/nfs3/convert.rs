@@ -9,7 +9,7 @@ use crate::context::{Context, Target};
 use crate::procedure::Refusal;
 
 /// The status of an error (RFC 1813 2.6).
-pub(super) const fn status(error: FsError) -> nfs3::Status {
+pub(crate) const fn status(error: FsError) -> nfs3::Status {
     use nfs3::Status;
     match error {
         FsError::Access => Status::Access,
