@@ -16,6 +16,7 @@ mod event_loop;
 mod handler;
 pub mod limits;
 mod outbox;
+mod pool;
 mod remote;
 mod server;
 mod slab;
@@ -23,4 +24,5 @@ mod sys;
 mod tasks;
 
 pub use handler::Handler;
+pub use pool::Pool;
 pub use server::{BindError, Options, Running, Server};
