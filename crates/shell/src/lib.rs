@@ -17,9 +17,11 @@ mod handler;
 pub mod limits;
 mod outbox;
 mod pool;
+pub mod process;
 mod remote;
 mod server;
 mod slab;
+pub mod state;
 mod sys;
 mod tasks;
 
