@@ -18,6 +18,7 @@ pub mod limits;
 mod outbox;
 mod pool;
 pub mod process;
+mod rate;
 mod remote;
 mod server;
 mod slab;
@@ -27,4 +28,5 @@ mod tasks;
 
 pub use handler::Handler;
 pub use pool::Pool;
+pub use rate::Rate;
 pub use server::{BindError, Options, Running, Server};
