@@ -1,0 +1,158 @@
+//! Attributes as the kernel gives them.
+
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+use leasehold_base::units::{FileId, FileSystemId, FileTime};
+use leasehold_fs::{Attributes, Caller, Device, FileType, FsError, Mode, Space, Wcc};
+use rustix::fs::{AtFlags, Statx, StatxFlags, StatxTimestamp, statx};
+use rustix::io::Errno;
+
+use crate::errors::meaning;
+use crate::object::Object;
+use crate::volume::Volume;
+
+/// The user who may use the blocks that a file system keeps in reserve.
+const SUPERUSER: u32 = 0;
+
+/// Which mount an object was reached on; a file system may be mounted at several places.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Mount {
+    device: (u32, u32),
+    id: u64,
+}
+
+/// Asks the kernel for all about a name in a directory, or about the directory's own descriptor
+/// with an empty name.
+fn stat(directory: impl AsFd, name: &[u8]) -> Result<Statx, Errno> {
+    let mut flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
+    if name.is_empty() {
+        flags |= AtFlags::EMPTY_PATH;
+    }
+    statx(directory, name, flags, StatxFlags::BASIC_STATS | StatxFlags::MNT_ID)
+}
+
+/// The mount and the inode number of an open object.
+pub(crate) fn place_of(object: impl AsFd) -> Result<(Mount, u64), Errno> {
+    let seen = stat(object, b"")?;
+    Ok((mount_of(&seen), seen.stx_ino))
+}
+
+fn mount_of(seen: &Statx) -> Mount {
+    Mount { device: (seen.stx_dev_major, seen.stx_dev_minor), id: seen.stx_mnt_id }
+}
+
+impl Volume {
+    /// The attributes of an open object; [`FsError::Stale`] when its last name is gone.
+    pub(crate) fn attributes(&self, object: &Object) -> Result<Attributes, FsError> {
+        self.attributes_of(&*object.descriptor())
+    }
+
+    /// The attributes of an object; lets go of it when its last name is gone.
+    pub(crate) fn getattr(&self, object: &Arc<Object>) -> Result<Attributes, FsError> {
+        let attributes = self.attributes(object);
+        if attributes == Err(FsError::Stale) {
+            self.descriptors.remove(object);
+        }
+        attributes
+    }
+
+    /// Room on the file system, as the caller may use it.
+    pub(crate) fn space(
+        &self,
+        caller: &Caller,
+        object: &Object,
+    ) -> Result<(Space, Attributes), FsError> {
+        let attributes = self.attributes(object)?;
+        let known = rustix::fs::fstatvfs(&*object.descriptor()).map_err(meaning)?;
+        let available = if caller.uid == SUPERUSER { known.f_bfree } else { known.f_bavail };
+        let space = Space {
+            bytes: known.f_blocks.saturating_mul(known.f_frsize),
+            free_bytes: known.f_bfree.saturating_mul(known.f_frsize),
+            available_bytes: available.saturating_mul(known.f_frsize),
+            files: known.f_files,
+            free_files: known.f_ffree,
+            available_files: known.f_favail,
+        };
+        Ok((space, attributes))
+    }
+
+    /// The attributes of what a descriptor stands for.
+    pub(crate) fn attributes_of(&self, descriptor: impl AsFd) -> Result<Attributes, FsError> {
+        let attributes = self.attributes_at(descriptor, b"")?;
+        if attributes.link_count == 0 { Err(FsError::Stale) } else { Ok(attributes) }
+    }
+
+    /// The attributes of a name; [`FsError::Access`] when something is mounted there.
+    pub(crate) fn attributes_at(
+        &self,
+        directory: impl AsFd,
+        name: &[u8],
+    ) -> Result<Attributes, FsError> {
+        let seen = stat(directory, name).map_err(meaning)?;
+        if mount_of(&seen) != self.mount {
+            return Err(FsError::Access);
+        }
+        self.convert(&seen)
+    }
+
+    /// An object that an operation did not change.
+    pub(crate) fn unchanged(&self, object: &Object) -> Wcc {
+        self.attributes(object).map_or_else(
+            |_| Wcc::default(),
+            |attributes| Wcc { before: Some(attributes.before()), after: Some(attributes) },
+        )
+    }
+
+    fn convert(&self, seen: &Statx) -> Result<Attributes, FsError> {
+        Ok(Attributes {
+            file_type: type_of(seen.stx_mode)?,
+            mode: Mode::from_bits(seen.stx_mode.into()),
+            link_count: seen.stx_nlink,
+            uid: seen.stx_uid,
+            gid: seen.stx_gid,
+            size: seen.stx_size,
+            used: seen.stx_blocks.saturating_mul(BLOCK_BYTES),
+            device: Device { major: seen.stx_rdev_major, minor: seen.stx_rdev_minor },
+            file_system: self.file_system,
+            file_id: FileId(seen.stx_ino),
+            accessed: time_of(seen.stx_atime),
+            modified: time_of(seen.stx_mtime),
+            changed: time_of(seen.stx_ctime),
+        })
+    }
+}
+
+/// The unit in which the kernel counts what a file takes on the disk.
+const BLOCK_BYTES: u64 = 512;
+
+const fn time_of(time: StatxTimestamp) -> FileTime {
+    FileTime { seconds: time.tv_sec, nanoseconds: time.tv_nsec }
+}
+
+fn type_of(mode: u16) -> Result<FileType, FsError> {
+    use rustix::fs::FileType as Kernel;
+    match Kernel::from_raw_mode(mode.into()) {
+        Kernel::RegularFile => Ok(FileType::Regular),
+        Kernel::Directory => Ok(FileType::Directory),
+        Kernel::BlockDevice => Ok(FileType::BlockDevice),
+        Kernel::CharacterDevice => Ok(FileType::CharacterDevice),
+        Kernel::Symlink => Ok(FileType::Symlink),
+        Kernel::Socket => Ok(FileType::Socket),
+        Kernel::Fifo => Ok(FileType::Fifo),
+        Kernel::Unknown => Err(FsError::ServerFault),
+    }
+}
+
+/// Major and minor number of the device that an object lies on.
+pub(crate) fn device_of(object: impl AsFd) -> Result<(u32, u32), Errno> {
+    let seen = stat(object, b"")?;
+    Ok((seen.stx_dev_major, seen.stx_dev_minor))
+}
+
+/// The number of a file system, from what the kernel derives of its UUID where it does.
+pub(crate) fn file_system_id(root: impl AsFd) -> Result<FileSystemId, Errno> {
+    let known = rustix::fs::fstatvfs(&root)?.f_fsid;
+    let (major, minor) = device_of(root)?;
+    Ok(FileSystemId(if known == 0 { rustix::fs::makedev(major, minor) } else { known }))
+}

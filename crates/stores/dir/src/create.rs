@@ -1,0 +1,289 @@
+//! CREATE, MKDIR, SYMLINK and MKNOD.
+//!
+//! An exclusive create keeps its verifier at the file, so that a repeated call is known again
+//! even after a restart: in a user attribute, which the next SETATTR removes, or, where the file
+//! system has none, in the times as servers have always done; the client then sets them right.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+use leasehold_base::units::FileTime;
+use leasehold_fs::{
+    Answer, Attributes, Caller, Changed, Device, FileType, Found, FsError, Mode, NewFile, NewNode,
+    SetAttributes,
+};
+use rustix::fs::{
+    AtFlags, FileType as Kind, OFlags, Timespec, Timestamps, XattrFlags, fsetxattr, futimens,
+    getxattr, makedev, mkdirat, mknodat, openat, symlinkat, unlinkat,
+};
+use rustix::io::Errno;
+
+use crate::errors::meaning;
+use crate::names::Spot;
+use crate::object::{Descriptor, Object, Reach};
+use crate::sync::Joined;
+use crate::volume::{NAME, Volume};
+use crate::write::settle;
+
+/// The mode of a file, or directory, for which none was given: its owner's alone.
+const FILE_MODE: Mode = Mode::from_bits(0o600);
+const DIRECTORY_MODE: Mode = Mode::from_bits(0o700);
+
+/// The user attribute that holds the verifier of an exclusive create.
+const EXCLUSIVE: &str = "user.leasehold.exclusive";
+
+/// What CREATE comes to.
+enum Made {
+    /// A new file.
+    New(Found),
+    /// A file that was there already.
+    Old(Found),
+}
+
+impl Volume {
+    /// Makes a regular file, or takes the one that is there.
+    pub(crate) fn create(
+        self: &Arc<Self>,
+        caller: &Caller,
+        spot: Spot<'_>,
+        file: &NewFile,
+    ) -> Answer<'static, Changed<Found>> {
+        let (Changed { result, wcc }, joined) =
+            self.change_names(caller, spot.directory, |directory, joined| {
+                self.create_as_caller(caller, spot, directory, file, joined)
+            });
+        match (result, file) {
+            (Ok(Made::Old(found)), NewFile::Unchecked(SetAttributes { size: Some(size), .. })) => {
+                drop(joined);
+                let size = SetAttributes { size: Some(*size), ..SetAttributes::default() };
+                let changed = match self.object(&found.object) {
+                    Ok(object) => self.setattr(caller, &object, &size, None),
+                    Err(_) => Answer::now(Changed::failed(FsError::Stale)),
+                };
+                let cut = move |Changed { result, wcc: file }: Changed<()>| {
+                    let attributes = file.after.unwrap_or(found.attributes);
+                    Changed { result: result.map(|()| Found { attributes, ..found }), wcc }
+                };
+                match changed {
+                    Answer::Now(changed) => Answer::Now(changed.map(cut)),
+                    Answer::Later(changed) => Answer::later(async move { cut(changed.await) }),
+                }
+            }
+            (Ok(Made::New(found) | Made::Old(found)), _) => {
+                settle(joined, Changed { result: Ok(found), wcc })
+            }
+            (Err(error), _) => Answer::now(Changed { result: Err(error), wcc }),
+        }
+    }
+
+    fn create_as_caller(
+        &self,
+        caller: &Caller,
+        spot: Spot<'_>,
+        directory: &Descriptor,
+        file: &NewFile,
+        joined: &mut Vec<Joined>,
+    ) -> Result<Made, FsError> {
+        const NEW: OFlags = OFlags::RDWR
+            .union(OFlags::CREATE)
+            .union(OFlags::EXCL)
+            .union(OFlags::NOFOLLOW)
+            .union(OFlags::CLOEXEC);
+        let (attributes, verifier) = match file {
+            NewFile::Unchecked(attributes) | NewFile::Guarded(attributes) => (*attributes, None),
+            NewFile::Exclusive(verifier) => (SetAttributes::default(), Some(verifier)),
+        };
+        let name = spot.name.as_bytes();
+        let mode = attributes.mode.unwrap_or(FILE_MODE);
+        match openat(directory, name, NEW, kernel_mode(mode)) {
+            Ok(opened) => {
+                if let Some(verifier) = verifier {
+                    mark(&opened, *verifier)?;
+                }
+                let rest = SetAttributes {
+                    mode: None,
+                    // A new file has the size zero.
+                    size: attributes.size.filter(|&size| size > 0),
+                    ..attributes
+                };
+                let is_plain = verifier.is_none() && rest == SetAttributes::default();
+                let opened = Descriptor::new(opened, Reach::Write);
+                let found = self.adopt(caller, spot, directory, opened, &rest)?;
+                if !(is_plain && self.syncs_names) {
+                    joined.extend(self.join_new(&found));
+                }
+                Ok(Made::New(found))
+            }
+            Err(Errno::EXIST) => self.take_old(caller, spot, directory, file),
+            Err(errno) => Err(meaning(errno)),
+        }
+    }
+
+    /// What to make of a name that is there already.
+    fn take_old(
+        &self,
+        caller: &Caller,
+        spot: Spot<'_>,
+        directory: &Descriptor,
+        file: &NewFile,
+    ) -> Result<Made, FsError> {
+        let name = spot.name.as_bytes();
+        let (object, attributes) = self.look(directory, name)?;
+        self.learn(&object, &spot.directory.id, name);
+        let is_taken = attributes.file_type == FileType::Regular
+            && match file {
+                NewFile::Unchecked(_) => true,
+                NewFile::Guarded(_) => false,
+                NewFile::Exclusive(verifier) => {
+                    let file = openat(directory, name, NAME, rustix::fs::Mode::empty())
+                        .map_err(meaning)?;
+                    self.acting.as_server()?;
+                    let is_marked = is_marked(&file, &attributes, *verifier);
+                    self.acting.as_caller(caller)?;
+                    is_marked
+                }
+            };
+        if is_taken {
+            Ok(Made::Old(Found { object, attributes, directory: None }))
+        } else {
+            Err(FsError::AlreadyExists)
+        }
+    }
+
+    /// Makes anything but a regular file.
+    pub(crate) fn make(
+        &self,
+        caller: &Caller,
+        spot: Spot<'_>,
+        node: &NewNode<'_>,
+        attributes: &SetAttributes,
+    ) -> Answer<'static, Changed<Found>> {
+        let (changed, joined) = self.change_names(caller, spot.directory, |directory, joined| {
+            let name = spot.name.as_bytes();
+            let made = make_node(directory, name, node, attributes.mode).map_err(meaning)?;
+            let opened =
+                openat(directory, name, NAME, rustix::fs::Mode::empty()).map_err(meaning)?;
+            let rest = SetAttributes { mode: made, size: None, ..*attributes };
+            let is_plain = rest == SetAttributes::default();
+            let opened = Descriptor::new(opened, Reach::Name);
+            let found = self.adopt(caller, spot, directory, opened, &rest)?;
+            if !(is_plain && self.syncs_names) {
+                joined.extend(self.join_new(&found));
+            }
+            Ok(found)
+        });
+        settle(joined, changed)
+    }
+
+    /// Gives a new object the rest of its attributes, and keeps it open; removes it again when
+    /// it cannot have them.
+    fn adopt(
+        &self,
+        caller: &Caller,
+        spot: Spot<'_>,
+        directory: &Descriptor,
+        opened: Descriptor,
+        rest: &SetAttributes,
+    ) -> Result<Found, FsError> {
+        let mut attributes = self.attributes_of(&opened)?;
+        if *rest != SetAttributes::default() {
+            if let Err(error) = self.apply(caller, &opened, &attributes, rest) {
+                self.acting.as_caller(caller)?;
+                let is_directory = attributes.file_type == FileType::Directory;
+                let flags = if is_directory { AtFlags::REMOVEDIR } else { AtFlags::empty() };
+                unlinkat(directory, spot.name.as_bytes(), flags).map_err(meaning)?;
+                return Err(error);
+            }
+            attributes = self.attributes_of(&opened)?;
+        }
+        let id = self.handles.of(&opened).map_err(meaning)?;
+        self.learn(&id, &spot.directory.id, spot.name.as_bytes());
+        self.keep(id, opened)?;
+        Ok(Found { object: id, attributes, directory: None })
+    }
+
+    /// Joins the sync of a new object.
+    fn join_new(&self, found: &Found) -> Option<Joined> {
+        if !self.syncs.are_wanted() {
+            return None;
+        }
+        Some(match self.open_object(&found.object) {
+            Some(object) => self.join_change(&object)?,
+            None => self.join_all(),
+        })
+    }
+
+    /// Removes the verifier of an exclusive create: the client has its file.
+    pub(crate) fn forget_exclusive(&self, object: &Object) {
+        if object.file_type == FileType::Regular && object.may_be_exclusive() {
+            let own = Self::own_path(&*object.descriptor());
+            // Mostly there is none. Where it cannot be removed it does no harm.
+            if self.acting.as_server().is_ok() {
+                let _ = rustix::fs::removexattr(own, EXCLUSIVE);
+            }
+            object.note_not_exclusive();
+        }
+    }
+}
+
+fn kernel_mode(mode: Mode) -> rustix::fs::Mode {
+    rustix::fs::Mode::from_raw_mode(mode.bits())
+}
+
+/// Makes a node; gives back the mode where the kernel did not take all its bits.
+fn make_node(
+    directory: &Descriptor,
+    name: &[u8],
+    node: &NewNode<'_>,
+    mode: Option<Mode>,
+) -> Result<Option<Mode>, Errno> {
+    // The kernel's mkdir drops the first two of the high bits, its mknod takes all.
+    const DROPPED: u32 = 0o6000;
+    let device = |Device { major, minor }| makedev(major, minor);
+    let special = |kind, device| {
+        mknodat(directory, name, kind, kernel_mode(mode.unwrap_or(FILE_MODE)), device)
+    };
+    match *node {
+        NewNode::Directory => {
+            mkdirat(directory, name, kernel_mode(mode.unwrap_or(DIRECTORY_MODE)))?;
+            return Ok(mode.filter(|mode| mode.bits() & DROPPED != 0));
+        }
+        NewNode::Symlink(target) => symlinkat(target, directory, name)?,
+        NewNode::BlockDevice(number) => special(Kind::BlockDevice, device(number))?,
+        NewNode::CharacterDevice(number) => special(Kind::CharacterDevice, device(number))?,
+        NewNode::Socket => special(Kind::Socket, 0)?,
+        NewNode::Fifo => special(Kind::Fifo, 0)?,
+    }
+    Ok(None)
+}
+
+/// Keeps the verifier of an exclusive create at its file.
+fn mark(file: &OwnedFd, verifier: [u8; 8]) -> Result<(), FsError> {
+    if fsetxattr(file, EXCLUSIVE, &verifier, XattrFlags::empty()).is_ok() {
+        return Ok(());
+    }
+    let (accessed, modified) = times_of(verifier);
+    let timespec = |time: FileTime| Timespec { tv_sec: time.seconds, tv_nsec: 0 };
+    let times =
+        Timestamps { last_access: timespec(accessed), last_modification: timespec(modified) };
+    futimens(file, &times).map_err(meaning)
+}
+
+/// Whether a file has the verifier.
+fn is_marked(file: impl AsFd, attributes: &Attributes, verifier: [u8; 8]) -> bool {
+    let mut found = [0; 9];
+    match getxattr(Volume::own_path(file), EXCLUSIVE, &mut found[..]) {
+        Ok(length) => found[..length] == verifier,
+        Err(_) => (attributes.accessed, attributes.modified) == times_of(verifier),
+    }
+}
+
+/// A verifier as two times that every file system can hold: 31 bits of seconds each.
+fn times_of(verifier: [u8; 8]) -> (FileTime, FileTime) {
+    let [a, b, c, d, e, f, g, h] = verifier;
+    let time = |bytes| {
+        let seconds = i64::from(u32::from_be_bytes(bytes) & i32::MAX.cast_unsigned());
+        FileTime { seconds, nanoseconds: 0 }
+    };
+    (time([a, b, c, d]), time([e, f, g, h]))
+}

@@ -1,0 +1,142 @@
+//! The open objects, bounded in number.
+//!
+//! An object is found by its id, and by its inode number as well: a name that leads to the number
+//! of an open object leads to that object, because the kernel reuses no number that is in use.
+//! Both ways are sharded, and each shard has its own lock. What has not been used since the last
+//! round goes first ("second chance").
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, Weak};
+
+use leasehold_fs::ObjectId;
+
+use crate::locks::{Mixing, lock, spread};
+use crate::object::Object;
+
+/// Enough that a few threads seldom meet in one.
+const SHARDS_MAX: usize = 64;
+
+/// So few objects in a shard that which of them goes is nearly chance.
+const SHARD_OBJECTS_MIN: usize = 16;
+
+/// The open objects.
+pub(crate) struct Descriptors {
+    by_id: Box<[Mutex<Shard>]>,
+    by_number: Box<[Mutex<Numbers>]>,
+    shard_max: usize,
+}
+
+type Numbers = HashMap<u64, Arc<Object>, Mixing>;
+
+#[derive(Default)]
+struct Shard {
+    objects: HashMap<ObjectId, Arc<Object>, Mixing>,
+    /// In the order in which they will be looked at when room is needed; some may be gone.
+    round: VecDeque<Weak<Object>>,
+}
+
+impl Descriptors {
+    /// Keeps up to about `descriptors_max` objects open, each with one descriptor.
+    pub(crate) fn new(descriptors_max: usize) -> Self {
+        let shards = (descriptors_max / SHARD_OBJECTS_MIN).clamp(1, SHARDS_MAX);
+        Self {
+            by_id: (0..shards).map(|_| Mutex::default()).collect(),
+            by_number: (0..shards).map(|_| Mutex::default()).collect(),
+            shard_max: (descriptors_max / shards).max(1),
+        }
+    }
+
+    /// The object of an id, if open.
+    pub(crate) fn by_id(&self, id: &ObjectId) -> Option<Arc<Object>> {
+        let object = lock(self.id_shard(id)).objects.get(id).map(Arc::clone);
+        object.inspect(|object| object.touch())
+    }
+
+    /// The object of an inode number, if open.
+    pub(crate) fn by_number(&self, number: u64) -> Option<Arc<Object>> {
+        lock(self.number_shard(number)).get(&number).map(Arc::clone)
+    }
+
+    /// Keeps an object open. Gives back the one that is open for its id from now on, which may be
+    /// one from before, and one that has to go for it.
+    pub(crate) fn insert(&self, object: Object) -> (Arc<Object>, Option<Arc<Object>>) {
+        let object = Arc::new(object);
+        let mut shard = lock(self.id_shard(&object.id));
+        if let Some(present) = shard.objects.get(&object.id) {
+            return (Arc::clone(present), None);
+        }
+        shard.objects.insert(object.id, Arc::clone(&object));
+        shard.round.push_back(Arc::downgrade(&object));
+        // Both maps change under the id's lock, so neither keeps what the other has let go.
+        lock(self.number_shard(object.number)).insert(object.number, Arc::clone(&object));
+        let evicted = if shard.objects.len() > self.shard_max { shard.evict() } else { None };
+        if let Some(evicted) = &evicted {
+            self.forget_number(evicted);
+        }
+        drop(shard);
+        (object, evicted)
+    }
+
+    /// Keeps an object open no longer.
+    pub(crate) fn remove(&self, object: &Arc<Object>) {
+        let mut shard = lock(self.id_shard(&object.id));
+        if shard.holds(object) {
+            shard.objects.remove(&object.id);
+            self.forget_number(object);
+            shard.tidy();
+        }
+    }
+
+    /// Every open object.
+    pub(crate) fn all(&self) -> impl Iterator<Item = Arc<Object>> + '_ {
+        self.by_id
+            .iter()
+            .flat_map(|shard| lock(shard).objects.values().map(Arc::clone).collect::<Vec<_>>())
+    }
+
+    fn forget_number(&self, object: &Arc<Object>) {
+        let mut shard = lock(self.number_shard(object.number));
+        if shard.get(&object.number).is_some_and(|present| Arc::ptr_eq(present, object)) {
+            shard.remove(&object.number);
+        }
+    }
+
+    fn id_shard(&self, id: &ObjectId) -> &Mutex<Shard> {
+        &self.by_id[spread(id, self.by_id.len())]
+    }
+
+    fn number_shard(&self, number: u64) -> &Mutex<Numbers> {
+        &self.by_number[spread(&number, self.by_number.len())]
+    }
+}
+
+impl Shard {
+    /// Takes the first object out that was not used since the last round; one with data that is
+    /// not synced yet only when there is no other.
+    fn evict(&mut self) -> Option<Arc<Object>> {
+        let mut last = None;
+        for _ in 0..self.round.len() * 2 {
+            let Some(object) = self.round.pop_front()?.upgrade() else { continue };
+            if !self.holds(&object) {
+                continue;
+            }
+            if !object.take_used() && !object.descriptor().is_dirty() {
+                return self.objects.remove(&object.id);
+            }
+            self.round.push_back(Arc::downgrade(&object));
+            last = Some(object.id);
+        }
+        self.objects.remove(&last?)
+    }
+
+    /// Drops what is gone from the round when it is most of it.
+    fn tidy(&mut self) {
+        if self.round.len() > self.objects.len() * 2 + 16 {
+            self.round.retain(|object| object.strong_count() > 0);
+        }
+    }
+
+    fn holds(&self, object: &Arc<Object>) -> bool {
+        self.objects.get(&object.id).is_some_and(|present| Arc::ptr_eq(present, object))
+    }
+}

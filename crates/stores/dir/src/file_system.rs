@@ -1,0 +1,96 @@
+//! What the kinds of file systems can do, where the kernel has no question for it.
+
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use leasehold_fs::Properties;
+use rustix::fs::{fstatfs, fstatvfs};
+use rustix::io::Errno;
+
+use crate::attributes::device_of;
+
+/// The kinds that differ from what is usual.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Btrfs,
+    Exfat,
+    Ext,
+    F2fs,
+    Fat,
+    Tmpfs,
+    Xfs,
+    Other,
+}
+
+impl Kind {
+    pub(crate) fn of(root: impl AsFd) -> Result<Self, Errno> {
+        // The magic numbers of the kernel's `linux/magic.h`, and of the file systems themselves.
+        Ok(match fstatfs(root)?.f_type {
+            0x9123_683e => Self::Btrfs,
+            0x2011_bab0 => Self::Exfat,
+            0xef53 => Self::Ext,
+            0xf2f5_2010 => Self::F2fs,
+            0x4d44 => Self::Fat,
+            0x0102_1994 => Self::Tmpfs,
+            0x5846_5342 => Self::Xfs,
+            _ => Self::Other,
+        })
+    }
+
+    pub(crate) fn properties(self, root: impl AsFd) -> Result<Properties, Errno> {
+        let known = fstatvfs(root)?;
+        let is_fat = matches!(self, Self::Fat | Self::Exfat);
+        Ok(Properties {
+            file_bytes_max: match self {
+                Self::Fat => u64::from(u32::MAX),
+                // A file has a 32-bit number of blocks.
+                Self::Ext => u64::from(u32::MAX) * known.f_bsize,
+                Self::Btrfs | Self::Exfat | Self::F2fs | Self::Tmpfs | Self::Xfs | Self::Other => {
+                    i64::MAX.cast_unsigned()
+                }
+            },
+            name_bytes_max: u32::try_from(known.f_namemax).unwrap_or(u32::MAX),
+            link_max: match self {
+                Self::Btrfs => 65_535,
+                Self::Ext => 65_000,
+                Self::Exfat | Self::Fat => 1,
+                Self::Tmpfs | Self::Xfs => i32::MAX.cast_unsigned(),
+                // What POSIX asks of every system.
+                Self::F2fs | Self::Other => 8,
+            },
+            time_step: match self {
+                Self::Fat => Duration::from_secs(2),
+                Self::Exfat => Duration::from_millis(10),
+                Self::Btrfs | Self::Ext | Self::F2fs | Self::Tmpfs | Self::Xfs | Self::Other => {
+                    Duration::from_nanos(1)
+                }
+            },
+            chown_restricted: true,
+            can_set_time: true,
+            symlinks: !is_fat,
+            links: !is_fat,
+        })
+    }
+
+    /// Whether the sync of a directory takes along the inodes of its new names: where a journal
+    /// holds both in one transaction. Ext may have been made without one.
+    pub(crate) fn syncs_names(self, root: impl AsFd) -> bool {
+        match self {
+            Self::Btrfs | Self::F2fs | Self::Tmpfs | Self::Xfs => true,
+            Self::Ext => has_journal(root),
+            Self::Exfat | Self::Fat | Self::Other => false,
+        }
+    }
+}
+
+/// Whether an ext file system has a journal; no, where that cannot be told.
+fn has_journal(root: impl AsFd) -> bool {
+    let Ok((major, minor)) = device_of(root) else { return false };
+    let Ok(device) = std::fs::read_link(format!("/sys/dev/block/{major}:{minor}")) else {
+        return false;
+    };
+    let Some(device) = device.file_name().and_then(|name| name.to_str()) else { return false };
+    // The number of the journal's thread, or this.
+    std::fs::read_to_string(format!("/sys/fs/ext4/{device}/journal_task"))
+        .is_ok_and(|task| task.trim() != "<none>")
+}

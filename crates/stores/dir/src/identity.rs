@@ -1,0 +1,154 @@
+//! Who acts: the caller where the server has the power to become it, else the server's own user.
+//!
+//! The kernel keeps user and groups per thread, and setting them costs more than most
+//! operations. So a thread stays who it was for its last operation and is changed only when the
+//! next one is somebody else's. Threads that the shell starts from one that has served a request
+//! inherit its user: what the shell opens there on its own account it must not expect to open as
+//! itself.
+
+use std::cell::Cell;
+
+use leasehold_base::groups::Groups;
+use leasehold_fs::{Caller, FsError};
+use rustix::io::Errno;
+use rustix::thread::{CapabilitySet, Gid, capabilities, set_capabilities, set_thread_groups};
+
+use crate::sys;
+
+/// Who acts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Acting {
+    /// The caller; the kernel checks what it may, access lists and quotas included.
+    Caller,
+    /// The server's user, whoever calls.
+    Server,
+}
+
+/// What it takes to act as any caller, and to be the server again afterwards.
+const POWERS: CapabilitySet = CapabilitySet::CHOWN
+    .union(CapabilitySet::DAC_OVERRIDE)
+    .union(CapabilitySet::FOWNER)
+    .union(CapabilitySet::FSETID)
+    .union(CapabilitySet::SETGID)
+    .union(CapabilitySet::SETUID);
+
+/// What lifts the kernel's checks of files.
+const OVERRIDES: CapabilitySet = CapabilitySet::CHOWN
+    .union(CapabilitySet::DAC_OVERRIDE)
+    .union(CapabilitySet::DAC_READ_SEARCH)
+    .union(CapabilitySet::FOWNER)
+    .union(CapabilitySet::FSETID)
+    .union(CapabilitySet::SYS_RESOURCE);
+
+thread_local! {
+    /// Whom this thread acts for; none before its first operation.
+    static NOW: Cell<Option<Caller>> = const { Cell::new(None) };
+}
+
+/// The superuser, who is the server where it can be anybody.
+fn superuser() -> Caller {
+    Caller { uid: 0, gid: 0, groups: Groups::default() }
+}
+
+/// The user that the process runs as.
+fn own_user() -> Caller {
+    let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
+    Caller { uid: uid.as_raw(), gid: gid.as_raw(), groups: Groups::default() }
+}
+
+impl Acting {
+    /// Finds out by trying: becomes nobody and looks whether that took the powers away.
+    ///
+    /// # Errors
+    /// Where it did not (securebits of the process): callers would have the server's powers.
+    pub(crate) fn probe() -> Result<Self, Errno> {
+        if !capabilities(None)?.effective.contains(POWERS) {
+            return Ok(Self::Server);
+        }
+        NOW.set(None);
+        let switched = become_user(&superuser()).and_then(|()| become_user(&Caller::nobody()));
+        let powers_left = capabilities(None)?.effective.intersects(CapabilitySet::DAC_OVERRIDE);
+        NOW.set(None);
+        // Where there is nobody to become, as in a user namespace of one user, all that may have
+        // been changed is file system user and group.
+        let (own, acting) = match (switched, powers_left) {
+            (Ok(()), false) => (superuser(), Self::Caller),
+            (Ok(()), true) => return Err(Errno::PERM),
+            (Err(_), _) => (own_user(), Self::Server),
+        };
+        let back = sys::set_file_system_user(own.uid) && sys::set_file_system_group(own.gid);
+        if back { Ok(acting) } else { Err(Errno::PERM) }
+    }
+
+    /// Lets this thread act for a caller.
+    pub(crate) fn as_caller(self, caller: &Caller) -> Result<(), FsError> {
+        match self {
+            Self::Caller => switch(caller),
+            Self::Server => keep(),
+        }
+    }
+
+    /// Lets this thread act for the server itself.
+    pub(crate) fn as_server(self) -> Result<(), FsError> {
+        match self {
+            Self::Caller => switch(&superuser()),
+            Self::Server => keep(),
+        }
+    }
+}
+
+/// Makes this thread act for `caller`, if it does not already.
+fn switch(caller: &Caller) -> Result<(), FsError> {
+    if NOW.get().as_ref() == Some(caller) {
+        return Ok(());
+    }
+    if NOW.get().is_none() {
+        // Quotas and reserved blocks hold for callers, so the server must not be exempt. And a
+        // thread that is not the superuser yet would keep its powers when it becomes a caller:
+        // the kernel takes them only on the way from user 0 to another.
+        give_up(CapabilitySet::SYS_RESOURCE)?;
+        become_user(&superuser())?;
+    }
+    become_user(caller)
+}
+
+/// Makes sure that this thread, which acts as the server's user for everybody, has no more power
+/// than that user.
+fn keep() -> Result<(), FsError> {
+    if NOW.get().is_none() {
+        give_up(OVERRIDES)?;
+        NOW.set(Some(Caller::nobody()));
+    }
+    Ok(())
+}
+
+/// Takes capabilities from this thread.
+fn give_up(powers: CapabilitySet) -> Result<(), FsError> {
+    let mut sets = capabilities(None).map_err(|_| FsError::ServerFault)?;
+    if sets.effective.intersects(powers) {
+        sets.effective.remove(powers);
+        set_capabilities(None, sets).map_err(|_| FsError::ServerFault)?;
+    }
+    Ok(())
+}
+
+/// Sets what differs from the thread's present user. [`FsError::Access`] for a user or group
+/// that the kernel does not take; the thread is then nobody known and is set anew next time.
+fn become_user(caller: &Caller) -> Result<(), FsError> {
+    let now = NOW.take();
+    if now.as_ref().is_none_or(|now| now.groups != caller.groups) {
+        let groups: Vec<Gid> =
+            caller.groups.as_slice().iter().map(|&gid| Gid::from_raw_unchecked(gid)).collect();
+        set_thread_groups(&groups).map_err(|_| FsError::Access)?;
+    }
+    let group_differs = now.as_ref().is_none_or(|now| now.gid != caller.gid);
+    if group_differs && !sys::set_file_system_group(caller.gid) {
+        return Err(FsError::Access);
+    }
+    let user_differs = now.as_ref().is_none_or(|now| now.uid != caller.uid);
+    if user_differs && !sys::set_file_system_user(caller.uid) {
+        return Err(FsError::Access);
+    }
+    NOW.set(Some(*caller));
+    Ok(())
+}

@@ -1,0 +1,151 @@
+//! The store over a local directory, on Linux.
+//!
+//! An object's id is the kernel's own handle of it, so it stays good across rename and restart.
+//! With the power to do so the store opens objects by handle and lets the kernel check each
+//! operation as its caller; as an ordinary user it keeps in mind where objects are, searches for
+//! what others moved, and acts as that user for everybody.
+//!
+//! Nothing leads out of the export: no symbolic link is followed, `..` of the root is the root,
+//! and a name that something is mounted on is refused.
+//!
+//! What the shell has to do once: take the process' umask away (`umask(0)`), so that files get
+//! the modes that clients ask for, and raise the limit of descriptors.
+
+mod attributes;
+mod buffers;
+mod create;
+mod descriptors;
+mod errors;
+mod file_system;
+mod handle;
+mod identity;
+mod index;
+mod listing;
+mod locks;
+mod names;
+mod object;
+mod permissions;
+mod read;
+mod search;
+mod setattr;
+mod store;
+mod sync;
+mod sys;
+#[cfg(test)]
+mod tests;
+mod volume;
+mod write;
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+use leasehold_fs::{Blocking, Verifier};
+use rustix::io::Errno;
+
+use crate::volume::Volume;
+
+/// A local directory as a store.
+pub struct DirStore {
+    volume: Arc<Volume>,
+}
+
+/// What a [`DirStore`] is given.
+pub struct Options {
+    /// Where work goes that blocks.
+    pub blocking: Arc<dyn Blocking>,
+    /// Different for each start of the server.
+    pub verifier: Verifier,
+    /// What an answer promises.
+    pub durability: Durability,
+    /// How many descriptors the store may keep open; while requests run it uses a few more.
+    pub descriptors_max: usize,
+    /// How objects are found again.
+    pub handles: HandleSource,
+}
+
+/// What an answer promises about stable storage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// What must be stable is on the disk before it is answered.
+    Disk,
+    /// Nothing is synced; a crash of the machine loses what the kernel had not written yet.
+    Memory,
+}
+
+/// How objects are found again by their ids.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HandleSource {
+    /// By the kernel's handles where it opens them for us, else by names.
+    Probe,
+    /// By names, kept in mind and searched for.
+    Names,
+}
+
+/// Why a directory cannot be served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpenError {
+    /// The directory cannot be opened.
+    Root(Errno),
+    /// Its file system has no handles.
+    NoHandles(Errno),
+    /// Its file system's handles are longer than an id.
+    LongHandles,
+    /// `/proc/self/fd` is not there.
+    NoProc(Errno),
+    /// The process can act as other users but would keep its powers then.
+    Powers(Errno),
+}
+
+impl DirStore {
+    /// Opens a directory to be served.
+    ///
+    /// The calling thread, and every thread that later serves a request, acts on files as the
+    /// caller of its last request until the next.
+    ///
+    /// # Errors
+    /// As [`OpenError`] says.
+    pub fn open(path: &Path, options: Options) -> Result<Self, OpenError> {
+        let volume = Volume::open(path, options, Box::new(sync::Kernel))?;
+        Ok(Self { volume: Arc::new(volume) })
+    }
+
+    /// Closes files that were open for writing and were not written since the last call, so that
+    /// programs on this machine can be run from them; to be called every few seconds.
+    pub fn close_idle(&self) {
+        self.volume.close_idle();
+    }
+
+    /// Whether the kernel opens objects by handle, so that they are found wherever they were
+    /// moved.
+    #[must_use]
+    pub fn opens_by_handle(&self) -> bool {
+        self.volume.index.is_none()
+    }
+
+    /// Whether operations are done as their callers, not as the server's user.
+    #[must_use]
+    pub fn acts_as_callers(&self) -> bool {
+        self.volume.acting == identity::Acting::Caller
+    }
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Root(errno) => write!(f, "the directory cannot be opened: {errno}"),
+            Self::NoHandles(errno) => {
+                write!(f, "its file system gives no handles to name files by: {errno}")
+            }
+            Self::LongHandles => {
+                f.write_str("its file system's handles are too long for a version 2 handle")
+            }
+            Self::NoProc(errno) => write!(f, "/proc/self/fd is needed but not there: {errno}"),
+            Self::Powers(errno) => {
+                write!(f, "callers would act with the server's capabilities (securebits?): {errno}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for OpenError {}

@@ -1,0 +1,150 @@
+//! READDIR and READDIRPLUS.
+//!
+//! Each part of a listing opens the directory anew, as the caller, so listings share no position
+//! and the kernel checks the permission. A cookie is the kernel's own position behind an entry.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use leasehold_base::units::{Cookie, FileId};
+use leasehold_fs::{Attributes, Budget, Caller, Entries, Entry, FsError, ObjectId, Page, Wanted};
+use rustix::fs::{Mode, OFlags, RawDir, SeekFrom, openat, seek};
+use rustix::io::Errno;
+
+use crate::errors::meaning;
+use crate::names::must_be_directory;
+use crate::object::{Descriptor, Object};
+use crate::volume::Volume;
+
+/// The kernel's record of an entry is about this long in the mean.
+const RECORD_BYTES: u32 = 32;
+
+/// An entry's name is about this long in the mean.
+const NAME_BYTES: u32 = 16;
+
+/// Bounds on what is asked of the kernel at a time: room for the longest name, and no more than
+/// is quick to get.
+const CHUNK_BYTES_MIN: usize = 1 << 10;
+const CHUNK_BYTES_MAX: usize = 64 << 10;
+
+impl Volume {
+    /// A part of a directory.
+    pub(crate) fn readdir(
+        &self,
+        caller: &Caller,
+        directory: &Arc<Object>,
+        cookie: Cookie,
+        mut budget: Budget,
+        wanted: Wanted,
+    ) -> Result<Page, FsError> {
+        let descriptor = must_be_directory(directory)?;
+        // Before the names are read: should one come or go in between, the client sees it later.
+        let attributes = self.attributes_of(&*descriptor)?;
+        self.acting.as_caller(caller)?;
+        let stream = self.open_stream(&descriptor, cookie)?;
+        let mut chunk = Vec::<u8>::with_capacity(chunk_bytes(&budget));
+        let mut records = RawDir::new(&stream, chunk.spare_capacity_mut());
+        let mut entries = Entries::default();
+        let end = loop {
+            let record = match records.next() {
+                None => break true,
+                // That is how the kernel lists a directory that was removed.
+                Some(Err(Errno::NOENT)) => return Err(FsError::Stale),
+                Some(Err(errno)) => return Err(meaning(errno)),
+                Some(Ok(record)) => record,
+            };
+            let name = record.file_name().to_bytes();
+            let mut rest = budget;
+            if !rest.take(name) {
+                break false;
+            }
+            let number = FileId(record.ino());
+            let cookie = Cookie(record.next_entry_cookie());
+            let mut entry = Entry { name, file_id: number, cookie, attributes: None, object: None };
+            let is_there = match (name, wanted) {
+                (b"..", _) if directory.id == self.root.id => {
+                    entry.file_id = attributes.file_id;
+                    self.describe_directory(&mut entry, directory, &attributes, wanted)
+                }
+                (b".", _) => self.describe_directory(&mut entry, directory, &attributes, wanted),
+                (_, Wanted::Names) => true,
+                (_, Wanted::Everything) => self.describe(&mut entry, &descriptor, directory),
+            };
+            if is_there {
+                entries.push(&entry);
+                budget = rest;
+            }
+        };
+        if entries.is_empty() && !end {
+            return Err(FsError::TooSmall);
+        }
+        Ok(Page { entries, end, attributes })
+    }
+
+    /// Opens a directory to be read from a position on.
+    fn open_stream(&self, descriptor: &Descriptor, cookie: Cookie) -> Result<OwnedFd, FsError> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let name = Self::own_name(descriptor);
+        let stream = openat(&self.own_descriptors, name, flags, Mode::empty()).map_err(meaning)?;
+        if cookie != Cookie(0) {
+            seek(&stream, SeekFrom::Start(cookie.0)).map_err(|_| FsError::BadCookie)?;
+        }
+        Ok(stream)
+    }
+
+    /// Fills in what is known already of the directory itself.
+    fn describe_directory(
+        &self,
+        entry: &mut Entry<'_>,
+        directory: &Object,
+        attributes: &Attributes,
+        wanted: Wanted,
+    ) -> bool {
+        if wanted == Wanted::Everything {
+            entry.attributes = Some(*attributes);
+            entry.object = Some(directory.id);
+        }
+        true
+    }
+
+    /// Fills in what can be had of an entry; false when it is no longer there.
+    fn describe(&self, entry: &mut Entry<'_>, descriptor: &Descriptor, above: &Object) -> bool {
+        match self.look_again(entry, descriptor) {
+            Ok((object, attributes)) => {
+                entry.object = Some(object);
+                entry.attributes = Some(attributes);
+                entry.file_id = attributes.file_id;
+                if entry.name != b".." {
+                    self.learn(&object, &above.id, entry.name);
+                }
+                true
+            }
+            Err(FsError::NotFound) => false,
+            // Nothing but its name for who may not search, and for what is mounted there.
+            Err(_) => true,
+        }
+    }
+
+    /// The cheaper way first: an open object has the number that the entry was listed with.
+    fn look_again(
+        &self,
+        entry: &Entry<'_>,
+        descriptor: &Descriptor,
+    ) -> Result<(ObjectId, Attributes), FsError> {
+        if let Some(object) = self.open_number(entry.file_id.0)
+            && let Ok(attributes) = self.attributes(&object)
+        {
+            return Ok((object.id, attributes));
+        }
+        self.look(descriptor, entry.name)
+    }
+}
+
+/// How much to ask of the kernel at a time for a budget.
+fn chunk_bytes(budget: &Budget) -> usize {
+    let count = |bytes: u32, entry_bytes: u32| bytes / (entry_bytes.saturating_add(NAME_BYTES));
+    let reply = count(budget.reply.bytes, budget.reply.entry_bytes);
+    let names = count(budget.names.bytes, budget.names.entry_bytes);
+    let bytes = reply.min(names).saturating_mul(RECORD_BYTES) as usize;
+    bytes.clamp(CHUNK_BYTES_MIN, CHUNK_BYTES_MAX)
+}

@@ -1,0 +1,358 @@
+//! LOOKUP, REMOVE, RMDIR, RENAME and LINK.
+
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+use leasehold_fs::{
+    Answer, Attributes, Caller, Changed, FileType, Found, FsError, Linked, Name, ObjectId, Renamed,
+    Wcc,
+};
+use rustix::fs::{AtFlags, Mode, OFlags, linkat, openat, renameat, unlinkat};
+
+use crate::errors::meaning;
+use crate::object::{Descriptor, Object, Reach};
+use crate::sync::{Extent, Joined};
+use crate::volume::{DEPTH_MAX, NAME, Volume};
+use crate::write::settle;
+
+/// How often a name that changes under our hands is looked at again.
+const LOOK_TRIES: u32 = 4;
+
+/// Freeing a file of this size takes the kernel longer than a request should.
+const LARGE_BYTES: u64 = 64 << 20;
+
+/// A name in an open directory.
+#[derive(Clone, Copy)]
+pub(crate) struct Spot<'a> {
+    pub(crate) directory: &'a Arc<Object>,
+    pub(crate) name: Name<'a>,
+}
+
+/// What will lose a name.
+struct Doomed {
+    id: Option<ObjectId>,
+    object: Option<Arc<Object>>,
+}
+
+impl Volume {
+    /// The object of a name.
+    pub(crate) fn lookup(&self, caller: &Caller, spot: Spot<'_>) -> Result<Found, FsError> {
+        let descriptor = must_be_directory(spot.directory)?;
+        // Before the search: should a name come or go in between, the client sees it later.
+        let directory = self.attributes_of(&*descriptor)?;
+        self.acting.as_caller(caller)?;
+        let (object, attributes) = self.look(&descriptor, spot.name.as_bytes())?;
+        self.learn(&object, &spot.directory.id, spot.name.as_bytes());
+        Ok(Found { object, attributes, directory: Some(directory) })
+    }
+
+    /// The directory above.
+    pub(crate) fn parent(
+        &self,
+        caller: &Caller,
+        directory: &Arc<Object>,
+    ) -> Result<Found, FsError> {
+        let descriptor = must_be_directory(directory)?;
+        let attributes = self.attributes_of(&*descriptor)?;
+        if directory.id == self.root.id {
+            return Ok(Found { object: directory.id, attributes, directory: Some(attributes) });
+        }
+        self.acting.as_caller(caller)?;
+        let above = openat(&*descriptor, c"..", NAME | OFlags::DIRECTORY, Mode::empty())
+            .map_err(meaning)?;
+        self.acting.as_server()?;
+        let object = self
+            .keep(self.handles.of(&above).map_err(meaning)?, Descriptor::new(above, Reach::Name))?;
+        self.must_be_below_root(&object)?;
+        let above = self.attributes(&object)?;
+        Ok(Found { object: object.id, attributes: above, directory: Some(attributes) })
+    }
+
+    /// A directory that somebody moved out of the export must not lead out as well.
+    fn must_be_below_root(&self, directory: &Arc<Object>) -> Result<(), FsError> {
+        let mut directory = directory.descriptor();
+        for _ in 0..DEPTH_MAX {
+            if self.handles.of(&*directory) == Ok(self.root.id) {
+                return Ok(());
+            }
+            let flags = NAME | OFlags::DIRECTORY;
+            let above = openat(&*directory, c"..", flags, Mode::empty()).map_err(meaning)?;
+            // Above the mount's root is another mount.
+            self.attributes_of(&above).map_err(|_| FsError::Stale)?;
+            directory = Arc::new(Descriptor::new(above, Reach::Name));
+        }
+        Err(FsError::Stale)
+    }
+
+    /// What a name stands for, by whatever is cheapest. As the caller.
+    pub(crate) fn look(
+        &self,
+        directory: impl AsFd,
+        name: &[u8],
+    ) -> Result<(ObjectId, Attributes), FsError> {
+        for _ in 0..LOOK_TRIES {
+            let attributes = self.attributes_at(&directory, name)?;
+            let number = attributes.file_id.0;
+            if let Some(object) = self.open_number(number) {
+                return Ok((object.id, attributes));
+            }
+            let id = self.handles.at(&directory, name).map_err(meaning)?;
+            match self.handles.number(&id) {
+                // Both calls met the same object.
+                Some(same) if same == number => return Ok((id, attributes)),
+                Some(_) => {}
+                None => break,
+            }
+        }
+        let file = openat(&directory, name, NAME, Mode::empty()).map_err(meaning)?;
+        let id = self.handles.of(&file).map_err(meaning)?;
+        let attributes = self.attributes_of(&file)?;
+        Ok((id, attributes))
+    }
+
+    /// Removes a name of anything but a directory.
+    pub(crate) fn remove(&self, caller: &Caller, spot: Spot<'_>) -> Answer<'static, Changed<()>> {
+        self.unlink(caller, spot, AtFlags::empty())
+    }
+
+    /// Removes an empty directory.
+    pub(crate) fn rmdir(&self, caller: &Caller, spot: Spot<'_>) -> Answer<'static, Changed<()>> {
+        self.unlink(caller, spot, AtFlags::REMOVEDIR)
+    }
+
+    fn unlink(
+        &self,
+        caller: &Caller,
+        spot: Spot<'_>,
+        flags: AtFlags,
+    ) -> Answer<'static, Changed<()>> {
+        let (changed, joined) = self.change_names(caller, spot.directory, |directory, _| {
+            let name = spot.name.as_bytes();
+            let doomed = self.doom(directory, name)?;
+            unlinkat(directory, name, flags).map_err(meaning)?;
+            self.bury(doomed);
+            Ok(())
+        });
+        settle(joined, changed)
+    }
+
+    /// Changes names in a directory, as the caller, within its critical section.
+    pub(crate) fn change_names<T>(
+        &self,
+        caller: &Caller,
+        directory: &Arc<Object>,
+        change: impl FnOnce(&Descriptor, &mut Vec<Joined>) -> Result<T, FsError>,
+    ) -> (Changed<T>, Vec<Joined>) {
+        let mut joined = Vec::new();
+        let descriptor = match self.for_names(directory) {
+            Ok(descriptor) => descriptor,
+            Err(error) => {
+                let wcc = self.unchanged(directory);
+                return (Changed { result: Err(error), wcc }, joined);
+            }
+        };
+        let held = self.locks.one(&directory.id);
+        let before = match self.attributes_of(&*descriptor) {
+            Ok(before) => before.before(),
+            Err(error) => return (Changed::failed(error), joined),
+        };
+        let result = self.acting.as_caller(caller).and_then(|()| change(&descriptor, &mut joined));
+        let after = self.attributes_of(&*descriptor).ok();
+        if result.is_ok() {
+            joined.extend(self.join_names(directory, &descriptor));
+        }
+        drop(held);
+        (Changed { result, wcc: Wcc { before: Some(before), after } }, joined)
+    }
+
+    /// A descriptor to change names in a directory with, one to sync it with where it is synced
+    /// and may be read.
+    fn for_names(&self, directory: &Object) -> Result<Arc<Descriptor>, FsError> {
+        let present = must_be_directory(directory)?;
+        if !self.syncs.are_wanted() {
+            return Ok(present);
+        }
+        self.opened(directory, Reach::Read).or(Ok(present))
+    }
+
+    /// Joins the sync of a directory whose names were changed.
+    fn join_names(&self, directory: &Object, descriptor: &Arc<Descriptor>) -> Option<Joined> {
+        if descriptor.reach() == Reach::Name && self.syncs.are_wanted() {
+            return Some(self.join_all());
+        }
+        self.join(directory, descriptor, Extent::Object)
+    }
+
+    /// Gives an object another name.
+    pub(crate) fn rename(
+        &self,
+        caller: &Caller,
+        from: Spot<'_>,
+        to: Spot<'_>,
+    ) -> Answer<'static, Renamed> {
+        let opened = self
+            .for_names(from.directory)
+            .and_then(|source| Ok((source, self.for_names(to.directory)?)));
+        let (source, target) = match opened {
+            Ok(both) => both,
+            Err(error) => {
+                let from = self.unchanged(from.directory);
+                let to = self.unchanged(to.directory);
+                return Answer::now(Renamed { result: Err(error), from, to });
+            }
+        };
+        let held = self.locks.two(&from.directory.id, &to.directory.id);
+        let before = self
+            .attributes_of(&*source)
+            .and_then(|source| Ok((source.before(), self.attributes_of(&*target)?.before())));
+        let (from_before, to_before) = match before {
+            Ok(both) => both,
+            Err(error) => {
+                let (from, to) = (Wcc::default(), Wcc::default());
+                return Answer::now(Renamed { result: Err(error), from, to });
+            }
+        };
+        let mut joined = Vec::new();
+        let result = self
+            .acting
+            .as_caller(caller)
+            .and_then(|()| self.rename_as_caller((from, &source), (to, &target)))
+            .map(|moved| {
+                joined.extend(self.join_names(to.directory, &target));
+                if from.directory.id != to.directory.id {
+                    joined.extend(self.join_names(from.directory, &source));
+                    joined.extend(self.join_moved(moved));
+                }
+            });
+        let from = Wcc { before: Some(from_before), after: self.attributes_of(&*source).ok() };
+        let to = Wcc { before: Some(to_before), after: self.attributes_of(&*target).ok() };
+        drop(held);
+        let answer = settle(joined, Changed { result, wcc: Wcc::default() });
+        match answer {
+            Answer::Now(changed) => {
+                Answer::Now(changed.map(|Changed { result, .. }| Renamed { result, from, to }))
+            }
+            Answer::Later(changed) => Answer::later(async move {
+                let result = changed.await.result;
+                Renamed { result, from, to }
+            }),
+        }
+    }
+
+    /// Renames, and gives back what was moved.
+    fn rename_as_caller(
+        &self,
+        (from, source): (Spot<'_>, &Descriptor),
+        (to, target): (Spot<'_>, &Descriptor),
+    ) -> Result<(ObjectId, FileType), FsError> {
+        let (old, new) = (from.name.as_bytes(), to.name.as_bytes());
+        let (moved, attributes) = self.look(source, old)?;
+        let doomed = match self.doom(target, new) {
+            Ok(doomed) => Some(doomed),
+            Err(FsError::NotFound) => None,
+            Err(error) => return Err(error),
+        };
+        renameat(source, old, target, new).map_err(meaning)?;
+        if let Some(doomed) = doomed {
+            self.bury(doomed);
+        }
+        self.learn(&moved, &to.directory.id, new);
+        Ok((moved, attributes.file_type))
+    }
+
+    /// Joins the sync of a directory that has another one above it now, where those above do not
+    /// take it along.
+    fn join_moved(&self, (id, file_type): (ObjectId, FileType)) -> Option<Joined> {
+        if file_type != FileType::Directory || self.syncs_names || !self.syncs.are_wanted() {
+            return None;
+        }
+        Some(match self.object(&id) {
+            Ok(object) => self.join_change(&object)?,
+            Err(_) => self.join_all(),
+        })
+    }
+
+    /// Gives an object one more name.
+    pub(crate) fn link(
+        &self,
+        caller: &Caller,
+        object: &Arc<Object>,
+        spot: Spot<'_>,
+    ) -> Answer<'static, Linked> {
+        let name = spot.name.as_bytes();
+        let (changed, joined) = self.change_names(caller, spot.directory, |directory, joined| {
+            if object.file_type == FileType::Directory {
+                return Err(FsError::Invalid);
+            }
+            self.attributes(object)?;
+            let own = Self::own_name(&*object.descriptor());
+            // By its name among our own descriptors: that takes no power to open by handle.
+            linkat(&self.own_descriptors, own, directory, name, AtFlags::SYMLINK_FOLLOW)
+                .map_err(meaning)?;
+            self.learn(&object.id, &spot.directory.id, name);
+            if !self.syncs_names {
+                joined.extend(self.join_change(object));
+            }
+            Ok(())
+        });
+        let attributes = self.attributes(object).ok();
+        let linked = move |Changed { result, wcc }| Linked { result, attributes, directory: wcc };
+        match settle(joined, changed) {
+            Answer::Now(changed) => Answer::Now(changed.map(linked)),
+            Answer::Later(changed) => Answer::later(async move { linked(changed.await) }),
+        }
+    }
+
+    /// Looks at what is about to lose a name.
+    fn doom(&self, directory: &Descriptor, name: &[u8]) -> Result<Doomed, FsError> {
+        let attributes = self.attributes_at(directory, name)?;
+        if let Some(object) = self.open_number(attributes.file_id.0) {
+            return Ok(Doomed { id: Some(object.id), object: Some(object) });
+        }
+        if attributes.size >= LARGE_BYTES && attributes.file_type == FileType::Regular {
+            let file = openat(directory, name, NAME, Mode::empty()).map_err(meaning)?;
+            let id = self.handles.of(&file).map_err(meaning)?;
+            let object = self.keep(id, Descriptor::new(file, Reach::Name))?;
+            return Ok(Doomed { id: Some(id), object: Some(object) });
+        }
+        let id = match &self.index {
+            Some(_) => self.handles.at(directory, name).ok(),
+            None => None,
+        };
+        let is_last = attributes.link_count == 1 || attributes.file_type == FileType::Directory;
+        Ok(Doomed { id: id.filter(|_| is_last), object: None })
+    }
+
+    /// Lets go of what has lost its last name.
+    fn bury(&self, doomed: Doomed) {
+        let Doomed { id, object } = doomed;
+        let is_gone = match &object {
+            Some(object) => self.attributes(object) == Err(FsError::Stale),
+            None => true,
+        };
+        if !is_gone {
+            return;
+        }
+        if let (Some(index), Some(id)) = (&self.index, id) {
+            index.remove(&id);
+        }
+        if let Some(object) = object {
+            self.descriptors.remove(&object);
+            // The last one to close it frees its blocks, here or in the pool.
+            let is_large = rustix::fs::fstat(&*object.descriptor())
+                .is_ok_and(|seen| seen.st_size >= LARGE_BYTES.cast_signed());
+            if is_large {
+                self.blocking.run(Box::new(move || drop(object)));
+            }
+        }
+    }
+}
+
+/// The descriptor of a directory.
+pub(crate) fn must_be_directory(object: &Object) -> Result<Arc<Descriptor>, FsError> {
+    if object.file_type == FileType::Directory {
+        Ok(object.descriptor())
+    } else {
+        Err(FsError::NotDirectory)
+    }
+}

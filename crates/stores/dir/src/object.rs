@@ -1,0 +1,160 @@
+//! An object that is open, and its one descriptor.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use leasehold_base::units::FileTime;
+use leasehold_fs::{FileType, ObjectId};
+
+/// What a descriptor can be used for, each for all that stands before it as well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Reach {
+    /// To name the object (`O_PATH`).
+    Name,
+    /// To read, to list, and to sync.
+    Read,
+    /// To write.
+    Write,
+}
+
+/// A descriptor of an object.
+pub(crate) struct Descriptor {
+    file: OwnedFd,
+    reach: Reach,
+    dirty: AtomicBool,
+    used: AtomicBool,
+}
+
+impl Descriptor {
+    pub(crate) fn new(file: OwnedFd, reach: Reach) -> Self {
+        Self { file, reach, dirty: AtomicBool::new(false), used: AtomicBool::new(true) }
+    }
+
+    pub(crate) const fn reach(&self) -> Reach {
+        self.reach
+    }
+
+    /// Notes that data is about to be written. The kernel tells of its loss whoever had the file
+    /// open: until the data is synced, this descriptor must not be closed.
+    pub(crate) fn soil(&self) {
+        self.dirty.store(true, Ordering::SeqCst);
+        self.used.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether nothing was written since the last time this was asked.
+    pub(crate) fn take_idle(&self) -> bool {
+        !self.used.swap(false, Ordering::SeqCst)
+    }
+
+    /// Notes that all written so far is about to be synced.
+    pub(crate) fn clean(&self) {
+        self.dirty.store(false, Ordering::SeqCst);
+    }
+
+    /// Whether data was written that no sync has begun for.
+    pub(crate) fn is_dirty(&self) -> bool {
+        self.dirty.load(Ordering::SeqCst)
+    }
+}
+
+impl AsFd for Descriptor {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
+/// An object that is open. As long as it is, the kernel gives its number to no other.
+pub(crate) struct Object {
+    pub(crate) id: ObjectId,
+    pub(crate) number: u64,
+    pub(crate) file_type: FileType,
+    descriptor: RwLock<Arc<Descriptor>>,
+    used: AtomicBool,
+    access_list: AtomicU64,
+    exclusive: AtomicU8,
+}
+
+/// Whether the verifier of an exclusive create may stand at a file.
+const EXCLUSIVE_UNKNOWN: u8 = 0;
+const EXCLUSIVE_GONE: u8 = 1;
+
+impl Object {
+    pub(crate) fn new(
+        id: ObjectId,
+        number: u64,
+        file_type: FileType,
+        descriptor: Descriptor,
+    ) -> Self {
+        Self {
+            id,
+            number,
+            file_type,
+            descriptor: RwLock::new(Arc::new(descriptor)),
+            used: AtomicBool::new(true),
+            access_list: AtomicU64::new(0),
+            exclusive: AtomicU8::new(EXCLUSIVE_UNKNOWN),
+        }
+    }
+
+    /// The present descriptor.
+    pub(crate) fn descriptor(&self) -> Arc<Descriptor> {
+        Arc::clone(&self.descriptor.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Takes a descriptor that reaches further; gives back the one that is there afterwards.
+    pub(crate) fn widen(&self, descriptor: Descriptor) -> Arc<Descriptor> {
+        let mut present = self.descriptor.write().unwrap_or_else(PoisonError::into_inner);
+        if present.reach < descriptor.reach {
+            *present = Arc::new(descriptor);
+        }
+        Arc::clone(&present)
+    }
+
+    /// Takes a descriptor that only names the object in the place of `idle`, unless that has
+    /// been written to or replaced in between.
+    pub(crate) fn narrow(&self, idle: &Arc<Descriptor>, name: Descriptor) {
+        let mut present = self.descriptor.write().unwrap_or_else(PoisonError::into_inner);
+        // Writers soil a descriptor that they hold an own reference to.
+        if Arc::ptr_eq(&present, idle) && Arc::strong_count(idle) == 2 && !idle.is_dirty() {
+            *present = Arc::new(name);
+        }
+    }
+
+    /// Notes a use.
+    pub(crate) fn touch(&self) {
+        self.used.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it was used since the last time this was asked.
+    pub(crate) fn take_used(&self) -> bool {
+        self.used.swap(false, Ordering::Relaxed)
+    }
+
+    /// Whether there is an access list beside the mode bits, when that was seen at this change
+    /// time.
+    pub(crate) fn has_access_list(&self, changed: FileTime) -> Option<bool> {
+        let noted = self.access_list.load(Ordering::Relaxed);
+        (noted & !1 == moment(changed)).then_some(noted & 1 == 1)
+    }
+
+    /// Notes whether there is an access list.
+    pub(crate) fn note_access_list(&self, changed: FileTime, there: bool) {
+        self.access_list.store(moment(changed) | u64::from(there), Ordering::Relaxed);
+    }
+
+    /// Whether a verifier of an exclusive create may still stand at the file.
+    pub(crate) fn may_be_exclusive(&self) -> bool {
+        self.exclusive.load(Ordering::Relaxed) == EXCLUSIVE_UNKNOWN
+    }
+
+    /// Notes that none does.
+    pub(crate) fn note_not_exclusive(&self) {
+        self.exclusive.store(EXCLUSIVE_GONE, Ordering::Relaxed);
+    }
+}
+
+/// A change time in 63 bits above a free one, with a bit set so that it is never zero.
+fn moment(time: FileTime) -> u64 {
+    (time.seconds.cast_unsigned().wrapping_shl(31) ^ u64::from(time.nanoseconds) << 1) | 1 << 63
+}

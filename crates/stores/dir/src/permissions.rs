@@ -1,0 +1,117 @@
+//! What a caller may, where the kernel is not asked by the operation itself: READ and WRITE go
+//! through descriptors that the server opened.
+
+use std::os::fd::AsFd;
+
+use leasehold_fs::permission::{self, Rights};
+use leasehold_fs::{Access, Attributes, Caller, FileType, FsError};
+use rustix::io::Errno;
+
+use crate::identity::Acting;
+use crate::object::{Object, Reach};
+use crate::sys;
+use crate::volume::Volume;
+
+/// The user who may do almost all.
+const SUPERUSER: u32 = 0;
+
+/// The extended attribute that holds an access list.
+const ACCESS_LIST: &str = "system.posix_acl_access";
+
+impl Volume {
+    /// Which kinds of access the caller has.
+    pub(crate) fn access(
+        &self,
+        caller: &Caller,
+        object: &Object,
+        wanted: Access,
+    ) -> Result<(Access, Attributes), FsError> {
+        let attributes = self.attributes(object)?;
+        let has = permission::access(&attributes, self.rights(caller, object, &attributes)?);
+        let granted = Access {
+            read: wanted.read && has.read,
+            lookup: wanted.lookup && has.lookup,
+            modify: wanted.modify && has.modify,
+            extend: wanted.extend && has.extend,
+            delete: wanted.delete && has.delete,
+            execute: wanted.execute && has.execute,
+        };
+        Ok((granted, attributes))
+    }
+
+    /// Whether the caller may read a file. The owner always may: the client checked when the
+    /// file was opened. Who may run a file may read it, because a client runs it by reading.
+    pub(crate) fn permit_read(
+        &self,
+        caller: &Caller,
+        object: &Object,
+        attributes: &Attributes,
+    ) -> Result<(), FsError> {
+        if self.is_settled(caller, attributes) {
+            return Ok(());
+        }
+        let rights = self.rights(caller, object, attributes)?;
+        if rights.read || rights.execute { Ok(()) } else { Err(FsError::Access) }
+    }
+
+    /// Whether the caller may write a file. The owner always may.
+    pub(crate) fn permit_write(
+        &self,
+        caller: &Caller,
+        object: &Object,
+        attributes: &Attributes,
+    ) -> Result<(), FsError> {
+        if self.is_settled(caller, attributes) || self.rights(caller, object, attributes)?.write {
+            Ok(())
+        } else {
+            Err(FsError::Access)
+        }
+    }
+
+    /// Whether there is nothing to check: the caller owns the file or is the superuser, or the
+    /// kernel has checked the server's user, who acts for all, when the file was opened.
+    fn is_settled(&self, caller: &Caller, attributes: &Attributes) -> bool {
+        self.acting == Acting::Server || [SUPERUSER, attributes.uid].contains(&caller.uid)
+    }
+
+    /// The caller's rights: by the mode bits where they tell all, else the kernel's word.
+    fn rights(
+        &self,
+        caller: &Caller,
+        object: &Object,
+        attributes: &Attributes,
+    ) -> Result<Rights, FsError> {
+        // The bits of the owner mean the same with and without an access list.
+        let bits_tell_all = self.acting == Acting::Caller
+            && ([SUPERUSER, attributes.uid].contains(&caller.uid)
+                || !has_access_list(object, attributes));
+        if bits_tell_all {
+            return Ok(permission::rights(attributes, caller));
+        }
+        self.acting.as_caller(caller)?;
+        let descriptor = object.descriptor();
+        let has = |mode| sys::access(descriptor.as_fd(), mode).is_ok();
+        Ok(Rights { read: has(libc::R_OK), write: has(libc::W_OK), execute: has(libc::X_OK) })
+    }
+}
+
+/// Whether an object has an access list beside its mode bits; looked up again when its change
+/// time is another.
+fn has_access_list(object: &Object, attributes: &Attributes) -> bool {
+    if attributes.file_type == FileType::Symlink {
+        return false;
+    }
+    if let Some(known) = object.has_access_list(attributes.changed) {
+        return known;
+    }
+    let descriptor = object.descriptor();
+    let size = if descriptor.reach() == Reach::Name {
+        rustix::fs::getxattr_query(Volume::own_path(&*descriptor), ACCESS_LIST)
+    } else {
+        rustix::fs::fgetxattr_query(&*descriptor, ACCESS_LIST)
+    };
+    // Where it cannot be told, the kernel is asked about each access.
+    let there = !matches!(size, Err(Errno::NODATA | Errno::OPNOTSUPP));
+    object.note_access_list(attributes.changed, there);
+    there
+}

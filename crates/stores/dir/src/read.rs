@@ -1,0 +1,121 @@
+//! READ and READLINK.
+
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+use leasehold_fs::{Answer, Attributes, Caller, FileType, FsError, ReadDone, Target, offload};
+use rustix::fs::readlinkat;
+use rustix::io::{Errno, retry_on_intr};
+
+use crate::buffers::Buffers;
+use crate::errors::meaning;
+use crate::object::{Descriptor, Object, Reach};
+use crate::sys;
+use crate::volume::Volume;
+
+/// A read that is under way.
+struct Reading {
+    descriptor: Arc<Descriptor>,
+    buffers: Arc<Buffers>,
+    buffer: Vec<u8>,
+    /// Where the first byte of the buffer stands in the file.
+    offset: u64,
+    /// How many bytes the buffer is to hold in the end.
+    count: usize,
+    /// The file before the data was read: a client that caches both sees by a later GETATTR when
+    /// the data is older than the file, and the other way round it would not.
+    attributes: Attributes,
+}
+
+impl Volume {
+    /// Reads what is cached at once, else in the pool of threads.
+    pub(crate) fn read(
+        &self,
+        caller: &Caller,
+        object: &Object,
+        offset: u64,
+        count: u32,
+    ) -> Answer<'static, Result<ReadDone, FsError>> {
+        let mut reading = match self.begin_read(caller, object, offset, count) {
+            Ok(reading) => reading,
+            Err(error) => return Answer::now(Err(error)),
+        };
+        match reading.go_on(true) {
+            Ok(()) => Answer::now(Ok(reading.finish())),
+            Err(Errno::AGAIN | Errno::OPNOTSUPP) => {
+                let done = offload(&*self.blocking, move || {
+                    reading.go_on(false).map_err(meaning)?;
+                    Ok(reading.finish())
+                });
+                Answer::later(done)
+            }
+            Err(errno) => Answer::now(Err(meaning(errno))),
+        }
+    }
+
+    fn begin_read(
+        &self,
+        caller: &Caller,
+        object: &Object,
+        offset: u64,
+        count: u32,
+    ) -> Result<Reading, FsError> {
+        must_be_file(object)?;
+        let attributes = self.attributes(object)?;
+        self.permit_read(caller, object, &attributes)?;
+        let descriptor = self.opened(object, Reach::Read)?;
+        let rest = attributes.size.saturating_sub(offset);
+        let count = usize::try_from(rest.min(count.into())).unwrap_or(usize::MAX);
+        let buffer = self.buffers.take(count);
+        let buffers = Arc::clone(&self.buffers);
+        Ok(Reading { descriptor, buffers, buffer, offset, count, attributes })
+    }
+
+    /// What a symbolic link says.
+    pub(crate) fn readlink(&self, object: &Object) -> Result<(Target, Attributes), FsError> {
+        if object.file_type != FileType::Symlink {
+            return Err(FsError::Invalid);
+        }
+        let attributes = self.attributes(object)?;
+        let target = readlinkat(&*object.descriptor(), c"", Vec::new()).map_err(meaning)?;
+        Ok((target.into_bytes(), attributes))
+    }
+}
+
+/// Data is read from and written to files only.
+pub(crate) fn must_be_file(object: &Object) -> Result<(), FsError> {
+    match object.file_type {
+        FileType::Regular => Ok(()),
+        FileType::Directory => Err(FsError::IsDirectory),
+        FileType::BlockDevice
+        | FileType::CharacterDevice
+        | FileType::Symlink
+        | FileType::Socket
+        | FileType::Fifo => Err(FsError::Invalid),
+    }
+}
+
+impl Reading {
+    /// Reads until all is there or the file ends.
+    fn go_on(&mut self, cached_only: bool) -> Result<(), Errno> {
+        while self.buffer.len() < self.count {
+            let limit = self.count - self.buffer.len();
+            let offset = self.offset + self.buffer.len() as u64;
+            let file = self.descriptor.as_fd();
+            let buffer = &mut self.buffer;
+            let count = retry_on_intr(|| sys::read_at(file, buffer, limit, offset, cached_only))?;
+            if count == 0 {
+                // Somebody cut it since it was looked at.
+                self.attributes.size = self.attributes.size.min(offset);
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(self) -> ReadDone {
+        let Self { buffers, buffer, offset, attributes, .. } = self;
+        let end = offset.saturating_add(buffer.len() as u64) >= attributes.size;
+        ReadDone { data: buffers.share(buffer), end, attributes }
+    }
+}

@@ -1,0 +1,234 @@
+//! Searching the tree for objects whose names are not known, or no longer right: for a server
+//! that may not open objects by the kernel's handles.
+//!
+//! One search runs at a time, for all that wait when it starts, and notes every name that it
+//! meets. An object that is not found is gone for good: nothing brings its handle back but to
+//! move it in from outside, and then a listing notes it again.
+
+use std::collections::HashMap;
+use std::os::fd::AsFd;
+use std::sync::{Arc, Mutex};
+
+use futures_channel::oneshot;
+use leasehold_fs::{FsError, ObjectId};
+use rustix::fs::{FileType, Mode, OFlags, RawDir, openat};
+
+use crate::errors::meaning;
+use crate::index::{Index, Known, OBJECTS_MAX};
+use crate::locks::{Mixing, lock};
+use crate::object::{Descriptor, Object, Reach};
+use crate::volume::{DEPTH_MAX, Missing, NAME, Volume};
+
+/// How many objects can wait to be searched for.
+const WAITING_MAX: usize = 1024;
+
+/// How often an object is searched for that is moved again before it is reached.
+const SEARCH_TRIES: u32 = 3;
+
+/// What is asked of the kernel at a time.
+const CHUNK_BYTES: usize = 32 << 10;
+
+/// The objects that are to be searched for, and who waits for each.
+#[derive(Default)]
+pub(crate) struct Searches {
+    queue: Mutex<Queue>,
+}
+
+#[derive(Default)]
+struct Queue {
+    is_running: bool,
+    waiting: Waiting,
+}
+
+type Waiting = HashMap<ObjectId, Vec<oneshot::Sender<Result<(), FsError>>>, Mixing>;
+
+impl Volume {
+    /// The open object of an id, wherever in the tree it is now.
+    pub(crate) async fn find(self: &Arc<Self>, id: ObjectId) -> Result<Arc<Object>, FsError> {
+        for _ in 0..SEARCH_TRIES {
+            match self.object(&id) {
+                Ok(object) => return Ok(object),
+                Err(Missing::Failed(error)) => return Err(error),
+                Err(Missing::Lost) => self.search_for(id)?.await.unwrap_or(Err(FsError::Later))?,
+            }
+        }
+        Err(FsError::Later)
+    }
+
+    /// Joins the next search.
+    fn search_for(
+        self: &Arc<Self>,
+        id: ObjectId,
+    ) -> Result<oneshot::Receiver<Result<(), FsError>>, FsError> {
+        let (sender, receiver) = oneshot::channel();
+        let mut queue = lock(&self.searches.queue);
+        if queue.waiting.len() == WAITING_MAX && !queue.waiting.contains_key(&id) {
+            return Err(FsError::Later);
+        }
+        queue.waiting.entry(id).or_default().push(sender);
+        let starts = !core::mem::replace(&mut queue.is_running, true);
+        drop(queue);
+        if starts {
+            self.start_search();
+        }
+        Ok(receiver)
+    }
+
+    fn start_search(self: &Arc<Self>) {
+        let volume = Arc::clone(self);
+        self.blocking.run(Box::new(move || {
+            let waiting = core::mem::take(&mut lock(&volume.searches.queue).waiting);
+            if let Some(index) = &volume.index {
+                Search { volume: &volume, index, waiting, noted: 0 }.run();
+            }
+            let mut queue = lock(&volume.searches.queue);
+            queue.is_running = !queue.waiting.is_empty();
+            let again = queue.is_running;
+            drop(queue);
+            if again {
+                volume.start_search();
+            }
+        }));
+    }
+}
+
+/// One search.
+struct Search<'a> {
+    volume: &'a Volume,
+    index: &'a Index,
+    waiting: Waiting,
+    /// How many files' names were noted.
+    noted: usize,
+}
+
+/// A directory that is still to be searched: a name in an open one.
+struct Branch {
+    above: Arc<Descriptor>,
+    above_id: ObjectId,
+    name: Box<[u8]>,
+    depth: usize,
+}
+
+impl Search<'_> {
+    /// Looks where the objects were last seen, then everywhere; answers all that wait.
+    fn run(mut self) {
+        let outcome = self.volume.acting.as_server().and_then(|()| {
+            self.look_nearby();
+            self.look_everywhere()
+        });
+        for (id, waiters) in core::mem::take(&mut self.waiting) {
+            if outcome.is_ok() {
+                self.index.remove(&id);
+            }
+            for waiter in waiters {
+                // Who asked may have gone.
+                let _ = waiter.send(outcome.and(Err(FsError::Stale)));
+            }
+        }
+    }
+
+    /// Searches the directories that the objects were last seen in: a file that was given
+    /// another name is mostly still there.
+    fn look_nearby(&mut self) {
+        let mut places = Vec::new();
+        for id in self.waiting.keys() {
+            if let Some(Known::At { directory, .. }) = self.index.find(id)
+                && !places.contains(&directory)
+            {
+                places.push(directory);
+            }
+        }
+        for id in places {
+            if let Ok(directory) = self.volume.object(&id) {
+                // What cannot be listed is met again below.
+                let _ = self.scan(&directory.descriptor(), &id, 0);
+            }
+        }
+    }
+
+    fn look_everywhere(&mut self) -> Result<(), FsError> {
+        let root = &self.volume.root;
+        let mut branches = self.scan(&root.descriptor(), &root.id, 0)?;
+        let mut outcome = Ok(());
+        while !self.waiting.is_empty()
+            && let Some(branch) = branches.pop()
+        {
+            match self.descend(&branch) {
+                Ok(more) => branches.extend(more),
+                // Removed meanwhile, something else by now, or not on this mount.
+                Err(FsError::NotFound | FsError::NotDirectory | FsError::Invalid) => {}
+                Err(FsError::Stale) => {}
+                // What is not found may be there: it must not be called stale.
+                Err(error) => outcome = Err(error),
+            }
+        }
+        outcome
+    }
+
+    fn descend(&mut self, branch: &Branch) -> Result<Vec<Branch>, FsError> {
+        let Branch { above, above_id, name, depth } = branch;
+        let flags = NAME | OFlags::DIRECTORY;
+        let opened = openat(&**above, &**name, flags, Mode::empty()).map_err(meaning)?;
+        if self.volume.attributes_of(&opened) == Err(FsError::Access) {
+            // Something else is mounted there.
+            return Ok(Vec::new());
+        }
+        let id = self.volume.handles.of(&opened).map_err(meaning)?;
+        self.note(&id, above_id, name);
+        if *depth == DEPTH_MAX {
+            return Err(FsError::ServerFault);
+        }
+        self.scan(&Arc::new(Descriptor::new(opened, Reach::Name)), &id, depth + 1)
+    }
+
+    /// Notes the names in a directory; gives back its directories.
+    fn scan(
+        &mut self,
+        directory: &Arc<Descriptor>,
+        id: &ObjectId,
+        depth: usize,
+    ) -> Result<Vec<Branch>, FsError> {
+        let volume = self.volume;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let stream = openat(&**directory, c".", flags, Mode::empty()).map_err(meaning)?;
+        let mut chunk = Vec::<u8>::with_capacity(CHUNK_BYTES);
+        let mut records = RawDir::new(&stream, chunk.spare_capacity_mut());
+        let mut branches = Vec::new();
+        while let Some(record) = records.next() {
+            let record = record.map_err(meaning)?;
+            let name = record.file_name().to_bytes();
+            if name == b"." || name == b".." {
+                continue;
+            }
+            // Where the kernel does not say what it is, it may be both.
+            let kind = record.file_type();
+            if matches!(kind, FileType::Directory | FileType::Unknown) {
+                let (above, name) = (Arc::clone(directory), name.into());
+                branches.push(Branch { above, above_id: *id, name, depth });
+            }
+            // Past what the index holds, only what is wanted.
+            let is_wanted = || {
+                self.waiting.keys().any(|wanted| {
+                    volume.handles.number(wanted).is_none_or(|number| number == record.ino())
+                })
+            };
+            if kind != FileType::Directory
+                && (self.noted < OBJECTS_MAX / 2 || is_wanted())
+                && let Ok(found) = volume.handles.at(directory.as_fd(), name)
+            {
+                self.noted += 1;
+                self.note(&found, id, name);
+            }
+        }
+        Ok(branches)
+    }
+
+    /// Notes a name, and answers who waits for its object.
+    fn note(&mut self, id: &ObjectId, directory: &ObjectId, name: &[u8]) {
+        self.index.insert(id, directory, name);
+        for waiter in self.waiting.remove(id).into_iter().flatten() {
+            // Who asked may have gone.
+            let _ = waiter.send(Ok(()));
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! SETATTR.
+
+use std::sync::Arc;
+
+use leasehold_base::units::FileTime;
+use leasehold_fs::{
+    Answer, Attributes, Caller, Changed, FileType, FsError, Mode, SetAttributes, SetTime, Wcc,
+};
+use rustix::fs::{AtFlags, Gid, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, Uid};
+use rustix::io::retry_on_intr;
+
+use crate::errors::meaning;
+use crate::identity::Acting;
+use crate::object::{Descriptor, Object, Reach};
+use crate::read::must_be_file;
+use crate::sync::{Extent, Joined};
+use crate::volume::Volume;
+use crate::write::settle;
+
+/// The user who may do almost all.
+const SUPERUSER: u32 = 0;
+
+impl Volume {
+    /// Changes attributes, and puts them on stable storage.
+    pub(crate) fn setattr(
+        &self,
+        caller: &Caller,
+        object: &Object,
+        changes: &SetAttributes,
+        guard: Option<FileTime>,
+    ) -> Answer<'static, Changed<()>> {
+        let prepared = self.prepare(object, changes);
+        let held = self.locks.one(&object.id);
+        let before = match self.attributes(object) {
+            Ok(before) => before,
+            Err(error) => return Answer::now(Changed::failed(error)),
+        };
+        let result = prepared.and_then(|descriptor| {
+            if guard.is_some_and(|guard| guard != before.changed) {
+                return Err(FsError::NotSynchronized);
+            }
+            self.check(caller, object, &before, changes)?;
+            self.forget_exclusive(object);
+            self.apply(caller, &descriptor, &before, changes)
+        });
+        let after = self.attributes(object).ok();
+        let joined = if result.is_ok() { self.join_change(object) } else { None };
+        drop(held);
+        settle(joined, Changed { result, wcc: Wcc { before: Some(before.before()), after } })
+    }
+
+    /// Opens what the change needs.
+    fn prepare(
+        &self,
+        object: &Object,
+        changes: &SetAttributes,
+    ) -> Result<Arc<Descriptor>, FsError> {
+        const OWNER_WRITES: u32 = 0o200;
+        if changes.size.is_some() {
+            must_be_file(object)?;
+            return self.opened(object, Reach::Write);
+        }
+        let locks_out = changes.mode.is_some_and(|mode| mode.bits() & OWNER_WRITES == 0);
+        if self.acting == Acting::Server && locks_out && object.file_type == FileType::Regular {
+            // The client may have the file open, and its owner may go on writing. Where that
+            // is not possible now, it will not be either.
+            return self.opened(object, Reach::Write).or_else(|_| Ok(object.descriptor()));
+        }
+        Ok(object.descriptor())
+    }
+
+    /// Whether the caller may make all the changes: so that none is made when one would fail.
+    fn check(
+        &self,
+        caller: &Caller,
+        object: &Object,
+        before: &Attributes,
+        changes: &SetAttributes,
+    ) -> Result<(), FsError> {
+        let uid = match self.acting {
+            Acting::Caller => caller.uid,
+            Acting::Server => rustix::process::geteuid().as_raw(),
+        };
+        let gives_away = changes.uid.is_some_and(|uid| uid != before.uid);
+        let owns = [SUPERUSER, before.uid].contains(&uid);
+        let sets_time = |time| matches!(time, SetTime::To(_));
+        let needs_owner = changes.mode.is_some()
+            || changes.uid.is_some()
+            || changes.gid.is_some()
+            || sets_time(changes.accessed)
+            || sets_time(changes.modified);
+        if gives_away && uid != SUPERUSER || needs_owner && !owns {
+            return Err(FsError::NotOwner);
+        }
+        let touches = changes.size.is_some()
+            || changes.accessed == SetTime::Now
+            || changes.modified == SetTime::Now;
+        if touches { self.permit_write(caller, object, before) } else { Ok(()) }
+    }
+
+    /// Makes the changes, the ones that can still fail first.
+    pub(crate) fn apply(
+        &self,
+        caller: &Caller,
+        descriptor: &Descriptor,
+        before: &Attributes,
+        changes: &SetAttributes,
+    ) -> Result<(), FsError> {
+        self.acting.as_caller(caller)?;
+        let ours = self.acting == Acting::Server;
+        let uid = changes.uid.filter(|&uid| !ours || uid != before.uid);
+        let gid = changes.gid.filter(|&gid| !ours || gid != before.gid);
+        if uid.is_some() || gid.is_some() {
+            change_owner(descriptor, uid, gid)?;
+        }
+        if let Some(size) = changes.size
+            && let Err(error) = truncate(descriptor, size)
+        {
+            if uid.is_some() || gid.is_some() {
+                change_owner(descriptor, Some(before.uid), Some(before.gid))?;
+            }
+            return Err(error);
+        }
+        // A symbolic link has no mode of its own.
+        if let Some(mode) = changes.mode
+            && before.file_type != FileType::Symlink
+        {
+            self.change_mode(descriptor, mode)?;
+        }
+        self.change_times(caller, descriptor, before, changes)
+    }
+
+    pub(crate) fn change_mode(&self, descriptor: &Descriptor, mode: Mode) -> Result<(), FsError> {
+        let mode = rustix::fs::Mode::from_raw_mode(mode.bits());
+        let name = Self::own_name(descriptor);
+        rustix::fs::chmodat(&self.own_descriptors, name, mode, AtFlags::empty()).map_err(meaning)
+    }
+
+    fn change_times(
+        &self,
+        caller: &Caller,
+        descriptor: &Descriptor,
+        before: &Attributes,
+        changes: &SetAttributes,
+    ) -> Result<(), FsError> {
+        let SetAttributes { accessed, mut modified, .. } = *changes;
+        if changes.size.is_some() && modified == SetTime::Now {
+            // To cut a file has set it already.
+            modified = SetTime::Keep;
+        }
+        if accessed == SetTime::Keep && modified == SetTime::Keep {
+            return Ok(());
+        }
+        let is_now = [accessed, modified].iter().all(|time| !matches!(time, SetTime::To(_)));
+        if is_now && caller.uid != before.uid && self.acting == Acting::Caller {
+            // Who may write may set both to now, says the kernel; one alone only the owner. The
+            // right to write was checked.
+            self.acting.as_server()?;
+        }
+        let times =
+            Timestamps { last_access: timespec(accessed), last_modification: timespec(modified) };
+        let flags = AtFlags::EMPTY_PATH;
+        rustix::fs::utimensat(descriptor, c"", &times, flags).map_err(meaning)
+    }
+
+    /// Joins the sync of an object whose attributes were changed.
+    pub(crate) fn join_change(&self, object: &Object) -> Option<Joined> {
+        if !self.syncs.are_wanted() {
+            return None;
+        }
+        let can_be_opened = matches!(object.file_type, FileType::Regular | FileType::Directory);
+        let descriptor = if can_be_opened { self.opened(object, Reach::Read).ok() } else { None };
+        Some(match descriptor {
+            Some(descriptor) => self.syncs.join(&object.id, descriptor, Extent::Object),
+            None => self.join_all(),
+        })
+    }
+
+    /// Joins the sync of the whole file system.
+    pub(crate) fn join_all(&self) -> Joined {
+        self.syncs.join(&self.root.id, self.root.descriptor(), Extent::FileSystem)
+    }
+}
+
+fn change_owner(
+    descriptor: &Descriptor,
+    uid: Option<u32>,
+    gid: Option<u32>,
+) -> Result<(), FsError> {
+    if [uid, gid].contains(&Some(u32::MAX)) {
+        // To the kernel that means "as it is".
+        return Err(FsError::Invalid);
+    }
+    let uid = uid.map(Uid::from_raw);
+    let gid = gid.map(Gid::from_raw);
+    rustix::fs::chownat(descriptor, c"", uid, gid, AtFlags::EMPTY_PATH).map_err(meaning)
+}
+
+fn truncate(descriptor: &Descriptor, size: u64) -> Result<(), FsError> {
+    if i64::try_from(size).is_err() {
+        return Err(FsError::FileTooBig);
+    }
+    retry_on_intr(|| rustix::fs::ftruncate(descriptor, size)).map_err(meaning)
+}
+
+fn timespec(time: SetTime) -> Timespec {
+    let (tv_sec, tv_nsec) = match time {
+        SetTime::Keep => (0, UTIME_OMIT),
+        SetTime::Now => (0, UTIME_NOW),
+        SetTime::To(time) => (time.seconds, time.nanoseconds.into()),
+    };
+    Timespec { tv_sec, tv_nsec }
+}

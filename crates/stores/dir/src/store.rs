@@ -1,0 +1,246 @@
+//! The store's operations, each by way of the open objects that its ids stand for.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use leasehold_base::units::{Cookie, FileTime};
+use leasehold_fs::{
+    Access, Answer, Attributes, Budget, Caller, Changed, Committed, Found, FsError, Linked, Name,
+    NewFile, NewNode, ObjectId, Page, Place, Properties, ReadDone, Renamed, SetAttributes, Space,
+    Stability, Store, Target, Wanted, Wcc, WriteDone,
+};
+
+use crate::DirStore;
+use crate::names::Spot;
+use crate::object::Object;
+use crate::volume::Missing;
+
+/// What an operation answers when an object is not there.
+trait Failure {
+    fn failed(error: FsError) -> Self;
+}
+
+impl<T> Failure for Result<T, FsError> {
+    fn failed(error: FsError) -> Self {
+        Err(error)
+    }
+}
+
+impl<T> Failure for Changed<T> {
+    fn failed(error: FsError) -> Self {
+        Self::failed(error)
+    }
+}
+
+impl Failure for Renamed {
+    fn failed(error: FsError) -> Self {
+        Self { result: Err(error), from: Wcc::default(), to: Wcc::default() }
+    }
+}
+
+impl Failure for Linked {
+    fn failed(error: FsError) -> Self {
+        Self { result: Err(error), attributes: None, directory: Wcc::default() }
+    }
+}
+
+impl DirStore {
+    /// Does an operation on an object: at once where the object is at hand, else when it is found.
+    fn on<'a, T: Failure + Send + 'a>(
+        &'a self,
+        id: ObjectId,
+        operation: impl FnOnce(Arc<Object>) -> Answer<'a, T> + Send + 'a,
+    ) -> Answer<'a, T> {
+        match self.volume.object(&id) {
+            Ok(object) => operation(object),
+            Err(Missing::Failed(error)) => Answer::now(T::failed(error)),
+            Err(Missing::Lost) => Answer::later(async move {
+                match self.volume.find(id).await {
+                    Ok(object) => operation(object).await,
+                    Err(error) => T::failed(error),
+                }
+            }),
+        }
+    }
+}
+
+impl Store for DirStore {
+    fn root(&self) -> ObjectId {
+        self.volume.root.id
+    }
+
+    fn properties(&self) -> Properties {
+        self.volume.properties
+    }
+
+    fn getattr<'a>(&'a self, object: &'a ObjectId) -> Answer<'a, Result<Attributes, FsError>> {
+        self.on(*object, |object| Answer::now(self.volume.getattr(&object)))
+    }
+
+    fn setattr<'a>(
+        &'a self,
+        caller: &'a Caller,
+        object: &'a ObjectId,
+        changes: &'a SetAttributes,
+        guard: Option<FileTime>,
+    ) -> Answer<'a, Changed<()>> {
+        self.on(*object, move |object| self.volume.setattr(caller, &object, changes, guard))
+    }
+
+    fn lookup<'a>(
+        &'a self,
+        caller: &'a Caller,
+        directory: &'a ObjectId,
+        name: Name<'a>,
+    ) -> Answer<'a, Result<Found, FsError>> {
+        self.on(*directory, move |directory| {
+            let spot = Spot { directory: &directory, name };
+            Answer::now(self.volume.lookup(caller, spot))
+        })
+    }
+
+    fn parent<'a>(
+        &'a self,
+        caller: &'a Caller,
+        directory: &'a ObjectId,
+    ) -> Answer<'a, Result<Found, FsError>> {
+        self.on(*directory, move |directory| Answer::now(self.volume.parent(caller, &directory)))
+    }
+
+    fn access<'a>(
+        &'a self,
+        caller: &'a Caller,
+        object: &'a ObjectId,
+        wanted: Access,
+    ) -> Answer<'a, Result<(Access, Attributes), FsError>> {
+        self.on(*object, move |object| Answer::now(self.volume.access(caller, &object, wanted)))
+    }
+
+    fn readlink<'a>(
+        &'a self,
+        _caller: &'a Caller,
+        object: &'a ObjectId,
+    ) -> Answer<'a, Result<(Target, Attributes), FsError>> {
+        self.on(*object, |object| Answer::now(self.volume.readlink(&object)))
+    }
+
+    fn read<'a>(
+        &'a self,
+        caller: &'a Caller,
+        object: &'a ObjectId,
+        offset: u64,
+        count: u32,
+    ) -> Answer<'a, Result<ReadDone, FsError>> {
+        self.on(*object, move |object| self.volume.read(caller, &object, offset, count))
+    }
+
+    fn write<'a>(
+        &'a self,
+        caller: &'a Caller,
+        object: &'a ObjectId,
+        offset: u64,
+        data: Bytes,
+        stability: Stability,
+    ) -> Answer<'a, Changed<WriteDone>> {
+        self.on(*object, move |object| self.volume.write(caller, &object, offset, &data, stability))
+    }
+
+    fn create<'a>(
+        &'a self,
+        caller: &'a Caller,
+        place: Place<'a>,
+        file: &'a NewFile,
+    ) -> Answer<'a, Changed<Found>> {
+        self.on(place.directory, move |directory| {
+            let spot = Spot { directory: &directory, name: place.name };
+            self.volume.create(caller, spot, file)
+        })
+    }
+
+    fn make<'a>(
+        &'a self,
+        caller: &'a Caller,
+        place: Place<'a>,
+        node: &'a NewNode<'a>,
+        attributes: &'a SetAttributes,
+    ) -> Answer<'a, Changed<Found>> {
+        self.on(place.directory, move |directory| {
+            let spot = Spot { directory: &directory, name: place.name };
+            self.volume.make(caller, spot, node, attributes)
+        })
+    }
+
+    fn remove<'a>(&'a self, caller: &'a Caller, place: Place<'a>) -> Answer<'a, Changed<()>> {
+        self.on(place.directory, move |directory| {
+            let spot = Spot { directory: &directory, name: place.name };
+            self.volume.remove(caller, spot)
+        })
+    }
+
+    fn rmdir<'a>(&'a self, caller: &'a Caller, place: Place<'a>) -> Answer<'a, Changed<()>> {
+        self.on(place.directory, move |directory| {
+            let spot = Spot { directory: &directory, name: place.name };
+            self.volume.rmdir(caller, spot)
+        })
+    }
+
+    fn rename<'a>(
+        &'a self,
+        caller: &'a Caller,
+        from: Place<'a>,
+        to: Place<'a>,
+    ) -> Answer<'a, Renamed> {
+        self.on(from.directory, move |source| {
+            self.on(to.directory, move |target| {
+                let from = Spot { directory: &source, name: from.name };
+                let to = Spot { directory: &target, name: to.name };
+                self.volume.rename(caller, from, to)
+            })
+        })
+    }
+
+    fn link<'a>(
+        &'a self,
+        caller: &'a Caller,
+        object: &'a ObjectId,
+        place: Place<'a>,
+    ) -> Answer<'a, Linked> {
+        self.on(*object, move |object| {
+            self.on(place.directory, move |directory| {
+                let spot = Spot { directory: &directory, name: place.name };
+                self.volume.link(caller, &object, spot)
+            })
+        })
+    }
+
+    fn readdir<'a>(
+        &'a self,
+        caller: &'a Caller,
+        directory: &'a ObjectId,
+        cookie: Cookie,
+        budget: Budget,
+        wanted: Wanted,
+    ) -> Answer<'a, Result<Page, FsError>> {
+        self.on(*directory, move |directory| {
+            Answer::now(self.volume.readdir(caller, &directory, cookie, budget, wanted))
+        })
+    }
+
+    fn space<'a>(
+        &'a self,
+        caller: &'a Caller,
+        object: &'a ObjectId,
+    ) -> Answer<'a, Result<(Space, Attributes), FsError>> {
+        self.on(*object, move |object| Answer::now(self.volume.space(caller, &object)))
+    }
+
+    fn commit<'a>(
+        &'a self,
+        _caller: &'a Caller,
+        object: &'a ObjectId,
+        _offset: u64,
+        _length: u32,
+    ) -> Answer<'a, Changed<Committed>> {
+        self.on(*object, |object| self.volume.commit(&object))
+    }
+}

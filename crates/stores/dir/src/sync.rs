@@ -1,0 +1,222 @@
+//! Putting changes on stable storage, one sync for all that wait.
+//!
+//! What is synced before an operation is answered, with [`Durability::Disk`]:
+//!
+//! | operation | synced |
+//! |---|---|
+//! | WRITE asked `DataSync` | the file's data (`fdatasync`) |
+//! | WRITE asked `FileSync`, COMMIT, SETATTR | the file (`fsync`) |
+//! | CREATE with no more than a mode, MKDIR, SYMLINK, MKNOD | the directory |
+//! | CREATE and MKDIR with more, exclusive CREATE | the new object and the directory |
+//! | REMOVE, RMDIR, LINK | the directory |
+//! | RENAME | both directories |
+//! | SETATTR of what cannot be opened (links, devices, sockets, pipes) | the file system |
+//!
+//! That a directory's sync takes along the inode of a new name holds where both are changed in
+//! one transaction of a journal. On other file systems the new or linked object, or the renamed
+//! directory, is synced as well, and the whole file system where it cannot be opened.
+//!
+//! Criteria in order of weight:
+//! - Nothing that may be lost is reported as saved. When a sync fails, the kernel has marked the
+//!   data clean all the same, and the next sync would succeed: so everybody who had joined before
+//!   the failure was noticed fails, the verifier changes, and only what is written afterwards
+//!   starts anew. To join within the object's critical section, right behind the change, is what
+//!   makes "before" exact: a failure is noticed in that critical section, too.
+//! - At most one sync runs per object; who comes while it runs waits for the next, which starts
+//!   behind its change and serves all that wait.
+//! - Nothing is delayed on purpose.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use futures_channel::oneshot;
+use leasehold_fs::{Blocking, FsError, ObjectId, Verifier};
+use rustix::io::{Errno, retry_on_intr};
+
+use crate::Durability;
+use crate::locks::{Locks, Mixing, lock, spread};
+use crate::object::Descriptor;
+
+/// How much a sync takes along, each all that stands before it as well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Extent {
+    /// Data, and what is needed to read it back.
+    Data,
+    /// Data and all attributes.
+    Object,
+    /// The whole file system.
+    FileSystem,
+}
+
+/// The system calls, so that a test can let them fail.
+pub(crate) trait Syncer: Send + Sync {
+    /// Syncs.
+    fn sync(&self, file: BorrowedFd<'_>, extent: Extent) -> Result<(), Errno>;
+}
+
+/// The kernel's own.
+pub(crate) struct Kernel;
+
+impl Syncer for Kernel {
+    fn sync(&self, file: BorrowedFd<'_>, extent: Extent) -> Result<(), Errno> {
+        retry_on_intr(|| match extent {
+            Extent::Data => rustix::fs::fdatasync(file),
+            Extent::Object => rustix::fs::fsync(file),
+            Extent::FileSystem => rustix::fs::syncfs(file),
+        })
+    }
+}
+
+/// Enough that a few threads seldom meet in one.
+const SHARDS: usize = 64;
+
+/// The syncs that run, and who waits for them.
+pub(crate) struct Syncs {
+    durability: Durability,
+    blocking: Arc<dyn Blocking>,
+    syncer: Box<dyn Syncer>,
+    locks: Arc<Locks>,
+    start: Verifier,
+    losses: AtomicU64,
+    shards: Box<[Mutex<Groups>]>,
+}
+
+/// Per object those that wait; an object is in here while a sync of it runs or is about to.
+type Groups = HashMap<ObjectId, Vec<Waiter>, Mixing>;
+
+struct Waiter {
+    descriptor: Arc<Descriptor>,
+    extent: Extent,
+    answer: oneshot::Sender<Result<(), FsError>>,
+}
+
+/// A place among those that wait for a sync. It starts the sync, if nobody else does, when it is
+/// waited for, or dropped: others may count on it. Both must happen outside of critical sections.
+#[must_use]
+pub(crate) struct Joined {
+    start: Option<(Arc<Syncs>, ObjectId)>,
+    answer: oneshot::Receiver<Result<(), FsError>>,
+}
+
+impl Syncs {
+    pub(crate) fn new(
+        durability: Durability,
+        blocking: Arc<dyn Blocking>,
+        syncer: Box<dyn Syncer>,
+        locks: Arc<Locks>,
+        start: Verifier,
+    ) -> Self {
+        let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
+        Self { durability, blocking, syncer, locks, start, losses: AtomicU64::new(0), shards }
+    }
+
+    /// What WRITE and COMMIT answer. A WRITE must read it before it writes: then a loss in
+    /// between shows at the COMMIT.
+    pub(crate) fn verifier(&self) -> Verifier {
+        // Odd, so that each count of losses gives another verifier.
+        const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+        let losses = self.losses.load(Ordering::SeqCst).wrapping_mul(SPREAD);
+        Verifier((u64::from_be_bytes(self.start.0) ^ losses).to_be_bytes())
+    }
+
+    /// Whether anything is synced at all.
+    pub(crate) fn are_wanted(&self) -> bool {
+        self.durability == Durability::Disk
+    }
+
+    /// Joins the next sync of an object, which was just changed; to be called within the
+    /// object's critical section. `descriptor` must be able to read or write.
+    pub(crate) fn join(
+        self: &Arc<Self>,
+        object: &ObjectId,
+        descriptor: Arc<Descriptor>,
+        extent: Extent,
+    ) -> Joined {
+        let (sender, answer) = oneshot::channel();
+        let waiter = Waiter { descriptor, extent, answer: sender };
+        let mut groups = lock(self.shard(object));
+        let is_new = !groups.contains_key(object);
+        groups.entry(*object).or_default().push(waiter);
+        drop(groups);
+        Joined { start: is_new.then(|| (Arc::clone(self), *object)), answer }
+    }
+
+    fn start(self: Arc<Self>, object: ObjectId) {
+        let blocking = Arc::clone(&self.blocking);
+        blocking.run(Box::new(move || self.run(object)));
+    }
+
+    /// One sync of an object, and its answers.
+    fn run(self: Arc<Self>, object: ObjectId) {
+        let mut served =
+            lock(self.shard(&object)).get_mut(&object).map(core::mem::take).unwrap_or_default();
+        let result = self.sync(&served).map_err(|_| FsError::Io);
+        let more = if result.is_ok() {
+            let mut groups = lock(self.shard(&object));
+            let more = groups.get(&object).is_some_and(|waiting| !waiting.is_empty());
+            if !more {
+                groups.remove(&object);
+            }
+            more
+        } else {
+            self.losses.fetch_add(1, Ordering::SeqCst);
+            let _held = self.locks.one(&object);
+            served.extend(lock(self.shard(&object)).remove(&object).unwrap_or_default());
+            false
+        };
+        for waiter in served {
+            // Who asked may have gone.
+            let _ = waiter.answer.send(result);
+        }
+        if more {
+            // Behind whatever else waits for a thread.
+            self.start(object);
+        }
+    }
+
+    /// Syncs by every descriptor among the waiters, nearly always one: each tells of losses
+    /// since it was opened.
+    fn sync(&self, waiters: &[Waiter]) -> Result<(), Errno> {
+        let extent = waiters.iter().map(|waiter| waiter.extent).max().unwrap_or(Extent::Data);
+        let mut last: Option<&Arc<Descriptor>> = None;
+        for Waiter { descriptor, .. } in waiters {
+            if last.is_none_or(|last| !Arc::ptr_eq(last, descriptor)) {
+                descriptor.clean();
+                self.syncer.sync(descriptor.as_fd(), extent)?;
+                last = Some(descriptor);
+            }
+        }
+        Ok(())
+    }
+
+    fn shard(&self, object: &ObjectId) -> &Mutex<Groups> {
+        &self.shards[spread(object, SHARDS)]
+    }
+}
+
+impl Joined {
+    /// Starts the sync, if nobody else does, and waits for it.
+    pub(crate) fn wait(mut self) -> impl Future<Output = Result<(), FsError>> + Send {
+        self.go();
+        async move {
+            let answer = core::mem::replace(&mut self.answer, oneshot::channel().1);
+            // The pool of threads is being taken down: the sync may not have come about.
+            answer.await.unwrap_or(Err(FsError::Io))
+        }
+    }
+
+    fn go(&mut self) {
+        if let Some((syncs, object)) = self.start.take() {
+            syncs.start(object);
+        }
+    }
+}
+
+impl Drop for Joined {
+    fn drop(&mut self) {
+        self.go();
+    }
+}

@@ -1,0 +1,151 @@
+//! System calls that rustix does not have.
+#![allow(unsafe_code)]
+
+use std::ffi::CStr;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use leasehold_fs::ObjectId;
+use rustix::fs::{AtFlags, OFlags};
+use rustix::io::{Errno, Result};
+
+/// The kernel's `struct file_handle`, with room for the longest handle that fits an id.
+#[repr(C)]
+struct FileHandle {
+    handle_bytes: u32,
+    handle_type: i32,
+    f_handle: [u8; ObjectId::BYTES_MAX],
+}
+
+/// A handle as the kernel gave it.
+pub(crate) struct Handle {
+    /// The file system's word for how to read it.
+    pub(crate) kind: i32,
+    /// Its bytes.
+    pub(crate) id: ObjectId,
+}
+
+fn byte_count(bytes: usize) -> Result<u32> {
+    u32::try_from(bytes).map_err(|_| Errno::OVERFLOW)
+}
+
+/// What the last call failed with.
+fn last_error() -> Errno {
+    Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
+}
+
+/// The handle of a name in a directory, or of the directory's own descriptor with
+/// `AtFlags::EMPTY_PATH`. [`Errno::OVERFLOW`] when it is longer than an id.
+pub(crate) fn handle_at(directory: BorrowedFd<'_>, name: &CStr, flags: AtFlags) -> Result<Handle> {
+    let mut handle = FileHandle {
+        handle_bytes: byte_count(ObjectId::BYTES_MAX)?,
+        handle_type: 0,
+        f_handle: [0; ObjectId::BYTES_MAX],
+    };
+    let mut mount = 0_i32;
+    // SAFETY: the name ends with a NUL, and `handle` has the room that it says.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_name_to_handle_at,
+            directory.as_raw_fd(),
+            name.as_ptr(),
+            &raw mut handle,
+            &raw mut mount,
+            flags.bits(),
+        )
+    };
+    if result != 0 {
+        return Err(last_error());
+    }
+    let id = handle
+        .f_handle
+        .get(..handle.handle_bytes as usize)
+        .and_then(ObjectId::new)
+        .ok_or(Errno::OVERFLOW)?;
+    Ok(Handle { kind: handle.handle_type, id })
+}
+
+/// Opens the object of a handle; `mount` is any descriptor on its mount.
+pub(crate) fn open_by_handle(
+    mount: BorrowedFd<'_>,
+    kind: i32,
+    id: &ObjectId,
+    flags: OFlags,
+) -> Result<OwnedFd> {
+    let bytes = id.as_bytes();
+    let mut handle = FileHandle {
+        handle_bytes: byte_count(bytes.len())?,
+        handle_type: kind,
+        f_handle: [0; ObjectId::BYTES_MAX],
+    };
+    handle.f_handle[..bytes.len()].copy_from_slice(bytes);
+    // SAFETY: `handle` has as many bytes as it says.
+    let result = unsafe {
+        libc::syscall(libc::SYS_open_by_handle_at, mount.as_raw_fd(), &raw mut handle, flags.bits())
+    };
+    match i32::try_from(result) {
+        // SAFETY: the kernel has just made this descriptor, and nobody else knows it.
+        Ok(descriptor) if descriptor >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(descriptor) }),
+        _ => Err(last_error()),
+    }
+}
+
+/// Appends up to `limit` bytes of the file from `offset` on to the buffer, within its capacity;
+/// with `cached_only`, [`Errno::AGAIN`] where that would have to wait for the disk.
+pub(crate) fn read_at(
+    file: BorrowedFd<'_>,
+    buffer: &mut Vec<u8>,
+    limit: usize,
+    offset: u64,
+    cached_only: bool,
+) -> Result<usize> {
+    let offset = i64::try_from(offset).map_err(|_| Errno::INVAL)?;
+    let room = buffer.spare_capacity_mut();
+    let piece = libc::iovec { iov_base: room.as_mut_ptr().cast(), iov_len: room.len().min(limit) };
+    let flags = if cached_only { libc::RWF_NOWAIT } else { 0 };
+    // SAFETY: `piece` lies within the buffer's spare capacity, which the kernel may write.
+    let count = unsafe { libc::preadv2(file.as_raw_fd(), &raw const piece, 1, offset, flags) };
+    let count = usize::try_from(count).map_err(|_| last_error())?;
+    // SAFETY: the kernel has written `count` bytes behind the old end, within the capacity.
+    unsafe { buffer.set_len(buffer.len() + count) };
+    Ok(count)
+}
+
+/// Whether this thread, with its file system user and groups, has all the kinds of access in
+/// `mode` (`R_OK`, `W_OK`, `X_OK`) to what a descriptor stands for.
+pub(crate) fn access(object: BorrowedFd<'_>, mode: i32) -> Result<()> {
+    // SAFETY: the path is a constant that ends with a NUL.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_faccessat2,
+            object.as_raw_fd(),
+            c"".as_ptr(),
+            mode,
+            libc::AT_EMPTY_PATH | libc::AT_EACCESS,
+        )
+    };
+    if result == 0 { Ok(()) } else { Err(last_error()) }
+}
+
+/// A number that is no user and no group: with it, the calls below only tell.
+const NOBODY_AT_ALL: u32 = u32::MAX;
+
+/// Sets the file system user of this thread alone; false where the kernel did not.
+pub(crate) fn set_file_system_user(uid: u32) -> bool {
+    // SAFETY: plain system calls without pointers; the C library does not spread them over
+    // threads as it does with setuid.
+    let now = unsafe {
+        libc::setfsuid(uid);
+        libc::setfsuid(NOBODY_AT_ALL)
+    };
+    uid != NOBODY_AT_ALL && now.cast_unsigned() == uid
+}
+
+/// Sets the file system group of this thread alone; false where the kernel did not.
+pub(crate) fn set_file_system_group(gid: u32) -> bool {
+    // SAFETY: as above.
+    let now = unsafe {
+        libc::setfsgid(gid);
+        libc::setfsgid(NOBODY_AT_ALL)
+    };
+    gid != NOBODY_AT_ALL && now.cast_unsigned() == gid
+}

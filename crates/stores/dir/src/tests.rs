@@ -1,0 +1,4 @@
+//! The store over temporary directories.
+
+mod basics;
+mod harness;

@@ -1,0 +1,201 @@
+//! The operations one by one, by handle and by names.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+
+use bytes::Bytes;
+use leasehold_base::units::Cookie;
+use leasehold_fs::{
+    Allowance, Budget, FileType, FsError, Mode, NewFile, NewNode, Place, SetAttributes, Stability,
+    Store, Wanted,
+};
+
+use super::harness::{World, name, superuser, user, wait};
+
+const ALL: Budget = Budget { reply: Allowance::UNLIMITED, names: Allowance::UNLIMITED };
+
+#[test]
+fn what_is_written_is_there_for_local_programs() {
+    for world in World::all() {
+        let file = world.file("a");
+        world.write(file, b"hello", Stability::FileSync);
+        assert_eq!(fs::read(world.path("a")).expect("it is there"), b"hello");
+        assert_eq!(world.read(file), b"hello");
+        let found = wait(world.store.lookup(&superuser(), &world.store.root(), name("a")));
+        let found = found.expect("it is there");
+        assert_eq!(found.object, file);
+        assert_eq!(found.attributes.size, 5);
+        let local = fs::metadata(world.path("a")).expect("it is there");
+        assert_eq!(found.attributes.file_id.0, local.ino());
+        assert_eq!(found.attributes.mode, Mode::from_bits(local.mode()));
+    }
+}
+
+#[test]
+fn a_listing_has_every_name_once() {
+    for world in World::all() {
+        for number in 0..300 {
+            fs::write(world.path(&format!("file{number}")), b"").expect("it can be made");
+        }
+        let small = Allowance { bytes: 1000, entry_bytes: 24 };
+        let budget = Budget { reply: small, names: Allowance::UNLIMITED };
+        for wanted in [Wanted::Names, Wanted::Everything] {
+            let mut names = Vec::new();
+            let mut cookie = Cookie(0);
+            loop {
+                let root = world.store.root();
+                let page = wait(world.store.readdir(&superuser(), &root, cookie, budget, wanted));
+                let page = page.expect("the root can be listed");
+                for entry in page.entries.iter() {
+                    names.push(entry.name.to_vec());
+                    cookie = entry.cookie;
+                    assert_eq!(entry.object.is_some(), wanted == Wanted::Everything);
+                    assert_eq!(entry.attributes.is_some(), wanted == Wanted::Everything);
+                }
+                if page.end {
+                    break;
+                }
+            }
+            names.sort();
+            assert_eq!(names.len(), 302);
+            names.dedup();
+            assert_eq!(names.len(), 302);
+        }
+    }
+}
+
+#[test]
+fn the_root_is_its_own_parent() {
+    for world in World::all() {
+        let root = world.store.root();
+        let found = wait(world.store.parent(&superuser(), &root)).expect("it has one");
+        assert_eq!(found.object, root);
+        let page =
+            wait(world.store.readdir(&superuser(), &root, Cookie(0), ALL, Wanted::Everything));
+        let page = page.expect("it can be listed");
+        for entry in page.entries.iter() {
+            assert_eq!(entry.object, Some(root));
+            assert_eq!(entry.file_id, found.attributes.file_id);
+        }
+    }
+}
+
+#[test]
+fn a_directory_below_leads_back() {
+    for world in World::all() {
+        let root = world.store.root();
+        fs::create_dir_all(world.path("a/b")).expect("they can be made");
+        let a = world.lookup(root, "a").expect("it is there");
+        let b = world.lookup(a, "b").expect("it is there");
+        let above = wait(world.store.parent(&superuser(), &b)).expect("it has one");
+        assert_eq!(above.object, a);
+        let above = wait(world.store.parent(&superuser(), &a)).expect("it has one");
+        assert_eq!(above.object, root);
+    }
+}
+
+#[test]
+fn a_symbolic_link_is_not_followed() {
+    for world in World::all() {
+        let root = world.store.root();
+        symlink("/etc", world.path("link")).expect("it can be made");
+        let link = world.lookup(root, "link").expect("it is there");
+        let attributes = wait(world.store.getattr(&link)).expect("it is there");
+        assert_eq!(attributes.file_type, FileType::Symlink);
+        let (target, _) = wait(world.store.readlink(&superuser(), &link)).expect("it is a link");
+        assert_eq!(target, b"/etc");
+        assert_eq!(world.lookup(link, "passwd"), Err(FsError::NotDirectory));
+        let place = Place { directory: link, name: name("passwd") };
+        let made = NewFile::Unchecked(SetAttributes::default());
+        let made = wait(world.store.create(&superuser(), place, &made));
+        assert_eq!(made.result, Err(FsError::NotDirectory));
+        let taken = NewFile::Unchecked(SetAttributes::default());
+        let taken = wait(world.store.create(&superuser(), world.at("link"), &taken));
+        assert_eq!(taken.result, Err(FsError::AlreadyExists));
+        let read = wait(world.store.read(&superuser(), &link, 0, 10));
+        assert_eq!(read, Err(FsError::Invalid));
+    }
+}
+
+#[test]
+fn what_is_removed_is_stale() {
+    for world in World::all() {
+        let file = world.file("a");
+        let removed = wait(world.store.remove(&superuser(), world.at("a")));
+        assert_eq!(removed.result, Ok(()));
+        assert_eq!(wait(world.store.getattr(&file)), Err(FsError::Stale));
+        assert_eq!(
+            wait(world.store.remove(&superuser(), world.at("a"))).result,
+            Err(FsError::NotFound)
+        );
+    }
+}
+
+#[test]
+fn a_file_is_found_under_its_new_name() {
+    for world in World::all() {
+        let file = world.file("a");
+        world.write(file, b"x", Stability::Unstable);
+        fs::create_dir(world.path("d")).expect("it can be made");
+        let d = world.lookup(world.store.root(), "d").expect("it is there");
+        let to = Place { directory: d, name: name("b") };
+        let renamed = wait(world.store.rename(&superuser(), world.at("a"), to));
+        assert_eq!(renamed.result, Ok(()));
+        assert_eq!(world.read(file), b"x");
+        assert_eq!(world.lookup(d, "b"), Ok(file));
+        // Local programs rename, too.
+        fs::rename(world.path("d/b"), world.path("c")).expect("it can be moved");
+        assert_eq!(world.read(file), b"x");
+        fs::rename(world.path("c"), world.path("e")).expect("it can be moved");
+        assert_eq!(world.read(file), b"x");
+    }
+}
+
+#[test]
+fn an_exclusive_create_can_be_repeated() {
+    for world in World::all() {
+        let create = |verifier: &[u8; 8]| {
+            let file = NewFile::Exclusive(*verifier);
+            wait(world.store.create(&superuser(), world.at("a"), &file)).result
+        };
+        let first = create(b"verifier").expect("it is new");
+        let again = create(b"verifier").expect("it is the same call");
+        assert_eq!(first.object, again.object);
+        assert_eq!(create(b"another!"), Err(FsError::AlreadyExists));
+        let changes =
+            SetAttributes { mode: Some(Mode::from_bits(0o644)), ..SetAttributes::default() };
+        let changed = wait(world.store.setattr(&superuser(), &first.object, &changes, None));
+        assert_eq!(changed.result, Ok(()));
+        assert_eq!(create(b"verifier"), Err(FsError::AlreadyExists));
+    }
+}
+
+#[test]
+fn callers_act_as_themselves() {
+    let world = World::new();
+    if !world.store.acts_as_callers() {
+        return;
+    }
+    fs::set_permissions(world.directory.path(), fs::Permissions::from_mode(0o777))
+        .expect("it is ours");
+    let file = NewFile::Guarded(SetAttributes::default());
+    let made = wait(world.store.create(&user(1234), world.at("a"), &file)).result;
+    let made = made.expect("everybody may");
+    assert_eq!((made.attributes.uid, made.attributes.gid), (1234, 1234));
+    assert_eq!(made.attributes.mode, Mode::from_bits(0o600));
+    let write = |uid| {
+        let caller = user(uid);
+        let data = Bytes::from_static(b"x");
+        let stability = Stability::Unstable;
+        wait(world.store.write(&caller, &made.object, 0, data, stability)).result.map(|_| ())
+    };
+    assert_eq!(write(1234), Ok(()));
+    assert_eq!(write(4321), Err(FsError::Access));
+    assert_eq!(write(0), Ok(()));
+    let node = NewNode::Directory;
+    fs::set_permissions(world.directory.path(), fs::Permissions::from_mode(0o755))
+        .expect("it is ours");
+    let made = wait(world.store.make(&user(1234), world.at("d"), &node, &SetAttributes::default()));
+    assert_eq!(made.result, Err(FsError::Access));
+    assert!(made.wcc.before.is_some() && made.wcc.after.is_some());
+}

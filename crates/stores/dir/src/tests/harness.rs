@@ -1,0 +1,173 @@
+//! A store over a directory of its own, a pool of threads, and a way to wait.
+
+use std::future::Future;
+use std::path::{Path, PathBuf};
+use std::pin::pin;
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
+
+use bytes::Bytes;
+use leasehold_fs::{
+    Blocking, Caller, FsError, Job, Mode, Name, NewFile, ObjectId, Place, SetAttributes, Stability,
+    Step, Store, Verifier,
+};
+use tempfile::TempDir;
+
+use crate::sync::{Kernel, Syncer};
+use crate::volume::Volume;
+use crate::{DirStore, Durability, HandleSource, Options};
+
+/// A few threads that take jobs in turn, and end with the last clone of the sender.
+pub(crate) struct Pool(Mutex<Sender<Job>>);
+
+impl Pool {
+    pub(crate) fn new(threads: usize) -> Self {
+        let (sender, receiver) = channel::<Job>();
+        let receiver = Arc::new(Mutex::new(receiver));
+        for _ in 0..threads {
+            let receiver = Arc::clone(&receiver);
+            thread::spawn(move || {
+                loop {
+                    let job = receiver.lock().expect("no job panics in recv").recv();
+                    let Ok(job) = job else { return };
+                    job();
+                }
+            });
+        }
+        Self(Mutex::new(sender))
+    }
+}
+
+impl Blocking for Pool {
+    fn run(&self, job: Job) {
+        let sender = self.0.lock().expect("sending does not panic");
+        sender.send(job).expect("the threads live as long as the pool");
+    }
+}
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// Waits for a future on this thread.
+pub(crate) fn wait<T>(future: impl Future<Output = T>) -> T {
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let mut future = pin!(future);
+    loop {
+        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(value) => return value,
+            Poll::Pending => thread::park(),
+        }
+    }
+}
+
+/// A store over a temporary directory.
+pub(crate) struct World {
+    pub(crate) directory: TempDir,
+    pub(crate) store: DirStore,
+}
+
+/// How a world differs from the usual.
+pub(crate) struct Make {
+    pub(crate) durability: Durability,
+    pub(crate) descriptors_max: usize,
+    pub(crate) handles: HandleSource,
+    pub(crate) syncer: Box<dyn Syncer>,
+}
+
+impl Default for Make {
+    fn default() -> Self {
+        Self {
+            durability: Durability::Disk,
+            descriptors_max: 256,
+            handles: HandleSource::Probe,
+            syncer: Box::new(Kernel),
+        }
+    }
+}
+
+pub(crate) const VERIFIER: Verifier = Verifier(*b"started1");
+
+impl World {
+    pub(crate) fn new() -> Self {
+        Self::make(Make::default())
+    }
+
+    pub(crate) fn make(make: Make) -> Self {
+        rustix::process::umask(rustix::fs::Mode::empty());
+        let directory = tempfile::tempdir().expect("a temporary directory can be made");
+        let store = Self::open(directory.path(), make);
+        Self { directory, store }
+    }
+
+    pub(crate) fn open(path: &Path, make: Make) -> DirStore {
+        let Make { durability, descriptors_max, handles, syncer } = make;
+        let blocking = Arc::new(Pool::new(4));
+        let options =
+            Options { blocking, verifier: VERIFIER, durability, descriptors_max, handles };
+        let volume = Volume::open(path, options, syncer).expect("the directory can be served");
+        DirStore { volume: Arc::new(volume) }
+    }
+
+    /// The worlds that every behaviour must be the same in: objects by handle and by names, many
+    /// descriptors and so few that nothing stays open.
+    pub(crate) fn all() -> Vec<Self> {
+        [(HandleSource::Probe, 256), (HandleSource::Names, 256), (HandleSource::Names, 1)]
+            .map(|(handles, descriptors_max)| {
+                Self::make(Make { handles, descriptors_max, ..Make::default() })
+            })
+            .into()
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    pub(crate) fn lookup(&self, directory: ObjectId, path: &str) -> Result<ObjectId, FsError> {
+        wait(self.store.lookup(&superuser(), &directory, name(path))).map(|found| found.object)
+    }
+
+    /// Makes a file in the root.
+    pub(crate) fn file(&self, path: &str) -> ObjectId {
+        let attributes =
+            SetAttributes { mode: Some(Mode::from_bits(0o644)), ..SetAttributes::default() };
+        let place = self.at(path);
+        let made = wait(self.store.create(&superuser(), place, &NewFile::Guarded(attributes)));
+        made.result.expect("the file can be made").object
+    }
+
+    /// A name in the root.
+    pub(crate) fn at<'a>(&self, path: &'a str) -> Place<'a> {
+        Place { directory: self.store.root(), name: name(path) }
+    }
+
+    pub(crate) fn write(&self, object: ObjectId, data: &'static [u8], stability: Stability) {
+        let data = Bytes::from_static(data);
+        let written = wait(self.store.write(&superuser(), &object, 0, data, stability));
+        written.result.expect("the file can be written");
+    }
+
+    pub(crate) fn read(&self, object: ObjectId) -> Vec<u8> {
+        let read = wait(self.store.read(&superuser(), &object, 0, 1 << 20));
+        read.expect("the file can be read").data.to_vec()
+    }
+}
+
+pub(crate) fn name(name: &str) -> Name<'_> {
+    let step = Step::parse(name.as_bytes()).expect("a name of the tests");
+    step.child(FsError::Invalid).expect("neither . nor ..")
+}
+
+pub(crate) fn superuser() -> Caller {
+    user(0)
+}
+
+pub(crate) fn user(uid: u32) -> Caller {
+    Caller { uid, gid: uid, ..Caller::nobody() }
+}

@@ -1,0 +1,289 @@
+//! What all operations share: the exported tree, and the way from an id to an open object.
+
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::Path;
+use std::sync::Arc;
+
+use leasehold_base::units::FileSystemId;
+use leasehold_fs::{Attributes, Blocking, FileType, FsError, ObjectId, Properties};
+use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::io::Errno;
+use rustix::path::DecInt;
+
+use crate::attributes::{Mount, file_system_id, place_of};
+use crate::buffers::Buffers;
+use crate::descriptors::Descriptors;
+use crate::errors::meaning;
+use crate::file_system;
+use crate::handle::Handles;
+use crate::identity::Acting;
+use crate::index::{Index, Known};
+use crate::locks::Locks;
+use crate::object::{Descriptor, Object, Reach};
+use crate::search::Searches;
+use crate::sync::{Syncer, Syncs};
+use crate::{HandleSource, OpenError, Options, sys};
+
+/// An exported directory and all below it on the same mount.
+pub(crate) struct Volume {
+    pub(crate) root: Arc<Object>,
+    pub(crate) mount: Mount,
+    pub(crate) file_system: FileSystemId,
+    pub(crate) properties: Properties,
+    /// Whether the sync of a directory takes its new names' inodes along.
+    pub(crate) syncs_names: bool,
+    pub(crate) acting: Acting,
+    pub(crate) handles: Handles,
+    /// Where names are, when the kernel does not open objects by handle.
+    pub(crate) index: Option<Index>,
+    pub(crate) searches: Searches,
+    pub(crate) descriptors: Descriptors,
+    /// The process' own descriptors, as names in a directory.
+    pub(crate) own_descriptors: OwnedFd,
+    pub(crate) locks: Arc<Locks>,
+    pub(crate) syncs: Arc<Syncs>,
+    pub(crate) blocking: Arc<dyn Blocking>,
+    pub(crate) buffers: Arc<Buffers>,
+}
+
+/// Why there is no object for an id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Missing {
+    /// It is settled.
+    Failed(FsError),
+    /// Where it is must be searched for.
+    Lost,
+}
+
+/// For opening an object only to name it.
+pub(crate) const NAME: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+/// How many directories deep an object is looked for.
+pub(crate) const DEPTH_MAX: usize = 1024;
+
+impl Volume {
+    pub(crate) fn open(
+        path: &Path,
+        options: Options,
+        syncer: Box<dyn Syncer>,
+    ) -> Result<Self, OpenError> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root = openat(CWD, path, flags, Mode::empty()).map_err(OpenError::Root)?;
+        let (mount, number) = place_of(&root).map_err(OpenError::Root)?;
+        let (handles, id) = Handles::learn(root.as_fd(), number).map_err(|errno| match errno {
+            Errno::OVERFLOW => OpenError::LongHandles,
+            other => OpenError::NoHandles(other),
+        })?;
+        let own_descriptors = openat(CWD, c"/proc/self/fd", OFlags::PATH | flags, Mode::empty())
+            .map_err(OpenError::NoProc)?;
+        let acting = Acting::probe().map_err(OpenError::Powers)?;
+        let by_handle = options.handles == HandleSource::Probe
+            && acting == Acting::Caller
+            && acting.as_server().is_ok()
+            && sys::open_by_handle(root.as_fd(), handles.kind(), &id, NAME).is_ok();
+        let known = file_system::Kind::of(&root).map_err(OpenError::Root)?;
+        let locks = Arc::new(Locks::new());
+        let Options { blocking, verifier, durability, descriptors_max, handles: _ } = options;
+        Ok(Self {
+            mount,
+            file_system: file_system_id(&root).map_err(OpenError::Root)?,
+            properties: known.properties(&root).map_err(OpenError::Root)?,
+            syncs_names: known.syncs_names(&root),
+            acting,
+            handles,
+            index: (!by_handle).then(Index::new),
+            searches: Searches::default(),
+            descriptors: Descriptors::new(descriptors_max),
+            own_descriptors,
+            syncs: Arc::new(Syncs::new(
+                durability,
+                Arc::clone(&blocking),
+                syncer,
+                Arc::clone(&locks),
+                verifier,
+            )),
+            locks,
+            blocking,
+            buffers: Arc::default(),
+            root: Arc::new(Object::new(
+                id,
+                number,
+                FileType::Directory,
+                Descriptor::new(root, Reach::Read),
+            )),
+        })
+    }
+
+    /// The open object of an id.
+    pub(crate) fn object(&self, id: &ObjectId) -> Result<Arc<Object>, Missing> {
+        if let Some(object) = self.open_object(id) {
+            return Ok(object);
+        }
+        if !self.handles.could_be(id) {
+            return Err(Missing::Failed(FsError::BadHandle));
+        }
+        self.acting.as_server().map_err(Missing::Failed)?;
+        match &self.index {
+            None => self.open_by_handle(id).map_err(|error| {
+                // The kernel says "invalid" of a handle that it cannot read.
+                let invalid = error == FsError::Invalid;
+                Missing::Failed(if invalid { FsError::BadHandle } else { error })
+            }),
+            Some(index) => self.walk(index, id),
+        }
+    }
+
+    /// The object of an id, if it is open already.
+    pub(crate) fn open_object(&self, id: &ObjectId) -> Option<Arc<Object>> {
+        if *id == self.root.id {
+            return Some(Arc::clone(&self.root));
+        }
+        self.descriptors.by_id(id)
+    }
+
+    /// The open object of an inode number, if it is open already.
+    pub(crate) fn open_number(&self, number: u64) -> Option<Arc<Object>> {
+        if number == self.root.number {
+            return Some(Arc::clone(&self.root));
+        }
+        self.descriptors.by_number(number)
+    }
+
+    fn open_by_handle(&self, id: &ObjectId) -> Result<Arc<Object>, FsError> {
+        let root = self.root.descriptor();
+        let file =
+            sys::open_by_handle(root.as_fd(), self.handles.kind(), id, NAME).map_err(meaning)?;
+        self.keep(*id, Descriptor::new(file, Reach::Name))
+    }
+
+    /// Goes from the nearest open directory above down to the object, by the recorded names.
+    fn walk(&self, index: &Index, id: &ObjectId) -> Result<Arc<Object>, Missing> {
+        let mut steps = Vec::new();
+        let mut next = *id;
+        let mut base = loop {
+            match index.find(&next) {
+                None => return Err(Missing::Lost),
+                Some(Known::Gone) => return Err(Missing::Failed(FsError::Stale)),
+                Some(Known::At { directory, name }) => {
+                    steps.push((next, name));
+                    next = directory;
+                }
+            }
+            if let Some(base) = self.open_object(&next) {
+                break base;
+            }
+            if steps.len() == DEPTH_MAX {
+                return Err(Missing::Lost);
+            }
+        };
+        for (id, name) in steps.into_iter().rev() {
+            let file =
+                openat(&*base.descriptor(), &*name, NAME, Mode::empty()).map_err(|errno| {
+                    match errno {
+                        Errno::NOENT | Errno::NOTDIR => Missing::Lost,
+                        other => Missing::Failed(meaning(other)),
+                    }
+                })?;
+            if self.handles.of(&file) != Ok(id) {
+                return Err(Missing::Lost);
+            }
+            base = self.keep(id, Descriptor::new(file, Reach::Name)).map_err(Missing::Failed)?;
+        }
+        Ok(base)
+    }
+
+    /// Keeps a descriptor as that of an object, unless the object is open already.
+    pub(crate) fn keep(
+        &self,
+        id: ObjectId,
+        descriptor: Descriptor,
+    ) -> Result<Arc<Object>, FsError> {
+        let Attributes { file_id, file_type, .. } = self.attributes_of(&descriptor)?;
+        if id == self.root.id {
+            return Ok(Arc::clone(&self.root));
+        }
+        let object = Object::new(id, file_id.0, file_type, descriptor);
+        let (object, evicted) = self.descriptors.insert(object);
+        if let Some(evicted) = evicted {
+            self.let_go(&evicted);
+        }
+        Ok(object)
+    }
+
+    /// Ends the care for an object that had to make room: data that is not synced yet is, by the
+    /// descriptor that it was written by.
+    fn let_go(&self, object: &Object) {
+        let descriptor = object.descriptor();
+        if descriptor.is_dirty() {
+            drop(self.syncs.join(&object.id, descriptor, crate::sync::Extent::Data));
+        }
+    }
+
+    /// A descriptor of an object that reaches as far as asked; may leave this thread acting as
+    /// the server.
+    pub(crate) fn opened(&self, object: &Object, reach: Reach) -> Result<Arc<Descriptor>, FsError> {
+        let present = object.descriptor();
+        if present.reach() >= reach {
+            return Ok(present);
+        }
+        let access = match (reach, object.file_type) {
+            (Reach::Name, _) => NAME,
+            (_, FileType::Directory) => OFlags::RDONLY | OFlags::DIRECTORY,
+            (Reach::Read, _) => OFlags::RDONLY,
+            (Reach::Write, _) => OFlags::RDWR,
+        };
+        let file = self.reopen(object, &present, access)?;
+        Ok(object.widen(Descriptor::new(file, reach)))
+    }
+
+    /// Opens an object once more.
+    fn reopen(
+        &self,
+        object: &Object,
+        present: &Descriptor,
+        access: OFlags,
+    ) -> Result<OwnedFd, FsError> {
+        self.acting.as_server()?;
+        // Never wait for another program to give a lease back.
+        let flags = access | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+        let opened = if self.index.is_none() {
+            let root = self.root.descriptor();
+            sys::open_by_handle(root.as_fd(), self.handles.kind(), &object.id, flags)
+        } else {
+            openat(&self.own_descriptors, Self::own_name(present), flags, Mode::empty())
+        };
+        opened.map_err(meaning)
+    }
+
+    /// A descriptor's name among the process' own.
+    pub(crate) fn own_name(descriptor: impl AsFd) -> DecInt {
+        DecInt::new(descriptor.as_fd().as_raw_fd())
+    }
+
+    /// The path of that name, for calls that take no directory.
+    pub(crate) fn own_path(descriptor: impl AsFd) -> String {
+        format!("/proc/self/fd/{}", descriptor.as_fd().as_raw_fd())
+    }
+
+    /// Notes where an object's name is.
+    pub(crate) fn learn(&self, id: &ObjectId, directory: &ObjectId, name: &[u8]) {
+        if let Some(index) = &self.index {
+            index.insert(id, directory, name);
+        }
+    }
+
+    /// Closes descriptors for writing that nobody uses: as long as one is open, nobody can run
+    /// the file.
+    pub(crate) fn close_idle(&self) {
+        for object in self.descriptors.all() {
+            let descriptor = object.descriptor();
+            if descriptor.reach() == Reach::Write
+                && !descriptor.is_dirty()
+                && descriptor.take_idle()
+                && let Ok(file) = self.reopen(&object, &descriptor, NAME)
+            {
+                object.narrow(&descriptor, Descriptor::new(file, Reach::Name));
+            }
+        }
+    }
+}
