@@ -1,1 +1,156 @@
-//! The conformance suite of stores.
+//! The conformance suite: what every store must do, one case for each promise.
+//!
+//! A store's own tests hand [`run_all`] a way to make [`Subject`]s. Each case works in a fresh
+//! directory under the root, so that a root may be shared and need not be empty. What a store
+//! cannot be asked, for want of a user to ask as, is skipped and named.
+
+mod access;
+mod attributes;
+mod create;
+mod data;
+mod link;
+mod listing;
+mod lookup;
+mod make;
+mod permission;
+mod remove;
+mod rename;
+mod restart;
+mod times;
+mod waiting;
+mod world;
+
+use core::future::Future;
+use core::pin::Pin;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use crate::{Caller, Store};
+
+pub use waiting::block_on;
+pub use world::World;
+
+/// A store, and what is to be known of it to judge it.
+pub struct Subject {
+    /// The store; the owner may make names in its root.
+    pub store: Arc<dyn Store>,
+    /// The user that most is done as; what it makes belongs to it.
+    pub owner: Caller,
+    /// A user who has no group in common with the owner and to whom mode bits apply.
+    pub other: Option<Caller>,
+    /// A user who may all.
+    pub superuser: Option<Caller>,
+    /// Whether what another user makes belongs to that user.
+    pub acts_as_caller: bool,
+    /// Whether changes always come with the attributes from before.
+    pub always_before: bool,
+    /// Lets the store's clock go on by a step at least.
+    pub pass_time: Box<dyn Fn()>,
+    /// Ends the store as a crash would, and opens it again.
+    pub restart: Option<Box<dyn Fn() -> Arc<dyn Store>>>,
+}
+
+/// What a case cannot do without.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Needs {
+    Nothing,
+    /// An owner who is not the superuser.
+    OrdinaryOwner,
+    /// A second user.
+    Other,
+    /// A second user whose own objects belong to it.
+    OtherWithObjects,
+    /// The superuser, and an owner who is another.
+    Superuser,
+    /// A store that can be opened again.
+    Restart,
+}
+
+impl Needs {
+    fn met_by(self, subject: &Subject) -> bool {
+        let ordinary = subject.owner.uid != 0;
+        match self {
+            Self::Nothing => true,
+            Self::OrdinaryOwner => ordinary,
+            Self::Other => subject.other.is_some(),
+            Self::OtherWithObjects => subject.other.is_some() && subject.acts_as_caller,
+            Self::Superuser => subject.superuser.is_some() && ordinary,
+            Self::Restart => subject.restart.is_some(),
+        }
+    }
+}
+
+type Run = for<'a> fn(&'a World<'a>) -> Pin<Box<dyn Future<Output = ()> + 'a>>;
+
+/// One promise of the [`Store`] trait, and how to see whether a store keeps it.
+#[derive(Clone, Copy)]
+pub struct Case {
+    /// What is promised.
+    pub name: &'static str,
+    /// Where it is promised.
+    pub clause: &'static str,
+    needs: Needs,
+    run: Run,
+}
+
+/// Lists cases, each an `async fn` of the same name that takes a `&World`.
+macro_rules! cases {
+    ($($needs:ident, $clause:literal: $($name:ident)*;)*) => {
+        pub(super) const CASES: &[crate::suite::Case] = &[$($(crate::suite::Case {
+            name: stringify!($name),
+            clause: $clause,
+            needs: crate::suite::Needs::$needs,
+            run: |world| Box::pin($name(world)),
+        }),*),*];
+    };
+}
+use cases;
+
+/// Every case.
+pub fn all_cases() -> impl Iterator<Item = &'static Case> {
+    let parts = [
+        lookup::CASES,
+        access::CASES,
+        attributes::CASES,
+        times::CASES,
+        data::CASES,
+        create::CASES,
+        make::CASES,
+        remove::CASES,
+        rename::CASES,
+        link::CASES,
+        listing::CASES,
+        permission::CASES,
+        restart::CASES,
+    ];
+    parts.into_iter().flatten()
+}
+
+/// Runs every case on a subject of its own; returns the names of those that were skipped.
+///
+/// # Panics
+/// When a case failed, after all were run, with the names and messages of those that did.
+#[must_use = "a case that is skipped proves nothing"]
+pub fn run_all(make_subject: impl Fn() -> Subject) -> Vec<&'static str> {
+    let (mut skipped, mut failed) = (Vec::new(), Vec::new());
+    for case in all_cases() {
+        let subject = make_subject();
+        if !case.needs.met_by(&subject) {
+            skipped.push(case.name);
+            continue;
+        }
+        let run = || {
+            block_on(async {
+                let world = World::new(&subject, case.name).await;
+                (case.run)(&world).await;
+            });
+        };
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(run)) {
+            let message = panic.downcast_ref::<String>().map(String::as_str);
+            let message = message.or(panic.downcast_ref::<&str>().copied()).unwrap_or_default();
+            failed.push(format!("{} ({}): {message}", case.name, case.clause));
+        }
+    }
+    assert!(failed.is_empty(), "{} cases failed:\n{}", failed.len(), failed.join("\n"));
+    skipped
+}

@@ -33,7 +33,8 @@ pub(crate) struct Connection {
     /// Whether the socket may have more to read, and whether it takes more to send.
     readable: bool,
     writable: bool,
-    /// Whether the client said that it sends no more.
+    /// Whether the end of what the client sends has come, and whether it was read.
+    end_came: bool,
     ended: bool,
     /// Whether the connection stands in the loop's list of those with work.
     pub(crate) listed: bool,
@@ -78,15 +79,17 @@ impl Connection {
             parked: 0,
             readable: true,
             writable: true,
+            end_came: false,
             ended: false,
             listed: false,
             moved: now,
         }
     }
 
-    /// Notes that the socket has more to read, or takes more to send.
-    pub(crate) fn note(&mut self, readable: bool, writable: bool) {
-        self.readable |= readable;
+    /// Notes that the socket has more to read, has the end to read, or takes more to send.
+    pub(crate) fn note(&mut self, readable: bool, end: bool, writable: bool) {
+        self.readable |= readable || end;
+        self.end_came |= end;
         self.writable |= writable;
     }
 
@@ -139,8 +142,9 @@ impl Connection {
                 self.readable = false;
             }
             Ok(count) => {
-                // Less than there was room for: all that had come, and more makes a new edge.
-                self.readable = count == room;
+                // Less than there was room for: all that had come, and more makes a new edge;
+                // but the end may have made its edge together with what was read.
+                self.readable = count == room || self.end_came;
                 self.missing = self.missing.saturating_sub(count);
                 self.moved = bench.now;
             }

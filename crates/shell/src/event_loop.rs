@@ -166,8 +166,8 @@ impl EventLoop {
                     let error = error.ok().and_then(Result::err).unwrap_or(Errno::PIPE);
                     return self.close(key, &Closing::Failed(error));
                 }
-                let readable = flags.intersects(Flags::IN | Flags::RDHUP);
-                connection.note(readable, flags.contains(Flags::OUT));
+                let has = |flag| flags.contains(flag);
+                connection.note(has(Flags::IN), has(Flags::RDHUP), has(Flags::OUT));
                 self.list(key);
             }
         }

@@ -16,11 +16,17 @@ mod event_loop;
 mod handler;
 pub mod limits;
 mod outbox;
+mod pool;
+pub mod process;
+mod rate;
 mod remote;
 mod server;
 mod slab;
+pub mod state;
 mod sys;
 mod tasks;
 
 pub use handler::Handler;
+pub use pool::Pool;
+pub use rate::Rate;
 pub use server::{BindError, Options, Running, Server};

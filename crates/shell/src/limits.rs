@@ -53,3 +53,9 @@ pub(crate) const SWEEP_INTERVAL: Duration = Duration::from_secs(5);
 /// again, and how many times before the connection is given up.
 pub(crate) const KEEPALIVE: (Duration, Duration, u32) =
     (Duration::from_secs(60), Duration::from_secs(15), 6);
+
+/// Threads for work that sleeps.
+pub(crate) const POOL_THREADS_MAX: usize = 8;
+
+/// Pieces of such work that wait for a thread; beyond, whoever asks does it.
+pub(crate) const POOL_JOBS_MAX: usize = 16_384;

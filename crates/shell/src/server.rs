@@ -15,6 +15,7 @@ use rustix::net::{self, AddressFamily, SocketFlags, SocketType, sockopt};
 use crate::clock;
 use crate::event_loop::EventLoop;
 use crate::handler::Handler;
+use crate::rate::Rate;
 use crate::remote::{Accepted, Remote};
 
 /// How many connections the kernel keeps ready to be accepted.
@@ -90,6 +91,7 @@ impl Server {
             handler,
             remotes,
             connections_max: self.options.connections_max,
+            refusals: Rate::one_in(Duration::from_secs(1)),
             connections: AtomicUsize::new(0),
             turn: AtomicUsize::new(0),
         });
@@ -132,6 +134,7 @@ pub(crate) struct Shared {
     pub(crate) handler: Arc<dyn Handler>,
     remotes: Vec<Arc<Remote>>,
     connections_max: usize,
+    refusals: Rate,
     /// Connections that are open.
     pub(crate) connections: AtomicUsize,
     /// The loop that gets the next connection.
@@ -143,7 +146,10 @@ impl Shared {
     pub(crate) fn hand_out(&self, connection: Accepted) {
         if self.connections.fetch_add(1, Ordering::Relaxed) >= self.connections_max {
             self.connections.fetch_sub(1, Ordering::Relaxed);
-            tracing::warn!(client = %connection.from, limit = self.connections_max, "refused");
+            if let Some(held_back) = self.refusals.pass() {
+                let (client, limit) = (connection.from, self.connections_max);
+                tracing::warn!(%client, limit, held_back, "too many connections: refused one");
+            }
             return;
         }
         let turn = self.turn.fetch_add(1, Ordering::Relaxed);

@@ -151,6 +151,19 @@ fn a_half_closed_connection_gets_all_its_replies() {
     assert!(client.is_closed());
 }
 
+/// The end may come together with the last call, and then there is one event for both.
+#[test]
+fn an_end_right_behind_a_call_is_seen() {
+    let server = Fixture::start();
+    for number in 0..500 {
+        let mut client = server.client();
+        client.send(ECHO, number);
+        client.0.shutdown(Shutdown::Write).unwrap();
+        assert_eq!(client.reply(), message(ECHO, number));
+        assert!(client.is_closed(), "connection {number}");
+    }
+}
+
 #[test]
 fn a_hostile_mark_closes_just_its_connection() {
     let server = Fixture::with(|options| options.loops = 1.try_into().unwrap());

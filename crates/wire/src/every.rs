@@ -3,7 +3,6 @@
 use bytes::{Bytes, BytesMut};
 use leasehold_base::xdr::{Decode, Encode, Error, Reader, Writer, decode_all};
 
-use crate::list::List;
 use crate::portmap::rpcbind;
 use crate::record::{Next, Splitter};
 use crate::{mount, nfs2, nfs3, portmap, rpc};
@@ -43,135 +42,140 @@ macro_rules! recode {
     };
 }
 
-/// Each line is a procedure: its name, its number, its arguments and its results.
+/// Hands the table to a macro: each line is a procedure with its name, its module, and its
+/// arguments and results in that module.
+macro_rules! for_every_procedure {
+    ($use:ident) => {
+        $use! {
+            portmap::PROGRAM, portmap::VERSION {
+                NULL rpc::null: Args => Reply;
+                SET portmap::set: Args => Reply;
+                UNSET portmap::unset: Args => Reply;
+                GETPORT portmap::getport: Args => Reply;
+                DUMP portmap::dump: Args => Reply;
+                CALLIT portmap::callit: Args<'_> => Reply<'_>;
+            }
+            portmap::PROGRAM, rpcbind::VERSION_3 {
+                NULL rpc::null: Args => Reply;
+                SET rpcbind::set: Args<'_> => Reply;
+                UNSET rpcbind::unset: Args<'_> => Reply;
+                GETADDR rpcbind::getaddr: Args<'_> => Reply<'_>;
+                DUMP rpcbind::dump: Args => Reply<'_>;
+                CALLIT rpcbind::callit: Args<'_> => Reply<'_>;
+                GETTIME rpcbind::gettime: Args => Reply;
+                UADDR2TADDR rpcbind::uaddr2taddr: Args<'_> => Reply<'_>;
+                TADDR2UADDR rpcbind::taddr2uaddr: Args<'_> => Reply<'_>;
+            }
+            portmap::PROGRAM, rpcbind::VERSION_4 {
+                NULL rpc::null: Args => Reply;
+                SET rpcbind::set: Args<'_> => Reply;
+                UNSET rpcbind::unset: Args<'_> => Reply;
+                GETADDR rpcbind::getaddr: Args<'_> => Reply<'_>;
+                DUMP rpcbind::dump: Args => Reply<'_>;
+                BCAST rpcbind::callit: Args<'_> => Reply<'_>;
+                GETTIME rpcbind::gettime: Args => Reply;
+                UADDR2TADDR rpcbind::uaddr2taddr: Args<'_> => Reply<'_>;
+                TADDR2UADDR rpcbind::taddr2uaddr: Args<'_> => Reply<'_>;
+                GETVERSADDR rpcbind::getversaddr: Args<'_> => Reply<'_>;
+                INDIRECT rpcbind::indirect: Args<'_> => Reply<'_>;
+                GETADDRLIST rpcbind::getaddrlist: Args<'_> => Reply<'_>;
+                GETSTAT rpcbind::getstat: Args => Reply<'_>;
+            }
+            nfs2::PROGRAM, nfs2::VERSION {
+                NULL rpc::null: Args => Reply;
+                GETATTR nfs2::getattr: Args => Reply;
+                SETATTR nfs2::setattr: Args => Reply;
+                ROOT nfs2::root: Args => Reply;
+                LOOKUP nfs2::lookup: Args<'_> => Reply;
+                READLINK nfs2::readlink: Args => Reply<'_>;
+                READ nfs2::read: Args => Reply;
+                WRITECACHE nfs2::writecache: Args => Reply;
+                WRITE nfs2::write: Args => Reply;
+                CREATE nfs2::create: Args<'_> => Reply;
+                REMOVE nfs2::remove: Args<'_> => Reply;
+                RENAME nfs2::rename: Args<'_> => Reply;
+                LINK nfs2::link: Args<'_> => Reply;
+                SYMLINK nfs2::symlink: Args<'_> => Reply;
+                MKDIR nfs2::mkdir: Args<'_> => Reply;
+                RMDIR nfs2::rmdir: Args<'_> => Reply;
+                READDIR nfs2::readdir: Args => Listing<'_>;
+                STATFS nfs2::statfs: Args => Reply;
+            }
+            nfs3::PROGRAM, nfs3::VERSION {
+                NULL rpc::null: Args => Reply;
+                GETATTR nfs3::getattr: Args => Reply;
+                SETATTR nfs3::setattr: Args => Reply;
+                LOOKUP nfs3::lookup: Args<'_> => Reply;
+                ACCESS nfs3::access: Args => Reply;
+                READLINK nfs3::readlink: Args => Reply<'_>;
+                READ nfs3::read: Args => Reply;
+                WRITE nfs3::write: Args => Reply;
+                CREATE nfs3::create: Args<'_> => Reply;
+                MKDIR nfs3::mkdir: Args<'_> => Reply;
+                SYMLINK nfs3::symlink: Args<'_> => Reply;
+                MKNOD nfs3::mknod: Args<'_> => Reply;
+                REMOVE nfs3::remove: Args<'_> => Reply;
+                RMDIR nfs3::rmdir: Args<'_> => Reply;
+                RENAME nfs3::rename: Args<'_> => Reply;
+                LINK nfs3::link: Args<'_> => Reply;
+                READDIR nfs3::readdir: Args => Listing<'_>;
+                READDIRPLUS nfs3::readdirplus: Args => Listing<'_>;
+                FSSTAT nfs3::fsstat: Args => Reply;
+                FSINFO nfs3::fsinfo: Args => Reply;
+                PATHCONF nfs3::pathconf: Args => Reply;
+                COMMIT nfs3::commit: Args => Reply;
+            }
+            mount::PROGRAM, mount::VERSION_1 {
+                NULL rpc::null: Args => Reply;
+                MNT mount::mnt: Args<'_> => OldReply;
+                DUMP mount::dump: Args => Reply<'_>;
+                UMNT mount::umnt: Args<'_> => Reply;
+                UMNTALL mount::umntall: Args => Reply;
+                EXPORT mount::export: Args => Reply<'_>;
+                EXPORTALL mount::exportall: Args => Reply<'_>;
+            }
+            mount::PROGRAM, mount::VERSION_2 {
+                NULL rpc::null: Args => Reply;
+                MNT mount::mnt: Args<'_> => OldReply;
+                DUMP mount::dump: Args => Reply<'_>;
+                UMNT mount::umnt: Args<'_> => Reply;
+                UMNTALL mount::umntall: Args => Reply;
+                EXPORT mount::export: Args => Reply<'_>;
+                EXPORTALL mount::exportall: Args => Reply<'_>;
+                PATHCONF mount::pathconf: Args<'_> => Reply;
+            }
+            mount::PROGRAM, mount::VERSION_3 {
+                NULL rpc::null: Args => Reply;
+                MNT mount::mnt: Args<'_> => Reply;
+                DUMP mount::dump: Args => Reply<'_>;
+                UMNT mount::umnt: Args<'_> => Reply;
+                UMNTALL mount::umntall: Args => Reply;
+                EXPORT mount::export: Args => Reply<'_>;
+            }
+        }
+    };
+}
+
 macro_rules! procedures {
     ($($program:path, $version:path {
-        $($name:ident $number:path: $args:ty => $reply:ty;)*
+        $($name:ident $($module:ident)::+:
+            $args:ident $(<$args_life:lifetime>)? => $reply:ident $(<$reply_life:lifetime>)?;)*
     })*) => {
         &[$($(
             Procedure {
                 program: $program,
                 version: $version,
-                number: $number,
+                number: $($module)::+::NUMBER,
                 name: stringify!($name),
-                args: recode!($args),
-                reply: recode!($reply),
+                args: recode!($($module)::+::$args $(<$args_life>)?),
+                reply: recode!($($module)::+::$reply $(<$reply_life>)?),
             },
         )*)*]
     };
 }
 
 /// Every procedure of every program.
-pub const PROCEDURES: &[Procedure] = procedures! {
-    portmap::PROGRAM, portmap::VERSION {
-        NULL rpc::NULL: () => ();
-        SET portmap::set::NUMBER: portmap::set::Args => portmap::set::Reply;
-        UNSET portmap::unset::NUMBER: portmap::unset::Args => portmap::unset::Reply;
-        GETPORT portmap::getport::NUMBER: portmap::getport::Args => portmap::getport::Reply;
-        DUMP portmap::dump::NUMBER: portmap::dump::Args => portmap::dump::Reply;
-        CALLIT portmap::callit::NUMBER: portmap::callit::Args<'_> => portmap::callit::Reply<'_>;
-    }
-    portmap::PROGRAM, rpcbind::VERSION_3 {
-        NULL rpc::NULL: () => ();
-        SET rpcbind::set::NUMBER: rpcbind::set::Args<'_> => rpcbind::set::Reply;
-        UNSET rpcbind::unset::NUMBER: rpcbind::unset::Args<'_> => rpcbind::unset::Reply;
-        GETADDR rpcbind::getaddr::NUMBER: rpcbind::getaddr::Args<'_> => rpcbind::getaddr::Reply<'_>;
-        DUMP rpcbind::dump::NUMBER: rpcbind::dump::Args => rpcbind::dump::Reply<'_>;
-        CALLIT rpcbind::callit::NUMBER: rpcbind::callit::Args<'_> => rpcbind::callit::Reply<'_>;
-        GETTIME rpcbind::gettime::NUMBER: rpcbind::gettime::Args => rpcbind::gettime::Reply;
-        UADDR2TADDR rpcbind::uaddr2taddr::NUMBER: rpcbind::uaddr2taddr::Args<'_> => rpcbind::uaddr2taddr::Reply<'_>;
-        TADDR2UADDR rpcbind::taddr2uaddr::NUMBER: rpcbind::taddr2uaddr::Args<'_> => rpcbind::taddr2uaddr::Reply<'_>;
-    }
-    portmap::PROGRAM, rpcbind::VERSION_4 {
-        NULL rpc::NULL: () => ();
-        SET rpcbind::set::NUMBER: rpcbind::set::Args<'_> => rpcbind::set::Reply;
-        UNSET rpcbind::unset::NUMBER: rpcbind::unset::Args<'_> => rpcbind::unset::Reply;
-        GETADDR rpcbind::getaddr::NUMBER: rpcbind::getaddr::Args<'_> => rpcbind::getaddr::Reply<'_>;
-        DUMP rpcbind::dump::NUMBER: rpcbind::dump::Args => rpcbind::dump::Reply<'_>;
-        BCAST rpcbind::callit::NUMBER: rpcbind::callit::Args<'_> => rpcbind::callit::Reply<'_>;
-        GETTIME rpcbind::gettime::NUMBER: rpcbind::gettime::Args => rpcbind::gettime::Reply;
-        UADDR2TADDR rpcbind::uaddr2taddr::NUMBER: rpcbind::uaddr2taddr::Args<'_> => rpcbind::uaddr2taddr::Reply<'_>;
-        TADDR2UADDR rpcbind::taddr2uaddr::NUMBER: rpcbind::taddr2uaddr::Args<'_> => rpcbind::taddr2uaddr::Reply<'_>;
-        GETVERSADDR rpcbind::getversaddr::NUMBER: rpcbind::getversaddr::Args<'_> => rpcbind::getversaddr::Reply<'_>;
-        INDIRECT rpcbind::indirect::NUMBER: rpcbind::indirect::Args<'_> => rpcbind::indirect::Reply<'_>;
-        GETADDRLIST rpcbind::getaddrlist::NUMBER: rpcbind::getaddrlist::Args<'_> => rpcbind::getaddrlist::Reply<'_>;
-        GETSTAT rpcbind::getstat::NUMBER: rpcbind::getstat::Args => rpcbind::getstat::Reply<'_>;
-    }
-    nfs2::PROGRAM, nfs2::VERSION {
-        NULL rpc::NULL: () => ();
-        GETATTR nfs2::getattr::NUMBER: nfs2::getattr::Args => nfs2::getattr::Reply;
-        SETATTR nfs2::setattr::NUMBER: nfs2::setattr::Args => nfs2::setattr::Reply;
-        ROOT nfs2::ROOT: () => ();
-        LOOKUP nfs2::lookup::NUMBER: nfs2::lookup::Args<'_> => nfs2::lookup::Reply;
-        READLINK nfs2::readlink::NUMBER: nfs2::readlink::Args => nfs2::readlink::Reply<'_>;
-        READ nfs2::read::NUMBER: nfs2::read::Args => nfs2::read::Reply;
-        WRITECACHE nfs2::WRITECACHE: () => ();
-        WRITE nfs2::write::NUMBER: nfs2::write::Args => nfs2::write::Reply;
-        CREATE nfs2::create::NUMBER: nfs2::create::Args<'_> => nfs2::create::Reply;
-        REMOVE nfs2::remove::NUMBER: nfs2::remove::Args<'_> => nfs2::remove::Reply;
-        RENAME nfs2::rename::NUMBER: nfs2::rename::Args<'_> => nfs2::rename::Reply;
-        LINK nfs2::link::NUMBER: nfs2::link::Args<'_> => nfs2::link::Reply;
-        SYMLINK nfs2::symlink::NUMBER: nfs2::symlink::Args<'_> => nfs2::symlink::Reply;
-        MKDIR nfs2::mkdir::NUMBER: nfs2::mkdir::Args<'_> => nfs2::mkdir::Reply;
-        RMDIR nfs2::rmdir::NUMBER: nfs2::rmdir::Args<'_> => nfs2::rmdir::Reply;
-        READDIR nfs2::readdir::NUMBER: nfs2::readdir::Args
-            => nfs2::readdir::Reply<List<nfs2::readdir::Entry<'_>>>;
-        STATFS nfs2::statfs::NUMBER: nfs2::statfs::Args => nfs2::statfs::Reply;
-    }
-    nfs3::PROGRAM, nfs3::VERSION {
-        NULL rpc::NULL: () => ();
-        GETATTR nfs3::getattr::NUMBER: nfs3::getattr::Args => nfs3::getattr::Reply;
-        SETATTR nfs3::setattr::NUMBER: nfs3::setattr::Args => nfs3::setattr::Reply;
-        LOOKUP nfs3::lookup::NUMBER: nfs3::lookup::Args<'_> => nfs3::lookup::Reply;
-        ACCESS nfs3::access::NUMBER: nfs3::access::Args => nfs3::access::Reply;
-        READLINK nfs3::readlink::NUMBER: nfs3::readlink::Args => nfs3::readlink::Reply<'_>;
-        READ nfs3::read::NUMBER: nfs3::read::Args => nfs3::read::Reply;
-        WRITE nfs3::write::NUMBER: nfs3::write::Args => nfs3::write::Reply;
-        CREATE nfs3::create::NUMBER: nfs3::create::Args<'_> => nfs3::create::Reply;
-        MKDIR nfs3::mkdir::NUMBER: nfs3::mkdir::Args<'_> => nfs3::mkdir::Reply;
-        SYMLINK nfs3::symlink::NUMBER: nfs3::symlink::Args<'_> => nfs3::symlink::Reply;
-        MKNOD nfs3::mknod::NUMBER: nfs3::mknod::Args<'_> => nfs3::mknod::Reply;
-        REMOVE nfs3::remove::NUMBER: nfs3::remove::Args<'_> => nfs3::remove::Reply;
-        RMDIR nfs3::rmdir::NUMBER: nfs3::rmdir::Args<'_> => nfs3::rmdir::Reply;
-        RENAME nfs3::rename::NUMBER: nfs3::rename::Args<'_> => nfs3::rename::Reply;
-        LINK nfs3::link::NUMBER: nfs3::link::Args<'_> => nfs3::link::Reply;
-        READDIR nfs3::readdir::NUMBER: nfs3::readdir::Args
-            => nfs3::readdir::Reply<List<nfs3::readdir::Entry<'_>>>;
-        READDIRPLUS nfs3::readdirplus::NUMBER: nfs3::readdirplus::Args
-            => nfs3::readdirplus::Reply<List<nfs3::readdirplus::Entry<'_>>>;
-        FSSTAT nfs3::fsstat::NUMBER: nfs3::fsstat::Args => nfs3::fsstat::Reply;
-        FSINFO nfs3::fsinfo::NUMBER: nfs3::fsinfo::Args => nfs3::fsinfo::Reply;
-        PATHCONF nfs3::pathconf::NUMBER: nfs3::pathconf::Args => nfs3::pathconf::Reply;
-        COMMIT nfs3::commit::NUMBER: nfs3::commit::Args => nfs3::commit::Reply;
-    }
-    mount::PROGRAM, mount::VERSION_1 {
-        NULL rpc::NULL: () => ();
-        MNT mount::mnt::NUMBER: mount::mnt::Args<'_> => mount::mnt::OldReply;
-        DUMP mount::dump::NUMBER: mount::dump::Args => mount::dump::Reply<'_>;
-        UMNT mount::umnt::NUMBER: mount::umnt::Args<'_> => mount::umnt::Reply;
-        UMNTALL mount::umntall::NUMBER: mount::umntall::Args => mount::umntall::Reply;
-        EXPORT mount::export::NUMBER: mount::export::Args => mount::export::Reply<'_>;
-        EXPORTALL mount::exportall::NUMBER: mount::exportall::Args => mount::exportall::Reply<'_>;
-    }
-    mount::PROGRAM, mount::VERSION_2 {
-        NULL rpc::NULL: () => ();
-        MNT mount::mnt::NUMBER: mount::mnt::Args<'_> => mount::mnt::OldReply;
-        DUMP mount::dump::NUMBER: mount::dump::Args => mount::dump::Reply<'_>;
-        UMNT mount::umnt::NUMBER: mount::umnt::Args<'_> => mount::umnt::Reply;
-        UMNTALL mount::umntall::NUMBER: mount::umntall::Args => mount::umntall::Reply;
-        EXPORT mount::export::NUMBER: mount::export::Args => mount::export::Reply<'_>;
-        EXPORTALL mount::exportall::NUMBER: mount::exportall::Args => mount::exportall::Reply<'_>;
-        PATHCONF mount::pathconf::NUMBER: mount::pathconf::Args<'_> => mount::pathconf::Reply;
-    }
-    mount::PROGRAM, mount::VERSION_3 {
-        NULL rpc::NULL: () => ();
-        MNT mount::mnt::NUMBER: mount::mnt::Args<'_> => mount::mnt::Reply;
-        DUMP mount::dump::NUMBER: mount::dump::Args => mount::dump::Reply<'_>;
-        UMNT mount::umnt::NUMBER: mount::umnt::Args<'_> => mount::umnt::Reply;
-        UMNTALL mount::umntall::NUMBER: mount::umntall::Args => mount::umntall::Reply;
-        EXPORT mount::export::NUMBER: mount::export::Args => mount::export::Reply<'_>;
-    }
-};
+pub const PROCEDURES: &[Procedure] = for_every_procedure!(procedures);
 
 /// The heads of calls and replies, and what is in a credential.
 pub const HEADS: &[Recode] = &[
@@ -198,5 +202,7 @@ pub fn decode_every(bytes: &Bytes) {
     while let Ok(Next::Record(_)) = splitter.next(&mut received) {}
 }
 
+#[cfg(test)]
+mod sample;
 #[cfg(test)]
 mod tests;

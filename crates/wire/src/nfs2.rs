@@ -1,7 +1,6 @@
 //! NFS version 2 (RFC 1094): program 100003, version 2.
 //!
-//! Laid out as [`nfs3`](crate::nfs3). Procedures 0 (NULL), 3 (ROOT) and 7 (WRITECACHE) have
-//! neither arguments nor results; the last two are not to be called.
+//! Laid out as [`nfs3`](crate::nfs3).
 
 mod attributes;
 
@@ -36,10 +35,20 @@ pub const PROGRAM: u32 = 100_003;
 pub const VERSION: u32 = 2;
 
 /// ROOT, procedure 3: obsolete, as MOUNT does its work (RFC 1094 2.2.4).
-pub const ROOT: u32 = 3;
+pub mod root {
+    pub use crate::rpc::null::{Args, Reply};
+
+    /// The procedure's number.
+    pub const NUMBER: u32 = 3;
+}
 
 /// WRITECACHE, procedure 7: was never put to use (RFC 1094 2.2.8).
-pub const WRITECACHE: u32 = 7;
+pub mod writecache {
+    pub use crate::rpc::null::{Args, Reply};
+
+    /// The procedure's number.
+    pub const NUMBER: u32 = 7;
+}
 
 /// A file handle: 32 bytes that only the server understands (RFC 1094 2.3.3).
 #[doc(alias = "fhandle")]

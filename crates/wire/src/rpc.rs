@@ -9,8 +9,17 @@ use leasehold_base::{xdr_enum, xdr_struct};
 /// The version of the RPC protocol itself.
 pub const RPC_VERSION: u32 = 2;
 
-/// NULL, procedure 0 of every program: neither arguments nor results, for whoever asks.
-pub const NULL: u32 = 0;
+/// NULL, procedure 0 of every program: does nothing, for whoever asks.
+pub mod null {
+    /// The procedure's number.
+    pub const NUMBER: u32 = 0;
+
+    /// Nothing.
+    pub type Args = ();
+
+    /// Nothing.
+    pub type Reply = ();
+}
 
 /// Message types (RFC 5531 section 9, `msg_type`).
 const CALL: u32 = 0;

@@ -4,6 +4,7 @@ use leasehold_base::xdr::{Decode, Encode, Error, Reader, Writer};
 use leasehold_base::xdr_struct;
 
 use super::{Cookie, FileId, Handle, Name};
+use crate::list::List;
 
 /// The procedure's number.
 pub const NUMBER: u32 = 16;
@@ -38,7 +39,10 @@ xdr_struct! {
 #[doc(alias = "readdirres")]
 pub type Reply<Entries> = super::Reply<Done<Entries>>;
 
-/// A part of the directory: `Entries` is a [`List`](crate::list::List) of [`Entry`] to a client,
+/// What a client reads.
+pub type Listing<'a> = Reply<List<Entry<'a>>>;
+
+/// A part of the directory: `Entries` is a [`List`] of [`Entry`] to a client,
 /// and to a server whatever encodes as one, such as [`ListOf`](crate::list::ListOf).
 #[doc(alias = "readdirok")]
 #[derive(Clone, Debug, PartialEq, Eq)]

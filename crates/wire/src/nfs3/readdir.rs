@@ -5,6 +5,7 @@ use leasehold_base::xdr::{Decode, Encode, Error, Reader, Writer};
 use leasehold_base::xdr_struct;
 
 use super::{ATTRIBUTES_BYTES, Attributes, Handle, Name};
+use crate::list::List;
 
 /// The procedure's number.
 pub const NUMBER: u32 = 16;
@@ -42,7 +43,10 @@ xdr_struct! {
 #[doc(alias = "READDIR3res")]
 pub type Reply<Entries> = super::Reply<Done<Entries>, Option<Attributes>>;
 
-/// A part of the directory: `Entries` is a [`List`](crate::list::List) of [`Entry`] to a client,
+/// What a client reads.
+pub type Listing<'a> = Reply<List<Entry<'a>>>;
+
+/// A part of the directory: `Entries` is a [`List`] of [`Entry`] to a client,
 /// and to a server whatever encodes as one, such as [`ListOf`](crate::list::ListOf).
 #[doc(alias = "READDIR3resok")]
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,6 +4,7 @@ use leasehold_base::units::{Cookie, FileId};
 use leasehold_base::xdr_struct;
 
 use super::{ATTRIBUTES_BYTES, Attributes, Handle, Name, readdir};
+use crate::list::List;
 
 /// The procedure's number.
 pub const NUMBER: u32 = 17;
@@ -47,6 +48,9 @@ xdr_struct! {
 /// A part of the directory, or its attributes alone.
 #[doc(alias = "READDIRPLUS3res")]
 pub type Reply<Entries> = super::Reply<Done<Entries>, Option<Attributes>>;
+
+/// What a client reads.
+pub type Listing<'a> = Reply<List<Entry<'a>>>;
 
 /// A part of the directory, as READDIR has it but with other entries.
 #[doc(alias = "READDIRPLUS3resok")]

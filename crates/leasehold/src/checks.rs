@@ -1,0 +1,88 @@
+//! Checks before the work starts; each failure says what, where and what to do.
+
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use leasehold_serve::HandleKey;
+use leasehold_shell::{BindError, state};
+
+use crate::failure::{Failure, Kind};
+
+/// The directory to serve, as an absolute path without symbolic links.
+pub(crate) fn directory(asked: &Path) -> Result<PathBuf, Failure> {
+    let failed = |error: &io::Error| Kind::Directory.because(directory_advice(asked, error));
+    let path = fs::canonicalize(asked).map_err(|error| failed(&error))?;
+    fs::read_dir(&path).map_err(|error| failed(&error))?;
+    Ok(path)
+}
+
+#[allow(clippy::wildcard_enum_match_arm, reason = "advice on the usual errors only")]
+fn directory_advice(asked: &Path, error: &io::Error) -> String {
+    let asked = asked.display();
+    match error.kind() {
+        ErrorKind::NotFound => {
+            format!("{asked} does not exist: make it first, or name another directory")
+        }
+        ErrorKind::NotADirectory => {
+            format!("{asked} is not a directory: name the directory that it lies in")
+        }
+        ErrorKind::PermissionDenied => format!(
+            "{asked} cannot be read by this user: grant it read and search permission, also \
+             search permission on all directories above, or run as another user"
+        ),
+        _ => format!("{asked} cannot be served: {error}"),
+    }
+}
+
+/// The name to mount a directory by, with its slash.
+pub(crate) fn name(asked: Option<&str>, directory: &Path) -> Result<String, Failure> {
+    let name = match asked {
+        Some(name) => name.strip_prefix('/').unwrap_or(name).to_owned(),
+        None => match directory.file_name().map(|name| name.to_str()) {
+            Some(Some(name)) => name.to_owned(),
+            Some(None) => {
+                let text = "the directory's name is not UTF-8: give one with --name NAME";
+                return Err(Kind::Options.because(text));
+            }
+            None => "root".to_owned(),
+        },
+    };
+    if name.is_empty() || name.len() > 255 || name.contains(['/', '\0']) {
+        let text = "--name must be 1 to 255 bytes long and have no slash, but perhaps the first";
+        return Err(Kind::Options.because(text));
+    }
+    Ok(format!("/{name}"))
+}
+
+/// The key of all handles, from the state directory.
+pub(crate) fn handle_key(asked: Option<&Path>) -> Result<HandleKey, Failure> {
+    let directory = asked.map(Path::to_path_buf).or_else(state::default_directory);
+    let directory = directory.ok_or_else(|| {
+        Kind::State.because("there is no home directory for the state: name one with --state DIR")
+    })?;
+    state::handle_key(&directory).map_err(|error| {
+        Kind::State.because(format!("{error}; choose another place with --state DIR"))
+    })
+}
+
+/// What keeps an address from being served on, and what to do.
+#[allow(clippy::wildcard_enum_match_arm, reason = "advice on the usual errors only")]
+pub(crate) fn address_advice(failed: &BindError) -> String {
+    let address = failed.address;
+    let another = SocketAddr::new(address.ip(), 0);
+    match failed.error.kind() {
+        ErrorKind::AddrInUse => format!(
+            "{address} is taken by another program, perhaps another NFS server: choose another \
+             port with --listen, or have one picked with --listen {another}"
+        ),
+        ErrorKind::AddrNotAvailable => {
+            format!("this machine has no address {}: `ip address` lists those it has", address.ip())
+        }
+        ErrorKind::PermissionDenied => format!(
+            "{address} needs privilege, as all ports below 1024: choose a higher one with --listen"
+        ),
+        _ => format!("{failed}"),
+    }
+}

@@ -1,0 +1,47 @@
+//! What ends the program, and with which exit code.
+
+use std::fmt;
+use std::process::ExitCode;
+
+/// Why the program ends without having done what it was asked.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    kind: Kind,
+    /// What, where, and what to do.
+    text: String,
+}
+
+/// The exit codes, as `--help` lists them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Kind {
+    Running = 1,
+    Options = 2,
+    Directory = 3,
+    Address = 4,
+    State = 5,
+}
+
+impl Kind {
+    /// A failure of this kind.
+    pub(crate) fn because(self, text: impl Into<String>) -> Failure {
+        Failure { kind: self, text: text.into() }
+    }
+}
+
+impl Failure {
+    pub(crate) fn exit_code(&self) -> ExitCode {
+        self.kind.into()
+    }
+}
+
+impl From<Kind> for ExitCode {
+    fn from(kind: Kind) -> Self {
+        Self::from(kind as u8)
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}

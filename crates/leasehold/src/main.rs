@@ -1,0 +1,53 @@
+//! The command line: parsing and wiring only.
+
+mod checks;
+mod events;
+mod failure;
+mod options;
+mod ready;
+mod serve;
+
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use clap::Parser as _;
+use clap::error::ErrorKind;
+
+use crate::failure::Kind;
+use crate::options::{Command, Options};
+
+fn main() -> ExitCode {
+    let options = match Options::try_parse() {
+        Ok(options) => options,
+        Err(usage) => return explain(&usage),
+    };
+    let Command::Serve(options) = options.command;
+    match serve::run(&options) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            complain(&failure.to_string());
+            failure.exit_code()
+        }
+    }
+}
+
+/// Prints help where it was asked for, and what is wrong with the options otherwise.
+fn explain(usage: &clap::Error) -> ExitCode {
+    if !usage.use_stderr() {
+        // Where stdout is closed nobody reads the help.
+        let _ = usage.print();
+        return ExitCode::SUCCESS;
+    }
+    if usage.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        let _ = usage.print();
+        return Kind::Options.into();
+    }
+    let text = usage.render().to_string();
+    complain(text.strip_prefix("error: ").unwrap_or(&text).trim_end());
+    Kind::Options.into()
+}
+
+fn complain(text: &str) {
+    // Where stderr is closed nobody wants to know.
+    let _ = writeln!(std::io::stderr(), "leasehold: {text}");
+}

@@ -1,0 +1,131 @@
+//! What can be said on the command line: one definition gives parsing, help and errors.
+
+use std::net::SocketAddr;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand, ValueEnum};
+use serde::Serialize;
+use tracing_subscriber::filter::LevelFilter;
+
+/// Serves directories over NFS: no root, no configuration file, one port.
+#[derive(Debug, Parser)]
+#[command(
+    name = "leasehold",
+    version,
+    max_term_width = 100,
+    after_help = EXIT_CODES,
+    disable_help_subcommand = true
+)]
+pub(crate) struct Options {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  ended as asked          3  the directory cannot be served
+  1  failed while running    4  an address cannot be had
+  2  wrong options           5  the state cannot be kept";
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Serve a directory to NFS clients, versions 3 and 2
+    Serve(Serve),
+}
+
+const WHAT: &str = "What is served";
+const WHERE: &str = "To whom";
+const HOW: &str = "How it runs";
+
+/// Serve a directory to NFS clients, versions 3 and 2
+///
+/// Prints the commands that mount it as soon as it can be mounted, and serves until it gets
+/// SIGINT (Ctrl-C) or SIGTERM.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct Serve {
+    /// The directory to serve
+    #[arg(value_name = "DIR")]
+    pub(crate) directory: PathBuf,
+
+    /// The name to mount it by [default: the last part of DIR]
+    ///
+    /// Clients mount /NAME; with a single export, / does as well.
+    #[arg(long, help_heading = WHAT)]
+    pub(crate) name: Option<String>,
+
+    /// Refuse every change
+    #[arg(long, help_heading = WHAT)]
+    pub(crate) read_only: bool,
+
+    /// When a change counts as safe: on disk or in memory
+    ///
+    /// With `disk`, what is answered as stable is on stable storage. With `memory` nothing is
+    /// synced: faster, and a crash of the machine loses what was written last.
+    #[arg(
+        long,
+        value_enum,
+        default_value_t,
+        hide_possible_values = true,
+        value_name = "WHERE",
+        help_heading = WHAT
+    )]
+    pub(crate) durability: Durability,
+
+    /// Address to serve on, TCP and UDP; may be given several times
+    ///
+    /// Port 0 has the system pick one, the same for TCP and UDP. To serve other machines, give an
+    /// address of this one, or 0.0.0.0:2049 for all. Example: --listen [::1]:2049
+    #[arg(
+        long,
+        value_name = "ADDR:PORT",
+        default_value = "127.0.0.1:2049",
+        help_heading = WHERE
+    )]
+    pub(crate) listen: Vec<SocketAddr>,
+
+    /// Believe every client's word about its user
+    ///
+    /// Without it, a client on another machine is believed when it asks from a port below 1024,
+    /// which takes privilege there, and is nobody otherwise.
+    #[arg(long, help_heading = WHERE)]
+    pub(crate) insecure: bool,
+
+    /// Directory for what must survive a restart
+    ///
+    /// Unless named: /var/lib/leasehold for root, else $XDG_STATE_HOME/leasehold or
+    /// ~/.local/state/leasehold. It holds the key that file handles are made with: with another key all mounts are stale.
+    #[arg(long, value_name = "DIR", help_heading = HOW)]
+    pub(crate) state: Option<PathBuf>,
+
+    /// Threads that serve [default: one per processor]
+    #[arg(long, value_name = "N", help_heading = HOW)]
+    pub(crate) threads: Option<NonZeroUsize>,
+
+    /// Say where it serves as one line of JSON
+    #[arg(long, help_heading = HOW)]
+    pub(crate) json: bool,
+
+    /// What to log to stderr: off, error, warn, info, debug, trace
+    #[arg(
+        long,
+        value_name = "LEVEL",
+        env = "LEASEHOLD_LOG",
+        default_value = "info",
+        help_heading = HOW
+    )]
+    pub(crate) log: LevelFilter,
+}
+
+/// When a change counts as safe.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Durability {
+    /// When it is on stable storage.
+    #[default]
+    Disk,
+    /// When it is in the server's memory.
+    Memory,
+}

@@ -1,0 +1,170 @@
+//! What the server says when it can be mounted.
+
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
+use std::net::{IpAddr, SocketAddr};
+
+use serde::Serialize;
+
+use crate::options::Durability;
+
+/// What the server says when it can be mounted; with `--json` exactly this as one line.
+#[derive(Debug, Serialize)]
+pub(crate) struct Ready {
+    addresses: Vec<Address>,
+    exports: Vec<Exported>,
+    mount: Mount,
+    durability: Durability,
+    pid: u32,
+}
+
+#[derive(Debug, Serialize)]
+struct Address {
+    address: IpAddr,
+    port: u16,
+    transports: &'static [&'static str],
+}
+
+/// One export.
+#[derive(Debug, Serialize)]
+pub(crate) struct Exported {
+    /// As clients mount it.
+    pub(crate) name: String,
+    /// As it is on this machine.
+    pub(crate) path: String,
+    /// Whether changes are refused.
+    pub(crate) read_only: bool,
+}
+
+/// The commands that mount the first export from the first address.
+#[derive(Debug, Serialize)]
+struct Mount {
+    linux: String,
+    macos: String,
+}
+
+impl Ready {
+    /// Puts together what is to be said.
+    ///
+    /// # Panics
+    /// Without an address.
+    pub(crate) fn new(
+        listening: &[SocketAddr],
+        exports: Vec<Exported>,
+        durability: Durability,
+    ) -> Self {
+        let addresses = listening
+            .iter()
+            .map(|address| Address {
+                address: address.ip(),
+                port: address.port(),
+                transports: &["tcp", "udp"],
+            })
+            .collect();
+        let mount = Mount::from(*listening.first().expect("there is a default address"));
+        Self { addresses, exports, mount, durability, pid: std::process::id() }
+    }
+
+    /// Says it on stdout, at once, so that whoever waits for it can go on.
+    pub(crate) fn announce(&self, json: bool) -> io::Result<()> {
+        let text = if json { serde_json::to_string(self)? + "\n" } else { self.text() };
+        let mut out = io::stdout().lock();
+        out.write_all(text.as_bytes())?;
+        out.flush()
+    }
+
+    fn text(&self) -> String {
+        let mut text = String::new();
+        for export in &self.exports {
+            let how = if export.read_only { ", read-only" } else { "" };
+            let _ = write!(text, "Serving {} as {}{how}", export.path, export.name);
+        }
+        let addresses: Vec<String> = self
+            .addresses
+            .iter()
+            .map(|one| SocketAddr::new(one.address, one.port).to_string())
+            .collect();
+        let _ = writeln!(text, " (NFS 3 and 2, TCP and UDP) on {}", addresses.join(" and "));
+        let _ = writeln!(text, "\nLinux:\n  {}", self.mount.linux);
+        let _ = writeln!(text, "macOS:\n  {}", self.mount.macos);
+        if self.durability == Durability::Memory {
+            let _ = writeln!(text, "\nDurability: memory. A crash of this machine loses changes.");
+        }
+        text
+    }
+}
+
+impl From<SocketAddr> for Mount {
+    fn from(address: SocketAddr) -> Self {
+        let port = address.port();
+        let host = match address.ip() {
+            ip if ip.is_unspecified() => {
+                rustix::system::uname().nodename().to_string_lossy().into_owned()
+            }
+            IpAddr::V4(ip) => ip.to_string(),
+            IpAddr::V6(ip) => format!("[{ip}]"),
+        };
+        let proto = if address.is_ipv6() { "tcp6" } else { "tcp" };
+        let linux = format!(
+            "sudo mount -t nfs -o vers=3,proto={proto},port={port},mountport={port},\
+             mountproto={proto},nolock {host}:/ /mnt"
+        );
+        let macos = format!(
+            "mkdir -p /private/tmp/mnt && sudo mount -t nfs -o \
+             vers=3,tcp,port={port},mountport={port},nolocks,resvport {host}:/ /private/tmp/mnt"
+        );
+        Self { linux, macos }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ready(address: &str, durability: Durability) -> Ready {
+        let export = Exported { name: "/data".into(), path: "/srv/data".into(), read_only: false };
+        Ready::new(&[address.parse().expect("an address")], vec![export], durability)
+    }
+
+    #[test]
+    fn tells_how_to_mount() {
+        assert_eq!(
+            ready("127.0.0.1:2049", Durability::Memory).text(),
+            "Serving /srv/data as /data (NFS 3 and 2, TCP and UDP) on 127.0.0.1:2049\n\
+             \n\
+             Linux:\n  \
+             sudo mount -t nfs -o vers=3,proto=tcp,port=2049,mountport=2049,mountproto=tcp,nolock \
+             127.0.0.1:/ /mnt\n\
+             macOS:\n  \
+             mkdir -p /private/tmp/mnt && sudo mount -t nfs -o \
+             vers=3,tcp,port=2049,mountport=2049,nolocks,resvport 127.0.0.1:/ /private/tmp/mnt\n\
+             \n\
+             Durability: memory. A crash of this machine loses changes.\n"
+        );
+        let six = ready("[::1]:99", Durability::Disk).text();
+        assert!(
+            six.contains("proto=tcp6,port=99,mountport=99,mountproto=tcp6,nolock [::1]:/ /mnt")
+        );
+        assert!(!six.contains("Durability"));
+        assert!(!ready("0.0.0.0:2049", Durability::Disk).mount.linux.contains("0.0.0.0"));
+    }
+
+    #[test]
+    fn json_is_one_line() {
+        let mut ready = ready("127.0.0.1:2049", Durability::Disk);
+        ready.pid = 42;
+        let line = serde_json::to_string(&ready).expect("has no maps");
+        let value: serde_json::Value = serde_json::from_str(&line).expect("is JSON");
+        assert!(!line.contains('\n'));
+        assert_eq!(
+            value["addresses"],
+            serde_json::json!([
+                {"address": "127.0.0.1", "port": 2049, "transports": ["tcp", "udp"]}
+            ])
+        );
+        assert_eq!(value["exports"][0]["name"], "/data");
+        assert_eq!(value["durability"], "disk");
+        assert_eq!(value["pid"], 42);
+        assert!(value["mount"]["linux"].is_string() && value["mount"]["macos"].is_string());
+    }
+}

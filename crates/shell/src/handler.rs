@@ -1,0 +1,38 @@
+//! What the loops ask of the service.
+
+use core::net::SocketAddr;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use leasehold_base::xdr::{Message, Writer};
+use leasehold_fs::Answer;
+use leasehold_serve::{Arrival, Service};
+
+/// Whoever answers messages; [`Service`], or a stand-in of a test.
+pub trait Handler: Send + Sync {
+    /// Answers one RPC message; with nothing, when there must be no reply.
+    fn answer(
+        &self,
+        arrival: Arrival,
+        message: &Bytes,
+        writer: Writer,
+    ) -> Answer<'static, Option<Message>>;
+
+    /// Is told that a stream is no more.
+    fn connection_closed(&self, from: SocketAddr);
+}
+
+impl Handler for Arc<Service> {
+    fn answer(
+        &self,
+        arrival: Arrival,
+        message: &Bytes,
+        writer: Writer,
+    ) -> Answer<'static, Option<Message>> {
+        Service::answer(self, arrival, message, writer)
+    }
+
+    fn connection_closed(&self, from: SocketAddr) {
+        Service::connection_closed(self, from);
+    }
+}

@@ -1,0 +1,61 @@
+//! Lines that must not fill a log.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+use core::time::Duration;
+
+use leasehold_base::units::Time;
+
+use crate::clock;
+
+/// Lets one repeat through in an interval and counts the others.
+#[derive(Debug)]
+pub struct Rate {
+    interval_ns: u64,
+    /// When the next one may pass, on the clock of the process.
+    next_ns: AtomicU64,
+    held_back: AtomicU64,
+}
+
+impl Rate {
+    /// One in `interval`, which is at most 584 years.
+    #[must_use]
+    pub const fn one_in(interval: Duration) -> Self {
+        let nanoseconds = interval.as_secs() * 1_000_000_000 + interval.subsec_nanos() as u64;
+        Self { interval_ns: nanoseconds, next_ns: AtomicU64::new(0), held_back: AtomicU64::new(0) }
+    }
+
+    /// Whether a repeat may pass now, and then how many were held back since the last one.
+    #[must_use]
+    pub fn pass(&self) -> Option<u64> {
+        self.pass_at(clock::now())
+    }
+
+    fn pass_at(&self, now: Time) -> Option<u64> {
+        let next = self.next_ns.load(Ordering::Relaxed);
+        let now = now.as_nanoseconds();
+        let after = now.saturating_add(self.interval_ns);
+        let passes = now >= next
+            && self
+                .next_ns
+                .compare_exchange(next, after, Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok();
+        if passes {
+            return Some(self.held_back.swap(0, Ordering::Relaxed));
+        }
+        self.held_back.fetch_add(1, Ordering::Relaxed);
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn holds_repeats_back_and_counts_them() {
+        let rate = Rate::one_in(Duration::from_secs(1));
+        let at = |milliseconds: u64| Time::from_nanoseconds(milliseconds * 1_000_000);
+        let passed: Vec<_> = [10, 20, 1009, 1010, 5000].map(|ms| rate.pass_at(at(ms))).into();
+        assert_eq!(passed, [Some(0), None, None, Some(2), Some(0)]);
+    }
+}

@@ -1,0 +1,157 @@
+//! What a server keeps over restarts.
+
+use std::fmt;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use leasehold_serve::HandleKey;
+use rustix::rand::{GetRandomFlags, getrandom};
+
+/// The file with the key that handles are made with.
+const HANDLE_KEY: &str = "handle-key";
+
+/// Why the state cannot be used.
+#[derive(Debug)]
+pub struct StateError {
+    /// What could not be done.
+    pub task: &'static str,
+    /// With what.
+    pub path: PathBuf,
+    /// Why not.
+    pub error: io::Error,
+}
+
+impl fmt::Display for StateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cannot {} {}: {}", self.task, self.path.display(), self.error)
+    }
+}
+
+impl std::error::Error for StateError {}
+
+/// Where a server of this user keeps its state, unless told otherwise; nowhere, when it is an
+/// ordinary user without a home.
+#[must_use]
+pub fn default_directory() -> Option<PathBuf> {
+    if rustix::process::geteuid().is_root() {
+        return Some("/var/lib/leasehold".into());
+    }
+    let absolute = |variable| {
+        std::env::var_os(variable).map(PathBuf::from).filter(|path: &PathBuf| path.is_absolute())
+    };
+    let base = absolute("XDG_STATE_HOME")
+        .or_else(|| absolute("HOME").map(|home| home.join(".local/state")))?;
+    Some(base.join("leasehold"))
+}
+
+/// The key that handles are made with; made at the first start and the same from then on.
+///
+/// Two servers that start at once get the same key. It is on stable storage when this returns.
+///
+/// # Errors
+/// When the directory cannot be made or written, or holds something that is no key.
+pub fn handle_key(directory: &Path) -> Result<HandleKey, StateError> {
+    let path = directory.join(HANDLE_KEY);
+    let failed = |task, path: &Path| {
+        let path = path.to_path_buf();
+        move |error| StateError { task, path, error }
+    };
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(directory)
+        .map_err(failed("make the directory", directory))?;
+    match fs::read(&path) {
+        Ok(key) => {
+            let damaged = || io::Error::new(ErrorKind::InvalidData, "is not a key of 16 bytes");
+            let key = key.try_into().map_err(|_| damaged());
+            key.map(HandleKey).map_err(failed("use the handle key", &path))
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            make_key(directory, &path).map_err(failed("write the handle key", &path))?;
+            handle_key(directory)
+        }
+        Err(error) => Err(failed("read the handle key", &path)(error)),
+    }
+}
+
+/// Writes a new key under its name in one step, unless one is there by then.
+fn make_key(directory: &Path, path: &Path) -> io::Result<()> {
+    // A name of its own, so that starters do not write into each other's file.
+    let name = format!("{HANDLE_KEY}.{:016x}", u64::from_ne_bytes(random()?));
+    let temporary = directory.join(name);
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
+    file.write_all(&random::<16>()?)?;
+    file.sync_all()?;
+    let linked = fs::hard_link(&temporary, path);
+    fs::remove_file(&temporary)?;
+    match linked {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
+        Ok(()) | Err(_) => {}
+    }
+    File::open(directory)?.sync_all()
+}
+
+/// Random bytes that nobody can guess.
+///
+/// # Errors
+/// When the system has none.
+pub fn random<const N: usize>() -> io::Result<[u8; N]> {
+    let mut bytes = [0; N];
+    let mut filled = 0;
+    while filled < N {
+        filled += getrandom(&mut bytes[filled..], GetRandomFlags::empty())?;
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn a_key_is_made_once_and_kept_to_oneself() {
+        let home = tempfile::tempdir().expect("a directory for the test");
+        let directory = home.path().join("some/where");
+        let starters: Vec<_> = (0..8)
+            .map(|_| {
+                let directory = directory.clone();
+                thread::spawn(move || handle_key(&directory).expect("there is a key").0)
+            })
+            .collect();
+        let first = handle_key(&directory).expect("there is a key").0;
+        for starter in starters {
+            assert_eq!(starter.join().expect("did not panic"), first);
+        }
+        assert_ne!(first, [0; 16]);
+        let mode = |path: &Path| fs::metadata(path).expect("is there").permissions().mode() & 0o777;
+        assert_eq!(mode(&directory.join(HANDLE_KEY)), 0o600);
+        assert_eq!(mode(&directory), 0o700);
+        let files = fs::read_dir(&directory).expect("can be listed");
+        assert_eq!(files.count(), 1, "nothing is left lying about");
+    }
+
+    #[test]
+    fn a_damaged_key_is_not_replaced() {
+        let home = tempfile::tempdir().expect("a directory for the test");
+        let path = home.path().join(HANDLE_KEY);
+        fs::write(&path, "short").expect("can be written");
+        let error = handle_key(home.path()).err().expect("is no key");
+        assert_eq!(
+            error.to_string(),
+            format!("cannot use the handle key {}: is not a key of 16 bytes", path.display())
+        );
+        assert_eq!(fs::read(&path).expect("is there"), b"short");
+    }
+
+    #[test]
+    fn a_place_that_cannot_be_written_is_named() {
+        let error = handle_key(Path::new("/proc/none")).err().expect("nobody can write there");
+        assert!(error.to_string().starts_with("cannot make the directory /proc/none: "));
+    }
+}
