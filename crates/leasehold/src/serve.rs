@@ -10,7 +10,7 @@ use leasehold_fs::{Export, ExportId, Store};
 use leasehold_serve::Service;
 use leasehold_shell::limits::CONNECTIONS_MAX;
 use leasehold_shell::process::{self, Termination};
-use leasehold_shell::{self as shell, Server};
+use leasehold_shell::{self as shell, Policy, Server};
 use leasehold_store_mem::MemStore;
 
 use crate::checks;
@@ -34,6 +34,11 @@ pub(crate) fn run(options: &Serve) -> Result<(), Failure> {
         listen: options.listen.clone(),
         loops: options.threads.unwrap_or_else(one_per_processor),
         connections_max: CONNECTIONS_MAX.min(descriptors / 2),
+        policy: Policy {
+            privileged: process::can_act_as_others(),
+            uid: rustix::process::geteuid().as_raw(),
+            insecure: options.insecure,
+        },
     })
     .map_err(|error| Kind::Address.because(checks::address_advice(&error)))?;
 

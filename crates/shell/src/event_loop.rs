@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use leasehold_base::units::Time;
-use leasehold_serve::Trust;
+use leasehold_serve::Transport;
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 use rustix::net::{self, SocketFlags, sockopt};
@@ -15,6 +15,7 @@ use crate::bench::Bench;
 use crate::clock;
 use crate::connection::{Closing, Connection, Turn};
 use crate::limits::{BATCH_ACCEPTS_MAX, KEEPALIVE, LOOP_PARKED_MAX, STALL_MAX, SWEEP_INTERVAL};
+use crate::peer::Judge;
 use crate::remote::{Accepted, Remote, Requests};
 use crate::server::Shared;
 use crate::slab::{Key, Slab};
@@ -70,6 +71,7 @@ pub(crate) struct EventLoop {
     /// Connections with work, each once, in the order of their turns.
     listed: VecDeque<Key>,
     bench: Bench,
+    judge: Judge,
     requests: Requests,
     /// The end of all waiting, once the server stops.
     deadline: Option<Time>,
@@ -79,7 +81,11 @@ pub(crate) struct EventLoop {
 }
 
 impl EventLoop {
-    pub(crate) fn new(shared: Arc<Shared>, remote: Arc<Remote>) -> Result<Self, Errno> {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        remote: Arc<Remote>,
+        judge: Judge,
+    ) -> Result<Self, Errno> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let edge = epoll::EventFlags::IN | epoll::EventFlags::ET;
         epoll::add(&epoll, remote.bell(), Token::Bell.pack(), edge)?;
@@ -89,6 +95,7 @@ impl EventLoop {
             connections: Slab::new(),
             listed: VecDeque::new(),
             bench: Bench::new(shared, remote),
+            judge,
             requests: Requests::default(),
             deadline: None,
             swept: clock::now(),
@@ -223,7 +230,13 @@ impl EventLoop {
         let _ = sockopt::set_tcp_keepidle(&socket, idle);
         let _ = sockopt::set_tcp_keepintvl(&socket, interval);
         let _ = sockopt::set_tcp_keepcnt(&socket, count);
-        let connection = Connection::new(socket, from, Trust::Claimed, self.bench.now);
+        let Some(Ok(to)) = net::getsockname(&socket).ok().map(TryInto::try_into) else {
+            // The client is gone already.
+            self.bench.shared.connections.fetch_sub(1, Ordering::Relaxed);
+            return;
+        };
+        let trust = self.judge.trust(Transport::Stream, from, to, self.bench.now);
+        let connection = Connection::new(socket, from, trust, self.bench.now);
         let key = self.connections.insert(connection);
         let connection = self.connections.get_mut(key).expect("was inserted just now");
         use epoll::EventFlags as Flags;
@@ -232,7 +245,7 @@ impl EventLoop {
         if let Err(error) = epoll::add(&self.epoll, &connection.socket, token, flags) {
             return self.close(key, &Closing::Failed(error));
         }
-        tracing::debug!(client = %from, "connected");
+        tracing::debug!(client = %from, ?trust, "connected");
         self.list(key);
     }
 

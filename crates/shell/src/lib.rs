@@ -16,6 +16,7 @@ mod event_loop;
 mod handler;
 pub mod limits;
 mod outbox;
+mod peer;
 mod pool;
 pub mod process;
 mod rate;
@@ -27,6 +28,7 @@ mod sys;
 mod tasks;
 
 pub use handler::Handler;
+pub use peer::Policy;
 pub use pool::Pool;
 pub use rate::Rate;
 pub use server::{BindError, Options, Running, Server};

@@ -54,6 +54,9 @@ pub(crate) const SWEEP_INTERVAL: Duration = Duration::from_secs(5);
 pub(crate) const KEEPALIVE: (Duration, Duration, u32) =
     (Duration::from_secs(60), Duration::from_secs(15), 6);
 
+/// Addresses of which one loop remembers whether they are this machine's.
+pub(crate) const OWN_ADDRESSES_MAX: usize = 1024;
+
 /// Threads for work that sleeps.
 pub(crate) const POOL_THREADS_MAX: usize = 8;
 

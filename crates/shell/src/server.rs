@@ -15,6 +15,7 @@ use rustix::net::{self, AddressFamily, SocketFlags, SocketType, sockopt};
 use crate::clock;
 use crate::event_loop::EventLoop;
 use crate::handler::Handler;
+use crate::peer::{Judge, Policy};
 use crate::rate::Rate;
 use crate::remote::{Accepted, Remote};
 
@@ -30,6 +31,8 @@ pub struct Options {
     pub loops: NonZeroUsize,
     /// How many connections may be open at one time; further ones are closed at once.
     pub connections_max: usize,
+    /// Whose word about its user is taken.
+    pub policy: Policy,
 }
 
 /// Why an address cannot be served on.
@@ -98,7 +101,10 @@ impl Server {
         let mut loops: Vec<_> = shared
             .remotes
             .iter()
-            .map(|remote| EventLoop::new(Arc::clone(&shared), Arc::clone(remote)))
+            .map(|remote| {
+                let judge = Judge::new(self.options.policy);
+                EventLoop::new(Arc::clone(&shared), Arc::clone(remote), judge)
+            })
             .collect::<Result<_, _>>()?;
         for listener in self.listeners {
             loops[0].listen(listener)?;

@@ -17,7 +17,7 @@ use bytes::Bytes;
 use leasehold_base::xdr::{Message, Reader, Writer};
 use leasehold_fs::Answer;
 use leasehold_serve::Arrival;
-use leasehold_shell::{Handler, Options, Running, Server};
+use leasehold_shell::{Handler, Options, Policy, Running, Server};
 use leasehold_wire::record::mark;
 
 /// The longest time that any test waits for anything.
@@ -174,6 +174,7 @@ impl Fixture {
             listen: vec!["127.0.0.1:0".parse().unwrap()],
             loops: NonZeroUsize::new(2).unwrap(),
             connections_max: 10_000,
+            policy: Policy { privileged: true, uid: 0, insecure: false },
         };
         change(&mut options);
         let server = Server::bind(options).unwrap();

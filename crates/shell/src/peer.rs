@@ -1,0 +1,153 @@
+//! Who a client is, as far as this machine can tell.
+//!
+//! An AUTH_SYS credential is the sender's own word. A server that acts as its callers must not
+//! take it from any program of this machine, or every local user would be everybody. So the
+//! kernel is asked who owns the sender's socket. Of other machines it knows nothing; there the old
+//! rule holds that a port below 1024 takes privilege over there.
+
+mod kernel;
+
+use core::net::{IpAddr, SocketAddr};
+use core::time::Duration;
+use std::collections::BTreeMap;
+use std::net::UdpSocket;
+
+use leasehold_base::units::Time;
+use leasehold_serve::{Transport, Trust};
+
+use crate::limits::OWN_ADDRESSES_MAX;
+use crate::peer::kernel::Kernel;
+use crate::rate::Rate;
+
+/// Whose word a server takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// Whether the server can act as its callers.
+    pub privileged: bool,
+    /// The user that runs the server.
+    pub uid: u32,
+    /// Whether the word of clients is taken whose machine does not vouch for it.
+    pub insecure: bool,
+}
+
+/// Who owns a client's socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Owner {
+    /// A user of this machine.
+    User(u32),
+    /// Somebody on this machine: the socket is gone, or cannot be found.
+    Unknown,
+    /// Somebody on another machine, or in a virtual one or a container with its own address; or
+    /// on this machine, where its kernel does not say who.
+    Elsewhere,
+}
+
+const ROOT: u32 = 0;
+const NOBODY_GID: u32 = 65_534;
+
+/// Ports below this one take privilege.
+const RESERVED_PORTS_END: u16 = 1024;
+
+impl Policy {
+    /// What a client's word is worth.
+    fn judge(&self, owner: Owner, port: u16) -> Trust {
+        let unproven = if self.privileged { Trust::Nobody } else { Trust::Refused };
+        match owner {
+            Owner::User(ROOT) => Trust::Claimed,
+            Owner::User(uid) if self.privileged => Trust::Pinned { uid, gid: primary_group(uid) },
+            Owner::User(uid) if uid == self.uid || self.insecure => Trust::Claimed,
+            Owner::User(_) | Owner::Unknown => unproven,
+            Owner::Elsewhere if port < RESERVED_PORTS_END || self.insecure => Trust::Claimed,
+            Owner::Elsewhere => unproven,
+        }
+    }
+}
+
+/// Judges the clients of one loop.
+#[derive(Debug)]
+pub(crate) struct Judge {
+    policy: Policy,
+    /// What asks the kernel; none where it cannot be asked.
+    kernel: Option<Kernel>,
+    /// Whether addresses are this machine's, and when that was found out.
+    own: BTreeMap<IpAddr, (bool, Time)>,
+    complaints: Rate,
+}
+
+/// How long it is taken as known whether an address is this machine's.
+const OWN_VALID: Duration = Duration::from_secs(1);
+
+impl Judge {
+    pub(crate) fn new(policy: Policy) -> Self {
+        let kernel = Kernel::open();
+        if let Err(error) = &kernel {
+            tracing::warn!(%error, "this system does not say which local users clients are");
+        }
+        let complaints = Rate::one_in(Duration::from_secs(10));
+        Self { policy, kernel: kernel.ok(), own: BTreeMap::new(), complaints }
+    }
+
+    /// What the word of the client at `from` is worth, which asked at `to`.
+    pub(crate) fn trust(
+        &mut self,
+        transport: Transport,
+        from: SocketAddr,
+        to: SocketAddr,
+        now: Time,
+    ) -> Trust {
+        let own = self.is_own(from.ip(), now);
+        let owner = match self.kernel.as_ref().filter(|_| own) {
+            Some(kernel) => kernel.owner(transport, from, to).map_or(Owner::Unknown, Owner::User),
+            None => Owner::Elsewhere,
+        };
+        let trust = self.policy.judge(owner, from.port());
+        if matches!(trust, Trust::Nobody | Trust::Refused)
+            && let Some(held_back) = self.complaints.pass()
+        {
+            let outcome = if trust == Trust::Nobody { "is nobody" } else { "is refused" };
+            tracing::warn!(
+                client = %from,
+                held_back,
+                "the client's word about its user is not believed, it {outcome}: mount from a \
+                 port below 1024 (option resvport), or serve with --insecure"
+            );
+        }
+        trust
+    }
+
+    /// Whether an address is this machine's: then a socket can be bound to it.
+    fn is_own(&mut self, address: IpAddr, now: Time) -> bool {
+        if address.is_loopback() {
+            return true;
+        }
+        if let Some((own, since)) = self.own.get(&address)
+            && now.since(*since) < OWN_VALID
+        {
+            return *own;
+        }
+        let own = UdpSocket::bind((address, 0)).is_ok();
+        if self.own.len() >= OWN_ADDRESSES_MAX {
+            self.own.clear();
+        }
+        self.own.insert(address, (own, now));
+        own
+    }
+}
+
+/// The group of a user by the machine's own list; users from elsewhere have none.
+fn primary_group(uid: u32) -> u32 {
+    std::fs::read_to_string("/etc/passwd")
+        .ok()
+        .and_then(|list| group_in(&list, uid))
+        .unwrap_or(NOBODY_GID)
+}
+
+fn group_in(list: &str, uid: u32) -> Option<u32> {
+    list.lines().find_map(|line| {
+        let mut fields = line.split(':').skip(2);
+        (fields.next()?.parse() == Ok(uid)).then(|| fields.next()?.parse().ok())?
+    })
+}
+
+#[cfg(test)]
+mod tests;

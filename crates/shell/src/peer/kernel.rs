@@ -1,0 +1,149 @@
+//! Asking the kernel who owns a socket (netlink, `sock_diag`).
+
+use core::net::{IpAddr, SocketAddr};
+use std::io::{self, ErrorKind};
+use std::net::{TcpListener, UdpSocket};
+use std::os::fd::OwnedFd;
+
+use leasehold_serve::Transport;
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, netlink};
+use rustix::net::{RecvFlags, SendFlags, recv, send, socket_with};
+
+/// What asks the kernel.
+#[derive(Debug)]
+pub(super) struct Kernel(OwnedFd);
+
+impl Kernel {
+    /// Opens the way to ask, and makes sure that there are answers.
+    pub(super) fn open() -> io::Result<Self> {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let protocol = Some(netlink::SOCK_DIAG);
+        let kernel = Self(socket_with(AddressFamily::NETLINK, SocketType::DGRAM, flags, protocol)?);
+        let nobody = SocketAddr::from(([127, 0, 0, 1], 0));
+        let stream = TcpListener::bind(nobody)?;
+        let datagram = UdpSocket::bind(nobody)?;
+        let known = [
+            kernel.owner(Transport::Stream, stream.local_addr()?, nobody),
+            kernel.owner(Transport::Datagram, datagram.local_addr()?, nobody),
+        ];
+        if known == [Some(rustix::process::geteuid().as_raw()); 2] {
+            return Ok(kernel);
+        }
+        Err(io::Error::new(ErrorKind::Unsupported, "it does not know its own sockets"))
+    }
+
+    /// The user that owns the socket at `from`, which sends to `to`.
+    pub(super) fn owner(
+        &self,
+        transport: Transport,
+        from: SocketAddr,
+        to: SocketAddr,
+    ) -> Option<u32> {
+        let question = question(transport, from, to)?;
+        send(&self.0, &question, SendFlags::empty()).ok()?;
+        let mut answer = [0; 512];
+        loop {
+            match recv(&self.0, &mut answer, RecvFlags::empty()) {
+                Ok((count, _)) => return read_owner(answer.get(..count)?, from.port()),
+                Err(Errno::INTR) => {}
+                Err(_) => return None,
+            }
+        }
+    }
+}
+
+// The kernel's `linux/netlink.h`, `linux/sock_diag.h` and `linux/inet_diag.h`.
+const HEADER_BYTES: usize = 16;
+const SOCK_DIAG_BY_FAMILY: u16 = 20;
+const NLM_F_REQUEST: u16 = 1;
+const QUESTION_BYTES: usize = HEADER_BYTES + 56;
+const NO_COOKIE: [u8; 8] = [0xff; 8];
+const TCP: u8 = 6;
+const UDP: u8 = 17;
+const TIME_WAIT: u8 = 6;
+
+/// Asks for the one socket of this machine that has `from` as its own address.
+fn question(transport: Transport, from: SocketAddr, to: SocketAddr) -> Option<Vec<u8>> {
+    // To look a datagram socket up is to ask who receives what goes from `source` to
+    // `destination`; to look a stream up is to ask for the one with that own and peer's address.
+    let (protocol, source, destination) = match transport {
+        Transport::Stream => (TCP, from, to),
+        Transport::Datagram => (UDP, to, from),
+    };
+    let family = match (from, to) {
+        (SocketAddr::V4(_), SocketAddr::V4(_)) => AddressFamily::INET,
+        (SocketAddr::V6(_), SocketAddr::V6(_)) => AddressFamily::INET6,
+        (SocketAddr::V4(_), SocketAddr::V6(_)) | (SocketAddr::V6(_), SocketAddr::V4(_)) => {
+            return None;
+        }
+    };
+    let mut question = Vec::with_capacity(QUESTION_BYTES);
+    question.extend(u32::try_from(QUESTION_BYTES).ok()?.to_ne_bytes());
+    question.extend(SOCK_DIAG_BY_FAMILY.to_ne_bytes());
+    question.extend(NLM_F_REQUEST.to_ne_bytes());
+    question.extend([0; 8]);
+    question.extend([u8::try_from(family.as_raw()).ok()?, protocol, 0, 0]);
+    // In any state.
+    question.extend(u32::MAX.to_ne_bytes());
+    question.extend(source.port().to_be_bytes());
+    question.extend(destination.port().to_be_bytes());
+    question.extend(address_bytes(source.ip()));
+    question.extend(address_bytes(destination.ip()));
+    question.extend(interface(from).to_ne_bytes());
+    question.extend(NO_COOKIE);
+    Some(question)
+}
+
+fn address_bytes(address: IpAddr) -> [u8; 16] {
+    match address {
+        IpAddr::V4(address) => {
+            let mut bytes = [0; 16];
+            bytes[..4].copy_from_slice(&address.octets());
+            bytes
+        }
+        IpAddr::V6(address) => address.octets(),
+    }
+}
+
+/// The interface that a link-local address belongs to.
+fn interface(address: SocketAddr) -> u32 {
+    match address {
+        SocketAddr::V4(_) => 0,
+        SocketAddr::V6(address) => address.scope_id(),
+    }
+}
+
+/// Reads the owner out of the kernel's answer, if it is sure.
+///
+/// A socket that no program has any more belongs to root in the kernel's answers: that must not
+/// pass for root, or a user would only have to send and close.
+fn read_owner(answer: &[u8], port: u16) -> Option<u32> {
+    let kind = u16::from_ne_bytes(*answer.get(4..)?.first_chunk()?);
+    if kind != SOCK_DIAG_BY_FAMILY {
+        return None;
+    }
+    let socket = answer.get(HEADER_BYTES..)?;
+    let word = |at: usize| Some(u32::from_ne_bytes(*socket.get(at..)?.first_chunk()?));
+    let state = *socket.get(1)?;
+    let own_port = u16::from_be_bytes(*socket.get(4..)?.first_chunk()?);
+    let (uid, inode) = (word(64)?, word(68)?);
+    (own_port == port && state != TIME_WAIT && inode != 0).then_some(uid)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hostile_answers_are_no_proof() {
+        for length in 0..100 {
+            assert_eq!(read_owner(&vec![0; length], 0), None);
+            let mut answer = vec![0; length];
+            if let Some(kind) = answer.get_mut(4..6) {
+                kind.copy_from_slice(&SOCK_DIAG_BY_FAMILY.to_ne_bytes());
+            }
+            assert_eq!(read_owner(&answer, 0), None, "{length} bytes without an inode");
+        }
+    }
+}

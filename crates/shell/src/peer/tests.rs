@@ -1,0 +1,142 @@
+use std::net::{TcpListener, TcpStream};
+use std::thread;
+
+use rustix::process::{Uid, geteuid};
+use rustix::thread::set_thread_res_uid;
+
+use super::*;
+
+const SERVER: Policy = Policy { privileged: true, uid: ROOT, insecure: false };
+const USER_SERVER: Policy = Policy { privileged: false, uid: 1000, insecure: false };
+
+fn insecure(policy: Policy) -> Policy {
+    Policy { insecure: true, ..policy }
+}
+
+#[test]
+fn a_privileged_server_believes_root_and_pins_others() {
+    let judge = |owner, port| SERVER.judge(owner, port);
+    assert_eq!(judge(Owner::User(ROOT), 5000), Trust::Claimed);
+    let pinned = Trust::Pinned { uid: 4_000_000, gid: NOBODY_GID };
+    assert_eq!(judge(Owner::User(4_000_000), 5000), pinned);
+    assert_eq!(judge(Owner::Unknown, 5000), Trust::Nobody);
+    // A local port says nothing: the system may let anybody have low ones.
+    assert_eq!(judge(Owner::User(4_000_000), 5), pinned);
+    assert_eq!(judge(Owner::Unknown, 5), Trust::Nobody);
+    assert_eq!(judge(Owner::Elsewhere, 1023), Trust::Claimed);
+    assert_eq!(judge(Owner::Elsewhere, 1024), Trust::Nobody);
+    let judge = |owner, port| insecure(SERVER).judge(owner, port);
+    assert_eq!(judge(Owner::Elsewhere, 1024), Trust::Claimed);
+    assert_eq!(judge(Owner::User(4_000_000), 5000), pinned);
+    assert_eq!(judge(Owner::Unknown, 5000), Trust::Nobody);
+}
+
+#[test]
+fn an_unprivileged_server_serves_its_own_user() {
+    let judge = |owner, port| USER_SERVER.judge(owner, port);
+    assert_eq!(judge(Owner::User(1000), 5000), Trust::Claimed);
+    assert_eq!(judge(Owner::User(ROOT), 5000), Trust::Claimed);
+    assert_eq!(judge(Owner::User(1001), 5000), Trust::Refused);
+    assert_eq!(judge(Owner::Unknown, 5000), Trust::Refused);
+    assert_eq!(judge(Owner::Elsewhere, 1023), Trust::Claimed);
+    assert_eq!(judge(Owner::Elsewhere, 1024), Trust::Refused);
+    let judge = |owner, port| insecure(USER_SERVER).judge(owner, port);
+    assert_eq!(judge(Owner::User(1001), 5000), Trust::Claimed);
+    assert_eq!(judge(Owner::Elsewhere, 1024), Trust::Claimed);
+}
+
+/// Does something as another user where the test has the privilege; says as which user.
+fn as_user<T: Send + 'static>(uid: u32, work: impl FnOnce() -> T + Send + 'static) -> (u32, T) {
+    let thread = thread::spawn(move || {
+        let user = Uid::from_raw(uid);
+        if geteuid().is_root() {
+            set_thread_res_uid(user, user, user).expect("root may be anybody");
+        }
+        (geteuid().as_raw(), work())
+    });
+    thread.join().expect("did not panic")
+}
+
+#[test]
+fn the_kernel_knows_the_owner_of_a_stream() {
+    for address in ["127.0.0.1:0", "[::1]:0"] {
+        let listener = TcpListener::bind(address).expect("there is a loopback");
+        let to = listener.local_addr().expect("is bound");
+        for uid in [ROOT, 65_533] {
+            let connect = move || TcpStream::connect(to).expect("somebody listens");
+            let (uid, client) = as_user(uid, connect);
+            let (_accepted, from) = listener.accept().expect("somebody came");
+            let kernel = Kernel::open().expect("answers");
+            assert_eq!(kernel.owner(Transport::Stream, from, to), Some(uid), "at {address}");
+            // Gone, but for a while still known to the kernel: as root's.
+            drop(client);
+            assert_eq!(kernel.owner(Transport::Stream, from, to), None, "at {address}");
+        }
+    }
+}
+
+#[test]
+fn the_kernel_knows_the_owner_of_a_datagram_socket() {
+    for (wildcard, address) in [("0.0.0.0:0", "127.0.0.1:0"), ("[::]:0", "[::1]:0")] {
+        let server = UdpSocket::bind(address).expect("there is a loopback");
+        let to = server.local_addr().expect("is bound");
+        for own in [wildcard, address] {
+            let bind = move || UdpSocket::bind(own).expect("there is a loopback");
+            let (uid, client) = as_user(65_533, bind);
+            client.send_to(b"?", to).expect("can be sent");
+            let (_, from) = server.recv_from(&mut [0; 1]).expect("was sent");
+            let kernel = Kernel::open().expect("answers");
+            assert_eq!(kernel.owner(Transport::Datagram, from, to), Some(uid), "from {own}");
+            drop(client);
+            assert_eq!(kernel.owner(Transport::Datagram, from, to), None, "from {own}");
+        }
+    }
+}
+
+#[test]
+fn own_addresses_are_told_from_others() {
+    let mut judge = Judge::new(SERVER);
+    let own = |judge: &mut Judge, address: &str| {
+        judge.is_own(address.parse().expect("an address"), Time::ZERO)
+    };
+    assert!(own(&mut judge, "127.0.0.1") && own(&mut judge, "127.1.2.3"));
+    assert!(own(&mut judge, "::1"));
+    // From the block for documentation: nobody has it.
+    assert!(!own(&mut judge, "192.0.2.1"));
+    assert!(!own(&mut judge, "192.0.2.1"));
+    assert_eq!(judge.own.len(), 1);
+}
+
+#[test]
+fn a_client_from_elsewhere_is_told_by_its_port() {
+    let mut judge = Judge::new(SERVER);
+    let to = "192.0.2.2:2049".parse().expect("an address");
+    let mut trust = |from: &str| {
+        let from = from.parse().expect("an address");
+        judge.trust(Transport::Stream, from, to, Time::ZERO)
+    };
+    assert_eq!(trust("192.0.2.1:700"), Trust::Claimed);
+    assert_eq!(trust("192.0.2.1:7000"), Trust::Nobody);
+}
+
+/// Where the kernel does not say who owns a socket, low ports still take privilege.
+#[test]
+fn without_a_kernel_that_answers_local_clients_are_told_by_their_ports() {
+    let mut judge = Judge { kernel: None, ..Judge::new(SERVER) };
+    let to = "127.0.0.1:2049".parse().expect("an address");
+    let mut trust = |from: &str| {
+        let from = from.parse().expect("an address");
+        judge.trust(Transport::Stream, from, to, Time::ZERO)
+    };
+    assert_eq!(trust("127.0.0.1:700"), Trust::Claimed);
+    assert_eq!(trust("127.0.0.1:7000"), Trust::Nobody);
+}
+
+#[test]
+fn groups_are_found_in_the_list() {
+    let list = "root:x:0:0:root:/root:/bin/sh\nbroken\nann:x:1000:100::/:\nbob:x:1001:x::/:\n";
+    assert_eq!(group_in(list, 0), Some(0));
+    assert_eq!(group_in(list, 1000), Some(100));
+    assert_eq!(group_in(list, 1001), None);
+    assert_eq!(group_in(list, 1002), None);
+}
