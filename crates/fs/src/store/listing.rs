@@ -51,7 +51,8 @@ impl Budget {
 pub enum Wanted {
     /// Its name and number.
     Names,
-    /// Its object and attributes as well, where they can be had.
+    /// Its object and attributes as well, where they can be had; not by a caller who may not
+    /// search the directory.
     Everything,
 }
 

@@ -14,6 +14,7 @@ cases! {
         sockets_and_pipes_are_made;
     Nothing, "RFC 1813 3.3.9 to 3.3.11":
         nothing_is_made_over_a_name
+        attributes_that_mean_nothing_do_no_harm
         a_make_tells_of_the_directory
         nodes_are_made_in_directories_only
         no_node_is_made_in_a_removed_directory;
@@ -98,6 +99,20 @@ async fn nothing_is_made_over_a_name(world: &World<'_>) {
     assert_eq!(lasting(world.attributes(&world.top).await), lasting(before));
     let names: [&[u8]; 3] = [b"directory", b"file", b"symlink"];
     assert_eq!(world.names(&world.top).await, names);
+}
+
+async fn attributes_that_mean_nothing_do_no_harm(world: &World<'_>) {
+    let symlink = world.node("plain", NewNode::Symlink(b"target")).await;
+    let plain = world.attributes(&symlink).await.mode;
+    for (text, node) in ["one", "two", "three", "four"].into_iter().zip(ALL) {
+        let attributes = SetAttributes { size: Some(77), ..mode(0o700) };
+        let made = world.store.make(world.owner(), world.place(text), &node, &attributes).await;
+        let truth = world.attributes(&made.result.expect("the name is free").object).await;
+        assert_ne!(truth.size, 77);
+        if truth.file_type == FileType::Symlink {
+            assert_eq!(truth.mode, plain);
+        }
+    }
 }
 
 async fn a_make_tells_of_the_directory(world: &World<'_>) {

@@ -25,6 +25,7 @@ cases! {
     Other, "Store":
         names_are_found_by_whom_the_mode_lets
         directories_are_listed_by_whom_the_mode_lets
+        entries_are_named_only_to_who_may_not_search
         names_are_made_by_whom_the_mode_lets
         names_are_removed_by_whom_the_mode_lets
         names_are_moved_by_whom_the_mode_lets
@@ -194,6 +195,17 @@ async fn directories_are_listed_by_whom_the_mode_lets(world: &World<'_>) {
     }
 }
 
+async fn entries_are_named_only_to_who_may_not_search(world: &World<'_>) {
+    let directory = world.directory("directory").await;
+    world.create(below(&directory, "file"), new_file()).await.result.expect("the name is free");
+    world.set_mode(&directory, 0o704).await;
+    let (other, everything) = (world.other(), Wanted::Everything);
+    let page = world.store.readdir(other, &directory, Cookie(0), UNLIMITED, everything).await;
+    let page = page.expect("the mode lets");
+    let entry = page.entries.iter().find(|entry| entry.name == b"file").expect("it is named");
+    assert_eq!((entry.object, entry.attributes), (None, None));
+}
+
 async fn names_are_made_by_whom_the_mode_lets(world: &World<'_>) {
     let file = world.file("file").await;
     let other = world.other();
@@ -294,6 +306,8 @@ async fn attributes_belong_to_the_owner(world: &World<'_>) {
     for changes in [
         mode(0o777),
         SetAttributes { uid: Some(world.other().uid), ..none },
+        SetAttributes { uid: Some(before.uid), ..none },
+        SetAttributes { gid: Some(before.gid), ..none },
         SetAttributes { gid: Some(world.other().gid), ..none },
         SetAttributes { modified: then, ..none },
         SetAttributes { accessed: then, modified: SetTime::Now, ..none },

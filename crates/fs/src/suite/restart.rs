@@ -15,7 +15,8 @@ cases! {
     Restart, "RFC 1813 3.3.7":
         stable_data_lives_on
         a_restart_changes_the_verifier
-        lost_data_leaves_no_bytes_behind;
+        lost_data_leaves_no_bytes_behind
+        what_was_cut_off_does_not_come_back_by_a_restart;
     Restart, "RFC 1813 3.3.8":
         an_exclusive_create_can_be_repeated_after_a_restart;
     Restart, "RFC 1813 3.3.16":
@@ -112,6 +113,18 @@ async fn lost_data_leaves_no_bytes_behind(world: &World<'_>) {
     world.set(&file, size(3)).await.result.expect("the owner may");
     world.set(&file, size(200)).await.result.expect("the owner may");
     assert_eq!(&*world.get(&file, 3, 1000).await.data, [0; 197]);
+}
+
+async fn what_was_cut_off_does_not_come_back_by_a_restart(world: &World<'_>) {
+    let file = world.file_of("file", &[7; 20_000]).await;
+    let done = world.write(&file, 5000, &[8; 10_000], Stability::Unstable).await;
+    done.result.expect("data can be written");
+    world.set(&file, size(100)).await.result.expect("the owner may");
+    let store = restart(world);
+    let world = &World { store: &*store, ..*world };
+    assert_eq!(world.data(&file).await, [7; 100]);
+    world.set(&file, size(20_000)).await.result.expect("the owner may");
+    assert_eq!(&*world.get(&file, 100, 20_000).await.data, [0; 19_900]);
 }
 
 async fn an_exclusive_create_can_be_repeated_after_a_restart(world: &World<'_>) {

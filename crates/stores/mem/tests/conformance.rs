@@ -17,7 +17,8 @@ fn subject() -> Subject {
     let opened = block_on(store.setattr(&superuser, &store.root(), &all, None));
     opened.result.expect("the superuser may");
     let (clock, restarted) = (Arc::clone(&store), Arc::clone(&store));
-    let seconds = Cell::new(0);
+    let seconds = Cell::new(1_700_000_000);
+    store.set_now(FileTime { seconds: seconds.get(), nanoseconds: 0 });
     Subject {
         store,
         owner: Caller { uid: 1000, gid: 1000, groups },
