@@ -5,8 +5,14 @@
 macro_rules! opaques {
     ($($(#[$attribute:meta])* $name:ident <= $limit:expr;)*) => {$(
         $(#[$attribute])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub struct $name<'a>(pub &'a [u8]);
+
+        impl core::fmt::Debug for $name<'_> {
+            fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+                write!(f, "\"{}\"", self.0.escape_ascii())
+            }
+        }
 
         impl<'a> leasehold_base::xdr::Decode<'a> for $name<'a> {
             fn decode(

@@ -13,6 +13,12 @@ use crate::{mount, nfs2, nfs3, portmap, rpc};
 /// When the bytes are no such message.
 pub type Recode = fn(&Bytes) -> Result<Bytes, Error>;
 
+/// Reads a whole message and says what is in it.
+///
+/// # Errors
+/// When the bytes are no such message.
+pub type Describe = fn(&Bytes) -> Result<String, Error>;
+
 /// A procedure and its messages.
 #[derive(Clone, Copy, Debug)]
 pub struct Procedure {
@@ -28,6 +34,10 @@ pub struct Procedure {
     pub args: Recode,
     /// Its results.
     pub reply: Recode,
+    /// Its arguments, as text.
+    pub describe_args: Describe,
+    /// Its results, as text.
+    pub describe_reply: Describe,
 }
 
 fn encoded(value: &impl Encode) -> Bytes {
@@ -39,6 +49,12 @@ fn encoded(value: &impl Encode) -> Bytes {
 macro_rules! recode {
     ($message:ty) => {
         |bytes| decode_all::<$message>(&mut Reader::new(bytes)).map(|value| encoded(&value))
+    };
+}
+
+macro_rules! describe {
+    ($message:ty) => {
+        |bytes| decode_all::<$message>(&mut Reader::new(bytes)).map(|value| format!("{value:?}"))
     };
 }
 
@@ -169,6 +185,8 @@ macro_rules! procedures {
                 name: stringify!($name),
                 args: recode!($($module)::+::$args $(<$args_life>)?),
                 reply: recode!($($module)::+::$reply $(<$reply_life>)?),
+                describe_args: describe!($($module)::+::$args $(<$args_life>)?),
+                describe_reply: describe!($($module)::+::$reply $(<$reply_life>)?),
             },
         )*)*]
     };

@@ -140,6 +140,17 @@ fn decode_in_bounded_memory(bytes: &Bytes) {
     assert!(most <= allowed, "{most} bytes for a message of {}", bytes.len());
 }
 
+#[test]
+fn a_message_can_be_described() {
+    let lookup = PROCEDURES.iter().find(|p| (p.version, p.name) == (3, "LOOKUP")).expect("listed");
+    let args = Bytes::from_static(b"\0\0\0\x02\xab\xcd\0\0\0\0\0\x03a/\xff\0");
+    assert_eq!(
+        (lookup.describe_args)(&args).as_deref(),
+        Ok("DirectoryArgs { directory: Handle(abcd), name: \"a/\\xff\" }")
+    );
+    assert_eq!((lookup.describe_reply)(&args), Err(Error::BadValue));
+}
+
 proptest! {
     #[test]
     fn what_is_written_is_read(words in words(300)) {
