@@ -126,31 +126,52 @@ pub fn all_cases() -> impl Iterator<Item = &'static Case> {
     parts.into_iter().flatten()
 }
 
-/// Runs every case on a subject of its own; returns the names of those that were skipped.
-///
-/// # Panics
-/// When a case failed, after all were run, with the names and messages of those that did.
-#[must_use = "a case that is skipped proves nothing"]
-pub fn run_all(make_subject: impl Fn() -> Subject) -> Vec<&'static str> {
-    let (mut skipped, mut failed) = (Vec::new(), Vec::new());
-    for case in all_cases() {
-        let subject = make_subject();
-        if !case.needs.met_by(&subject) {
-            skipped.push(case.name);
-            continue;
+/// What a case came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The promise is kept.
+    Kept,
+    /// The promise is broken, as the message says.
+    Broken(String),
+    /// The subject lacks what the case needs.
+    Skipped,
+}
+
+impl Case {
+    /// Runs the case on a subject, on this thread: a store that acts as each caller may leave the
+    /// thread acting so.
+    #[must_use]
+    pub fn run(&self, subject: &Subject) -> Verdict {
+        if !self.needs.met_by(subject) {
+            return Verdict::Skipped;
         }
         let run = || {
             block_on(async {
-                let world = World::new(&subject, case.name).await;
-                (case.run)(&world).await;
+                let world = World::new(subject, self.name).await;
+                (self.run)(&world).await;
             });
         };
-        if let Err(panic) = catch_unwind(AssertUnwindSafe(run)) {
-            let message = panic.downcast_ref::<String>().map(String::as_str);
-            let message = message.or(panic.downcast_ref::<&str>().copied()).unwrap_or_default();
-            failed.push(format!("{} ({}): {message}", case.name, case.clause));
+        let Err(panic) = catch_unwind(AssertUnwindSafe(run)) else { return Verdict::Kept };
+        let message = panic.downcast_ref::<String>().map(String::as_str);
+        let message = message.or(panic.downcast_ref::<&str>().copied()).unwrap_or_default();
+        Verdict::Broken(format!("{} ({}): {message}", self.name, self.clause))
+    }
+}
+
+/// Runs every case on a subject of its own; returns the names of those that were skipped.
+///
+/// # Panics
+/// When promises were broken, after all cases were run, with a message for each.
+#[must_use = "a case that is skipped proves nothing"]
+pub fn run_all(make_subject: impl Fn() -> Subject) -> Vec<&'static str> {
+    let (mut skipped, mut broken) = (Vec::new(), Vec::new());
+    for case in all_cases() {
+        match case.run(&make_subject()) {
+            Verdict::Kept => {}
+            Verdict::Broken(message) => broken.push(message),
+            Verdict::Skipped => skipped.push(case.name),
         }
     }
-    assert!(failed.is_empty(), "{} cases failed:\n{}", failed.len(), failed.join("\n"));
+    assert!(broken.is_empty(), "{} cases failed:\n{}", broken.len(), broken.join("\n"));
     skipped
 }
