@@ -11,6 +11,7 @@ use leasehold_fs::Answer;
 use leasehold_serve::Arrival;
 
 use crate::buffers::Buffers;
+use crate::counters::Counters;
 use crate::limits::WRITERS_MAX;
 use crate::outbox::Outbox;
 use crate::remote::Remote;
@@ -64,12 +65,25 @@ impl Bench {
         // A state that a panic left behind is the service's to guard; the loop's own is not
         // touched by the call.
         match catch_unwind(AssertUnwindSafe(|| handler.answer(arrival, call, writer))) {
-            Ok(Answer::Now(reply)) => reply.flatten().into(),
+            Ok(Answer::Now(reply)) => self.answered(Ok(reply.flatten())),
             Ok(Answer::Later(pending)) => match self.tasks.start(&self.remote, pending, origin) {
                 Poll::Pending => Answered::Parked,
-                Poll::Ready(outcome) => outcome.into(),
+                Poll::Ready(outcome) => self.answered(outcome),
             },
-            Err(_) => Answered::Panicked,
+            Err(panic) => self.answered(Err(panic)),
+        }
+    }
+
+    /// What became of a call that is done.
+    pub(crate) fn answered(&self, outcome: Outcome) -> Answered {
+        match outcome {
+            Ok(Some(reply)) => Answered::Reply(reply),
+            Ok(None) => Answered::Nothing,
+            Err(_) => {
+                Counters::count(&self.shared.counters.panics);
+                tracing::error!("a call panicked");
+                Answered::Panicked
+            }
         }
     }
 
@@ -101,17 +115,5 @@ impl Bench {
         self.buffers.shrink();
         self.writers = Vec::new();
         self.outbox = Outbox::default();
-    }
-}
-
-impl From<Option<Message>> for Answered {
-    fn from(reply: Option<Message>) -> Self {
-        reply.map_or(Self::Nothing, Self::Reply)
-    }
-}
-
-impl From<Outcome> for Answered {
-    fn from(outcome: Outcome) -> Self {
-        outcome.map_or(Self::Panicked, Self::from)
     }
 }

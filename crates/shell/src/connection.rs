@@ -11,6 +11,7 @@ use rustix::io::Errno;
 
 use crate::bench::{Answered, Bench};
 use crate::buffers::Received;
+use crate::counters::Counters;
 use crate::limits::{BATCH_BYTES_MAX, BATCH_CALLS_MAX, CONNECTION_PARKED_MAX, LOOP_PARKED_MAX};
 use crate::outbox::{Outbox, Sent};
 use crate::slab::Key;
@@ -121,8 +122,14 @@ impl Connection {
             return Err(Closing::Ended);
         }
         let more = self.missing == 0 || (self.readable && bench.receiving);
-        let go_on = more && self.writable && self.may_answer(bench);
-        Ok(if go_on { Turn::Again } else { Turn::Wait })
+        if !more || !self.writable {
+            return Ok(Turn::Wait);
+        }
+        if self.may_answer(bench) {
+            return Ok(Turn::Again);
+        }
+        Counters::count(&bench.shared.counters.parked_limit_met);
+        Ok(Turn::Wait)
     }
 
     /// Whether more calls may be taken on.

@@ -11,9 +11,11 @@ use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 use rustix::net::{self, SocketFlags, sockopt};
 
-use crate::bench::Bench;
+use crate::bench::{Answered, Bench};
 use crate::clock;
 use crate::connection::{Closing, Connection, Turn};
+use crate::counters::Counters;
+use crate::datagrams::Datagrams;
 use crate::limits::{BATCH_ACCEPTS_MAX, KEEPALIVE, LOOP_PARKED_MAX, STALL_MAX, SWEEP_INTERVAL};
 use crate::peer::Judge;
 use crate::remote::{Accepted, Remote, Requests};
@@ -29,17 +31,21 @@ const EVENTS_MAX: usize = 256;
 enum Token {
     Connection(Key),
     Listener(usize),
+    Datagrams(usize),
     Bell,
 }
 
 impl Token {
     const BELL: u32 = u32::MAX;
     const LISTENERS: u32 = 0xffff_0000;
+    const DATAGRAMS: u32 = 0xfffe_0000;
 
     fn pack(self) -> epoll::EventData {
+        let small = |at| u32::from(u16::try_from(at).expect("few addresses are served on"));
         let (index, generation) = match self {
             Self::Connection(key) => (key.index, key.generation),
-            Self::Listener(at) => (Self::LISTENERS + u32::try_from(at).expect("few addresses"), 0),
+            Self::Listener(at) => (Self::LISTENERS + small(at), 0),
+            Self::Datagrams(at) => (Self::DATAGRAMS + small(at), 0),
             Self::Bell => (Self::BELL, 0),
         };
         epoll::EventData::new_u64(u64::from(generation) << 32 | u64::from(index))
@@ -51,6 +57,7 @@ impl Token {
         let index = u32::from_le_bytes([i0, i1, i2, i3]);
         match index {
             Self::BELL => Self::Bell,
+            Self::DATAGRAMS..Self::LISTENERS => Self::Datagrams((index - Self::DATAGRAMS) as usize),
             Self::LISTENERS.. => Self::Listener((index - Self::LISTENERS) as usize),
             _ => Self::Connection(Key { index, generation: u32::from_le_bytes([g0, g1, g2, g3]) }),
         }
@@ -67,6 +74,7 @@ struct Listener {
 pub(crate) struct EventLoop {
     epoll: OwnedFd,
     listeners: Vec<Listener>,
+    datagrams: Vec<Datagrams>,
     connections: Slab<Connection>,
     /// Connections with work, each once, in the order of their turns.
     listed: VecDeque<Key>,
@@ -92,6 +100,7 @@ impl EventLoop {
         Ok(Self {
             epoll,
             listeners: Vec::new(),
+            datagrams: Vec::new(),
             connections: Slab::new(),
             listed: VecDeque::new(),
             bench: Bench::new(shared, remote),
@@ -111,6 +120,15 @@ impl EventLoop {
         Ok(())
     }
 
+    /// Has the loop answer datagrams.
+    pub(crate) fn receive_datagrams(&mut self, socket: OwnedFd, port: u16) -> Result<(), Errno> {
+        let place = self.datagrams.len();
+        let edge = epoll::EventFlags::IN | epoll::EventFlags::ET;
+        epoll::add(&self.epoll, &socket, Token::Datagrams(place).pack(), edge)?;
+        self.datagrams.push(Datagrams::new(socket, port, place));
+        Ok(())
+    }
+
     /// Serves until it is told to stop.
     pub(crate) fn run(mut self) {
         let mut events = Vec::with_capacity(EVENTS_MAX);
@@ -125,6 +143,9 @@ impl EventLoop {
             for _ in 0..self.listed.len() {
                 self.turn();
             }
+            for socket in &mut self.datagrams {
+                socket.turn(&mut self.bench, &mut self.judge);
+            }
             if self.bench.now.since(self.swept) >= SWEEP_INTERVAL {
                 self.sweep();
             }
@@ -133,12 +154,15 @@ impl EventLoop {
 
     fn is_over(&self) -> bool {
         self.deadline.is_some_and(|deadline| {
-            clock::now() >= deadline || self.connections.iter().all(|(_, one)| one.is_done())
+            clock::now() >= deadline
+                || self.connections.iter().all(|(_, one)| one.is_done())
+                    && self.datagrams.iter().all(Datagrams::is_done)
         })
     }
 
     fn wait(&self, events: &mut Vec<epoll::Event>) {
-        let pending = self.listeners.iter().any(|listener| listener.pending);
+        let pending = self.listeners.iter().any(|listener| listener.pending)
+            || self.datagrams.iter().any(|socket| socket.can_go_on(&self.bench));
         let timeout = if pending || !self.listed.is_empty() {
             Some(core::time::Duration::ZERO)
         } else if let Some(deadline) = self.deadline {
@@ -163,6 +187,7 @@ impl EventLoop {
         match Token::unpack(event.data) {
             Token::Bell => {}
             Token::Listener(at) => self.listeners[at].pending = true,
+            Token::Datagrams(at) => self.datagrams[at].readable = true,
             Token::Connection(key) => {
                 let Some(connection) = self.connections.get_mut(key) else { return };
                 use epoll::EventFlags as Flags;
@@ -253,14 +278,20 @@ impl EventLoop {
     fn go_on(&mut self, task: u32) {
         self.full |= self.bench.tasks.len() == LOOP_PARKED_MAX;
         let Some((origin, outcome)) = self.bench.tasks.poll(task) else { return };
+        let answered = self.bench.answered(outcome);
+        let panicked = matches!(answered, Answered::Panicked);
+        let reply = if let Answered::Reply(reply) = answered { Some(reply) } else { None };
         match origin {
             Origin::Connection(key) => {
-                let Some(connection) = self.connections.get_mut(key) else { return };
-                match outcome {
-                    Ok(reply) => connection.complete(reply, &mut self.bench),
-                    Err(_) => return self.close(key, &Closing::Panicked),
+                if panicked {
+                    self.close(key, &Closing::Panicked);
+                } else if let Some(connection) = self.connections.get_mut(key) {
+                    connection.complete(reply, &mut self.bench);
+                    self.list(key);
                 }
-                self.list(key);
+            }
+            Origin::Datagram(place, route) => {
+                self.datagrams[place].complete(reply, &route, &mut self.bench);
             }
         }
         if self.full {
@@ -291,8 +322,14 @@ impl EventLoop {
 
     fn close(&mut self, key: Key, closing: &Closing) {
         if let Some(connection) = self.connections.remove(key) {
-            self.bench.shared.connections.fetch_sub(1, Ordering::Relaxed);
-            self.bench.shared.handler.connection_closed(connection.from);
+            let shared = &self.bench.shared;
+            shared.connections.fetch_sub(1, Ordering::Relaxed);
+            shared.handler.connection_closed(connection.from);
+            match closing {
+                Closing::Garbled(_) => Counters::count(&shared.counters.connections_garbled),
+                Closing::Stalled => Counters::count(&shared.counters.connections_stalled),
+                Closing::Ended | Closing::Failed(_) | Closing::Panicked => {}
+            }
             tracing::debug!(client = %connection.from, reason = ?closing, "disconnected");
         }
     }

@@ -12,11 +12,21 @@ pub(crate) const BATCH_BYTES_MAX: usize = 256 << 10;
 /// Calls that one turn of a connection answers before another connection has its turn.
 pub(crate) const BATCH_CALLS_MAX: usize = 256;
 
+/// Datagrams that one turn of a socket answers.
+pub(crate) const BATCH_DATAGRAMS_MAX: usize = 64;
+
+/// Room that the kernel is asked to keep for datagrams that come faster than they are read.
+pub(crate) const DATAGRAM_BACKLOG_BYTES: usize = 4 << 20;
+
 /// Connections that one turn of a listener accepts.
 pub(crate) const BATCH_ACCEPTS_MAX: usize = 64;
 
 /// Calls of one connection that wait at one time; no further one is read until one is answered.
 pub(crate) const CONNECTION_PARKED_MAX: u32 = 64;
+
+/// Calls of one socket for datagrams that wait at one time; no further one is read until one is
+/// answered.
+pub(crate) const SOCKET_PARKED_MAX: u32 = 1024;
 
 /// Calls of one loop that wait at one time; no further one is read until one is answered.
 pub(crate) const LOOP_PARKED_MAX: usize = 16_384;

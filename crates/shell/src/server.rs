@@ -6,21 +6,17 @@ use core::num::NonZeroUsize;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use core::time::Duration;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
-use rustix::net::{self, AddressFamily, SocketFlags, SocketType, sockopt};
-
 use crate::clock;
+use crate::counters::Counters;
 use crate::event_loop::EventLoop;
 use crate::handler::Handler;
 use crate::peer::{Judge, Policy};
 use crate::rate::Rate;
 use crate::remote::{Accepted, Remote};
-
-/// How many connections the kernel keeps ready to be accepted.
-const BACKLOG: i32 = 4096;
+use crate::sockets::Sockets;
 
 /// How a server is to be.
 #[derive(Clone, Debug)]
@@ -56,7 +52,7 @@ impl std::error::Error for BindError {}
 #[derive(Debug)]
 pub struct Server {
     options: Options,
-    listeners: Vec<OwnedFd>,
+    sockets: Vec<Sockets>,
     addresses: Vec<SocketAddr>,
 }
 
@@ -66,14 +62,12 @@ impl Server {
     /// # Errors
     /// Names the first address that cannot be had.
     pub fn bind(options: Options) -> Result<Self, BindError> {
-        let (mut listeners, mut addresses) = (Vec::new(), Vec::new());
+        let mut sockets = Vec::new();
         for &address in &options.listen {
-            let (listener, bound) =
-                listen(address).map_err(|error| BindError { address, error })?;
-            listeners.push(listener);
-            addresses.push(bound);
+            sockets.push(Sockets::bind(address).map_err(|error| BindError { address, error })?);
         }
-        Ok(Self { options, listeners, addresses })
+        let addresses = sockets.iter().map(|one| one.address).collect();
+        Ok(Self { options, sockets, addresses })
     }
 
     /// The addresses in the order in which they were asked for, with their real ports.
@@ -93,6 +87,7 @@ impl Server {
         let shared = Arc::new(Shared {
             handler,
             remotes,
+            counters: Counters::default(),
             connections_max: self.options.connections_max,
             refusals: Rate::one_in(Duration::from_secs(1)),
             connections: AtomicUsize::new(0),
@@ -106,8 +101,11 @@ impl Server {
                 EventLoop::new(Arc::clone(&shared), Arc::clone(remote), judge)
             })
             .collect::<Result<_, _>>()?;
-        for listener in self.listeners {
-            loops[0].listen(listener)?;
+        let loop_count = loops.len();
+        for (at, sockets) in self.sockets.into_iter().enumerate() {
+            loops[0].listen(sockets.listener)?;
+            let port = sockets.address.port();
+            loops[at % loop_count].receive_datagrams(sockets.datagrams, port)?;
         }
         let mut threads = Vec::new();
         for (at, one) in loops.into_iter().enumerate() {
@@ -118,27 +116,11 @@ impl Server {
     }
 }
 
-/// A listening socket for streams, and its address.
-fn listen(address: SocketAddr) -> io::Result<(OwnedFd, SocketAddr)> {
-    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let socket = net::socket_with(family, SocketType::STREAM, flags, None)?;
-    // A server that was just stopped leaves connections behind that fade; they do not matter.
-    sockopt::set_socket_reuseaddr(&socket, true)?;
-    if address.is_ipv6() {
-        // Each address serves its own family, so that both wildcards can be served on.
-        sockopt::set_ipv6_v6only(&socket, true)?;
-    }
-    net::bind(&socket, &address)?;
-    net::listen(&socket, BACKLOG)?;
-    let bound = net::getsockname(&socket)?.try_into()?;
-    Ok((socket, bound))
-}
-
 /// What all loops share.
 pub(crate) struct Shared {
     pub(crate) handler: Arc<dyn Handler>,
     remotes: Vec<Arc<Remote>>,
+    pub(crate) counters: Counters,
     connections_max: usize,
     refusals: Rate,
     /// Connections that are open.
@@ -152,12 +134,14 @@ impl Shared {
     pub(crate) fn hand_out(&self, connection: Accepted) {
         if self.connections.fetch_add(1, Ordering::Relaxed) >= self.connections_max {
             self.connections.fetch_sub(1, Ordering::Relaxed);
+            Counters::count(&self.counters.connections_refused);
             if let Some(held_back) = self.refusals.pass() {
                 let (client, limit) = (connection.from, self.connections_max);
                 tracing::warn!(%client, limit, held_back, "too many connections: refused one");
             }
             return;
         }
+        Counters::count(&self.counters.connections_accepted);
         let turn = self.turn.fetch_add(1, Ordering::Relaxed);
         self.remotes[turn % self.remotes.len()].serve(connection);
     }
@@ -170,6 +154,12 @@ pub struct Running {
 }
 
 impl Running {
+    /// How often what happened so far.
+    #[must_use]
+    pub fn counters(&self) -> &Counters {
+        &self.shared.counters
+    }
+
     /// Ends it: accepts and receives no more, answers and sends what was received, for `grace` at
     /// the longest.
     pub fn stop(self, grace: Duration) {

@@ -3,7 +3,9 @@
 #![allow(unsafe_code)]
 
 use core::mem::MaybeUninit;
-use std::os::fd::OwnedFd;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
+use std::io::{self, IoSlice};
+use std::os::fd::{AsRawFd, OwnedFd};
 
 use bytes::BytesMut;
 use rustix::io::Errno;
@@ -49,4 +51,220 @@ pub(crate) fn wait_for_termination() {
 pub(crate) fn ignore_file_size_signal() {
     // SAFETY: no handler is set, the signal is ignored.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+}
+
+/// The address of this machine that a datagram was sent to, and its interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Local {
+    pub(crate) address: IpAddr,
+    interface: u32,
+}
+
+/// Where a datagram came from and was sent to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Route {
+    pub(crate) from: SocketAddr,
+    pub(crate) to: Local,
+}
+
+/// Room for one control message about an address, aligned as the kernel wants it.
+type Control = [u64; 8];
+
+const _: () = assert!(size_of::<Control>() >= 2 * size_of::<libc::in6_pktinfo>() + 16);
+
+/// Has the kernel say with every datagram which address it was sent to.
+pub(crate) fn tell_local_address(socket: &OwnedFd, address: IpAddr) -> Result<(), Errno> {
+    let (level, name) = match address {
+        IpAddr::V4(_) => (libc::IPPROTO_IP, libc::IP_PKTINFO),
+        IpAddr::V6(_) => (libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO),
+    };
+    let on: libc::c_int = 1;
+    // SAFETY: the option's value is a whole integer that outlives the call.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            level,
+            name,
+            (&raw const on).cast(),
+            length_of::<libc::c_int>(),
+        )
+    };
+    if result == 0 { Ok(()) } else { Err(last_error()) }
+}
+
+/// Receives one datagram into the free room of `buffer`.
+///
+/// Answers without a route when the sender cannot be answered; the datagram is then of no use.
+pub(crate) fn receive_datagram(
+    socket: &OwnedFd,
+    buffer: &mut BytesMut,
+) -> Result<Option<Route>, Errno> {
+    // SAFETY: all these structures are plain numbers, for which zero is a value.
+    let (mut name, mut control, mut header): (libc::sockaddr_storage, Control, libc::msghdr) =
+        unsafe { core::mem::zeroed() };
+    let room = buffer.spare_capacity_mut();
+    let mut data = libc::iovec { iov_base: room.as_mut_ptr().cast(), iov_len: room.len() };
+    header.msg_name = (&raw mut name).cast();
+    header.msg_namelen = length_of::<libc::sockaddr_storage>();
+    header.msg_iov = &raw mut data;
+    header.msg_iovlen = 1;
+    header.msg_control = control.as_mut_ptr().cast();
+    header.msg_controllen = size_of::<Control>();
+    // SAFETY: name, data and control have the lengths that stand beside them.
+    let count = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut header, 0) };
+    let count = usize::try_from(count).map_err(|_| last_error())?;
+    // SAFETY: the spare room begins at the buffer's length, and `recvmsg` wrote its first `count`
+    // bytes: without MSG_TRUNC among the flags of the call, it says how many it wrote.
+    unsafe { buffer.set_len(buffer.len() + count) };
+    let whole = header.msg_flags & (libc::MSG_TRUNC | libc::MSG_CTRUNC) == 0;
+    Ok(whole.then(|| Some(Route { from: read_name(&name)?, to: read_local(&header)? })).flatten())
+}
+
+fn read_name(name: &libc::sockaddr_storage) -> Option<SocketAddr> {
+    let name: *const libc::sockaddr_storage = name;
+    // SAFETY: the storage holds, and is aligned for, the address of every family; the family says
+    // which it is, and every pattern of bits is a value of it.
+    unsafe {
+        match libc::c_int::from((*name).ss_family) {
+            libc::AF_INET => {
+                let name = &*name.cast::<libc::sockaddr_in>();
+                let address = Ipv4Addr::from(u32::from_be(name.sin_addr.s_addr));
+                Some((address, u16::from_be(name.sin_port)).into())
+            }
+            libc::AF_INET6 => {
+                let name = &*name.cast::<libc::sockaddr_in6>();
+                let address = Ipv6Addr::from(name.sin6_addr.s6_addr);
+                let port = u16::from_be(name.sin6_port);
+                Some(SocketAddrV6::new(address, port, 0, name.sin6_scope_id).into())
+            }
+            _ => None,
+        }
+    }
+}
+
+fn read_local(header: &libc::msghdr) -> Option<Local> {
+    // SAFETY: the header and its control data are as the kernel left them, and the walk is by its
+    // own macros; what is read has the length that the kernel gives messages of its kind.
+    unsafe {
+        let mut next = libc::CMSG_FIRSTHDR(header);
+        while let Some(message) = next.as_ref() {
+            let data = libc::CMSG_DATA(message);
+            match (message.cmsg_level, message.cmsg_type) {
+                (libc::IPPROTO_IP, libc::IP_PKTINFO) => {
+                    let info = data.cast::<libc::in_pktinfo>().read_unaligned();
+                    let address = Ipv4Addr::from(u32::from_be(info.ipi_spec_dst.s_addr));
+                    return Some(Local { address: address.into(), interface: 0 });
+                }
+                (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO) => {
+                    let info = data.cast::<libc::in6_pktinfo>().read_unaligned();
+                    let address = Ipv6Addr::from(info.ipi6_addr.s6_addr).into();
+                    return Some(Local { address, interface: info.ipi6_ifindex });
+                }
+                _ => next = libc::CMSG_NXTHDR(header, message),
+            }
+        }
+    }
+    None
+}
+
+/// Sends one datagram back to where one came from, from the address that was asked.
+pub(crate) fn send_datagram(
+    socket: &OwnedFd,
+    parts: &mut [IoSlice<'_>],
+    route: &Route,
+) -> Result<(), Errno> {
+    // SAFETY: all these structures are plain numbers, for which zero is a value.
+    let (mut control, mut header): (Control, libc::msghdr) = unsafe { core::mem::zeroed() };
+    let (mut name, name_length) = write_name(route.from);
+    header.msg_name = (&raw mut name).cast();
+    header.msg_namelen = name_length;
+    // A slice for input and output is an `iovec` by its documentation.
+    header.msg_iov = parts.as_mut_ptr().cast();
+    header.msg_iovlen = parts.len();
+    header.msg_control = control.as_mut_ptr().cast();
+    header.msg_controllen = size_of::<Control>();
+    write_local(&mut header, route.to);
+    // SAFETY: name, parts and control have the lengths that stand beside them.
+    let sent = unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const header, libc::MSG_NOSIGNAL) };
+    if sent >= 0 { Ok(()) } else { Err(last_error()) }
+}
+
+fn write_name(to: SocketAddr) -> (libc::sockaddr_storage, libc::socklen_t) {
+    // SAFETY: plain numbers, for which zero is a value.
+    let mut name: libc::sockaddr_storage = unsafe { core::mem::zeroed() };
+    let storage = &raw mut name;
+    let length = match to {
+        SocketAddr::V4(to) => {
+            let address = libc::sockaddr_in {
+                sin_family: family(libc::AF_INET),
+                sin_port: to.port().to_be(),
+                sin_addr: libc::in_addr { s_addr: u32::from(*to.ip()).to_be() },
+                sin_zero: [0; 8],
+            };
+            // SAFETY: the storage holds, and is aligned for, the address of every family.
+            unsafe { storage.cast::<libc::sockaddr_in>().write(address) };
+            length_of::<libc::sockaddr_in>()
+        }
+        SocketAddr::V6(to) => {
+            let address = libc::sockaddr_in6 {
+                sin6_family: family(libc::AF_INET6),
+                sin6_port: to.port().to_be(),
+                sin6_flowinfo: 0,
+                sin6_addr: libc::in6_addr { s6_addr: to.ip().octets() },
+                sin6_scope_id: to.scope_id(),
+            };
+            // SAFETY: as above.
+            unsafe { storage.cast::<libc::sockaddr_in6>().write(address) };
+            length_of::<libc::sockaddr_in6>()
+        }
+    };
+    (name, length)
+}
+
+/// Writes the control message that sets the sender's address.
+fn write_local(header: &mut libc::msghdr, local: Local) {
+    match local.address {
+        IpAddr::V4(address) => {
+            let address = libc::in_addr { s_addr: u32::from(address).to_be() };
+            let any = libc::in_addr { s_addr: 0 };
+            let info = libc::in_pktinfo { ipi_ifindex: 0, ipi_spec_dst: address, ipi_addr: any };
+            write_control(header, libc::IPPROTO_IP, libc::IP_PKTINFO, info);
+        }
+        IpAddr::V6(address) => {
+            let ipi6_addr = libc::in6_addr { s6_addr: address.octets() };
+            let info = libc::in6_pktinfo { ipi6_addr, ipi6_ifindex: local.interface };
+            write_control(header, libc::IPPROTO_IPV6, libc::IPV6_PKTINFO, info);
+        }
+    }
+}
+
+/// Writes one control message, and makes the header's control data end behind it.
+fn write_control<T: Copy>(
+    header: &mut libc::msghdr,
+    level: libc::c_int,
+    kind: libc::c_int,
+    value: T,
+) {
+    let length = u32::try_from(size_of::<T>()).expect("a few bytes");
+    // SAFETY: the header's control data is a `Control`, which has room for the message.
+    unsafe {
+        let message = libc::CMSG_FIRSTHDR(header);
+        (*message).cmsg_level = level;
+        (*message).cmsg_type = kind;
+        (*message).cmsg_len = libc::CMSG_LEN(length) as usize;
+        libc::CMSG_DATA(message).cast::<T>().write_unaligned(value);
+        header.msg_controllen = libc::CMSG_SPACE(length) as usize;
+    }
+}
+
+fn family(family: libc::c_int) -> libc::sa_family_t {
+    libc::sa_family_t::try_from(family).expect("a small number")
+}
+
+fn length_of<T>() -> libc::socklen_t {
+    libc::socklen_t::try_from(size_of::<T>()).expect("a few bytes")
+}
+
+fn last_error() -> Errno {
+    Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO)
 }

@@ -12,6 +12,7 @@ use leasehold_base::xdr::Message;
 
 use crate::remote::Remote;
 use crate::slab::Key;
+use crate::sys::Route;
 
 /// A reply that is on its way.
 pub(crate) type Pending = Pin<Box<dyn Future<Output = Option<Message>> + Send>>;
@@ -24,6 +25,8 @@ pub(crate) type Outcome = std::thread::Result<Option<Message>>;
 pub(crate) enum Origin {
     /// The connection that the call came on, if it is still there.
     Connection(Key),
+    /// The sender of a datagram, by the socket in that place of the loop.
+    Datagram(usize, Route),
 }
 
 /// The calls of one loop that wait.

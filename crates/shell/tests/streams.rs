@@ -9,11 +9,12 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use common::{
-    Client, ECHO, Fixture, LARGE, PANIC, PARK, PARK_AND_PANIC, PATIENCE, SILENT, message, pattern,
-    record,
+    Client, ECHO, Fixture, LARGE, PANIC, PARK, PARK_AND_PANIC, PATIENCE, SILENT, WHO, as_user,
+    message, pattern, record,
 };
 use leasehold_base::limits::MESSAGE_BYTES_MAX;
 use rustix::net::sockopt;
+use rustix::process::geteuid;
 
 #[test]
 fn a_record_may_come_in_fragments() {
@@ -278,6 +279,21 @@ fn connections_beyond_the_limit_are_refused_until_one_ends() {
     server.state.wait_for_end(from);
     server.client().echo(3);
     two.echo(4);
+}
+
+#[test]
+fn a_local_user_is_whom_the_kernel_says() {
+    let server = Fixture::start();
+    let mut root = server.client();
+    root.send(WHO, 0);
+    if geteuid().is_root() {
+        assert_eq!(root.reply(), b"Claimed");
+    }
+    let address = server.address;
+    let (uid, mut user) = as_user(65_533, move || Client::connect(address));
+    user.send(WHO, 0);
+    let trust = String::from_utf8(user.reply()).unwrap();
+    assert!(trust.starts_with(&format!("Pinned {{ uid: {uid}, ")), "is {trust}");
 }
 
 #[test]

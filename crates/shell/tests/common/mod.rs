@@ -17,8 +17,10 @@ use bytes::Bytes;
 use leasehold_base::xdr::{Message, Reader, Writer};
 use leasehold_fs::Answer;
 use leasehold_serve::Arrival;
-use leasehold_shell::{Handler, Options, Policy, Running, Server};
+use leasehold_shell::{Counters, Handler, Options, Policy, Running, Server};
 use leasehold_wire::record::mark;
+use rustix::process::{Uid, geteuid};
+use rustix::thread::set_thread_res_uid;
 
 /// The longest time that any test waits for anything.
 pub const PATIENCE: Duration = Duration::from_secs(20);
@@ -35,6 +37,8 @@ pub const SILENT: u32 = 3;
 pub const PANIC: u32 = 4;
 /// Panics when its gate is opened.
 pub const PARK_AND_PANIC: u32 = 5;
+/// Replies with what the sender's word is worth, as text.
+pub const WHO: u32 = 6;
 
 /// A message of two words.
 pub fn message(what: u32, number: u32) -> Vec<u8> {
@@ -117,10 +121,13 @@ struct Tiny(Arc<State>);
 impl Handler for Tiny {
     fn answer(
         &self,
-        _: Arrival,
+        arrival: Arrival,
         message: &Bytes,
         writer: Writer,
     ) -> Answer<'static, Option<Message>> {
+        if message.starts_with(&WHO.to_be_bytes()) {
+            return Answer::now(Some(Bytes::from(format!("{:?}", arrival.trust)).into()));
+        }
         answer(&self.0, message, writer)
     }
 
@@ -188,6 +195,10 @@ impl Fixture {
         Client::connect(self.address)
     }
 
+    pub fn counters(&self) -> &Counters {
+        self.running.as_ref().unwrap().counters()
+    }
+
     /// Stops the server; says how long that took.
     pub fn stop(mut self, grace: Duration) -> Duration {
         let start = Instant::now();
@@ -202,6 +213,18 @@ impl Drop for Fixture {
             running.stop(Duration::ZERO);
         }
     }
+}
+
+/// Does something as another user where the test has the privilege; says as which user.
+pub fn as_user<T: Send + 'static>(uid: u32, work: impl FnOnce() -> T + Send + 'static) -> (u32, T) {
+    let thread = std::thread::spawn(move || {
+        let user = Uid::from_raw(uid);
+        if geteuid().is_root() {
+            set_thread_res_uid(user, user, user).unwrap();
+        }
+        (geteuid().as_raw(), work())
+    });
+    thread.join().unwrap()
 }
 
 /// A client that speaks records.

@@ -1,0 +1,129 @@
+//! A socket for datagrams (UDP).
+
+use core::net::SocketAddr;
+use std::io::IoSlice;
+use std::os::fd::OwnedFd;
+
+use bytes::Bytes;
+use leasehold_base::limits::DATAGRAM_BYTES_MAX;
+use leasehold_base::xdr::Message;
+use leasehold_serve::{Arrival, Transport, Trust};
+use rustix::io::Errno;
+
+use crate::bench::{Answered, Bench};
+use crate::buffers::Received;
+use crate::counters::Counters;
+use crate::limits::{BATCH_DATAGRAMS_MAX, COPY_BYTES_MAX, LOOP_PARKED_MAX, SOCKET_PARKED_MAX};
+use crate::peer::Judge;
+use crate::sys::{self, Route};
+use crate::tasks::Origin;
+
+/// A socket for datagrams.
+///
+/// Nothing is kept for replies: one that the socket does not take at once is dropped, and its
+/// client asks again.
+#[derive(Debug)]
+pub(crate) struct Datagrams {
+    pub(crate) socket: OwnedFd,
+    port: u16,
+    /// Its place among the sockets of its loop.
+    place: usize,
+    /// Whether there may be more to read.
+    pub(crate) readable: bool,
+    /// Calls that wait.
+    parked: u32,
+}
+
+impl Datagrams {
+    pub(crate) fn new(socket: OwnedFd, port: u16, place: usize) -> Self {
+        Self { socket, port, place, readable: true, parked: 0 }
+    }
+
+    /// Whether a turn would get anywhere.
+    pub(crate) fn can_go_on(&self, bench: &Bench) -> bool {
+        self.readable
+            && bench.receiving
+            && self.parked < SOCKET_PARKED_MAX
+            && bench.tasks.len() < LOOP_PARKED_MAX
+    }
+
+    /// Whether no call waits.
+    pub(crate) fn is_done(&self) -> bool {
+        self.parked == 0
+    }
+
+    /// Answers what has come, up to a limit.
+    pub(crate) fn turn(&mut self, bench: &mut Bench, judge: &mut Judge) {
+        // Within one turn a sender's socket does not change hands.
+        let mut last: Option<(Route, Trust)> = None;
+        let mut received = Received::default();
+        for _ in 0..BATCH_DATAGRAMS_MAX {
+            if !self.can_go_on(bench) {
+                break;
+            }
+            bench.buffers.make_room(&mut received, DATAGRAM_BYTES_MAX);
+            match sys::receive_datagram(&self.socket, &mut received.bytes) {
+                Ok(Some(route)) => {
+                    let trust = match last {
+                        Some((before, trust)) if before == route => trust,
+                        _ => {
+                            let to = SocketAddr::new(route.to.address, self.port);
+                            judge.trust(Transport::Datagram, route.from, to, bench.now)
+                        }
+                    };
+                    last = Some((route, trust));
+                    let call = take(&mut received);
+                    self.answer(&call, route, trust, bench);
+                }
+                Ok(None) => received.bytes.clear(),
+                Err(Errno::AGAIN) => self.readable = false,
+                // An earlier reply did not reach its client; that client's loss.
+                Err(_) => {}
+            }
+        }
+        bench.buffers.settle(&mut received);
+    }
+
+    fn answer(&mut self, call: &Bytes, route: Route, trust: Trust, bench: &mut Bench) {
+        let (from, now) = (route.from, bench.now);
+        let arrival = Arrival { from, transport: Transport::Datagram, trust, now };
+        match bench.call(arrival, call, Origin::Datagram(self.place, route)) {
+            Answered::Reply(reply) => self.send(reply, &route, bench),
+            Answered::Nothing | Answered::Panicked => {}
+            Answered::Parked => self.parked += 1,
+        }
+    }
+
+    /// Takes the reply of a call that waited.
+    pub(crate) fn complete(&mut self, reply: Option<Message>, route: &Route, bench: &mut Bench) {
+        self.parked -= 1;
+        if let Some(reply) = reply {
+            self.send(reply, route, bench);
+        }
+    }
+
+    fn send(&self, reply: Message, route: &Route, bench: &mut Bench) {
+        let counters = &bench.shared.counters;
+        if reply.len() > DATAGRAM_BYTES_MAX {
+            Counters::count(&counters.datagrams_too_large);
+        } else {
+            let (before, payload, after) = reply.parts();
+            let mut parts = [before, &payload[..], after].map(IoSlice::new);
+            if let Err(error) = sys::send_datagram(&self.socket, &mut parts, route) {
+                Counters::count(&counters.datagrams_dropped);
+                tracing::debug!(client = %route.from, %error, "a reply could not be sent");
+            }
+        }
+        bench.keep(Some(reply.into_writer()));
+    }
+}
+
+/// Takes a datagram out of the buffer; a small one, which may wait for long, by copying it.
+fn take(received: &mut Received) -> Bytes {
+    if received.bytes.len() >= COPY_BYTES_MAX {
+        return received.bytes.split().freeze();
+    }
+    let call = Bytes::copy_from_slice(&received.bytes);
+    received.bytes.clear();
+    call
+}
