@@ -1,5 +1,6 @@
 //! The reply cache: a call that must not run twice, such as REMOVE, runs once however often its
-//! client sends it (Juszczak 1989).
+//! client sends it (Juszczak 1989). So does a call whose copy does harm only when it runs late, such
+//! as WRITE: it would undo what came after it.
 //!
 //! Criteria in order of weight:
 //! - No call runs twice while its reply is kept or it still runs.
@@ -22,8 +23,9 @@
 //! 6. A call that ended without a reply is forgotten. Who waits for it is let go unanswered, asks
 //!    again, and then it runs.
 //! 7. A reply is kept for a fixed time since it was last given.
-//! 8. When there is no room, the client that keeps most loses its oldest reply. Running calls are
-//!    never forgotten; when all are running, a new one is refused.
+//! 8. When there is no room, the client that keeps most loses its oldest reply of a call whose copy
+//!    does harm only late, or when it has none, its oldest. Running calls are never forgotten; when
+//!    all are running, a new one is refused.
 //!
 //! What it does not do: it cannot tell a client that begins with the same xid each time it starts,
 //! and then asks for the very same thing, from one that repeats itself. It takes the word of its
@@ -95,6 +97,15 @@ pub struct Call {
     pub checksum: u64,
 }
 
+/// When a copy of a call does harm.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Harm {
+    /// When it runs late, after another call that the client made since.
+    Late,
+    /// Whenever it runs.
+    Always,
+}
+
 /// Names a call that runs, to its owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(pub u64);
@@ -108,6 +119,8 @@ pub enum Event {
         origin: Origin,
         /// What it is.
         call: Call,
+        /// When a copy of it does harm.
+        harm: Harm,
     },
     /// A call that was told to run has its reply; the owner sends it.
     Done {
@@ -187,6 +200,7 @@ struct Key {
 struct Entry {
     /// Whether the connection that it came on is closed.
     closed: bool,
+    harm: Harm,
     state: State,
 }
 
@@ -218,7 +232,9 @@ impl Replies {
     pub fn step(&mut self, now: Time, event: Event, effects: &mut Vec<Effect>) {
         self.expire(now);
         match event {
-            Event::Call { origin, call } => effects.push(self.call(now, origin, call)),
+            Event::Call { origin, call, harm } => {
+                effects.push(self.call(now, origin, call, harm));
+            }
             Event::Done { ticket, reply } => self.done(now, ticket, reply, effects),
             Event::Abandoned { ticket } => self.abandon(ticket, effects),
             Event::ConnectionClosed { from } => self.close(Origin::stream(from)),
@@ -275,9 +291,9 @@ impl Replies {
         self.kept.check();
     }
 
-    fn call(&mut self, now: Time, origin: Origin, call: Call) -> Effect {
+    fn call(&mut self, now: Time, origin: Origin, call: Call, harm: Harm) -> Effect {
         let wanted = Key { client: origin.client, call, port: origin.port };
-        let Some(found) = self.find(wanted) else { return self.admit(wanted) };
+        let Some(found) = self.find(wanted) else { return self.admit(wanted, harm) };
         self.rename(found, wanted);
         let entry = self.entries.get_mut(&wanted).expect("what was found is there");
         match &mut entry.state {
@@ -295,7 +311,7 @@ impl Replies {
             State::Kept { age, reply } => {
                 self.counts.resent += 1;
                 self.kept.remove(*age);
-                *age = self.kept.push(now, wanted);
+                *age = self.kept.push(now, wanted, entry.harm);
                 Effect::Resend(reply.clone())
             }
         }
@@ -324,7 +340,7 @@ impl Replies {
         self.entries.insert(to, entry);
     }
 
-    fn admit(&mut self, key: Key) -> Effect {
+    fn admit(&mut self, key: Key, harm: Harm) -> Effect {
         if self.entries.len() >= self.limits.entries && !self.evict() {
             self.counts.refused += 1;
             return Effect::Refuse;
@@ -332,7 +348,7 @@ impl Replies {
         let ticket = Ticket(self.next_ticket);
         self.next_ticket += 1;
         let state = State::Running { ticket, waited_for: false };
-        self.entries.insert(key, Entry { closed: false, state });
+        self.entries.insert(key, Entry { closed: false, harm, state });
         self.running.insert(ticket, key);
         Effect::Execute(ticket)
     }
@@ -344,7 +360,7 @@ impl Replies {
             effects.push(Effect::Release(ticket, Some(reply.clone())));
         }
         self.kept_bytes += reply.len();
-        entry.state = State::Kept { age: self.kept.push(now, key), reply };
+        entry.state = State::Kept { age: self.kept.push(now, key, entry.harm), reply };
         while self.kept_bytes > self.limits.bytes {
             assert!(self.evict(), "bytes are those of kept replies");
         }

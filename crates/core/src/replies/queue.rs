@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use leasehold_base::units::Time;
 
-use super::Key;
+use super::{Harm, Key};
 
 /// A place in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -14,13 +14,14 @@ pub(super) struct Age {
     pub(super) since: Time,
     /// Tells apart what was given in the same moment.
     number: u64,
+    harm: Harm,
 }
 
-/// Kept replies, oldest first, over all clients and for each.
+/// Kept replies, oldest first, over all clients, and for each by harm and then by age.
 #[derive(Clone, Debug)]
 pub(super) struct Queue {
     all: BTreeMap<Age, Key>,
-    of_client: BTreeMap<IpAddr, BTreeSet<Age>>,
+    of_client: BTreeMap<IpAddr, BTreeSet<(Harm, Age)>>,
     /// Clients by how many replies each has.
     by_count: BTreeSet<(usize, IpAddr)>,
     next_number: u64,
@@ -49,19 +50,19 @@ impl Queue {
         self.all.first_key_value().map(|(age, _)| *age)
     }
 
-    /// The oldest of the client that has most.
+    /// Of the client that has most, the oldest of least harm.
     pub(super) fn most_dispensable(&self) -> Option<Age> {
         let (_, client) = self.by_count.last()?;
-        self.of_client.get(client)?.first().copied()
+        self.of_client.get(client)?.first().map(|(_, age)| *age)
     }
 
-    pub(super) fn push(&mut self, since: Time, key: Key) -> Age {
-        let age = Age { since, number: self.next_number };
+    pub(super) fn push(&mut self, since: Time, key: Key, harm: Harm) -> Age {
+        let age = Age { since, number: self.next_number, harm };
         self.next_number += 1;
         self.all.insert(age, key);
         let ages = self.of_client.entry(key.client).or_default();
         self.by_count.remove(&(ages.len(), key.client));
-        ages.insert(age);
+        ages.insert((harm, age));
         self.by_count.insert((ages.len(), key.client));
         age
     }
@@ -71,7 +72,7 @@ impl Queue {
         let key = self.all.remove(&age).expect("an age is that of a kept reply");
         let ages = self.of_client.get_mut(&key.client).expect("a kept reply has a client");
         self.by_count.remove(&(ages.len(), key.client));
-        ages.remove(&age);
+        ages.remove(&(age.harm, age));
         if ages.is_empty() {
             self.of_client.remove(&key.client);
         } else {
@@ -88,7 +89,10 @@ impl Queue {
     /// Audits the three orders against each other.
     pub(super) fn check(&self) {
         for (age, key) in &self.all {
-            assert!(self.of_client[&key.client].contains(age), "each is among its client's");
+            assert!(
+                self.of_client[&key.client].contains(&(age.harm, *age)),
+                "each is among its client's"
+            );
         }
         let counts = self.of_client.iter().map(|(client, ages)| (ages.len(), *client));
         assert_eq!(counts.clone().collect::<BTreeSet<_>>(), self.by_count, "clients are ranked");

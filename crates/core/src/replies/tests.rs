@@ -32,7 +32,7 @@ fn dialogues() {
     });
 }
 
-/// `call CLIENT udp|tcp PORT xid X sum S`, `closed CLIENT PORT`, `done TICKET REPLY`,
+/// `call CLIENT udp|tcp PORT xid X [sum S] [late]`, `closed CLIENT PORT`, `done TICKET REPLY`,
 /// `abandoned TICKET`, `tick`.
 fn event(words: &[&str]) -> Event {
     let number = |at: usize| words[at].parse::<u16>().expect("a number");
@@ -43,7 +43,8 @@ fn event(words: &[&str]) -> Event {
             let origin =
                 if words[2] == "udp" { Origin::datagram(from) } else { Origin::stream(from) };
             let (xid, sum) = (value(words, "xid"), value(words, "sum"));
-            Event::Call { origin, call: remove(xid.expect("an xid"), sum.unwrap_or(0)) }
+            let harm = if words.contains(&"late") { Harm::Late } else { Harm::Always };
+            Event::Call { origin, call: remove(xid.expect("an xid"), sum.unwrap_or(0)), harm }
         }
         CLOSED => Event::ConnectionClosed { from: address(client(), number(2)) },
         "done" => Event::Done {
@@ -89,7 +90,8 @@ fn of_move(next: &Move, running: &[Ticket]) -> Option<Event> {
         Move::Call { client, stream, port, xid, checksum } => {
             let from = address(client, port);
             let origin = if stream { Origin::stream(from) } else { Origin::datagram(from) };
-            Event::Call { origin, call: remove(xid, checksum) }
+            let harm = if xid == 0 { Harm::Late } else { Harm::Always };
+            Event::Call { origin, call: remove(xid, checksum), harm }
         }
         Move::Closed { client, port } => Event::ConnectionClosed { from: address(client, port) },
         Move::Done { which, extra_bytes } => {
@@ -136,8 +138,8 @@ proptest! {
                     let from = core::mem::replace(&mut connected, address(1, *port));
                     Event::ConnectionClosed { from }
                 }
-                (_, Some(Event::Call { call, .. })) => {
-                    Event::Call { origin: Origin::stream(connected), call }
+                (_, Some(Event::Call { call, harm, .. })) => {
+                    Event::Call { origin: Origin::stream(connected), call, harm }
                 }
                 (_, Some(event)) => event,
                 (_, None) => continue,

@@ -41,7 +41,7 @@ pub(crate) const ROWS: &[Row] = &[
     row!(Nfs2, "WRITE", data::write, write::Args => write::Done, ())
         .writes()
         .around(Around::After)
-        .keep(Keep::Datagrams),
+        .keep(Keep::Late),
     row!(Nfs2, "CREATE", creation::create, create::Args<'a> => create::Done, ())
         .writes()
         .around(Around::After),

@@ -44,7 +44,7 @@ pub(crate) const ROWS: &[Row] = &[
     row!(Nfs3, "READ", data::read, read::Args => read::Done, After).reads().counterpart(6),
     row!(Nfs3, "WRITE", data::write, write::Args => write::Done, Wcc)
         .writes()
-        .keep(Keep::Datagrams)
+        .keep(Keep::Late)
         .counterpart(8),
     row!(Nfs3, "CREATE", creation::create, create::Args<'a> => create::Done, Wcc)
         .writes()

@@ -3,15 +3,15 @@
 
 use core::hash::{Hash as _, Hasher as _};
 use core::net::SocketAddr;
-use core::time::Duration;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use futures_channel::oneshot;
+use leasehold_base::limits::{REPLIES_BYTES_MAX, REPLIES_MAX, REPLY_AGE_MAX};
 use leasehold_base::units::Time;
 use leasehold_base::xdr::Message;
-use leasehold_core::replies::{Call, Effect, Event, Limits, Origin, Replies, Ticket};
+use leasehold_core::replies::{Call, Effect, Event, Harm, Limits, Origin, Replies, Ticket};
 use leasehold_fs::Answer;
 use leasehold_wire::rpc;
 use siphasher::sip::SipHasher13;
@@ -21,9 +21,9 @@ use crate::{Arrival, Transport};
 
 const SHARDS: usize = 16;
 
-/// For one shard. A reply without file data is at most a few hundred bytes long; two minutes
-/// outlast the patience of every client that repeats itself on one connection.
-const LIMITS: Limits = Limits { entries: 4096, bytes: 2 << 20, age: Duration::from_secs(120) };
+/// For one shard.
+const LIMITS: Limits =
+    Limits { entries: REPLIES_MAX / SHARDS, bytes: REPLIES_BYTES_MAX / SHARDS, age: REPLY_AGE_MAX };
 
 /// All kept replies.
 pub(crate) struct KeptReplies {
@@ -56,6 +56,7 @@ impl KeptReplies {
         &self,
         arrival: &Arrival,
         call: &rpc::Call<'_>,
+        harm: Harm,
         message: &[u8],
         run: impl FnOnce() -> Running,
     ) -> Answer<'static, Option<Message>> {
@@ -72,6 +73,7 @@ impl KeptReplies {
                 procedure: call.procedure,
                 checksum: checksum(message),
             },
+            harm,
         };
         let mut state = shard.lock();
         match state.step(arrival.now, event) {
@@ -165,9 +167,24 @@ impl Drop for Started {
     }
 }
 
+/// The head of a message that is looked at: RPC's head, the longest credential and verifier, and
+/// the arguments of every call but the data of a WRITE.
+const CHECKED_HEAD_BYTES: usize = 10 << 10;
+
+/// The end of a longer message that is looked at as well. All of the data of a WRITE would cost
+/// more than to write it, and says no more: a client that has not seen the end of a call gives no
+/// other call its number.
+const CHECKED_TAIL_BYTES: usize = 1 << 10;
+
 /// Tells one call from another that has its number by chance.
 fn checksum(message: &[u8]) -> u64 {
     let mut hasher = SipHasher13::new();
-    hasher.write(message);
+    if message.len() <= CHECKED_HEAD_BYTES {
+        hasher.write(message);
+    } else {
+        hasher.write(&message[..CHECKED_HEAD_BYTES]);
+        hasher.write(&message[message.len() - CHECKED_TAIL_BYTES..]);
+    }
+    hasher.write_usize(message.len());
     hasher.finish()
 }

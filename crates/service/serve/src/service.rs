@@ -7,6 +7,7 @@ use bytes::Bytes;
 use leasehold_base::limits::HANDLE_V2_BYTES;
 use leasehold_base::units::Xid;
 use leasehold_base::xdr::{Encode as _, Message, Reader, Writer};
+use leasehold_core::replies::Harm;
 use leasehold_fs::{Answer, Export};
 use leasehold_wire::rpc::{Call, CallError, Reply, ReplyStatus};
 
@@ -18,7 +19,7 @@ use crate::mount::MountTable;
 use crate::nfs2::Cookies;
 use crate::replies::KeptReplies;
 use crate::table::Keep;
-use crate::{Arrival, Transport, credential, table};
+use crate::{Arrival, credential, table};
 
 /// Every program that is served, over all exports.
 pub struct Service {
@@ -75,12 +76,12 @@ impl Service {
         let context = Context { service: Arc::clone(self), caller, arrival };
         let arguments = reader.rest_shared();
         let run = || (row.handler)(context, call.xid, arguments, writer);
-        let keep = match row.keep {
-            Keep::Always => true,
-            Keep::Datagrams => arrival.transport == Transport::Datagram,
-            Keep::Never => false,
+        let harm = match row.keep {
+            Keep::Always => Harm::Always,
+            Keep::Late => Harm::Late,
+            Keep::Never => return Answer::Later(run()),
         };
-        if keep { self.replies.once(&arrival, &call, message, run) } else { Answer::Later(run()) }
+        self.replies.once(&arrival, &call, harm, message, run)
     }
 
     /// The handle of the root of the export of a name, as MOUNT gives it.

@@ -45,8 +45,8 @@ pub struct Row {
 pub enum Keep {
     /// To do it again is harmless.
     Never,
-    /// Only for datagrams, where a late copy of a call could undo what came after it.
-    Datagrams,
+    /// To do it again late would undo what came after it.
+    Late,
     /// To do it again would do something else.
     Always,
 }

@@ -7,6 +7,7 @@ struct Row {
     origin: Origin,
     call: Call,
     closed: bool,
+    harm: Harm,
     state: RowState,
 }
 
@@ -48,7 +49,7 @@ impl Model {
         let age = self.limits.age;
         self.rows.retain(|row| row.age().is_none_or(|(since, _)| now.since(since) < age));
         match event {
-            Event::Call { origin, call } => vec![self.call(now, origin, call)],
+            Event::Call { origin, call, harm } => vec![self.call(now, origin, call, harm)],
             Event::Done { ticket, reply } => {
                 self.kept += 1;
                 let number = self.kept;
@@ -76,7 +77,7 @@ impl Model {
         }
     }
 
-    fn call(&mut self, now: Time, origin: Origin, call: Call) -> Effect {
+    fn call(&mut self, now: Time, origin: Origin, call: Call, harm: Harm) -> Effect {
         let Some(at) = self.find(origin, call) else {
             if self.rows.len() == self.limits.entries && !self.evict() {
                 return Effect::Refuse;
@@ -84,7 +85,7 @@ impl Model {
             let ticket = Ticket(self.tickets);
             self.tickets += 1;
             let state = RowState::Running { ticket, waited_for: false };
-            self.rows.push(Row { origin, call, closed: false, state });
+            self.rows.push(Row { origin, call, closed: false, harm, state });
             return Effect::Execute(ticket);
         };
         let row = &mut self.rows[at];
@@ -128,7 +129,8 @@ impl Model {
         let clients = kept.map(|row| (kept_of(row.origin.client), row.origin.client));
         let Some((_, most)) = clients.max() else { return false };
         let own = self.rows.iter().filter(|row| row.origin.client == most);
-        let oldest = own.filter_map(Row::age).min();
+        let first = own.filter_map(|row| Some((row.harm, row.age()?))).min();
+        let oldest = first.map(|(_, age)| age);
         self.rows.retain(|row| row.age().is_none() || row.age() != oldest);
         true
     }
