@@ -62,6 +62,11 @@ impl Acting {
     /// # Errors
     /// Where it did not (securebits of the process): callers would have the server's powers.
     pub(crate) fn probe() -> Result<Self, Errno> {
+        if NOW.get().is_some() {
+            // This thread has served another store, and may be a caller without powers now.
+            // Where it cannot be the superuser again, it never was.
+            let _ = become_user(&superuser());
+        }
         if !capabilities(None)?.effective.contains(POWERS) {
             return Ok(Self::Server);
         }

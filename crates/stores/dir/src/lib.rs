@@ -43,6 +43,7 @@ use std::sync::Arc;
 use leasehold_fs::{Blocking, Verifier};
 use rustix::io::Errno;
 
+use crate::sync::{Kernel, Syncer};
 use crate::volume::Volume;
 
 /// A local directory as a store.
@@ -106,8 +107,15 @@ impl DirStore {
     /// # Errors
     /// As [`OpenError`] says.
     pub fn open(path: &Path, options: Options) -> Result<Self, OpenError> {
-        let volume = Volume::open(path, options, Box::new(sync::Kernel))?;
-        Ok(Self { volume: Arc::new(volume) })
+        Self::with_syncer(path, options, Box::new(Kernel))
+    }
+
+    fn with_syncer(
+        path: &Path,
+        options: Options,
+        syncer: Box<dyn Syncer>,
+    ) -> Result<Self, OpenError> {
+        Ok(Self { volume: Arc::new(Volume::open(path, options, syncer)?) })
     }
 
     /// Closes files that were open for writing and were not written since the last call, so that

@@ -1,4 +1,5 @@
 //! The store over temporary directories.
 
 mod basics;
+mod conformance;
 mod harness;

@@ -1,14 +1,12 @@
 //! A store over a directory of its own, a pool of threads, and a way to wait.
 
-use std::future::Future;
 use std::path::{Path, PathBuf};
-use std::pin::pin;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll, Wake, Waker};
-use std::thread::{self, Thread};
+use std::thread;
 
 use bytes::Bytes;
+pub(crate) use leasehold_fs::suite::block_on as wait;
 use leasehold_fs::{
     Blocking, Caller, FsError, Job, Mode, Name, NewFile, ObjectId, Place, SetAttributes, Stability,
     Step, Store, Verifier,
@@ -16,7 +14,6 @@ use leasehold_fs::{
 use tempfile::TempDir;
 
 use crate::sync::{Kernel, Syncer};
-use crate::volume::Volume;
 use crate::{DirStore, Durability, HandleSource, Options};
 
 /// A few threads that take jobs in turn, and end with the last clone of the sender.
@@ -44,26 +41,6 @@ impl Blocking for Pool {
     fn run(&self, job: Job) {
         let sender = self.0.lock().expect("sending does not panic");
         sender.send(job).expect("the threads live as long as the pool");
-    }
-}
-
-struct Unpark(Thread);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
-    }
-}
-
-/// Waits for a future on this thread.
-pub(crate) fn wait<T>(future: impl Future<Output = T>) -> T {
-    let waker = Waker::from(Arc::new(Unpark(thread::current())));
-    let mut future = pin!(future);
-    loop {
-        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
-            Poll::Ready(value) => return value,
-            Poll::Pending => thread::park(),
-        }
     }
 }
 
@@ -111,8 +88,7 @@ impl World {
         let blocking = Arc::new(Pool::new(4));
         let options =
             Options { blocking, verifier: VERIFIER, durability, descriptors_max, handles };
-        let volume = Volume::open(path, options, syncer).expect("the directory can be served");
-        DirStore { volume: Arc::new(volume) }
+        DirStore::with_syncer(path, options, syncer).expect("the directory can be served")
     }
 
     /// The worlds that every behaviour must be the same in: objects by handle and by names, many

@@ -1,0 +1,160 @@
+//! The conformance suite of stores on local directories: with and without the powers of the
+//! superuser, by the kernel's handles and by names, with many descriptors and with few.
+
+use std::fs;
+use std::os::fd::BorrowedFd;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
+use leasehold_base::groups::Groups;
+use leasehold_fs::suite::{Subject, run_all};
+use leasehold_fs::{Caller, Inline, Store, Verifier};
+use rustix::io::Errno;
+use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
+use tempfile::TempDir;
+
+use crate::sync::{Extent, Syncer};
+use crate::{DirStore, Durability, HandleSource, Options};
+
+/// A user who is not the superuser.
+const ORDINARY: u32 = 1000;
+
+/// So many descriptors that nothing has to be closed.
+const MANY: usize = 4096;
+
+/// Syncs nothing: the suite's crashes are those of the server, not of the machine.
+struct Lazy;
+
+impl Syncer for Lazy {
+    fn sync(&self, _file: BorrowedFd<'_>, _extent: Extent) -> Result<(), Errno> {
+        Ok(())
+    }
+}
+
+/// How a store is opened.
+#[derive(Clone, Copy)]
+struct How {
+    handles: HandleSource,
+    durability: Durability,
+    descriptors_max: usize,
+}
+
+fn open(path: &Path, how: How) -> DirStore {
+    static STARTS: AtomicU64 = AtomicU64::new(1);
+    let start = STARTS.fetch_add(1, Ordering::Relaxed);
+    let options = Options {
+        blocking: Arc::new(Inline),
+        verifier: Verifier(start.to_be_bytes()),
+        durability: how.durability,
+        descriptors_max: how.descriptors_max,
+        handles: how.handles,
+    };
+    DirStore::with_syncer(path, options, Box::new(Lazy)).expect("the directory can be served")
+}
+
+/// Waits until a change gets another time than one now would.
+fn pass_time(probe: &Path) {
+    let touch = || {
+        fs::write(probe, b"x").expect("it can be written");
+        let seen = fs::metadata(probe).expect("it is there");
+        (seen.mtime(), seen.mtime_nsec())
+    };
+    let now = touch();
+    while touch() == now {}
+}
+
+fn subject(directory: &TempDir, owner: Caller, how: How) -> Subject {
+    let path: PathBuf = directory.path().join("export");
+    if !path.exists() {
+        fs::create_dir(&path).expect("it can be made");
+    }
+    let probe = directory.path().join("probe");
+    let store = open(&path, how);
+    let acts_as_caller = store.acts_as_callers();
+    if acts_as_caller {
+        chown(&path, Some(owner.uid), Some(owner.gid)).expect("the superuser may");
+        let all = fs::Permissions::from_mode(0o777);
+        fs::set_permissions(&path, all).expect("the superuser may");
+    }
+    let user = |uid| Caller { uid, gid: uid, ..Caller::nobody() };
+    Subject {
+        store: Arc::new(store),
+        owner,
+        other: acts_as_caller.then(|| user(2000)),
+        superuser: acts_as_caller.then(|| user(0)),
+        acts_as_caller,
+        always_before: true,
+        pass_time: Box::new(move || pass_time(&probe)),
+        restart: Some(Box::new(move || Arc::new(open(&path, how)) as Arc<dyn Store>)),
+    }
+}
+
+fn is_superuser() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+fn run(owner: Caller, how: How) -> Vec<&'static str> {
+    rustix::process::umask(rustix::fs::Mode::empty());
+    let directory = tempfile::tempdir().expect("a temporary directory can be made");
+    run_all(|| subject(&directory, owner, how))
+}
+
+fn ordinary() -> Caller {
+    let groups = Groups::new(&[1500]).expect("one group fits");
+    Caller { uid: ORDINARY, gid: ORDINARY, groups }
+}
+
+/// Needs a superuser's process, because callers act as themselves.
+#[track_caller]
+fn run_as_callers(handles: HandleSource, durability: Durability, descriptors_max: usize) {
+    if is_superuser() {
+        let how = How { handles, durability, descriptors_max };
+        assert_eq!(run(ordinary(), how), [""; 0], "nothing is skipped");
+    }
+}
+
+#[test]
+fn a_directory_conforms_by_handle() {
+    run_as_callers(HandleSource::Probe, Durability::Disk, MANY);
+}
+
+#[test]
+fn a_directory_conforms_by_names() {
+    run_as_callers(HandleSource::Names, Durability::Disk, MANY);
+}
+
+#[test]
+fn a_directory_conforms_with_one_descriptor_by_handle() {
+    run_as_callers(HandleSource::Probe, Durability::Memory, 1);
+}
+
+#[test]
+fn a_directory_conforms_with_one_descriptor_by_names() {
+    run_as_callers(HandleSource::Names, Durability::Disk, 1);
+}
+
+/// A thread can have a user of its own: as good as a process of that user.
+#[test]
+fn a_directory_of_an_ordinary_user_conforms() {
+    let test = thread::spawn(|| {
+        if is_superuser() {
+            set_thread_groups(&[]).expect("the superuser may");
+            let gid = rustix::process::Gid::from_raw(ORDINARY);
+            set_thread_res_gid(gid, gid, gid).expect("the superuser may");
+            let uid = rustix::process::Uid::from_raw(ORDINARY);
+            set_thread_res_uid(uid, uid, uid).expect("the superuser may");
+        }
+        let uid = rustix::process::geteuid().as_raw();
+        let gid = rustix::process::getegid().as_raw();
+        let owner = Caller { uid, gid, ..Caller::nobody() };
+        let (handles, durability) = (HandleSource::Probe, Durability::Memory);
+        run(owner, How { handles, durability, descriptors_max: MANY })
+    });
+    let skipped = test.join().expect("all cases pass");
+    for case in ["an_owner_reads_and_writes_whatever_the_mode", "stable_data_lives_on"] {
+        assert!(!skipped.contains(&case), "it takes no other user: {case}");
+    }
+}
