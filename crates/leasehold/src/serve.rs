@@ -2,25 +2,30 @@
 
 use std::io;
 use std::num::NonZeroUsize;
+use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use leasehold_fs::{Export, ExportId, Store};
+use leasehold_fs::{Export, ExportId, Verifier};
 use leasehold_serve::Service;
 use leasehold_shell::limits::CONNECTIONS_MAX;
 use leasehold_shell::process::{self, Termination};
-use leasehold_shell::{self as shell, Policy, Server};
-use leasehold_store_mem::MemStore;
+use leasehold_shell::{self as shell, Periodic, Policy, Pool, Server};
+use leasehold_store_dir::{self as dir, DirStore};
 
 use crate::checks;
 use crate::events::Log;
 use crate::failure::{Failure, Kind};
-use crate::options::Serve;
+use crate::options::{Durability, Serve};
 use crate::ready::{Exported, Ready};
 
 /// How long the server goes on with what it has received when it is asked to end.
 const GRACE: Duration = Duration::from_secs(5);
+
+/// How often files that nobody writes any more are closed for writing, so that programs on this
+/// machine can be run from them.
+const IDLE: Duration = Duration::from_secs(2);
 
 /// Serves until it is asked to end.
 pub(crate) fn run(options: &Serve) -> Result<(), Failure> {
@@ -38,15 +43,20 @@ pub(crate) fn run(options: &Serve) -> Result<(), Failure> {
             privileged: process::can_act_as_others(),
             uid: rustix::process::geteuid().as_raw(),
             insecure: options.insecure,
+            reserved_ports_end: shell::reserved_ports_end(),
         },
     })
     .map_err(|error| Kind::Address.because(checks::address_advice(&error)))?;
 
+    let store = Arc::new(open(&directory, options.durability, descriptors / 4)?);
+    let idle = Arc::clone(&store);
+    let _closing = Periodic::start("closing", IDLE, move || idle.close_idle())
+        .map_err(|error| Kind::Running.because(format!("cannot start to serve: {error}")))?;
+
     let path = directory.to_string_lossy().into_owned();
     let exported =
         Exported { name: name.clone(), path: path.clone(), read_only: options.read_only };
-    let export =
-        Export { id: ExportId(1), name, path, read_only: options.read_only, store: open() };
+    let export = Export { id: ExportId(1), name, path, read_only: options.read_only, store };
     let service = Arc::new(Service::new(vec![export], key, Box::new(Log::new())));
     let addresses = server.addresses().to_vec();
     let running = server
@@ -62,8 +72,28 @@ pub(crate) fn run(options: &Serve) -> Result<(), Failure> {
     Ok(())
 }
 
-fn open() -> Arc<dyn Store> {
-    Arc::new(MemStore::default())
+/// Opens the directory as a store that keeps so many descriptors at most.
+fn open(
+    directory: &Path,
+    durability: Durability,
+    descriptors_max: usize,
+) -> Result<DirStore, Failure> {
+    let verifier = shell::state::random().map_err(|error| {
+        Kind::Running.because(format!("the system gives no random numbers: {error}"))
+    })?;
+    let options = dir::Options {
+        blocking: Arc::new(Pool::new()),
+        verifier: Verifier(verifier),
+        durability: match durability {
+            Durability::Disk => dir::Durability::Disk,
+            Durability::Memory => dir::Durability::Memory,
+        },
+        descriptors_max,
+        handles: dir::HandleSource::Probe,
+    };
+    DirStore::open(directory, options).map_err(|error| {
+        Kind::Directory.because(format!("cannot serve {}: {error}", directory.display()))
+    })
 }
 
 fn start_logging(options: &Serve) {

@@ -19,6 +19,7 @@ mod handler;
 pub mod limits;
 mod outbox;
 mod peer;
+mod periodic;
 mod pool;
 pub mod process;
 mod rate;
@@ -32,7 +33,8 @@ mod tasks;
 
 pub use counters::Counters;
 pub use handler::Handler;
-pub use peer::Policy;
+pub use peer::{Policy, reserved_ports_end};
+pub use periodic::Periodic;
 pub use pool::Pool;
 pub use rate::Rate;
 pub use server::{BindError, Options, Running, Server};

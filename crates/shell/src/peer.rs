@@ -28,6 +28,8 @@ pub struct Policy {
     pub uid: u32,
     /// Whether the word of clients is taken whose machine does not vouch for it.
     pub insecure: bool,
+    /// The ports below this one take privilege.
+    pub reserved_ports_end: u16,
 }
 
 /// Who owns a client's socket.
@@ -35,18 +37,27 @@ pub struct Policy {
 enum Owner {
     /// A user of this machine.
     User(u32),
-    /// Somebody on this machine: the socket is gone, or cannot be found.
+    /// Somebody on this machine, or behind one of its addresses (a virtual machine, a
+    /// container): the socket is gone, or it is not this kernel's.
     Unknown,
-    /// Somebody on another machine, or in a virtual one or a container with its own address; or
-    /// on this machine, where its kernel does not say who.
+    /// Somebody on another machine; or on this one, where its kernel does not say who.
     Elsewhere,
 }
 
 const ROOT: u32 = 0;
 const NOBODY_GID: u32 = 65_534;
 
-/// Ports below this one take privilege.
+/// Ports below this one take privilege, by custom and on most machines.
 const RESERVED_PORTS_END: u16 = 1024;
+
+/// The first port that takes no privilege on this machine, where that is below the custom's.
+#[must_use]
+pub fn reserved_ports_end() -> u16 {
+    std::fs::read_to_string("/proc/sys/net/ipv4/ip_unprivileged_port_start")
+        .ok()
+        .and_then(|port| port.trim().parse().ok())
+        .map_or(RESERVED_PORTS_END, |port: u16| port.min(RESERVED_PORTS_END))
+}
 
 impl Policy {
     /// What a client's word is worth.
@@ -56,9 +67,10 @@ impl Policy {
             Owner::User(ROOT) => Trust::Claimed,
             Owner::User(uid) if self.privileged => Trust::Pinned { uid, gid: primary_group(uid) },
             Owner::User(uid) if uid == self.uid || self.insecure => Trust::Claimed,
-            Owner::User(_) | Owner::Unknown => unproven,
-            Owner::Elsewhere if port < RESERVED_PORTS_END || self.insecure => Trust::Claimed,
-            Owner::Elsewhere => unproven,
+            Owner::User(_) => unproven,
+            Owner::Unknown | Owner::Elsewhere if port < self.reserved_ports_end => Trust::Claimed,
+            Owner::Elsewhere if self.insecure => Trust::Claimed,
+            Owner::Unknown | Owner::Elsewhere => unproven,
         }
     }
 }

@@ -6,8 +6,9 @@ use rustix::thread::set_thread_res_uid;
 
 use super::*;
 
-const SERVER: Policy = Policy { privileged: true, uid: ROOT, insecure: false };
-const USER_SERVER: Policy = Policy { privileged: false, uid: 1000, insecure: false };
+const SERVER: Policy =
+    Policy { privileged: true, uid: ROOT, insecure: false, reserved_ports_end: RESERVED_PORTS_END };
+const USER_SERVER: Policy = Policy { privileged: false, uid: 1000, ..SERVER };
 
 fn insecure(policy: Policy) -> Policy {
     Policy { insecure: true, ..policy }
@@ -20,11 +21,15 @@ fn a_privileged_server_believes_root_and_pins_others() {
     let pinned = Trust::Pinned { uid: 4_000_000, gid: NOBODY_GID };
     assert_eq!(judge(Owner::User(4_000_000), 5000), pinned);
     assert_eq!(judge(Owner::Unknown, 5000), Trust::Nobody);
-    // A local port says nothing: the system may let anybody have low ones.
-    assert_eq!(judge(Owner::User(4_000_000), 5), pinned);
-    assert_eq!(judge(Owner::Unknown, 5), Trust::Nobody);
+    assert_eq!(judge(Owner::User(4_000_000), 5), pinned, "the kernel's word counts more");
+    // A guest of this machine has an address of it, and sockets of its own kernel.
+    assert_eq!(judge(Owner::Unknown, 1023), Trust::Claimed);
     assert_eq!(judge(Owner::Elsewhere, 1023), Trust::Claimed);
     assert_eq!(judge(Owner::Elsewhere, 1024), Trust::Nobody);
+    // Where the system lets anybody have low ports, they say nothing.
+    let open = Policy { reserved_ports_end: 80, ..SERVER };
+    assert_eq!(open.judge(Owner::Unknown, 80), Trust::Nobody);
+    assert_eq!(open.judge(Owner::Elsewhere, 79), Trust::Claimed);
     let judge = |owner, port| insecure(SERVER).judge(owner, port);
     assert_eq!(judge(Owner::Elsewhere, 1024), Trust::Claimed);
     assert_eq!(judge(Owner::User(4_000_000), 5000), pinned);

@@ -181,7 +181,7 @@ impl Fixture {
             listen: vec!["127.0.0.1:0".parse().unwrap()],
             loops: NonZeroUsize::new(2).unwrap(),
             connections_max: 10_000,
-            policy: Policy { privileged: true, uid: 0, insecure: false },
+            policy: Policy { privileged: true, uid: 0, insecure: false, reserved_ports_end: 1024 },
         };
         change(&mut options);
         let server = Server::bind(options).unwrap();

@@ -1,0 +1,60 @@
+//! Work that comes again and again.
+
+use std::io;
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+/// A piece of work that is done again and again until this is dropped.
+pub struct Periodic {
+    end: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Periodic {
+    /// Does the work every `interval`, for the first time after one, on a thread of its own.
+    ///
+    /// # Errors
+    /// When there is no thread to be had.
+    pub fn start(
+        name: &str,
+        interval: Duration,
+        mut work: impl FnMut() + Send + 'static,
+    ) -> io::Result<Self> {
+        let (end, ended) = mpsc::channel();
+        let thread = thread::Builder::new().name(name.to_owned()).spawn(move || {
+            while ended.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
+                work();
+            }
+        })?;
+        Ok(Self { end: Some(end), thread: Some(thread) })
+    }
+}
+
+impl Drop for Periodic {
+    fn drop(&mut self) {
+        drop(self.end.take());
+        if let Some(thread) = self.thread.take() {
+            // A panic of the work has been reported where it happened.
+            drop(thread.join());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn works_until_it_is_dropped() {
+        let (sender, receiver) = mpsc::channel();
+        let work = move || sender.send(()).expect("the test listens until it is dropped");
+        let periodic = Periodic::start("test", Duration::from_millis(1), work).expect("a thread");
+        for _ in 0..3 {
+            receiver.recv_timeout(Duration::from_secs(10)).expect("it works again");
+        }
+        drop(periodic);
+        while receiver.try_recv().is_ok() {}
+        assert_eq!(receiver.recv(), Err(mpsc::RecvError), "the work is gone with its thread");
+    }
+}
