@@ -12,6 +12,7 @@ mod link;
 mod listing;
 mod lookup;
 mod make;
+mod model;
 mod permission;
 mod remove;
 mod rename;
@@ -27,6 +28,7 @@ use std::sync::Arc;
 
 use crate::{Caller, Store};
 
+pub use model::run_model;
 pub use waiting::block_on;
 pub use world::World;
 

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use leasehold_base::units::{FileSystemId, FileTime};
-use leasehold_fs::suite::{Subject, block_on, run_all};
+use leasehold_fs::suite::{Subject, block_on, run_all, run_model};
 use leasehold_fs::{Caller, Mode, SetAttributes, Store};
 use leasehold_store_mem::{Config, MemStore};
 
@@ -41,4 +41,11 @@ fn subject() -> Subject {
 #[test]
 fn the_store_in_memory_conforms() {
     assert_eq!(run_all(subject), [""; 0], "nothing is skipped");
+}
+
+#[test]
+fn the_store_in_memory_does_as_the_model() {
+    for seed in 0..500 {
+        run_model(subject, seed, 120);
+    }
 }
