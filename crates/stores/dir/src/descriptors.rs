@@ -58,12 +58,12 @@ impl Descriptors {
     }
 
     /// Keeps an object open. Gives back the one that is open for its id from now on, which may be
-    /// one from before, and one that has to go for it.
-    pub(crate) fn insert(&self, object: Object) -> (Arc<Object>, Option<Arc<Object>>) {
+    /// one from before.
+    pub(crate) fn insert(&self, object: Object) -> Arc<Object> {
         let object = Arc::new(object);
         let mut shard = lock(self.id_shard(&object.id));
         if let Some(present) = shard.objects.get(&object.id) {
-            return (Arc::clone(present), None);
+            return Arc::clone(present);
         }
         shard.objects.insert(object.id, Arc::clone(&object));
         shard.round.push_back(Arc::downgrade(&object));
@@ -74,7 +74,9 @@ impl Descriptors {
             self.forget_number(evicted);
         }
         drop(shard);
-        (object, evicted)
+        // Closed outside of the lock.
+        drop(evicted);
+        object
     }
 
     /// Keeps an object open no longer.

@@ -3,7 +3,7 @@
 //! Each part of a listing opens the directory anew, as the caller, so listings share no position
 //! and the kernel checks the permission. A cookie is the kernel's own position behind an entry.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use leasehold_base::units::{Cookie, FileId};
@@ -14,6 +14,7 @@ use rustix::io::Errno;
 use crate::errors::meaning;
 use crate::names::must_be_directory;
 use crate::object::{Descriptor, Object};
+use crate::sys;
 use crate::volume::Volume;
 
 /// The kernel's record of an entry is about this long in the mean.
@@ -42,6 +43,9 @@ impl Volume {
         let attributes = self.attributes_of(&*descriptor)?;
         self.acting.as_caller(caller)?;
         let stream = self.open_stream(&descriptor, cookie)?;
+        // Who may not search a directory learns no more than its names.
+        let may_search = sys::access(descriptor.as_fd(), libc::X_OK).is_ok();
+        let wanted = if may_search { wanted } else { Wanted::Names };
         let mut chunk = Vec::<u8>::with_capacity(chunk_bytes(&budget));
         let mut records = RawDir::new(&stream, chunk.spare_capacity_mut());
         let mut entries = Entries::default();
@@ -120,7 +124,7 @@ impl Volume {
                 true
             }
             Err(FsError::NotFound) => false,
-            // Nothing but its name for who may not search, and for what is mounted there.
+            // Such as where something is mounted.
             Err(_) => true,
         }
     }

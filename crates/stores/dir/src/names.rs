@@ -8,12 +8,10 @@ use leasehold_fs::{
     Wcc,
 };
 use rustix::fs::{AtFlags, Mode, OFlags, linkat, openat, renameat, unlinkat};
-use rustix::io::Errno;
 
 use crate::errors::meaning;
 use crate::object::{Descriptor, Object, Reach};
 use crate::sync::{Extent, Joined};
-use crate::sys;
 use crate::volume::{DEPTH_MAX, NAME, Volume};
 use crate::write::settle;
 
@@ -289,18 +287,8 @@ impl Volume {
             self.attributes(object)?;
             let own = Self::own_name(&*object.descriptor());
             // By its name among our own descriptors: that takes no power to open by handle.
-            linkat(&self.own_descriptors, own, directory, name, AtFlags::SYMLINK_FOLLOW).map_err(
-                |errno| {
-                    // The kernel may refuse links to what others own before it looks at the
-                    // directory: callers who may not write that are told so first.
-                    let may_write = sys::access(directory.as_fd(), libc::W_OK | libc::X_OK);
-                    if errno == Errno::PERM {
-                        meaning(may_write.err().unwrap_or(errno))
-                    } else {
-                        meaning(errno)
-                    }
-                },
-            )?;
+            linkat(&self.own_descriptors, own, directory, name, AtFlags::SYMLINK_FOLLOW)
+                .map_err(meaning)?;
             self.learn(&object.id, &spot.directory.id, name);
             if !self.syncs_names {
                 joined.extend(self.join_change(object));

@@ -2,10 +2,12 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use leasehold_base::units::FileTime;
 use leasehold_fs::{FileType, ObjectId};
+
+use crate::sync::Syncs;
 
 /// What a descriptor can be used for, each for all that stands before it as well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -19,25 +21,36 @@ pub(crate) enum Reach {
 }
 
 /// A descriptor of an object.
+///
+/// The kernel tells of lost data whoever had the file open. So one that was written by is synced
+/// before it is closed, whatever it is closed for.
 pub(crate) struct Descriptor {
-    file: OwnedFd,
+    /// There until it is closed.
+    file: Option<OwnedFd>,
     reach: Reach,
     dirty: AtomicBool,
     used: AtomicBool,
+    home: OnceLock<(Arc<Syncs>, ObjectId)>,
 }
 
 impl Descriptor {
     pub(crate) fn new(file: OwnedFd, reach: Reach) -> Self {
-        Self { file, reach, dirty: AtomicBool::new(false), used: AtomicBool::new(true) }
+        Self {
+            file: Some(file),
+            reach,
+            dirty: AtomicBool::new(false),
+            used: AtomicBool::new(true),
+            home: OnceLock::new(),
+        }
     }
 
     pub(crate) const fn reach(&self) -> Reach {
         self.reach
     }
 
-    /// Notes that data is about to be written. The kernel tells of its loss whoever had the file
-    /// open: until the data is synced, this descriptor must not be closed.
-    pub(crate) fn soil(&self) {
+    /// Notes that data of `object` is about to be written.
+    pub(crate) fn soil(&self, syncs: &Arc<Syncs>, object: &ObjectId) {
+        self.home.get_or_init(|| (Arc::clone(syncs), *object));
         self.dirty.store(true, Ordering::SeqCst);
         self.used.store(true, Ordering::SeqCst);
     }
@@ -60,7 +73,17 @@ impl Descriptor {
 
 impl AsFd for Descriptor {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.file.as_fd()
+        self.file.as_ref().expect("it is there until it is dropped").as_fd()
+    }
+}
+
+impl Drop for Descriptor {
+    fn drop(&mut self) {
+        if let (true, Some((syncs, object)), Some(file)) =
+            (self.is_dirty(), self.home.take(), self.file.take())
+        {
+            syncs.sync_at_last(&object, Self::new(file, self.reach));
+        }
     }
 }
 

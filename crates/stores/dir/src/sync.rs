@@ -144,6 +144,14 @@ impl Syncs {
         Joined { start: is_new.then(|| (Arc::clone(self), *object)), answer }
     }
 
+    /// Syncs data by a descriptor that is to be closed, unless its file has no name any more.
+    pub(crate) fn sync_at_last(self: Arc<Self>, object: &ObjectId, descriptor: Descriptor) {
+        let has_name = rustix::fs::fstat(&descriptor).is_ok_and(|seen| seen.st_nlink > 0);
+        if self.are_wanted() && has_name {
+            drop(self.join(object, Arc::new(descriptor), Extent::Data));
+        }
+    }
+
     fn start(self: Arc<Self>, object: ObjectId) {
         let blocking = Arc::clone(&self.blocking);
         blocking.run(Box::new(move || self.run(object)));

@@ -3,3 +3,4 @@
 mod basics;
 mod conformance;
 mod harness;
+mod syncs;

@@ -203,20 +203,7 @@ impl Volume {
             return Ok(Arc::clone(&self.root));
         }
         let object = Object::new(id, file_id.0, file_type, descriptor);
-        let (object, evicted) = self.descriptors.insert(object);
-        if let Some(evicted) = evicted {
-            self.let_go(&evicted);
-        }
-        Ok(object)
-    }
-
-    /// Ends the care for an object that had to make room: data that is not synced yet is, by the
-    /// descriptor that it was written by.
-    fn let_go(&self, object: &Object) {
-        let descriptor = object.descriptor();
-        if descriptor.is_dirty() {
-            drop(self.syncs.join(&object.id, descriptor, crate::sync::Extent::Data));
-        }
+        Ok(self.descriptors.insert(object))
     }
 
     /// A descriptor of an object that reaches as far as asked; may leave this thread acting as

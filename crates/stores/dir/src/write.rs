@@ -69,7 +69,7 @@ impl Volume {
         }
         // As the caller, so that the kernel takes set-user-id bits away and counts its quota.
         self.acting.as_caller(caller)?;
-        descriptor.soil();
+        descriptor.soil(&self.syncs, &object.id);
         let written = write_all(descriptor, offset, data).map_err(meaning)?;
         u32::try_from(written).map_err(|_| FsError::Invalid)
     }
