@@ -1,5 +1,6 @@
 //! One loop: waits for events, and gives every connection with work its turn.
 
+use core::time::Duration;
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -10,6 +11,7 @@ use leasehold_serve::Transport;
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 use rustix::net::{self, SocketFlags, sockopt};
+use rustix::thread::sched_yield;
 
 use crate::bench::{Answered, Bench};
 use crate::clock;
@@ -21,6 +23,7 @@ use crate::peer::Judge;
 use crate::remote::{Accepted, Remote, Requests};
 use crate::server::Shared;
 use crate::slab::{Key, Slab};
+use crate::spin::{CROWD_MIN, LOOK_MAX, Look, Spin};
 use crate::tasks::Origin;
 
 /// Events that are taken at once.
@@ -78,6 +81,8 @@ pub(crate) struct EventLoop {
     connections: Slab<Connection>,
     /// Connections with work, each once, in the order of their turns.
     listed: VecDeque<Key>,
+    spin: Spin,
+    last_wait: Duration,
     bench: Bench,
     judge: Judge,
     requests: Requests,
@@ -103,6 +108,8 @@ impl EventLoop {
             datagrams: Vec::new(),
             connections: Slab::new(),
             listed: VecDeque::new(),
+            spin: Spin::default(),
+            last_wait: Duration::MAX,
             bench: Bench::new(shared, remote),
             judge,
             requests: Requests::default(),
@@ -134,7 +141,6 @@ impl EventLoop {
         let mut events = Vec::with_capacity(EVENTS_MAX);
         while !self.is_over() {
             self.wait(&mut events);
-            self.bench.now = clock::now();
             for event in &events {
                 self.dispatch(*event);
             }
@@ -160,23 +166,68 @@ impl EventLoop {
         })
     }
 
-    fn wait(&self, events: &mut Vec<epoll::Event>) {
-        let pending = self.listeners.iter().any(|listener| listener.pending)
+    /// How long the loop may sleep; for ever, where nothing is given.
+    fn time_to_sleep(&self) -> Option<Duration> {
+        let work = !self.listed.is_empty()
+            || self.listeners.iter().any(|listener| listener.pending)
             || self.datagrams.iter().any(|socket| socket.can_go_on(&self.bench));
-        let timeout = if pending || !self.listed.is_empty() {
-            Some(core::time::Duration::ZERO)
+        if work {
+            Some(Duration::ZERO)
         } else if let Some(deadline) = self.deadline {
-            Some(deadline.since(self.bench.now))
+            Some(deadline.since(clock::now()))
         } else if self.connections.len() > 0 || !self.listeners.is_empty() {
             Some(SWEEP_INTERVAL)
         } else {
             None
-        };
+        }
+    }
+
+    /// Waits for events, and reads the clock.
+    fn wait(&mut self, events: &mut Vec<epoll::Event>) {
+        events.clear();
+        let timeout = self.time_to_sleep();
+        if timeout == Some(Duration::ZERO) {
+            self.poll(events, timeout);
+            self.bench.now = clock::now();
+            return;
+        }
+        let start = clock::now();
+        if self.spin.should_look(self.last_wait) {
+            let look = self.look(events, start);
+            self.spin.looked(look);
+        }
+        if events.is_empty() {
+            self.poll(events, timeout);
+        }
+        self.bench.now = clock::now();
+        self.last_wait = self.bench.now.since(start);
+    }
+
+    /// Looks for events without sleeping, for a moment.
+    fn look(&self, events: &mut Vec<epoll::Event>, start: Time) -> Look {
+        let mut before = start;
+        loop {
+            self.poll(events, Some(Duration::ZERO));
+            if !events.is_empty() {
+                return Look::Found;
+            }
+            sched_yield();
+            let now = clock::now();
+            if now.since(before) > CROWD_MIN {
+                return Look::Crowded;
+            }
+            if now.since(start) > LOOK_MAX {
+                return Look::Missed;
+            }
+            before = now;
+        }
+    }
+
+    fn poll(&self, events: &mut Vec<epoll::Event>, timeout: Option<Duration>) {
         let timeout = timeout.map(|span| Timespec {
             tv_sec: i64::try_from(span.as_secs()).unwrap_or(i64::MAX),
             tv_nsec: i64::from(span.subsec_nanos()),
         });
-        events.clear();
         match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(events), timeout.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => panic!("waiting for events failed: {error}"),

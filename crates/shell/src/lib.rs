@@ -27,6 +27,7 @@ mod remote;
 mod server;
 mod slab;
 mod sockets;
+mod spin;
 pub mod state;
 mod sys;
 mod tasks;
