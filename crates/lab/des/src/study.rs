@@ -1,0 +1,297 @@
+//! Several replications with warm-up removed, run until the intervals are narrow enough.
+//!
+//! Each replication runs in spans that double: after round r it has covered 2^r times the first
+//! span. Counts are kept by span; those of the first eighth are dropped as warm-up and the rest
+//! give one value of each metric. Values of different replications are independent, so their
+//! interval needs no guess at correlations (method of independent replications with deletion;
+//! Law and Kelton, Simulation Modeling and Analysis, chapter 9).
+
+use crate::engine::Engine;
+use crate::interval::Interval;
+use crate::tally::Tally;
+use leasehold_lab_network::CentreKind;
+use leasehold_lab_network::model::Model;
+use serde::Serialize;
+
+/// How a study is run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Options {
+    /// All luck comes from this number.
+    pub seed: u64,
+    /// Independent replications; at least two.
+    pub replications: usize,
+    /// How often an interval should hold the true value.
+    pub confidence: f64,
+    /// The half width over the mean that throughput and response time must reach.
+    pub width: f64,
+    /// Services in all replications together after which the study does not go on.
+    pub services_max: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { seed: 1, replications: 16, confidence: 0.9, width: 0.01, services_max: 200_000_000 }
+    }
+}
+
+/// What a metric tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Quantity {
+    /// Answers per second.
+    Throughput,
+    /// Mean seconds from request to answer.
+    Response,
+    /// Median of the same.
+    ResponseP50,
+    /// 95th percentile.
+    ResponseP95,
+    /// 99th percentile.
+    ResponseP99,
+    /// The share of requests that end without an answer.
+    Unanswered,
+    /// Retransmissions for each request.
+    Retransmitted,
+    /// Answers that nobody waits for any more, for each request.
+    Wasted,
+    /// The share of requests answered from the cache.
+    Hits,
+    /// The share of requests that renew a lease.
+    Renewals,
+    /// Mean number present at a centre.
+    Queue,
+    /// Service asked for at a centre over what it can give; the number busy for a delay.
+    Utilisation,
+    /// Services done per second at a centre.
+    CentreThroughput,
+}
+
+/// One number that a study estimates.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Metric {
+    /// What it tells.
+    pub quantity: Quantity,
+    /// The class.
+    pub class: String,
+    /// The centre; absent for what concerns a class as a whole.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub centre: Option<String>,
+}
+
+/// One metric with its interval.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Outcome {
+    /// What was estimated.
+    #[serde(flatten)]
+    pub metric: Metric,
+    /// Mean and half width.
+    #[serde(flatten)]
+    pub interval: Interval,
+}
+
+/// One replication: an engine and what it counted, by span.
+#[derive(Clone, Debug)]
+pub struct Replication {
+    engine: Engine,
+    spans: Vec<Tally>,
+    services: u64,
+}
+
+impl Replication {
+    /// Runs on to a moment and keeps the counts of this span.
+    pub fn advance(&mut self, until: f64) {
+        self.engine.run_until(until);
+        let tally = self.engine.take_tally();
+        self.services += tally.services();
+        self.spans.push(tally);
+    }
+
+    /// The counts without the first eighth of the time.
+    fn counted(&self) -> Tally {
+        // Span i covers half of all time up to its end, so the last three cover seven eighths.
+        let kept = &self.spans[self.spans.len().saturating_sub(3)..];
+        let mut sum = kept[0].clone();
+        for tally in &kept[1..] {
+            sum.merge(tally);
+        }
+        sum
+    }
+}
+
+/// Advances replications one after the other, for callers without threads.
+pub fn in_turn(replications: &mut [Replication], until: f64) {
+    for replication in replications {
+        replication.advance(until);
+    }
+}
+
+/// A model, its replications and how far they have run.
+#[derive(Clone, Debug)]
+pub struct Study {
+    options: Options,
+    replications: Vec<Replication>,
+    until: f64,
+    metrics: Vec<Metric>,
+    /// What the services of a centre are divided by to give utilisation.
+    servers: Vec<f64>,
+    caches: Vec<bool>,
+}
+
+/// Services after which the first span ends: short enough to be dropped, long enough to count.
+const PILOT_SERVICES: u64 = 500;
+
+/// Spans before the first look at the widths.
+const ROUNDS_MIN: usize = 4;
+
+impl Study {
+    /// Prepares the replications of a checked model.
+    #[must_use]
+    pub fn new(model: &Model, options: Options) -> Self {
+        let mut pilot = Engine::new(model, options.seed);
+        pilot.run_services(PILOT_SERVICES);
+        let replication = |index: usize| Replication {
+            // Any two seeds give unrelated streams; the multiplier keeps studies apart.
+            engine: Engine::new(model, options.seed.wrapping_mul(1_000_003) + index as u64),
+            spans: Vec::new(),
+            services: 0,
+        };
+        let network = model.network();
+        Self {
+            options,
+            replications: (0..options.replications.max(2)).map(replication).collect(),
+            until: if pilot.now() > 0.0 { pilot.now() } else { 1.0 },
+            metrics: metrics(model),
+            servers: network
+                .centres
+                .iter()
+                .map(|centre| match &centre.kind {
+                    CentreKind::Servers(count) => *count as f64,
+                    CentreKind::Delay | CentreKind::Queue | CentreKind::LoadDependent(_) => 1.0,
+                })
+                .collect(),
+            caches: model.classes.iter().map(|class| class.cache.is_some()).collect(),
+        }
+    }
+
+    /// Runs to the end of the study. `advance` brings all replications to a moment, with as many
+    /// threads as the caller likes: the result is the same.
+    ///
+    /// Stopping at the first look that happens to be narrow would favour spreads that came out
+    /// too small. So when the intervals are narrow one more round runs, and it decides.
+    pub fn run(&mut self, advance: &dyn Fn(&mut [Replication], f64)) -> Vec<Outcome> {
+        for _ in 0..ROUNDS_MIN {
+            self.round(advance);
+        }
+        while !self.is_narrow(&self.outcomes()) && self.services() < self.options.services_max {
+            self.round(advance);
+        }
+        self.round(advance);
+        self.outcomes()
+    }
+
+    fn round(&mut self, advance: &dyn Fn(&mut [Replication], f64)) {
+        advance(&mut self.replications, self.until);
+        self.until *= 2.0;
+    }
+
+    /// Services done in all replications.
+    #[must_use]
+    pub fn services(&self) -> u64 {
+        self.replications.iter().map(|replication| replication.services).sum()
+    }
+
+    /// Whether the metrics that the width is asked for have reached it.
+    #[must_use]
+    pub fn is_narrow(&self, outcomes: &[Outcome]) -> bool {
+        outcomes
+            .iter()
+            .filter(|outcome| {
+                matches!(outcome.metric.quantity, Quantity::Throughput | Quantity::Response)
+            })
+            .all(|outcome| outcome.interval.relative() <= self.options.width)
+    }
+
+    /// The metrics with their intervals so far.
+    #[must_use]
+    pub fn outcomes(&self) -> Vec<Outcome> {
+        let values: Vec<Vec<f64>> =
+            self.replications.iter().map(|r| self.values(&r.counted())).collect();
+        self.metrics
+            .iter()
+            .enumerate()
+            .map(|(index, metric)| {
+                let column: Vec<f64> =
+                    values.iter().map(|row| row[index]).filter(|value| value.is_finite()).collect();
+                let interval = Interval::of(&column, self.options.confidence);
+                Outcome { metric: metric.clone(), interval }
+            })
+            .collect()
+    }
+
+    /// One value for each metric, in the order of `metrics`.
+    fn values(&self, tally: &Tally) -> Vec<f64> {
+        let mut values = Vec::with_capacity(self.metrics.len());
+        for (class, has_cache) in tally.classes.iter().zip(&self.caches) {
+            let per_request = |count: u64| count as f64 / class.offered.max(1) as f64;
+            values.extend([
+                class.answered as f64 / tally.span,
+                class.response_sum / class.answered as f64,
+                class.responses.quantile(0.5),
+                class.responses.quantile(0.95),
+                class.responses.quantile(0.99),
+                per_request(class.unanswered),
+                per_request(class.retransmitted),
+                per_request(class.wasted),
+            ]);
+            if *has_cache {
+                values.extend([per_request(class.hits), per_request(class.renewals)]);
+            }
+        }
+        for (index, cell) in tally.cells.iter().enumerate() {
+            let servers = self.servers[index / tally.classes.len()];
+            values.extend([
+                cell.area / tally.span,
+                cell.busy / tally.span / servers,
+                cell.served as f64 / tally.span,
+            ]);
+        }
+        values
+    }
+}
+
+/// The metrics of a model, in the order of `Study::values`.
+fn metrics(model: &Model) -> Vec<Metric> {
+    let mut metrics = Vec::new();
+    for class in &model.classes {
+        let mut quantities = vec![
+            Quantity::Throughput,
+            Quantity::Response,
+            Quantity::ResponseP50,
+            Quantity::ResponseP95,
+            Quantity::ResponseP99,
+            Quantity::Unanswered,
+            Quantity::Retransmitted,
+            Quantity::Wasted,
+        ];
+        if class.cache.is_some() {
+            quantities.extend([Quantity::Hits, Quantity::Renewals]);
+        }
+        metrics.extend(quantities.into_iter().map(|quantity| Metric {
+            quantity,
+            class: class.name.clone(),
+            centre: None,
+        }));
+    }
+    for centre in &model.centres {
+        for class in &model.classes {
+            for quantity in [Quantity::Queue, Quantity::Utilisation, Quantity::CentreThroughput] {
+                metrics.push(Metric {
+                    quantity,
+                    class: class.name.clone(),
+                    centre: Some(centre.name.clone()),
+                });
+            }
+        }
+    }
+    metrics
+}

@@ -1,0 +1,207 @@
+//! What the simulator promises beside right means: intervals that hold, repeatable luck, and the
+//! features that no closed form covers checked by what must hold of them.
+
+mod common;
+
+use common::{closed, model, number, of, open, run, seconds};
+use leasehold_lab_des::Quantity::{
+    CentreThroughput, Hits, Renewals, Response, Retransmitted, Throughput, Unanswered, Utilisation,
+    Wasted,
+};
+use leasehold_lab_des::{Engine, Options, Replication, Study, in_turn};
+use leasehold_lab_network::model::Model;
+use leasehold_lab_network::solve;
+
+const POISSON: &str = r#""poisson""#;
+const QUEUE: &str = r#"{ "name": "s", "kind": "queue" }"#;
+
+fn diskless(population: usize) -> Model {
+    let centres = r#"{ "name": "net", "kind": "queue" }, { "name": "cpu", "kind": "queue" },
+        { "name": "disk", "kind": "queue" }"#;
+    let demands = format!(
+        r#""net": {}, "cpu": {}, "disk": {}"#,
+        seconds(0.0036, ""),
+        seconds(0.04, ""),
+        seconds(0.0188, "")
+    );
+    model(centres, &[closed("ws", population, &seconds(0.9376, ""), &demands, "")])
+}
+
+/// How often the 90 % interval of throughput and response time holds the exact value.
+fn coverage(model: &Model, studies: u64) -> f64 {
+    let exact = solve(&model.network()).expect("solved");
+    let name = &model.classes[0].name;
+    let mut held = 0;
+    for seed in 1..=studies {
+        let options = Options { seed, width: 0.02, replications: 10, ..Options::default() };
+        let outcomes = Study::new(model, options).run(&in_turn);
+        held += u64::from(of(&outcomes, Response, name, None).holds(exact.response[0]));
+    }
+    held as f64 / studies as f64
+}
+
+#[test]
+fn intervals_hold_as_often_as_they_say() {
+    let mm1 = model(QUEUE, &[open("j", 0.5, POISSON, &seconds(1.0, ""), "")]);
+    for (what, model) in [("M/M/1", mm1), ("diskless", diskless(20))] {
+        let held = coverage(&model, 200);
+        assert!((0.85..=0.95).contains(&held), "{what}: {held}");
+    }
+}
+
+#[test]
+fn one_seed_gives_the_same_bits_whatever_runs_beside() {
+    let model = diskless(10);
+    let options = Options { replications: 4, width: 0.05, ..Options::default() };
+    let forwards = Study::new(&model, options).run(&in_turn);
+    let backwards = |replications: &mut [Replication], until: f64| {
+        replications.iter_mut().rev().for_each(|replication| replication.advance(until));
+    };
+    assert_eq!(Study::new(&model, options).run(&backwards), forwards);
+    let other = Options { seed: 2, ..options };
+    assert_ne!(Study::new(&model, other).run(&in_turn), forwards);
+}
+
+#[test]
+fn variants_meet_the_same_luck() {
+    // A faster disk, with the same arrivals: the difference is far steadier than its two sides.
+    let at = |disk: f64, seed: u64| {
+        let class = open("j", 0.5, POISSON, &seconds(disk, ""), "");
+        let mut engine = Engine::new(&model(QUEUE, &[class]), seed);
+        engine.run_until(2_000.0);
+        engine.take_tally().answers() as f64
+    };
+    let difference: Vec<f64> = (1..20).map(|seed| at(0.5, seed) - at(0.45, seed)).collect();
+    let spread = |values: &[f64]| {
+        let mean = values.iter().sum::<f64>() / values.len() as f64;
+        values.iter().map(|v| (v - mean) * (v - mean)).sum::<f64>()
+    };
+    let alone: Vec<f64> = (1..20).map(|seed| at(0.5, seed)).collect();
+    assert!(spread(&difference) < 0.02 * spread(&alone));
+}
+
+#[test]
+fn lost_requests_are_sent_again_and_given_up_in_the_end() {
+    let loss = number(0.2);
+    let centre = format!(r#"{{ "name": "s", "kind": "delay", "loss": {loss} }}"#);
+    let after = seconds(1.0, "");
+    let timeout = |retries: u32| {
+        let timeout = format!(r#", "timeout": {{ "after": {after}, "retries": {retries} }}"#);
+        let class = open("j", 1.0, POISSON, &seconds(0.001, ""), &timeout);
+        run(&model(&centre, &[class]), 1, 400_000)
+    };
+    let two = timeout(2);
+    // Lost three times in a row: 0.2^3. Retransmissions: 0.2 + 0.2^2.
+    let unanswered = of(&two, Unanswered, "j", None);
+    assert!((unanswered.mean - 0.008).abs() < 0.001, "{unanswered:?}");
+    let sent_again = of(&two, Retransmitted, "j", None);
+    assert!((sent_again.mean - 0.24).abs() < 0.005, "{sent_again:?}");
+    // An answer after one loss takes 1 s more, after two 3 s: backoff doubles.
+    let response = of(&two, Response, "j", None).mean;
+    let wanted = 0.001 + (0.8 * 0.2 * 1.0 + 0.8 * 0.04 * 3.0) / 0.992;
+    assert!((response / wanted - 1.0).abs() < 0.03, "{response} {wanted}");
+    assert!(of(&timeout(0), Retransmitted, "j", None).mean == 0.0);
+}
+
+#[test]
+fn impatience_wastes_answers() {
+    let timeout = |after: f64| {
+        let after = seconds(after, "");
+        format!(r#", "timeout": {{ "after": {after}, "retries": 3 }}"#)
+    };
+    let wasted = |after: f64| {
+        let class = open("j", 0.3, POISSON, &seconds(1.0, ""), &timeout(after));
+        of(&run(&model(QUEUE, &[class]), 1, 400_000), Wasted, "j", None).mean
+    };
+    let (hasty, patient) = (wasted(2.0), wasted(30.0));
+    assert!(hasty > 0.1 && patient < 0.001, "{hasty} {patient}");
+}
+
+#[test]
+fn a_fork_ends_with_its_last_part() {
+    let centres = r#"{ "name": "a", "kind": "delay" }, { "name": "b", "kind": "delay" }"#;
+    let demands = format!(r#""a": {}, "b": {}"#, seconds(1.0, ""), seconds(1.0, ""));
+    let route = r#", "route": [{ "fork": ["a", "b"] }]"#;
+    let class = closed("j", 1, &seconds(1.0, ""), &demands, route);
+    let response = of(&run(&model(centres, &[class]), 1, 400_000), Response, "j", None);
+    // The larger of two exponential times of mean one.
+    assert!((response.mean - 1.5).abs() < 0.01, "{response:?}");
+}
+
+#[test]
+fn a_crash_loses_what_is_there_and_clients_survive_it() {
+    let (up, down) = (seconds(50.0, ""), seconds(5.0, ""));
+    let centre = format!(
+        r#"{{ "name": "s", "kind": "queue", "crashes": {{ "up": {up}, "down": {down} }} }}"#
+    );
+    let after = seconds(2.0, "");
+    let timeout =
+        format!(r#", "timeout": {{ "after": {after}, "backoff": 1.0, "retries": 1000 }}"#);
+    let class = open("j", 0.5, POISSON, &seconds(0.2, ""), &timeout);
+    let outcomes = run(&model(&centre, &[class]), 1, 400_000);
+    assert_eq!(of(&outcomes, Unanswered, "j", None).mean, 0.0);
+    assert!((of(&outcomes, Throughput, "j", None).mean - 0.5).abs() < 0.01);
+    // One in eleven requests comes while the server is down and waits some seconds.
+    let response = of(&outcomes, Response, "j", None).mean;
+    assert!((0.35..1.0).contains(&response), "{response}");
+    assert!(of(&outcomes, Retransmitted, "j", None).mean > 0.1);
+}
+
+#[test]
+fn a_cache_of_everything_misses_each_block_once() {
+    let blocks = |capacity: f64| {
+        let (capacity, objects) = (number(capacity), number(100.0));
+        let cache = format!(
+            r#", "cache": {{ "scope": "server", "blocks": {capacity}, "objects": {objects},
+            "skips": ["disk"] }}"#
+        );
+        let centres = r#"{ "name": "cpu", "kind": "delay" }, { "name": "disk", "kind": "queue" }"#;
+        let demands = format!(r#""cpu": {}, "disk": {}"#, seconds(0.1, ""), seconds(0.1, ""));
+        let outcomes = run(
+            &model(centres, &[closed("j", 3, &seconds(1.0, ""), &demands, &cache)]),
+            1,
+            200_000,
+        );
+        (
+            of(&outcomes, Hits, "j", None).mean,
+            of(&outcomes, CentreThroughput, "j", Some("disk")).mean,
+        )
+    };
+    assert_eq!(blocks(100.0), (1.0, 0.0));
+    // With equal popularity an LRU cache of a quarter hits a quarter of the time.
+    assert!((blocks(25.0).0 - 0.25).abs() < 0.01);
+}
+
+#[test]
+fn writes_take_blocks_out_of_other_caches_and_leases_run_out() {
+    let (one, term) = (number(1.0), seconds(10.0, ""));
+    let cache = |writes: f64| {
+        format!(
+            r#", "cache": {{ "scope": "client", "blocks": {one}, "objects": {one},
+            "writes": {writes:?}, "skips": ["s"],
+            "lease": {{ "term": {term}, "renewal": ["s"] }} }}"#
+        )
+    };
+    let hits = |writes: f64| {
+        let demand = format!(r#""s": {}"#, seconds(0.001, ""));
+        let class = closed("j", 4, &seconds(1.0, ""), &demand, &cache(writes));
+        let outcomes = run(&model(QUEUE, &[class]), 1, 100_000);
+        (of(&outcomes, Hits, "j", None).mean, of(&outcomes, Renewals, "j", None).mean)
+    };
+    let (never, renewals) = hits(0.0);
+    // A read a second and a term of ten: one request in eleven renews, the others hit.
+    assert!((never - 10.0 / 11.0).abs() < 0.01 && (renewals - 1.0 / 11.0).abs() < 0.01);
+    let (often, _) = hits(0.2);
+    assert!(often < 0.6, "{often}");
+}
+
+#[test]
+fn a_trace_is_replayed() {
+    let trace = r#"{ "trace": { "seconds": [0.5, 0.5, 3.0, 10.0] } }"#;
+    let class = open("j", 0.4, trace, &seconds(1.0, r#", "law": "constant""#), "");
+    let outcomes = run(&model(QUEUE, &[class]), 1, 10_000);
+    assert!((of(&outcomes, Throughput, "j", None).mean - 0.4).abs() < 0.001);
+    // The last one of a round is still served when the two at once of the next round come.
+    assert!((of(&outcomes, Response, "j", None).mean - 1.5).abs() < 0.001);
+    assert!((of(&outcomes, Utilisation, "j", Some("s")).mean - 0.4).abs() < 0.001);
+}
