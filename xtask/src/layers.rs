@@ -41,7 +41,8 @@ const TIERS: &[Tier] = &[
         uses: &["base", "wire", "core", "session", "fs", "stores", "service"],
         outside: None,
     },
-    Tier { folder: "lab", uses: &["base"], outside: None },
+    // The model file, the solvers and the simulator build on each other.
+    Tier { folder: "lab", uses: &["base", "lab"], outside: None },
     Tier { folder: "proof", uses: ALL, outside: None },
     Tier { folder: "leasehold", uses: ALL, outside: None },
 ];
