@@ -66,7 +66,7 @@ pub(crate) fn run(options: &Serve) -> Result<(), Failure> {
         .announce(options.json)
         .map_err(|error| Kind::Running.because(format!("cannot write to stdout: {error}")))?;
 
-    termination.wait(Duration::from_secs(5), || {});
+    termination.wait();
     tracing::info!("asked to end");
     running.stop(GRACE);
     Ok(())

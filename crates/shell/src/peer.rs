@@ -28,7 +28,7 @@ pub struct Policy {
     pub uid: u32,
     /// Whether the word of clients is taken whose machine does not vouch for it.
     pub insecure: bool,
-    /// The ports below this one take privilege.
+    /// The ports of this machine below this one take privilege.
     pub reserved_ports_end: u16,
 }
 
@@ -40,7 +40,9 @@ enum Owner {
     /// Somebody on this machine, or behind one of its addresses (a virtual machine, a
     /// container): the socket is gone, or it is not this kernel's.
     Unknown,
-    /// Somebody on another machine; or on this one, where its kernel does not say who.
+    /// Somebody on this machine, whose kernel does not say who.
+    Unsaid,
+    /// Somebody on another machine.
     Elsewhere,
 }
 
@@ -68,9 +70,23 @@ impl Policy {
             Owner::User(uid) if self.privileged => Trust::Pinned { uid, gid: primary_group(uid) },
             Owner::User(uid) if uid == self.uid || self.insecure => Trust::Claimed,
             Owner::User(_) => unproven,
-            Owner::Unknown | Owner::Elsewhere if port < self.reserved_ports_end => Trust::Claimed,
-            Owner::Elsewhere if self.insecure => Trust::Claimed,
-            Owner::Unknown | Owner::Elsewhere => unproven,
+            Owner::Unknown | Owner::Unsaid if port < self.reserved_ports_end => Trust::Claimed,
+            // How many ports take privilege there is known there only.
+            Owner::Elsewhere if port < RESERVED_PORTS_END => Trust::Claimed,
+            Owner::Unsaid | Owner::Elsewhere if self.insecure => Trust::Claimed,
+            // Also with `insecure`: a local user has but to close its socket to be unknown.
+            Owner::Unknown | Owner::Unsaid | Owner::Elsewhere => unproven,
+        }
+    }
+
+    /// What a client has to do that is not believed.
+    fn advice(&self, owner: Owner) -> &'static str {
+        match owner {
+            Owner::User(_) => "let root mount, or serve as that user",
+            Owner::Unknown => "mount from a port below 1024 (option resvport)",
+            Owner::Unsaid | Owner::Elsewhere => {
+                "mount from a port below 1024 (option resvport), or serve with --insecure"
+            }
         }
     }
 }
@@ -108,21 +124,19 @@ impl Judge {
         now: Time,
     ) -> Trust {
         let own = self.is_own(from.ip(), now);
-        let owner = match self.kernel.as_ref().filter(|_| own) {
+        let owner = match &self.kernel {
+            _ if !own => Owner::Elsewhere,
             Some(kernel) => kernel.owner(transport, from, to).map_or(Owner::Unknown, Owner::User),
-            None => Owner::Elsewhere,
+            None => Owner::Unsaid,
         };
         let trust = self.policy.judge(owner, from.port());
         if matches!(trust, Trust::Nobody | Trust::Refused)
             && let Some(held_back) = self.complaints.pass()
         {
-            let outcome = if trust == Trust::Nobody { "is nobody" } else { "is refused" };
-            tracing::warn!(
-                client = %from,
-                held_back,
-                "the client's word about its user is not believed, it {outcome}: mount from a \
-                 port below 1024 (option resvport), or serve with --insecure"
-            );
+            let outcome = if trust == Trust::Nobody { "it is nobody" } else { "it is refused" };
+            let advice = self.policy.advice(owner);
+            let what = "a client's word about its user is not believed";
+            tracing::warn!(client = %from, held_back, "{what}, {outcome}: {advice}");
         }
         trust
     }

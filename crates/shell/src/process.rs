@@ -1,7 +1,5 @@
 //! The process: what it may do, what it is told.
 
-use core::time::Duration;
-
 use rustix::fs::Mode;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit, umask};
 use rustix::thread::{CapabilitySet, capabilities};
@@ -41,12 +39,9 @@ impl Termination {
         Self(())
     }
 
-    /// Waits until the process is asked to end, and does `chore` each time that `interval` has
-    /// passed. When this has returned, a second request ends the process at once.
-    pub fn wait(self, interval: Duration, mut chore: impl FnMut()) {
-        while !sys::wait_for_termination(interval) {
-            chore();
-        }
+    /// Waits until the process is asked to end. From then on a second request ends it at once.
+    pub fn wait(self) {
+        sys::wait_for_termination();
         sys::block_termination(false);
     }
 }

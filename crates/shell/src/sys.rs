@@ -4,7 +4,6 @@
 
 use core::mem::MaybeUninit;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
-use core::time::Duration;
 use std::io::{self, IoSlice};
 use std::os::fd::{AsRawFd, OwnedFd};
 
@@ -41,15 +40,11 @@ pub(crate) fn block_termination(block: bool) {
     unsafe { libc::pthread_sigmask(how, &termination(), core::ptr::null_mut()) };
 }
 
-/// Sleeps until SIGINT or SIGTERM comes, which must be blocked, and takes it; says whether one
-/// came within the time.
-pub(crate) fn wait_for_termination(longest: Duration) -> bool {
-    let longest = libc::timespec {
-        tv_sec: libc::time_t::try_from(longest.as_secs()).unwrap_or(libc::time_t::MAX),
-        tv_nsec: libc::c_long::from(longest.subsec_nanos()),
-    };
-    // SAFETY: set and time are whole, and what else is known of the signal is not asked for.
-    unsafe { libc::sigtimedwait(&termination(), core::ptr::null_mut(), &raw const longest) > 0 }
+/// Sleeps until SIGINT or SIGTERM comes, which must be blocked, and takes it.
+pub(crate) fn wait_for_termination() {
+    let mut signal = 0;
+    // SAFETY: the set is whole and the signal has room.
+    unsafe { libc::sigwait(&termination(), &raw mut signal) };
 }
 
 /// Has a write beyond the limit of a file's size fail, rather than end the process.

@@ -29,9 +29,13 @@ fn a_privileged_server_believes_root_and_pins_others() {
     // Where the system lets anybody have low ports, they say nothing.
     let open = Policy { reserved_ports_end: 80, ..SERVER };
     assert_eq!(open.judge(Owner::Unknown, 80), Trust::Nobody);
-    assert_eq!(open.judge(Owner::Elsewhere, 79), Trust::Claimed);
+    assert_eq!(open.judge(Owner::Unsaid, 80), Trust::Nobody);
+    assert_eq!(open.judge(Owner::Unsaid, 79), Trust::Claimed);
+    // But what other machines let their users have is not for this one to say.
+    assert_eq!(open.judge(Owner::Elsewhere, 1023), Trust::Claimed);
     let judge = |owner, port| insecure(SERVER).judge(owner, port);
     assert_eq!(judge(Owner::Elsewhere, 1024), Trust::Claimed);
+    assert_eq!(judge(Owner::Unsaid, 1024), Trust::Claimed);
     assert_eq!(judge(Owner::User(4_000_000), 5000), pinned);
     assert_eq!(judge(Owner::Unknown, 5000), Trust::Nobody);
 }
