@@ -1,0 +1,195 @@
+//! A client host: the call table, and programs that call.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use leasehold_base::random::Random;
+use leasehold_base::units::{Time, Xid};
+use leasehold_base::xdr::{Decode as _, Reader};
+use leasehold_core::calls::{CallId, Calls, Effect, Event, Options, Transport};
+use leasehold_wire::nfs3::Status;
+use leasehold_wire::rpc::{Reply, ReplyStatus};
+
+use crate::clock::Clock;
+use crate::history::{History, OpId};
+use crate::op::{Op, Outcome};
+use crate::program::Program;
+
+/// The programs of one client.
+pub(crate) const PROGRAM_COUNT: u8 = 2;
+
+/// What a client wants of the network.
+#[derive(Debug)]
+pub(crate) enum Wish {
+    Connect,
+    Send(Bytes),
+}
+
+pub(crate) struct Client {
+    pub(crate) clock: Clock,
+    calls: Calls,
+    begun: u64,
+    messages: BTreeMap<CallId, Message>,
+    programs: Vec<(Program, Doing)>,
+}
+
+/// A call that has not ended.
+struct Message {
+    program: usize,
+    bytes: Vec<u8>,
+}
+
+/// What a program is doing, by the client's clock.
+enum Doing {
+    Thinking {
+        until: Time,
+    },
+    Waiting {
+        id: OpId,
+        op: Op,
+    },
+    /// The server asked for patience: the same again, as a new call.
+    Again {
+        id: OpId,
+        op: Op,
+        until: Time,
+    },
+    Nothing,
+}
+
+impl Client {
+    /// The programs are numbered from `first_program` on.
+    pub(crate) fn new(transport: Transport, first_program: u8, random: &mut Random) -> Self {
+        let in_flight_max = 1 + usize::from(random.one_in(2));
+        let options = Options { transport, in_flight_max, calls_max: 8, soft: None };
+        let ids = first_program..first_program + PROGRAM_COUNT;
+        let program = |id| (Program::new(id, random.fork()), Doing::Thinking { until: Time::ZERO });
+        let programs = ids.map(program).collect();
+        Self {
+            clock: Clock::draw(random),
+            calls: Calls::new(options, random.fork()),
+            begun: 0,
+            messages: BTreeMap::new(),
+            programs,
+        }
+    }
+
+    /// Lets all programs end.
+    pub(crate) fn end(&mut self) {
+        self.programs.iter_mut().for_each(|(program, _)| program.end());
+    }
+
+    /// Whether all programs have ended.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.programs.iter().all(|(_, doing)| matches!(doing, Doing::Nothing))
+    }
+
+    /// The true time at which something is to be done without anything from outside.
+    pub(crate) fn next_wake(&self) -> Option<Time> {
+        let programs = self.programs.iter().filter_map(|(_, doing)| match doing {
+            Doing::Thinking { until } | Doing::Again { until, .. } => Some(*until),
+            Doing::Waiting { .. } | Doing::Nothing => None,
+        });
+        programs.chain(self.calls.next_wake()).min().map(|local| self.clock.moment(local))
+    }
+
+    /// Lets programs go on and calls be sent again.
+    pub(crate) fn wake(&mut self, now: Time, history: &mut History) -> Vec<Wish> {
+        let local = self.clock.local(now);
+        let mut wishes = self.step(local, Event::Tick);
+        for index in 0..self.programs.len() {
+            let (program, doing) = &mut self.programs[index];
+            let (id, op) = match doing {
+                Doing::Again { id, op, until } if *until <= local => (*id, *op),
+                Doing::Thinking { until } if *until <= local => match program.next() {
+                    Some(op) => (history.begin(now, program.id, op), op),
+                    None => {
+                        *doing = Doing::Nothing;
+                        continue;
+                    }
+                },
+                Doing::Thinking { .. }
+                | Doing::Again { .. }
+                | Doing::Waiting { .. }
+                | Doing::Nothing => continue,
+            };
+            *doing = Doing::Waiting { id, op };
+            wishes.extend(self.begin(local, index, &op));
+        }
+        wishes
+    }
+
+    fn begin(&mut self, local: Time, index: usize, op: &Op) -> Vec<Wish> {
+        let program = &mut self.programs[index].0;
+        let verifier = program.verifier();
+        let bytes = op.call(&program.handles, verifier);
+        let call = CallId(self.begun);
+        self.begun += 1;
+        self.messages.insert(call, Message { program: index, bytes });
+        self.step(local, Event::Begin { call, weight: op.weight() })
+    }
+
+    /// The connection that was wished for last is there, or it is not.
+    pub(crate) fn connection(&mut self, now: Time, there: bool) -> Vec<Wish> {
+        let event = if there { Event::Connected } else { Event::Disconnected };
+        self.step(self.clock.local(now), event)
+    }
+
+    /// Takes a reply.
+    pub(crate) fn receive(&mut self, now: Time, bytes: &Bytes, history: &mut History) -> Vec<Wish> {
+        let local = self.clock.local(now);
+        let mut reader = Reader::new(bytes);
+        let Reply { xid, status } = Reply::decode(&mut reader).expect("the server replies in form");
+        let mut effects = Vec::new();
+        self.calls.step(local, Event::Reply { xid }, &mut effects);
+        let done = effects.iter().find_map(|effect| match effect {
+            Effect::Done(call) => self.messages.remove(call),
+            Effect::Send { .. } | Effect::TimedOut(_) | Effect::Refused(_) | Effect::Connect => {
+                None
+            }
+        });
+        if let Some(message) = done {
+            assert_eq!(status, ReplyStatus::Success, "every call is one that is served");
+            self.ended(now, message.program, &mut reader, history);
+        }
+        self.wishes(&effects)
+    }
+
+    fn ended(&mut self, now: Time, index: usize, reader: &mut Reader<'_>, history: &mut History) {
+        let local = self.clock.local(now);
+        let (program, doing) = &mut self.programs[index];
+        let Doing::Waiting { id, op } = *doing else { panic!("what ends was waited for") };
+        let outcome = op.outcome(reader).expect("the results are those of the procedure");
+        let until = local + program.thinking();
+        if outcome == Outcome::Failed(Status::Jukebox) {
+            *doing = Doing::Again { id, op, until };
+            return;
+        }
+        program.learn(&op, &outcome);
+        history.end(now, id, outcome);
+        *doing = Doing::Thinking { until };
+    }
+
+    fn step(&mut self, local: Time, event: Event) -> Vec<Wish> {
+        let mut effects = Vec::new();
+        self.calls.step(local, event, &mut effects);
+        self.wishes(&effects)
+    }
+
+    fn wishes(&self, effects: &[Effect]) -> Vec<Wish> {
+        let wish = |effect: &Effect| match effect {
+            Effect::Connect => Some(Wish::Connect),
+            Effect::Send { call, xid } => Some(Wish::Send(self.copy(*call, *xid))),
+            Effect::Done(_) => None,
+            Effect::TimedOut(_) | Effect::Refused(_) => panic!("hard calls, few at a time"),
+        };
+        effects.iter().filter_map(wish).collect()
+    }
+
+    /// A copy of a call, with its number.
+    fn copy(&self, call: CallId, xid: Xid) -> Bytes {
+        let mut bytes = self.messages[&call].bytes.clone();
+        bytes[..4].copy_from_slice(&xid.0.to_be_bytes());
+        bytes.into()
+    }
+}

@@ -1,0 +1,60 @@
+//! The clock of a host: it begins somewhere and runs a little too fast or too slow.
+
+use core::time::Duration;
+
+use leasehold_base::random::Random;
+use leasehold_base::units::Time;
+
+const MILLION: u128 = 1_000_000;
+
+/// How wrong a clock runs at most, in millionths: far worse than any quartz.
+const DRIFT_PPM_MAX: u64 = 1000;
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Clock {
+    offset: u64,
+    /// Nanoseconds of this clock in a true millisecond.
+    rate: u128,
+}
+
+impl Clock {
+    pub(crate) fn draw(random: &mut Random) -> Self {
+        let drift = random.below(2 * DRIFT_PPM_MAX + 1);
+        let offset = Duration::from_secs(random.below(1_000_000));
+        Self {
+            offset: u64::try_from(offset.as_nanos()).expect("a million seconds are few"),
+            rate: MILLION - u128::from(DRIFT_PPM_MAX) + u128::from(drift),
+        }
+    }
+
+    /// What the clock shows at a true time.
+    pub(crate) fn local(self, now: Time) -> Time {
+        let run = u128::from(now.as_nanoseconds()) * self.rate / MILLION;
+        Time::from_nanoseconds(self.offset + u64::try_from(run).expect("worlds are short"))
+    }
+
+    /// The first true time at which the clock shows a time, or a later one.
+    pub(crate) fn moment(self, local: Time) -> Time {
+        let run = u128::from(local.as_nanoseconds().saturating_sub(self.offset));
+        let moment = (run * MILLION).div_ceil(self.rate);
+        Time::from_nanoseconds(u64::try_from(moment).unwrap_or(u64::MAX))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_alarm_rings_when_its_time_has_come() {
+        let mut random = Random::from_seed(1);
+        for _ in 0..1000 {
+            let clock = Clock::draw(&mut random);
+            let alarm = clock.local(Time::from_nanoseconds(random.below(1 << 50)));
+            let rings = clock.moment(alarm);
+            assert!(clock.local(rings) >= alarm);
+            let before = Time::from_nanoseconds(rings.as_nanoseconds().saturating_sub(1));
+            assert!(clock.local(before) < alarm || before == rings);
+        }
+    }
+}

@@ -1,0 +1,331 @@
+//! The store of a server, with time between an operation and its effect and answer, with points
+//! to crash at, and with mutants.
+
+use core::future::poll_fn;
+use core::task::Poll;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use leasehold_base::random::Random;
+use leasehold_base::units::{Cookie, FileTime, Time};
+use leasehold_fs::{
+    Access, Answer, Attributes, Budget, Caller, Changed, Committed, Found, FsError, Linked, Name,
+    NewFile, NewNode, ObjectId, Page, Place, Properties, ReadDone, Renamed, SetAttributes, Space,
+    Stability, Store, Target, Verifier, Wanted, WriteDone,
+};
+use leasehold_store_mem::MemStore;
+
+use crate::faults::{Faults, in_thousand, upto};
+use crate::mutant::Mutant;
+
+/// A store in memory that behaves like one on a disk.
+pub(crate) struct Disk {
+    pub(crate) store: Arc<MemStore>,
+    mutant: Option<Mutant>,
+    state: Mutex<State>,
+}
+
+struct State {
+    random: Random,
+    faults: Faults,
+    /// The server's clock.
+    now: Time,
+    /// When operations go on that wait.
+    wakes: BTreeSet<Time>,
+    /// The point that was chosen to crash at.
+    crash: Option<String>,
+    /// For the mutant that reads stale data: what was read before.
+    read_before: BTreeMap<(ObjectId, u64), ReadDone>,
+}
+
+/// Where in an operation something may happen.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Before,
+    After,
+}
+
+impl Disk {
+    pub(crate) fn new(store: Arc<MemStore>, mutant: Option<Mutant>, random: Random) -> Self {
+        let (wakes, read_before) = (BTreeSet::new(), BTreeMap::new());
+        let (now, faults, crash) = (Time::ZERO, Faults::NONE, None);
+        let state = Mutex::new(State { random, faults, now, wakes, crash, read_before });
+        Self { store, mutant, state }
+    }
+
+    /// Tells the time, and what may go wrong.
+    pub(crate) fn set(&self, now: Time, wall: FileTime, faults: &Faults) {
+        self.store.set_now(wall);
+        let mut state = self.state();
+        (state.now, state.faults) = (now, *faults);
+        state.wakes.retain(|wake| *wake > now);
+    }
+
+    /// When the next operation goes on.
+    pub(crate) fn next_wake(&self) -> Option<Time> {
+        self.state().wakes.first().copied()
+    }
+
+    /// The point that the server is to crash at, now.
+    pub(crate) fn take_crash(&self) -> Option<String> {
+        self.state().crash.take()
+    }
+
+    /// Loses what is not stable, and all operations.
+    pub(crate) fn crash(&self) {
+        self.store.crash();
+        self.state().wakes.clear();
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Passes a point of an operation, at once or later or never.
+    async fn pass(&self, operation: &str, step: Step) {
+        let until = {
+            let mut state = self.state();
+            let chance = state.faults.crash_points;
+            if state.random.below(1_000_000) < chance {
+                state.crash = Some(format!("{operation}_{step:?}").to_lowercase());
+            }
+            let (most, chance) = (state.faults.wait, state.faults.waits);
+            if in_thousand(&mut state.random, chance) {
+                let until = state.now + upto(&mut state.random, most);
+                state.wakes.insert(until);
+                until
+            } else {
+                state.now
+            }
+        };
+        poll_fn(|_| {
+            let state = self.state();
+            let goes_on = state.crash.is_none() && state.now >= until;
+            if goes_on { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+    }
+
+    /// Lets an operation have its effect, and passes the point behind that.
+    async fn around<T>(&self, operation: &str, effect: Answer<'_, T>) -> T {
+        let result = effect.await;
+        self.pass(operation, Step::After).await;
+        result
+    }
+
+    fn is(&self, mutant: Mutant) -> bool {
+        self.mutant == Some(mutant)
+    }
+
+    fn verifier(&self, real: Verifier) -> Verifier {
+        if self.is(Mutant::KeepsVerifier) { Verifier([7; 8]) } else { real }
+    }
+}
+
+/// An operation of the store, with its points before and after the effect.
+macro_rules! pass_through {
+    ($self:ident, $operation:ident($($argument:expr),*)) => {
+        Answer::later(async move {
+            $self.pass(stringify!($operation), Step::Before).await;
+            $self.around(stringify!($operation), $self.store.$operation($($argument),*)).await
+        })
+    };
+}
+
+impl Store for Disk {
+    fn root(&self) -> ObjectId {
+        self.store.root()
+    }
+
+    fn properties(&self) -> Properties {
+        self.store.properties()
+    }
+
+    fn getattr<'a>(&'a self, object: &'a ObjectId) -> Answer<'a, Result<Attributes, FsError>> {
+        pass_through!(self, getattr(object))
+    }
+
+    fn setattr<'a>(
+        &'a self,
+        caller: &'a Caller,
+        object: &'a ObjectId,
+        changes: &'a SetAttributes,
+        guard: Option<FileTime>,
+    ) -> Answer<'a, Changed<()>> {
+        pass_through!(self, setattr(caller, object, changes, guard))
+    }
+
+    fn lookup<'a>(
+        &'a self,
+        caller: &'a Caller,
+        directory: &'a ObjectId,
+        name: Name<'a>,
+    ) -> Answer<'a, Result<Found, FsError>> {
+        pass_through!(self, lookup(caller, directory, name))
+    }
+
+    fn parent<'a>(
+        &'a self,
+        caller: &'a Caller,
+        directory: &'a ObjectId,
+    ) -> Answer<'a, Result<Found, FsError>> {
+        pass_through!(self, parent(caller, directory))
+    }
+
+    fn access<'a>(
+        &'a self,
+        caller: &'a Caller,
+        object: &'a ObjectId,
+        wanted: Access,
+    ) -> Answer<'a, Result<(Access, Attributes), FsError>> {
+        pass_through!(self, access(caller, object, wanted))
+    }
+
+    fn readlink<'a>(
+        &'a self,
+        caller: &'a Caller,
+        object: &'a ObjectId,
+    ) -> Answer<'a, Result<(Target, Attributes), FsError>> {
+        pass_through!(self, readlink(caller, object))
+    }
+
+    fn read<'a>(
+        &'a self,
+        caller: &'a Caller,
+        object: &'a ObjectId,
+        offset: u64,
+        count: u32,
+    ) -> Answer<'a, Result<ReadDone, FsError>> {
+        if !self.is(Mutant::ReadsStale) {
+            return pass_through!(self, read(caller, object, offset, count));
+        }
+        Answer::later(async move {
+            let fresh = self.store.read(caller, object, offset, count).await?;
+            let before = self.state().read_before.insert((*object, offset), fresh.clone());
+            Ok(before.unwrap_or(fresh))
+        })
+    }
+
+    fn write<'a>(
+        &'a self,
+        caller: &'a Caller,
+        object: &'a ObjectId,
+        offset: u64,
+        data: Bytes,
+        stability: Stability,
+    ) -> Answer<'a, Changed<WriteDone>> {
+        let lies = self.is(Mutant::LiesAboutWrites);
+        let really = if lies { Stability::Unstable } else { stability };
+        Answer::later(async move {
+            self.pass("write", Step::Before).await;
+            let effect = self.store.write(caller, object, offset, data, really);
+            let mut changed = self.around("write", effect).await;
+            if let Ok(done) = &mut changed.result {
+                done.stability = done.stability.max(stability);
+                done.verifier = self.verifier(done.verifier);
+            }
+            changed
+        })
+    }
+
+    fn create<'a>(
+        &'a self,
+        caller: &'a Caller,
+        place: Place<'a>,
+        file: &'a NewFile,
+    ) -> Answer<'a, Changed<Found>> {
+        pass_through!(self, create(caller, place, file))
+    }
+
+    fn make<'a>(
+        &'a self,
+        caller: &'a Caller,
+        place: Place<'a>,
+        node: &'a NewNode<'a>,
+        attributes: &'a SetAttributes,
+    ) -> Answer<'a, Changed<Found>> {
+        pass_through!(self, make(caller, place, node, attributes))
+    }
+
+    fn remove<'a>(&'a self, caller: &'a Caller, place: Place<'a>) -> Answer<'a, Changed<()>> {
+        Answer::later(async move {
+            self.pass("remove", Step::Before).await;
+            let mut changed = self.around("remove", self.store.remove(caller, place)).await;
+            if self.is(Mutant::RemovesNothing) && changed.result == Err(FsError::NotFound) {
+                changed.result = Ok(());
+            }
+            changed
+        })
+    }
+
+    fn rmdir<'a>(&'a self, caller: &'a Caller, place: Place<'a>) -> Answer<'a, Changed<()>> {
+        pass_through!(self, rmdir(caller, place))
+    }
+
+    fn rename<'a>(
+        &'a self,
+        caller: &'a Caller,
+        from: Place<'a>,
+        to: Place<'a>,
+    ) -> Answer<'a, Renamed> {
+        pass_through!(self, rename(caller, from, to))
+    }
+
+    fn link<'a>(
+        &'a self,
+        caller: &'a Caller,
+        object: &'a ObjectId,
+        place: Place<'a>,
+    ) -> Answer<'a, Linked> {
+        pass_through!(self, link(caller, object, place))
+    }
+
+    fn readdir<'a>(
+        &'a self,
+        caller: &'a Caller,
+        directory: &'a ObjectId,
+        cookie: Cookie,
+        budget: Budget,
+        wanted: Wanted,
+    ) -> Answer<'a, Result<Page, FsError>> {
+        pass_through!(self, readdir(caller, directory, cookie, budget, wanted))
+    }
+
+    fn space<'a>(
+        &'a self,
+        caller: &'a Caller,
+        object: &'a ObjectId,
+    ) -> Answer<'a, Result<(Space, Attributes), FsError>> {
+        pass_through!(self, space(caller, object))
+    }
+
+    fn commit<'a>(
+        &'a self,
+        caller: &'a Caller,
+        object: &'a ObjectId,
+        offset: u64,
+        length: u32,
+    ) -> Answer<'a, Changed<Committed>> {
+        Answer::later(async move {
+            if self.is(Mutant::HangsInCommits) {
+                core::future::pending::<()>().await;
+            }
+            self.pass("commit", Step::Before).await;
+            let mut changed = if self.is(Mutant::LiesAboutCommits) {
+                // Nothing is written, so nothing but the verifier comes back.
+                let nothing = Bytes::new();
+                let effect = self.store.write(caller, object, offset, nothing, Stability::Unstable);
+                let Changed { result, wcc } = effect.await;
+                Changed { result: result.map(|done| Committed { verifier: done.verifier }), wcc }
+            } else {
+                self.store.commit(caller, object, offset, length).await
+            };
+            self.pass("commit", Step::After).await;
+            if let Ok(done) = &mut changed.result {
+                done.verifier = self.verifier(done.verifier);
+            }
+            changed
+        })
+    }
+}

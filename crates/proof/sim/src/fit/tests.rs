@@ -1,0 +1,128 @@
+use leasehold_base::units::Time;
+use leasehold_wire::nfs3::Status;
+use leasehold_wire::nfs3::write::Stability;
+
+use super::*;
+use crate::model::block::Block;
+use crate::model::folder::Folder;
+use crate::op::Owner;
+
+const BLOCK: Block = Block { file: Owner::Shared, block: 0 };
+
+/// A history that is written down as it happens, each operation by a program of its own.
+#[derive(Default)]
+struct Told(History, u8);
+
+impl Told {
+    fn begin(&mut self, op: Op) -> OpId {
+        self.1 += 1;
+        self.0.begin(Time::ZERO, self.1, op)
+    }
+
+    fn end(&mut self, id: OpId, outcome: Outcome) {
+        self.0.end(Time::ZERO, id, outcome);
+    }
+
+    fn whole(&mut self, op: Op, outcome: Outcome) {
+        let id = self.begin(op);
+        self.end(id, outcome);
+    }
+
+    fn fits_block(&self) -> bool {
+        fit(&BLOCK, &self.0).is_ok()
+    }
+
+    fn fits_folder(&self) -> bool {
+        fit(&Folder::new(Owner::Shared, &self.0), &self.0).is_ok()
+    }
+}
+
+const READ: Op = Op::Read { file: Owner::Shared, block: 0 };
+const REMOVE: Op = Op::Remove { folder: Owner::Shared, name: 0 };
+const MKDIR: Op = Op::Mkdir { folder: Owner::Shared, name: 0 };
+const RMDIR: Op = Op::Rmdir { folder: Owner::Shared, name: 0 };
+
+fn write(value: u64, stability: Stability) -> Op {
+    Op::Write { file: Owner::Shared, block: 0, value, stability }
+}
+
+fn written(stability: Stability) -> Outcome {
+    Outcome::Written { stability, verifier: [0; 8] }
+}
+
+#[test]
+fn a_read_that_goes_on_with_a_write_brings_old_or_new() {
+    for (value, fits) in [(0, true), (1, true), (2, false)] {
+        let mut told = Told::default();
+        let write = told.begin(write(1, Stability::FileSync));
+        told.whole(READ, Outcome::Data(value));
+        told.end(write, written(Stability::FileSync));
+        assert_eq!(told.fits_block(), fits, "{value}");
+    }
+}
+
+#[test]
+fn what_one_read_brought_no_later_read_takes_back() {
+    let mut told = Told::default();
+    let write = told.begin(write(1, Stability::FileSync));
+    told.whole(READ, Outcome::Data(1));
+    told.whole(READ, Outcome::Data(0));
+    told.end(write, written(Stability::FileSync));
+    assert!(!told.fits_block());
+}
+
+#[test]
+fn a_crash_takes_unstable_values_and_no_others() {
+    for (stability, back) in [(Stability::Unstable, true), (Stability::DataSync, false)] {
+        for (value, fits) in [(0, false), (1, back), (2, true)] {
+            let mut told = Told::default();
+            told.whole(write(1, Stability::FileSync), written(Stability::FileSync));
+            told.whole(write(2, stability), written(stability));
+            told.0.crash(Time::ZERO);
+            told.whole(READ, Outcome::Data(value));
+            assert_eq!(told.fits_block(), fits, "{stability:?} {value}");
+        }
+    }
+}
+
+#[test]
+fn a_call_runs_twice_only_across_a_crash() {
+    for crash in [false, true] {
+        let mut told = Told::default();
+        let mkdir = told.begin(MKDIR);
+        if crash {
+            told.0.crash(Time::ZERO);
+        }
+        // Made by the first run, whose reply the crash took.
+        told.end(mkdir, Outcome::Failed(Status::AlreadyExists));
+        told.whole(RMDIR, Outcome::Done);
+        assert_eq!(told.fits_folder(), crash);
+    }
+}
+
+#[test]
+fn what_a_lost_run_did_is_seen_before_the_crash() {
+    for (again, fits) in [(Outcome::Done, true), (Outcome::Failed(Status::NotFound), false)] {
+        let mut told = Told::default();
+        told.whole(MKDIR, Outcome::Done);
+        let rmdir = told.begin(RMDIR);
+        // The first run of RMDIR, then another MKDIR, then the second run.
+        told.whole(MKDIR, Outcome::Done);
+        told.0.crash(Time::ZERO);
+        told.end(rmdir, again);
+        assert_eq!(told.fits_folder(), fits);
+    }
+}
+
+#[test]
+fn of_two_that_remove_one_name_one_fails() {
+    for (second, fits) in [(Outcome::Done, false), (Outcome::Failed(Status::NotFound), true)] {
+        let mut told = Told::default();
+        let create = Op::Link { folder: Owner::Shared, name: 0, file: Owner::Shared };
+        told.whole(create, Outcome::Done);
+        let (one, other) = (told.begin(REMOVE), told.begin(REMOVE));
+        told.end(one, second);
+        told.end(other, Outcome::Done);
+        assert_eq!(told.fits_folder(), fits);
+    }
+}

@@ -1,0 +1,31 @@
+//! Seeds of worlds in which something was found.
+
+use serde::Deserialize;
+
+/// A seed that found something.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Found {
+    /// The seed.
+    pub seed: u64,
+    /// What it found.
+    pub found: String,
+    /// The fault to plant where it is to be found again.
+    pub mutant: Option<crate::Mutant>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Seeds {
+    world: Vec<Found>,
+}
+
+/// Every seed in `seeds.toml`.
+///
+/// # Panics
+/// When the file is not as it should be.
+#[must_use]
+pub fn found() -> Vec<Found> {
+    let seeds: Seeds = toml::from_str(include_str!("../seeds.toml")).expect("the file is in form");
+    seeds.world
+}

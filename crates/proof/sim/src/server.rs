@@ -1,0 +1,208 @@
+//! The server host: the real service, over a disk that crashes.
+
+use core::net::SocketAddr;
+use core::pin::Pin;
+use core::task::{Context, Poll, Waker};
+use core::time::Duration;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use leasehold_base::groups::Groups;
+use leasehold_base::random::Random;
+use leasehold_base::units::{FileTime, Time};
+use leasehold_base::xdr::{Message, Reader, Writer};
+use leasehold_fs::{
+    Answer, Caller, Export, ExportId, Mode, NewFile, NewNode, SetAttributes, Step, Store,
+};
+use leasehold_serve::{Arrival, Deaf, HandleKey, Service, Transport, Trust};
+use leasehold_store_mem::MemStore;
+use leasehold_wire::nfs3::{self, write};
+use leasehold_wire::rpc::Call;
+
+use crate::clock::Clock;
+use crate::disk::Disk;
+use crate::faults::{Faults, upto};
+use crate::mutant::Mutant;
+use crate::op::{EXPORT, Place, USER};
+
+/// Where a call came from and its reply goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    Datagram { client: usize },
+    Stream { connection: u64 },
+}
+
+pub(crate) struct Server {
+    clock: Clock,
+    /// The time of day at the start of the server's clock; set wrongly at each start.
+    day: i64,
+    disk: Arc<Disk>,
+    service: Option<Arc<Service>>,
+    running: BTreeMap<u64, Running>,
+    received: u64,
+    mutant: Option<Mutant>,
+}
+
+/// A call that is not answered yet.
+struct Running {
+    way: Way,
+    answer: Answer<'static, Option<Message>>,
+}
+
+/// A day in the nineties, when the protocol was made.
+const DAY: i64 = 800_000_000;
+
+impl Server {
+    pub(crate) fn new(mutant: Option<Mutant>, places: &[Place], random: &mut Random) -> Self {
+        let store = Arc::new(MemStore::default());
+        prepare(&store, places);
+        let disk = Arc::new(Disk::new(store, mutant, random.fork()));
+        let clock = Clock::draw(random);
+        let (service, running) = (None, BTreeMap::new());
+        let mut server = Self { clock, day: DAY, disk, service, running, received: 0, mutant };
+        server.start(random);
+        server
+    }
+
+    pub(crate) const fn is_up(&self) -> bool {
+        self.service.is_some()
+    }
+
+    pub(crate) fn start(&mut self, random: &mut Random) {
+        let off = upto(random, Duration::from_secs(100)).as_secs();
+        self.day = DAY + i64::try_from(off).expect("it is short");
+        let store: Arc<dyn Store> = Arc::<Disk>::clone(&self.disk);
+        let (id, name) = (ExportId(1), EXPORT.to_owned());
+        let export = Export { id, name, path: String::new(), read_only: false, store };
+        self.service =
+            Some(Arc::new(Service::new(vec![export], HandleKey([9; 16]), Box::new(Deaf))));
+    }
+
+    /// Loses all but what is stable.
+    pub(crate) fn crash(&mut self) {
+        self.running.clear();
+        self.service = None;
+        self.disk.crash();
+        self.disk.store.check();
+    }
+
+    /// The point of an operation at which the server is to crash, now.
+    pub(crate) fn take_crash(&self) -> Option<String> {
+        self.disk.take_crash()
+    }
+
+    /// The true time at which an operation goes on.
+    pub(crate) fn next_wake(&self) -> Option<Time> {
+        self.disk.next_wake().map(|local| self.clock.moment(local))
+    }
+
+    /// Begins to answer a call.
+    pub(crate) fn receive(&mut self, now: Time, from: SocketAddr, way: Way, bytes: &Bytes) {
+        let Some(service) = &self.service else { return };
+        self.received += 1;
+        let transport = match way {
+            Way::Datagram { .. } => Transport::Datagram,
+            Way::Stream { .. } => Transport::Stream,
+        };
+        let forgets = match self.mutant {
+            Some(Mutant::ForgetsReplies) => true,
+            Some(Mutant::ForgetsWrites) => transport == Transport::Stream && is_write(bytes),
+            _ => false,
+        };
+        let from = if forgets { stranger(self.received) } else { from };
+        let arrival =
+            Arrival { from, transport, trust: Trust::Claimed, now: self.clock.local(now) };
+        let answer = service.answer(arrival, bytes, Writer::new());
+        self.running.insert(self.received, Running { way, answer });
+    }
+
+    /// Notes that a connection is no more.
+    pub(crate) fn connection_closed(&mut self, from: SocketAddr, connection: u64) {
+        if let Some(service) = &self.service {
+            service.connection_closed(from);
+        }
+        if self.mutant == Some(Mutant::DropsCalls) {
+            self.running.retain(|_, running| running.way != Way::Stream { connection });
+        }
+    }
+
+    /// Goes on with all calls as far as they can; the replies, in order.
+    pub(crate) fn run(&mut self, now: Time, faults: &Faults) -> Vec<(Way, Bytes)> {
+        let local = self.clock.local(now);
+        let since = local.since(Time::ZERO);
+        let seconds = self.day + i64::try_from(since.as_secs()).expect("worlds are short");
+        let wall = FileTime { seconds, nanoseconds: since.subsec_nanos() };
+        self.disk.set(local, wall, faults);
+        let mut replies = Vec::new();
+        loop {
+            let before = replies.len();
+            self.running.retain(|_, running| match poll(&mut running.answer) {
+                Poll::Pending => true,
+                Poll::Ready(reply) => {
+                    replies.push((running.way, reply));
+                    false
+                }
+            });
+            // What ended may have been waited for by another call.
+            if replies.len() == before {
+                break;
+            }
+        }
+        let sent = |(way, reply): (Way, Option<Message>)| Some((way, reply?.into_bytes()));
+        replies.into_iter().filter_map(sent).collect()
+    }
+}
+
+fn poll<T>(answer: &mut Answer<'static, T>) -> Poll<T> {
+    Future::poll(Pin::new(answer), &mut Context::from_waker(Waker::noop()))
+}
+
+fn is_write(call: &Bytes) -> bool {
+    let call = Call::decode(&mut Reader::new(call));
+    call.is_ok_and(|call| (call.program, call.procedure) == (nfs3::PROGRAM, write::NUMBER))
+}
+
+/// An address that nobody else has.
+fn stranger(number: u64) -> SocketAddr {
+    let [.., a, b, c] = number.to_be_bytes();
+    SocketAddr::from(([11, a, b, c], 700))
+}
+
+/// Makes what is there before programs start.
+fn prepare(store: &MemStore, places: &[Place]) {
+    let root = store.root();
+    let caller = Caller { uid: 0, gid: 0, groups: Groups::default() };
+    let changes = |mode| SetAttributes {
+        mode: Some(Mode::from_bits(mode)),
+        uid: Some(USER),
+        gid: Some(USER),
+        ..SetAttributes::default()
+    };
+    let open = SetAttributes { mode: Some(Mode::from_bits(0o755)), ..SetAttributes::default() };
+    let opened = poll_now(store.setattr(&caller, &root, &open, None));
+    opened.result.expect("the root can be opened to all");
+    for place in places {
+        let name = place.name();
+        let step = Step::parse(name.as_bytes()).expect("a good name");
+        let name = step.child(leasehold_fs::FsError::Invalid).expect("a name");
+        let at = leasehold_fs::Place { directory: root, name };
+        let made = match place {
+            Place::Root => continue,
+            Place::Folder(_) => {
+                poll_now(store.make(&caller, at, &NewNode::Directory, &changes(0o755)))
+            }
+            Place::File(_) => {
+                poll_now(store.create(&caller, at, &NewFile::Guarded(changes(0o644))))
+            }
+        };
+        made.result.expect("an empty store has room");
+    }
+}
+
+fn poll_now<T>(answer: Answer<'_, T>) -> T {
+    match answer {
+        Answer::Now(value) => value.expect("not taken yet"),
+        Answer::Later(_) => panic!("a store in memory answers at once"),
+    }
+}
