@@ -8,6 +8,7 @@ mod licences;
 mod program;
 mod repository;
 mod setup;
+mod sim;
 mod test;
 mod tidy;
 
@@ -30,6 +31,13 @@ enum Chore {
     Ci,
     /// Installs what the tests need from outside.
     Setup,
+    /// Simulates worlds with faults, and checks every promise: `--seed N`, `--minutes M`.
+    #[command(disable_help_flag = true)]
+    Sim {
+        /// Options of the simulator; `--help` tells them all.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        options: Vec<String>,
+    },
     /// Checks that each crate uses only crates of the tiers below its own.
     Layers,
     /// Checks the rules on files and functions that no other tool checks.
@@ -43,6 +51,7 @@ fn main() -> ExitCode {
         Chore::Test { steps } => test::run(&repository, &steps),
         Chore::Ci => test::run(&repository, &[]),
         Chore::Setup => setup::run(),
+        Chore::Sim { options } => sim::run(&repository, &options),
         Chore::Layers => check::report(&layers::checks(&repository)),
         Chore::Tidy => check::report(&tidy::checks(&repository)),
     };

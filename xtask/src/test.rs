@@ -7,7 +7,7 @@ use clap::ValueEnum;
 use crate::check::{Check, Tally, report};
 use crate::repository::Repository;
 use crate::setup::{LINTERS, TREE, Tool, ensure};
-use crate::{documents, layers, licences, program, tidy};
+use crate::{documents, layers, licences, program, sim, tidy};
 
 /// A step of the test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -26,6 +26,8 @@ pub(crate) enum Step {
     Docs,
     /// The tests beside the code.
     Unit,
+    /// New worlds of the simulator keep every promise.
+    Sim,
 }
 
 /// Runs the named steps, all if none is named, and goes on after one that fails.
@@ -73,6 +75,7 @@ impl Step {
             Self::Unit => {
                 tool(repository, 15, &[], &["cargo", "test", "--workspace", "--no-fail-fast"])
             }
+            Self::Sim => sim::run(repository, &["--minutes".to_owned(), "0.5".to_owned()]),
         }
     }
 }

@@ -1,0 +1,24 @@
+//! The seeded simulator.
+
+use std::time::Duration;
+
+use crate::check::Tally;
+use crate::program;
+use crate::repository::Repository;
+
+/// Longer than anyone watches a simulation.
+const LIMIT: Duration = Duration::from_hours(24);
+
+/// Runs the simulator with its own options. A world that broke a promise is that of its seed only
+/// at one commit, so that is told as well.
+pub(crate) fn run(repository: &Repository, options: &[String]) -> Tally {
+    let mut words = vec!["cargo", "run", "--quiet", "--package", "leasehold-sim", "--"];
+    words.extend(options.iter().map(String::as_str));
+    let outcome = program::run(repository.root(), &words, LIMIT);
+    if !outcome.succeeded {
+        let commit =
+            program::output(repository.root(), &["git", "describe", "--always", "--dirty"]);
+        println!("at commit {}", commit.unwrap_or_else(|error| error).trim());
+    }
+    Tally::of(outcome.succeeded)
+}
