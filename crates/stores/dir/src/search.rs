@@ -5,7 +5,7 @@
 //! meets. An object that is not found is gone for good: nothing brings its handle back but to
 //! move it in from outside, and then a listing notes it again.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex};
 
@@ -79,7 +79,7 @@ impl Volume {
         self.blocking.run(Box::new(move || {
             let waiting = core::mem::take(&mut lock(&volume.searches.queue).waiting);
             if let Some(index) = &volume.index {
-                Search { volume: &volume, index, waiting, noted: 0 }.run();
+                Search::new(&volume, index, waiting).run();
             }
             let mut queue = lock(&volume.searches.queue);
             queue.is_running = !queue.waiting.is_empty();
@@ -97,6 +97,8 @@ struct Search<'a> {
     volume: &'a Volume,
     index: &'a Index,
     waiting: Waiting,
+    /// The inode numbers of those that wait; none where they are not known.
+    numbers: Option<HashSet<u64, Mixing>>,
     /// How many files' names were noted.
     noted: usize,
 }
@@ -109,7 +111,12 @@ struct Branch {
     depth: usize,
 }
 
-impl Search<'_> {
+impl<'a> Search<'a> {
+    fn new(volume: &'a Volume, index: &'a Index, waiting: Waiting) -> Self {
+        let numbers = waiting.keys().map(|id| volume.handles.number(id)).collect();
+        Self { volume, index, waiting, numbers, noted: 0 }
+    }
+
     /// Looks where the objects were last seen, then everywhere; answers all that wait.
     fn run(mut self) {
         let outcome = self.volume.acting.as_server().and_then(|()| {
@@ -155,9 +162,15 @@ impl Search<'_> {
         {
             match self.descend(&branch) {
                 Ok(more) => branches.extend(more),
-                // Removed meanwhile, something else by now, or not on this mount.
-                Err(FsError::NotFound | FsError::NotDirectory | FsError::Invalid) => {}
-                Err(FsError::Stale) => {}
+                // Removed meanwhile, something else by now, or nobody here may look into it: what
+                // is in there cannot be served.
+                Err(
+                    FsError::Access
+                    | FsError::Invalid
+                    | FsError::NotDirectory
+                    | FsError::NotFound
+                    | FsError::Stale,
+                ) => {}
                 // What is not found may be there: it must not be called stale.
                 Err(error) => outcome = Err(error),
             }
@@ -169,10 +182,8 @@ impl Search<'_> {
         let Branch { above, above_id, name, depth } = branch;
         let flags = NAME | OFlags::DIRECTORY;
         let opened = openat(&**above, &**name, flags, Mode::empty()).map_err(meaning)?;
-        if self.volume.attributes_of(&opened) == Err(FsError::Access) {
-            // Something else is mounted there.
-            return Ok(Vec::new());
-        }
+        // Nothing that is mounted there.
+        self.volume.attributes_of(&opened)?;
         let id = self.volume.handles.of(&opened).map_err(meaning)?;
         self.note(&id, above_id, name);
         if *depth == DEPTH_MAX {
@@ -206,14 +217,12 @@ impl Search<'_> {
                 let (above, name) = (Arc::clone(directory), name.into());
                 branches.push(Branch { above, above_id: *id, name, depth });
             }
-            // Past what the index holds, only what is wanted.
-            let is_wanted = || {
-                self.waiting.keys().any(|wanted| {
-                    volume.handles.number(wanted).is_none_or(|number| number == record.ino())
-                })
-            };
-            if kind != FileType::Directory
-                && (self.noted < OBJECTS_MAX / 2 || is_wanted())
+            // A directory is noted when it is entered. Past what the index holds, only what is
+            // wanted is.
+            let may_note = kind != FileType::Directory && self.noted < OBJECTS_MAX / 2;
+            let is_wanted =
+                self.numbers.as_ref().is_none_or(|numbers| numbers.contains(&record.ino()));
+            if (may_note || is_wanted)
                 && let Ok(found) = volume.handles.at(directory.as_fd(), name)
             {
                 self.noted += 1;

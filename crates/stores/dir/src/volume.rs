@@ -213,13 +213,7 @@ impl Volume {
         if present.reach() >= reach {
             return Ok(present);
         }
-        let access = match (reach, object.file_type) {
-            (Reach::Name, _) => NAME,
-            (_, FileType::Directory) => OFlags::RDONLY | OFlags::DIRECTORY,
-            (Reach::Read, _) => OFlags::RDONLY,
-            (Reach::Write, _) => OFlags::RDWR,
-        };
-        let file = self.reopen(object, &present, access)?;
+        let file = self.reopen(object, &present, reach)?;
         Ok(object.widen(Descriptor::new(file, reach)))
     }
 
@@ -228,9 +222,15 @@ impl Volume {
         &self,
         object: &Object,
         present: &Descriptor,
-        access: OFlags,
+        reach: Reach,
     ) -> Result<OwnedFd, FsError> {
         self.acting.as_server()?;
+        let access = match reach {
+            // Not NAME: a descriptor's name among our own is a link, to be followed.
+            Reach::Name => OFlags::PATH,
+            Reach::Read => OFlags::RDONLY,
+            Reach::Write => OFlags::RDWR,
+        };
         // Never wait for another program to give a lease back.
         let flags = access | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
         let opened = if self.index.is_none() {
@@ -267,7 +267,7 @@ impl Volume {
             if descriptor.reach() == Reach::Write
                 && !descriptor.is_dirty()
                 && descriptor.take_idle()
-                && let Ok(file) = self.reopen(&object, &descriptor, NAME)
+                && let Ok(file) = self.reopen(&object, &descriptor, Reach::Name)
             {
                 object.narrow(&descriptor, Descriptor::new(file, Reach::Name));
             }

@@ -15,9 +15,9 @@ use leasehold_fs::{
 use rustix::io::Errno;
 
 use super::harness::{Make, VERIFIER, World, name, superuser, wait};
-use crate::Durability;
 use crate::object::Reach;
 use crate::sync::{Extent, Syncer};
+use crate::{Durability, HandleSource};
 
 /// Takes down what it is asked to sync, and does as it is told.
 #[derive(Clone, Default)]
@@ -315,17 +315,22 @@ fn what_is_safe_or_gone_is_closed_without_a_sync() {
 
 #[test]
 fn idle_files_are_closed_for_writing() {
-    let world = World::new();
+    for handles in [HandleSource::Probe, HandleSource::Names] {
+        idle_file_is_closed(&World::make(Make { handles, ..Make::default() }));
+    }
+}
+
+fn idle_file_is_closed(world: &World) {
     let file = world.file("a");
     let reach = || {
         let object = world.store.volume.open_object(&file).expect("it is open");
         object.descriptor().reach()
     };
-    write(&world, file, Stability::Unstable).result.expect("it can be written");
+    write(world, file, Stability::Unstable).result.expect("it can be written");
     world.store.close_idle();
     world.store.close_idle();
     assert_eq!(reach(), Reach::Write, "its data is not synced");
-    commit(&world, file).expect("it can be");
+    commit(world, file).expect("it can be");
     world.store.close_idle();
     assert_eq!(reach(), Reach::Write, "it was in use");
     while reach() == Reach::Write {
@@ -333,7 +338,7 @@ fn idle_files_are_closed_for_writing() {
     }
     assert_eq!(reach(), Reach::Name);
     assert_eq!(world.read(file), b"data");
-    write(&world, file, Stability::FileSync).result.expect("it can be written");
+    write(world, file, Stability::FileSync).result.expect("it can be written");
     world.store.close_idle();
     assert_eq!(reach(), Reach::Write, "it was in use");
     // The thread that synced it may still hold it for a moment.

@@ -1,0 +1,199 @@
+//! What lies at the border of the export, and what others do to it behind our back.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::thread;
+
+use bytes::Bytes;
+use leasehold_base::units::Cookie;
+use leasehold_fs::{
+    Access, Allowance, Budget, FsError, Mode, ObjectId, SetAttributes, Stability, Store, Wanted,
+};
+use rustix::fs::XattrFlags;
+use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_bind, mount_change};
+use rustix::thread::UnshareFlags;
+
+use super::harness::{Make, World, name, superuser, user, wait};
+use crate::HandleSource;
+
+const ALL: Budget = Budget { reply: Allowance::UNLIMITED, names: Allowance::UNLIMITED };
+
+/// Gives this thread mounts of its own; false where it may not.
+fn own_mounts() -> bool {
+    // What makes it unsafe are descriptors, which stay shared.
+    #[expect(deprecated)]
+    let unshared = rustix::thread::unshare(UnshareFlags::NEWNS);
+    let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
+    unshared.is_ok() && mount_change("/", private).is_ok()
+}
+
+#[test]
+fn a_mount_is_not_entered() {
+    let test = thread::spawn(|| {
+        if !own_mounts() {
+            return;
+        }
+        for world in World::all() {
+            for directory in ["other", "same", "below"] {
+                fs::create_dir(world.path(directory)).expect("it can be made");
+            }
+            mount("none", world.path("other"), "tmpfs", MountFlags::empty(), None)
+                .expect("it can be mounted");
+            mount_bind(world.path("below"), world.path("same")).expect("it can be mounted");
+            fs::write(world.path("other/file"), b"x").expect("it can be made");
+            let root = world.store.root();
+            for directory in ["other", "same"] {
+                assert_eq!(world.lookup(root, directory), Err(FsError::Access));
+            }
+            let page =
+                wait(world.store.readdir(&superuser(), &root, Cookie(0), ALL, Wanted::Everything));
+            for entry in page.expect("it can be listed").entries.iter() {
+                let is_mount = entry.name == b"other" || entry.name == b"same";
+                assert_eq!(entry.object.is_none(), is_mount, "{:?}", entry.name);
+                assert_eq!(entry.attributes.is_none(), is_mount, "{:?}", entry.name);
+            }
+            let removed = wait(world.store.rmdir(&superuser(), world.at("other")));
+            assert_eq!(removed.result, Err(FsError::Access));
+        }
+    });
+    test.join().expect("it does not panic");
+}
+
+#[test]
+fn a_directory_that_was_moved_out_does_not_lead_out() {
+    let world = World::new();
+    let outside = tempfile::tempdir().expect("it can be made");
+    fs::create_dir_all(world.path("a/b")).expect("they can be made");
+    let a = world.lookup(world.store.root(), "a").expect("it is there");
+    let b = world.lookup(a, "b").expect("it is there");
+    wait(world.store.getattr(&b)).expect("it is open");
+    fs::rename(world.path("a"), outside.path().join("a")).expect("they are on one file system");
+    for directory in [a, b] {
+        let above = wait(world.store.parent(&superuser(), &directory));
+        assert_eq!(above.map(|found| found.object), Err(FsError::Stale));
+    }
+}
+
+/// Everything is gone that was removed behind the store's back, at whatever depth, and what was
+/// moved is found.
+#[test]
+fn what_others_move_is_searched_for() {
+    for descriptors_max in [1, 256] {
+        let make = Make { handles: HandleSource::Names, descriptors_max, ..Make::default() };
+        let world = World::make(make);
+        fs::create_dir_all(world.path("a/b/c")).expect("they can be made");
+        fs::create_dir_all(world.path("x/y")).expect("they can be made");
+        for file in ["a/one", "a/b/two", "a/b/c/three", "a/b/c/four"] {
+            fs::write(world.path(file), file).expect("it can be made");
+        }
+        let root = world.store.root();
+        let find = |path: &str| {
+            path.split('/')
+                .fold(root, |directory, step| world.lookup(directory, step).expect("it is there"))
+        };
+        let [one, two, three, four] = ["a/one", "a/b/two", "a/b/c/three", "a/b/c/four"].map(find);
+        let c = find("a/b/c");
+        fs::rename(world.path("a/b/c"), world.path("x/y/c")).expect("it can be moved");
+        fs::rename(world.path("a/b/two"), world.path("zwei")).expect("it can be moved");
+        fs::rename(world.path("a/one"), world.path("a/eins")).expect("it can be moved");
+        fs::remove_file(world.path("x/y/c/four")).expect("it is there");
+        assert_eq!(world.read(three), b"a/b/c/three");
+        assert_eq!(world.read(two), b"a/b/two");
+        assert_eq!(world.read(one), b"a/one");
+        assert_eq!(wait(world.store.getattr(&four)), Err(FsError::Stale));
+        assert_eq!(world.lookup(c, "three"), Ok(three));
+        let above = wait(world.store.parent(&superuser(), &c)).expect("it has one");
+        assert_eq!(world.lookup(above.object, "c"), Ok(c));
+    }
+}
+
+#[test]
+fn an_id_that_was_never_given_out_is_refused() {
+    for world in World::all() {
+        let short = ObjectId::new(&[1, 2, 3]).expect("it fits");
+        assert_eq!(wait(world.store.getattr(&short)), Err(FsError::BadHandle));
+        let mut bytes = world.store.root().as_bytes().to_vec();
+        bytes.fill(0xee);
+        let wrong = ObjectId::new(&bytes).expect("it fits");
+        assert_eq!(wait(world.store.getattr(&wrong)), Err(FsError::Stale));
+    }
+}
+
+/// A POSIX access list as the kernel takes it: version 2, then tag, rights and user of each entry.
+fn access_list(entries: &[(u16, u16, u32)]) -> Vec<u8> {
+    let mut list = 2_u32.to_le_bytes().to_vec();
+    for (tag, rights, id) in entries {
+        list.extend(tag.to_le_bytes());
+        list.extend(rights.to_le_bytes());
+        list.extend(id.to_le_bytes());
+    }
+    list
+}
+
+/// The mode of a file with an access list shows its mask, not what anybody may.
+#[test]
+fn access_lists_are_the_kernels_to_read() {
+    const NOBODY: u32 = u32::MAX;
+    let world = World::new();
+    if !world.store.acts_as_callers() {
+        return;
+    }
+    let file = world.file("a");
+    chown(world.path("a"), Some(1000), Some(1000)).expect("the superuser may");
+    let (owner, named, group, mask, others) = (1, 2, 4, 16, 32);
+    let list = access_list(&[
+        (owner, 6, NOBODY),
+        (named, 6, 2000),
+        (named, 0, 3000),
+        (group, 0, NOBODY),
+        (mask, 6, NOBODY),
+        (others, 4, NOBODY),
+    ]);
+    let name = "system.posix_acl_access";
+    if rustix::fs::setxattr(world.path("a"), name, &list, XattrFlags::empty()).is_err() {
+        return;
+    }
+    let attributes = wait(world.store.getattr(&file)).expect("it is there");
+    assert_eq!(attributes.mode, Mode::from_bits(0o664), "the mask shows as the group's bits");
+    for (uid, reads, writes) in
+        [(1000, true, true), (2000, true, true), (3000, false, false), (4000, true, false)]
+    {
+        let caller = user(uid);
+        let data = Bytes::from_static(b"x");
+        let write = wait(world.store.write(&caller, &file, 0, data, Stability::Unstable)).result;
+        assert_eq!(write.is_ok(), writes, "user {uid}");
+        let read = wait(world.store.read(&caller, &file, 0, 1));
+        assert_eq!(read.is_ok(), reads, "user {uid}");
+        let all = Access { read: true, modify: true, ..Access::default() };
+        let (granted, _) = wait(world.store.access(&caller, &file, all)).expect("it is there");
+        assert_eq!((granted.read, granted.modify), (reads, writes), "user {uid}");
+    }
+    // In the group, whom the mode bits would let write.
+    let member = leasehold_fs::Caller { gid: 1000, ..user(4000) };
+    assert_eq!(wait(world.store.read(&member, &file, 0, 1)), Err(FsError::Access));
+    // This thread acts as its last caller, here too.
+    assert_eq!(world.lookup(world.store.root(), "a"), Ok(file));
+    rustix::fs::removexattr(world.path("a"), name).expect("it is there");
+    wait(world.store.read(&user(3000), &file, 0, 1)).expect("the list is gone");
+}
+
+#[test]
+fn a_user_that_cannot_be_is_not_served() {
+    let world = World::new();
+    if !world.store.acts_as_callers() {
+        return;
+    }
+    fs::set_permissions(world.directory.path(), fs::Permissions::from_mode(0o700))
+        .expect("it is ours");
+    world.file("a");
+    let root = world.store.root();
+    // To the kernel that number means "nobody at all", and it would stay who it was.
+    for caller in [user(u32::MAX), leasehold_fs::Caller { gid: u32::MAX, ..user(0) }] {
+        let found = wait(world.store.lookup(&caller, &root, name("a")));
+        assert_eq!(found, Err(FsError::Access));
+    }
+    let taken = SetAttributes { uid: Some(u32::MAX), ..SetAttributes::default() };
+    let changed = wait(world.store.setattr(&superuser(), &root, &taken, None));
+    assert_eq!(changed.result, Err(FsError::Invalid));
+    wait(world.store.lookup(&superuser(), &root, name("a"))).expect("it is there");
+}
