@@ -1,6 +1,6 @@
 //! The reply cache: a call that must not run twice, such as REMOVE, runs once however often its
-//! client sends it (Juszczak 1989). So does a call whose copy does harm only when it runs late, such
-//! as WRITE: it would undo what came after it.
+//! client sends it (Juszczak 1989). So does a call whose copy does harm only when it runs late,
+//! such as WRITE: it would undo what came after it.
 //!
 //! Criteria in order of weight:
 //! - No call runs twice while its reply is kept or it still runs.
