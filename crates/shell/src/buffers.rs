@@ -59,8 +59,8 @@ impl Buffers {
         let rest = received.bytes.len();
         if rest == 0 {
             self.give(core::mem::take(received));
-        } else if received.memory > REST_BYTES_MIN && rest <= REST_BYTES_MIN {
-            self.replace(received, REST_BYTES_MIN);
+        } else if rest.max(REST_BYTES_MIN) * RESERVE_FACTOR < received.memory {
+            self.replace(received, rest.max(REST_BYTES_MIN));
         }
     }
 
@@ -92,5 +92,77 @@ impl Buffers {
     /// Drops what nobody uses.
     pub(crate) fn shrink(&mut self) {
         *self = Self::default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Plays a connection that receives `bytes`, of which `missing` more are then missing.
+    fn receive(buffers: &mut Buffers, received: &mut Received, bytes: usize, missing: usize) {
+        let mut left = bytes;
+        while left > 0 {
+            buffers.make_room(received, left + missing);
+            let room = received.bytes.capacity() - received.bytes.len();
+            assert!(room > 0);
+            let now = left.min(room);
+            received.bytes.resize(received.bytes.len() + now, 7);
+            left -= now;
+        }
+    }
+
+    #[test]
+    fn an_idle_connection_keeps_nothing() {
+        let (mut buffers, mut received) = (Buffers::default(), Received::default());
+        for size in [1, 100, RECEIVE_BYTES, MESSAGE_BYTES_MAX] {
+            receive(&mut buffers, &mut received, size, 0);
+            let record = received.bytes.split().freeze();
+            buffers.settle(&mut received);
+            assert_eq!((received.memory, received.bytes.capacity()), (0, 0), "after {size}");
+            assert_eq!(record.len(), size);
+        }
+    }
+
+    #[test]
+    fn a_part_of_a_record_holds_no_more_than_its_multiple() {
+        let mut buffers = Buffers::default();
+        for part in [1, 10, 100, 1000, 2000, 10_000, 30_000] {
+            let mut received = Received::default();
+            receive(&mut buffers, &mut received, part, MESSAGE_BYTES_MAX - part);
+            buffers.settle(&mut received);
+            let allowed = part.max(REST_BYTES_MIN) * RESERVE_FACTOR;
+            assert!(received.memory <= allowed, "{} for {part}", received.memory);
+            assert_eq!(received.bytes.len(), part);
+        }
+    }
+
+    #[test]
+    fn large_records_use_the_same_memory_again() {
+        let (mut buffers, mut received) = (Buffers::default(), Received::default());
+        let mut places = Vec::new();
+        for _ in 0..5 {
+            receive(&mut buffers, &mut received, MESSAGE_BYTES_MAX, 0);
+            places.push(received.bytes.as_ptr());
+            drop(received.bytes.split().freeze());
+            buffers.settle(&mut received);
+        }
+        places.dedup();
+        assert_eq!(places.len(), 1);
+    }
+
+    #[test]
+    fn a_record_in_use_keeps_its_bytes() {
+        let (mut buffers, mut received) = (Buffers::default(), Received::default());
+        let mut records = Vec::new();
+        for number in 0..40_u8 {
+            receive(&mut buffers, &mut received, 50_000 + usize::from(number) * 20_000, 0);
+            received.bytes.fill(number);
+            records.push(received.bytes.split().freeze());
+            buffers.settle(&mut received);
+        }
+        for (number, record) in (0..).zip(records) {
+            assert!(record.iter().all(|byte| *byte == number), "record {number}");
+        }
     }
 }

@@ -161,3 +161,88 @@ impl Outbox {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Everything that is left, by sends that take so many bytes each.
+    fn drain(mut outbox: Outbox, step: usize) -> Vec<u8> {
+        let mut sent = Vec::new();
+        while !outbox.is_empty() {
+            let mut slices = [IoSlice::new(&[]); SEND_PIECES_MAX];
+            let (count, length) = outbox.gather(&mut slices);
+            assert_eq!(slices.iter().map(|slice| slice.len()).sum::<usize>(), length);
+            let taken = step.min(length);
+            let bytes = slices[..count].iter().flat_map(|slice| slice.iter());
+            sent.extend(bytes.take(taken));
+            outbox.advance(taken);
+        }
+        assert!(outbox.pieces.is_empty() && outbox.words.is_empty() && outbox.words_sent == 0);
+        sent
+    }
+
+    fn reply(number: u8, payload: usize) -> Message {
+        let mut writer = Writer::new();
+        writer.fixed(&[number; 40]);
+        writer.payload(vec![!number; payload].into());
+        writer.fixed(&[number; 4]);
+        writer.finish()
+    }
+
+    #[test]
+    fn all_bytes_go_out_in_order_however_few_are_taken() {
+        let sizes = [0, 5, COPY_BYTES_MAX - 60, COPY_BYTES_MAX, 3, 30_000, 30_001, 0, 1];
+        let mut whole = Vec::new();
+        let fill = |whole: &mut Vec<u8>| {
+            let mut outbox = Outbox::default();
+            for (number, size) in (0..).zip(sizes).cycle().take(3 * sizes.len()) {
+                let reply = reply(number, size);
+                whole.extend_from_slice(&mark(reply.len()));
+                whole.extend_from_slice(&reply.clone().into_bytes());
+                outbox.push(reply);
+            }
+            assert_eq!(outbox.len(), whole.len());
+            outbox
+        };
+        for step in [7, 44, 1000, 8191, 50_000, usize::MAX] {
+            whole.clear();
+            let outbox = fill(&mut whole);
+            assert!(drain(outbox, step) == whole, "in steps of {step}");
+        }
+    }
+
+    #[test]
+    fn more_pieces_than_one_send_takes_go_out_in_order() {
+        let mut outbox = Outbox::default();
+        let mut whole = Vec::new();
+        for number in 0..100 {
+            let reply = reply(number, COPY_BYTES_MAX);
+            whole.extend_from_slice(&mark(reply.len()));
+            whole.extend_from_slice(&reply.clone().into_bytes());
+            outbox.push(reply);
+        }
+        assert!(drain(outbox, usize::MAX) == whole);
+    }
+
+    /// A client that always leaves a little unsent must not make the words grow.
+    #[test]
+    fn words_that_are_sent_give_their_memory_back() {
+        let mut outbox = Outbox::default();
+        outbox.push(reply(0, 0));
+        for number in 0..200 {
+            for _ in 0..100 {
+                outbox.push(reply(number, 0));
+            }
+            outbox.advance(outbox.len() - 1);
+        }
+        assert!(outbox.words.len() < 4 * COPY_BYTES_MAX, "{} bytes", outbox.words.len());
+    }
+
+    #[test]
+    fn a_small_reply_gives_its_memory_back() {
+        let mut outbox = Outbox::default();
+        assert!(outbox.push(reply(1, 100)).is_some_and(|writer| writer.is_empty()));
+        assert!(outbox.push(reply(1, COPY_BYTES_MAX)).is_none());
+    }
+}
