@@ -22,7 +22,7 @@ pub(crate) const DATAGRAM_BACKLOG_BYTES: usize = 4 << 20;
 pub(crate) const BATCH_ACCEPTS_MAX: usize = 64;
 
 /// Calls of one connection that wait at one time; no further one is read until one is answered.
-pub(crate) const CONNECTION_PARKED_MAX: u32 = 64;
+pub(crate) const CONNECTION_PARKED_MAX: u32 = 128;
 
 /// Calls of one socket for datagrams that wait at one time; no further one is read until one is
 /// answered.

@@ -6,6 +6,8 @@ use core::num::NonZeroUsize;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use core::time::Duration;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
@@ -110,9 +112,18 @@ impl Server {
         let mut threads = Vec::new();
         for (at, one) in loops.into_iter().enumerate() {
             let builder = thread::Builder::new().name(format!("loop-{at}"));
-            threads.push(builder.spawn(move || one.run())?);
+            threads.push(builder.spawn(move || run(one))?);
         }
         Ok(Running { shared, threads })
+    }
+}
+
+/// Runs a loop. One that fails takes the server with it: its clients would wait for ever, while a
+/// server that is started again is one that they know how to wait for.
+fn run(one: EventLoop) {
+    if catch_unwind(AssertUnwindSafe(|| one.run())).is_err() {
+        tracing::error!("a loop failed: the server ends");
+        process::abort();
     }
 }
 
@@ -166,8 +177,7 @@ impl Running {
         let deadline = clock::now() + grace;
         self.shared.remotes.iter().for_each(|remote| remote.stop(deadline));
         for thread in self.threads {
-            // A loop that died said so on its thread.
-            let _ = thread.join();
+            thread.join().expect("a loop that fails ends the process");
         }
     }
 }

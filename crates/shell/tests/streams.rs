@@ -213,9 +213,9 @@ fn calls_that_wait_are_bounded_and_go_on() {
         client.send(PARK, number);
     }
     let mut other = server.client();
-    server.state.wait_for(63);
+    server.state.wait_for(127);
     other.echo(1);
-    assert_eq!(server.state.waited(), 64, "no more than the limit wait");
+    assert_eq!(server.state.waited(), 128, "no more than the limit wait");
     for number in 0..200 {
         server.state.open(number);
         assert_eq!(client.reply(), message(PARK, number));
