@@ -77,7 +77,7 @@ pub(crate) struct Serve {
     /// Address to serve on, TCP and UDP; may be given several times
     ///
     /// Port 0 has the system pick one, the same for TCP and UDP. To serve other machines, give an
-    /// address of this one, or 0.0.0.0:2049 for all. Example: --listen [::1]:2049
+    /// address of this one, or 0.0.0.0:2049 for all. Example: `--listen [::1]:2049`
     #[arg(
         long,
         value_name = "ADDR:PORT",
