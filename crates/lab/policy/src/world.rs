@@ -1,0 +1,262 @@
+//! What is true, and what is counted.
+
+use crate::trace::Trace;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Kinds of remote call, as the columns of the paper's table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Call {
+    /// Attributes.
+    Getattr,
+    /// A block, or a whole file for Andrew.
+    Read,
+    /// A block, or a whole file for Andrew.
+    Write,
+    /// A name.
+    Lookup,
+    /// Create, remove, list and the like.
+    Other,
+    /// Lease, open, close: calls made for consistency alone.
+    Consistency,
+    /// A call from the server to a client, or its answer where that is a call.
+    Callback,
+}
+
+impl Call {
+    /// All kinds.
+    pub const ALL: [Self; 7] = [
+        Self::Getattr,
+        Self::Read,
+        Self::Write,
+        Self::Lookup,
+        Self::Other,
+        Self::Consistency,
+        Self::Callback,
+    ];
+
+    /// Server work relative to a small call: a data block costs about as much as five.
+    const fn work(self) -> f64 {
+        match self {
+            Self::Getattr | Self::Lookup | Self::Other | Self::Consistency | Self::Callback => 1.0,
+            Self::Read | Self::Write => 5.0,
+        }
+    }
+}
+
+/// What a policy did with a trace.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Report {
+    /// Remote calls by kind, in the order of [`Call::ALL`].
+    pub calls: [u64; 7],
+    /// Server work in units of a small call.
+    pub server_work: f64,
+    /// Blocks that programs read.
+    pub reads: u64,
+    /// Of these, how many were older than what some program had written before.
+    pub stale_reads: u64,
+    /// The longest time that outdated data was still read, in seconds.
+    pub stale_seconds_max: f64,
+    /// Blocks that were written by a program and lost in a client's crash.
+    pub lost_blocks: u64,
+    /// Device operations that the policy cannot carry out.
+    pub refused: u64,
+    /// Open files and cached blocks that the server cleaned up after a client's crash.
+    pub cleaned_up: u64,
+}
+
+impl Report {
+    /// Remote calls of one kind.
+    #[must_use]
+    pub fn of(&self, call: Call) -> u64 {
+        Call::ALL.iter().zip(&self.calls).find(|(kind, _)| **kind == call).map_or(0, |(_, n)| *n)
+    }
+
+    /// All remote calls.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.calls.iter().sum()
+    }
+}
+
+/// A block of a file.
+pub(crate) type Block = (usize, u32);
+
+/// The server's files, the latest writes wherever they are, and the counters.
+#[derive(Clone, Debug)]
+pub struct World {
+    pub(crate) now: f64,
+    pub(crate) directories: Vec<usize>,
+    /// At the server, by file: the revision and when it changed.
+    files: Vec<(u64, f64)>,
+    /// At the server, by block: the write it holds.
+    stored: BTreeMap<Block, u64>,
+    /// Anywhere, by block: the latest write and when a program made it.
+    latest: BTreeMap<Block, (u64, f64)>,
+    clock: u64,
+    report: Report,
+}
+
+impl World {
+    pub(crate) fn new(trace: &Trace) -> Self {
+        Self {
+            now: 0.0,
+            directories: trace.files.iter().map(|file| file.directory).collect(),
+            // What is there from the start was last changed long ago.
+            files: vec![(0, -1e6); trace.files.len()],
+            stored: BTreeMap::new(),
+            latest: BTreeMap::new(),
+            clock: 0,
+            report: Report::default(),
+        }
+    }
+
+    pub(crate) fn report(self) -> Report {
+        self.report
+    }
+
+    pub(crate) fn call(&mut self, call: Call) {
+        let kinds = Call::ALL.iter().zip(&mut self.report.calls);
+        kinds.filter(|(kind, _)| **kind == call).for_each(|(_, count)| *count += 1);
+        self.report.server_work += call.work();
+    }
+
+    /// The revision of a file at the server.
+    pub(crate) fn revision(&self, file: usize) -> u64 {
+        self.files[file].0
+    }
+
+    /// Seconds since a file changed at the server.
+    pub(crate) fn age(&self, file: usize) -> f64 {
+        self.now - self.files[file].1
+    }
+
+    /// A file changes at the server; returns its new revision.
+    pub(crate) fn touch(&mut self, file: usize) -> u64 {
+        self.clock += 1;
+        self.files[file] = (self.clock, self.now);
+        self.clock
+    }
+
+    /// The write that a block holds at the server.
+    pub(crate) fn stored(&self, block: Block) -> u64 {
+        self.stored.get(&block).copied().unwrap_or(0)
+    }
+
+    /// A program writes a block, somewhere; returns the number of the write.
+    pub(crate) fn write(&mut self, block: Block) -> u64 {
+        self.clock += 1;
+        self.latest.insert(block, (self.clock, self.now));
+        self.clock
+    }
+
+    /// A write arrives at the server; returns the new revision of its file.
+    pub(crate) fn store(&mut self, block: Block, write: u64) -> u64 {
+        self.stored.insert(block, write);
+        self.touch(block.0)
+    }
+
+    /// A program reads a block and sees a write; older than the latest one is stale.
+    pub(crate) fn see(&mut self, block: Block, write: u64) {
+        self.report.reads += 1;
+        if let Some(&(latest, at)) = self.latest.get(&block)
+            && write < latest
+        {
+            self.report.stale_reads += 1;
+            self.report.stale_seconds_max = self.report.stale_seconds_max.max(self.now - at);
+        }
+    }
+
+    /// Delayed writes that die with a client; nobody will ever see them.
+    pub(crate) fn lose(&mut self, blocks: impl IntoIterator<Item = Block>) {
+        for block in blocks {
+            self.report.lost_blocks += 1;
+            let stored = self.stored(block);
+            if let Some((latest, _)) = self.latest.get_mut(&block) {
+                *latest = stored;
+            }
+        }
+    }
+
+    /// A file is emptied or removed: its blocks are gone for everybody.
+    pub(crate) fn forget(&mut self, file: usize) {
+        self.latest.retain(|block, _| block.0 != file);
+        self.stored.retain(|block, _| block.0 != file);
+    }
+
+    pub(crate) fn refuse(&mut self) {
+        self.report.refused += 1;
+    }
+
+    pub(crate) fn clean_up(&mut self, things: usize) {
+        self.report.cleaned_up += things as u64;
+    }
+}
+
+/// Blocks that a client holds: the write each shows, and whether it is still to be sent.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Blocks(BTreeMap<Block, Held>);
+
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    write: u64,
+    dirty: bool,
+}
+
+impl Blocks {
+    pub(crate) fn get(&self, block: Block) -> Option<u64> {
+        self.0.get(&block).map(|held| held.write)
+    }
+
+    pub(crate) fn insert(&mut self, block: Block, write: u64, dirty: bool) {
+        self.0.insert(block, Held { write, dirty });
+    }
+
+    /// Drops the blocks of a file, unsent ones too.
+    pub(crate) fn drop_file(&mut self, file: usize) {
+        self.0.retain(|block, _| block.0 != file);
+    }
+
+    pub(crate) fn dirty_files(&self) -> Vec<usize> {
+        let mut files: Vec<usize> =
+            self.0.iter().filter(|(_, held)| held.dirty).map(|(block, _)| block.0).collect();
+        files.dedup();
+        files
+    }
+
+    pub(crate) fn is_dirty(&self, file: usize) -> bool {
+        self.0.range((file, 0)..=(file, u32::MAX)).any(|(_, held)| held.dirty)
+    }
+
+    /// Sends every unsent block of a file; returns the revision after the last.
+    pub(crate) fn push(&mut self, world: &mut World, file: usize) -> Option<u64> {
+        let mut revision = None;
+        for (block, write) in self.take_dirty(file) {
+            world.call(Call::Write);
+            revision = Some(world.store(block, write));
+        }
+        revision
+    }
+
+    /// Whether any block of a file is here.
+    pub(crate) fn has(&self, file: usize) -> bool {
+        self.0.range((file, 0)..=(file, u32::MAX)).next().is_some()
+    }
+
+    /// The unsent blocks of a file, which count as sent from here on.
+    pub(crate) fn take_dirty(&mut self, file: usize) -> Vec<(Block, u64)> {
+        let blocks = self.0.range_mut((file, 0)..=(file, u32::MAX));
+        blocks
+            .filter_map(|(block, held)| {
+                core::mem::take(&mut held.dirty).then_some((*block, held.write))
+            })
+            .collect()
+    }
+
+    /// Everything is gone, as after a crash; returns what was still to be sent.
+    pub(crate) fn crash(&mut self) -> Vec<Block> {
+        let all = core::mem::take(&mut self.0);
+        all.into_iter().filter(|(_, held)| held.dirty).map(|(block, _)| block).collect()
+    }
+}
