@@ -1,0 +1,49 @@
+//! Measurements side by side: ours and another server in turn, in one run, so that the mood of the
+//! machine falls on both. Prints one JSON object a line for each figure.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "it talks to a terminal")]
+
+mod disk;
+mod figure;
+mod servers;
+mod speed;
+
+use std::process::ExitCode;
+
+use clap::{Parser, ValueEnum};
+
+/// Measures the figures of an area.
+#[derive(Parser)]
+struct Options {
+    /// What is measured.
+    area: Area,
+    /// How many times each server is measured, in turn.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(2..))]
+    pairs: u32,
+    /// How long one measurement takes, in seconds.
+    #[arg(long, default_value_t = 1.0)]
+    seconds: f64,
+    /// Measure only the figures whose names begin so.
+    #[arg(long, default_value = "")]
+    only: String,
+}
+
+/// The areas that have figures.
+#[derive(Clone, Copy, ValueEnum)]
+enum Area {
+    /// The server against nfs-ganesha.
+    Speed,
+}
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    let measured = match options.area {
+        Area::Speed => speed::measure(&options),
+    };
+    match measured {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("bench: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! The servers that are measured, each a program of its own that ends with the measurement.
+
+use std::fs;
+use std::io::{self, BufRead as _, BufReader, Write as _};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+/// A server that runs.
+pub(crate) struct Server {
+    process: Child,
+    pub(crate) nfs: SocketAddr,
+    pub(crate) mount: SocketAddr,
+    pub(crate) export: String,
+    _folder: TempDir,
+}
+
+impl Server {
+    /// Our server over a directory; `durability` as its option says.
+    pub(crate) fn ours(directory: &Path, durability: &str) -> io::Result<Self> {
+        let folder = tempfile::tempdir()?;
+        let program = std::env::current_exe()?.with_file_name("leasehold");
+        let mut process = Command::new(program)
+            .arg("serve")
+            .arg(directory)
+            .args(["--listen", "127.0.0.1:0", "--json", "--log", "error", "--durability"])
+            .args([durability, "--state"])
+            .arg(folder.path())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let mut line = String::new();
+        let output = process.stdout.take().expect("it was asked for");
+        BufReader::new(output).read_line(&mut line)?;
+        let ready: serde_json::Value = serde_json::from_str(&line)?;
+        let port = ready["addresses"][0]["port"].as_u64().and_then(|port| port.try_into().ok());
+        let port = port.ok_or_else(|| io::Error::other(format!("not a ready line: {line}")))?;
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        Ok(Self { process, nfs: address, mount: address, export: "/".to_owned(), _folder: folder })
+    }
+
+    /// nfs-ganesha over a directory, by its VFS back end.
+    pub(crate) fn ganesha(directory: &Path) -> io::Result<Self> {
+        start_rpcbind()?;
+        let folder = tempfile::tempdir()?;
+        let (nfs, mount) = (free_port()?, free_port()?);
+        let configuration = folder.path().join("ganesha.conf");
+        let mut file = fs::File::create(&configuration)?;
+        let export = directory.display();
+        write!(
+            file,
+            "NFS_CORE_PARAM {{ NFS_Port = {nfs}; MNT_Port = {mount}; Protocols = 3; \
+             Enable_NLM = false; Enable_RQUOTA = false; Bind_addr = 127.0.0.1; }}\n\
+             EXPORT {{ Export_Id = 1; Path = {export}; Pseudo = {export}; Access_Type = RW; \
+             Squash = No_Root_Squash; SecType = sys; Protocols = 3; Transports = TCP; \
+             FSAL {{ Name = VFS; }} }}\n"
+        )?;
+        let process = Command::new("ganesha.nfsd")
+            .args(["-F", "-N", "CRIT", "-f"])
+            .arg(&configuration)
+            .arg("-L")
+            .arg(folder.path().join("log"))
+            .arg("-p")
+            .arg(folder.path().join("pid"))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()?;
+        let local = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        let server = Self {
+            process,
+            nfs: local(nfs),
+            mount: local(mount),
+            export: directory.display().to_string(),
+            _folder: folder,
+        };
+        wait_for(server.nfs)?;
+        wait_for(server.mount)?;
+        Ok(server)
+    }
+
+    /// The number of its process.
+    pub(crate) fn process(&self) -> u32 {
+        self.process.id()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended by itself, which the measurement has noticed.
+        drop(self.process.kill());
+        drop(self.process.wait());
+    }
+}
+
+fn free_port() -> io::Result<u16> {
+    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
+}
+
+/// nfs-ganesha registers itself, and does not start where it cannot.
+fn start_rpcbind() -> io::Result<()> {
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 111));
+    if TcpStream::connect(address).is_ok() {
+        return Ok(());
+    }
+    fs::create_dir_all("/run/rpcbind")?;
+    crate::disk::run(Command::new("rpcbind").arg("-w"))?;
+    wait_for(address)
+}
+
+fn wait_for(address: SocketAddr) -> io::Result<()> {
+    let start = Instant::now();
+    loop {
+        match TcpStream::connect(address) {
+            Ok(_) => return Ok(()),
+            Err(error) if start.elapsed() > Duration::from_secs(30) => return Err(error),
+            Err(_) => thread::sleep(Duration::from_millis(50)),
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! A stream to a server: calls go out in batches, replies come in as they come.
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use leasehold_base::units::Xid;
+use leasehold_base::xdr::{Decode, Encode, Reader, Writer, decode_all};
+use leasehold_wire::record::{Next, Splitter, mark};
+use leasehold_wire::rpc::{AuthSys, Call, OpaqueAuth, Reply, ReplyStatus, flavor};
+use leasehold_wire::{mount, nfs3};
+
+use crate::Error;
+
+/// A program and its version.
+#[derive(Clone, Copy)]
+pub(crate) struct Program(pub(crate) u32, pub(crate) u32);
+
+pub(crate) const NFS: Program = Program(nfs3::PROGRAM, nfs3::VERSION);
+pub(crate) const MOUNT: Program = Program(mount::PROGRAM, 3);
+
+/// A server that says nothing for so long fails the run.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// How much is asked of the socket at once.
+const RECEIVE_BYTES: usize = 256 << 10;
+
+pub(crate) struct Connection {
+    stream: TcpStream,
+    credential: Vec<u8>,
+    out: Vec<u8>,
+    received: BytesMut,
+    splitter: Splitter,
+    room: Vec<u8>,
+}
+
+impl Connection {
+    pub(crate) fn open(server: SocketAddr) -> Result<Self, Error> {
+        let stream = TcpStream::connect(server)?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        let mut writer = Writer::new();
+        AuthSys { machine_name: b"load", ..AuthSys::default() }.encode(&mut writer);
+        Ok(Self {
+            stream,
+            credential: writer.finish().into_bytes().to_vec(),
+            out: Vec::new(),
+            received: BytesMut::new(),
+            splitter: Splitter::default(),
+            room: vec![0; RECEIVE_BYTES],
+        })
+    }
+
+    /// Adds a call to the next batch; its number is the caller's to give.
+    pub(crate) fn queue(
+        &mut self,
+        xid: u32,
+        Program(program, version): Program,
+        procedure: u32,
+        args: &(impl Encode + ?Sized),
+    ) {
+        let mut writer = Writer::new();
+        let credential = OpaqueAuth { flavor: flavor::SYS, body: &self.credential };
+        let verifier = OpaqueAuth::NONE;
+        Call { xid: Xid(xid), program, version, procedure, credential, verifier }
+            .encode(&mut writer);
+        args.encode(&mut writer);
+        let message = writer.finish();
+        self.out.extend_from_slice(&mark(message.len()));
+        let (before, payload, after) = message.parts();
+        for part in [before, payload, after] {
+            self.out.extend_from_slice(part);
+        }
+    }
+
+    /// Sends the batch.
+    pub(crate) fn flush(&mut self) -> Result<(), Error> {
+        self.stream.write_all(&self.out)?;
+        self.out.clear();
+        Ok(())
+    }
+
+    /// The next reply: its number and its results. Waits only when `wait` is set.
+    pub(crate) fn reply(&mut self, wait: bool) -> Result<Option<(u32, Bytes)>, Error> {
+        loop {
+            let next = self.splitter.next(&mut self.received);
+            match next.map_err(|error| Error::Wrong(error.to_string()))? {
+                Next::Record(record) => return results(&record).map(Some),
+                Next::Need(_) if !wait => return Ok(None),
+                Next::Need(bytes) => self.receive(bytes)?,
+            }
+        }
+    }
+
+    /// Receives at least so many bytes.
+    fn receive(&mut self, bytes: usize) -> Result<(), Error> {
+        self.received.reserve(bytes);
+        let wanted = self.received.len() + bytes;
+        while self.received.len() < wanted {
+            let count = self.stream.read(&mut self.room)?;
+            if count == 0 {
+                return Err(Error::Wrong("it closed the connection".to_owned()));
+            }
+            self.received.extend_from_slice(&self.room[..count]);
+        }
+        Ok(())
+    }
+
+    /// Calls and waits.
+    pub(crate) fn call<T: for<'a> Decode<'a>>(
+        &mut self,
+        program: Program,
+        procedure: u32,
+        args: &impl Encode,
+    ) -> Result<T, Error> {
+        self.queue(0, program, procedure, args);
+        self.flush()?;
+        let (_, results) = self.reply(true)?.expect("waits until there is one");
+        decode(&results)
+    }
+}
+
+/// The number of a reply, and what follows its head.
+fn results(record: &Bytes) -> Result<(u32, Bytes), Error> {
+    let mut reader = Reader::new(record);
+    let reply = Reply::decode(&mut reader).map_err(|error| Error::Wrong(error.to_string()))?;
+    if reply.status != ReplyStatus::Success {
+        return Err(Error::Wrong(format!("{:?}", reply.status)));
+    }
+    Ok((reply.xid.0, reader.rest_shared()))
+}
+
+/// Results as the procedure has them.
+pub(crate) fn decode<'a, T: Decode<'a>>(results: &'a Bytes) -> Result<T, Error> {
+    decode_all(&mut Reader::new(results)).map_err(|error| Error::Wrong(error.to_string()))
+}

@@ -1,0 +1,41 @@
+//! A load generator: NFS version 3 calls over streams, many in flight, whose replies are checked.
+//!
+//! It is made to cost little itself, because it shares the machine with the server that it
+//! measures, and to believe nothing: a server that answers wrongly fails the run.
+
+mod connection;
+mod operation;
+mod run;
+mod setting;
+
+pub use operation::Operation;
+pub use run::{Load, Sample, run};
+pub use setting::Setting;
+
+use std::fmt;
+
+/// Why a run came to nothing.
+#[derive(Debug)]
+pub enum Error {
+    /// The connection failed.
+    Connection(std::io::Error),
+    /// The server answered what it must not.
+    Wrong(String),
+}
+
+impl From<std::io::Error> for Error {
+    fn from(error: std::io::Error) -> Self {
+        Self::Connection(error)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Connection(error) => write!(f, "the connection failed: {error}"),
+            Self::Wrong(what) => write!(f, "the server answered wrongly: {what}"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
