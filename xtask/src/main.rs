@@ -3,6 +3,7 @@
 
 mod check;
 mod documents;
+mod figures;
 mod layers;
 mod licences;
 mod program;
@@ -29,6 +30,8 @@ enum Chore {
     },
     /// Does what the server does: every step of the test.
     Ci,
+    /// Measures the figures of an area beside other servers.
+    Figures(figures::Options),
     /// Installs what the tests need from outside.
     Setup,
     /// Simulates worlds with faults, and checks every promise: `--seed N`, `--minutes M`.
@@ -50,6 +53,7 @@ fn main() -> ExitCode {
     let tally = match chore {
         Chore::Test { steps } => test::run(&repository, &steps),
         Chore::Ci => test::run(&repository, &[]),
+        Chore::Figures(options) => figures::run(&repository, &options),
         Chore::Setup => setup::run(),
         Chore::Sim { options } => sim::run(&repository, &options),
         Chore::Layers => check::report(&layers::checks(&repository)),

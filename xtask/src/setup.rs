@@ -29,6 +29,13 @@ pub(crate) const LINTERS: &[Tool] = &[
 /// What tells which files belong to the tree.
 pub(crate) const TREE: &[Tool] = &[Tool { program: "git", source: Source::Apt("git") }];
 
+/// The servers that ours is measured beside, and what a measurement needs.
+pub(crate) const PEERS: &[Tool] = &[
+    Tool { program: "ganesha.nfsd", source: Source::Apt("nfs-ganesha-vfs") },
+    Tool { program: "rpcbind", source: Source::Apt("rpcbind") },
+    Tool { program: "mkfs.ext4", source: Source::Apt("e2fsprogs") },
+];
+
 /// Long enough for a package list and a hundred packages.
 const LIMIT: Duration = Duration::from_mins(5);
 
