@@ -57,6 +57,12 @@ pub struct Splitter {
 }
 
 impl Splitter {
+    /// Whether some fragments of a record have come and others not.
+    #[must_use]
+    pub fn is_midway(&self) -> bool {
+        self.fragment_count > 0
+    }
+
     /// Takes the next record off the front of what was received. A record in one fragment is
     /// shared with the buffer, one in several is put together.
     ///
@@ -127,6 +133,13 @@ mod tests {
 
     #[test]
     fn says_how_much_is_missing() {
+        let mut received = stream(&[(b"front", false)]);
+        let mut splitter = Splitter::default();
+        assert_eq!(splitter.next(&mut received), Ok(Next::Need(MARK_BYTES)));
+        assert!(splitter.is_midway());
+        received.extend_from_slice(&stream(&[(b"", true)]));
+        assert!(matches!(splitter.next(&mut received), Ok(Next::Record(_))));
+        assert!(!splitter.is_midway());
         let mut received = BytesMut::from(&[0x80, 0, 0][..]);
         let mut splitter = Splitter::default();
         assert_eq!(splitter.next(&mut received), Ok(Next::Need(1)));
