@@ -1,15 +1,12 @@
 //! `leasehold serve`.
 
 use std::io;
-use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::Arc;
-use std::thread;
 use std::time::Duration;
 
 use leasehold_fs::{Export, ExportId, Verifier};
 use leasehold_serve::Service;
-use leasehold_shell::limits::CONNECTIONS_MAX;
 use leasehold_shell::process::{self, Termination};
 use leasehold_shell::{self as shell, Periodic, Policy, Pool, Server};
 use leasehold_store_dir::{self as dir, DirStore};
@@ -35,18 +32,8 @@ pub(crate) fn run(options: &Serve) -> Result<(), Failure> {
     let directory = checks::directory(&options.directory)?;
     let name = checks::name(options.name.as_deref(), &directory)?;
     let key = checks::handle_key(options.state.as_deref())?;
-    let server = Server::bind(shell::Options {
-        listen: options.listen.clone(),
-        loops: options.threads.unwrap_or_else(one_per_processor),
-        connections_max: CONNECTIONS_MAX.min(descriptors / 2),
-        policy: Policy {
-            privileged: process::can_act_as_others(),
-            uid: rustix::process::geteuid().as_raw(),
-            insecure: options.insecure,
-            reserved_ports_end: shell::reserved_ports_end(),
-        },
-    })
-    .map_err(|error| Kind::Address.because(checks::address_advice(&error)))?;
+    let server = Server::bind(server_options(options, descriptors))
+        .map_err(|error| Kind::Address.because(checks::address_advice(&error)))?;
 
     let store = Arc::new(open(&directory, options.durability, descriptors / 4)?);
     let idle = Arc::clone(&store);
@@ -70,6 +57,22 @@ pub(crate) fn run(options: &Serve) -> Result<(), Failure> {
     tracing::info!("asked to end");
     running.stop(GRACE);
     Ok(())
+}
+
+/// How the server is to be, where it may have so many descriptors.
+fn server_options(options: &Serve, descriptors: usize) -> shell::Options {
+    let policy = Policy {
+        privileged: process::can_act_as_others(),
+        uid: rustix::process::geteuid().as_raw(),
+        insecure: options.insecure,
+        reserved_ports_end: shell::reserved_ports_end(),
+    };
+    let usual = shell::Options::new(options.listen.clone(), policy);
+    shell::Options {
+        loops: options.threads.unwrap_or(usual.loops),
+        connections_max: usual.connections_max.min(descriptors / 2),
+        ..usual
+    }
 }
 
 /// Opens the directory as a store that keeps so many descriptors at most.
@@ -103,8 +106,4 @@ fn start_logging(options: &Serve) {
         .with_target(false)
         .with_ansi(false)
         .init();
-}
-
-fn one_per_processor() -> NonZeroUsize {
-    thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
 }

@@ -12,7 +12,7 @@ use leasehold_serve::Arrival;
 
 use crate::buffers::Buffers;
 use crate::counters::Counters;
-use crate::limits::WRITERS_MAX;
+use crate::limits::{LOOP_PARKED_BYTES_MAX, LOOP_PARKED_MAX, WRITERS_MAX};
 use crate::outbox::Outbox;
 use crate::remote::Remote;
 use crate::server::Shared;
@@ -28,6 +28,8 @@ pub(crate) struct Bench {
     pub(crate) now: Time,
     /// Whether anything is still received: not while the server ends.
     pub(crate) receiving: bool,
+    /// Whether a connection lost its turn because there was no room.
+    pub(crate) full: bool,
     writers: Vec<Writer>,
     outbox: Outbox,
 }
@@ -53,6 +55,7 @@ impl Bench {
             tasks: Tasks::default(),
             now: Time::ZERO,
             receiving: true,
+            full: false,
             writers: Vec::new(),
             outbox: Outbox::default(),
         }
@@ -66,10 +69,12 @@ impl Bench {
         // touched by the call.
         match catch_unwind(AssertUnwindSafe(|| handler.answer(arrival, call, writer))) {
             Ok(Answer::Now(reply)) => self.answered(Ok(reply.flatten())),
-            Ok(Answer::Later(pending)) => match self.tasks.start(&self.remote, pending, origin) {
-                Poll::Pending => Answered::Parked,
-                Poll::Ready(outcome) => self.answered(outcome),
-            },
+            Ok(Answer::Later(pending)) => {
+                match self.tasks.start(&self.remote, pending, origin, call.len()) {
+                    Poll::Pending => Answered::Parked,
+                    Poll::Ready(outcome) => self.answered(outcome),
+                }
+            }
             Err(panic) => self.answered(Err(panic)),
         }
     }
@@ -85,6 +90,11 @@ impl Bench {
                 Answered::Panicked
             }
         }
+    }
+
+    /// Whether more calls may come to wait.
+    pub(crate) fn has_room(&self) -> bool {
+        self.tasks.len() < LOOP_PARKED_MAX && self.tasks.bytes() < LOOP_PARKED_BYTES_MAX
     }
 
     /// Keeps memory for a later reply.

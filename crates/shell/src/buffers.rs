@@ -23,6 +23,13 @@ pub(crate) struct Received {
     memory: usize,
 }
 
+impl Received {
+    /// Whether it holds a large buffer.
+    pub(crate) fn is_large(&self) -> bool {
+        self.memory == LARGE_BYTES
+    }
+}
+
 /// The receive buffers of one loop.
 ///
 /// A connection borrows one for its turn and keeps none while it is idle, so thousands of idle
@@ -32,6 +39,8 @@ pub(crate) struct Received {
 pub(crate) struct Buffers {
     small: BytesMut,
     large: Vec<BytesMut>,
+    /// Large buffers that connections hold.
+    held: usize,
 }
 
 impl Buffers {
@@ -54,11 +63,21 @@ impl Buffers {
         }
     }
 
+    /// How many large buffers connections hold.
+    pub(crate) fn held(&self) -> usize {
+        self.held
+    }
+
+    /// Takes back all that a connection had.
+    pub(crate) fn take_back(&mut self, received: &mut Received) {
+        self.give(core::mem::take(received));
+    }
+
     /// Takes back what a connection does not need until more comes.
     pub(crate) fn settle(&mut self, received: &mut Received) {
         let rest = received.bytes.len();
         if rest == 0 {
-            self.give(core::mem::take(received));
+            self.take_back(received);
         } else if rest.max(REST_BYTES_MIN) * RESERVE_FACTOR < received.memory {
             self.replace(received, rest.max(REST_BYTES_MIN));
         }
@@ -72,10 +91,12 @@ impl Buffers {
     }
 
     fn take(&mut self, memory: usize) -> BytesMut {
-        if memory == LARGE_BYTES
-            && let Some(free) = self.large.iter_mut().position(|one| one.try_reclaim(LARGE_BYTES))
-        {
-            return self.large.swap_remove(free);
+        if memory == LARGE_BYTES {
+            self.held += 1;
+            let free = self.large.iter_mut().position(|one| one.try_reclaim(LARGE_BYTES));
+            if let Some(free) = free {
+                return self.large.swap_remove(free);
+            }
         }
         BytesMut::with_capacity(memory)
     }
@@ -84,14 +105,20 @@ impl Buffers {
         received.bytes.clear();
         match received.memory {
             RECEIVE_BYTES => self.small = received.bytes,
-            LARGE_BYTES if self.large.len() < LARGE_BUFFERS_MAX => self.large.push(received.bytes),
+            LARGE_BYTES => {
+                self.held -= 1;
+                if self.large.len() < LARGE_BUFFERS_MAX {
+                    self.large.push(received.bytes);
+                }
+            }
             _ => {}
         }
     }
 
     /// Drops what nobody uses.
     pub(crate) fn shrink(&mut self) {
-        *self = Self::default();
+        self.small = BytesMut::new();
+        self.large = Vec::new();
     }
 }
 
@@ -120,7 +147,7 @@ mod tests {
             let record = received.bytes.split().freeze();
             buffers.settle(&mut received);
             assert_eq!((received.memory, received.bytes.capacity()), (0, 0), "after {size}");
-            assert_eq!(record.len(), size);
+            assert_eq!((record.len(), buffers.held()), (size, 0));
         }
     }
 

@@ -12,7 +12,9 @@ use rustix::io::Errno;
 use crate::bench::{Answered, Bench};
 use crate::buffers::Received;
 use crate::counters::Counters;
-use crate::limits::{BATCH_BYTES_MAX, BATCH_CALLS_MAX, CONNECTION_PARKED_MAX, LOOP_PARKED_MAX};
+use crate::limits::{
+    BATCH_BYTES_MAX, BATCH_CALLS_MAX, CONNECTION_PARKED_BYTES_MAX, CONNECTION_PARKED_MAX,
+};
 use crate::outbox::{Outbox, Sent};
 use crate::slab::Key;
 use crate::sys;
@@ -29,8 +31,9 @@ pub(crate) struct Connection {
     /// How many bytes are missing of the next record, at least; with zero there may be a whole one.
     missing: usize,
     outbox: Outbox,
-    /// Calls that wait.
+    /// Calls that wait, and their size.
     parked: u32,
+    parked_bytes: usize,
     /// Whether the socket may have more to read, and whether it takes more to send.
     readable: bool,
     writable: bool,
@@ -65,6 +68,8 @@ pub(crate) enum Closing {
     Panicked,
     /// Nothing moved for too long in the middle of a record or a reply.
     Stalled,
+    /// Too many connections are in the middle of large records, and this one for longest.
+    Crowded,
 }
 
 impl Connection {
@@ -78,6 +83,7 @@ impl Connection {
             missing: MARK_BYTES,
             outbox: Outbox::default(),
             parked: 0,
+            parked_bytes: 0,
             readable: true,
             writable: true,
             end_came: false,
@@ -95,8 +101,14 @@ impl Connection {
     }
 
     /// Takes the reply of a call that waited; it is sent in the connection's next turn.
-    pub(crate) fn complete(&mut self, reply: Option<Message>, bench: &mut Bench) {
+    pub(crate) fn complete(
+        &mut self,
+        reply: Option<Message>,
+        call_bytes: usize,
+        bench: &mut Bench,
+    ) {
         self.parked -= 1;
+        self.parked_bytes -= call_bytes;
         if let Some(reply) = reply {
             bench.lend(&mut self.outbox);
             bench.keep(self.outbox.push(reply));
@@ -128,6 +140,7 @@ impl Connection {
         if self.may_answer(bench) {
             return Ok(Turn::Again);
         }
+        bench.full |= !bench.has_room();
         Counters::count(&bench.shared.counters.parked_limit_met);
         Ok(Turn::Wait)
     }
@@ -135,7 +148,8 @@ impl Connection {
     /// Whether more calls may be taken on.
     fn may_answer(&self, bench: &Bench) -> bool {
         self.parked < CONNECTION_PARKED_MAX
-            && bench.tasks.len() < LOOP_PARKED_MAX
+            && self.parked_bytes < CONNECTION_PARKED_BYTES_MAX
+            && bench.has_room()
             && self.outbox.len() < BATCH_BYTES_MAX
     }
 
@@ -176,7 +190,10 @@ impl Connection {
                 Next::Record(call) => match bench.call(arrival, &call, Origin::Connection(key)) {
                     Answered::Reply(reply) => bench.keep(self.outbox.push(reply)),
                     Answered::Nothing => {}
-                    Answered::Parked => self.parked += 1,
+                    Answered::Parked => {
+                        self.parked += 1;
+                        self.parked_bytes += call.len();
+                    }
                     Answered::Panicked => return Err(Closing::Panicked),
                 },
             }
@@ -196,8 +213,18 @@ impl Connection {
 
     /// Whether the connection is in the middle of something, and since when nothing moved.
     pub(crate) fn stalled_since(&self) -> Option<Time> {
-        let half_received = !self.received.bytes.is_empty() && self.missing > 0;
-        (half_received || !self.writable).then_some(self.moved)
+        let half_received = !self.received.bytes.is_empty() || self.splitter.is_midway();
+        (half_received && self.missing > 0 || !self.writable).then_some(self.moved)
+    }
+
+    /// Since when nothing moved, where the connection holds a large receive buffer.
+    pub(crate) fn holds_large_since(&self) -> Option<Time> {
+        self.received.is_large().then_some(self.moved)
+    }
+
+    /// Gives its memory back.
+    pub(crate) fn end(mut self, bench: &mut Bench) {
+        bench.buffers.take_back(&mut self.received);
     }
 
     /// Whether nothing is left to be answered or sent of what was received.

@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use crate::bench::{Answered, Bench};
 use crate::buffers::Received;
 use crate::counters::Counters;
-use crate::limits::{BATCH_DATAGRAMS_MAX, COPY_BYTES_MAX, LOOP_PARKED_MAX, SOCKET_PARKED_MAX};
+use crate::limits::{BATCH_DATAGRAMS_MAX, COPY_BYTES_MAX, SOCKET_PARKED_MAX};
 use crate::peer::Judge;
 use crate::sys::{self, Route};
 use crate::tasks::Origin;
@@ -41,10 +41,7 @@ impl Datagrams {
 
     /// Whether a turn would get anywhere.
     pub(crate) fn can_go_on(&self, bench: &Bench) -> bool {
-        self.readable
-            && bench.receiving
-            && self.parked < SOCKET_PARKED_MAX
-            && bench.tasks.len() < LOOP_PARKED_MAX
+        self.readable && bench.receiving && self.parked < SOCKET_PARKED_MAX && bench.has_room()
     }
 
     /// Whether no call waits.

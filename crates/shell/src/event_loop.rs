@@ -18,7 +18,7 @@ use crate::clock;
 use crate::connection::{Closing, Connection, Turn};
 use crate::counters::Counters;
 use crate::datagrams::Datagrams;
-use crate::limits::{BATCH_ACCEPTS_MAX, KEEPALIVE, LOOP_PARKED_MAX, STALL_MAX, SWEEP_INTERVAL};
+use crate::limits::{BATCH_ACCEPTS_MAX, KEEPALIVE, LARGE_BUFFERS_HELD_MAX, SWEEP_INTERVAL};
 use crate::peer::Judge;
 use crate::remote::{Accepted, Remote, Requests};
 use crate::server::Shared;
@@ -89,8 +89,6 @@ pub(crate) struct EventLoop {
     /// The end of all waiting, once the server stops.
     deadline: Option<Time>,
     swept: Time,
-    /// Whether calls wait in such number that connections may have been kept from their turn.
-    full: bool,
 }
 
 impl EventLoop {
@@ -115,7 +113,6 @@ impl EventLoop {
             requests: Requests::default(),
             deadline: None,
             swept: clock::now(),
-            full: false,
         })
     }
 
@@ -152,7 +149,7 @@ impl EventLoop {
             for socket in &mut self.datagrams {
                 socket.turn(&mut self.bench, &mut self.judge);
             }
-            if self.bench.now.since(self.swept) >= SWEEP_INTERVAL {
+            if self.bench.now.since(self.swept) >= self.sweep_interval() {
                 self.sweep();
             }
         }
@@ -166,6 +163,10 @@ impl EventLoop {
         })
     }
 
+    fn sweep_interval(&self) -> Duration {
+        SWEEP_INTERVAL.min(self.bench.shared.stall_max)
+    }
+
     /// How long the loop may sleep; for ever, where nothing is given.
     fn time_to_sleep(&self) -> Option<Duration> {
         let work = !self.listed.is_empty()
@@ -176,7 +177,7 @@ impl EventLoop {
         } else if let Some(deadline) = self.deadline {
             Some(deadline.since(clock::now()))
         } else if self.connections.len() > 0 || !self.listeners.is_empty() {
-            Some(SWEEP_INTERVAL)
+            Some(self.sweep_interval())
         } else {
             None
         }
@@ -327,17 +328,16 @@ impl EventLoop {
 
     /// Goes on with a call that was woken.
     fn go_on(&mut self, task: u32) {
-        self.full |= self.bench.tasks.len() == LOOP_PARKED_MAX;
-        let Some((origin, outcome)) = self.bench.tasks.poll(task) else { return };
-        let answered = self.bench.answered(outcome);
+        let Some(done) = self.bench.tasks.poll(task) else { return };
+        let answered = self.bench.answered(done.outcome);
         let panicked = matches!(answered, Answered::Panicked);
         let reply = if let Answered::Reply(reply) = answered { Some(reply) } else { None };
-        match origin {
+        match done.origin {
             Origin::Connection(key) => {
                 if panicked {
                     self.close(key, &Closing::Panicked);
                 } else if let Some(connection) = self.connections.get_mut(key) {
-                    connection.complete(reply, &mut self.bench);
+                    connection.complete(reply, done.call_bytes, &mut self.bench);
                     self.list(key);
                 }
             }
@@ -345,8 +345,8 @@ impl EventLoop {
                 self.datagrams[place].complete(reply, &route, &mut self.bench);
             }
         }
-        if self.full {
-            self.full = false;
+        if self.bench.full && self.bench.has_room() {
+            self.bench.full = false;
             let keys: Vec<Key> = self.connections.iter().map(|(key, _)| key).collect();
             keys.into_iter().for_each(|key| self.list(key));
         }
@@ -369,6 +369,12 @@ impl EventLoop {
             Ok(Turn::Wait) => {}
             Err(closing) => self.close(key, &closing),
         }
+        if self.bench.buffers.held() > LARGE_BUFFERS_HELD_MAX {
+            let held = |(key, one): (Key, &Connection)| Some((one.holds_large_since()?, key));
+            let oldest = self.connections.iter().filter_map(held).min_by_key(|(since, _)| *since);
+            let (_, key) = oldest.expect("connections hold the buffers");
+            self.close(key, &Closing::Crowded);
+        }
     }
 
     fn close(&mut self, key: Key, closing: &Closing) {
@@ -379,9 +385,11 @@ impl EventLoop {
             match closing {
                 Closing::Garbled(_) => Counters::count(&shared.counters.connections_garbled),
                 Closing::Stalled => Counters::count(&shared.counters.connections_stalled),
+                Closing::Crowded => Counters::count(&shared.counters.connections_crowded_out),
                 Closing::Ended | Closing::Failed(_) | Closing::Panicked => {}
             }
             tracing::debug!(client = %connection.from, reason = ?closing, "disconnected");
+            connection.end(&mut self.bench);
         }
     }
 
@@ -390,8 +398,9 @@ impl EventLoop {
         let now = self.bench.now;
         self.swept = now;
         self.bench.shrink();
+        let stall_max = self.bench.shared.stall_max;
         let stalled = |one: &Connection| {
-            one.stalled_since().is_some_and(|since| now.since(since) >= STALL_MAX)
+            one.stalled_since().is_some_and(|since| now.since(since) >= stall_max)
         };
         let keys: Vec<Key> =
             self.connections.iter().filter(|(_, one)| stalled(one)).map(|(key, _)| key).collect();

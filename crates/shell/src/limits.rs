@@ -10,7 +10,7 @@ pub const CONNECTIONS_MAX: usize = 16_384;
 pub(crate) const BATCH_BYTES_MAX: usize = 256 << 10;
 
 /// Calls that one turn of a connection answers before another connection has its turn.
-pub(crate) const BATCH_CALLS_MAX: usize = 256;
+pub(crate) const BATCH_CALLS_MAX: usize = 64;
 
 /// Datagrams that one turn of a socket answers.
 pub(crate) const BATCH_DATAGRAMS_MAX: usize = 64;
@@ -31,6 +31,10 @@ pub(crate) const SOCKET_PARKED_MAX: u32 = 1024;
 /// Calls of one loop that wait at one time; no further one is read until one is answered.
 pub(crate) const LOOP_PARKED_MAX: usize = 16_384;
 
+/// Bytes of calls that wait at one time: the last of them may come on top.
+pub(crate) const CONNECTION_PARKED_BYTES_MAX: usize = 32 << 20;
+pub(crate) const LOOP_PARKED_BYTES_MAX: usize = 256 << 20;
+
 /// Bytes that one receive takes where nothing is known of what comes: few enough that the front
 /// of a large WRITE is cheap to move to a buffer of its size, enough for hundreds of small calls.
 pub(crate) const RECEIVE_BYTES: usize = 64 << 10;
@@ -43,6 +47,11 @@ pub(crate) const RESERVE_FACTOR: usize = 20;
 /// Large receive buffers that one loop keeps for the next connection that needs one.
 pub(crate) const LARGE_BUFFERS_MAX: usize = 4;
 
+/// Large receive buffers that the connections of one loop hold at one time, for records of which
+/// a part has come. Beyond, the connection is closed that has been silent for longest: a client
+/// that was honest connects again and sends again.
+pub(crate) const LARGE_BUFFERS_HELD_MAX: usize = 512;
+
 /// Reply buffers that one loop keeps.
 pub(crate) const WRITERS_MAX: usize = 64;
 
@@ -53,10 +62,11 @@ pub(crate) const COPY_BYTES_MAX: usize = 8 << 10;
 /// Pieces of memory in one send.
 pub(crate) const SEND_PIECES_MAX: usize = 64;
 
-/// The longest time a connection may leave a record half sent, or a reply half received.
-pub(crate) const STALL_MAX: Duration = Duration::from_secs(300);
+/// The longest time a connection may leave a record half sent, or a reply half received, unless
+/// configured otherwise.
+pub const STALL_MAX: Duration = Duration::from_secs(300);
 
-/// How often a loop looks for stalled connections.
+/// How often a loop looks for stalled connections, at least.
 pub(crate) const SWEEP_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Silence after which the kernel asks a peer whether it is still there, how often it asks

@@ -15,6 +15,7 @@ use crate::clock;
 use crate::counters::Counters;
 use crate::event_loop::EventLoop;
 use crate::handler::Handler;
+use crate::limits::{CONNECTIONS_MAX, STALL_MAX};
 use crate::peer::{Judge, Policy};
 use crate::rate::Rate;
 use crate::remote::{Accepted, Remote};
@@ -29,8 +30,19 @@ pub struct Options {
     pub loops: NonZeroUsize,
     /// How many connections may be open at one time; further ones are closed at once.
     pub connections_max: usize,
+    /// How long a connection may leave a record half sent, or a reply half received.
+    pub stall_max: Duration,
     /// Whose word about its user is taken.
     pub policy: Policy,
+}
+
+impl Options {
+    /// A server on these addresses with a loop for each processor, and the usual limits.
+    #[must_use]
+    pub fn new(listen: Vec<SocketAddr>, policy: Policy) -> Self {
+        let loops = thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+        Self { listen, loops, connections_max: CONNECTIONS_MAX, stall_max: STALL_MAX, policy }
+    }
 }
 
 /// Why an address cannot be served on.
@@ -90,6 +102,7 @@ impl Server {
             handler,
             remotes,
             counters: Counters::default(),
+            stall_max: self.options.stall_max,
             connections_max: self.options.connections_max,
             refusals: Rate::one_in(Duration::from_secs(1)),
             connections: AtomicUsize::new(0),
@@ -132,6 +145,7 @@ pub(crate) struct Shared {
     pub(crate) handler: Arc<dyn Handler>,
     remotes: Vec<Arc<Remote>>,
     pub(crate) counters: Counters,
+    pub(crate) stall_max: Duration,
     connections_max: usize,
     refusals: Rate,
     /// Connections that are open.

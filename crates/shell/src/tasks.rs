@@ -29,6 +29,13 @@ pub(crate) enum Origin {
     Datagram(usize, Route),
 }
 
+/// A call that is done.
+pub(crate) struct Done {
+    pub(crate) origin: Origin,
+    pub(crate) call_bytes: usize,
+    pub(crate) outcome: Outcome,
+}
+
 /// The calls of one loop that wait.
 ///
 /// A place and its waker are used again: a waker that somebody kept for longer than its call then
@@ -37,12 +44,19 @@ pub(crate) enum Origin {
 pub(crate) struct Tasks {
     slots: Vec<Slot>,
     free: Vec<u32>,
+    bytes: usize,
 }
 
 struct Slot {
     bell: Arc<Bell>,
     waker: Waker,
-    parked: Option<(Pending, Origin)>,
+    parked: Option<Parked>,
+}
+
+struct Parked {
+    pending: Pending,
+    origin: Origin,
+    call_bytes: usize,
 }
 
 /// Tells a loop that a call of its can go on.
@@ -71,12 +85,18 @@ impl Tasks {
         self.slots.len() - self.free.len()
     }
 
-    /// Takes a call in, and answers it if that can be done at once.
+    /// The size of those calls, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Takes a call of so many bytes in, and answers it if that can be done at once.
     pub(crate) fn start(
         &mut self,
         remote: &Arc<Remote>,
         pending: Pending,
         origin: Origin,
+        call_bytes: usize,
     ) -> Poll<Outcome> {
         let index = self.free.pop().unwrap_or_else(|| {
             let index = u32::try_from(self.slots.len()).expect("limits are far below 2^32 calls");
@@ -85,27 +105,29 @@ impl Tasks {
             self.slots.push(Slot { waker: Arc::clone(&bell).into(), bell, parked: None });
             index
         });
-        self.slots[index as usize].parked = Some((pending, origin));
-        self.poll(index).map_or(Poll::Pending, |(_, outcome)| Poll::Ready(outcome))
+        self.slots[index as usize].parked = Some(Parked { pending, origin, call_bytes });
+        self.bytes += call_bytes;
+        self.poll(index).map_or(Poll::Pending, |done| Poll::Ready(done.outcome))
     }
 
     /// Goes on with a call that was woken; says what became of it when it is done.
-    pub(crate) fn poll(&mut self, index: u32) -> Option<(Origin, Outcome)> {
+    pub(crate) fn poll(&mut self, index: u32) -> Option<Done> {
         let slot = self.slots.get_mut(index as usize)?;
         // From here on a wake-up is news again.
         slot.bell.told.store(false, Ordering::Release);
-        let (pending, origin) = slot.parked.as_mut()?;
+        let parked = slot.parked.as_mut()?;
         let mut context = Context::from_waker(&slot.waker);
         // A call that panicked is dropped and never looked at again.
-        let outcome = catch_unwind(AssertUnwindSafe(|| pending.as_mut().poll(&mut context)));
+        let outcome = catch_unwind(AssertUnwindSafe(|| parked.pending.as_mut().poll(&mut context)));
         let outcome = match outcome {
             Ok(Poll::Pending) => return None,
             Ok(Poll::Ready(reply)) => Ok(reply),
             Err(panic) => Err(panic),
         };
-        let origin = *origin;
+        let (origin, call_bytes) = (parked.origin, parked.call_bytes);
+        self.bytes -= call_bytes;
         slot.parked = None;
         self.free.push(index);
-        Some((origin, outcome))
+        Some(Done { origin, call_bytes, outcome })
     }
 }

@@ -4,8 +4,10 @@
 
 mod common;
 
+use std::io::Write;
 use std::net::Shutdown;
 use std::sync::atomic::Ordering;
+use std::thread;
 use std::time::Duration;
 
 use common::{
@@ -135,6 +137,76 @@ fn a_half_sent_record_holds_up_nobody() {
         client.write(&large[1 + at * 1000..]);
         assert_eq!(client.reply().len(), MESSAGE_BYTES_MAX);
     }
+}
+
+/// Clients that stop in the middle go; a client that rests stays.
+#[test]
+fn a_stalled_connection_is_closed() {
+    let server = Fixture::with(|options| options.stall_max = Duration::from_millis(100));
+    let mut resting = server.client();
+    resting.echo(1);
+    let mut silent = server.client();
+    silent.write(&record(&message(ECHO, 1))[..6]);
+    assert!(silent.is_closed(), "in the middle of a record");
+    let mut silent = server.client();
+    silent.write(&[0, 0, 0, 1, 7]);
+    assert!(silent.is_closed(), "between two fragments of a record");
+    let mut deaf = server.client();
+    for _ in 0..32 {
+        deaf.send(LARGE, 1 << 20);
+    }
+    server.state.wait_for_end(deaf.0.local_addr().unwrap());
+    resting.echo(2);
+    assert_eq!(server.counters().connections_stalled.load(Ordering::Relaxed), 3);
+}
+
+#[test]
+fn half_sent_large_records_hold_a_bounded_number_of_buffers() {
+    const LIMIT: u64 = 512;
+    let server = Fixture::with(|options| options.loops = 1.try_into().unwrap());
+    let large = record(&vec![0; MESSAGE_BYTES_MAX]);
+    let mut clients = Vec::new();
+    for _ in 0..LIMIT + 20 {
+        let mut client = server.client();
+        client.write(&large[..100_000]);
+        clients.push(client);
+    }
+    // While the last one is received, which takes many turns, all others have theirs.
+    let mut last = server.client();
+    last.write(&large);
+    assert_eq!(last.reply().len(), MESSAGE_BYTES_MAX);
+    let closed = server.counters().connections_crowded_out.load(Ordering::Relaxed);
+    assert!((1..=21).contains(&closed), "{closed} were closed");
+    let mut finished = 0;
+    for mut client in clients {
+        if client.0.write_all(&large[100_000..]).is_ok() && !client.is_closed() {
+            finished += 1;
+        }
+    }
+    assert!(finished >= LIMIT - 1, "{finished} went on");
+}
+
+#[test]
+fn the_memory_of_calls_that_wait_is_bounded() {
+    let server = Fixture::with(|options| options.loops = 1.try_into().unwrap());
+    let mut client = server.client();
+    let writer = client.0.try_clone().unwrap();
+    let calls = thread::spawn(move || {
+        let mut client = Client::over(writer);
+        for number in 0..50 {
+            let mut call = vec![0; 1 << 20];
+            call[..8].copy_from_slice(&message(PARK, number));
+            client.write(&record(&call));
+        }
+    });
+    server.state.wait_for(31);
+    server.client().echo(1);
+    assert_eq!(server.state.waited(), 32, "no more than the limit wait");
+    for number in 0..50 {
+        server.state.open(number);
+        assert_eq!(client.reply().len(), 1 << 20);
+    }
+    calls.join().unwrap();
 }
 
 #[test]

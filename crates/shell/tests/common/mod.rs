@@ -177,12 +177,10 @@ impl Fixture {
     }
 
     pub fn with(change: impl FnOnce(&mut Options)) -> Self {
-        let mut options = Options {
-            listen: vec!["127.0.0.1:0".parse().unwrap()],
-            loops: NonZeroUsize::new(2).unwrap(),
-            connections_max: 10_000,
-            policy: Policy { privileged: true, uid: 0, insecure: false, reserved_ports_end: 1024 },
-        };
+        leasehold_shell::process::prepare();
+        let policy = Policy { privileged: true, uid: 0, insecure: false, reserved_ports_end: 1024 };
+        let mut options = Options::new(vec!["127.0.0.1:0".parse().unwrap()], policy);
+        options.loops = NonZeroUsize::new(2).unwrap();
         change(&mut options);
         let server = Server::bind(options).unwrap();
         let address = server.addresses()[0];
