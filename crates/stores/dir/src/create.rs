@@ -21,9 +21,8 @@ use rustix::io::Errno;
 use crate::errors::meaning;
 use crate::names::Spot;
 use crate::object::{Descriptor, Object, Reach};
-use crate::sync::Joined;
+use crate::sync::Change;
 use crate::volume::{NAME, Volume};
-use crate::write::settle;
 
 /// The mode of a file, or directory, for which none was given: its owner's alone.
 const FILE_MODE: Mode = Mode::from_bits(0o600);
@@ -48,13 +47,13 @@ impl Volume {
         spot: Spot<'_>,
         file: &NewFile,
     ) -> Answer<'static, Changed<Found>> {
-        let (Changed { result, wcc }, joined) =
-            self.change_names(caller, spot.directory, |directory, joined| {
-                self.create_as_caller(caller, spot, directory, file, joined)
+        let (Changed { result, wcc }, change) =
+            self.change_names(caller, spot.directory, |directory, change| {
+                self.create_as_caller(caller, spot, directory, file, change)
             });
         match (result, file) {
             (Ok(Made::Old(found)), NewFile::Unchecked(SetAttributes { size: Some(size), .. })) => {
-                drop(joined);
+                drop(change);
                 let size = SetAttributes { size: Some(*size), ..SetAttributes::default() };
                 let changed = match self.object(&found.object) {
                     Ok(object) => self.setattr(caller, &object, &size, None),
@@ -70,7 +69,7 @@ impl Volume {
                 }
             }
             (Ok(Made::New(found) | Made::Old(found)), _) => {
-                settle(joined, Changed { result: Ok(found), wcc })
+                change.settle(Changed { result: Ok(found), wcc })
             }
             (Err(error), _) => Answer::now(Changed { result: Err(error), wcc }),
         }
@@ -82,7 +81,7 @@ impl Volume {
         spot: Spot<'_>,
         directory: &Descriptor,
         file: &NewFile,
-        joined: &mut Vec<Joined>,
+        change: &mut Change,
     ) -> Result<Made, FsError> {
         const NEW: OFlags = OFlags::RDWR
             .union(OFlags::CREATE)
@@ -110,7 +109,7 @@ impl Volume {
                 let opened = Descriptor::new(opened, Reach::Write);
                 let found = self.adopt(caller, spot, directory, opened, &rest)?;
                 if !(is_plain && self.syncs_names) {
-                    joined.extend(self.join_new(&found));
+                    self.join_new(&found, change);
                 }
                 Ok(Made::New(found))
             }
@@ -158,7 +157,7 @@ impl Volume {
         node: &NewNode<'_>,
         attributes: &SetAttributes,
     ) -> Answer<'static, Changed<Found>> {
-        let (changed, joined) = self.change_names(caller, spot.directory, |directory, joined| {
+        let (changed, change) = self.change_names(caller, spot.directory, |directory, change| {
             let name = spot.name.as_bytes();
             let made = make_node(directory, name, node, attributes.mode).map_err(meaning)?;
             let opened =
@@ -168,11 +167,11 @@ impl Volume {
             let opened = Descriptor::new(opened, Reach::Name);
             let found = self.adopt(caller, spot, directory, opened, &rest)?;
             if !(is_plain && self.syncs_names) {
-                joined.extend(self.join_new(&found));
+                self.join_new(&found, change);
             }
             Ok(found)
         });
-        settle(joined, changed)
+        change.settle(changed)
     }
 
     /// Gives a new object the rest of its attributes, and keeps it open; removes it again when
@@ -203,14 +202,11 @@ impl Volume {
     }
 
     /// Joins the sync of a new object.
-    fn join_new(&self, found: &Found) -> Option<Joined> {
-        if !self.syncs.are_wanted() {
-            return None;
+    fn join_new(&self, found: &Found, change: &mut Change) {
+        match self.open_object(&found.object) {
+            Some(object) => self.join_object(&object, change),
+            None => self.join_all(change),
         }
-        Some(match self.open_object(&found.object) {
-            Some(object) => self.join_change(&object)?,
-            None => self.join_all(),
-        })
     }
 
     /// Removes the verifier of an exclusive create: the client has its file.

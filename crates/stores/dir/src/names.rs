@@ -11,9 +11,8 @@ use rustix::fs::{AtFlags, Mode, OFlags, linkat, openat, renameat, unlinkat};
 
 use crate::errors::meaning;
 use crate::object::{Descriptor, Object, Reach};
-use crate::sync::{Extent, Joined};
+use crate::sync::{Change, Extent};
 use crate::volume::{DEPTH_MAX, NAME, Volume};
-use crate::write::settle;
 
 /// How often a name that changes under our hands is looked at again.
 const LOOK_TRIES: u32 = 4;
@@ -126,14 +125,14 @@ impl Volume {
         spot: Spot<'_>,
         flags: AtFlags,
     ) -> Answer<'static, Changed<()>> {
-        let (changed, joined) = self.change_names(caller, spot.directory, |directory, _| {
+        let (changed, change) = self.change_names(caller, spot.directory, |directory, _| {
             let name = spot.name.as_bytes();
             let doomed = self.doom(directory, name)?;
             unlinkat(directory, name, flags).map_err(meaning)?;
             self.bury(doomed);
             Ok(())
         });
-        settle(joined, changed)
+        change.settle(changed)
     }
 
     /// Changes names in a directory, as the caller, within its critical section.
@@ -141,28 +140,29 @@ impl Volume {
         &self,
         caller: &Caller,
         directory: &Arc<Object>,
-        change: impl FnOnce(&Descriptor, &mut Vec<Joined>) -> Result<T, FsError>,
-    ) -> (Changed<T>, Vec<Joined>) {
-        let mut joined = Vec::new();
+        operation: impl FnOnce(&Descriptor, &mut Change) -> Result<T, FsError>,
+    ) -> (Changed<T>, Change) {
+        let mut change = self.syncs.begin();
         let descriptor = match self.for_names(directory) {
             Ok(descriptor) => descriptor,
             Err(error) => {
                 let wcc = self.unchanged(directory);
-                return (Changed { result: Err(error), wcc }, joined);
+                return (Changed { result: Err(error), wcc }, change);
             }
         };
         let held = self.locks.one(&directory.id);
         let before = match self.attributes_of(&*descriptor) {
             Ok(before) => before.before(),
-            Err(error) => return (Changed::failed(error), joined),
+            Err(error) => return (Changed::failed(error), change),
         };
-        let result = self.acting.as_caller(caller).and_then(|()| change(&descriptor, &mut joined));
+        let result =
+            self.acting.as_caller(caller).and_then(|()| operation(&descriptor, &mut change));
         let after = self.attributes_of(&*descriptor).ok();
         if result.is_ok() {
-            joined.extend(self.join_names(directory, &descriptor));
+            self.join_names(directory, &descriptor, &mut change);
         }
         drop(held);
-        (Changed { result, wcc: Wcc { before: Some(before), after } }, joined)
+        (Changed { result, wcc: Wcc { before: Some(before), after } }, change)
     }
 
     /// A descriptor to change names in a directory with, one to sync it with where it is synced
@@ -176,11 +176,12 @@ impl Volume {
     }
 
     /// Joins the sync of a directory whose names were changed.
-    fn join_names(&self, directory: &Object, descriptor: &Arc<Descriptor>) -> Option<Joined> {
-        if descriptor.reach() == Reach::Name && self.syncs.are_wanted() {
-            return Some(self.join_all());
+    fn join_names(&self, directory: &Object, descriptor: &Arc<Descriptor>, change: &mut Change) {
+        if descriptor.reach() == Reach::Name {
+            self.join_all(change);
+        } else {
+            change.join(&directory.id, descriptor, Extent::Object);
         }
-        self.join(directory, descriptor, Extent::Object)
     }
 
     /// Gives an object another name.
@@ -201,6 +202,7 @@ impl Volume {
                 return Answer::now(Renamed { result: Err(error), from, to });
             }
         };
+        let mut change = self.syncs.begin();
         let held = self.locks.two(&from.directory.id, &to.directory.id);
         let before = self
             .attributes_of(&*source)
@@ -212,22 +214,21 @@ impl Volume {
                 return Answer::now(Renamed { result: Err(error), from, to });
             }
         };
-        let mut joined = Vec::new();
         let result = self
             .acting
             .as_caller(caller)
             .and_then(|()| self.rename_as_caller((from, &source), (to, &target)))
             .map(|moved| {
-                joined.extend(self.join_names(to.directory, &target));
+                self.join_names(to.directory, &target, &mut change);
                 if from.directory.id != to.directory.id {
-                    joined.extend(self.join_names(from.directory, &source));
-                    joined.extend(self.join_moved(moved));
+                    self.join_names(from.directory, &source, &mut change);
+                    self.join_moved(moved, &mut change);
                 }
             });
         let from = Wcc { before: Some(from_before), after: self.attributes_of(&*source).ok() };
         let to = Wcc { before: Some(to_before), after: self.attributes_of(&*target).ok() };
         drop(held);
-        let answer = settle(joined, Changed { result, wcc: Wcc::default() });
+        let answer = change.settle(Changed { result, wcc: Wcc::default() });
         match answer {
             Answer::Now(changed) => {
                 Answer::Now(changed.map(|Changed { result, .. }| Renamed { result, from, to }))
@@ -262,14 +263,14 @@ impl Volume {
 
     /// Joins the sync of a directory that has another one above it now, where those above do not
     /// take it along.
-    fn join_moved(&self, (id, file_type): (ObjectId, FileType)) -> Option<Joined> {
+    fn join_moved(&self, (id, file_type): (ObjectId, FileType), change: &mut Change) {
         if file_type != FileType::Directory || self.syncs_names || !self.syncs.are_wanted() {
-            return None;
+            return;
         }
-        Some(match self.object(&id) {
-            Ok(object) => self.join_change(&object)?,
-            Err(_) => self.join_all(),
-        })
+        match self.object(&id) {
+            Ok(object) => self.join_object(&object, change),
+            Err(_) => self.join_all(change),
+        }
     }
 
     /// Gives an object one more name.
@@ -280,7 +281,7 @@ impl Volume {
         spot: Spot<'_>,
     ) -> Answer<'static, Linked> {
         let name = spot.name.as_bytes();
-        let (changed, joined) = self.change_names(caller, spot.directory, |directory, joined| {
+        let (changed, change) = self.change_names(caller, spot.directory, |directory, change| {
             if object.file_type == FileType::Directory {
                 return Err(FsError::Invalid);
             }
@@ -291,13 +292,13 @@ impl Volume {
                 .map_err(meaning)?;
             self.learn(&object.id, &spot.directory.id, name);
             if !self.syncs_names {
-                joined.extend(self.join_change(object));
+                self.join_object(object, change);
             }
             Ok(())
         });
         let attributes = self.attributes(object).ok();
         let linked = move |Changed { result, wcc }| Linked { result, attributes, directory: wcc };
-        match settle(joined, changed) {
+        match change.settle(changed) {
             Answer::Now(changed) => Answer::Now(changed.map(linked)),
             Answer::Later(changed) => Answer::later(async move { linked(changed.await) }),
         }

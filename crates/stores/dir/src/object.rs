@@ -48,7 +48,8 @@ impl Descriptor {
         self.reach
     }
 
-    /// Notes that data of `object` is about to be written.
+    /// Notes that data of `object` was written. Not before it was: a sync in between would not
+    /// have taken it along.
     pub(crate) fn soil(&self, syncs: &Arc<Syncs>, object: &ObjectId) {
         self.home.get_or_init(|| (Arc::clone(syncs), *object));
         self.dirty.store(true, Ordering::SeqCst);

@@ -13,9 +13,8 @@ use crate::errors::meaning;
 use crate::identity::Acting;
 use crate::object::{Descriptor, Object, Reach};
 use crate::read::must_be_file;
-use crate::sync::{Extent, Joined};
+use crate::sync::{Change, Extent};
 use crate::volume::Volume;
-use crate::write::settle;
 
 /// The user who may do almost all.
 const SUPERUSER: u32 = 0;
@@ -30,6 +29,7 @@ impl Volume {
         guard: Option<FileTime>,
     ) -> Answer<'static, Changed<()>> {
         let prepared = self.prepare(object, changes);
+        let mut change = self.syncs.begin();
         let held = self.locks.one(&object.id);
         let before = match self.attributes(object) {
             Ok(before) => before,
@@ -44,9 +44,11 @@ impl Volume {
             self.apply(caller, &descriptor, &before, changes)
         });
         let after = self.attributes(object).ok();
-        let joined = if result.is_ok() { self.join_change(object) } else { None };
+        if result.is_ok() {
+            self.join_object(object, &mut change);
+        }
         drop(held);
-        settle(joined, Changed { result, wcc: Wcc { before: Some(before.before()), after } })
+        change.settle(Changed { result, wcc: Wcc { before: Some(before.before()), after } })
     }
 
     /// Opens what the change needs.
@@ -163,22 +165,21 @@ impl Volume {
         rustix::fs::utimensat(descriptor, c"", &times, flags).map_err(meaning)
     }
 
-    /// Joins the sync of an object whose attributes were changed.
-    pub(crate) fn join_change(&self, object: &Object) -> Option<Joined> {
-        if !self.syncs.are_wanted() {
-            return None;
-        }
+    /// Joins the sync of an object whose attributes were changed, or that is new.
+    pub(crate) fn join_object(&self, object: &Object, change: &mut Change) {
         let can_be_opened = matches!(object.file_type, FileType::Regular | FileType::Directory);
-        let descriptor = if can_be_opened { self.opened(object, Reach::Read).ok() } else { None };
-        Some(match descriptor {
-            Some(descriptor) => self.syncs.join(&object.id, descriptor, Extent::Object),
-            None => self.join_all(),
-        })
+        if self.syncs.are_wanted() {
+            let descriptor = can_be_opened.then(|| self.opened(object, Reach::Read).ok());
+            match descriptor.flatten() {
+                Some(descriptor) => change.join(&object.id, &descriptor, Extent::Object),
+                None => self.join_all(change),
+            }
+        }
     }
 
     /// Joins the sync of the whole file system.
-    pub(crate) fn join_all(&self) -> Joined {
-        self.syncs.join(&self.root.id, self.root.descriptor(), Extent::FileSystem)
+    pub(crate) fn join_all(&self, change: &mut Change) {
+        change.join(&self.root.id, &self.root.descriptor(), Extent::FileSystem);
     }
 }
 

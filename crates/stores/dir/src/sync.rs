@@ -18,10 +18,10 @@
 //!
 //! Criteria in order of weight:
 //! - Nothing that may be lost is reported as saved. When a sync fails, the kernel has marked the
-//!   data clean all the same, and the next sync would succeed: so everybody who had joined before
-//!   the failure was noticed fails, the verifier changes, and only what is written afterwards
-//!   starts anew. To join within the object's critical section, right behind the change, is what
-//!   makes "before" exact: a failure is noticed in that critical section, too.
+//!   data clean all the same, and the next sync would succeed. So failures are counted; a change
+//!   notes the count before it begins, and fails when the count is another once it wants to join
+//!   a sync, or when a sync that it has joined fails, or the one before that. The verifier is made
+//!   of the count.
 //! - At most one sync runs per object; who comes while it runs waits for the next, which starts
 //!   behind its change and serves all that wait.
 //! - Nothing is delayed on purpose.
@@ -33,11 +33,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use futures_channel::oneshot;
-use leasehold_fs::{Blocking, FsError, ObjectId, Verifier};
+use leasehold_fs::{Answer, Blocking, Changed, Committed, FsError, ObjectId, Verifier, Wcc};
 use rustix::io::{Errno, retry_on_intr};
 
 use crate::Durability;
-use crate::locks::{Locks, Mixing, lock, spread};
+use crate::locks::{Mixing, lock, spread};
 use crate::object::Descriptor;
 
 /// How much a sync takes along, each all that stands before it as well.
@@ -78,7 +78,6 @@ pub(crate) struct Syncs {
     durability: Durability,
     blocking: Arc<dyn Blocking>,
     syncer: Box<dyn Syncer>,
-    locks: Arc<Locks>,
     start: Verifier,
     losses: AtomicU64,
     shards: Box<[Mutex<Groups>]>,
@@ -93,10 +92,17 @@ struct Waiter {
     answer: oneshot::Sender<Result<(), FsError>>,
 }
 
+/// A change that was begun, and the syncs that its answer waits for.
+pub(crate) struct Change {
+    syncs: Arc<Syncs>,
+    /// How many syncs had failed when it began.
+    losses: u64,
+    joined: Vec<Joined>,
+}
+
 /// A place among those that wait for a sync. It starts the sync, if nobody else does, when it is
-/// waited for, or dropped: others may count on it. Both must happen outside of critical sections.
-#[must_use]
-pub(crate) struct Joined {
+/// waited for, or dropped: others may count on it.
+struct Joined {
     start: Option<(Arc<Syncs>, ObjectId)>,
     answer: oneshot::Receiver<Result<(), FsError>>,
 }
@@ -106,20 +112,24 @@ impl Syncs {
         durability: Durability,
         blocking: Arc<dyn Blocking>,
         syncer: Box<dyn Syncer>,
-        locks: Arc<Locks>,
         start: Verifier,
     ) -> Self {
         let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
-        Self { durability, blocking, syncer, locks, start, losses: AtomicU64::new(0), shards }
+        Self { durability, blocking, syncer, start, losses: AtomicU64::new(0), shards }
     }
 
-    /// What WRITE and COMMIT answer. A WRITE must read it before it writes: then a loss in
-    /// between shows at the COMMIT.
-    pub(crate) fn verifier(&self) -> Verifier {
+    /// Begins a change, before anything is changed.
+    pub(crate) fn begin(self: &Arc<Self>) -> Change {
+        let losses = self.losses.load(Ordering::SeqCst);
+        Change { syncs: Arc::clone(self), losses, joined: Vec::new() }
+    }
+
+    /// What WRITE and COMMIT answer after so many failed syncs.
+    fn verifier(&self, losses: u64) -> Verifier {
         // Odd, so that each count of losses gives another verifier.
         const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
-        let losses = self.losses.load(Ordering::SeqCst).wrapping_mul(SPREAD);
-        Verifier((u64::from_be_bytes(self.start.0) ^ losses).to_be_bytes())
+        let start = u64::from_be_bytes(self.start.0);
+        Verifier((start ^ losses.wrapping_mul(SPREAD)).to_be_bytes())
     }
 
     /// Whether anything is synced at all.
@@ -127,19 +137,23 @@ impl Syncs {
         self.durability == Durability::Disk
     }
 
-    /// Joins the next sync of an object, which was just changed; to be called within the
-    /// object's critical section. `descriptor` must be able to read or write.
-    pub(crate) fn join(
+    /// Joins the next sync of an object, for a change that began after so many losses.
+    fn join(
         self: &Arc<Self>,
+        losses: u64,
         object: &ObjectId,
         descriptor: Arc<Descriptor>,
         extent: Extent,
     ) -> Joined {
         let (sender, answer) = oneshot::channel();
-        let waiter = Waiter { descriptor, extent, answer: sender };
         let mut groups = lock(self.shard(object));
+        // A failure is counted before those who wait are told: who comes later sees the count.
+        if self.losses.load(Ordering::SeqCst) != losses {
+            let _ = sender.send(Err(FsError::Io));
+            return Joined { start: None, answer };
+        }
         let is_new = !groups.contains_key(object);
-        groups.entry(*object).or_default().push(waiter);
+        groups.entry(*object).or_default().push(Waiter { descriptor, extent, answer: sender });
         drop(groups);
         Joined { start: is_new.then(|| (Arc::clone(self), *object)), answer }
     }
@@ -148,7 +162,7 @@ impl Syncs {
     pub(crate) fn sync_at_last(self: Arc<Self>, object: &ObjectId, descriptor: Descriptor) {
         let has_name = rustix::fs::fstat(&descriptor).is_ok_and(|seen| seen.st_nlink > 0);
         if self.are_wanted() && has_name {
-            drop(self.join(object, Arc::new(descriptor), Extent::Data));
+            self.begin().join(object, &Arc::new(descriptor), Extent::Data);
         }
     }
 
@@ -171,7 +185,6 @@ impl Syncs {
             more
         } else {
             self.losses.fetch_add(1, Ordering::SeqCst);
-            let _held = self.locks.one(&object);
             served.extend(lock(self.shard(&object)).remove(&object).unwrap_or_default());
             false
         };
@@ -205,9 +218,60 @@ impl Syncs {
     }
 }
 
+impl Change {
+    /// What a WRITE answers: a loss since it began shows at the COMMIT, which answers with another.
+    pub(crate) fn verifier(&self) -> Verifier {
+        self.syncs.verifier(self.losses)
+    }
+
+    /// Joins the next sync of an object, after it was changed, where any are wanted. The descriptor
+    /// must be able to read or to write.
+    pub(crate) fn join(&mut self, object: &ObjectId, descriptor: &Arc<Descriptor>, extent: Extent) {
+        if self.syncs.are_wanted() {
+            let descriptor = Arc::clone(descriptor);
+            self.joined.push(self.syncs.join(self.losses, object, descriptor, extent));
+        }
+    }
+
+    /// Answers: at once, or when all is on stable storage. To be called outside of critical
+    /// sections, because work that blocks may be done in place.
+    pub(crate) fn settle<T: Send + 'static>(
+        self,
+        changed: Changed<T>,
+    ) -> Answer<'static, Changed<T>> {
+        // All start before one is waited for.
+        let waits: Vec<_> = self.joined.into_iter().map(Joined::wait).collect();
+        if waits.is_empty() {
+            return Answer::now(changed);
+        }
+        Answer::later(async move {
+            let Changed { mut result, wcc } = changed;
+            for wait in waits {
+                if let Err(error) = wait.await {
+                    result = Err(error);
+                }
+            }
+            Changed { result, wcc }
+        })
+    }
+
+    /// Answers a COMMIT: with the verifier behind the sync, so that a loss before it shows.
+    pub(crate) fn settle_commit(self, wcc: Wcc) -> Answer<'static, Changed<Committed>> {
+        let syncs = Arc::clone(&self.syncs);
+        let committed = move |Changed { result, wcc }: Changed<()>| {
+            let verifier = syncs.verifier(syncs.losses.load(Ordering::SeqCst));
+            Changed { result: result.map(|()| Committed { verifier }), wcc }
+        };
+        match self.settle(Changed { result: Ok(()), wcc }) {
+            Answer::Now(changed) => Answer::Now(changed.map(committed)),
+            Answer::Later(changed) => Answer::later(async move { committed(changed.await) }),
+        }
+    }
+}
+
 impl Joined {
     /// Starts the sync, if nobody else does, and waits for it.
-    pub(crate) fn wait(mut self) -> impl Future<Output = Result<(), FsError>> + Send {
+    fn wait(mut self) -> impl Future<Output = Result<(), FsError>> + Send {
         self.go();
         async move {
             let answer = core::mem::replace(&mut self.answer, oneshot::channel().1);

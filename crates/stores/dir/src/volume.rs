@@ -3,6 +3,7 @@
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
+use std::thread;
 
 use leasehold_base::units::FileSystemId;
 use leasehold_fs::{Attributes, Blocking, FileType, FsError, ObjectId, Properties};
@@ -40,7 +41,7 @@ pub(crate) struct Volume {
     pub(crate) descriptors: Descriptors,
     /// The process' own descriptors, as names in a directory.
     pub(crate) own_descriptors: OwnedFd,
-    pub(crate) locks: Arc<Locks>,
+    pub(crate) locks: Locks,
     pub(crate) syncs: Arc<Syncs>,
     pub(crate) blocking: Arc<dyn Blocking>,
     pub(crate) buffers: Arc<Buffers>,
@@ -57,6 +58,11 @@ pub(crate) enum Missing {
 
 /// For opening an object only to name it.
 pub(crate) const NAME: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+/// How often a handle is tried again when the kernel says that it is out of memory: it says so, too,
+/// while the number of a removed object is being given to a new one, which takes microseconds
+/// unless that thread is preempted.
+const CREATING_TRIES: u32 = 1000;
 
 /// How many directories deep an object is looked for.
 pub(crate) const DEPTH_MAX: usize = 1024;
@@ -82,7 +88,6 @@ impl Volume {
             && acting.as_server().is_ok()
             && sys::open_by_handle(root.as_fd(), handles.kind(), &id, NAME).is_ok();
         let known = file_system::Kind::of(&root).map_err(OpenError::Root)?;
-        let locks = Arc::new(Locks::new());
         let Options { blocking, verifier, durability, descriptors_max, handles: _ } = options;
         Ok(Self {
             mount,
@@ -95,14 +100,8 @@ impl Volume {
             searches: Searches::default(),
             descriptors: Descriptors::new(descriptors_max),
             own_descriptors,
-            syncs: Arc::new(Syncs::new(
-                durability,
-                Arc::clone(&blocking),
-                syncer,
-                Arc::clone(&locks),
-                verifier,
-            )),
-            locks,
+            syncs: Arc::new(Syncs::new(durability, Arc::clone(&blocking), syncer, verifier)),
+            locks: Locks::new(),
             blocking,
             buffers: Arc::default(),
             root: Arc::new(Object::new(
@@ -151,8 +150,16 @@ impl Volume {
 
     fn open_by_handle(&self, id: &ObjectId) -> Result<Arc<Object>, FsError> {
         let root = self.root.descriptor();
-        let file =
-            sys::open_by_handle(root.as_fd(), self.handles.kind(), id, NAME).map_err(meaning)?;
+        let open = || sys::open_by_handle(root.as_fd(), self.handles.kind(), id, NAME);
+        let mut opened = open();
+        for _ in 0..CREATING_TRIES {
+            if !matches!(opened, Err(Errno::NOMEM)) {
+                break;
+            }
+            thread::yield_now();
+            opened = open();
+        }
+        let file = opened.map_err(meaning)?;
         self.keep(*id, Descriptor::new(file, Reach::Name))
     }
 

@@ -10,7 +10,9 @@ use leasehold_fs::{
     Access, Allowance, Budget, FsError, Mode, ObjectId, SetAttributes, Stability, Store, Wanted,
 };
 use rustix::fs::XattrFlags;
-use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_bind, mount_change};
+use rustix::mount::{
+    MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_bind, mount_change, unmount,
+};
 use rustix::thread::UnshareFlags;
 
 use super::harness::{Make, World, name, superuser, user, wait};
@@ -54,6 +56,9 @@ fn a_mount_is_not_entered() {
             }
             let removed = wait(world.store.rmdir(&superuser(), world.at("other")));
             assert_eq!(removed.result, Err(FsError::Access));
+            for directory in ["other", "same"] {
+                unmount(world.path(directory), UnmountFlags::DETACH).expect("it is mounted");
+            }
         }
     });
     test.join().expect("it does not panic");

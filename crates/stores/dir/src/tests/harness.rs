@@ -50,6 +50,13 @@ pub(crate) struct World {
     pub(crate) store: DirStore,
 }
 
+impl Drop for World {
+    /// The thread acts as its last caller, who may not remove the directory.
+    fn drop(&mut self) {
+        let _ = self.store.volume.acting.as_server();
+    }
+}
+
 /// How a world differs from the usual.
 pub(crate) struct Make {
     pub(crate) durability: Durability,

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Barrier, Condvar, Mutex};
 use std::thread;
 
 use bytes::Bytes;
@@ -352,14 +352,16 @@ fn idle_file_is_closed(world: &World) {
 #[test]
 fn changes_of_one_file_do_not_overlap() {
     const THREADS: u64 = 4;
-    const ROUNDS: u64 = 100;
+    const ROUNDS: u64 = 2000;
     let world = World::make(Make { durability: Durability::Memory, ..Make::default() });
     let file = world.file("a");
     let next = AtomicU64::new(1);
     let seen = Mutex::new((BTreeSet::new(), BTreeSet::from([0])));
+    let start = Barrier::new(4);
     thread::scope(|scope| {
         for _ in 0..THREADS {
             scope.spawn(|| {
+                start.wait();
                 for _ in 0..ROUNDS {
                     let size = Some(next.fetch_add(1, Ordering::SeqCst));
                     let mode = Some(Mode::from_bits(0o600));
