@@ -7,14 +7,25 @@ use super::{After, convert};
 use crate::context::Context;
 use crate::procedure::Refusal;
 
+/// What is wrong with an object that is no file: version 3 has one status for all of them, where
+/// others say of a directory that it is one (RFC 1813 3.3.6 and 3.3.7).
+fn no_file(error: FsError) -> FsError {
+    if error == FsError::IsDirectory { FsError::Invalid } else { error }
+}
+
+fn refusal_of_no_file(refusal: Refusal<Wcc>) -> Refusal<Wcc> {
+    Refusal { error: no_file(refusal.error), ..refusal }
+}
+
 pub(super) async fn read(
     context: &Context,
     args: wire::read::Args,
 ) -> Result<wire::read::Done, Refusal<After>> {
     let target = context.target(args.file.as_bytes())?;
     let count = args.count.min(context.arrival.transport.transfer_bytes_max());
-    let done =
-        ops::read(target.export, &context.caller, &target.object, args.offset, count).await?;
+    let done = ops::read(target.export, &context.caller, &target.object, args.offset, count)
+        .await
+        .map_err(|failed| ops::Failed { error: no_file(failed.error), ..failed })?;
     Ok(wire::read::Done {
         attributes: Some(convert::attributes(&done.attributes)),
         count: u32::try_from(done.data.len()).map_err(|_| FsError::ServerFault)?,
@@ -39,7 +50,7 @@ pub(super) async fn write(
     let caller = &context.caller;
     let changed =
         ops::write(target.export, caller, &target.object, args.offset, args.data, stability).await;
-    let (done, file) = convert::settled(changed)?;
+    let (done, file) = convert::settled(changed).map_err(refusal_of_no_file)?;
     Ok(wire::write::Done {
         file,
         count: done.count,
@@ -59,6 +70,6 @@ pub(super) async fn commit(
     let target = context.target(args.file.as_bytes())?;
     let changed =
         ops::commit(target.export, &context.caller, &target.object, args.offset, args.count).await;
-    let (done, file) = convert::settled(changed)?;
+    let (done, file) = convert::settled(changed).map_err(refusal_of_no_file)?;
     Ok(wire::commit::Done { file, verifier: done.verifier.0 })
 }

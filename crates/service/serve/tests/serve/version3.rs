@@ -88,6 +88,25 @@ fn a_count_that_is_not_the_length_of_the_data_is_invalid() {
     assert!(matches!(reply, Reply::Failed(Status::Invalid, _)), "{reply:?}");
 }
 
+/// Version 3 says INVAL of a directory, where ISDIR was usual before (RFC 1813 3.3.6, 3.3.7).
+#[test]
+fn a_directory_is_no_file() {
+    let mut server = Server::new();
+    let root = server.root();
+    let (offset, count) = (0, 4);
+    let stability = write::Stability::FileSync;
+    let data = Bytes::from_static(b"four");
+    let args = read::Args { file: root, offset, count };
+    let reply: read::Reply = server.nfs(read::NUMBER, &args).read();
+    assert!(matches!(reply, Reply::Failed(Status::Invalid, _)), "{reply:?}");
+    let args = write::Args { file: root, offset, count, stability, data };
+    let reply: write::Reply = server.nfs(write::NUMBER, &args).read();
+    assert!(matches!(reply, Reply::Failed(Status::Invalid, _)), "{reply:?}");
+    let args = commit::Args { file: root, offset, count };
+    let reply: commit::Reply = server.nfs(commit::NUMBER, &args).read();
+    assert!(matches!(reply, Reply::Failed(Status::Invalid, _)), "{reply:?}");
+}
+
 #[test]
 fn datagrams_carry_less() {
     let mut server = Server::new();
