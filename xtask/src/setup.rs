@@ -36,12 +36,25 @@ pub(crate) const PEERS: &[Tool] = &[
     Tool { program: "mkfs.ext4", source: Source::Apt("e2fsprogs") },
 ];
 
+/// What the cases that run in a guest compile, pack and clone with.
+pub(crate) const GUEST: &[Tool] = &[
+    Tool { program: "gcc", source: Source::Apt("gcc") },
+    Tool { program: "make", source: Source::Apt("make") },
+    Tool { program: "git", source: Source::Apt("git") },
+];
+
+/// Clients and witnesses that others made; those of a guest too.
+pub(crate) const FOREIGN: &[Tool] = &[
+    Tool { program: "nfs-ls", source: Source::Apt("libnfs-utils") },
+    Tool { program: "tshark", source: Source::Apt("tshark") },
+];
+
 /// Long enough for a package list and a hundred packages.
 const LIMIT: Duration = Duration::from_mins(5);
 
 /// Installs every tool that is missing.
 pub(crate) fn run() -> Tally {
-    [LINTERS, TREE].into_iter().map(|tools| Tally::of(ensure(tools))).sum()
+    [LINTERS, TREE, GUEST, FOREIGN].into_iter().map(|tools| Tally::of(ensure(tools))).sum()
 }
 
 /// Whether all of these tools are there, after those that were not have been installed.

@@ -6,8 +6,11 @@ use clap::ValueEnum;
 
 use crate::check::{Check, Tally, report};
 use crate::repository::Repository;
-use crate::setup::{LINTERS, TREE, Tool, ensure};
+use crate::setup::{FOREIGN, GUEST, LINTERS, TREE, Tool, ensure};
 use crate::{documents, layers, licences, program, sim, tidy};
+
+/// The package of tests that need real clients; they have steps of their own.
+const SYSTEM: &str = "leasehold-system-tests";
 
 /// A step of the test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -28,6 +31,10 @@ pub(crate) enum Step {
     Unit,
     /// New worlds of the simulator keep every promise.
     Sim,
+    /// The built server under the Linux kernel's client.
+    Kernel,
+    /// The built server under other clients, and what passes on the wire as tshark reads it.
+    Foreign,
 }
 
 /// Runs the named steps, all if none is named, and goes on after one that fails.
@@ -73,11 +80,25 @@ impl Step {
                 [built, checked(repository, documents::checks)].into_iter().sum()
             }
             Self::Unit => {
-                tool(repository, 15, &[], &["cargo", "test", "--workspace", "--no-fail-fast"])
+                let options = ["--workspace", "--exclude", SYSTEM, "--no-fail-fast"];
+                tool(repository, 15, &[], &[&["cargo", "test"][..], &options].concat())
             }
             Self::Sim => sim::run(repository, &["--minutes".to_owned(), "0.5".to_owned()]),
+            Self::Kernel => system(repository, 6, &[GUEST], &["--test=kernel"]),
+            Self::Foreign => {
+                system(repository, 8, &[GUEST, FOREIGN], &["--test=libnfs", "--test=decode"])
+            }
         }
     }
+}
+
+/// Runs tests of the whole system.
+fn system(repository: &Repository, limit_min: u64, tools: &[&[Tool]], tests: &[&str]) -> Tally {
+    if !tools.iter().all(|tools| ensure(tools)) {
+        return Tally::of(false);
+    }
+    let words = ["cargo", "test", "--no-fail-fast", "--package", SYSTEM];
+    tool(repository, limit_min, &[], &[&words[..], tests].concat())
 }
 
 fn checked(repository: &Repository, checks: fn(&Repository) -> Vec<Check>) -> Tally {

@@ -1,0 +1,32 @@
+# Appending goes to the end, and a file that must be new is new only once.
+for word in one two three; do echo "$word" >>log; done
+same "$(cat log)" $'one\ntwo\nthree'
+
+# Each line is opened, appended and closed by itself, so none is lost among two writers.
+append() { for i in {1..50}; do echo "$1 $i" >>"$2"; done; }
+append a mixed
+append b mixed
+same "$(wc -l <mixed)" 100 "lines"
+same "$(grep -c '^a ' mixed)" 50 "lines of the first writer"
+
+set -o noclobber
+echo first >once
+refuse bash -c 'set -o noclobber; echo second >once'
+same "$(cat once)" first
+remount
+refuse bash -c 'set -o noclobber; echo third >once'
+set +o noclobber
+
+# Of many that create the same name at once, one wins.
+won=0 jobs=()
+for i in {1..8}; do
+    bash -c 'set -o noclobber; : >race' &
+    jobs+=($!)
+done
+for job in "${jobs[@]}"; do
+    if wait "$job"; then won=$((won + 1)); fi
+done
+same "$won" 1 "winners"
+# A new file's times are times, not what the request for a new file carried.
+age=$(($(date +%s) - $(stat -c %Y race)))
+((age >= -5 && age < 60)) || fail "a new file is $age s old"

@@ -1,0 +1,27 @@
+# A file that is removed while it is open lives on until it is closed.
+echo start >file
+exec 3<>file
+rm file
+[[ ! -e file ]] || fail "the name is still there"
+echo more >&3
+same "$(cat /proc/self/fd/3)" more "what was written after the removal"
+exec 4<>/proc/self/fd/3
+echo again >&4
+same "$(cat /proc/self/fd/4)" again
+exec 3>&- 4>&-
+# The client's own name for such a file goes with the last close.
+for i in {1..100}; do
+    [[ $(names) != "" ]] || break
+    sleep 0.05
+done
+same "$(names)" "" "what is left"
+
+# The same for a file that another took the name of.
+echo old >old
+echo new >new
+exec 3<old
+mv new old
+same "$(cat <&3) $(cat old)" "old new"
+exec 3<&-
+remount
+same "$(cat old)" new

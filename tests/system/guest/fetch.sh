@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# Fetches what a guest is made of into the folder $1: a user-mode Linux kernel of the Debian release
+# $2 with the C library that it was linked with, and a busybox that needs no library.
+# Leaves the machine's own packages and lists as they are.
+set -euo pipefail
+folder=$1 release=$2
+
+new=$(mktemp -d "$folder.XXXXXX")
+trap 'rm -rf "$new"' EXIT
+cd "$new"
+mkdir -p lists/partial cache/archives/partial
+
+apt=(apt-get --quiet -o APT::Sandbox::User=root -o "Dir::State::lists=$new/lists"
+    -o "Dir::Cache=$new/cache")
+# From the machine's own mirror, whatever release the machine has.
+mirror=$(apt-get indextargets --format '$(REPO_URI)' | grep -m1 '/debian/*$')
+echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror $release main" >sources
+apt+=(-o "Dir::Etc::sourcelist=$new/sources" -o Dir::Etc::sourceparts=-)
+"${apt[@]}" update
+"${apt[@]}" download user-mode-linux libc6 busybox-static
+
+dpkg-deb -x user-mode-linux_*.deb .
+dpkg-deb -x busybox-static_*.deb static
+mv "$(find static -type f -name busybox)" busybox
+mkdir libc
+dpkg-deb --fsys-tarfile libc6_*.deb | tar -x -C libc --wildcards --transform 's,.*/,,' \
+    '*/x86_64-linux-gnu/libc.so.6' '*/x86_64-linux-gnu/ld-linux-x86-64.so.2'
+# The kernel names its dynamic linker by an absolute path, where a machine of another release has
+# one that does not fit. A relative path of the same length leads to the one beside it; starting the
+# kernel as that linker's argument instead would hide the kernel's own file from it.
+LC_ALL=C sed -i 's,/lib64/ld-linux-x86-64\.so\.2,libc/ld-linux-x86-64.so.2\x00\x00,' \
+    usr/bin/linux.uml
+
+rm -rf -- *.deb static lists cache sources usr/share
+chmod 755 .
+rm -rf "$folder"
+mv "$new" "$folder"
+trap - EXIT

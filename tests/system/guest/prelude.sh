@@ -1,0 +1,50 @@
+# What a case may use. It runs with `-euo pipefail` in the root of the mount, as root; the first
+# command that fails ends it.
+
+mount_server() {
+    "$busybox" mount -t nfs -o "$mount_options" "$mount_source" /mnt
+}
+
+# Ends the case as failed.
+fail() {
+    echo "FAILED: $*"
+    exit 1
+}
+
+# Fails unless two words are equal.
+same() {
+    [[ $1 == "$2" ]] || fail "${3-these differ}: '$1' and '$2'"
+}
+
+# Fails if a command succeeds; what it complains about is shown.
+refuse() {
+    if "$@"; then fail "not refused: $*"; fi
+}
+
+# Mounts anew, so that nothing is answered from this kernel's caches.
+remount() {
+    local here=$PWD
+    cd /
+    "$busybox" umount /mnt
+    mount_server
+    cd "$here"
+}
+
+# Has the server stopped and started again, with the same port and folder.
+restart_server() {
+    echo restart >/exchange/request.new
+    mv /exchange/request.new /exchange/request
+    while [[ -e /exchange/request ]]; do sleep 0.05; done
+}
+
+# Runs a command as an ordinary user: as_user ID COMMAND...
+as_user() {
+    local id=$1
+    shift
+    setpriv --reuid "$id" --regid "$id" --clear-groups "$@"
+}
+
+# Names in a folder, without . and .., one a line.
+names() {
+    find "${1-.}" -mindepth 1 -maxdepth 1 -printf '%f\n'
+}

@@ -1,0 +1,156 @@
+//! The built server.
+
+use std::env;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+
+use serde::Deserialize;
+
+use crate::{Mount, Scratch, Version};
+
+/// A server over a folder of its own, listening on 127.0.0.1; stopped when this is dropped.
+pub struct Server {
+    folder: Scratch,
+    state: Scratch,
+    process: Child,
+    ready: Ready,
+}
+
+/// What the server says when it can be mounted.
+#[derive(Deserialize)]
+struct Ready {
+    addresses: Vec<Address>,
+    exports: Vec<Export>,
+}
+
+#[derive(Deserialize)]
+struct Address {
+    port: u16,
+}
+
+#[derive(Deserialize)]
+struct Export {
+    name: String,
+}
+
+impl Server {
+    /// Starts a server over a new, empty folder.
+    ///
+    /// # Panics
+    /// If it does not get ready.
+    #[must_use]
+    pub fn start() -> Self {
+        let (folder, state) = (Scratch::new("export"), Scratch::new("state"));
+        let (process, ready) = launch(&folder, &state, 0);
+        Self { folder, state, process, ready }
+    }
+
+    /// Kills the server and starts it again, with the same folder and the same port.
+    ///
+    /// # Panics
+    /// If it does not get ready.
+    pub fn restart(&mut self) {
+        self.stop();
+        (self.process, self.ready) = launch(&self.folder, &self.state, self.port());
+    }
+
+    /// The port of all its programs.
+    ///
+    /// # Panics
+    /// If it said that it is ready and named none.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.ready.addresses.first().expect("it listens somewhere").port
+    }
+
+    /// The folder that is exported.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// The name that the folder is exported by: a path to the client.
+    ///
+    /// # Panics
+    /// If it said that it is ready and named none.
+    #[must_use]
+    pub fn export(&self) -> &str {
+        &self.ready.exports.first().expect("it exports the folder").name
+    }
+
+    /// What a guest mounts of it.
+    #[must_use]
+    pub fn mount(&self, version: Version) -> Mount {
+        Mount { port: self.port(), export: self.export().to_owned(), version }
+    }
+
+    /// The address, as libnfs writes it, of a path in the folder.
+    #[must_use]
+    pub fn url(&self, path: &str) -> String {
+        let (port, export) = (self.port(), self.export());
+        format!("nfs://127.0.0.1{export}{path}?nfsport={port}&mountport={port}")
+    }
+
+    fn stop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// Starts the program and waits for the line that says where it listens.
+fn launch(folder: &Scratch, state: &Scratch, port: u16) -> (Child, Ready) {
+    let mut process = Command::new(built())
+        .arg("serve")
+        .arg(folder.path())
+        .args(["--listen", &format!("127.0.0.1:{port}"), "--json", "--log", "warn", "--state"])
+        .arg(state.path())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the program was built");
+    let stdout = process.stdout.take().expect("standard output is a pipe");
+    let mut line = String::new();
+    BufReader::new(stdout).read_line(&mut line).expect("a pipe can be read");
+    let ready = serde_json::from_str(&line);
+    (process, ready.unwrap_or_else(|error| panic!("not ready: {error}: it wrote {line:?}")))
+}
+
+/// The program, built as this test was and from the same source.
+fn built() -> PathBuf {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(build).clone()
+}
+
+fn build() -> PathBuf {
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo
+        .args(["build", "--quiet", "--package", "leasehold"])
+        .current_dir(env!("CARGO_MANIFEST_DIR"));
+    if !cfg!(debug_assertions) {
+        cargo.arg("--release");
+    }
+    assert!(cargo.status().expect("cargo can be run").success(), "the server cannot be built");
+    profile_folder().join("leasehold")
+}
+
+/// Where cargo puts what it builds in this profile: tests lie in `deps` there.
+fn profile_folder() -> PathBuf {
+    let test = env::current_exe().expect("a running test has a path");
+    let folder = test.parent().and_then(Path::parent);
+    folder.expect("cargo puts tests two folders deep").to_owned()
+}
+
+/// Where cargo puts all that it builds.
+pub(crate) fn target_folder() -> PathBuf {
+    let folder = profile_folder().parent().map(Path::to_owned);
+    folder.expect("a profile's folder lies in the target folder")
+}

@@ -1,0 +1,28 @@
+//! Programs of the machine.
+
+use std::env;
+use std::path::PathBuf;
+use std::process::Command;
+
+/// The path of a program.
+///
+/// # Panics
+/// If the machine does not have it.
+#[must_use]
+pub fn program(name: &str) -> PathBuf {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let mut folders = env::split_paths(&path).chain(["/usr/sbin".into()]);
+    let found = folders.find_map(|folder| Some(folder.join(name)).filter(|path| path.is_file()));
+    found.unwrap_or_else(|| panic!("{name} is missing: cargo xtask setup installs it"))
+}
+
+/// What a program writes to its standard output.
+///
+/// # Panics
+/// If it fails; the message has what it wrote to standard error.
+pub fn output(command: &mut Command) -> String {
+    let done = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let complaint = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success(), "{command:?}: {}: {complaint}", done.status);
+    String::from_utf8_lossy(&done.stdout).into_owned()
+}
