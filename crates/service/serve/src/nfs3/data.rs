@@ -1,6 +1,6 @@
 //! What a file holds: READ, WRITE and COMMIT.
 
-use leasehold_fs::{FsError, Stability, ops};
+use leasehold_fs::{Changed, FsError, Stability, ops};
 use leasehold_wire::nfs3::{self as wire, Wcc};
 
 use super::{After, convert};
@@ -13,8 +13,10 @@ fn no_file(error: FsError) -> FsError {
     if error == FsError::IsDirectory { FsError::Invalid } else { error }
 }
 
-fn refusal_of_no_file(refusal: Refusal<Wcc>) -> Refusal<Wcc> {
-    Refusal { error: no_file(refusal.error), ..refusal }
+/// What came of a change to a file.
+fn settled<T>(changed: Changed<T>) -> Result<(T, Wcc), Refusal<Wcc>> {
+    let no_file = |refusal: Refusal<Wcc>| Refusal { error: no_file(refusal.error), ..refusal };
+    convert::settled(changed).map_err(no_file)
 }
 
 pub(super) async fn read(
@@ -50,7 +52,7 @@ pub(super) async fn write(
     let caller = &context.caller;
     let changed =
         ops::write(target.export, caller, &target.object, args.offset, args.data, stability).await;
-    let (done, file) = convert::settled(changed).map_err(refusal_of_no_file)?;
+    let (done, file) = settled(changed)?;
     Ok(wire::write::Done {
         file,
         count: done.count,
@@ -70,6 +72,6 @@ pub(super) async fn commit(
     let target = context.target(args.file.as_bytes())?;
     let changed =
         ops::commit(target.export, &context.caller, &target.object, args.offset, args.count).await;
-    let (done, file) = convert::settled(changed).map_err(refusal_of_no_file)?;
+    let (done, file) = settled(changed)?;
     Ok(wire::commit::Done { file, verifier: done.verifier.0 })
 }
