@@ -142,3 +142,68 @@ impl Shard {
         self.objects.get(&object.id).is_some_and(|present| Arc::ptr_eq(present, object))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use leasehold_fs::FileType;
+    use rustix::fs::{CWD, Mode, OFlags, openat};
+
+    use super::*;
+    use crate::object::{Descriptor, Reach};
+
+    fn id(number: u64) -> ObjectId {
+        ObjectId::new(&number.to_be_bytes()).expect("eight bytes fit")
+    }
+
+    fn object(number: u64) -> Object {
+        let file = openat(CWD, c".", OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
+        let file = file.expect("there is one");
+        Object::new(id(number), number, FileType::Directory, Descriptor::new(file, Reach::Name))
+    }
+
+    #[test]
+    fn an_object_is_found_both_ways_until_it_is_removed() {
+        let open = Descriptors::new(100);
+        let first = open.insert(object(1));
+        let again = open.insert(object(1));
+        assert!(Arc::ptr_eq(&first, &again), "an id has one object");
+        assert!(open.by_number(1).is_some_and(|found| Arc::ptr_eq(&found, &first)));
+        assert!(open.by_id(&id(1)).is_some_and(|found| Arc::ptr_eq(&found, &first)));
+        open.remove(&first);
+        assert!(open.by_id(&id(1)).is_none() && open.by_number(1).is_none());
+        let second = open.insert(object(1));
+        // A late remover of the one before does not take it away.
+        open.remove(&first);
+        assert!(open.by_id(&id(1)).is_some_and(|found| Arc::ptr_eq(&found, &second)));
+    }
+
+    #[test]
+    fn no_more_stay_open_than_may() {
+        const MAX: u64 = 128;
+        let open = Descriptors::new(128);
+        open.insert(object(0));
+        for number in 1..MAX * 20 {
+            open.insert(object(number));
+            assert!(open.by_id(&id(0)).is_some(), "it is in use");
+        }
+        let all: Vec<_> = open.all().collect();
+        assert!((MAX / 2..=MAX).contains(&(all.len() as u64)), "{}", all.len());
+        for object in all {
+            // The two maps, and this list: nothing that went is held open.
+            assert_eq!(Arc::strong_count(&object), 3);
+        }
+        let numbers: usize = open.by_number.iter().map(|shard| lock(shard).len()).sum();
+        assert_eq!(numbers, open.all().count());
+    }
+
+    #[test]
+    fn rounds_do_not_grow_when_objects_come_and_go() {
+        let open = Descriptors::new(16);
+        for number in 0..1000 {
+            let object = open.insert(object(number));
+            open.remove(&object);
+        }
+        let rounds: usize = open.by_id.iter().map(|shard| lock(shard).round.len()).sum();
+        assert!(rounds < 100, "{rounds}");
+    }
+}

@@ -78,7 +78,7 @@ impl Index {
 
 impl Shard {
     fn set(&mut self, id: &ObjectId, known: Known) {
-        if self.objects.insert(*id, Row { known, used: true }).is_none() {
+        if self.objects.insert(*id, Row { known, used: false }).is_none() {
             self.round.push_back(*id);
             if self.objects.len() > OBJECTS_MAX / SHARDS {
                 self.evict();
@@ -100,5 +100,47 @@ impl Shard {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(number: u32) -> ObjectId {
+        ObjectId::new(&number.to_be_bytes()).expect("four bytes fit")
+    }
+
+    fn at(directory: u32, name: &[u8]) -> Option<Known> {
+        Some(Known::At { directory: id(directory), name: name.into() })
+    }
+
+    #[test]
+    fn the_last_word_counts() {
+        let index = Index::new();
+        assert_eq!(index.find(&id(1)), None);
+        index.insert(&id(1), &id(0), b"a");
+        index.insert(&id(1), &id(0), b"b");
+        assert_eq!(index.find(&id(1)), at(0, b"b"));
+        index.remove(&id(1));
+        assert_eq!(index.find(&id(1)), Some(Known::Gone));
+        index.insert(&id(1), &id(2), b"b");
+        assert_eq!(index.find(&id(1)), at(2, b"b"));
+    }
+
+    #[test]
+    fn what_is_not_used_goes_when_there_is_too_much() {
+        let index = Index::new();
+        let count = u32::try_from(OBJECTS_MAX * 2).expect("it is small");
+        for number in 0..count {
+            index.insert(&id(number), &id(0), b"name");
+            // In use all the time, as a directory is.
+            assert!(index.find(&id(7)).is_some() || number < 7);
+        }
+        let objects: usize = index.shards.iter().map(|shard| lock(shard).objects.len()).sum();
+        assert!((OBJECTS_MAX / 2..=OBJECTS_MAX).contains(&objects), "{objects}");
+        let rounds: usize = index.shards.iter().map(|shard| lock(shard).round.len()).sum();
+        assert_eq!(rounds, objects);
+        assert_eq!(index.find(&id(count - 1)), at(0, b"name"));
     }
 }

@@ -115,7 +115,7 @@ impl Object {
             number,
             file_type,
             descriptor: RwLock::new(Arc::new(descriptor)),
-            used: AtomicBool::new(true),
+            used: AtomicBool::new(false),
             access_list: AtomicU64::new(0),
             exclusive: AtomicU8::new(EXCLUSIVE_UNKNOWN),
         }

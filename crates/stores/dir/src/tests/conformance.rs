@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 use leasehold_base::groups::Groups;
-use leasehold_fs::suite::{Subject, run_all};
+use leasehold_fs::suite::{Subject, run_all, run_model};
 use leasehold_fs::{Caller, Inline, Store, Verifier};
 use rustix::io::Errno;
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
@@ -97,13 +97,18 @@ fn is_superuser() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-fn run(owner: Caller, how: How) -> Vec<&'static str> {
+/// Does something with subjects that share a directory.
+fn with_subjects<T>(owner: Caller, how: How, work: impl FnOnce(&dyn Fn() -> Subject) -> T) -> T {
     rustix::process::umask(rustix::fs::Mode::empty());
     let directory = tempfile::tempdir().expect("a temporary directory can be made");
-    let skipped = run_all(|| subject(&directory, owner, how));
+    let done = work(&|| subject(&directory, owner, how));
     // The thread acts as its last caller, who may not remove the directory.
     let _ = Acting::probe();
-    skipped
+    done
+}
+
+fn run(owner: Caller, how: How) -> Vec<&'static str> {
+    with_subjects(owner, how, |subject| run_all(subject))
 }
 
 fn ordinary() -> Caller {
@@ -140,6 +145,42 @@ fn a_directory_conforms_with_one_descriptor_by_names() {
     run_as_callers(HandleSource::Names, Durability::Disk, 1);
 }
 
+/// Random operations come out as they do on a model, whatever was closed in between.
+#[test]
+fn a_directory_does_what_the_model_does() {
+    const SEEDS: u64 = 8;
+    const STEPS: usize = 100;
+    let run = |owner, how, restarts: bool| {
+        with_subjects(owner, how, |subject| {
+            let subject = || {
+                let subject = subject();
+                Subject { restart: subject.restart.filter(|_| restarts), ..subject }
+            };
+            for seed in 0..SEEDS {
+                run_model(subject, seed, STEPS);
+            }
+        });
+    };
+    let durability = Durability::Disk;
+    if is_superuser() {
+        for (handles, descriptors_max) in
+            [(HandleSource::Probe, MANY), (HandleSource::Names, MANY), (HandleSource::Names, 1)]
+        {
+            run(ordinary(), How { handles, durability, descriptors_max }, true);
+        }
+    } else {
+        // Once it is started anew, an ordinary user's server cannot search directories that
+        // their owner, who it is, may not list, nor open files that it may not read.
+        let how = How { handles: HandleSource::Names, durability, descriptors_max: MANY };
+        run(own_user(), how, false);
+    }
+}
+
+fn own_user() -> Caller {
+    let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
+    Caller { uid: uid.as_raw(), gid: gid.as_raw(), ..Caller::nobody() }
+}
+
 /// A thread can have a user of its own: as good as a process of that user.
 #[test]
 fn a_directory_of_an_ordinary_user_conforms() {
@@ -151,11 +192,8 @@ fn a_directory_of_an_ordinary_user_conforms() {
             let uid = rustix::process::Uid::from_raw(ORDINARY);
             set_thread_res_uid(uid, uid, uid).expect("the superuser may");
         }
-        let uid = rustix::process::geteuid().as_raw();
-        let gid = rustix::process::getegid().as_raw();
-        let owner = Caller { uid, gid, ..Caller::nobody() };
         let (handles, durability) = (HandleSource::Probe, Durability::Memory);
-        run(owner, How { handles, durability, descriptors_max: MANY })
+        run(own_user(), How { handles, durability, descriptors_max: MANY })
     });
     let skipped = test.join().expect("all cases pass");
     for case in ["an_owner_reads_and_writes_whatever_the_mode", "stable_data_lives_on"] {
