@@ -21,7 +21,7 @@ apt+=(-o "Dir::Etc::sourcelist=$new/sources" -o Dir::Etc::sourceparts=-)
 
 dpkg-deb -x user-mode-linux_*.deb .
 dpkg-deb -x busybox-static_*.deb static
-mv "$(find static -type f -name busybox)" busybox
+mv "$(find static -type f -path '*bin/busybox')" busybox
 mkdir libc
 dpkg-deb --fsys-tarfile libc6_*.deb | tar -x -C libc --wildcards --transform 's,.*/,,' \
     '*/x86_64-linux-gnu/libc.so.6' '*/x86_64-linux-gnu/ld-linux-x86-64.so.2'
