@@ -1,11 +1,12 @@
 //! The open objects, bounded in number.
 //!
-//! An object is found by its id, and by its inode number as well: a name that leads to the number
-//! of an open object leads to that object, because the kernel reuses no number that is in use.
+//! An object is found by its id, and by its inode number as well: a name that led to a number while
+//! its object was open leads to that object, because the kernel reuses no number that is in use.
 //! Both ways are sharded, and each shard has its own lock. What has not been used since the last
 //! round goes first ("second chance").
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
 use leasehold_fs::ObjectId;
@@ -24,7 +25,12 @@ pub(crate) struct Descriptors {
     by_id: Box<[Mutex<Shard>]>,
     by_number: Box<[Mutex<Numbers>]>,
     shard_max: usize,
+    opened: AtomicU64,
 }
+
+/// How many objects had been opened at some moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Moment(u64);
 
 type Numbers = HashMap<u64, Arc<Object>, Mixing>;
 
@@ -43,6 +49,7 @@ impl Descriptors {
             by_id: (0..shards).map(|_| Mutex::default()).collect(),
             by_number: (0..shards).map(|_| Mutex::default()).collect(),
             shard_max: (descriptors_max / shards).max(1),
+            opened: AtomicU64::new(0),
         }
     }
 
@@ -52,14 +59,21 @@ impl Descriptors {
         object.inspect(|object| object.touch())
     }
 
-    /// The object of an inode number, if open.
-    pub(crate) fn by_number(&self, number: u64) -> Option<Arc<Object>> {
-        lock(self.number_shard(number)).get(&number).map(Arc::clone)
+    /// The present moment.
+    pub(crate) fn now(&self) -> Moment {
+        Moment(self.opened.load(Ordering::SeqCst))
+    }
+
+    /// The object of an inode number that was seen after `moment`, if it has been open since then.
+    pub(crate) fn by_number(&self, number: u64, moment: Moment) -> Option<Arc<Object>> {
+        let object = lock(self.number_shard(number)).get(&number).map(Arc::clone);
+        object.filter(|object| object.opened < moment)
     }
 
     /// Keeps an object open. Gives back the one that is open for its id from now on, which may be
     /// one from before.
-    pub(crate) fn insert(&self, object: Object) -> Arc<Object> {
+    pub(crate) fn insert(&self, mut object: Object) -> Arc<Object> {
+        object.opened = Moment(self.opened.fetch_add(1, Ordering::SeqCst));
         let object = Arc::new(object);
         let mut shard = lock(self.id_shard(&object.id));
         if let Some(present) = shard.objects.get(&object.id) {
@@ -167,14 +181,27 @@ mod tests {
         let first = open.insert(object(1));
         let again = open.insert(object(1));
         assert!(Arc::ptr_eq(&first, &again), "an id has one object");
-        assert!(open.by_number(1).is_some_and(|found| Arc::ptr_eq(&found, &first)));
+        let found = open.by_number(1, open.now());
+        assert!(found.is_some_and(|found| Arc::ptr_eq(&found, &first)));
         assert!(open.by_id(&id(1)).is_some_and(|found| Arc::ptr_eq(&found, &first)));
         open.remove(&first);
-        assert!(open.by_id(&id(1)).is_none() && open.by_number(1).is_none());
+        assert!(open.by_id(&id(1)).is_none() && open.by_number(1, open.now()).is_none());
         let second = open.insert(object(1));
         // A late remover of the one before does not take it away.
         open.remove(&first);
         assert!(open.by_id(&id(1)).is_some_and(|found| Arc::ptr_eq(&found, &second)));
+    }
+
+    /// The number may have been another object's when it was seen.
+    #[test]
+    fn a_number_that_was_seen_before_leads_to_nothing() {
+        let open = Descriptors::new(100);
+        open.insert(object(1));
+        let moment = open.now();
+        open.insert(object(2));
+        assert!(open.by_number(1, moment).is_some());
+        assert!(open.by_number(2, moment).is_none());
+        assert!(open.by_number(2, open.now()).is_some());
     }
 
     #[test]

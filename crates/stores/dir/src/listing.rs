@@ -7,10 +7,13 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use leasehold_base::units::{Cookie, FileId};
-use leasehold_fs::{Attributes, Budget, Caller, Entries, Entry, FsError, ObjectId, Page, Wanted};
+use leasehold_fs::{
+    Attributes, Budget, Caller, Entries, Entry, FileType, FsError, ObjectId, Page, Wanted,
+};
 use rustix::fs::{Mode, OFlags, RawDir, SeekFrom, openat, seek};
 use rustix::io::Errno;
 
+use crate::descriptors::Moment;
 use crate::errors::meaning;
 use crate::names::must_be_directory;
 use crate::object::{Descriptor, Object};
@@ -49,7 +52,11 @@ impl Volume {
         let mut chunk = Vec::<u8>::with_capacity(chunk_bytes(&budget));
         let mut records = RawDir::new(&stream, chunk.spare_capacity_mut());
         let mut entries = Entries::default();
+        let mut moment = self.descriptors.now();
         let end = loop {
+            if records.is_buffer_empty() {
+                moment = self.descriptors.now();
+            }
             let record = match records.next() {
                 None => break true,
                 // That is how the kernel lists a directory that was removed.
@@ -65,14 +72,14 @@ impl Volume {
             let number = FileId(record.ino());
             let cookie = Cookie(record.next_entry_cookie());
             let mut entry = Entry { name, file_id: number, cookie, attributes: None, object: None };
-            let is_there = match (name, wanted) {
-                (b"..", _) if directory.id == self.root.id => {
-                    entry.file_id = attributes.file_id;
-                    self.describe_directory(&mut entry, directory, &attributes, wanted)
-                }
-                (b".", _) => self.describe_directory(&mut entry, directory, &attributes, wanted),
-                (_, Wanted::Names) => true,
-                (_, Wanted::Everything) => self.describe(&mut entry, &descriptor, directory),
+            let is_root = directory.id == self.root.id;
+            let is_there = if name == b"." || (name == b".." && is_root) {
+                entry.file_id = attributes.file_id;
+                entry.object = (wanted == Wanted::Everything).then_some(directory.id);
+                entry.attributes = (wanted == Wanted::Everything).then_some(attributes);
+                true
+            } else {
+                wanted == Wanted::Names || self.describe(&mut entry, &descriptor, directory, moment)
             };
             if is_there {
                 entries.push(&entry);
@@ -96,24 +103,15 @@ impl Volume {
         Ok(stream)
     }
 
-    /// Fills in what is known already of the directory itself.
-    fn describe_directory(
+    /// Fills in what can be had of an entry; false when it is no longer there.
+    fn describe(
         &self,
         entry: &mut Entry<'_>,
-        directory: &Object,
-        attributes: &Attributes,
-        wanted: Wanted,
+        descriptor: &Descriptor,
+        above: &Object,
+        moment: Moment,
     ) -> bool {
-        if wanted == Wanted::Everything {
-            entry.attributes = Some(*attributes);
-            entry.object = Some(directory.id);
-        }
-        true
-    }
-
-    /// Fills in what can be had of an entry; false when it is no longer there.
-    fn describe(&self, entry: &mut Entry<'_>, descriptor: &Descriptor, above: &Object) -> bool {
-        match self.look_again(entry, descriptor) {
+        match self.look_again(entry, descriptor, moment) {
             Ok((object, attributes)) => {
                 entry.object = Some(object);
                 entry.attributes = Some(attributes);
@@ -129,13 +127,16 @@ impl Volume {
         }
     }
 
-    /// The cheaper way first: an open object has the number that the entry was listed with.
+    /// The cheaper way first: an open object has the number that the entry was listed with. Not for
+    /// directories: something else may be mounted there.
     fn look_again(
         &self,
         entry: &Entry<'_>,
         descriptor: &Descriptor,
+        moment: Moment,
     ) -> Result<(ObjectId, Attributes), FsError> {
-        if let Some(object) = self.open_number(entry.file_id.0)
+        if let Some(object) = self.open_number(entry.file_id.0, moment)
+            && object.file_type != FileType::Directory
             && let Ok(attributes) = self.attributes(&object)
         {
             return Ok((object.id, attributes));

@@ -105,9 +105,10 @@ impl Volume {
         name: &[u8],
     ) -> Result<(ObjectId, Attributes), FsError> {
         for _ in 0..LOOK_TRIES {
+            let moment = self.descriptors.now();
             let attributes = self.attributes_at(&directory, name)?;
             let number = attributes.file_id.0;
-            if let Some(object) = self.open_number(number) {
+            if let Some(object) = self.open_number(number, moment) {
                 return Ok((object.id, attributes));
             }
             let id = self.handles.at(&directory, name).map_err(meaning)?;
@@ -321,8 +322,9 @@ impl Volume {
 
     /// Looks at what is about to lose a name.
     fn doom(&self, directory: &Descriptor, name: &[u8]) -> Result<Doomed, FsError> {
+        let moment = self.descriptors.now();
         let attributes = self.attributes_at(directory, name)?;
-        if let Some(object) = self.open_number(attributes.file_id.0) {
+        if let Some(object) = self.open_number(attributes.file_id.0, moment) {
             return Ok(Doomed { id: Some(object.id), object: Some(object) });
         }
         if attributes.size >= LARGE_BYTES && attributes.file_type == FileType::Regular {

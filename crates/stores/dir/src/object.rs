@@ -1,12 +1,13 @@
 //! An object that is open, and its one descriptor.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use leasehold_base::units::FileTime;
 use leasehold_fs::{FileType, ObjectId};
 
+use crate::descriptors::Moment;
 use crate::sync::Syncs;
 
 /// What a descriptor can be used for, each for all that stands before it as well.
@@ -93,15 +94,13 @@ pub(crate) struct Object {
     pub(crate) id: ObjectId,
     pub(crate) number: u64,
     pub(crate) file_type: FileType,
+    /// When that began, told by the cache.
+    pub(crate) opened: Moment,
     descriptor: RwLock<Arc<Descriptor>>,
     used: AtomicBool,
     access_list: AtomicU64,
-    exclusive: AtomicU8,
+    not_exclusive: AtomicBool,
 }
-
-/// Whether the verifier of an exclusive create may stand at a file.
-const EXCLUSIVE_UNKNOWN: u8 = 0;
-const EXCLUSIVE_GONE: u8 = 1;
 
 impl Object {
     pub(crate) fn new(
@@ -114,10 +113,11 @@ impl Object {
             id,
             number,
             file_type,
+            opened: Moment::default(),
             descriptor: RwLock::new(Arc::new(descriptor)),
             used: AtomicBool::new(false),
             access_list: AtomicU64::new(0),
-            exclusive: AtomicU8::new(EXCLUSIVE_UNKNOWN),
+            not_exclusive: AtomicBool::new(false),
         }
     }
 
@@ -169,12 +169,12 @@ impl Object {
 
     /// Whether a verifier of an exclusive create may still stand at the file.
     pub(crate) fn may_be_exclusive(&self) -> bool {
-        self.exclusive.load(Ordering::Relaxed) == EXCLUSIVE_UNKNOWN
+        !self.not_exclusive.load(Ordering::Relaxed)
     }
 
     /// Notes that none does.
     pub(crate) fn note_not_exclusive(&self) {
-        self.exclusive.store(EXCLUSIVE_GONE, Ordering::Relaxed);
+        self.not_exclusive.store(true, Ordering::Relaxed);
     }
 }
 

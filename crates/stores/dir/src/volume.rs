@@ -13,7 +13,7 @@ use rustix::path::DecInt;
 
 use crate::attributes::{Mount, file_system_id, place_of};
 use crate::buffers::Buffers;
-use crate::descriptors::Descriptors;
+use crate::descriptors::{Descriptors, Moment};
 use crate::errors::meaning;
 use crate::file_system;
 use crate::handle::Handles;
@@ -140,12 +140,12 @@ impl Volume {
         self.descriptors.by_id(id)
     }
 
-    /// The open object of an inode number, if it is open already.
-    pub(crate) fn open_number(&self, number: u64) -> Option<Arc<Object>> {
+    /// The object of an inode number that was seen after `moment`, if it has been open since then.
+    pub(crate) fn open_number(&self, number: u64, moment: Moment) -> Option<Arc<Object>> {
         if number == self.root.number {
             return Some(Arc::clone(&self.root));
         }
-        self.descriptors.by_number(number)
+        self.descriptors.by_number(number, moment)
     }
 
     fn open_by_handle(&self, id: &ObjectId) -> Result<Arc<Object>, FsError> {

@@ -39,11 +39,16 @@ fn a_mount_is_not_entered() {
             for directory in ["other", "same", "below"] {
                 fs::create_dir(world.path(directory)).expect("it can be made");
             }
+            // What is covered is open already.
+            let root = world.store.root();
+            for directory in ["other", "same"] {
+                let covered = world.lookup(root, directory).expect("it is there");
+                wait(world.store.getattr(&covered)).expect("it is there");
+            }
             mount("none", world.path("other"), "tmpfs", MountFlags::empty(), None)
                 .expect("it can be mounted");
             mount_bind(world.path("below"), world.path("same")).expect("it can be mounted");
             fs::write(world.path("other/file"), b"x").expect("it can be made");
-            let root = world.store.root();
             for directory in ["other", "same"] {
                 assert_eq!(world.lookup(root, directory), Err(FsError::Access));
             }
