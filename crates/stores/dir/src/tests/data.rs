@@ -1,14 +1,21 @@
-//! Data that is not cached, much of it, and by many at once.
+//! Data that is not cached, much of it, and many at once.
 
 use std::fs;
 use std::thread;
 
 use bytes::Bytes;
+use leasehold_base::random::Random;
 use leasehold_base::units::Cookie;
-use leasehold_fs::{Allowance, Answer, Budget, Stability, Store, Wanted};
+use leasehold_fs::{
+    Allowance, Answer, Attributes, Budget, NewFile, ObjectId, Place, SetAttributes, Stability,
+    Store, Wanted,
+};
 use rustix::fs::{Advice, fadvise};
 
-use super::harness::{World, superuser, wait};
+use super::harness::{Make, World, name, superuser, wait};
+use crate::{Durability, HandleSource};
+
+const ALL: Budget = Budget { reply: Allowance::UNLIMITED, names: Allowance::UNLIMITED };
 
 /// A MiB in which every page is another.
 fn pattern() -> Vec<u8> {
@@ -107,4 +114,70 @@ fn listings_do_not_disturb_each_other() {
             });
         }
     });
+}
+
+/// Names come and go in two directories while they are looked up and listed: an object that is
+/// found is always the one whose attributes come with it.
+#[test]
+fn ids_and_attributes_belong_together() {
+    const ROUNDS: u64 = 1500;
+    for handles in [HandleSource::Probe, HandleSource::Names] {
+        let durability = Durability::Memory;
+        let world =
+            World::make(Make { handles, durability, descriptors_max: 16, ..Make::default() });
+        let directories = ["one", "two"].map(|directory| {
+            fs::create_dir(world.path(directory)).expect("it can be made");
+            world.lookup(world.store.root(), directory).expect("it is there")
+        });
+        let churn = |seed: u64| {
+            let mut random = Random::from_seed(seed);
+            let caller = superuser();
+            for _ in 0..ROUNDS {
+                let mut place = || Place {
+                    directory: directories[usize::from(random.below(2) == 1)],
+                    name: name(["a", "b", "c"][usize::try_from(random.below(3)).expect("small")]),
+                };
+                let (from, to) = (place(), place());
+                match random.below(3) {
+                    0 => {
+                        wait(world.store.rename(&caller, from, to));
+                    }
+                    1 => {
+                        wait(world.store.remove(&caller, from));
+                    }
+                    _ => {
+                        let new = NewFile::Unchecked(SetAttributes::default());
+                        wait(world.store.create(&caller, from, &new));
+                    }
+                }
+            }
+        };
+        let check = |found: ObjectId, attributes: Attributes| {
+            // It may be gone by now, but never be another.
+            if let Ok(now) = wait(world.store.getattr(&found)) {
+                assert_eq!(now.file_id, attributes.file_id);
+            }
+        };
+        thread::scope(|scope| {
+            scope.spawn(|| churn(1));
+            scope.spawn(|| churn(2));
+            scope.spawn(|| {
+                let caller = superuser();
+                for round in 0..ROUNDS {
+                    let directory = &directories[usize::from(round % 2 == 0)];
+                    if let Ok(found) = wait(world.store.lookup(&caller, directory, name("a"))) {
+                        check(found.object, found.attributes);
+                    }
+                    let everything = Wanted::Everything;
+                    let page =
+                        wait(world.store.readdir(&caller, directory, Cookie(0), ALL, everything));
+                    for entry in page.expect("it can be listed").entries.iter() {
+                        if let (Some(object), Some(attributes)) = (entry.object, entry.attributes) {
+                            check(object, attributes);
+                        }
+                    }
+                }
+            });
+        });
+    }
 }
