@@ -40,6 +40,13 @@ impl From<Kind> for ExitCode {
     }
 }
 
+impl From<leasehold_lab_cli::Failure> for Failure {
+    fn from(failure: leasehold_lab_cli::Failure) -> Self {
+        let kind = if failure.is_input() { Kind::Options } else { Kind::Running };
+        kind.because(failure.to_string())
+    }
+}
+
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)

@@ -21,8 +21,12 @@ fn main() -> ExitCode {
         Ok(options) => options,
         Err(usage) => return explain(&usage),
     };
-    let Command::Serve(options) = options.command;
-    match serve::run(&options) {
+    let outcome = match options.command {
+        Command::Serve(options) => serve::run(&options),
+        Command::Lab(lab) => leasehold_lab_cli::run(&lab, &mut std::io::stdout().lock())
+            .map_err(failure::Failure::from),
+    };
+    match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             complain(&failure.to_string());

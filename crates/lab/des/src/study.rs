@@ -10,7 +10,7 @@ use crate::engine::Engine;
 use crate::interval::Interval;
 use crate::tally::Tally;
 use leasehold_lab_network::CentreKind;
-use leasehold_lab_network::model::Model;
+use leasehold_lab_network::model::{Arrivals, ClassKind, Model};
 use serde::Serialize;
 
 /// How a study is run.
@@ -109,13 +109,22 @@ impl Replication {
     /// The counts without the first eighth of the time.
     fn counted(&self) -> Tally {
         // Span i covers half of all time up to its end, so the last three cover seven eighths.
-        let kept = &self.spans[self.spans.len().saturating_sub(3)..];
-        let mut sum = kept[0].clone();
-        for tally in &kept[1..] {
-            sum.merge(tally);
-        }
-        sum
+        merged(&self.spans[self.spans.len().saturating_sub(3)..])
     }
+
+    /// The counts of the last half of the time, and of the three eighths before.
+    fn halves(&self) -> (Tally, Tally) {
+        let (last, before) = self.spans.split_at(self.spans.len() - 1);
+        (merged(before), merged(&last[last.len().saturating_sub(2)..]))
+    }
+}
+
+fn merged(spans: &[Tally]) -> Tally {
+    let mut sum = spans[0].clone();
+    for tally in &spans[1..] {
+        sum.merge(tally);
+    }
+    sum
 }
 
 /// Advances replications one after the other, for callers without threads.
@@ -135,7 +144,12 @@ pub struct Study {
     /// What the services of a centre are divided by to give utilisation.
     servers: Vec<f64>,
     caches: Vec<bool>,
+    /// The longest time that the model itself names: a lease, a phase, a crash.
+    memory: f64,
 }
+
+/// How many of those times a study covers at least, so that the warm-up is one of them.
+const MEMORIES_MIN: f64 = 8.0;
 
 /// Services after which the first span ends: short enough to be dropped, long enough to count.
 const PILOT_SERVICES: u64 = 500;
@@ -170,6 +184,7 @@ impl Study {
                 })
                 .collect(),
             caches: model.classes.iter().map(|class| class.cache.is_some()).collect(),
+            memory: memory(model),
         }
     }
 
@@ -182,11 +197,43 @@ impl Study {
         for _ in 0..ROUNDS_MIN {
             self.round(advance);
         }
-        while !self.is_narrow(&self.outcomes()) && self.services() < self.options.services_max {
+        while !self.is_done() && self.services() < self.options.services_max {
             self.round(advance);
         }
         self.round(advance);
         self.outcomes()
+    }
+
+    /// Whether the study has run long enough for its own times, is steady, and narrow enough.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        self.until >= MEMORIES_MIN * self.memory
+            && self.is_steady()
+            && self.is_narrow(&self.outcomes())
+    }
+
+    /// Whether the last half of the time is like the one before: caches fill slowly, and no model
+    /// says how slowly. A move of less than half the wanted width does not matter; the test is
+    /// passed 99 times in a hundred when all is steady.
+    fn is_steady(&self) -> bool {
+        let pairs: Vec<(Vec<f64>, Vec<f64>)> = self
+            .replications
+            .iter()
+            .map(|replication| {
+                let (last, before) = replication.halves();
+                (self.values(&last), self.values(&before))
+            })
+            .collect();
+        self.metrics.iter().enumerate().filter(|(_, metric)| decides(metric.quantity)).all(
+            |(index, _)| {
+                let moved: Vec<f64> = pairs.iter().map(|(a, b)| a[index] - b[index]).collect();
+                let interval = Interval::of(&moved, 0.99);
+                let base: f64 = pairs.iter().map(|(a, _)| a[index]).sum::<f64>();
+                let small = 0.5 * self.options.width * base / pairs.len() as f64;
+                let is_known = interval.mean.is_finite();
+                !is_known || interval.holds(0.0) || interval.mean.abs() <= small
+            },
+        )
     }
 
     fn round(&mut self, advance: &dyn Fn(&mut [Replication], f64)) {
@@ -205,9 +252,7 @@ impl Study {
     pub fn is_narrow(&self, outcomes: &[Outcome]) -> bool {
         outcomes
             .iter()
-            .filter(|outcome| {
-                matches!(outcome.metric.quantity, Quantity::Throughput | Quantity::Response)
-            })
+            .filter(|outcome| decides(outcome.metric.quantity))
             .all(|outcome| outcome.interval.relative() <= self.options.width)
     }
 
@@ -257,6 +302,25 @@ impl Study {
         }
         values
     }
+}
+
+/// Whether a study goes on until this metric is narrow and steady.
+const fn decides(quantity: Quantity) -> bool {
+    matches!(quantity, Quantity::Throughput | Quantity::Response)
+}
+
+fn memory(model: &Model) -> f64 {
+    let leases = model.classes.iter().filter_map(|class| class.cache.as_ref()?.lease.as_ref());
+    let crashes = model.centres.iter().filter_map(|centre| centre.crashes.as_ref());
+    let phases = model.classes.iter().flat_map(|class| match &class.kind {
+        ClassKind::Open { arrivals: Arrivals::Bursts { phases }, .. } => phases.as_slice(),
+        ClassKind::Open { .. } | ClassKind::Closed { .. } => &[],
+    });
+    leases
+        .map(|lease| lease.term.base())
+        .chain(crashes.map(|crashes| crashes.up.base() + crashes.down.base()))
+        .chain(phases.map(|phase| phase.stay.base()))
+        .fold(0.0, f64::max)
 }
 
 /// The metrics of a model, in the order of `Study::values`.

@@ -1,0 +1,72 @@
+//! Files that come in, and what is wrong with them.
+
+use crate::output;
+use core::fmt;
+use leasehold_lab_network::model::Model;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// Why the laboratory has no answer.
+#[derive(Debug)]
+pub struct Failure {
+    text: String,
+    is_input: bool,
+}
+
+impl Failure {
+    /// What was given cannot be used.
+    pub(crate) fn input(text: impl fmt::Display) -> Self {
+        Self { text: text.to_string(), is_input: true }
+    }
+
+    /// Something went wrong on the way.
+    pub(crate) fn running(text: impl fmt::Display) -> Self {
+        Self { text: text.to_string(), is_input: false }
+    }
+
+    /// Whether what was given is at fault, a file or an option.
+    #[must_use]
+    pub const fn is_input(&self) -> bool {
+        self.is_input
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl std::error::Error for Failure {}
+
+/// The text of a file.
+pub(crate) fn read(path: &Path) -> Result<String, Failure> {
+    std::fs::read_to_string(path)
+        .map_err(|error| Failure::input(format!("{}: {error}", path.display())))
+}
+
+/// The model in a file.
+pub(crate) fn model(path: &Path) -> Result<Model, Failure> {
+    Model::parse(&read(path)?).map_err(|problems| {
+        let lines: Vec<String> =
+            problems.iter().map(|problem| format!("{}: {problem}", path.display())).collect();
+        Failure::input(lines.join("\n"))
+    })
+}
+
+/// Checks files; says what the solvers leave out of those that are right.
+pub(crate) fn check(paths: &[PathBuf], out: &mut dyn Write) -> Result<(), Failure> {
+    let mut wrong = Vec::new();
+    for path in paths {
+        match model(path) {
+            Ok(model) => {
+                output::line(out, &format!("{}: right", path.display()))?;
+                for note in model.left_out() {
+                    output::line(out, &format!("{}: solve: {note}", path.display()))?;
+                }
+            }
+            Err(failure) => wrong.push(failure.to_string()),
+        }
+    }
+    if wrong.is_empty() { Ok(()) } else { Err(Failure::input(wrong.join("\n"))) }
+}

@@ -1,0 +1,81 @@
+//! Models of Java Modelling Tools: JMVA for the solvers, JSIMgraph for the simulator.
+//!
+//! What both sides can say is carried over; what ours cannot say is refused, and what theirs
+//! cannot say (caches, timeouts, crashes) is refused on the way out, so that nothing changes its
+//! meaning in silence.
+
+mod jmva;
+mod jsim;
+mod xml;
+
+use crate::Failure;
+use clap::ValueEnum;
+use leasehold_lab_network::model::{Class, Model, Step};
+
+/// Which of the tools.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Tool {
+    /// The analytic solver
+    Jmva,
+    /// The simulator's drawing
+    Jsimgraph,
+}
+
+/// The name of the delay that stands for think times.
+const THINK: &str = "think";
+
+/// Reads a file of either tool.
+pub(crate) fn import(text: &str) -> Result<Model, String> {
+    let document = roxmltree::Document::parse(text).map_err(|error| error.to_string())?;
+    let root = document.root_element();
+    let model = match root.tag_name().name() {
+        "model" => jmva::import(root)?,
+        "archive" | "sim" => jsim::import(root)?,
+        other => return Err(format!("<{other}> is neither JMVA nor JSIMgraph")),
+    };
+    match model.check().first() {
+        Some(problem) => Err(format!("the file makes no model of ours: {problem}")),
+        None => Ok(model),
+    }
+}
+
+/// Writes a file of one tool.
+pub(crate) fn export(model: &Model, tool: Tool) -> Result<String, Failure> {
+    for class in &model.classes {
+        let what = beyond(class);
+        if let Some(what) = what {
+            let name = &class.name;
+            return Err(Failure::input(format!("class \"{name}\": {what} cannot be exported")));
+        }
+    }
+    for centre in &model.centres {
+        if centre.loss.is_some() || centre.crashes.is_some() {
+            let name = &centre.name;
+            let text = format!("centre \"{name}\": losses and crashes cannot be exported");
+            return Err(Failure::input(text));
+        }
+        if centre.name == THINK {
+            return Err(Failure::input("a centre called \"think\" would stand for think times"));
+        }
+    }
+    match tool {
+        Tool::Jmva => Ok(jmva::export(model)),
+        Tool::Jsimgraph => jsim::export(model).map_err(Failure::input),
+    }
+}
+
+/// What a class has that the tools have not.
+fn beyond(class: &Class) -> Option<&'static str> {
+    if class.cache.is_some() {
+        Some("a cache")
+    } else if class.timeout.is_some() || class.try_again.is_some() {
+        Some("a timeout")
+    } else if class.route.iter().any(|step| matches!(step, Step::Fork { .. })) {
+        Some("a fork")
+    } else {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,93 @@
+//! The laboratory on the command line: check, solve, simulate, sweep, plan, plot.
+//!
+//! The library parses nothing but its own options and writes to what it is given, so that the
+//! binary wires it with one line and tests read what it prints. Files and threads are used here,
+//! and only here among the laboratory's crates.
+
+mod gallery;
+mod input;
+mod jmt;
+mod knob;
+mod output;
+mod plan;
+mod plot;
+mod policies;
+mod simulate;
+mod slo;
+mod solve;
+mod sweep;
+mod transport;
+
+pub use input::Failure;
+
+use clap::Subcommand;
+use std::io::Write;
+use std::path::PathBuf;
+
+/// What the laboratory can do.
+#[derive(Debug, Subcommand)]
+pub enum Lab {
+    /// Say what is wrong with model files
+    Check {
+        /// Model files (JSON)
+        #[arg(required = true, value_name = "FILE")]
+        files: Vec<PathBuf>,
+    },
+    /// Print the JSON schema of model files
+    Schema,
+    /// Solve a model analytically
+    Solve(solve::Solve),
+    /// Simulate a model, with confidence intervals
+    Simulate(simulate::Simulate),
+    /// Solve or simulate a model for many values of one number
+    Sweep(sweep::Sweep),
+    /// How many clients a system carries, what limits it, what an upgrade gives
+    Plan(plan::Plan),
+    /// Draw throughput and response time against the number of customers
+    Plot(sweep::Plot),
+    /// Count the remote calls of cache consistency policies on one trace
+    Policies(policies::Policies),
+    /// Turn a file of Java Modelling Tools into a model
+    Import {
+        /// A JMVA or JSIMgraph file (XML)
+        file: PathBuf,
+    },
+    /// Turn a model into a file of Java Modelling Tools
+    Export {
+        /// A model file
+        file: PathBuf,
+        /// Which of the tools
+        #[arg(long, value_enum, default_value = "jmva")]
+        to: jmt::Tool,
+    },
+    /// Draw the seeds' figures from models, beside the seeds' points
+    Gallery {
+        /// Where the pictures and the page go
+        directory: PathBuf,
+    },
+}
+
+/// Does what was asked and writes the answer to `out`.
+///
+/// # Errors
+/// What is wrong, in words for the user.
+pub fn run(lab: &Lab, out: &mut dyn Write) -> Result<(), Failure> {
+    match lab {
+        Lab::Check { files } => input::check(files, out),
+        Lab::Schema => {
+            output::json(out, &schemars::schema_for!(leasehold_lab_network::model::Model))
+        }
+        Lab::Solve(options) => solve::run(options, out),
+        Lab::Simulate(options) => simulate::run(options, out),
+        Lab::Sweep(options) => sweep::run(options, out),
+        Lab::Plan(options) => plan::run(options, out),
+        Lab::Plot(options) => sweep::plot(options, out),
+        Lab::Policies(options) => policies::run(options, out),
+        Lab::Import { file } => {
+            let model = jmt::import(&input::read(file)?).map_err(Failure::input)?;
+            output::line(out, &model.to_json())
+        }
+        Lab::Export { file, to } => output::line(out, &jmt::export(&input::model(file)?, *to)?),
+        Lab::Gallery { directory } => gallery::write(directory, out),
+    }
+}

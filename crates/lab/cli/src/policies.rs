@@ -1,0 +1,64 @@
+//! `lab policies`: remote calls of cache consistency policies on one trace.
+
+use crate::output::{Format, Table};
+use crate::{Failure, input};
+use clap::Args;
+use leasehold_lab_policy::{Kind, MabSize, Terms, Trace, mab};
+use std::io::Write;
+use std::path::PathBuf;
+
+/// Count the remote calls of cache consistency policies on one trace
+///
+/// Without a trace it is a workload like the Modified Andrew Benchmark.
+#[derive(Debug, Args)]
+pub struct Policies {
+    /// A trace of file operations (JSON)
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+    #[command(flatten)]
+    format: Format,
+}
+
+pub(crate) fn run(options: &Policies, out: &mut dyn Write) -> Result<(), Failure> {
+    let trace = match &options.trace {
+        Some(path) => Trace::parse(&input::read(path)?).map_err(Failure::input)?,
+        None => mab(MabSize::default()),
+    };
+    table(&trace).print(options.format, out)
+}
+
+/// One row for each policy.
+pub(crate) fn table(trace: &Trace) -> Table {
+    let mut table = Table::new(&[
+        "policy",
+        "getattr",
+        "read",
+        "write",
+        "lookup",
+        "other",
+        "consistency",
+        "callback",
+        "total",
+        "server_work",
+        "stale_reads",
+        "stale_s_max",
+        "lost_blocks",
+        "refused",
+        "cleaned_up",
+    ]);
+    for kind in Kind::ALL {
+        let report = kind.run(trace, Terms::default());
+        let counts = report.calls.iter().map(|count| *count as f64);
+        let rest = [
+            report.total() as f64,
+            report.server_work,
+            report.stale_reads as f64,
+            report.stale_seconds_max,
+            report.lost_blocks as f64,
+            report.refused as f64,
+            report.cleaned_up as f64,
+        ];
+        table.row(core::iter::once(kind.name().into()).chain(counts.chain(rest).map(Into::into)));
+    }
+    table
+}

@@ -1,0 +1,143 @@
+//! `lab simulate`: the simulated answer, with intervals, on all processors.
+
+use crate::output::{self, Cell, Format, Table};
+use crate::{Failure, input};
+use clap::Args;
+use leasehold_lab_des::{Options, Outcome, Quantity, Replication, Study};
+use leasehold_lab_network::model::Model;
+use std::io::Write;
+use std::path::PathBuf;
+
+/// Simulate a model, with confidence intervals
+///
+/// Runs until throughput and response time are known to the wanted width, or until the limit of
+/// services. The same seed gives the same answer, on any number of processors.
+#[derive(Debug, Args)]
+pub struct Simulate {
+    /// A model file
+    file: PathBuf,
+    #[command(flatten)]
+    run: Run,
+    #[command(flatten)]
+    format: Format,
+}
+
+/// How long and how often to simulate.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct Run {
+    /// All luck comes from this number
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Independent replications
+    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u16).range(2..))]
+    replications: u16,
+    /// How often an interval should hold the true value
+    #[arg(long, default_value_t = 0.9, value_parser = share)]
+    confidence: f64,
+    /// Half width of an interval over its mean that is wanted
+    #[arg(long, default_value_t = 0.01, value_parser = share)]
+    width: f64,
+    /// Services after which to stop in any case
+    #[arg(long, default_value_t = 100_000_000)]
+    services_max: u64,
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(number) if number > 0.0 && number < 1.0 => Ok(number),
+        _ => Err("must lie between 0 and 1".into()),
+    }
+}
+
+impl Run {
+    pub(crate) fn options(self) -> Options {
+        Options {
+            seed: self.seed,
+            replications: usize::from(self.replications),
+            confidence: self.confidence,
+            width: self.width,
+            services_max: self.services_max,
+        }
+    }
+}
+
+/// Advances replications with one thread for each processor.
+pub(crate) fn on_all_processors(replications: &mut [Replication], until: f64) {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let share = replications.len().div_ceil(threads);
+    std::thread::scope(|scope| {
+        for part in replications.chunks_mut(share) {
+            scope.spawn(move || part.iter_mut().for_each(|one| one.advance(until)));
+        }
+    });
+}
+
+/// Simulates a model.
+pub(crate) fn outcomes(model: &Model, options: Options) -> Vec<Outcome> {
+    Study::new(model, options).run(&on_all_processors)
+}
+
+pub(crate) fn run(options: &Simulate, out: &mut dyn Write) -> Result<(), Failure> {
+    let model = input::model(&options.file)?;
+    let mut study = Study::new(&model, options.run.options());
+    let outcomes = study.run(&on_all_processors);
+    if options.format.json {
+        return output::json(
+            out,
+            &serde_json::json!({
+                "title": model.title,
+                "seed": options.run.seed,
+                "confidence": options.run.confidence,
+                "services": study.services(),
+                "done": study.is_done(),
+                "results": outcomes,
+            }),
+        );
+    }
+    table(&outcomes).print(options.format, out)?;
+    if !options.format.csv && !study.is_done() {
+        let note = "stopped at --services-max before the wanted width, or before the times that \
+                    the model itself names had passed often enough";
+        output::line(out, &format!("\nnote: {note}"))?;
+    }
+    Ok(())
+}
+
+fn table(outcomes: &[Outcome]) -> Table {
+    let mut table = Table::new(&["class", "centre", "what", "mean", "plus_minus"]);
+    // What never happened would fill the table with zeros.
+    let rare = |quantity: Quantity| {
+        matches!(quantity, Quantity::Unanswered | Quantity::Retransmitted | Quantity::Wasted)
+    };
+    for Outcome { metric, interval } in outcomes {
+        if !(rare(metric.quantity) && interval.mean == 0.0) {
+            table.row([
+                metric.class.as_str().into(),
+                metric.centre.as_deref().unwrap_or("").into(),
+                Cell::Text(name(metric.quantity).into()),
+                interval.mean.into(),
+                interval.half_width.into(),
+            ]);
+        }
+    }
+    table
+}
+
+/// The name of a quantity in tables, with its unit.
+pub(crate) const fn name(quantity: Quantity) -> &'static str {
+    match quantity {
+        Quantity::Throughput => "throughput 1/s",
+        Quantity::Response => "response s",
+        Quantity::ResponseP50 => "response p50 s",
+        Quantity::ResponseP95 => "response p95 s",
+        Quantity::ResponseP99 => "response p99 s",
+        Quantity::Unanswered => "unanswered share",
+        Quantity::Retransmitted => "retransmitted share",
+        Quantity::Wasted => "wasted share",
+        Quantity::Hits => "cache hits share",
+        Quantity::Renewals => "lease renewals share",
+        Quantity::Queue => "present",
+        Quantity::Utilisation => "utilisation",
+        Quantity::CentreThroughput => "services 1/s",
+    }
+}

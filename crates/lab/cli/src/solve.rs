@@ -1,0 +1,178 @@
+//! `lab solve`: the analytic answer for a model as it stands.
+
+use crate::output::{self, Cell, Format, Table, pretty};
+use crate::{Failure, input};
+use clap::{Args, ValueEnum};
+use leasehold_lab_network::{Network, Solution, approximate, bounds, sensitivity};
+use serde_json::json;
+use std::io::Write;
+use std::path::PathBuf;
+
+/// How to solve.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Method {
+    /// Exact: Mean Value Analysis, or normalising constants where rates depend on the load
+    Exact,
+    /// The quick approximation
+    BardSchweitzer,
+    /// The better approximation
+    Linearizer,
+}
+
+/// Solve a model analytically
+///
+/// Prints throughput and response time of each class, and queue and utilisation of each class at
+/// each centre; then what limits the system.
+#[derive(Debug, Args)]
+pub struct Solve {
+    /// A model file
+    file: PathBuf,
+    /// How to solve it
+    #[arg(long, value_enum, default_value = "exact")]
+    method: Method,
+    /// Say how each result moves with each demand (per cent for one per cent)
+    #[arg(long)]
+    sensitivity: bool,
+    /// Print bounds too (one closed class, single servers)
+    #[arg(long)]
+    bounds: bool,
+    #[command(flatten)]
+    format: Format,
+}
+
+/// Solves by a method.
+pub(crate) fn by(method: Method, network: &Network) -> Result<Solution, Failure> {
+    match method {
+        Method::Exact => leasehold_lab_network::solve(network),
+        Method::BardSchweitzer => approximate::bard_schweitzer(network),
+        Method::Linearizer => approximate::linearizer(network),
+    }
+    .map_err(Failure::input)
+}
+
+pub(crate) fn run(options: &Solve, out: &mut dyn Write) -> Result<(), Failure> {
+    let model = input::model(&options.file)?;
+    let network = model.network();
+    let solution = by(options.method, &network)?;
+    let table = table(&network, &solution);
+    if options.format.csv {
+        return table.print(options.format, out);
+    }
+    let error = approximation_error(options.method, &network, &solution);
+    let bounds =
+        if options.bounds { Some(bounds::bounds(&network).map_err(Failure::input)?) } else { None };
+    let slopes = if options.sensitivity {
+        Some(sensitivity::elasticities(&network).map_err(Failure::input)?)
+    } else {
+        None
+    };
+    if options.format.json {
+        return output::json(
+            out,
+            &json!({
+                "title": model.title,
+                "results": table.json(),
+                "bottleneck": solution.bottleneck(&network).map(|at| &network.centres[at].name),
+                "left_out": model.left_out(),
+                "throughput_error_max": error,
+                "bounds": bounds,
+                "sensitivity": slopes.map(|slopes| slope_table(&network, &slopes).json()),
+            }),
+        );
+    }
+    output::line(out, &format!("{}\n\n{}", model.title, table.text()))?;
+    if let Some(at) = solution.bottleneck(&network) {
+        let used: f64 = solution.utilisation[at].iter().sum();
+        let name = &network.centres[at].name;
+        output::line(out, &format!("\n\"{name}\" limits the system: busy {:.1} %", used * 100.0))?;
+    }
+    if let Some(error) = error {
+        let percent = pretty(error * 100.0);
+        output::line(out, &format!("approximation: throughput is off by {percent} % at most"))?;
+    } else if options.method != Method::Exact {
+        output::line(out, "approximation: too large for an exact answer to compare with")?;
+    }
+    for note in model.left_out() {
+        output::line(out, &format!("note: {note}"))?;
+    }
+    if let Some(bounds) = bounds {
+        output::line(out, &format!("\n{}", bounds_table(&bounds).text()))?;
+        output::line(out, &format!("customers begin to wait at {}", pretty(bounds.knee)))?;
+    }
+    if let Some(slopes) = slopes {
+        output::line(out, &format!("\n{}", slope_table(&network, &slopes).text()))?;
+    }
+    Ok(())
+}
+
+/// How far an approximation is from the exact answer, where there is one.
+fn approximation_error(method: Method, network: &Network, solution: &Solution) -> Option<f64> {
+    if method == Method::Exact {
+        return None;
+    }
+    let exact = leasehold_lab_network::solve(network).ok()?;
+    Some(approximate::error_against(&exact, solution))
+}
+
+/// Results by class, then by centre and class.
+pub(crate) fn table(network: &Network, solution: &Solution) -> Table {
+    let columns = ["class", "centre", "throughput_per_s", "response_s", "present", "utilisation"];
+    let mut table = Table::new(&columns);
+    for (index, class) in network.classes.iter().enumerate() {
+        let (throughput, response) = (solution.throughput[index], solution.response[index]);
+        table.row([
+            class.name.as_str().into(),
+            "".into(),
+            throughput.into(),
+            response.into(),
+            (throughput * response).into(),
+            Cell::Text(String::new()),
+        ]);
+    }
+    for (at, centre) in network.centres.iter().enumerate() {
+        for (index, class) in network.classes.iter().enumerate() {
+            let (queue, throughput) = (solution.queue[at][index], solution.throughput[index]);
+            if centre.demands[index] > 0.0 {
+                table.row([
+                    class.name.as_str().into(),
+                    centre.name.as_str().into(),
+                    throughput.into(),
+                    (queue / throughput).into(),
+                    queue.into(),
+                    solution.utilisation[at][index].into(),
+                ]);
+            }
+        }
+    }
+    table
+}
+
+fn bounds_table(all: &bounds::AllBounds) -> Table {
+    let mut table = Table::new(&["bounds", "throughput_per_s", "to", "response_s", "to"]);
+    for (name, bounds) in [("asymptotic", all.asymptotic), ("balanced", all.balanced)] {
+        table.row([
+            name.into(),
+            bounds.throughput.least.into(),
+            bounds.throughput.most.into(),
+            bounds.response.least.into(),
+            bounds.response.most.into(),
+        ]);
+    }
+    table
+}
+
+fn slope_table(network: &Network, slopes: &[sensitivity::Elasticity]) -> Table {
+    let mut table = Table::new(&["demand_at", "of_class", "moves_class", "throughput", "response"]);
+    for slope in slopes {
+        for (index, class) in network.classes.iter().enumerate() {
+            table.row([
+                network.centres[slope.centre].name.as_str().into(),
+                network.classes[slope.class].name.as_str().into(),
+                class.name.as_str().into(),
+                slope.throughput[index].into(),
+                slope.response[index].into(),
+            ]);
+        }
+    }
+    table
+}

@@ -1,0 +1,222 @@
+//! `lab sweep` and `lab plot`: one number of a model turned from one end to the other.
+
+use crate::knob::{self, Knob};
+use crate::output::{Format, Table, line};
+use crate::plot::{Chart, Series};
+use crate::simulate::{self, Run};
+use crate::solve::{self, Method};
+use crate::{Failure, input};
+use clap::Args;
+use leasehold_lab_des::Quantity;
+use leasehold_lab_network::model::{ClassKind, Model};
+use leasehold_lab_network::{bounds, surface};
+use std::io::Write;
+use std::path::PathBuf;
+
+/// Solve or simulate a model for many values of one number
+#[derive(Debug, Args)]
+pub struct Sweep {
+    /// A model file
+    file: PathBuf,
+    /// The number to turn
+    ///
+    /// population:CLASS, rate:CLASS, think:CLASS (a factor), servers:CENTRE, demand:CENTRE (a
+    /// factor), term:CLASS or blocks:CLASS
+    #[arg(long, value_parser = Knob::parse)]
+    vary: Knob,
+    /// Its values: FROM..TO or FROM..TO:STEP
+    #[arg(long, value_parser = knob::range)]
+    over: ::std::vec::Vec<f64>,
+    /// Simulate instead of solving
+    #[arg(long)]
+    simulate: bool,
+    /// How to solve
+    #[arg(long, value_enum, default_value = "exact", conflicts_with = "simulate")]
+    method: Method,
+    /// Draw response times into this file (SVG)
+    #[arg(long, value_name = "FILE")]
+    plot: Option<PathBuf>,
+    #[command(flatten)]
+    run: Run,
+    #[command(flatten)]
+    format: Format,
+}
+
+/// Draw throughput and response time against the number of customers
+///
+/// The exact curves with their balanced bounds where those apply, and simulated points with
+/// intervals on demand.
+#[derive(Debug, Args)]
+pub struct Plot {
+    /// A model file
+    file: PathBuf,
+    /// The closed class whose customers are counted [default: the first closed class]
+    #[arg(long)]
+    class: Option<String>,
+    /// The largest number of customers
+    #[arg(long, default_value_t = 50)]
+    to: usize,
+    /// Simulated points beside the curve
+    #[arg(long)]
+    simulate: bool,
+    /// Where the picture goes (SVG)
+    #[arg(long, short, value_name = "FILE")]
+    output: PathBuf,
+    #[command(flatten)]
+    run: Run,
+}
+
+/// Results of one class at one value.
+struct Point {
+    value: f64,
+    class: String,
+    throughput: f64,
+    response: f64,
+    p95: f64,
+    utilisation: f64,
+    bottleneck: String,
+}
+
+pub(crate) fn run(options: &Sweep, out: &mut dyn Write) -> Result<(), Failure> {
+    let model = input::model(&options.file)?;
+    let mut points = Vec::new();
+    for &value in &options.over {
+        let turned = options.vary.turn(&model, value)?;
+        points.extend(if options.simulate {
+            simulated(&turned, value, options.run)
+        } else {
+            solved(&turned, value, options.method)?
+        });
+    }
+    let mut table = Table::new(&[
+        "value",
+        "class",
+        "throughput_per_s",
+        "response_s",
+        "response_p95_s",
+        "busiest",
+        "utilisation",
+    ]);
+    for point in &points {
+        table.row([
+            point.value.into(),
+            point.class.as_str().into(),
+            point.throughput.into(),
+            point.response.into(),
+            point.p95.into(),
+            point.bottleneck.as_str().into(),
+            point.utilisation.into(),
+        ]);
+    }
+    if let Some(path) = &options.plot {
+        let chart = Chart {
+            title: model.title.clone(),
+            x: options.vary.label(),
+            y: "response time, s".into(),
+            series: model
+                .classes
+                .iter()
+                .map(|class| {
+                    let own = points.iter().filter(|point| point.class == class.name);
+                    let line = own.map(|point| (point.value, point.response)).collect();
+                    Series::line(&class.name, line)
+                })
+                .collect(),
+        };
+        chart.write(path)?;
+    }
+    table.print(options.format, out)
+}
+
+fn solved(model: &Model, value: f64, method: Method) -> Result<Vec<Point>, Failure> {
+    let network = model.network();
+    let solution = solve::by(method, &network)?;
+    let busiest = solution.bottleneck(&network);
+    let point = |(index, class): (usize, &leasehold_lab_network::Class)| Point {
+        value,
+        class: class.name.clone(),
+        throughput: solution.throughput[index],
+        response: solution.response[index],
+        p95: f64::NAN,
+        utilisation: busiest.map_or(0.0, |at| solution.utilisation[at].iter().sum()),
+        bottleneck: busiest.map_or(String::new(), |at| network.centres[at].name.clone()),
+    };
+    Ok(network.classes.iter().enumerate().map(point).collect())
+}
+
+fn simulated(model: &Model, value: f64, run: Run) -> Vec<Point> {
+    let outcomes = simulate::outcomes(model, run.options());
+    let mean = |quantity: Quantity, class: &str| {
+        let found = outcomes.iter().find(|outcome| {
+            let metric = &outcome.metric;
+            metric.quantity == quantity && metric.class == class && metric.centre.is_none()
+        });
+        found.map_or(f64::NAN, |outcome| outcome.interval.mean)
+    };
+    let used = |centre: &str| -> f64 {
+        let here = outcomes.iter().filter(|outcome| {
+            outcome.metric.quantity == Quantity::Utilisation
+                && outcome.metric.centre.as_deref() == Some(centre)
+        });
+        here.map(|outcome| outcome.interval.mean).sum()
+    };
+    let queues = model.centres.iter().filter(|centre| knob::servers(&centre.kind).is_some());
+    let busiest = queues.max_by(|a, b| used(&a.name).total_cmp(&used(&b.name)));
+    let point = |class: &leasehold_lab_network::model::Class| Point {
+        value,
+        class: class.name.clone(),
+        throughput: mean(Quantity::Throughput, &class.name),
+        response: mean(Quantity::Response, &class.name),
+        p95: mean(Quantity::ResponseP95, &class.name),
+        utilisation: busiest.map_or(0.0, |centre| used(&centre.name)),
+        bottleneck: busiest.map_or(String::new(), |centre| centre.name.clone()),
+    };
+    model.classes.iter().map(point).collect()
+}
+
+/// The closed class that is counted: the one named, or the first.
+pub(crate) fn closed_class(model: &Model, name: Option<&str>) -> Result<usize, Failure> {
+    let closed = |class: &leasehold_lab_network::model::Class| {
+        matches!(class.kind, ClassKind::Closed { .. }) && name.is_none_or(|name| name == class.name)
+    };
+    let found = model.classes.iter().position(closed);
+    found.ok_or_else(|| Failure::input("the model has no such closed class"))
+}
+
+pub(crate) fn plot(options: &Plot, out: &mut dyn Write) -> Result<(), Failure> {
+    let model = input::model(&options.file)?;
+    let class = closed_class(&model, options.class.as_deref())?;
+    let knob = Knob::Population(model.classes[class].name.clone());
+    let most = knob.turn(&model, options.to as f64)?;
+    let network = most.network();
+    let surface = surface(&network).map_err(Failure::input)?;
+    let mut population = network.population();
+    let (mut exact, mut low, mut high) = (Vec::new(), Vec::new(), Vec::new());
+    for count in 1..=options.to {
+        population[class] = count;
+        let x = count as f64;
+        exact.push((x, surface.at(&population).response[class]));
+        if let Ok(bounds) = bounds::bounds(&network.with_population(&population)) {
+            low.push((x, bounds.balanced.response.least));
+            high.push((x, bounds.balanced.response.most));
+        }
+    }
+    let mut series = vec![Series::line("exact", exact)];
+    if !low.is_empty() {
+        series.push(Series::thin("balanced bounds", low));
+        series.push(Series::thin("", high));
+    }
+    if options.simulate {
+        let mut points = Vec::new();
+        for step in 1..=8 {
+            let count = (options.to * step).div_ceil(8) as f64;
+            let turned = knob.turn(&model, count)?;
+            points.push((count, simulated(&turned, count, options.run)[class].response));
+        }
+        series.push(Series::points("simulated", points));
+    }
+    let chart =
+        Chart { title: model.title.clone(), x: knob.label(), y: "response time, s".into(), series };
+    chart.write(&options.output)?;
+    line(out, &format!("{}", options.output.display()))
+}

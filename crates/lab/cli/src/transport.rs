@@ -1,0 +1,322 @@
+//! `lab plan --transport`: how remote calls should travel, the algorithm that the seed's appendix
+//! on remote procedure calls asks for.
+//!
+//! For each way the mean time of a call is worked out from the mix of sizes, the round trip, the
+//! bandwidth and the loss of packets: what is sent, what it waits for, and what a lost packet
+//! costs. A datagram is lost with any of its fragments and is sent again after a timeout; a stream
+//! repairs a loss in about a round trip when more segments follow, else after its own timeout.
+
+use crate::Failure;
+use crate::output::{self, Format, Table};
+use crate::slo::time;
+use clap::Args;
+use serde_json::json;
+use std::io::Write;
+
+/// Options of `lab plan --transport`.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Transport")]
+pub(crate) struct Transport {
+    /// Say how remote calls should travel
+    #[arg(long)]
+    pub(crate) transport: bool,
+    /// Round trip in milliseconds
+    #[arg(long, default_value_t = 0.2)]
+    rtt_ms: f64,
+    /// Share of packets that are lost
+    #[arg(long, default_value_t = 0.0)]
+    loss: f64,
+    /// Megabits per second of the narrowest link
+    #[arg(long, default_value_t = 1000.0)]
+    mbit: f64,
+    /// Calls by size: SHAREx(REQUEST+REPLY) in bytes; may be given several times
+    #[arg(long, value_name = "SHARE:REQUEST:REPLY", value_parser = mix,
+          default_values = ["0.6:120:120", "0.3:120:8192", "0.1:8192:120"])]
+    mix: Vec<Mix>,
+    /// Largest datagram that the servers take, bytes
+    #[arg(long, default_value_t = 65_507)]
+    datagram_max: u32,
+    /// Time until a datagram is sent again, in milliseconds
+    #[arg(long, default_value_t = 1100.0)]
+    timeout_ms: f64,
+    /// Servers that one client talks to
+    #[arg(long, default_value_t = 1)]
+    servers: u32,
+    /// Connections that one client may keep open
+    #[arg(long, default_value_t = 256)]
+    connections_max: u32,
+}
+
+/// Calls of one size.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Mix {
+    share: f64,
+    request: f64,
+    reply: f64,
+}
+
+fn mix(text: &str) -> Result<Mix, String> {
+    let parts: Vec<f64> = text.split(':').filter_map(|part| part.parse().ok()).collect();
+    match parts.as_slice() {
+        [share, request, reply] if *share > 0.0 && *request >= 0.0 && *reply >= 0.0 => {
+            Ok(Mix { share: *share, request: *request, reply: *reply })
+        }
+        _ => Err("needs the form SHARE:REQUEST:REPLY".into()),
+    }
+}
+
+/// Bytes of data in a packet of an Ethernet, and of headers around a call.
+const PACKET: f64 = 1460.0;
+const HEADER: f64 = 100.0;
+
+/// Processor time for a packet and for a call, both ends together: a slow core.
+const PER_PACKET: f64 = 2e-6;
+const PER_CALL: f64 = 20e-6;
+
+/// The least retransmission timeout of common streams, and duplicate acknowledgements they need.
+const STREAM_TIMEOUT: f64 = 0.2;
+const DUPLICATES: f64 = 3.0;
+
+/// Bytes that a stream may have on its way.
+const WINDOW: f64 = 1_048_576.0;
+
+/// Ways for a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// Datagrams as large as needed.
+    Udp,
+    /// Datagrams of 1 KB, each acknowledged before the next, as the slower system of the seed.
+    SmallUdp,
+    /// A stream that stays open.
+    Tcp,
+    /// A stream for each call.
+    TcpPerCall,
+}
+
+impl Way {
+    const ALL: [Self; 4] = [Self::Udp, Self::SmallUdp, Self::Tcp, Self::TcpPerCall];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Udp => "UDP",
+            Self::SmallUdp => "UDP, 1 KB packets",
+            Self::Tcp => "TCP, kept open",
+            Self::TcpPerCall => "TCP, opened for each call",
+        }
+    }
+}
+
+fn packets(bytes: f64) -> f64 {
+    ((bytes + HEADER) / PACKET).ceil()
+}
+
+impl Transport {
+    fn rtt(&self) -> f64 {
+        self.rtt_ms / 1e3
+    }
+
+    /// Seconds to put bytes on the wire.
+    fn wire(&self, bytes: f64) -> f64 {
+        (bytes + packets(bytes) * 78.0) * 8.0 / (self.mbit * 1e6)
+    }
+
+    /// The mean time of a call.
+    fn call(&self, way: Way, mix: Mix) -> f64 {
+        let count = packets(mix.request) + packets(mix.reply);
+        let sent = self.rtt() + self.wire(mix.request) + self.wire(mix.reply);
+        let base = PER_CALL + sent + count * PER_PACKET;
+        match way {
+            Way::Udp => {
+                // One lost fragment loses the message; waits double: t, 2t, 4t ...
+                let lost = 1.0 - (1.0 - self.loss).powf(count);
+                let waits = if lost < 0.5 { lost / (1.0 - 2.0 * lost) } else { f64::INFINITY };
+                base + self.timeout_ms / 1e3 * waits
+            }
+            Way::SmallUdp => {
+                let pieces = (mix.request / 1024.0).ceil().max(1.0) + (mix.reply / 1024.0).ceil();
+                let waits = self.loss * 2.0 * pieces * self.timeout_ms / 1e3;
+                base + (pieces - 2.0).max(0.0) * (self.rtt() + 2.0 * PER_PACKET) + waits
+            }
+            Way::Tcp => base + self.stream_repair(mix),
+            // Three packets to open, three to close; one round trip before the request goes.
+            Way::TcpPerCall => base + self.stream_repair(mix) + self.rtt() + 6.0 * PER_PACKET,
+        }
+    }
+
+    /// What losses cost on a stream: quick repair when enough segments follow the lost one.
+    fn stream_repair(&self, mix: Mix) -> f64 {
+        let of = |bytes: f64| {
+            let count = packets(bytes);
+            let quick = (count - DUPLICATES).max(0.0);
+            let slow = count - quick;
+            self.loss * (quick * self.rtt() + slow * (STREAM_TIMEOUT + self.rtt()))
+        };
+        of(mix.request) + of(mix.reply)
+    }
+
+    fn mean(&self, way: Way) -> f64 {
+        let shares: f64 = self.mix.iter().map(|mix| mix.share).sum();
+        self.mix.iter().map(|mix| mix.share * self.call(way, *mix)).sum::<f64>() / shares
+    }
+
+    /// Why a way cannot be taken, if it cannot.
+    fn obstacle(&self, way: Way) -> Option<String> {
+        let largest = self.mix.iter().map(|mix| mix.request.max(mix.reply)).fold(0.0, f64::max);
+        match way {
+            Way::Udp if largest + HEADER > f64::from(self.datagram_max) => Some(format!(
+                "messages of {largest:.0} bytes do not fit a datagram of {}",
+                self.datagram_max
+            )),
+            Way::Tcp if self.servers > self.connections_max => Some(format!(
+                "{} servers need more than {} connections",
+                self.servers, self.connections_max
+            )),
+            Way::Udp | Way::SmallUdp | Way::Tcp | Way::TcpPerCall => None,
+        }
+    }
+
+    /// Connections that keep the link full.
+    fn connections(&self) -> f64 {
+        let on_the_way = self.mbit * 1e6 / 8.0 * self.rtt();
+        let room = f64::from(self.connections_max / self.servers.max(1)).max(1.0);
+        (on_the_way / WINDOW).ceil().clamp(1.0, room.min(16.0))
+    }
+
+    /// The smallest block, a power of two, whose time is at most a tenth more per byte than that
+    /// of 1 MiB; for datagrams as far as they go.
+    fn block(&self, way: Way) -> f64 {
+        let most = if way == Way::Udp { f64::from(self.datagram_max) } else { 1_048_576.0 };
+        let sizes = || (12..=20).map(|power| f64::from(1_u32 << power)).filter(|s| *s <= most);
+        let per_byte =
+            |size: f64| self.call(way, Mix { share: 1.0, request: 120.0, reply: size }) / size;
+        let best = sizes().map(per_byte).fold(f64::INFINITY, f64::min);
+        sizes().find(|size| per_byte(*size) <= 1.1 * best).unwrap_or(4096.0)
+    }
+
+    /// The best way and the reason.
+    fn choose(&self) -> (Way, String) {
+        let usable = || Way::ALL.into_iter().filter(|way| self.obstacle(*way).is_none());
+        let best = usable().min_by(|a, b| self.mean(*a).total_cmp(&self.mean(*b)));
+        let best = best.unwrap_or(Way::TcpPerCall);
+        // Within a twentieth of each other a kept stream is preferred: it does not lose
+        // dependability under load, as the seed's measurements of datagrams do.
+        let stream = self.mean(Way::Tcp) <= 1.05 * self.mean(best);
+        let best = if stream && self.obstacle(Way::Tcp).is_none() { Way::Tcp } else { best };
+        let mean = time(self.mean(best));
+        let against = match best {
+            Way::Tcp | Way::TcpPerCall => Way::Udp,
+            Way::Udp | Way::SmallUdp => Way::Tcp,
+        };
+        let reason = match self.obstacle(against) {
+            Some(obstacle) => format!("{mean} a call; {} is out: {obstacle}", against.name()),
+            None if best == Way::Tcp && self.mean(against) < 1.05 * self.mean(best) => format!(
+                "{mean} a call, as fast as {} ({}), and it stays dependable under load",
+                against.name(),
+                time(self.mean(against))
+            ),
+            None => {
+                let loss = if self.loss > 0.0 {
+                    format!(" at a loss of {:.2} %", self.loss * 100.0)
+                } else {
+                    String::new()
+                };
+                format!(
+                    "{mean} a call against {} by {}{loss}",
+                    time(self.mean(against)),
+                    against.name()
+                )
+            }
+        };
+        (best, reason)
+    }
+}
+
+pub(crate) fn run(options: &Transport, format: Format, out: &mut dyn Write) -> Result<(), Failure> {
+    if !(0.0..0.5).contains(&options.loss) || options.mbit <= 0.0 || options.rtt_ms < 0.0 {
+        return Err(Failure::input("the loss must lie between 0 and 0.5, the rest above 0"));
+    }
+    let (best, reason) = options.choose();
+    let (connections, block) = (options.connections(), options.block(best));
+    let mut table = Table::new(&["way", "mean_call_s", "usable"]);
+    for way in Way::ALL {
+        let usable =
+            options.obstacle(way).map_or("yes".into(), |obstacle| format!("no: {obstacle}"));
+        table.row([way.name().into(), options.mean(way).into(), usable.as_str().into()]);
+    }
+    let streams = if matches!(best, Way::Tcp) {
+        format!(", {connections:.0} for each server")
+    } else {
+        String::new()
+    };
+    let verdict =
+        format!("{}{streams}, blocks of {:.0} KiB: {reason}.", best.name(), block / 1024.0);
+    if format.json {
+        let answer = json!({ "verdict": verdict, "way": best.name(), "connections": connections,
+            "block_bytes": block, "ways": table.json() });
+        return output::json(out, &answer);
+    }
+    if !format.csv {
+        output::line(out, &format!("{verdict}\n"))?;
+    }
+    table.print(format, out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn transport() -> Transport {
+        Transport {
+            transport: true,
+            rtt_ms: 0.2,
+            loss: 0.0,
+            mbit: 1000.0,
+            mix: vec![Mix { share: 1.0, request: 100.0, reply: 100.0 }],
+            datagram_max: 8192,
+            timeout_ms: 1100.0,
+            servers: 1,
+            connections_max: 256,
+        }
+    }
+
+    fn sized(bytes: f64) -> Transport {
+        let mix = vec![Mix { share: 1.0, request: bytes, reply: 100.0 }];
+        Transport { mix, datagram_max: 65_507, ..transport() }
+    }
+
+    #[test]
+    fn the_rules_of_the_seed_come_out() {
+        // Small packets: both systems over datagrams are alike, and a stream for each call loses.
+        let small = sized(512.0);
+        assert!(small.mean(Way::SmallUdp) < 1.02 * small.mean(Way::Udp));
+        assert!(small.mean(Way::TcpPerCall) > 1.5 * small.mean(Way::Udp));
+        // Eight small packets of data: even a stream for each call beats them.
+        let eight = sized(8192.0);
+        assert!(eight.mean(Way::SmallUdp) > eight.mean(Way::TcpPerCall));
+        // Large datagrams stay fastest while they can be used.
+        assert!(eight.mean(Way::Udp) <= eight.mean(Way::TcpPerCall));
+        // Few servers: a permanent connection.
+        assert_eq!(transport().choose().0, Way::Tcp);
+    }
+
+    #[test]
+    fn obstacles_and_losses_decide() {
+        let large = Transport { datagram_max: 8192, ..sized(1e6) };
+        assert_eq!(large.choose().0, Way::Tcp);
+        assert!(large.choose().1.contains("do not fit"));
+        let many = Transport { servers: 1000, ..transport() };
+        assert_eq!(many.choose().0, Way::Udp);
+        let lossy = Transport { loss: 0.01, ..sized(8192.0) };
+        assert_eq!(lossy.choose().0, Way::Tcp);
+        assert!(lossy.mean(Way::Udp) > 3.0 * lossy.mean(Way::Tcp));
+    }
+
+    #[test]
+    fn long_fat_links_want_connections_and_large_blocks() {
+        let near = transport();
+        let far = Transport { rtt_ms: 80.0, mbit: 10_000.0, ..transport() };
+        assert!(far.connections() > near.connections());
+        assert!(far.block(Way::Tcp) > near.block(Way::Tcp));
+        assert!(near.block(Way::Tcp) >= 8192.0);
+    }
+}
