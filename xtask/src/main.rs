@@ -4,6 +4,7 @@
 mod check;
 mod documents;
 mod figures;
+mod fuzz;
 mod layers;
 mod licences;
 mod program;
@@ -32,6 +33,12 @@ enum Chore {
     Ci,
     /// Measures the figures of an area beside other servers.
     Figures(figures::Options),
+    /// Feeds decoders and the whole server with inputs that reach ever more of their code.
+    Fuzz {
+        /// How long, in seconds, all targets together.
+        #[arg(long, default_value_t = 60)]
+        seconds: u64,
+    },
     /// Installs what the tests need from outside.
     Setup,
     /// Simulates worlds with faults, and checks every promise: `--seed N`, `--minutes M`.
@@ -54,6 +61,7 @@ fn main() -> ExitCode {
         Chore::Test { steps } => test::run(&repository, &steps),
         Chore::Ci => test::run(&repository, &[]),
         Chore::Figures(options) => figures::run(&repository, &options),
+        Chore::Fuzz { seconds } => fuzz::run(&repository, seconds),
         Chore::Setup => setup::run(),
         Chore::Sim { options } => sim::run(&repository, &options),
         Chore::Layers => check::report(&layers::checks(&repository)),

@@ -43,6 +43,9 @@ pub(crate) const GUEST: &[Tool] = &[
     Tool { program: "git", source: Source::Apt("git") },
 ];
 
+/// What compiles the fuzzer.
+pub(crate) const FUZZER: &[Tool] = &[Tool { program: "g++", source: Source::Apt("g++") }];
+
 /// Clients and witnesses that others made; those of a guest too.
 pub(crate) const FOREIGN: &[Tool] = &[
     Tool { program: "nfs-ls", source: Source::Apt("libnfs-utils") },
@@ -54,7 +57,7 @@ const LIMIT: Duration = Duration::from_mins(5);
 
 /// Installs every tool that is missing.
 pub(crate) fn run() -> Tally {
-    [LINTERS, TREE, GUEST, FOREIGN].into_iter().map(|tools| Tally::of(ensure(tools))).sum()
+    [LINTERS, TREE, FUZZER, GUEST, FOREIGN].into_iter().map(|tools| Tally::of(ensure(tools))).sum()
 }
 
 /// Whether all of these tools are there, after those that were not have been installed.

@@ -7,7 +7,7 @@ use clap::ValueEnum;
 use crate::check::{Check, Tally, report};
 use crate::repository::Repository;
 use crate::setup::{FOREIGN, GUEST, LINTERS, TREE, Tool, ensure};
-use crate::{documents, layers, licences, program, sim, tidy};
+use crate::{documents, fuzz, layers, licences, program, sim, tidy};
 
 /// The package of tests that need real clients; they have steps of their own.
 const SYSTEM: &str = "leasehold-system-tests";
@@ -31,6 +31,8 @@ pub(crate) enum Step {
     Unit,
     /// New worlds of the simulator keep every promise.
     Sim,
+    /// Decoders and the whole server, fuzzed for a minute.
+    Fuzz,
     /// The built server under the Linux kernel's client.
     Kernel,
     /// The built server under other clients, and what passes on the wire as tshark reads it.
@@ -84,6 +86,7 @@ impl Step {
                 tool(repository, 15, &[], &[&["cargo", "test"][..], &options].concat())
             }
             Self::Sim => sim::run(repository, &["--minutes".to_owned(), "0.5".to_owned()]),
+            Self::Fuzz => fuzz::run(repository, 60),
             Self::Kernel => system(repository, 6, &[GUEST], &["--test=kernel"]),
             Self::Foreign => {
                 system(repository, 8, &[GUEST, FOREIGN], &["--test=libnfs", "--test=decode"])

@@ -1,0 +1,257 @@
+//! Sequences of calls to the whole server over a store in memory.
+//!
+//! An input is a script: each step is a byte that says what happens, and bytes that choose the
+//! arguments. Choices are of things that matter (handles that the server gave, a few names, numbers
+//! at the edges), so that a fuzzer gets past the first check of each procedure; a step may also
+//! change any byte of a message. What must hold after each step:
+//! - a call that was not tampered with is answered, with its own number;
+//! - what comes back can be read as what the procedure promises, to the last byte;
+//! - a call that must not run twice, when it is repeated, has the same reply;
+//! - the store's own audit finds nothing.
+
+mod arguments;
+mod script;
+
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use bytes::Bytes;
+use leasehold_base::units::{FileSystemId, FileTime, Time, Xid};
+use leasehold_base::xdr::{Decode as _, Encode as _, Message, Reader, Writer};
+use leasehold_fs::{Export, ExportId, Store};
+use leasehold_serve::table::{Keep, PROGRAMS, Row};
+use leasehold_serve::{Arrival, Deaf, HandleKey, Service, Transport, Trust};
+use leasehold_store_mem::{Config, MemStore};
+use leasehold_wire::every::{PROCEDURES, Procedure};
+use leasehold_wire::rpc::{AuthSys, Call, OpaqueAuth, Reply, ReplyStatus, flavor};
+
+use arguments::CALLS;
+use script::Script;
+
+/// Steps of one script; more find nothing that fewer do not, and take longer.
+const STEPS_MAX: u32 = 100;
+
+/// The users that call.
+const USERS: [u32; 3] = [0, 1001, 65_534];
+
+/// Runs a script.
+///
+/// # Panics
+/// When it shows a fault.
+pub fn run(input: &[u8]) {
+    drop(exchange(input));
+}
+
+/// A call and its reply.
+#[derive(Debug)]
+pub struct Exchanged {
+    /// The procedure that was called, if there is such.
+    pub procedure: Option<&'static Procedure>,
+    call: Bytes,
+    reply: Option<Bytes>,
+}
+
+impl Exchanged {
+    /// What stands behind the heads of the call and of the reply.
+    #[must_use]
+    pub fn bodies(&self) -> Vec<Vec<u8>> {
+        let mut call = Reader::new(&self.call);
+        let arguments = Call::decode(&mut call).is_ok().then(|| call.rest().to_vec());
+        arguments.into_iter().chain(self.results().map(|results| results.to_vec())).collect()
+    }
+
+    /// What the procedure answered, if it was reached.
+    #[must_use]
+    pub fn results(&self) -> Option<Bytes> {
+        let mut reader = Reader::new(self.reply.as_ref()?);
+        let reply = Reply::decode(&mut reader).ok()?;
+        (reply.status == ReplyStatus::Success).then(|| reader.rest_shared())
+    }
+}
+
+/// Runs a script and says what was called and answered.
+///
+/// # Panics
+/// When it shows a fault.
+#[must_use]
+pub fn exchange(input: &[u8]) -> Vec<Exchanged> {
+    let mut script = Script::new(input);
+    let mut world = World::new();
+    let mut done: Vec<Exchanged> = Vec::new();
+    for _ in 0..STEPS_MAX {
+        let Some(action) = script.next() else { break };
+        match action {
+            0..=179 => {
+                let call = world.call(&mut script, action);
+                done.push(world.checked(call, true));
+            }
+            180..=219 => {
+                let call = world.tampered(&mut script);
+                done.push(world.checked(call, false));
+            }
+            220..=239 => world.repeat(done.last()),
+            240..=249 => world.wait(&mut script),
+            250..=255 => world.crash(),
+        }
+    }
+    world.store.check();
+    done
+}
+
+/// A server, its store and who calls it.
+struct World {
+    store: Arc<MemStore>,
+    service: Arc<Service>,
+    now: Time,
+    xid: u32,
+    /// What the server gave as handles, or might have.
+    handles: Vec<Bytes>,
+    /// Whether the server was neither down nor idle since the last call.
+    remembers: bool,
+}
+
+impl World {
+    fn new() -> Self {
+        // Small, so that it is full before long.
+        let file_system = FileSystemId(1);
+        let config = Config { file_system, capacity_bytes: 1 << 20, capacity_files: 64 };
+        let store = Arc::new(MemStore::new(config));
+        let service = serve(&store);
+        let root = service.root_handle("data").expect("it is exported");
+        let handles = vec![Bytes::copy_from_slice(&root)];
+        Self { store, service, now: Time::ZERO, xid: 0, handles, remembers: false }
+    }
+
+    /// A call of a procedure, with chosen arguments.
+    fn call(&mut self, script: &mut Script<'_>, which: u8) -> Bytes {
+        let shape = &CALLS[usize::from(which) % CALLS.len()];
+        let uid = USERS[usize::from(which) / CALLS.len() % USERS.len()];
+        let mut body = Writer::new();
+        AuthSys { machine_name: b"fuzz", uid, gid: uid, ..AuthSys::default() }.encode(&mut body);
+        let body = body.finish().into_bytes();
+        self.xid += 1;
+        let mut writer = Writer::new();
+        Call {
+            xid: Xid(self.xid),
+            program: shape.program,
+            version: shape.version,
+            procedure: shape.procedure,
+            credential: OpaqueAuth { flavor: flavor::SYS, body: &body },
+            verifier: OpaqueAuth::NONE,
+        }
+        .encode(&mut writer);
+        shape.write(script, &self.handles, &mut writer);
+        writer.finish().into_bytes()
+    }
+
+    /// A call of which some bytes were changed, or the end cut off.
+    fn tampered(&mut self, script: &mut Script<'_>) -> Bytes {
+        let which = script.byte();
+        let mut message = self.call(script, which).to_vec();
+        for _ in 0..script.byte() % 4 {
+            let at = usize::from(script.byte()) * 4 + usize::from(script.byte() % 4);
+            let length = message.len();
+            message[at % length] ^= script.byte();
+        }
+        let kept = message.len() - usize::from(script.byte() % 32).min(message.len());
+        message.truncate(kept);
+        message.into()
+    }
+
+    /// Sends the last call again.
+    fn repeat(&mut self, last: Option<&Exchanged>) {
+        let Some(last) = last else { return };
+        let reply = self.answer(&last.call);
+        let is_kept = last.procedure.and_then(row).is_some_and(|row| row.keep == Keep::Always);
+        if is_kept && self.remembers {
+            assert_eq!(reply, last.reply, "a repeated call has the same reply");
+        }
+    }
+
+    /// Lets time pass.
+    fn wait(&mut self, script: &mut Script<'_>) {
+        self.remembers = false;
+        self.now = self.now + Duration::from_millis(1 << (script.byte() % 24));
+        let seconds = i64::try_from(self.now.as_nanoseconds() / 1_000_000_000);
+        let seconds = seconds.expect("a clock that began at zero is far from its end");
+        self.store.set_now(FileTime { seconds, nanoseconds: 0 });
+    }
+
+    /// The server goes down with all that is not stable, and comes up again.
+    fn crash(&mut self) {
+        self.remembers = false;
+        self.store.crash();
+        self.service = serve(&self.store);
+    }
+
+    fn answer(&self, message: &Bytes) -> Option<Bytes> {
+        let arrival = Arrival {
+            from: SocketAddr::from(([192, 0, 2, 1], 700)),
+            transport: Transport::Stream,
+            trust: Trust::Claimed,
+            now: self.now,
+        };
+        let answer = pin!(self.service.answer(arrival, message, Writer::new()));
+        match answer.poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(reply) => reply.map(Message::into_bytes),
+            Poll::Pending => panic!("the store in memory answers at once"),
+        }
+    }
+
+    /// Calls, checks the reply and keeps the handles in it. With `whole` nothing is wrong with the
+    /// message.
+    fn checked(&mut self, call: Bytes, whole: bool) -> Exchanged {
+        let reply = self.answer(&call);
+        self.remembers = true;
+        assert!(reply.is_some() || !whole, "a call is answered");
+        let head = Call::decode(&mut Reader::new(&call)).ok().map(|head| {
+            let called = (head.program, head.version, head.procedure);
+            (
+                head.xid,
+                PROCEDURES.iter().find(|one| (one.program, one.version, one.number) == called),
+            )
+        });
+        let procedure = head.and_then(|(_, procedure)| procedure);
+        let done = Exchanged { procedure, call, reply };
+        if let (Some((xid, _)), Some(reply)) = (head, &done.reply) {
+            let reply = Reply::decode(&mut Reader::new(reply)).expect("a reply has a head");
+            assert_eq!(reply.xid, xid, "a reply has the number of its call");
+            let is_taken =
+                matches!(reply.status, ReplyStatus::Success | ReplyStatus::GarbageArguments);
+            assert!(is_taken || !whole, "{reply:?} to a call of a procedure that there is");
+        }
+        if let Some(results) = done.results() {
+            let procedure = procedure.expect("only what exists is called");
+            assert_eq!((procedure.reply)(&results).as_ref(), Ok(&results), "{}", procedure.name);
+            arguments::keep_handles(procedure, &results, &mut self.handles);
+        }
+        done
+    }
+}
+
+/// A server that has just started.
+fn serve(store: &Arc<MemStore>) -> Arc<Service> {
+    let (name, path) = ("data".to_owned(), "/srv/data".to_owned());
+    let store: Arc<dyn Store> = Arc::<MemStore>::clone(store);
+    let export = Export { id: ExportId(1), name, path, read_only: false, store };
+    Arc::new(Service::new(vec![export], HandleKey([1; 16]), Box::new(Deaf)))
+}
+
+/// The server's row of a procedure.
+fn row(procedure: &Procedure) -> Option<&'static Row> {
+    let program = PROGRAMS.iter().find(|program| program.number == procedure.program)?;
+    let version = program.versions.iter().find(|version| version.number == procedure.version)?;
+    version.rows.get(usize::try_from(procedure.number).ok()?)
+}
+
+/// For each procedure, a script that makes some objects and calls it with success.
+#[must_use]
+pub fn starters() -> Vec<Vec<u8>> {
+    CALLS
+        .iter()
+        .map(|shape| [arguments::PRELUDE, &[shape.index()], shape.choices].concat())
+        .collect()
+}

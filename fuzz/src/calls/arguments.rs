@@ -1,0 +1,267 @@
+//! The arguments of each procedure, as choices of a script.
+
+use bytes::Bytes;
+use leasehold_base::limits::HANDLE_V2_BYTES;
+use leasehold_base::xdr::Writer;
+use leasehold_wire::every::Procedure;
+use leasehold_wire::{mount, nfs3};
+
+use super::script::Script;
+
+/// A procedure and what its arguments are made of.
+pub(super) struct Shape {
+    pub(super) program: u32,
+    pub(super) version: u32,
+    pub(super) procedure: u32,
+    /// One letter for each argument, see [`Shape::write`].
+    letters: &'static str,
+    /// Choices with which it succeeds behind [`PRELUDE`].
+    pub(super) choices: &'static [u8],
+}
+
+const fn nfs(version: u32, procedure: u32, letters: &'static str, choices: &'static [u8]) -> Shape {
+    Shape { program: nfs3::PROGRAM, version, procedure, letters, choices }
+}
+
+const fn mnt(version: u32, procedure: u32, letters: &'static str, choices: &'static [u8]) -> Shape {
+    Shape { program: mount::PROGRAM, version, procedure, letters, choices }
+}
+
+/// Makes a file `a`, a folder `b` and a link `c` in the root, whose handles are then the second to
+/// fourth.
+pub(super) const PRELUDE: &[u8] = &[8, 0, 0, 0, 0, 9, 0, 1, 0, 10, 0, 2, 0, 0];
+
+/// Every procedure that is served.
+pub(super) const CALLS: [Shape; 61] = [
+    nfs(3, 0, "", &[]),
+    nfs(3, 1, "h", &[1]),
+    nfs(3, 2, "hsg", &[1, 1, 3, 0]),
+    nfs(3, 3, "hn", &[0, 0]),
+    nfs(3, 4, "hw", &[1, 63]),
+    nfs(3, 5, "h", &[3]),
+    nfs(3, 6, "hqw", &[1, 0, 4]),
+    nfs(3, 7, "hqW", &[1, 0, 0, 4]),
+    nfs(3, 8, "hnC", &[0, 3, 2, 7]),
+    nfs(3, 9, "hns", &[0, 3, 0]),
+    nfs(3, 10, "hnsn", &[0, 3, 0, 0]),
+    nfs(3, 11, "hnM", &[0, 3, 7, 0]),
+    nfs(3, 12, "hn", &[0, 0]),
+    nfs(3, 13, "hn", &[0, 1]),
+    nfs(3, 14, "hnhn", &[0, 0, 2, 0]),
+    nfs(3, 15, "hhn", &[1, 2, 0]),
+    nfs(3, 16, "hqqw", &[0, 0, 0, 5]),
+    nfs(3, 17, "hqqww", &[0, 0, 0, 5, 5]),
+    nfs(3, 18, "h", &[0]),
+    nfs(3, 19, "h", &[0]),
+    nfs(3, 20, "h", &[0]),
+    nfs(3, 21, "hqw", &[1, 0, 0]),
+    nfs(2, 0, "", &[]),
+    nfs(2, 1, "H", &[1]),
+    nfs(2, 2, "HS", &[1, 1, 3]),
+    nfs(2, 3, "", &[]),
+    nfs(2, 4, "Hn", &[0, 0]),
+    nfs(2, 5, "H", &[3]),
+    nfs(2, 6, "Hwww", &[1, 0, 4, 0]),
+    nfs(2, 7, "", &[]),
+    nfs(2, 8, "Hwwwd", &[1, 0, 0, 0, 4]),
+    nfs(2, 9, "HnS", &[0, 3, 1, 3]),
+    nfs(2, 10, "Hn", &[0, 0]),
+    nfs(2, 11, "HnHn", &[0, 0, 2, 0]),
+    nfs(2, 12, "HHn", &[1, 2, 0]),
+    nfs(2, 13, "HnnS", &[0, 3, 0, 0]),
+    nfs(2, 14, "HnS", &[0, 3, 1, 3]),
+    nfs(2, 15, "Hn", &[0, 1]),
+    nfs(2, 16, "Hww", &[0, 0, 5]),
+    nfs(2, 17, "H", &[0]),
+    mnt(1, 0, "", &[]),
+    mnt(1, 1, "p", &[1]),
+    mnt(1, 2, "", &[]),
+    mnt(1, 3, "p", &[1]),
+    mnt(1, 4, "", &[]),
+    mnt(1, 5, "", &[]),
+    mnt(1, 6, "", &[]),
+    mnt(2, 0, "", &[]),
+    mnt(2, 1, "p", &[1]),
+    mnt(2, 2, "", &[]),
+    mnt(2, 3, "p", &[1]),
+    mnt(2, 4, "", &[]),
+    mnt(2, 5, "", &[]),
+    mnt(2, 6, "", &[]),
+    mnt(2, 7, "p", &[1]),
+    mnt(3, 0, "", &[]),
+    mnt(3, 1, "p", &[1]),
+    mnt(3, 2, "", &[]),
+    mnt(3, 3, "p", &[1]),
+    mnt(3, 4, "", &[]),
+    mnt(3, 5, "", &[]),
+];
+
+impl Shape {
+    /// The action of a script that calls it.
+    pub(super) fn index(&self) -> u8 {
+        let own = (self.program, self.version, self.procedure);
+        let is_own = |one: &Self| (one.program, one.version, one.procedure) == own;
+        let index = CALLS.iter().position(is_own).expect("it is one of them");
+        u8::try_from(index).expect("there are few")
+    }
+
+    /// Writes arguments as the script chooses them.
+    pub(super) fn write(&self, script: &mut Script<'_>, handles: &[Bytes], to: &mut Writer) {
+        for letter in self.letters.chars() {
+            match letter {
+                'w' => to.u32(script.word()),
+                'q' => to.u64(script.number()),
+                'h' => to.opaque(&handle(script, handles)),
+                'H' => to.fixed(&version_2(&handle(script, handles))),
+                'n' => to.opaque(&name(script)),
+                'p' => to.opaque(&path(script)),
+                'd' => to.opaque(&data(script)),
+                's' => attributes(script, to),
+                'S' => attributes_2(script, to),
+                'g' => guard(script, to),
+                'C' => creation(script, to),
+                'M' => node(script, to),
+                'W' => writing(script, to),
+                _ => unreachable!("the shapes have these letters only"),
+            }
+        }
+    }
+}
+
+/// A handle that the server gave, or what is none.
+fn handle(script: &mut Script<'_>, handles: &[Bytes]) -> Vec<u8> {
+    match script.byte() {
+        255 => {
+            let length = usize::from(script.byte() % 65);
+            script.bytes(length).to_vec()
+        }
+        choice => handles[usize::from(choice) % handles.len()].to_vec(),
+    }
+}
+
+fn version_2(handle: &[u8]) -> [u8; HANDLE_V2_BYTES] {
+    let mut bytes = [0; HANDLE_V2_BYTES];
+    let length = handle.len().min(bytes.len());
+    bytes[..length].copy_from_slice(&handle[..length]);
+    bytes
+}
+
+fn name(script: &mut Script<'_>) -> Vec<u8> {
+    match script.byte() % 16 {
+        letter @ 0..=7 => vec![b'a' + letter],
+        8 => b".".to_vec(),
+        9 => b"..".to_vec(),
+        10 => Vec::new(),
+        11 => b"a/b".to_vec(),
+        12 => vec![b'x'; 255],
+        13 => vec![b'x'; 256],
+        14 => b"\0".to_vec(),
+        _ => {
+            let length = usize::from(script.byte());
+            script.bytes(length).to_vec()
+        }
+    }
+}
+
+fn path(script: &mut Script<'_>) -> Vec<u8> {
+    match script.byte() % 5 {
+        0 => b"/".to_vec(),
+        1 => b"/data".to_vec(),
+        2 => b"/srv/data/b".to_vec(),
+        3 => b"/data/../b/./c".to_vec(),
+        _ => name(script),
+    }
+}
+
+fn data(script: &mut Script<'_>) -> Vec<u8> {
+    let length = script.number() % 9000;
+    (0u8..=250).cycle().take(usize::try_from(length).expect("it is small")).collect()
+}
+
+/// `sattr3`.
+fn attributes(script: &mut Script<'_>, to: &mut Writer) {
+    let which = script.byte();
+    for bit in [1, 2, 4] {
+        optional(which & bit != 0, to, |to| to.u32(script.word()));
+    }
+    optional(which & 8 != 0, to, |to| to.u64(script.number()));
+    for shift in [4, 6] {
+        let how = u32::from(which >> shift & 3);
+        to.u32(how);
+        if how == 2 {
+            to.u32(script.word());
+            to.u32(script.word());
+        }
+    }
+}
+
+/// Version 2's `sattr`: mode, user, group, size, and two times; all bits set mean "leave it".
+fn attributes_2(script: &mut Script<'_>, to: &mut Writer) {
+    let which = script.byte();
+    for bit in 0..8 {
+        to.u32(if which >> bit & 1 == 1 { script.word() } else { u32::MAX });
+    }
+}
+
+fn guard(script: &mut Script<'_>, to: &mut Writer) {
+    optional(script.byte() == 1, to, |to| to.u64(script.number()));
+}
+
+/// `createhow3`.
+fn creation(script: &mut Script<'_>, to: &mut Writer) {
+    let how = u32::from(script.byte() % 4);
+    to.u32(how);
+    if how == 2 {
+        to.u64(script.number());
+    } else {
+        attributes(script, to);
+    }
+}
+
+/// `mknoddata3`.
+fn node(script: &mut Script<'_>, to: &mut Writer) {
+    let kind = u32::from(script.byte() % 9);
+    to.u32(kind);
+    if [3, 4, 6, 7].contains(&kind) {
+        attributes(script, to);
+    }
+    if [3, 4].contains(&kind) {
+        to.u64(script.number());
+    }
+}
+
+/// The end of version 3's WRITE: count, stability and as much data.
+fn writing(script: &mut Script<'_>, to: &mut Writer) {
+    let stable = u32::from(script.byte() % 4);
+    let data = data(script);
+    to.u32(u32::try_from(data.len()).expect("it is short"));
+    to.u32(stable);
+    to.opaque(&data);
+}
+
+fn optional(there: bool, to: &mut Writer, write: impl FnOnce(&mut Writer)) {
+    to.u32(u32::from(there));
+    if there {
+        write(to);
+    }
+}
+
+/// The number of handles that are kept.
+const HANDLES_MAX: usize = 64;
+
+/// Keeps the handles in the results of a procedure: in version 3 they stand behind their length, in
+/// version 2, where all are equally long, behind a status of success.
+pub(super) fn keep_handles(procedure: &Procedure, results: &Bytes, handles: &mut Vec<Bytes>) {
+    const LENGTH: [u8; 4] = [0, 0, 0, HANDLE_V2_BYTES.to_le_bytes()[0]];
+    let gives_one = ["LOOKUP", "CREATE", "MKDIR", "MNT"].contains(&procedure.name);
+    let is_version_2 = gives_one && procedure.version < 3 && results.starts_with(&[0; 4]);
+    for at in (0..results.len()).step_by(4) {
+        let place = at + 4..at + 4 + HANDLE_V2_BYTES;
+        let Some(found) = results.get(place.clone()) else { break };
+        let is_one = if is_version_2 { at == 0 } else { results[at..at + 4] == LENGTH };
+        let is_new = !handles.iter().any(|handle| handle == found);
+        if is_one && is_new && handles.len() < HANDLES_MAX {
+            handles.push(results.slice(place));
+        }
+    }
+}

@@ -1,0 +1,4 @@
+//! Every decoder, under libFuzzer.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| leasehold_fuzz::bytes::run(input));

@@ -1,0 +1,4 @@
+//! Sequences of calls, under libFuzzer.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| leasehold_fuzz::calls::run(input));
