@@ -32,15 +32,14 @@ impl<'a> Step<'a> {
     /// Reads a name as it came from outside.
     ///
     /// # Errors
-    /// [`FsError::Access`] for an empty name (RFC 1813 3.3.3) and for one with a slash, which no
-    /// directory can hold; [`FsError::Invalid`] for one with a NUL.
+    /// [`FsError::Access`] for a name that no directory can hold (RFC 1813 3.2): an empty one, and
+    /// one with a slash or a NUL.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, FsError> {
         match bytes {
             b"" => Err(FsError::Access),
             b"." => Ok(Self::This),
             b".." => Ok(Self::Parent),
-            _ if bytes.contains(&b'/') => Err(FsError::Access),
-            _ if bytes.contains(&0) => Err(FsError::Invalid),
+            _ if bytes.contains(&b'/') || bytes.contains(&0) => Err(FsError::Access),
             _ => Ok(Self::Child(Name(bytes))),
         }
     }
