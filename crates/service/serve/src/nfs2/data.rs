@@ -1,21 +1,30 @@
 //! What a file holds: READ and WRITE.
 
 use leasehold_base::limits::TRANSFER_V2_BYTES_MAX;
-use leasehold_fs::{Stability, ops};
+use leasehold_fs::{FsError, Stability, ops};
 use leasehold_wire::nfs2 as wire;
 
 use super::{convert, objects};
 use crate::context::Context;
 use crate::procedure::Refusal;
 
+/// Where a file ends for version 2, however large it is: the largest size that it has a number
+/// for. What lies beyond can neither be read nor written.
+const END: u32 = u32::MAX;
+
+/// Up to the largest size all can be read of a larger file. There its end is not the end of the
+/// file, and what a client takes for the end would be a lie: it is told so (`docs/design/0003-statuses.md`).
 pub(super) async fn read(
     context: &Context,
     args: wire::read::Args,
 ) -> Result<wire::read::Done, Refusal<()>> {
     let target = context.target(&args.file.0)?;
-    let count = args.count.min(TRANSFER_V2_BYTES_MAX);
+    let count = args.count.min(TRANSFER_V2_BYTES_MAX).min(END - args.offset);
     let (caller, file) = (&context.caller, &target.object);
     let done = ops::read(target.export, caller, file, args.offset.into(), count).await?;
+    if args.offset == END && done.attributes.size > END.into() {
+        return Err(FsError::FileTooBig.into());
+    }
     Ok(wire::read::Done { attributes: convert::attributes(&done.attributes), data: done.data })
 }
 
@@ -25,6 +34,10 @@ pub(super) async fn write(
     args: wire::write::Args,
 ) -> Result<wire::Attributes, Refusal<()>> {
     let target = context.target(&args.file.0)?;
+    if args.data.len() > (END - args.offset) as usize {
+        // A client that adds to the end of a larger file as it sees it would write into its middle.
+        return Err(FsError::FileTooBig.into());
+    }
     let changed = ops::write(
         target.export,
         &context.caller,

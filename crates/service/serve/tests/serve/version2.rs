@@ -8,6 +8,7 @@ use leasehold_wire::nfs2::{
     SetAttributes, Status, VERSION, create, getattr, link, lookup, mkdir, read, readdir, readlink,
     remove, rename, rmdir, setattr, statfs, symlink, write,
 };
+use leasehold_wire::nfs3;
 
 use crate::support::{Results, Server};
 
@@ -94,19 +95,60 @@ fn special_files_are_made_by_create() {
     assert_eq!(reply, Reply::Failed(Status::Io));
 }
 
+/// A file of 5 GiB, sparse, as only version 3 can make it.
+fn large_file(server: &mut Server) -> Handle {
+    let file = server.create2(b"large", SetAttributes::default()).object;
+    let attributes = nfs3::SetAttributes { size: Some(5 << 30), ..Default::default() };
+    let object = nfs3::Handle::from(file.0);
+    let args = nfs3::setattr::Args { object, attributes, guard: None };
+    let reply: nfs3::setattr::Reply =
+        server.call((PROGRAM, nfs3::VERSION, nfs3::setattr::NUMBER), &args).read();
+    assert!(matches!(reply, nfs3::Reply::Done(_)), "{reply:?}");
+    file
+}
+
 #[test]
 fn a_size_beyond_32_bits_is_the_largest_that_fits() {
     let mut server = Server::new();
-    let file = server.create2(b"file", SetAttributes::default()).object;
-    let attributes =
-        leasehold_wire::nfs3::SetAttributes { size: Some((5 << 30) + 1), ..Default::default() };
-    let object = leasehold_wire::nfs3::Handle::from(file.0);
-    let args = leasehold_wire::nfs3::setattr::Args { object, attributes, guard: None };
-    let (program, version, number) = (PROGRAM, 3, leasehold_wire::nfs3::setattr::NUMBER);
-    let reply: leasehold_wire::nfs3::setattr::Reply =
-        server.call((program, version, number), &args).read();
-    assert!(matches!(reply, leasehold_wire::nfs3::Reply::Done(_)), "{reply:?}");
+    let file = large_file(&mut server);
     assert_eq!(server.size2(file), u32::MAX);
+}
+
+#[test]
+fn a_large_file_is_read_up_to_the_largest_size_and_no_further() {
+    let mut server = Server::new();
+    let file = large_file(&mut server);
+    let mut read = |file, offset, count| {
+        let args = read::Args { file, offset, count, total_count: 0 };
+        match server.nfs2(read::NUMBER, &args).read::<read::Reply>() {
+            Reply::Done(done) => Ok(done.data.len()),
+            Reply::Failed(status) => Err(status),
+        }
+    };
+    assert_eq!(read(file, u32::MAX - 9000, 8192), Ok(8192));
+    assert_eq!(read(file, u32::MAX - 4095, 8192), Ok(4095));
+    assert_eq!(read(file, u32::MAX, 8192), Err(Status::FileTooBig));
+    assert_eq!(read(file, u32::MAX, 0), Err(Status::FileTooBig));
+    // At the end of a file that is no larger there is nothing, as ever.
+    let small = server.create2(b"small", SetAttributes::default()).object;
+    assert_eq!(server.size2(small), 0);
+    let args = read::Args { file: small, offset: u32::MAX, count: 1, total_count: 0 };
+    let read: read::Done = done(server.nfs2(read::NUMBER, &args).read());
+    assert_eq!(read.data.len(), 0);
+}
+
+#[test]
+fn nothing_is_written_beyond_the_largest_size() {
+    let mut server = Server::new();
+    let file = large_file(&mut server);
+    let mut write = |offset, data: &'static [u8]| {
+        let data = Bytes::from_static(data);
+        let args = write::Args { file, begin_offset: 0, offset, total_count: 0, data };
+        server.nfs2(write::NUMBER, &args).read::<Reply<Attributes>>()
+    };
+    assert!(matches!(write(u32::MAX - 4, b"last"), Reply::Done(_)));
+    assert_eq!(write(u32::MAX - 3, b"last"), Reply::Failed(Status::FileTooBig));
+    assert_eq!(write(u32::MAX, b"x"), Reply::Failed(Status::FileTooBig));
 }
 
 #[test]
