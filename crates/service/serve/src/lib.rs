@@ -9,6 +9,7 @@
 mod arrival;
 mod context;
 mod credential;
+mod errors;
 mod events;
 mod exports;
 mod handles;
@@ -23,6 +24,7 @@ mod service;
 pub mod table;
 
 pub use arrival::{Arrival, Transport, Trust};
+pub use errors::Errors;
 pub use events::{Deaf, Event, Observer};
 pub use exports::Exports;
 pub use handles::HandleKey;

@@ -11,6 +11,7 @@ use leasehold_base::xdr::{Encode as _, Writer};
 use leasehold_fs::FsError;
 use leasehold_wire::mount::{Path, mnt, pathconf};
 
+use crate::errors::Errors;
 use crate::procedure::{Dialect, Plain, null};
 use crate::table::{Row, row};
 
@@ -22,7 +23,18 @@ const EXPORT: Row = row!(Plain, "EXPORT", lists::export, () => lists::Exports, (
 const EXPORTALL: Row = row!(Plain, "EXPORTALL", lists::export, () => lists::Exports, ());
 const PATHCONF: Row = row!(Plain, "PATHCONF", mounting::pathconf, Path<'a> => pathconf::Reply, ());
 const OLD_MNT: Row =
-    row!(Old, "MNT", mounting::old_mnt, Path<'a> => leasehold_wire::nfs2::Handle, ());
+    row!(Old, "MNT", mounting::old_mnt, Path<'a> => leasehold_wire::nfs2::Handle, ()).fails(MOUNT);
+
+/// What MNT may answer when it fails, by RFC 1813 5.2.1. [`FsError::Later`] is not said but goes
+/// unanswered.
+const MOUNT: Errors = Errors::of(&[
+    FsError::Access,
+    FsError::Io,
+    FsError::Later,
+    FsError::NameTooLong,
+    FsError::NotDirectory,
+    FsError::NotFound,
+]);
 
 /// Version 1, in the order of the procedures' numbers.
 pub(crate) const ROWS_1: &[Row] = &[NULL, OLD_MNT, DUMP, UMNT, UMNTALL, EXPORT, EXPORTALL];
@@ -34,7 +46,7 @@ pub(crate) const ROWS_2: &[Row] =
 /// Version 3: handles of version 3 of NFS, and the flavours that it takes.
 pub(crate) const ROWS_3: &[Row] = &[
     NULL,
-    row!(Mount3, "MNT", mounting::mnt, Path<'a> => mnt::Done, ()),
+    row!(Mount3, "MNT", mounting::mnt, Path<'a> => mnt::Done, ()).fails(MOUNT),
     DUMP,
     UMNT,
     UMNTALL,

@@ -4,6 +4,7 @@ mod convert;
 mod cookies;
 mod creation;
 mod data;
+mod errors;
 mod listing;
 mod names;
 mod objects;
@@ -27,46 +28,61 @@ pub(crate) use convert::status;
 /// never did anything.
 pub(crate) const ROWS: &[Row] = &[
     row!(Plain, "NULL", null, () => (), ()),
-    row!(Nfs2, "GETATTR", objects::getattr, getattr::Args => getattr::Done, ()).reads(),
+    row!(Nfs2, "GETATTR", objects::getattr, getattr::Args => getattr::Done, ())
+        .fails(errors::GETATTR)
+        .reads(),
     row!(Nfs2, "SETATTR", objects::setattr, setattr::Args => setattr::Done, ())
+        .fails(errors::SETATTR)
         .writes()
         .around(Around::After),
     row!(Plain, "ROOT", null, () => (), ()),
-    row!(Nfs2, "LOOKUP", objects::lookup, lookup::Args<'a> => lookup::Done, ()).reads(),
+    row!(Nfs2, "LOOKUP", objects::lookup, lookup::Args<'a> => lookup::Done, ())
+        .fails(errors::LOOKUP)
+        .reads(),
     row!(Nfs2, "READLINK", objects::readlink, readlink::Args => objects::Target, ())
+        .fails(errors::READLINK)
         .reads()
         .around(Around::Without),
-    row!(Nfs2, "READ", data::read, read::Args => read::Done, ()).reads(),
+    row!(Nfs2, "READ", data::read, read::Args => read::Done, ()).fails(errors::READ).reads(),
     row!(Plain, "WRITECACHE", null, () => (), ()),
     row!(Nfs2, "WRITE", data::write, write::Args => write::Done, ())
+        .fails(errors::WRITE)
         .writes()
         .around(Around::After)
         .keep(Keep::Late),
     row!(Nfs2, "CREATE", creation::create, create::Args<'a> => create::Done, ())
+        .fails(errors::CREATE)
         .writes()
         .around(Around::After),
     row!(Nfs2, "REMOVE", names::remove, remove::Args<'a> => remove::Done, ())
+        .fails(errors::REMOVE)
         .writes()
         .around(Around::Without),
     row!(Nfs2, "RENAME", names::rename, rename::Args<'a> => rename::Done, ())
+        .fails(errors::RENAME)
         .writes()
         .around(Around::Without),
     row!(Nfs2, "LINK", names::link, link::Args<'a> => link::Done, ())
+        .fails(errors::LINK)
         .writes()
         .around(Around::Without),
     row!(Nfs2, "SYMLINK", creation::symlink, symlink::Args<'a> => symlink::Done, ())
+        .fails(errors::SYMLINK)
         .writes()
         .around(Around::Without),
     row!(Nfs2, "MKDIR", creation::mkdir, mkdir::Args<'a> => mkdir::Done, ())
+        .fails(errors::MKDIR)
         .writes()
         .around(Around::After),
     row!(Nfs2, "RMDIR", names::rmdir, rmdir::Args<'a> => rmdir::Done, ())
+        .fails(errors::RMDIR)
         .writes()
         .around(Around::Without),
     row!(Nfs2, "READDIR", listing::readdir, readdir::Args => listing::Names, ())
+        .fails(errors::READDIR)
         .reads()
         .around(Around::Without),
-    row!(Nfs2, "STATFS", system::statfs, statfs::Args => statfs::Done, ()).later(),
+    row!(Nfs2, "STATFS", system::statfs, statfs::Args => statfs::Done, ()).fails(errors::STATFS),
 ];
 
 /// Every reply begins with a status, and there is none for "ask again later".

@@ -3,6 +3,7 @@
 mod convert;
 mod creation;
 mod data;
+mod errors;
 mod listing;
 mod names;
 mod objects;
@@ -26,64 +27,62 @@ type After = Option<Attributes>;
 /// The procedures in the order of their numbers.
 pub(crate) const ROWS: &[Row] = &[
     row!(Plain, "NULL", null, () => (), ()).counterpart(0),
-    row!(Nfs3, "GETATTR", objects::getattr, getattr::Args => getattr::Done, ())
+    row!(Nfs3, "GETATTR", objects::getattr, getattr::Args => getattr::Done, ()).fails(errors::GETATTR)
         .reads()
         .counterpart(1),
-    row!(Nfs3, "SETATTR", objects::setattr, setattr::Args => setattr::Done, Wcc)
+    row!(Nfs3, "SETATTR", objects::setattr, setattr::Args => setattr::Done, Wcc).fails(errors::SETATTR)
         .writes()
         .counterpart(2),
-    row!(Nfs3, "LOOKUP", objects::lookup, lookup::Args<'a> => lookup::Done, After)
+    row!(Nfs3, "LOOKUP", objects::lookup, lookup::Args<'a> => lookup::Done, After).fails(errors::LOOKUP)
         .reads()
         .counterpart(4),
-    row!(Nfs3, "ACCESS", objects::access, access::Args => access::Done, After)
+    row!(Nfs3, "ACCESS", objects::access, access::Args => access::Done, After).fails(errors::ACCESS)
         .reads()
         .lease(Lease::Without),
-    row!(Nfs3, "READLINK", objects::readlink, readlink::Args => objects::Target, After)
+    row!(Nfs3, "READLINK", objects::readlink, readlink::Args => objects::Target, After).fails(errors::READLINK)
         .reads()
         .counterpart(5),
-    row!(Nfs3, "READ", data::read, read::Args => read::Done, After).reads().counterpart(6),
-    row!(Nfs3, "WRITE", data::write, write::Args => write::Done, Wcc)
+    row!(Nfs3, "READ", data::read, read::Args => read::Done, After).fails(errors::READ).reads().counterpart(6),
+    row!(Nfs3, "WRITE", data::write, write::Args => write::Done, Wcc).fails(errors::WRITE)
         .writes()
         .keep(Keep::Late)
         .counterpart(8),
-    row!(Nfs3, "CREATE", creation::create, create::Args<'a> => create::Done, Wcc)
+    row!(Nfs3, "CREATE", creation::create, create::Args<'a> => create::Done, Wcc).fails(errors::CREATE)
         .writes()
         .counterpart(9),
-    row!(Nfs3, "MKDIR", creation::mkdir, mkdir::Args<'a> => mkdir::Done, Wcc)
+    row!(Nfs3, "MKDIR", creation::mkdir, mkdir::Args<'a> => mkdir::Done, Wcc).fails(errors::MKDIR)
         .writes()
         .counterpart(14),
-    row!(Nfs3, "SYMLINK", creation::symlink, symlink::Args<'a> => symlink::Done, Wcc)
+    row!(Nfs3, "SYMLINK", creation::symlink, symlink::Args<'a> => symlink::Done, Wcc).fails(errors::SYMLINK)
         .writes()
         .counterpart(13),
-    row!(Nfs3, "MKNOD", creation::mknod, mknod::Args<'a> => mknod::Done, Wcc).writes(),
-    row!(Nfs3, "REMOVE", names::remove, remove::Args<'a> => remove::Done, Wcc)
+    row!(Nfs3, "MKNOD", creation::mknod, mknod::Args<'a> => mknod::Done, Wcc).fails(errors::MKNOD).writes(),
+    row!(Nfs3, "REMOVE", names::remove, remove::Args<'a> => remove::Done, Wcc).fails(errors::REMOVE)
         .writes()
         .counterpart(10),
-    row!(Nfs3, "RMDIR", names::rmdir, rmdir::Args<'a> => rmdir::Done, Wcc)
+    row!(Nfs3, "RMDIR", names::rmdir, rmdir::Args<'a> => rmdir::Done, Wcc).fails(errors::RMDIR)
         .writes()
         .counterpart(15),
-    row!(Nfs3, "RENAME", names::rename, rename::Args<'a> => rename::Done, rename::Done)
+    row!(Nfs3, "RENAME", names::rename, rename::Args<'a> => rename::Done, rename::Done).fails(errors::RENAME)
         .writes()
         .counterpart(11),
-    row!(Nfs3, "LINK", names::link, link::Args<'a> => link::Done, link::Done)
+    row!(Nfs3, "LINK", names::link, link::Args<'a> => link::Done, link::Done).fails(errors::LINK)
         .writes()
         .counterpart(12),
-    row!(Nfs3, "READDIR", listing::readdir, readdir::Args => listing::Names, After)
+    row!(Nfs3, "READDIR", listing::readdir, readdir::Args => listing::Names, After).fails(errors::READDIR)
         .reads()
         .counterpart(16),
-    row!(Nfs3, "READDIRPLUS", listing::readdirplus, readdirplus::Args => listing::Everything, After)
+    row!(Nfs3, "READDIRPLUS", listing::readdirplus, readdirplus::Args => listing::Everything, After).fails(errors::READDIRPLUS)
         .reads(),
-    row!(Nfs3, "FSSTAT", system::fsstat, fsstat::Args => fsstat::Done, After)
+    row!(Nfs3, "FSSTAT", system::fsstat, fsstat::Args => fsstat::Done, After).fails(errors::FSSTAT)
         .around(Around::After)
-        .later()
         .counterpart(17),
-    row!(Nfs3, "FSINFO", system::fsinfo, fsinfo::Args => fsinfo::Done, After)
+    row!(Nfs3, "FSINFO", system::fsinfo, fsinfo::Args => fsinfo::Done, After).fails(errors::FSINFO)
         .around(Around::After),
-    row!(Nfs3, "PATHCONF", system::pathconf, pathconf::Args => pathconf::Done, After)
+    row!(Nfs3, "PATHCONF", system::pathconf, pathconf::Args => pathconf::Done, After).fails(errors::PATHCONF)
         .around(Around::After),
-    row!(Nfs3, "COMMIT", data::commit, commit::Args => commit::Done, Wcc)
-        .around(Around::Both)
-        .later(),
+    row!(Nfs3, "COMMIT", data::commit, commit::Args => commit::Done, Wcc).fails(errors::COMMIT)
+        .around(Around::Both),
 ];
 
 /// Every reply begins with a status.

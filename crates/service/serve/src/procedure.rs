@@ -10,6 +10,7 @@ use leasehold_fs::FsError;
 use leasehold_wire::rpc::{Reply, ReplyStatus};
 
 use crate::context::Context;
+use crate::errors::Errors;
 
 /// One procedure of a program's version: its arguments, its results and what it does.
 pub(crate) trait Procedure: 'static {
@@ -64,11 +65,13 @@ impl From<leasehold_fs::ops::Failed> for Refusal<()> {
     }
 }
 
-/// Runs a procedure on arguments that are not decoded yet, and writes its reply.
-pub(crate) type Handler = fn(Context, Xid, Bytes, Writer) -> Running;
+/// Runs a procedure on arguments that are not decoded yet, and writes its reply, with no error in
+/// it but those that the procedure may answer.
+pub(crate) type Handler = fn(Errors, Context, Xid, Bytes, Writer) -> Running;
 
 /// The handler of a procedure.
 pub(crate) fn handler<P: Procedure>(
+    errors: Errors,
     context: Context,
     xid: Xid,
     arguments: Bytes,
@@ -90,7 +93,7 @@ pub(crate) fn handler<P: Procedure>(
                 done.encode(&mut writer);
             }
             Err(refusal) => {
-                P::Dialect::failed(refusal.error, &mut writer);
+                P::Dialect::failed(errors.word(refusal.error), &mut writer);
                 refusal.results.encode(&mut writer);
             }
         }

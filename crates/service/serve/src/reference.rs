@@ -9,7 +9,8 @@ use std::{env, fs};
 
 use leasehold_fs::FsError;
 
-use crate::table::{Lease, PROGRAMS};
+use crate::errors::nearest;
+use crate::table::{Lease, PROGRAMS, Row};
 use crate::{nfs2, nfs3};
 
 fn compare(document: &str, table: &str) {
@@ -28,20 +29,36 @@ fn errors() {
         "# Errors\n\n\
          What each error of a file operation becomes in each protocol version. Version 2 has no \
          word for some; `Later` then goes unanswered, and the client asks again by itself.\n\n\
-         | error | version 3 | number | version 2 | number | worth asking again |\n\
-         | --- | --- | --- | --- | --- | --- |\n",
+         A procedure answers only errors that its standard has for it (`procedures.md`). Of others \
+         it answers the first that it may of those in the column \"else\", and an I/O error or a \
+         server fault where it may none of them.\n\n\
+         | error | version 3 | number | version 2 | number | worth asking again | else |\n\
+         | --- | --- | --- | --- | --- | --- | --- |\n",
     );
     for &error in FsError::ALL {
         let (three, two) = (nfs3::status(error), nfs2::status(error));
         let (three_number, two_number) = (three as u32, two as u32);
         let retry = error.retry();
+        let nearest = words(nearest(error).iter().map(ToString::to_string));
         writeln!(
             table,
-            "| {error} | {three:?} | {three_number} | {two:?} | {two_number} | {retry:?} |"
+            "| {error} | {three:?} | {three_number} | {two:?} | {two_number} | {retry:?} | {nearest} |"
         )
         .expect("a string takes all");
     }
     compare("errors.md", &table);
+}
+
+fn words(words: impl Iterator<Item = String>) -> String {
+    words.collect::<Vec<_>>().join(", ")
+}
+
+/// What a procedure may answer; that it may be asked again later has a column of its own.
+fn errors_of(row: &Row) -> String {
+    let said = |error: &&FsError| row.errors.contains(**error) && **error != FsError::Later;
+    words(FsError::ALL.iter().filter(said).map(|&error| {
+        if row.errors.goes_beyond_with(error) { format!("**{error}**") } else { error.to_string() }
+    }))
 }
 
 #[test]
@@ -51,15 +68,16 @@ fn procedures() {
          Every procedure that is served. Lease: what it needs, or takes for as long as it runs. \
          Kept: whether its reply is kept for a caller that asks again. Later: whether its caller \
          may be told to ask again later (version 3 only). Attributes: which of them, from before \
-         and after, are part of its reply.\n",
+         and after, are part of its reply. Errors: all that it may answer (`errors.md`); those in \
+         bold face are not in its standard's list.\n",
     );
     for program in PROGRAMS {
         for version in program.versions {
             write!(
                 table,
                 "\n## {} version {}\n\n\
-                 | number | procedure | lease | kept | later | attributes | in version 2 |\n\
-                 | --- | --- | --- | --- | --- | --- | --- |\n",
+                 | number | procedure | lease | kept | later | attributes | in version 2 | errors |\n\
+                 | --- | --- | --- | --- | --- | --- | --- | --- |\n",
                 program.name, version.number
             )
             .expect("a string takes all");
@@ -69,12 +87,13 @@ fn procedures() {
                 let counterpart = row.counterpart.map(|number| number.to_string());
                 writeln!(
                     table,
-                    "| {number} | {} | {lease} | {:?} | {} | {:?} | {} |",
+                    "| {number} | {} | {lease} | {:?} | {} | {:?} | {} | {} |",
                     row.name,
                     row.keep,
-                    if row.later { "yes" } else { "" },
+                    if row.later() { "yes" } else { "" },
                     row.around,
                     counterpart.unwrap_or_default(),
+                    errors_of(row),
                 )
                 .expect("a string takes all");
             }

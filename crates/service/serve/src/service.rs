@@ -75,7 +75,7 @@ impl Service {
         };
         let context = Context { service: Arc::clone(self), caller, arrival };
         let arguments = reader.rest_shared();
-        let run = || (row.handler)(context, call.xid, arguments, writer);
+        let run = || (row.handler)(row.errors, context, call.xid, arguments, writer);
         let harm = match row.keep {
             Keep::Always => Harm::Always,
             Keep::Late => Harm::Late,

@@ -1,7 +1,9 @@
 //! The truth about procedures: every program, version and procedure that is served, a row each.
 
+use leasehold_fs::FsError;
 use leasehold_wire::rpc::{ReplyStatus, Versions};
 
+use crate::errors::Errors;
 use crate::procedure::{Handler, Procedure, handler};
 use crate::{mount, nfs2, nfs3};
 
@@ -31,8 +33,8 @@ pub struct Row {
     pub keep: Keep,
     /// The lease that it needs, or takes for as long as it runs.
     pub lease: Lease,
-    /// Whether its caller may be told to ask again later.
-    pub later: bool,
+    /// What it may answer when it fails.
+    pub errors: Errors,
     /// Which attributes from before and after are part of its reply.
     pub around: Around,
     /// The procedure of version 2 that means the same.
@@ -106,25 +108,32 @@ impl Row {
             name,
             keep: Keep::Never,
             lease: Lease::Without,
-            later: false,
+            errors: Errors::NONE,
             around: Around::Without,
             counterpart: None,
             handler: handler::<P>,
         }
     }
 
-    /// Reads an object: may have to wait for it, and says what it is afterwards.
+    /// Whether its caller may be told to ask again later, or, in versions without a word for it,
+    /// may go unanswered.
+    #[must_use]
+    pub const fn later(&self) -> bool {
+        self.errors.contains(FsError::Later)
+    }
+
+    /// Reads an object, and says what it is afterwards.
     pub(crate) const fn reads(self) -> Self {
-        Self { lease: Lease::Read, later: true, around: Around::After, ..self }
+        Self { lease: Lease::Read, around: Around::After, ..self }
     }
 
     /// Changes an object or the names in a directory.
     pub(crate) const fn writes(self) -> Self {
-        Self { keep: Keep::Always, lease: Lease::Write, around: Around::Both, ..self }.later()
+        Self { keep: Keep::Always, lease: Lease::Write, around: Around::Both, ..self }
     }
 
-    pub(crate) const fn later(self) -> Self {
-        Self { later: true, ..self }
+    pub(crate) const fn fails(self, errors: Errors) -> Self {
+        Self { errors, ..self }
     }
 
     pub(crate) const fn keep(self, keep: Keep) -> Self {

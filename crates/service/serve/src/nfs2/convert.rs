@@ -57,7 +57,7 @@ const NO_DEVICE: u32 = u32::MAX;
 const BLOCK_BYTES: u64 = 512;
 
 /// Attributes as version 2 has them. A size that does not fit is shown as the largest that does,
-/// so that the part of the file within reach can be used (`docs/design/0003-statuses.md`).
+/// so that the part of the file within reach can be used (`docs/design/0006-statuses.md`).
 pub(super) fn attributes(attributes: &fs::Attributes) -> nfs2::Attributes {
     let (file_type, bits) = file_type(attributes.file_type);
     let device = matches!(attributes.file_type, FileType::BlockDevice | FileType::CharacterDevice);

@@ -13,7 +13,7 @@ use crate::procedure::Refusal;
 const END: u32 = u32::MAX;
 
 /// Up to the largest size all can be read of a larger file. There its end is not the end of the
-/// file, and what a client takes for the end would be a lie: it is told so (`docs/design/0003-statuses.md`).
+/// file, and what a client takes for the end would be a lie: it is told so (`docs/design/0006-statuses.md`).
 pub(super) async fn read(
     context: &Context,
     args: wire::read::Args,

@@ -25,7 +25,7 @@ pub(crate) const fn status(error: FsError) -> nfs3::Status {
         FsError::Later => Status::Jukebox,
         FsError::NameTooLong => Status::NameTooLong,
         FsError::NoSpace => Status::NoSpace,
-        FsError::NoSuchDevice => Status::NoSuchDevice,
+        FsError::NoSuchDevice => Status::NoSuchAddress,
         FsError::NotEmpty => Status::NotEmpty,
         FsError::NotDirectory => Status::NotDirectory,
         FsError::NotFound => Status::NotFound,

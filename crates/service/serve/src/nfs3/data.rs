@@ -1,23 +1,11 @@
 //! What a file holds: READ, WRITE and COMMIT.
 
-use leasehold_fs::{Changed, FsError, Stability, ops};
+use leasehold_fs::{FsError, Stability, ops};
 use leasehold_wire::nfs3::{self as wire, Wcc};
 
 use super::{After, convert};
 use crate::context::Context;
 use crate::procedure::Refusal;
-
-/// What is wrong with an object that is no file: version 3 has one status for all of them, where
-/// others say of a directory that it is one (RFC 1813 3.3.6 and 3.3.7).
-fn no_file(error: FsError) -> FsError {
-    if error == FsError::IsDirectory { FsError::Invalid } else { error }
-}
-
-/// What came of a change to a file.
-fn settled<T>(changed: Changed<T>) -> Result<(T, Wcc), Refusal<Wcc>> {
-    let no_file = |refusal: Refusal<Wcc>| Refusal { error: no_file(refusal.error), ..refusal };
-    convert::settled(changed).map_err(no_file)
-}
 
 pub(super) async fn read(
     context: &Context,
@@ -25,9 +13,8 @@ pub(super) async fn read(
 ) -> Result<wire::read::Done, Refusal<After>> {
     let target = context.target(args.file.as_bytes())?;
     let count = args.count.min(context.arrival.transport.transfer_bytes_max());
-    let done = ops::read(target.export, &context.caller, &target.object, args.offset, count)
-        .await
-        .map_err(|failed| ops::Failed { error: no_file(failed.error), ..failed })?;
+    let done =
+        ops::read(target.export, &context.caller, &target.object, args.offset, count).await?;
     Ok(wire::read::Done {
         attributes: Some(convert::attributes(&done.attributes)),
         count: u32::try_from(done.data.len()).map_err(|_| FsError::ServerFault)?,
@@ -52,7 +39,7 @@ pub(super) async fn write(
     let caller = &context.caller;
     let changed =
         ops::write(target.export, caller, &target.object, args.offset, args.data, stability).await;
-    let (done, file) = settled(changed)?;
+    let (done, file) = convert::settled(changed)?;
     Ok(wire::write::Done {
         file,
         count: done.count,
@@ -72,6 +59,6 @@ pub(super) async fn commit(
     let target = context.target(args.file.as_bytes())?;
     let changed =
         ops::commit(target.export, &context.caller, &target.object, args.offset, args.count).await;
-    let (done, file) = settled(changed)?;
+    let (done, file) = convert::settled(changed)?;
     Ok(wire::commit::Done { file, verifier: done.verifier.0 })
 }

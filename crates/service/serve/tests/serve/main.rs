@@ -2,6 +2,7 @@
 
 mod mount;
 mod rpc;
+mod statuses;
 mod support;
 mod version2;
 mod version3;

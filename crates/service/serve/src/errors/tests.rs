@@ -1,0 +1,59 @@
+use super::*;
+use crate::table::{PROGRAMS, Row};
+
+fn rows() -> impl Iterator<Item = (u32, u32, &'static Row)> {
+    PROGRAMS.iter().flat_map(|program| {
+        program.versions.iter().flat_map(|version| {
+            version.rows.iter().map(|row| (program.number, version.number, row))
+        })
+    })
+}
+
+#[test]
+fn every_procedure_has_a_word_of_its_own_for_every_error() {
+    for (program, version, row) in rows() {
+        for &error in FsError::ALL {
+            let word = row.errors.word(error);
+            let place = format!("{program} {version} {} {error}", row.name);
+            if row.errors.contains(error) {
+                assert_eq!(word, error, "{place}");
+            } else if row.errors == Errors::NONE {
+                assert_eq!(word, FsError::ServerFault, "{place}");
+            } else {
+                assert!(row.errors.contains(word), "{place}: {word}");
+            }
+        }
+    }
+}
+
+#[test]
+fn nothing_stands_for_a_hard_error_but_another() {
+    let hard = [FsError::Io, FsError::ServerFault];
+    for (_, _, row) in rows().filter(|(_, _, row)| row.errors != Errors::NONE) {
+        for error in hard {
+            assert!(hard.contains(&row.errors.word(error)), "{} {error}", row.name);
+        }
+        for error in [FsError::Stale, FsError::Later] {
+            let kept = row.errors.word(error) == error || row.name == "MNT";
+            assert!(kept, "{} {error}", row.name);
+        }
+    }
+}
+
+#[test]
+fn no_more_than_the_standard_names_but_where_it_is_written_down() {
+    let beyond = |(_, version, row): (u32, u32, &'static Row)| {
+        let beyond = move |error: &&FsError| row.errors.goes_beyond_with(**error);
+        FsError::ALL.iter().filter(beyond).map(move |&error| (version, row.name, error))
+    };
+    let beyond: Vec<_> = rows().flat_map(beyond).collect();
+    assert_eq!(
+        beyond,
+        [
+            (2, "READ", FsError::FileTooBig),
+            (3, "REMOVE", FsError::IsDirectory),
+            (3, "COMMIT", FsError::Invalid),
+        ],
+        "docs/design/0006-statuses.md says why"
+    );
+}

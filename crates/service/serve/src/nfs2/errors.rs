@@ -1,0 +1,34 @@
+//! What each procedure may answer when it fails. RFC 1094 has no list for each: these are those
+//! of RFC 1813 as far as version 2 has words for them, and what 2.3.1 says the words mean.
+
+use leasehold_fs::FsError::{
+    Access, AlreadyExists, FileTooBig, Io, IsDirectory, Later, NameTooLong, NoSpace, NoSuchDevice,
+    NotDirectory, NotEmpty, NotFound, NotOwner, QuotaExceeded, ReadOnly, Stale,
+};
+
+use crate::errors::Errors;
+
+/// What every procedure with a handle may answer. [`Later`] is not said but goes unanswered.
+const OBJECT: Errors = Errors::of(&[Io, Later, Stale]);
+const NAME: Errors = OBJECT.with(&[Access, NameTooLong, NotDirectory]);
+const NEW_NAME: Errors = NAME.with(&[AlreadyExists, NoSpace, QuotaExceeded, ReadOnly]);
+const CHANGE: Errors =
+    OBJECT.with(&[Access, FileTooBig, IsDirectory, NoSpace, QuotaExceeded, ReadOnly]);
+
+pub(super) const GETATTR: Errors = OBJECT;
+pub(super) const SETATTR: Errors = CHANGE.with(&[NotOwner]);
+pub(super) const LOOKUP: Errors = NAME.with(&[NotFound]);
+/// A target may be longer than version 2 has paths.
+pub(super) const READLINK: Errors = OBJECT.with(&[Access, NameTooLong]);
+pub(super) const READ: Errors =
+    OBJECT.with(&[Access, IsDirectory, NoSuchDevice]).beyond(&[FileTooBig]);
+pub(super) const WRITE: Errors = CHANGE;
+pub(super) const CREATE: Errors = NEW_NAME.with(&[FileTooBig]);
+pub(super) const REMOVE: Errors = NAME.with(&[IsDirectory, NotFound, ReadOnly]);
+pub(super) const RENAME: Errors = NEW_NAME.with(&[IsDirectory, NotEmpty, NotFound]);
+pub(super) const LINK: Errors = NEW_NAME;
+pub(super) const SYMLINK: Errors = NEW_NAME;
+pub(super) const MKDIR: Errors = NEW_NAME;
+pub(super) const RMDIR: Errors = NAME.with(&[AlreadyExists, NotEmpty, NotFound, ReadOnly]);
+pub(super) const READDIR: Errors = OBJECT.with(&[Access, NotDirectory]);
+pub(super) const STATFS: Errors = OBJECT;

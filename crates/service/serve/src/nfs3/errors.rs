@@ -1,0 +1,42 @@
+//! What each procedure may answer when it fails: the lists of RFC 1813, and little more.
+
+use leasehold_fs::FsError::{
+    Access, AlreadyExists, BadCookie, BadHandle, BadType, CrossDevice, FileTooBig, Invalid, Io,
+    IsDirectory, Later, NameTooLong, NoSpace, NoSuchDevice, NotDirectory, NotEmpty, NotFound,
+    NotOwner, NotSupported, NotSynchronized, QuotaExceeded, ReadOnly, ServerFault, Stale,
+    TooManyLinks, TooSmall,
+};
+
+use crate::errors::Errors;
+
+/// What every procedure with a handle may answer; that the caller is to ask again later, too
+/// (RFC 1813 2.6, NFS3ERR_JUKEBOX).
+const OBJECT: Errors = Errors::of(&[BadHandle, Later, ServerFault, Stale]);
+const DISK: Errors = OBJECT.with(&[Io]);
+const NAME: Errors = DISK.with(&[Access, NameTooLong, NotDirectory]);
+const NEW_NAME: Errors = NAME.with(&[AlreadyExists, NoSpace, QuotaExceeded, ReadOnly]);
+
+pub(super) const GETATTR: Errors = DISK;
+pub(super) const SETATTR: Errors =
+    DISK.with(&[Access, Invalid, NoSpace, NotOwner, NotSynchronized, QuotaExceeded, ReadOnly]);
+pub(super) const LOOKUP: Errors = NAME.with(&[NotFound]);
+pub(super) const ACCESS: Errors = DISK;
+pub(super) const READLINK: Errors = DISK.with(&[Access, Invalid, NotSupported]);
+pub(super) const READ: Errors = DISK.with(&[Access, Invalid, NoSuchDevice]);
+pub(super) const WRITE: Errors =
+    DISK.with(&[Access, FileTooBig, Invalid, NoSpace, QuotaExceeded, ReadOnly]);
+pub(super) const CREATE: Errors = NEW_NAME.with(&[NotSupported]);
+pub(super) const MKDIR: Errors = CREATE;
+pub(super) const SYMLINK: Errors = CREATE;
+pub(super) const MKNOD: Errors = CREATE.with(&[BadType]);
+pub(super) const REMOVE: Errors = NAME.with(&[NotFound, ReadOnly]).beyond(&[IsDirectory]);
+pub(super) const RMDIR: Errors =
+    NAME.with(&[AlreadyExists, Invalid, NotEmpty, NotFound, NotSupported, ReadOnly]);
+pub(super) const RENAME: Errors = LINK.with(&[IsDirectory, NotEmpty, NotFound]);
+pub(super) const LINK: Errors = NEW_NAME.with(&[CrossDevice, Invalid, NotSupported, TooManyLinks]);
+pub(super) const READDIR: Errors = DISK.with(&[Access, BadCookie, NotDirectory, TooSmall]);
+pub(super) const READDIRPLUS: Errors = READDIR.with(&[NotSupported]);
+pub(super) const FSSTAT: Errors = DISK;
+pub(super) const FSINFO: Errors = OBJECT;
+pub(super) const PATHCONF: Errors = OBJECT;
+pub(super) const COMMIT: Errors = DISK.beyond(&[Invalid]);
