@@ -1,12 +1,13 @@
 //! The clock.
 
 use leasehold_base::units::Time;
-use rustix::time::{ClockId, clock_gettime};
+
+use crate::sys;
 
 /// Reads the clock: it never goes back, and goes on in suspend.
 #[must_use]
 pub fn now() -> Time {
-    let now = clock_gettime(ClockId::Boottime);
+    let now = sys::time_since_boot();
     let seconds = u64::try_from(now.tv_sec).expect("the time since boot is not negative");
     let nanoseconds = u64::try_from(now.tv_nsec).expect("a part of a second is not negative");
     Time::from_nanoseconds(seconds * 1_000_000_000 + nanoseconds)

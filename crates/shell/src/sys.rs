@@ -53,6 +53,17 @@ pub(crate) fn ignore_file_size_signal() {
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
 }
 
+/// The time since the machine was started, suspend included.
+///
+/// By the C library: rustix ends the process where the kernel's vDSO has no `getcpu`, as that of
+/// user-mode Linux 7 has not.
+pub(crate) fn time_since_boot() -> libc::timespec {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the time has room. The call cannot fail: every kernel that we run on has the clock.
+    unsafe { libc::clock_gettime(libc::CLOCK_BOOTTIME, &raw mut now) };
+    now
+}
+
 /// The address of this machine that a datagram was sent to, and its interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Local {
