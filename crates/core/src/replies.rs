@@ -17,15 +17,16 @@
 //!    first copy's answer may go to one that is gone.
 //! 4. A copy of a finished call is answered with the reply that was kept.
 //! 5. Two messages are copies of one call when client, transport, port, xid, program, version,
-//!    procedure and the checksum of the whole message are equal. The port may differ when the
-//!    connection of the first is closed and no other call is like it; the call then belongs to
-//!    the connection of its copy.
+//!    procedure and checksum are equal. The port may differ when no other call is like it and the
+//!    first still runs, or its connection is closed; the call then belongs to the connection of
+//!    its copy. A client that gives up a connection is often heard on the next before the end of
+//!    the first is.
 //! 6. A call that ended without a reply is forgotten. Who waits for it is let go unanswered, asks
 //!    again, and then it runs.
 //! 7. A reply is kept for a fixed time since it was last given.
 //! 8. When there is no room, the client that keeps most loses its oldest reply of a call whose copy
 //!    does harm only late, or when it has none, its oldest. Running calls are never forgotten; when
-//!    all are running, a new one is refused.
+//!    all are running, or too many of its client are, a new one is refused.
 //!
 //! What it does not do: it cannot tell a client that begins with the same xid each time it starts,
 //! and then asks for the very same thing, from one that repeats itself. It takes the word of its
@@ -48,6 +49,8 @@ use queue::{Age, Queue};
 pub struct Limits {
     /// Calls that run and replies that are kept, together.
     pub entries: usize,
+    /// Calls of one client that run.
+    pub running_of_client: usize,
     /// Bytes of all kept replies.
     pub bytes: usize,
     /// The time that a reply is kept since it was last given.
@@ -93,7 +96,8 @@ pub struct Call {
     pub version: u32,
     /// The procedure.
     pub procedure: u32,
-    /// A checksum of the whole message, the credential included.
+    /// A checksum of the message and of who is believed to ask; its owner may leave out the
+    /// middle of a long message.
     pub checksum: u64,
 }
 
@@ -182,6 +186,8 @@ pub struct Replies {
     limits: Limits,
     entries: BTreeMap<Key, Entry>,
     running: BTreeMap<Ticket, Key>,
+    /// How many calls of each client run.
+    clients: BTreeMap<IpAddr, usize>,
     kept: Queue,
     kept_bytes: usize,
     next_ticket: u64,
@@ -218,6 +224,7 @@ impl Replies {
             limits,
             entries: BTreeMap::new(),
             running: BTreeMap::new(),
+            clients: BTreeMap::new(),
             kept: Queue::new(),
             kept_bytes: 0,
             next_ticket: 0,
@@ -287,6 +294,7 @@ impl Replies {
             }
         }
         assert_eq!(bytes, self.kept_bytes, "bytes are counted");
+        assert_eq!(self.clients.values().sum::<usize>(), self.running.len(), "clients are counted");
         assert_eq!(self.running.len() + self.kept.len(), self.entries.len(), "each is in one");
         self.kept.check();
     }
@@ -324,7 +332,11 @@ impl Replies {
         }
         let mut alike = self.entries.range(wanted.any_stream()).map(|(key, entry)| (*key, entry));
         match (wanted.port, alike.next(), alike.next()) {
-            (Port::Stream(_), Some((key, entry)), None) if entry.closed => Some(key),
+            (Port::Stream(_), Some((key, entry)), None)
+                if entry.closed || matches!(entry.state, State::Running { .. }) =>
+            {
+                Some(key)
+            }
             _ => None,
         }
     }
@@ -341,10 +353,14 @@ impl Replies {
     }
 
     fn admit(&mut self, key: Key, harm: Harm) -> Effect {
-        if self.entries.len() >= self.limits.entries && !self.evict() {
+        let running = self.running_of(key.client);
+        if running >= self.limits.running_of_client
+            || self.entries.len() >= self.limits.entries && !self.evict()
+        {
             self.counts.refused += 1;
             return Effect::Refuse;
         }
+        self.clients.insert(key.client, running + 1);
         let ticket = Ticket(self.next_ticket);
         self.next_ticket += 1;
         let state = State::Running { ticket, waited_for: false };
@@ -354,7 +370,7 @@ impl Replies {
     }
 
     fn done(&mut self, now: Time, ticket: Ticket, reply: Bytes, effects: &mut Vec<Effect>) {
-        let key = self.running.remove(&ticket).expect("a ticket that runs is given back once");
+        let key = self.ended(ticket);
         let entry = self.entries.get_mut(&key).expect("what runs is there");
         if matches!(entry.state, State::Running { waited_for: true, .. }) {
             effects.push(Effect::Release(ticket, Some(reply.clone())));
@@ -367,11 +383,25 @@ impl Replies {
     }
 
     fn abandon(&mut self, ticket: Ticket, effects: &mut Vec<Effect>) {
-        let key = self.running.remove(&ticket).expect("a ticket that runs is given back once");
+        let key = self.ended(ticket);
         let entry = self.entries.remove(&key).expect("what runs is there");
         if matches!(entry.state, State::Running { waited_for: true, .. }) {
             effects.push(Effect::Release(ticket, None));
         }
+    }
+
+    /// Takes a call off those that run.
+    fn ended(&mut self, ticket: Ticket) -> Key {
+        let key = self.running.remove(&ticket).expect("a ticket that runs is given back once");
+        match self.running_of(key.client) {
+            0 | 1 => drop(self.clients.remove(&key.client)),
+            more => drop(self.clients.insert(key.client, more - 1)),
+        }
+        key
+    }
+
+    fn running_of(&self, client: IpAddr) -> usize {
+        self.clients.get(&client).copied().unwrap_or(0)
     }
 
     fn close(&mut self, origin: Origin) {

@@ -46,6 +46,13 @@ impl Message {
         [before, payload, after].concat().into()
     }
 
+    /// A copy of the message as one piece, of just its length.
+    #[must_use]
+    pub fn to_bytes(&self) -> Bytes {
+        let (before, payload, after) = self.parts();
+        [before, payload, after].concat().into()
+    }
+
     /// Gives the memory of the words back, to be written to anew.
     #[must_use]
     pub fn into_writer(mut self) -> Writer {

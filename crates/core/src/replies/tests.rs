@@ -7,7 +7,8 @@ use crate::dialogue::{lines, play, value};
 use model::Model;
 
 /// Small, so that each limit is met.
-const LIMITS: Limits = Limits { entries: 4, bytes: 12, age: Duration::from_secs(60) };
+const LIMITS: Limits =
+    Limits { entries: 4, running_of_client: 3, bytes: 12, age: Duration::from_secs(60) };
 
 const CLOSED: &str = "closed";
 
@@ -128,7 +129,7 @@ proptest! {
     /// With room and time enough, for a client that has one connection at a time.
     #[test]
     fn each_call_runs_once_across_reconnects(moves in prop::collection::vec(any_move(), 0..60)) {
-        let limits = Limits { entries: 60, bytes: 6000, age: Duration::from_secs(3600) };
+        let limits = Limits { entries: 60, running_of_client: 60, bytes: 6000, age: Duration::from_secs(3600) };
         let mut replies = Replies::new(limits);
         let mut connected = address(1, 700);
         let (mut runs, mut running) = (BTreeMap::new(), Vec::new());

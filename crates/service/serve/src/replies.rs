@@ -4,7 +4,7 @@
 use core::hash::{Hash as _, Hasher as _};
 use core::net::SocketAddr;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use bytes::Bytes;
 use futures_channel::oneshot;
@@ -12,7 +12,7 @@ use leasehold_base::limits::{REPLIES_BYTES_MAX, REPLIES_MAX, REPLY_AGE_MAX};
 use leasehold_base::units::Time;
 use leasehold_base::xdr::Message;
 use leasehold_core::replies::{Call, Effect, Event, Harm, Limits, Origin, Replies, Ticket};
-use leasehold_fs::Answer;
+use leasehold_fs::{Answer, Caller};
 use leasehold_wire::rpc;
 use siphasher::sip::SipHasher13;
 
@@ -22,8 +22,12 @@ use crate::{Arrival, Transport};
 const SHARDS: usize = 16;
 
 /// For one shard.
-const LIMITS: Limits =
-    Limits { entries: REPLIES_MAX / SHARDS, bytes: REPLIES_BYTES_MAX / SHARDS, age: REPLY_AGE_MAX };
+const LIMITS: Limits = Limits {
+    entries: REPLIES_MAX / SHARDS,
+    running_of_client: REPLIES_MAX / SHARDS / 4,
+    bytes: REPLIES_BYTES_MAX / SHARDS,
+    age: REPLY_AGE_MAX,
+};
 
 /// All kept replies.
 pub(crate) struct KeptReplies {
@@ -56,6 +60,7 @@ impl KeptReplies {
         &self,
         arrival: &Arrival,
         call: &rpc::Call<'_>,
+        caller: &Caller,
         harm: Harm,
         message: &[u8],
         run: impl FnOnce() -> Running,
@@ -71,7 +76,7 @@ impl KeptReplies {
                 program: call.program,
                 version: call.version,
                 procedure: call.procedure,
-                checksum: checksum(message),
+                checksum: checksum(message, caller),
             },
             harm,
         };
@@ -83,9 +88,9 @@ impl KeptReplies {
                     Started { shard: Arc::clone(shard), ticket, at: arrival.now, done: false };
                 let running = run();
                 Answer::later(async move {
-                    let reply = running.await?.into_bytes();
-                    started.done(reply.clone());
-                    Some(reply.into())
+                    let reply = running.await?;
+                    started.done(reply.to_bytes());
+                    Some(reply)
                 })
             }
             Some(Effect::Resend(reply)) => Answer::now(Some(reply.into())),
@@ -118,9 +123,9 @@ impl KeptReplies {
 
 impl Shard {
     fn lock(&self) -> MutexGuard<'_, State> {
-        // A core that panicked between two steps of one event is not to be trusted, but its
-        // owner's locks are: nothing of ours runs in between.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        // What a core was doing when it panicked is lost; no call of its clients can be kept from
+        // running twice any more, so none runs.
+        self.state.lock().expect("a core that panicked is not used again")
     }
 }
 
@@ -176,9 +181,11 @@ const CHECKED_HEAD_BYTES: usize = 10 << 10;
 /// other call its number.
 const CHECKED_TAIL_BYTES: usize = 1 << 10;
 
-/// Tells one call from another that has its number by chance.
-fn checksum(message: &[u8]) -> u64 {
+/// Tells one call from another that has its number by chance, and a caller who is believed from
+/// one who says the same and is not.
+fn checksum(message: &[u8], caller: &Caller) -> u64 {
     let mut hasher = SipHasher13::new();
+    caller.hash(&mut hasher);
     if message.len() <= CHECKED_HEAD_BYTES {
         hasher.write(message);
     } else {

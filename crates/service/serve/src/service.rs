@@ -81,7 +81,7 @@ impl Service {
             Keep::Late => Harm::Late,
             Keep::Never => return Answer::Later(run()),
         };
-        self.replies.once(&arrival, &call, harm, message, run)
+        self.replies.once(&arrival, &call, &caller, harm, message, run)
     }
 
     /// The handle of the root of the export of a name, as MOUNT gives it.

@@ -79,7 +79,11 @@ impl Model {
 
     fn call(&mut self, now: Time, origin: Origin, call: Call, harm: Harm) -> Effect {
         let Some(at) = self.find(origin, call) else {
-            if self.rows.len() == self.limits.entries && !self.evict() {
+            let own = self.rows.iter().filter(|row| row.origin.client == origin.client);
+            let running = own.filter(|row| row.ticket().is_some()).count();
+            if running >= self.limits.running_of_client
+                || self.rows.len() == self.limits.entries && !self.evict()
+            {
                 return Effect::Refuse;
             }
             let ticket = Ticket(self.tickets);
@@ -115,7 +119,7 @@ impl Model {
             })
             .collect();
         exact.or(match alike[..] {
-            [only] if self.rows[only].closed => Some(only),
+            [only] if self.rows[only].closed || self.rows[only].ticket().is_some() => Some(only),
             _ => None,
         })
     }

@@ -358,3 +358,17 @@ fn handles_of_another_key_are_bad() {
     let reply: getattr::Reply = server.nfs(getattr::NUMBER, &getattr::Args { object: root }).read();
     assert_eq!(reply, Reply::Failed(Status::BadHandle, ()));
 }
+
+#[test]
+fn a_reply_to_one_who_is_not_believed_is_not_given_to_one_who_is() {
+    let mut server = Server::new();
+    let root = server.root();
+    server.create(root, b"file");
+    let place = DirectoryArgs { directory: root, name: Name(b"file") };
+    let remove = server.message((PROGRAM, VERSION, remove::NUMBER), &place);
+    server.arrival.trust = Trust::Nobody;
+    let refused = server.answer(&remove).expect("it is answered");
+    server.arrival.trust = Trust::Claimed;
+    assert_ne!(server.answer(&remove), Some(refused));
+    assert_eq!(server.lookup(root, b"file"), Err(Status::NotFound));
+}
