@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::Store;
+use crate::{Caller, Store};
 
 /// The number of an export, part of every handle of its objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -20,4 +20,13 @@ pub struct Export {
     pub read_only: bool,
     /// Where its files lie.
     pub store: Arc<dyn Store>,
+}
+
+/// On whose behalf and in which export an operation is done.
+#[derive(Clone, Copy)]
+pub struct Request<'a> {
+    /// The export.
+    pub export: &'a Export,
+    /// Who asks, after all mapping.
+    pub caller: Caller,
 }

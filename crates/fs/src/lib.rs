@@ -25,7 +25,7 @@ pub use attributes::{Attributes, Before, Device, FileType, Mode, SetAttributes, 
 pub use blocking::{Blocking, Inline, Job, offload};
 pub use caller::Caller;
 pub use error::{FsError, Retry};
-pub use export::{Export, ExportId};
+pub use export::{Export, ExportId, Request};
 pub use name::{Name, Step};
 pub use object::ObjectId;
 pub use store::{

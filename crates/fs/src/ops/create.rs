@@ -1,19 +1,18 @@
 //! Making regular files.
 
 use super::{new_place, refused, valid};
-use crate::{Caller, Changed, Export, Found, FsError, NewFile, ObjectId, Place};
+use crate::{Changed, Export, Found, FsError, NewFile, ObjectId, Place, Request};
 
 /// Makes a regular file (RFC 1813 3.3.8).
 pub async fn create(
-    export: &Export,
-    caller: &Caller,
+    request: &Request<'_>,
     directory: &ObjectId,
     name: &[u8],
     file: &NewFile,
 ) -> Changed<Found> {
-    match check(export, directory, name, file) {
-        Ok(place) => export.store.create(caller, place, file).await,
-        Err(error) => refused(export, directory, error).await,
+    match check(request.export, directory, name, file) {
+        Ok(place) => request.export.store.create(&request.caller, place, file).await,
+        Err(error) => refused(request.export, directory, error).await,
     }
 }
 

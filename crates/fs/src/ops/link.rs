@@ -1,22 +1,21 @@
 //! Giving an object one more name.
 
 use super::{attributes, new_place, refused};
-use crate::{Caller, Export, Linked, ObjectId};
+use crate::{Linked, ObjectId, Request};
 
 /// Gives an object that is no directory one more name (RFC 1813 3.3.15).
 pub async fn link(
-    export: &Export,
-    caller: &Caller,
+    request: &Request<'_>,
     object: &ObjectId,
     directory: &ObjectId,
     name: &[u8],
 ) -> Linked {
-    match new_place(export, directory, name) {
-        Ok(place) => export.store.link(caller, object, place).await,
+    match new_place(request.export, directory, name) {
+        Ok(place) => request.export.store.link(&request.caller, object, place).await,
         Err(error) => Linked {
             result: Err(error),
-            attributes: attributes(export, object, error).await,
-            directory: refused::<()>(export, directory, error).await.wcc,
+            attributes: attributes(request.export, object, error).await,
+            directory: refused::<()>(request.export, directory, error).await.wcc,
         },
     }
 }

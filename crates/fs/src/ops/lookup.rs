@@ -1,7 +1,7 @@
 //! From a name to an object.
 
 use super::{Failed, directory as is_directory};
-use crate::{Caller, Export, Found, FsError, ObjectId, Step};
+use crate::{Export, Found, FsError, ObjectId, Request, Step};
 
 /// The object of a name (RFC 1813 3.3.3). `.` is the directory, `..` the one above it, and at the
 /// export's root the root: nothing above can be reached.
@@ -10,20 +10,21 @@ use crate::{Caller, Export, Found, FsError, ObjectId, Step};
 /// [`FsError::Access`] for a name that no directory can hold, [`FsError::NotFound`] and the
 /// store's others; with the directory's attributes.
 pub async fn lookup(
-    export: &Export,
-    caller: &Caller,
+    request: &Request<'_>,
     directory: &ObjectId,
     name: &[u8],
 ) -> Result<Found, Failed> {
     let found = match Step::parse(name) {
-        Ok(Step::Child(name)) => export.store.lookup(caller, directory, name).await,
-        Ok(Step::Parent) => export.store.parent(caller, directory).await,
-        Ok(Step::This) => this(export, directory).await,
+        Ok(Step::Child(name)) => {
+            request.export.store.lookup(&request.caller, directory, name).await
+        }
+        Ok(Step::Parent) => request.export.store.parent(&request.caller, directory).await,
+        Ok(Step::This) => this(request.export, directory).await,
         Err(error) => Err(error),
     };
     match found {
         Ok(found) => Ok(found),
-        Err(error) => Err(Failed::new(export, directory, error).await),
+        Err(error) => Err(Failed::new(request.export, directory, error).await),
     }
 }
 

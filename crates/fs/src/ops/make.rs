@@ -3,20 +3,19 @@
 use leasehold_base::limits::PATH_BYTES_MAX;
 
 use super::{new_place, refused, valid};
-use crate::{Caller, Changed, Export, Found, FsError, NewNode, ObjectId, Place, SetAttributes};
+use crate::{Changed, Export, Found, FsError, NewNode, ObjectId, Place, Request, SetAttributes};
 
 /// Makes a directory, symbolic link or special file (RFC 1813 3.3.9 to 3.3.11).
 pub async fn make(
-    export: &Export,
-    caller: &Caller,
+    request: &Request<'_>,
     directory: &ObjectId,
     name: &[u8],
     node: &NewNode<'_>,
     attributes: &SetAttributes,
 ) -> Changed<Found> {
-    match check(export, directory, name, node, attributes) {
-        Ok(place) => export.store.make(caller, place, node, attributes).await,
-        Err(error) => refused(export, directory, error).await,
+    match check(request.export, directory, name, node, attributes) {
+        Ok(place) => request.export.store.make(&request.caller, place, node, attributes).await,
+        Err(error) => refused(request.export, directory, error).await,
     }
 }
 

@@ -1,7 +1,7 @@
 //! Reading data.
 
 use super::Failed;
-use crate::{Caller, Export, ObjectId, ReadDone};
+use crate::{ObjectId, ReadDone, Request};
 
 /// Data of a file, fewer bytes than asked for only at its end (RFC 1813 3.3.6). The front end
 /// bounds `count` by what its replies can hold.
@@ -9,14 +9,13 @@ use crate::{Caller, Export, ObjectId, ReadDone};
 /// # Errors
 /// The store's, with the file's attributes.
 pub async fn read(
-    export: &Export,
-    caller: &Caller,
+    request: &Request<'_>,
     object: &ObjectId,
     offset: u64,
     count: u32,
 ) -> Result<ReadDone, Failed> {
-    match export.store.read(caller, object, offset, count).await {
+    match request.export.store.read(&request.caller, object, offset, count).await {
         Ok(done) => Ok(done),
-        Err(error) => Err(Failed::new(export, object, error).await),
+        Err(error) => Err(Failed::new(request.export, object, error).await),
     }
 }

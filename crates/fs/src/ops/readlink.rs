@@ -1,19 +1,18 @@
 //! What a symbolic link says.
 
 use super::Failed;
-use crate::{Attributes, Caller, Export, ObjectId, Target};
+use crate::{Attributes, ObjectId, Request, Target};
 
 /// The target of a symbolic link (RFC 1813 3.3.5), as it was given: the server never follows it.
 ///
 /// # Errors
 /// [`FsError::Invalid`](crate::FsError::Invalid) for an object of another kind; the store's.
 pub async fn readlink(
-    export: &Export,
-    caller: &Caller,
+    request: &Request<'_>,
     object: &ObjectId,
 ) -> Result<(Target, Attributes), Failed> {
-    match export.store.readlink(caller, object).await {
+    match request.export.store.readlink(&request.caller, object).await {
         Ok(target) => Ok(target),
-        Err(error) => Err(Failed::new(export, object, error).await),
+        Err(error) => Err(Failed::new(request.export, object, error).await),
     }
 }

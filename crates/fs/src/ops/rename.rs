@@ -1,22 +1,21 @@
 //! Giving an object another name.
 
 use super::{place, refused, writable};
-use crate::{Caller, Export, FsError, ObjectId, Place, Renamed};
+use crate::{Export, FsError, ObjectId, Place, Renamed, Request};
 
 /// Gives an object another name, over what had that name before, in one step (RFC 1813 3.3.14).
 /// Neither name may be `.` or `..`.
 pub async fn rename(
-    export: &Export,
-    caller: &Caller,
+    request: &Request<'_>,
     from: (&ObjectId, &[u8]),
     to: (&ObjectId, &[u8]),
 ) -> Renamed {
-    let error = match check(export, from, to) {
-        Ok((from, to)) => return export.store.rename(caller, from, to).await,
+    let error = match check(request.export, from, to) {
+        Ok((from, to)) => return request.export.store.rename(&request.caller, from, to).await,
         Err(error) => error,
     };
-    let from = refused::<()>(export, from.0, error).await.wcc;
-    let to = refused::<()>(export, to.0, error).await.wcc;
+    let from = refused::<()>(request.export, from.0, error).await.wcc;
+    let to = refused::<()>(request.export, to.0, error).await.wcc;
     Renamed { result: Err(error), from, to }
 }
 

@@ -3,21 +3,20 @@
 use leasehold_base::units::FileTime;
 
 use super::{refused, valid, writable};
-use crate::{Caller, Changed, Export, FsError, ObjectId, SetAttributes};
+use crate::{Changed, Export, FsError, ObjectId, Request, SetAttributes};
 
 /// Changes attributes, all or none; with `guard`, only while the object's change time is that one
 /// (RFC 1813 3.3.2).
 pub async fn setattr(
-    export: &Export,
-    caller: &Caller,
+    request: &Request<'_>,
     object: &ObjectId,
     changes: &SetAttributes,
     guard: Option<FileTime>,
 ) -> Changed<()> {
-    if let Err(error) = check(export, changes) {
-        return refused(export, object, error).await;
+    if let Err(error) = check(request.export, changes) {
+        return refused(request.export, object, error).await;
     }
-    export.store.setattr(caller, object, changes, guard).await
+    request.export.store.setattr(&request.caller, object, changes, guard).await
 }
 
 fn check(export: &Export, changes: &SetAttributes) -> Result<(), FsError> {

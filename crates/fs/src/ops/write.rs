@@ -3,21 +3,20 @@
 use bytes::Bytes;
 
 use super::{refused, writable};
-use crate::{Caller, Changed, Export, FsError, ObjectId, Stability, WriteDone};
+use crate::{Changed, Export, FsError, ObjectId, Request, Stability, WriteDone};
 
 /// Writes data, and makes it as stable as asked before it answers (RFC 1813 3.3.7).
 pub async fn write(
-    export: &Export,
-    caller: &Caller,
+    request: &Request<'_>,
     object: &ObjectId,
     offset: u64,
     data: Bytes,
     stability: Stability,
 ) -> Changed<WriteDone> {
-    if let Err(error) = check(export, offset, data.len()) {
-        return refused(export, object, error).await;
+    if let Err(error) = check(request.export, offset, data.len()) {
+        return refused(request.export, object, error).await;
     }
-    export.store.write(caller, object, offset, data, stability).await
+    request.export.store.write(&request.caller, object, offset, data, stability).await
 }
 
 fn check(export: &Export, offset: u64, length: usize) -> Result<(), FsError> {

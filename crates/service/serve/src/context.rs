@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use leasehold_fs::{Caller, Export, FsError, ObjectId};
+use leasehold_fs::{Caller, Export, FsError, ObjectId, Request};
 
 use crate::{Arrival, Service};
 
@@ -14,9 +14,9 @@ pub(crate) struct Context {
     pub(crate) arrival: Arrival,
 }
 
-/// An object and the export that it was reached by.
+/// An object, the export that it was reached by, and who asks there.
 pub(crate) struct Target<'a> {
-    pub(crate) export: &'a Export,
+    pub(crate) request: Request<'a>,
     pub(crate) object: ObjectId,
 }
 
@@ -26,7 +26,11 @@ impl Target<'_> {
     /// # Errors
     /// [`FsError::CrossDevice`].
     pub(crate) fn same_export(&self, other: &Target<'_>) -> Result<(), FsError> {
-        if self.export.id == other.export.id { Ok(()) } else { Err(FsError::CrossDevice) }
+        if self.request.export.id == other.request.export.id {
+            Ok(())
+        } else {
+            Err(FsError::CrossDevice)
+        }
     }
 }
 
@@ -38,6 +42,12 @@ impl Context {
     pub(crate) fn target(&self, handle: &[u8]) -> Result<Target<'_>, FsError> {
         let (id, object) = self.service.handles.open(handle)?;
         let export = self.service.exports.by_id(id).ok_or(FsError::Stale)?;
-        Ok(Target { export, object })
+        Ok(self.target_in(export, object))
+    }
+
+    /// An object of an export. Here, where both are known, is where what a caller may be in an
+    /// export is decided.
+    pub(crate) const fn target_in<'a>(&self, export: &'a Export, object: ObjectId) -> Target<'a> {
+        Target { request: Request { export, caller: self.caller }, object }
     }
 }

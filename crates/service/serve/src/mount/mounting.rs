@@ -36,7 +36,7 @@ async fn mount(context: &Context, path: &[u8]) -> Result<HandleBytes, FsError> {
         Ok(directory) => {
             service.mounts.add(from.ip(), path);
             service.observer.event(&Event::Mounted { from, path });
-            Ok(service.handles.seal(directory.export.id, &directory.object))
+            Ok(service.handles.seal(directory.request.export.id, &directory.object))
         }
         Err(error) => {
             let exports = &service.exports;
@@ -49,9 +49,9 @@ async fn mount(context: &Context, path: &[u8]) -> Result<HandleBytes, FsError> {
 /// The directory of a path: an export's root, or a directory below it.
 async fn walk<'a>(context: &'a Context, path: &[u8]) -> Result<Target<'a>, FsError> {
     let (export, below) = context.service.exports.by_path(path).ok_or(FsError::NotFound)?;
-    let mut target = Target { export, object: export.store.root() };
+    let mut target = context.target_in(export, export.store.root());
     for name in below.split(|byte| *byte == b'/').filter(|name| !name.is_empty()) {
-        let found = ops::lookup(export, &context.caller, &target.object, name)
+        let found = ops::lookup(&target.request, &target.object, name)
             .await
             .map_err(|failed| failed.error)?;
         if found.attributes.file_type != FileType::Directory {
@@ -81,7 +81,7 @@ pub(super) async fn pathconf(
     let Ok(directory) = walk(context, path.0).await else {
         return Ok(wire_pathconf::Reply { mask: u32::MAX, ..Default::default() });
     };
-    let properties = directory.export.store.properties();
+    let properties = directory.request.export.store.properties();
     Ok(wire_pathconf::Reply {
         link_max: properties.link_max,
         name_bytes_max: properties.name_bytes_max,

@@ -142,7 +142,7 @@ fn set_time(wanted: nfs2::SetTime) -> SetTime {
 /// An object with its attributes, as version 2 has them.
 pub(super) fn found(context: &Context, near: &Target<'_>, found: &fs::Found) -> nfs2::Found {
     nfs2::Found {
-        object: nfs2::Handle(context.service.handles.seal(near.export.id, &found.object)),
+        object: nfs2::Handle(context.service.handles.seal(near.request.export.id, &found.object)),
         attributes: attributes(&found.attributes),
     }
 }

@@ -12,7 +12,7 @@ use leasehold_base::units::Cookie;
 use leasehold_fs::{Allowance, Budget, ExportId, FsError, ObjectId, Wanted, ops};
 use leasehold_wire::nfs2;
 
-use crate::context::{Context, Target};
+use crate::context::Target;
 
 const MADE: u32 = 1 << 31;
 
@@ -55,7 +55,7 @@ impl Cookies {
         for cookie in cookies {
             let nfs2::Cookie(narrow) = narrow(cookie);
             if narrow & MADE != 0 {
-                remembered.keep((directory.export.id, directory.object, narrow), cookie);
+                remembered.keep((directory.request.export.id, directory.object, narrow), cookie);
             }
         }
     }
@@ -66,21 +66,20 @@ impl Cookies {
     /// [`FsError::BadCookie`] when no name of the directory has it; else those of listing it.
     pub(super) async fn widen(
         &self,
-        context: &Context,
         directory: &Target<'_>,
         nfs2::Cookie(narrow): nfs2::Cookie,
     ) -> Result<Cookie, FsError> {
         if narrow & MADE == 0 {
             return Ok(Cookie(narrow.into()));
         }
-        let key = (directory.export.id, directory.object, narrow);
+        let key = (directory.request.export.id, directory.object, narrow);
         let known = {
             let remembered = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             remembered.cookies.get(&key).copied()
         };
         match known {
             Some(cookie) => Ok(cookie),
-            None => search(context, directory, narrow).await,
+            None => search(directory, narrow).await,
         }
     }
 }
@@ -98,13 +97,13 @@ impl Remembered {
     }
 }
 
-async fn search(context: &Context, directory: &Target<'_>, wanted: u32) -> Result<Cookie, FsError> {
+async fn search(directory: &Target<'_>, wanted: u32) -> Result<Cookie, FsError> {
     let reply = Allowance { bytes: SEARCH_BYTES, entry_bytes: 16 };
     let budget = Budget { reply, names: Allowance::UNLIMITED };
     let mut cookie = Cookie::default();
     loop {
-        let (caller, object) = (&context.caller, &directory.object);
-        let page = ops::readdir(directory.export, caller, object, cookie, budget, Wanted::Names)
+        let object = &directory.object;
+        let page = ops::readdir(&directory.request, object, cookie, budget, Wanted::Names)
             .await
             .map_err(|failed| failed.error)?;
         for entry in page.entries.iter() {

@@ -19,9 +19,9 @@ pub(super) async fn create(
     let node = match args.attributes.mode.unwrap_or(0) & type_bits::MASK {
         0 | type_bits::REGULAR => {
             let target = context.target(&args.place.directory.0)?;
-            let (caller, name) = (&context.caller, args.place.name.0);
+            let name = args.place.name.0;
             let file = NewFile::Unchecked(attributes);
-            let made = ops::create(target.export, caller, &target.object, name, &file).await;
+            let made = ops::create(&target.request, &target.object, name, &file).await;
             return Ok(convert::found(context, &target, &made.result?));
         }
         type_bits::FIFO => NewNode::Fifo,
@@ -64,7 +64,7 @@ async fn make(
     attributes: SetAttributes,
 ) -> Result<Found, Refusal<()>> {
     let target = context.target(&place.directory.0)?;
-    let (caller, name) = (&context.caller, place.name.0);
-    let made = ops::make(target.export, caller, &target.object, name, node, &attributes).await;
+    let name = place.name.0;
+    let made = ops::make(&target.request, &target.object, name, node, &attributes).await;
     Ok(convert::found(context, &target, &made.result?))
 }

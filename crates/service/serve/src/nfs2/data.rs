@@ -20,8 +20,8 @@ pub(super) async fn read(
 ) -> Result<wire::read::Done, Refusal<()>> {
     let target = context.target(&args.file.0)?;
     let count = args.count.min(TRANSFER_V2_BYTES_MAX).min(END - args.offset);
-    let (caller, file) = (&context.caller, &target.object);
-    let done = ops::read(target.export, caller, file, args.offset.into(), count).await?;
+    let file = &target.object;
+    let done = ops::read(&target.request, file, args.offset.into(), count).await?;
     if args.offset == END && done.attributes.size > END.into() {
         return Err(FsError::FileTooBig.into());
     }
@@ -39,8 +39,7 @@ pub(super) async fn write(
         return Err(FsError::FileTooBig.into());
     }
     let changed = ops::write(
-        target.export,
-        &context.caller,
+        &target.request,
         &target.object,
         args.offset.into(),
         args.data,

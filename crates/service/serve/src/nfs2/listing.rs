@@ -15,16 +15,15 @@ pub(super) async fn readdir(
     args: wire::readdir::Args,
 ) -> Result<Names, Refusal<()>> {
     let target = context.target(&args.directory.0)?;
-    let cookie = context.service.cookies.widen(context, &target, args.cookie).await?;
+    let cookie = context.service.cookies.widen(&target, args.cookie).await?;
     let count = args.count.min(TRANSFER_V2_BYTES_MAX);
     let bytes = count.checked_sub(wire::readdir::EMPTY_BYTES).ok_or(FsError::TooSmall)?;
     let budget = Budget {
         reply: Allowance { bytes, entry_bytes: wire::readdir::ENTRY_BYTES },
         names: Allowance::UNLIMITED,
     };
-    let (caller, directory) = (&context.caller, &target.object);
-    let page =
-        ops::readdir(target.export, caller, directory, cookie, budget, Wanted::Names).await?;
+    let directory = &target.object;
+    let page = ops::readdir(&target.request, directory, cookie, budget, Wanted::Names).await?;
     context.service.cookies.remember(&target, page.entries.iter().map(|entry| entry.cookie));
     Ok(Names(page))
 }

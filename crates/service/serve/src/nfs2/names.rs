@@ -11,7 +11,7 @@ pub(super) async fn remove(
     args: wire::remove::Args<'_>,
 ) -> Result<(), Refusal<()>> {
     let target = context.target(&args.directory.0)?;
-    let removed = ops::remove(target.export, &context.caller, &target.object, args.name.0).await;
+    let removed = ops::remove(&target.request, &target.object, args.name.0).await;
     Ok(removed.result?)
 }
 
@@ -20,7 +20,7 @@ pub(super) async fn rmdir(
     args: wire::rmdir::Args<'_>,
 ) -> Result<(), Refusal<()>> {
     let target = context.target(&args.directory.0)?;
-    let removed = ops::rmdir(target.export, &context.caller, &target.object, args.name.0).await;
+    let removed = ops::rmdir(&target.request, &target.object, args.name.0).await;
     Ok(removed.result?)
 }
 
@@ -31,13 +31,9 @@ pub(super) async fn rename(
     let from = context.target(&args.from.directory.0)?;
     let to = context.target(&args.to.directory.0)?;
     from.same_export(&to)?;
-    let renamed = ops::rename(
-        from.export,
-        &context.caller,
-        (&from.object, args.from.name.0),
-        (&to.object, args.to.name.0),
-    )
-    .await;
+    let renamed =
+        ops::rename(&from.request, (&from.object, args.from.name.0), (&to.object, args.to.name.0))
+            .await;
     Ok(renamed.result?)
 }
 
@@ -45,7 +41,7 @@ pub(super) async fn link(context: &Context, args: wire::link::Args<'_>) -> Resul
     let file = context.target(&args.file.0)?;
     let directory = context.target(&args.link.directory.0)?;
     file.same_export(&directory)?;
-    let (caller, name) = (&context.caller, args.link.name.0);
-    let linked = ops::link(file.export, caller, &file.object, &directory.object, name).await;
+    let name = args.link.name.0;
+    let linked = ops::link(&file.request, &file.object, &directory.object, name).await;
     Ok(linked.result?)
 }

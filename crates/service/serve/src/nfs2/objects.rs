@@ -14,7 +14,7 @@ pub(super) async fn getattr(
     args: wire::getattr::Args,
 ) -> Result<wire::Attributes, Refusal<()>> {
     let target = context.target(&args.0)?;
-    let attributes = ops::getattr(target.export, &target.object).await?;
+    let attributes = ops::getattr(&target.request, &target.object).await?;
     Ok(convert::attributes(&attributes))
 }
 
@@ -24,8 +24,7 @@ pub(super) async fn setattr(
 ) -> Result<wire::Attributes, Refusal<()>> {
     let target = context.target(&args.object.0)?;
     let changes = convert::set_attributes(&args.attributes);
-    let changed =
-        ops::setattr(target.export, &context.caller, &target.object, &changes, None).await;
+    let changed = ops::setattr(&target.request, &target.object, &changes, None).await;
     settled(&target, changed).await.map(|((), attributes)| attributes)
 }
 
@@ -37,7 +36,7 @@ pub(super) async fn settled<T>(
     let value = changed.result?;
     let attributes = match changed.wcc.after {
         Some(attributes) => attributes,
-        None => ops::getattr(target.export, &target.object).await?,
+        None => ops::getattr(&target.request, &target.object).await?,
     };
     Ok((value, convert::attributes(&attributes)))
 }
@@ -47,7 +46,7 @@ pub(super) async fn lookup(
     args: wire::lookup::Args<'_>,
 ) -> Result<wire::Found, Refusal<()>> {
     let target = context.target(&args.directory.0)?;
-    let found = ops::lookup(target.export, &context.caller, &target.object, args.name.0).await?;
+    let found = ops::lookup(&target.request, &target.object, args.name.0).await?;
     Ok(convert::found(context, &target, &found))
 }
 
@@ -56,7 +55,7 @@ pub(super) async fn readlink(
     args: wire::readlink::Args,
 ) -> Result<Target, Refusal<()>> {
     let target = context.target(&args.0)?;
-    let (path, _) = ops::readlink(target.export, &context.caller, &target.object).await?;
+    let (path, _) = ops::readlink(&target.request, &target.object).await?;
     if path.len() > PATH_V2_BYTES_MAX as usize {
         return Err(FsError::NameTooLong.into());
     }

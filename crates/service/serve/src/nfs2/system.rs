@@ -17,7 +17,7 @@ pub(super) async fn statfs(
     args: wire::statfs::Args,
 ) -> Result<wire::statfs::Done, Refusal<()>> {
     let target = context.target(&args.0)?;
-    let (space, _) = ops::space(target.export, &context.caller, &target.object).await?;
+    let (space, _) = ops::space(&target.request, &target.object).await?;
     // Large file systems are told in larger blocks.
     let mut block_bytes = BLOCK_BYTES_MIN;
     while space.bytes / u64::from(block_bytes) > BLOCKS_MAX && block_bytes < 1 << 31 {

@@ -122,7 +122,7 @@ fn set_time(wanted: nfs3::SetTime) -> SetTime {
 
 /// The handle of an object that lies in the same export as another.
 pub(super) fn handle(context: &Context, near: &Target<'_>, object: &ObjectId) -> nfs3::Handle {
-    context.service.handles.seal(near.export.id, object).into()
+    context.service.handles.seal(near.request.export.id, object).into()
 }
 
 /// A step of times, as version 3 has it.

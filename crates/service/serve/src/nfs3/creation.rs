@@ -18,8 +18,8 @@ pub(super) async fn create(
         How::Exclusive(verifier) => NewFile::Exclusive(*verifier),
     };
     let target = context.target(args.place.directory.as_bytes())?;
-    let (caller, name) = (&context.caller, args.place.name.0);
-    let changed = ops::create(target.export, caller, &target.object, name, &file).await;
+    let name = args.place.name.0;
+    let changed = ops::create(&target.request, &target.object, name, &file).await;
     made(context, &target, changed)
 }
 
@@ -64,8 +64,8 @@ async fn make(
     attributes: &SetAttributes,
 ) -> Result<Made, Refusal<Wcc>> {
     let target = context.target(place.directory.as_bytes())?;
-    let (caller, name) = (&context.caller, place.name.0);
-    let changed = ops::make(target.export, caller, &target.object, name, node, attributes).await;
+    let name = place.name.0;
+    let changed = ops::make(&target.request, &target.object, name, node, attributes).await;
     made(context, &target, changed)
 }
 

@@ -13,8 +13,7 @@ pub(super) async fn read(
 ) -> Result<wire::read::Done, Refusal<After>> {
     let target = context.target(args.file.as_bytes())?;
     let count = args.count.min(context.arrival.transport.transfer_bytes_max());
-    let done =
-        ops::read(target.export, &context.caller, &target.object, args.offset, count).await?;
+    let done = ops::read(&target.request, &target.object, args.offset, count).await?;
     Ok(wire::read::Done {
         attributes: Some(convert::attributes(&done.attributes)),
         count: u32::try_from(done.data.len()).map_err(|_| FsError::ServerFault)?,
@@ -36,9 +35,8 @@ pub(super) async fn write(
         wire::write::Stability::DataSync => Stability::DataSync,
         wire::write::Stability::FileSync => Stability::FileSync,
     };
-    let caller = &context.caller;
     let changed =
-        ops::write(target.export, caller, &target.object, args.offset, args.data, stability).await;
+        ops::write(&target.request, &target.object, args.offset, args.data, stability).await;
     let (done, file) = convert::settled(changed)?;
     Ok(wire::write::Done {
         file,
@@ -57,8 +55,7 @@ pub(super) async fn commit(
     args: wire::commit::Args,
 ) -> Result<wire::commit::Done, Refusal<Wcc>> {
     let target = context.target(args.file.as_bytes())?;
-    let changed =
-        ops::commit(target.export, &context.caller, &target.object, args.offset, args.count).await;
+    let changed = ops::commit(&target.request, &target.object, args.offset, args.count).await;
     let (done, file) = convert::settled(changed)?;
     Ok(wire::commit::Done { file, verifier: done.verifier.0 })
 }

@@ -27,8 +27,8 @@ pub(super) async fn readdir(
         reply: Allowance { bytes, entry_bytes: wire::readdir::ENTRY_BYTES },
         names: Allowance::UNLIMITED,
     };
-    let (caller, directory) = (&context.caller, &target.object);
-    ops::readdir(target.export, caller, directory, args.cookie, budget, Wanted::Names)
+    let directory = &target.object;
+    ops::readdir(&target.request, directory, args.cookie, budget, Wanted::Names)
         .await
         .map(Names)
         .map_err(Into::into)
@@ -41,7 +41,7 @@ pub(super) async fn readdirplus(
     let target = context.target(args.directory.as_bytes())?;
     let bytes = entry_bytes(context, args.count, wire::readdirplus::EMPTY_BYTES)?;
     // One entry always fits what is asked of names alone: some clients ask for very little.
-    let one = wire::readdir::ENTRY_BYTES + target.export.store.properties().name_bytes_max;
+    let one = wire::readdir::ENTRY_BYTES + target.request.export.store.properties().name_bytes_max;
     let budget = Budget {
         reply: Allowance { bytes, entry_bytes: wire::readdirplus::ENTRY_BYTES },
         names: Allowance {
@@ -49,11 +49,10 @@ pub(super) async fn readdirplus(
             entry_bytes: wire::readdir::ENTRY_BYTES,
         },
     };
-    let (caller, directory) = (&context.caller, &target.object);
+    let directory = &target.object;
     let page =
-        ops::readdir(target.export, caller, directory, args.cookie, budget, Wanted::Everything)
-            .await?;
-    Ok(Everything { page, export: target.export.id, service: Arc::clone(&context.service) })
+        ops::readdir(&target.request, directory, args.cookie, budget, Wanted::Everything).await?;
+    Ok(Everything { page, export: target.request.export.id, service: Arc::clone(&context.service) })
 }
 
 /// What a reply of at most `count` bytes has for its entries.

@@ -12,7 +12,7 @@ pub(super) async fn remove(
     args: wire::remove::Args<'_>,
 ) -> Result<Wcc, Refusal<Wcc>> {
     let target = context.target(args.directory.as_bytes())?;
-    let changed = ops::remove(target.export, &context.caller, &target.object, args.name.0).await;
+    let changed = ops::remove(&target.request, &target.object, args.name.0).await;
     convert::settled(changed).map(|((), wcc)| wcc)
 }
 
@@ -21,7 +21,7 @@ pub(super) async fn rmdir(
     args: wire::rmdir::Args<'_>,
 ) -> Result<Wcc, Refusal<Wcc>> {
     let target = context.target(args.directory.as_bytes())?;
-    let changed = ops::rmdir(target.export, &context.caller, &target.object, args.name.0).await;
+    let changed = ops::rmdir(&target.request, &target.object, args.name.0).await;
     convert::settled(changed).map(|((), wcc)| wcc)
 }
 
@@ -32,13 +32,9 @@ pub(super) async fn rename(
     let from = context.target(args.from.directory.as_bytes())?;
     let to = context.target(args.to.directory.as_bytes())?;
     from.same_export(&to)?;
-    let renamed = ops::rename(
-        from.export,
-        &context.caller,
-        (&from.object, args.from.name.0),
-        (&to.object, args.to.name.0),
-    )
-    .await;
+    let renamed =
+        ops::rename(&from.request, (&from.object, args.from.name.0), (&to.object, args.to.name.0))
+            .await;
     let results =
         wire::rename::Done { from: convert::wcc(&renamed.from), to: convert::wcc(&renamed.to) };
     match renamed.result {
@@ -54,8 +50,8 @@ pub(super) async fn link(
     let file = context.target(args.file.as_bytes())?;
     let directory = context.target(args.link.directory.as_bytes())?;
     file.same_export(&directory)?;
-    let (caller, name) = (&context.caller, args.link.name.0);
-    let linked = ops::link(file.export, caller, &file.object, &directory.object, name).await;
+    let name = args.link.name.0;
+    let linked = ops::link(&file.request, &file.object, &directory.object, name).await;
     let results = wire::link::Done {
         attributes: linked.attributes.as_ref().map(convert::attributes),
         directory: convert::wcc(&linked.directory),

@@ -13,7 +13,7 @@ pub(super) async fn getattr(
     args: wire::getattr::Args,
 ) -> Result<wire::getattr::Done, Refusal<()>> {
     let target = context.target(args.object.as_bytes())?;
-    let attributes = ops::getattr(target.export, &target.object).await?;
+    let attributes = ops::getattr(&target.request, &target.object).await?;
     Ok(wire::getattr::Done { attributes: convert::attributes(&attributes) })
 }
 
@@ -24,8 +24,7 @@ pub(super) async fn setattr(
     let target = context.target(args.object.as_bytes())?;
     let changes = convert::set_attributes(&args.attributes);
     let guard = args.guard.map(Into::into);
-    let changed =
-        ops::setattr(target.export, &context.caller, &target.object, &changes, guard).await;
+    let changed = ops::setattr(&target.request, &target.object, &changes, guard).await;
     convert::settled(changed).map(|((), wcc)| wcc)
 }
 
@@ -34,7 +33,7 @@ pub(super) async fn lookup(
     args: wire::lookup::Args<'_>,
 ) -> Result<wire::lookup::Done, Refusal<After>> {
     let target = context.target(args.directory.as_bytes())?;
-    let found = ops::lookup(target.export, &context.caller, &target.object, args.name.0).await?;
+    let found = ops::lookup(&target.request, &target.object, args.name.0).await?;
     Ok(wire::lookup::Done {
         object: convert::handle(context, &target, &found.object),
         attributes: Some(convert::attributes(&found.attributes)),
@@ -49,8 +48,7 @@ pub(super) async fn access(
     let target = context.target(args.object.as_bytes())?;
     let wire::access::Access { read, lookup, modify, extend, delete, execute } = args.access;
     let wanted = fs::Access { read, lookup, modify, extend, delete, execute };
-    let (granted, attributes) =
-        ops::access(target.export, &context.caller, &target.object, wanted).await?;
+    let (granted, attributes) = ops::access(&target.request, &target.object, wanted).await?;
     let fs::Access { read, lookup, modify, extend, delete, execute } = granted;
     Ok(wire::access::Done {
         attributes: Some(convert::attributes(&attributes)),
@@ -63,7 +61,7 @@ pub(super) async fn readlink(
     args: wire::readlink::Args,
 ) -> Result<Target, Refusal<After>> {
     let target = context.target(args.symlink.as_bytes())?;
-    let (path, attributes) = ops::readlink(target.export, &context.caller, &target.object).await?;
+    let (path, attributes) = ops::readlink(&target.request, &target.object).await?;
     Ok(Target { attributes: convert::attributes(&attributes), path })
 }
 

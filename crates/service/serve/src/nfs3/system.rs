@@ -19,7 +19,7 @@ pub(super) async fn fsstat(
     args: wire::fsstat::Args,
 ) -> Result<wire::fsstat::Done, Refusal<After>> {
     let target = context.target(args.root.as_bytes())?;
-    let (space, attributes) = ops::space(target.export, &context.caller, &target.object).await?;
+    let (space, attributes) = ops::space(&target.request, &target.object).await?;
     Ok(wire::fsstat::Done {
         attributes: Some(convert::attributes(&attributes)),
         bytes: space.bytes,
@@ -38,8 +38,8 @@ pub(super) async fn fsinfo(
     args: wire::fsinfo::Args,
 ) -> Result<wire::fsinfo::Done, Refusal<After>> {
     let target = context.target(args.root.as_bytes())?;
-    let attributes = ops::getattr(target.export, &target.object).await?;
-    let properties = target.export.store.properties();
+    let attributes = ops::getattr(&target.request, &target.object).await?;
+    let properties = target.request.export.store.properties();
     let bytes_max = context.arrival.transport.transfer_bytes_max();
     Ok(wire::fsinfo::Done {
         attributes: Some(convert::attributes(&attributes)),
@@ -66,8 +66,8 @@ pub(super) async fn pathconf(
     args: wire::pathconf::Args,
 ) -> Result<wire::pathconf::Done, Refusal<After>> {
     let target = context.target(args.object.as_bytes())?;
-    let attributes = ops::getattr(target.export, &target.object).await?;
-    let properties = target.export.store.properties();
+    let attributes = ops::getattr(&target.request, &target.object).await?;
+    let properties = target.request.export.store.properties();
     Ok(wire::pathconf::Done {
         attributes: Some(convert::attributes(&attributes)),
         link_max: properties.link_max,
