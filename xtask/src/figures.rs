@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::check::Tally;
 use crate::program;
 use crate::repository::Repository;
-use crate::setup::{PEERS, ensure};
+use crate::setup::{PEERS, Tool, ensure};
 
 /// What is measured, and what becomes of it.
 #[derive(Args)]
@@ -29,8 +29,34 @@ pub(crate) struct Options {
 /// The areas that have figures.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Area {
+    /// The laboratory's core: solvers, simulator, WebAssembly.
+    Model,
     /// The server against nfs-ganesha.
     Speed,
+}
+
+impl Area {
+    /// The program that measures, the packages to build for it, and what must be installed.
+    const fn program(self) -> (&'static str, &'static [&'static str], &'static [Tool]) {
+        match self {
+            Self::Model => ("leasehold-lab-figures", &["leasehold-lab-figures"], &[]),
+            Self::Speed => ("leasehold-bench", &["leasehold", "leasehold-bench"], PEERS),
+        }
+    }
+
+    /// How to read the figures.
+    const fn how(self) -> &'static str {
+        match self {
+            Self::Model => {
+                "Speeds are by processor time of one thread, the best of a few runs. A service is \
+                 one visit of a customer at one centre, done."
+            }
+            Self::Speed => {
+                "Ours and the other server in turn in one run; a figure is the worse end of the \
+                 90% interval of their ratio. Medians hold for this run only."
+            }
+        }
+    }
 }
 
 const LIMIT: Duration = Duration::from_hours(2);
@@ -38,18 +64,24 @@ const LIMIT: Duration = Duration::from_hours(2);
 /// Measures the figures of an area.
 pub(crate) fn run(repository: &Repository, options: &Options) -> Tally {
     let area = format!("{:?}", options.area).to_lowercase();
-    let build =
-        ["cargo", "build", "--release", "--quiet", "-p", "leasehold", "-p", "leasehold-bench"];
-    if !ensure(PEERS) || !program::run(repository.root(), &build, LIMIT).succeeded {
+    let (name, packages, tools) = options.area.program();
+    let mut build = vec!["cargo", "build", "--release", "--quiet"];
+    build.extend(packages.iter().flat_map(|package| ["-p", package]));
+    if !ensure(tools) || !program::run(repository.root(), &build, LIMIT).succeeded {
         return Tally::of(false);
     }
-    let mut words = vec!["target/release/leasehold-bench", area.as_str()];
+    let path = format!("target/release/{name}");
+    let mut words = vec![path.as_str(), area.as_str()];
     words.extend(options.options.iter().map(String::as_str));
     let outcome = program::run(repository.root(), &words, LIMIT);
     if options.keep && outcome.succeeded {
-        let path = repository.root().join("docs/figures").join(format!("{area}.md"));
-        let kept = document(repository, &area, &outcome.output)
-            .and_then(|text| fs::write(path, text).map_err(|error| error.to_string()));
+        let folder = repository.root().join("docs/figures");
+        let path = folder.join(format!("{area}.md"));
+        let kept = document(repository, options.area, &area, &outcome.output).and_then(|text| {
+            fs::create_dir_all(&folder)
+                .and_then(|()| fs::write(path, text))
+                .map_err(|error| error.to_string())
+        });
         if let Err(error) = kept {
             println!("the figures were not kept: {error}");
             return Tally::of(false);
@@ -59,41 +91,57 @@ pub(crate) fn run(repository: &Repository, options: &Options) -> Tally {
 }
 
 /// The figures as a document.
-fn document(repository: &Repository, area: &str, lines: &str) -> Result<String, String> {
+fn document(
+    repository: &Repository,
+    area: Area,
+    name: &str,
+    lines: &str,
+) -> Result<String, String> {
     let output = |words: &[&str]| program::output(repository.root(), words);
     let commit = output(&["git", "describe", "--always", "--dirty"])?;
     let kernel = output(&["uname", "-sr"])?;
     let processor = processor()?;
+    let figures: Vec<Value> = lines
+        .lines()
+        .filter(|line| line.starts_with('{'))
+        .map(|line| serde_json::from_str(line).map_err(|error| error.to_string()))
+        .collect::<Result<_, _>>()?;
+    let compares = figures.iter().any(|figure| !figure["medians"].is_null());
+    let medians = if compares { " median of ours | of the other | in |" } else { "" };
+    let rules = if compares { " --- | --- | --- |" } else { "" };
     let mut text = format!(
-        "# Figures: {area}\n\n\
-         Measured by `cargo xtask figures {area}` at commit {}, {}, {processor}. \
-         Ours and the other server in turn in one run; a figure is the worse end of the 90% \
-         interval of their ratio. Medians hold for this run only.\n\n\
-         | figure | ours | target | holds | tier | unit | median of ours | of the other | in |\n\
-         | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n",
+        "# Figures: {name}\n\n\
+         Measured by `cargo xtask figures {name}` at commit {}, {}, {processor}. {}\n\n\
+         | figure | ours | target | holds | tier | unit |{medians}\n\
+         | --- | --- | --- | --- | --- | --- |{rules}\n",
         commit.trim(),
         kernel.trim(),
+        area.how(),
     );
-    for line in lines.lines().filter(|line| line.starts_with('{')) {
-        let figure: Value = serde_json::from_str(line).map_err(|error| error.to_string())?;
+    for figure in &figures {
         let word = |name: &str| figure[name].as_str().unwrap_or("").to_owned();
-        let median = |of: &str| figure["medians"][of].as_f64().unwrap_or(f64::NAN);
         let holds = if figure["holds"] == Value::Bool(true) { "yes" } else { "**no**" };
-        writeln!(
-            text,
-            "| {} | {:.3} | {} | {holds} | {} | {} | {:.4} | {:.4} | {} |",
-            word("figure"),
-            figure["ours"].as_f64().unwrap_or(f64::NAN),
-            word("target"),
-            word("tier"),
-            word("unit"),
-            median("ours"),
-            median("other"),
-            figure["medians"]["unit"].as_str().unwrap_or(""),
-        )
-        .map_err(|error| error.to_string())?;
+        let ours = readable(figure["ours"].as_f64().unwrap_or(f64::NAN));
+        let row = [word("figure"), ours, word("target"), holds.into(), word("tier"), word("unit")];
+        write!(text, "| {} |", row.join(" | ")).map_err(|error| error.to_string())?;
+        if compares {
+            let median = |of: &str| figure["medians"][of].as_f64().unwrap_or(f64::NAN);
+            let unit = figure["medians"]["unit"].as_str().unwrap_or("");
+            write!(text, " {:.4} | {:.4} | {unit} |", median("ours"), median("other"))
+                .map_err(|error| error.to_string())?;
+        }
+        text.push('\n');
     }
     Ok(text)
+}
+
+/// A number with digits that tell something, whatever its size.
+fn readable(number: f64) -> String {
+    if number == 0.0 || (1e-3..1e6).contains(&number.abs()) {
+        format!("{number:.3}")
+    } else {
+        format!("{number:.3e}")
+    }
 }
 
 /// What the machine is: its processor and how many of them.

@@ -13,8 +13,18 @@ const FUNCTION_LINES_MAX: usize = 70;
 
 /// The folders whose code does no I/O. What must not be used there stands in the `clippy.toml` of
 /// each, which begins as the first one's does.
-const PURE: &[&str] =
-    &["base", "wire", "core", "session", "fs", "lab/des", "lab/network", "service", "stores/mem"];
+const PURE: &[&str] = &[
+    "base",
+    "wire",
+    "core",
+    "session",
+    "fs",
+    "lab/des",
+    "lab/network",
+    "lab/policy",
+    "service",
+    "stores/mem",
+];
 
 /// Marks of unfinished work; in two parts, lest this file breaks its own rule.
 const UNFINISHED: &[&str] = &[concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X")];

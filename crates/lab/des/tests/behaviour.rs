@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{closed, model, number, of, open, run, seconds};
+use common::{of, run};
 use leasehold_lab_des::Quantity::{
     CentreThroughput, Hits, Renewals, Response, Retransmitted, Throughput, Unanswered, Utilisation,
     Wasted,
@@ -11,6 +11,7 @@ use leasehold_lab_des::Quantity::{
 use leasehold_lab_des::{Engine, Options, Replication, Study, in_turn};
 use leasehold_lab_network::model::Model;
 use leasehold_lab_network::solve;
+use leasehold_lab_oracles::build::{closed, model, number, open, seconds};
 
 const POISSON: &str = r#""poisson""#;
 const QUEUE: &str = r#"{ "name": "s", "kind": "queue" }"#;

@@ -1,88 +1,20 @@
 //! Reference answers that the laboratory is judged by.
 //!
 //! `oracles.json`: product-form networks solved in sixty digits and by two or three independent
-//! tools, bounds, and closed forms of systems that are not product form. `seed_results.json`:
+//! tools, bounds, and closed forms of systems that are not product form, which `simulated` turns
+//! into models. `seed_results.json`:
 //! every table and figure of the seed texts as numbers. `nqnfs_fits.json` and `lazowska86.json`:
 //! parameters of the models that redraw them.
 
+pub mod build;
+mod product_form;
+mod simulated;
+
+pub use product_form::{Class, Expect, Model, ProductForm, Station};
+pub use simulated::{Check, Simulated, simulated};
+
 use serde::Deserialize;
 use serde_json::Value;
-
-/// A product-form network and its exact answer.
-#[derive(Clone, Debug, Deserialize)]
-pub struct ProductForm {
-    /// Its short name.
-    pub id: String,
-    /// The network.
-    pub model: Model,
-    /// The exact answer.
-    pub expect: Expect,
-    /// The largest relative error allowed.
-    pub tolerance_rel: f64,
-    /// The answer of Bard-Schweitzer, where it applies.
-    pub bard_schweitzer: Option<BardSchweitzer>,
-}
-
-/// A network as the reference file has it.
-#[derive(Clone, Debug, Deserialize)]
-pub struct Model {
-    /// Closed classes have `n` and `z`, open ones `lambda`.
-    pub classes: Vec<Class>,
-    /// The centres.
-    pub stations: Vec<Station>,
-}
-
-/// A class of the reference file.
-#[derive(Clone, Debug, Deserialize)]
-pub struct Class {
-    /// Its name.
-    pub name: String,
-    /// Population.
-    #[serde(rename = "N")]
-    pub population: Option<usize>,
-    /// Think time in seconds.
-    #[serde(rename = "Z")]
-    pub think: Option<f64>,
-    /// Arrivals per second.
-    pub lambda: Option<f64>,
-}
-
-/// A centre of the reference file.
-#[derive(Clone, Debug, Deserialize)]
-pub struct Station {
-    /// Its name.
-    pub name: String,
-    /// `queue`, `delay`, `multiserver` or `loaddep`.
-    #[serde(rename = "type")]
-    pub kind: String,
-    /// Servers of a `multiserver`.
-    pub m: Option<usize>,
-    /// Relative rates of a `loaddep`.
-    pub alpha: Option<Vec<f64>>,
-    /// Seconds by class.
-    #[serde(rename = "D")]
-    pub demands: Vec<f64>,
-}
-
-/// Exact results.
-#[derive(Clone, Debug, Deserialize)]
-pub struct Expect {
-    /// Throughput by class.
-    #[serde(rename = "X")]
-    pub throughput: Vec<f64>,
-    /// Response time by class, without think time.
-    #[serde(rename = "R")]
-    pub response: Vec<f64>,
-    /// Mean number present by centre and class.
-    #[serde(rename = "Q")]
-    pub queue: Vec<Vec<f64>>,
-    /// Utilisation of one server by centre and class.
-    #[serde(rename = "U")]
-    pub utilisation: Vec<Vec<f64>>,
-    /// Probability that somebody is at a centre.
-    #[serde(rename = "P_busy")]
-    pub busy: Vec<Option<f64>>,
-}
 
 /// What the approximation gives.
 #[derive(Clone, Debug, Deserialize)]

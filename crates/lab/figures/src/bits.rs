@@ -1,0 +1,63 @@
+//! Whether WebAssembly gives the same bits: the program `leasehold-lab-bits`, built natively and
+//! for WASI, run here and in Node.
+
+use crate::Figure;
+use std::path::Path;
+use std::process::Command;
+
+const PROGRAM: &str = "leasehold-lab-bits";
+const TARGET: &str = "wasm32-wasip1";
+
+pub(crate) fn figures() -> Vec<Figure> {
+    match compare() {
+        Ok((good, of)) => vec![Figure::all("wasm.bit-equal", good, of)],
+        Err(why) => {
+            eprintln!("wasm.bit-equal: {why}");
+            vec![Figure::all("wasm.bit-equal", 0, 0)]
+        }
+    }
+}
+
+/// How many lines of both builds are equal, of how many.
+fn compare() -> Result<(usize, usize), String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
+    let target = root.join("target");
+    build(&root, &[])?;
+    let native = output(&mut Command::new(target.join("release").join(PROGRAM)))?;
+    build(&root, &["--target", TARGET])?;
+    let wasm = target.join(TARGET).join("release").join(format!("{PROGRAM}.wasm"));
+    let host = root.join("crates/lab/bits/run.mjs");
+    let foreign = output(Command::new("node").arg("--no-warnings").arg(host).arg(wasm))?;
+    let (native, foreign): (Vec<&str>, Vec<&str>) =
+        (native.lines().collect(), foreign.lines().collect());
+    let same = native.iter().zip(&foreign).filter(|(a, b)| a == b).count();
+    Ok((same, native.len().max(foreign.len())))
+}
+
+/// Builds the program. `LEASEHOLD_WASM_RUSTC` names the compiler for WebAssembly where the usual
+/// one lacks that target, `LEASEHOLD_WASM_LINKER` its linker.
+fn build(root: &Path, words: &[&str]) -> Result<(), String> {
+    let mut cargo = Command::new("cargo");
+    cargo.current_dir(root).args(["build", "--release", "--quiet", "--package", PROGRAM]);
+    cargo.args(words);
+    if !words.is_empty() {
+        if let Some(compiler) = std::env::var_os("LEASEHOLD_WASM_RUSTC") {
+            cargo.env("RUSTC", compiler);
+        }
+        if let Some(linker) = std::env::var_os("LEASEHOLD_WASM_LINKER") {
+            cargo.env("CARGO_TARGET_WASM32_WASIP1_LINKER", linker);
+        }
+    }
+    output(&mut cargo).map(drop)
+}
+
+/// What a program prints.
+fn output(command: &mut Command) -> Result<String, String> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let output = command.output().map_err(|error| format!("{name}: {error}"))?;
+    if output.status.success() {
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    } else {
+        Err(format!("{name}: {}", String::from_utf8_lossy(&output.stderr).trim()))
+    }
+}

@@ -1,0 +1,48 @@
+//! Small models as text.
+
+use leasehold_lab_network::model::Model;
+
+/// A number in seconds, with more keys if wanted.
+#[must_use]
+pub fn seconds(value: f64, more: &str) -> String {
+    format!(r#"{{ "value": {value:?}, "unit": "s", "from": "assumed"{more} }}"#)
+}
+
+/// A number without unit.
+#[must_use]
+pub fn number(value: f64) -> String {
+    format!(r#"{{ "value": {value:?}, "from": "assumed" }}"#)
+}
+
+/// An open class at the one centre "s".
+#[must_use]
+pub fn open(name: &str, rate: f64, arrivals: &str, demand: &str, more: &str) -> String {
+    format!(
+        r#"{{ "name": "{name}", "kind": {{ "open": {{ "rate": {{ "value": {rate:?}, "unit": "1/s",
+        "from": "assumed" }}, "arrivals": {arrivals} }} }}, "demands": {{ "s": {demand} }} {more} }}"#
+    )
+}
+
+/// A closed class.
+#[must_use]
+pub fn closed(name: &str, population: usize, think: &str, demands: &str, more: &str) -> String {
+    let population = number(population as f64);
+    format!(
+        r#"{{ "name": "{name}", "kind": {{ "closed": {{ "population": {population},
+        "think": {think} }} }}, "demands": {{ {demands} }} {more} }}"#
+    )
+}
+
+/// A model of centres and classes.
+///
+/// # Panics
+/// When they make no model.
+#[must_use]
+pub fn model(centres: &str, classes: &[String]) -> Model {
+    let classes = classes.join(", ");
+    let text = format!(
+        r#"{{ "format": "leasehold-model-1", "title": "test", "centres": [{centres}],
+        "classes": [{classes}] }}"#
+    );
+    Model::parse(&text).unwrap_or_else(|problems| panic!("{problems:?} in {text}"))
+}
