@@ -1,27 +1,87 @@
-//! The documents name only files that exist.
+//! The documents name only files and options that exist.
+
+use std::collections::BTreeSet;
 
 use crate::check::Check;
+use crate::program;
 use crate::repository::Repository;
 
-/// Checks the paths in every document.
+/// Checks the paths and the options of ours in every document.
 pub(crate) fn checks(repository: &Repository) -> Vec<Check> {
+    vec![
+        Check { rule: "documents name only files that exist", faults: paths(repository) },
+        Check { rule: "documents name only options that exist", faults: options(repository) },
+    ]
+}
+
+fn paths(repository: &Repository) -> Vec<String> {
     let files = repository.files();
     let mut faults = Vec::new();
     for document in files.iter().filter(|path| path.ends_with(".md")) {
         let text = repository.text(document).unwrap_or_default();
         for (number, line) in (1..).zip(text.lines()) {
-            let named = paths_in_code(line).filter(|path| is_path(path, &files));
+            let code = in_code(line).map(|path| path.trim_end_matches('/').to_owned());
+            let named = code.filter(|path| is_path(path, &files));
             let named = named.chain(link_targets(line).map(|target| beside(document, target)));
-            let missing = named.filter(|path| !exists(path, &files));
+            // A document is named by its path, or as one beside.
+            let is_here =
+                |path: &str| exists(path, &files) || exists(&beside(document, path), &files);
+            let missing = named.filter(|path| !is_here(path));
             faults.extend(missing.map(|path| format!("{document}:{number}: no {path}")));
         }
     }
-    vec![Check { rule: "documents name only files that exist", faults }]
+    faults
+}
+
+fn options(repository: &Repository) -> Vec<String> {
+    let known = match known_options(repository, &mut Vec::new()) {
+        Ok(known) => known,
+        Err(error) => return vec![error],
+    };
+    let mut faults = Vec::new();
+    for document in repository.files().iter().filter(|path| path.ends_with(".md")) {
+        let text = repository.text(document).unwrap_or_default();
+        for (number, line) in (1..).zip(text.lines()) {
+            let named = in_code(line).flat_map(options_in);
+            let unknown = named.filter(|option| !known.contains(*option));
+            faults.extend(unknown.map(|option| format!("{document}:{number}: no {option}")));
+        }
+    }
+    faults
+}
+
+/// The options of `leasehold` or of a command of it, and of the commands below, as `--help` tells.
+fn known_options(
+    repository: &Repository,
+    command: &mut Vec<String>,
+) -> Result<BTreeSet<String>, String> {
+    let words = ["cargo", "run", "--quiet", "--package=leasehold", "--"];
+    let own = command.iter().map(String::as_str);
+    let words: Vec<&str> = words.into_iter().chain(own).chain(["--help"]).collect();
+    let help = program::output(repository.root(), &words)?;
+    let mut known: BTreeSet<String> = options_in(&help).map(str::to_owned).collect();
+    let below = help.lines().skip_while(|line| *line != "Commands:").skip(1);
+    for line in below.take_while(|line| line.starts_with("  ")) {
+        // What is indented further goes on with a description.
+        let Some(name) = line[2..].split(' ').next().filter(|name| !name.is_empty()) else {
+            continue;
+        };
+        command.push(name.to_owned());
+        known.append(&mut known_options(repository, command)?);
+        command.pop();
+    }
+    Ok(known)
+}
+
+/// The long options in a text.
+fn options_in(text: &str) -> impl Iterator<Item = &str> {
+    let part = |c: char| !(c.is_ascii_lowercase() || c == '-');
+    text.split(part).filter(|word| word.starts_with("--") && !word.ends_with('-'))
 }
 
 /// What a line has in back quotes.
-fn paths_in_code(line: &str) -> impl Iterator<Item = String> {
-    line.split('`').skip(1).step_by(2).map(|path| path.trim_end_matches('/').to_owned())
+fn in_code(line: &str) -> impl Iterator<Item = &str> {
+    line.split('`').skip(1).step_by(2)
 }
 
 /// Whether a piece of code is a path into this tree: its first part is a file or folder at the top
@@ -75,9 +135,15 @@ mod tests {
     #[test]
     fn a_line_names_code_and_links() {
         let line = "See `a/b` and [c](../d/e.md#part), [web](https://example.org).";
-        assert_eq!(paths_in_code(line).collect::<Vec<_>>(), ["a/b"]);
+        assert_eq!(in_code(line).collect::<Vec<_>>(), ["a/b"]);
         let targets: Vec<_> = link_targets(line).map(|to| beside("docs/x/y.md", to)).collect();
         assert_eq!(targets, ["docs/d/e.md"]);
+    }
+
+    #[test]
+    fn options_are_found_in_help_and_in_code() {
+        let help = "  -s, --state-dir <DIR>  where; [--json]\n---";
+        assert_eq!(options_in(help).collect::<Vec<_>>(), ["--state-dir", "--json"]);
     }
 
     #[test]
