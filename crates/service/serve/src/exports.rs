@@ -39,11 +39,18 @@ impl Exports {
 /// What of a path lies below a directory; none when it is another one. Slashes at the ends of
 /// both do not count.
 fn below<'a>(path: &'a [u8], root: &[u8]) -> Option<&'a [u8]> {
-    let root = root.trim_ascii().strip_prefix(b"/").unwrap_or(root);
-    let path = path.strip_prefix(b"/").unwrap_or(path);
-    match path.strip_prefix(root)? {
+    let root = trim(root);
+    match trim(path).strip_prefix(root)? {
         _ if root.is_empty() => None,
         below @ ([] | [b'/', ..]) => Some(below),
         _ => None,
     }
+}
+
+/// A path without the slashes at its ends.
+fn trim(mut path: &[u8]) -> &[u8] {
+    while let [b'/', rest @ ..] | [rest @ .., b'/'] = path {
+        path = rest;
+    }
+    path
 }

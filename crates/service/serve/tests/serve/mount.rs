@@ -47,6 +47,21 @@ fn an_export_goes_by_three_paths() {
     }
 }
 
+/// White space is part of a name; slashes at its ends are not.
+#[test]
+fn an_export_whose_name_ends_with_a_blank_goes_by_its_paths() {
+    for (name, path) in [(" x ", "/srv/ x "), ("/ x /", "/srv/ x //")] {
+        let (name, path) = (name.to_owned(), path.to_owned());
+        let mut server = Server::with(|export| Export { name, path, ..export });
+        for path in ["/ x ", "// x //", " x ", "/srv/ x ", "//srv/ x "] {
+            assert!(server.mount(path.as_bytes()).is_ok(), "{path:?}");
+        }
+        for path in ["/x", "/srv/x", "/srv/ x"] {
+            assert_eq!(server.mount(path.as_bytes()), Err(mnt::Status::NotFound), "{path:?}");
+        }
+    }
+}
+
 #[test]
 fn a_directory_below_can_be_mounted_and_nothing_above() {
     let mut server = Server::new();
