@@ -7,18 +7,25 @@ use leasehold_wire::rpc::{AuthStatus, AuthSys, OpaqueAuth, flavor};
 
 use crate::Trust;
 
-/// Who asks, as far as the sender's word is worth it.
+/// Who the sender says that it is.
 ///
 /// # Errors
 /// What is wrong with the credential, to be answered.
-pub(crate) fn caller(credential: &OpaqueAuth<'_>, trust: Trust) -> Result<Caller, AuthStatus> {
-    let claimed = match credential.flavor {
-        flavor::NONE => Caller::nobody(),
-        flavor::SYS => claimed(credential)?,
+pub(crate) fn claimed(credential: &OpaqueAuth<'_>) -> Result<Caller, AuthStatus> {
+    match credential.flavor {
+        flavor::NONE => Ok(Caller::nobody()),
+        flavor::SYS => system_user(credential),
         // No shorthand was ever given out: the client has to send the whole credential.
-        flavor::SHORT => return Err(AuthStatus::RejectedCredential),
-        _ => return Err(AuthStatus::BadCredential),
-    };
+        flavor::SHORT => Err(AuthStatus::RejectedCredential),
+        _ => Err(AuthStatus::BadCredential),
+    }
+}
+
+/// Who asks, as far as the sender's word is worth it.
+///
+/// # Errors
+/// That it is worth nothing, to be answered.
+pub(crate) fn believed(claimed: Caller, trust: Trust) -> Result<Caller, AuthStatus> {
     match trust {
         Trust::Claimed => Ok(claimed),
         Trust::Pinned { uid, gid } => Ok(Caller { uid, gid, groups: Groups::default() }),
@@ -27,7 +34,7 @@ pub(crate) fn caller(credential: &OpaqueAuth<'_>, trust: Trust) -> Result<Caller
     }
 }
 
-fn claimed(credential: &OpaqueAuth<'_>) -> Result<Caller, AuthStatus> {
+fn system_user(credential: &OpaqueAuth<'_>) -> Result<Caller, AuthStatus> {
     let mut reader = Reader::of_part(credential.body);
     let AuthSys { uid, gid, groups, .. } =
         AuthSys::decode(&mut reader).map_err(|_| AuthStatus::BadCredential)?;

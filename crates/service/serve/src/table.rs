@@ -7,6 +7,9 @@ use crate::errors::Errors;
 use crate::procedure::{Handler, Procedure, handler};
 use crate::{mount, nfs2, nfs3};
 
+/// The number of the procedure of every program that does nothing (RFC 5531 12.1).
+pub(crate) const NULL: u32 = 0;
+
 /// A program with its versions, lowest first.
 pub struct Program {
     /// Its number.

@@ -6,10 +6,11 @@ use leasehold_base::units::Xid;
 use leasehold_base::xdr::{Decode as _, Encode as _, Reader, Writer};
 use leasehold_serve::Trust;
 use leasehold_serve::table::{Keep, PROGRAMS};
-use leasehold_wire::nfs3;
+use leasehold_wire::{mount, nfs3};
 use leasehold_wire::rpc::{AuthStatus, Call, OpaqueAuth, Reply, ReplyStatus, Versions, flavor};
 
 const NULL: (u32, u32, u32) = (nfs3::PROGRAM, nfs3::VERSION, 0);
+const DUMP: (u32, u32, u32) = (mount::PROGRAM, mount::VERSION_3, mount::dump::NUMBER);
 
 #[test]
 fn null_of_every_program_and_version_answers() {
@@ -67,16 +68,22 @@ fn other_versions_of_rpc_are_denied() {
     assert_eq!(reply[8..], [0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 2]);
 }
 
-fn call_with(credential: OpaqueAuth<'_>) -> Bytes {
-    let (program, version, procedure) = NULL;
+fn call_with(
+    (program, version, procedure): (u32, u32, u32),
+    credential: OpaqueAuth<'_>,
+) -> Bytes {
     let mut writer = Writer::new();
     Call { xid: Xid(9), program, version, procedure, credential, verifier: OpaqueAuth::NONE }
         .encode(&mut writer);
     writer.finish().into_bytes()
 }
 
-fn auth_status(server: &Server, credential: OpaqueAuth<'_>) -> Option<AuthStatus> {
-    let reply = server.answer(&call_with(credential)).expect("it is answered");
+fn auth_status(
+    server: &Server,
+    procedure: (u32, u32, u32),
+    credential: OpaqueAuth<'_>,
+) -> Option<AuthStatus> {
+    let reply = server.answer(&call_with(procedure, credential)).expect("it is answered");
     let reply = Reply::decode(&mut Reader::new(&reply)).expect("a reply");
     if let ReplyStatus::AuthError(status) = reply.status {
         return Some(status);
@@ -85,22 +92,49 @@ fn auth_status(server: &Server, credential: OpaqueAuth<'_>) -> Option<AuthStatus
     None
 }
 
+/// Whether a client may do anything has nothing to do with whether the server is there.
 #[test]
-fn credentials_are_checked() {
+fn null_answers_whatever_the_trust_is() {
     let mut server = Server::new();
-    assert_eq!(auth_status(&server, OpaqueAuth::NONE), None);
+    let every = [Trust::Claimed, Trust::Pinned { uid: 1, gid: 1 }, Trust::Nobody, Trust::Refused];
+    for trust in every {
+        server.arrival.trust = trust;
+        for program in PROGRAMS {
+            for version in program.versions {
+                let null = (program.number, version.number, 0);
+                let () = server.call(null, &()).read();
+                assert_eq!(auth_status(&server, null, OpaqueAuth::NONE), None);
+                check_unreadable(&server, null);
+            }
+        }
+    }
+    assert_eq!(auth_status(&server, DUMP, OpaqueAuth::NONE), Some(AuthStatus::TooWeak));
+}
+
+/// Credentials that cannot be read are refused.
+fn check_unreadable(server: &Server, procedure: (u32, u32, u32)) {
     let short = OpaqueAuth { flavor: flavor::SHORT, body: &[] };
-    assert_eq!(auth_status(&server, short), Some(AuthStatus::RejectedCredential));
+    assert_eq!(auth_status(server, procedure, short), Some(AuthStatus::RejectedCredential));
     for unknown in [3, 6, 7, u32::MAX] {
         let unknown = OpaqueAuth { flavor: unknown, body: &[] };
-        assert_eq!(auth_status(&server, unknown), Some(AuthStatus::BadCredential));
+        assert_eq!(auth_status(server, procedure, unknown), Some(AuthStatus::BadCredential));
     }
     for body in [&[][..], &[0; 19], &[0; 24], &[255; 64]] {
         let broken = OpaqueAuth { flavor: flavor::SYS, body };
-        assert_eq!(auth_status(&server, broken), Some(AuthStatus::BadCredential));
+        assert_eq!(auth_status(server, procedure, broken), Some(AuthStatus::BadCredential));
+    }
+}
+
+#[test]
+fn credentials_are_checked() {
+    let mut server = Server::new();
+    for procedure in [NULL, DUMP] {
+        assert_eq!(auth_status(&server, procedure, OpaqueAuth::NONE), None);
+        check_unreadable(&server, procedure);
     }
     server.arrival.trust = Trust::Refused;
-    assert_eq!(auth_status(&server, OpaqueAuth::NONE), Some(AuthStatus::TooWeak));
+    check_unreadable(&server, DUMP);
+    assert_eq!(auth_status(&server, DUMP, OpaqueAuth::NONE), Some(AuthStatus::TooWeak));
 }
 
 #[test]
