@@ -82,7 +82,9 @@ pub(crate) fn handler<P: Procedure>(
             Reply { xid, status: ReplyStatus::GarbageArguments }.encode(&mut writer);
             return Some(writer.finish());
         };
-        let results = P::run(&context, args).await;
+        let results = P::run(&context, args)
+            .await
+            .map_err(|Refusal { error, results }| Refusal { error: errors.word(error), results });
         if !P::Dialect::SAYS_LATER && matches!(&results, Err(r) if r.error == FsError::Later) {
             return None;
         }
@@ -93,7 +95,7 @@ pub(crate) fn handler<P: Procedure>(
                 done.encode(&mut writer);
             }
             Err(refusal) => {
-                P::Dialect::failed(errors.word(refusal.error), &mut writer);
+                P::Dialect::failed(refusal.error, &mut writer);
                 refusal.results.encode(&mut writer);
             }
         }
@@ -114,3 +116,6 @@ impl Dialect for Plain {
 pub(crate) async fn null(_: &Context, (): ()) -> Result<(), Refusal<()>> {
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,7 +10,7 @@ use std::{env, fs};
 use leasehold_fs::FsError;
 
 use crate::errors::nearest;
-use crate::table::{Lease, PROGRAMS, Row};
+use crate::table::{Later, Lease, PROGRAMS, Row};
 use crate::{nfs2, nfs3};
 
 fn compare(document: &str, table: &str) {
@@ -66,9 +66,10 @@ fn procedures() {
     let mut table = String::from(
         "# Procedures\n\n\
          Every procedure that is served. Lease: what it needs, or takes for as long as it runs. \
-         Kept: whether its reply is kept for a caller that asks again. Later: whether its caller \
-         may be told to ask again later (version 3 only). Attributes: which of them, from before \
-         and after, are part of its reply. Errors: all that it may answer (`errors.md`); those in \
+         Kept: whether its reply is kept for a caller that asks again. Later: whether its caller, \
+         when it has to wait for too long, is told to ask again later or goes unanswered, where \
+         the version has no word for that. Attributes: which of them, from before and after, are \
+         part of its reply. Errors: all that it may answer (`errors.md`); those in \
          bold face are not in its standard's list.\n",
     );
     for program in PROGRAMS {
@@ -82,15 +83,19 @@ fn procedures() {
             )
             .expect("a string takes all");
             for (number, row) in version.rows.iter().enumerate() {
+                let later = match row.later() {
+                    Later::Never => "",
+                    Later::Unanswered => "unanswered",
+                    Later::Said => "said",
+                };
                 let lease =
                     if row.lease == Lease::Without { "" } else { &format!("{:?}", row.lease) };
                 let counterpart = row.counterpart.map(|number| number.to_string());
                 writeln!(
                     table,
-                    "| {number} | {} | {lease} | {:?} | {} | {:?} | {} | {} |",
+                    "| {number} | {} | {lease} | {:?} | {later} | {:?} | {} | {} |",
                     row.name,
                     row.keep,
-                    if row.later() { "yes" } else { "" },
                     row.around,
                     counterpart.unwrap_or_default(),
                     errors_of(row),

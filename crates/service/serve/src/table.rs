@@ -4,7 +4,7 @@ use leasehold_fs::FsError;
 use leasehold_wire::rpc::{ReplyStatus, Versions};
 
 use crate::errors::Errors;
-use crate::procedure::{Handler, Procedure, handler};
+use crate::procedure::{Dialect as _, Handler, Procedure, handler};
 use crate::{mount, nfs2, nfs3};
 
 /// The number of the procedure of every program that does nothing (RFC 5531 12.1).
@@ -42,6 +42,8 @@ pub struct Row {
     pub around: Around,
     /// The procedure of version 2 that means the same.
     pub counterpart: Option<u32>,
+    /// Whether its version has a word for [`FsError::Later`].
+    says_later: bool,
     pub(crate) handler: Handler,
 }
 
@@ -65,6 +67,17 @@ pub enum Lease {
     Read,
     /// To change the object, or the directory and what the name leads to.
     Write,
+}
+
+/// What becomes of a procedure that has to wait for too long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Later {
+    /// It never does, or fails in another way.
+    Never,
+    /// It goes unanswered: its version has no word for it, and its caller asks again by itself.
+    Unanswered,
+    /// Its caller is told to ask again later.
+    Said,
 }
 
 /// Which attributes from before and after are part of a reply (RFC 1813 2.6).
@@ -114,15 +127,19 @@ impl Row {
             errors: Errors::NONE,
             around: Around::Without,
             counterpart: None,
+            says_later: P::Dialect::SAYS_LATER,
             handler: handler::<P>,
         }
     }
 
-    /// Whether its caller may be told to ask again later, or, in versions without a word for it,
-    /// may go unanswered.
+    /// What becomes of it when it has to wait for too long.
     #[must_use]
-    pub const fn later(&self) -> bool {
-        self.errors.contains(FsError::Later)
+    pub const fn later(&self) -> Later {
+        match (self.errors.contains(FsError::Later), self.says_later) {
+            (false, _) => Later::Never,
+            (true, false) => Later::Unanswered,
+            (true, true) => Later::Said,
+        }
     }
 
     /// Reads an object, and says what it is afterwards.

@@ -12,6 +12,7 @@ use leasehold_fs::{
     Name, NewFile, NewNode, ObjectId, Page, Place, Properties, ReadDone, Renamed, SetAttributes,
     Space, Stability, Store, Target, Wanted, Wcc, WriteDone,
 };
+use leasehold_serve::table::{Later, PROGRAMS};
 use leasehold_store_mem::MemStore;
 use leasehold_wire::{every, mount, nfs2, nfs3};
 
@@ -221,6 +222,7 @@ fn statuses(procedure: (u32, u32, u32), args: &impl Encode) -> BTreeSet<u32> {
         let message = server.message(procedure, args);
         let Some(reply) = server.answer(&message) else {
             assert_eq!(error, FsError::Later, "{procedure:?} goes unanswered");
+            assert_eq!(later(procedure), Later::Unanswered, "{procedure:?}");
             continue;
         };
         // Behind the head of a call that was received.
@@ -228,9 +230,22 @@ fn statuses(procedure: (u32, u32, u32), args: &impl Encode) -> BTreeSet<u32> {
         let recoded = (messages.reply)(&results).expect("results of that procedure");
         assert_eq!(recoded, results, "{procedure:?} {error}");
         let (status, _) = results.split_first_chunk().expect("a status");
-        statuses.insert(u32::from_be_bytes(*status));
+        let status = u32::from_be_bytes(*status);
+        if error == FsError::Later {
+            let says_later = status == nfs3::Status::Jukebox as u32;
+            assert_eq!(later(procedure) == Later::Said, says_later, "{procedure:?}");
+        }
+        statuses.insert(status);
     }
     statuses
+}
+
+/// What the table says of a procedure that has to wait for too long.
+fn later((program, version, number): (u32, u32, u32)) -> Later {
+    let program = PROGRAMS.iter().find(|served| served.number == program).expect("it is served");
+    let mut versions = program.versions.iter();
+    let version = versions.find(|served| served.number == version).expect("it is served");
+    version.rows[usize::try_from(number).expect("it is small")].later()
 }
 
 /// Compares the statuses of a procedure with those that it should have.

@@ -1,0 +1,58 @@
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Poll, Waker};
+
+use leasehold_base::units::Time;
+use leasehold_fs::Caller;
+
+use super::*;
+use crate::table::{Row, row};
+use crate::{Arrival, Deaf, HandleKey, Service, Transport, Trust};
+
+/// Says what failed; there is no word for "ask again later".
+struct Silent;
+
+impl Dialect for Silent {
+    const SAYS_LATER: bool = false;
+
+    fn done(_: &mut Writer) {}
+
+    fn failed(error: FsError, writer: &mut Writer) {
+        writer.u32(error as u32);
+    }
+}
+
+async fn later(_: &Context, (): ()) -> Result<(), Refusal<()>> {
+    Err(FsError::Later.into())
+}
+
+/// The error that a row's caller is told when its procedure would have it ask again later.
+fn told(row: &Row) -> Option<u32> {
+    let context = Context {
+        service: Arc::new(Service::new(Vec::new(), HandleKey([1; 16]), Box::new(Deaf))),
+        caller: Caller::nobody(),
+        arrival: Arrival {
+            from: "192.0.2.1:700".parse().expect("an address"),
+            transport: Transport::Stream,
+            trust: Trust::Claimed,
+            now: Time::ZERO,
+        },
+    };
+    let run = (row.handler)(row.errors, context, Xid(1), Bytes::new(), Writer::new());
+    let Poll::Ready(reply) = pin!(run).poll(&mut std::task::Context::from_waker(Waker::noop()))
+    else {
+        panic!("it waits for nothing");
+    };
+    let reply = reply?.into_bytes();
+    let (_, status) = reply.split_last_chunk().expect("a status");
+    Some(u32::from_be_bytes(*status))
+}
+
+/// A caller went unanswered though the table said that it never does.
+#[test]
+fn only_what_may_go_unanswered_does() {
+    let row = row!(Silent, "ANSWERS", later, () => (), ()).fails(Errors::of(&[FsError::Io]));
+    assert_eq!(told(&row), Some(FsError::Io as u32));
+    let row = row!(Silent, "MAY NOT", later, () => (), ()).fails(Errors::of(&[FsError::Later]));
+    assert_eq!(told(&row), None);
+}
