@@ -92,7 +92,8 @@ pub(crate) struct Serve {
     /// Believe every client's word about its user
     ///
     /// Without it, a client on another machine is believed when it asks from a port below 1024,
-    /// which takes privilege there, and is nobody otherwise.
+    /// which takes privilege there, and is nobody otherwise. Over UDP
+    /// a client on this machine is believed only from such a port, also with this option.
     #[arg(long, help_heading = WHERE)]
     pub(crate) insecure: bool,
 

@@ -4,6 +4,11 @@
 //! take it from any program of this machine, or every local user would be everybody. So the
 //! kernel is asked who owns the sender's socket. Of other machines it knows nothing; there the old
 //! rule holds that a port below 1024 takes privilege over there.
+//!
+//! Of a datagram the kernel tells who receives at its source, not who sent it: any program may send
+//! with any address of this machine as the source, from a port of its own that another program
+//! has too, under another address. So for datagrams the kernel's word counts only where the port
+//! takes privilege.
 
 mod kernel;
 
@@ -38,7 +43,7 @@ enum Owner {
     /// A user of this machine.
     User(u32),
     /// Somebody on this machine, or behind one of its addresses (a virtual machine, a
-    /// container): the socket is gone, or it is not this kernel's.
+    /// container): the socket is gone, it is not this kernel's, or it sent a datagram.
     Unknown,
     /// Somebody on this machine, whose kernel does not say who.
     Unsaid,
@@ -79,11 +84,19 @@ impl Policy {
         }
     }
 
+    /// Whether the owner of the socket at this port of this machine is who sent.
+    fn tells_sender(&self, transport: Transport, port: u16) -> bool {
+        match transport {
+            Transport::Stream => true,
+            Transport::Datagram => port < self.reserved_ports_end,
+        }
+    }
+
     /// What a client has to do that is not believed.
     fn advice(&self, owner: Owner) -> &'static str {
         match owner {
             Owner::User(_) => "let root mount, or serve as that user",
-            Owner::Unknown => "mount from a port below 1024 (option resvport)",
+            Owner::Unknown => "ask over TCP, or from a port below 1024 (option resvport)",
             Owner::Unsaid | Owner::Elsewhere => {
                 "mount from a port below 1024 (option resvport), or serve with --insecure"
             }
@@ -126,6 +139,7 @@ impl Judge {
         let own = self.is_own(from.ip(), now);
         let owner = match &self.kernel {
             _ if !own => Owner::Elsewhere,
+            Some(_) if !self.policy.tells_sender(transport, from.port()) => Owner::Unknown,
             Some(kernel) => kernel.owner(transport, from, to).map_or(Owner::Unknown, Owner::User),
             None => Owner::Unsaid,
         };

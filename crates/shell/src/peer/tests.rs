@@ -1,10 +1,14 @@
+use std::io::IoSlice;
 use std::net::{TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
 use std::thread;
 
+use bytes::BytesMut;
 use rustix::process::{Uid, geteuid};
 use rustix::thread::set_thread_res_uid;
 
 use super::*;
+use crate::sys::{self, Route};
 
 const SERVER: Policy =
     Policy { privileged: true, uid: ROOT, insecure: false, reserved_ports_end: RESERVED_PORTS_END };
@@ -100,6 +104,35 @@ fn the_kernel_knows_the_owner_of_a_datagram_socket() {
             assert_eq!(kernel.owner(Transport::Datagram, from, to), None, "from {own}");
         }
     }
+}
+
+/// A user has the port of root's socket under another address of the loopback, and sends from
+/// there with root's address as the source. The kernel, asked who is at that source, says root.
+#[test]
+fn a_datagram_with_the_address_of_another_users_socket_is_not_that_users() {
+    let server = UdpSocket::bind("127.0.0.1:0").expect("there is a loopback");
+    let to = server.local_addr().expect("is bound");
+    let server = OwnedFd::from(server);
+    sys::tell_local_address(&server, to.ip()).expect("is an option");
+    let victim = UdpSocket::bind("127.0.0.1:0").expect("there is a loopback");
+    let from = victim.local_addr().expect("is bound");
+
+    let mut room = BytesMut::with_capacity(64);
+    victim.send_to(b"?", to).expect("can be sent");
+    let honest = sys::receive_datagram(&server, &mut room).expect("came").expect("has a sender");
+    let forged = Route { from: to, to: honest.to };
+    as_user(65_533, move || {
+        let own = UdpSocket::bind(("127.0.0.2", from.port())).expect("that address is free");
+        sys::send_datagram(&own.into(), &mut [IoSlice::new(b"!")], &forged).expect("can be sent");
+    });
+    let came = sys::receive_datagram(&server, &mut room).expect("came").expect("has a sender");
+    assert_eq!(came.from, from, "nothing tells the two apart");
+
+    let trust = |policy| Judge::new(policy).trust(Transport::Datagram, from, to, Time::ZERO);
+    assert_eq!(trust(SERVER), Trust::Nobody);
+    assert_eq!(trust(insecure(SERVER)), Trust::Nobody);
+    let uid = geteuid().as_raw();
+    assert_eq!(trust(Policy { uid, ..USER_SERVER }), Trust::Refused);
 }
 
 #[test]
