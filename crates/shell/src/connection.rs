@@ -161,6 +161,9 @@ impl Connection {
             Ok(0) => {
                 self.ended = true;
                 self.readable = false;
+                // Not only when it is closed: calls of it may wait for long, and its client may
+                // come back meanwhile and ask for them again.
+                bench.shared.handler.connection_closed(self.from);
             }
             Ok(count) => {
                 // Less than there was room for: all that had come, and more makes a new edge;

@@ -18,7 +18,8 @@ pub trait Handler: Send + Sync {
         writer: Writer,
     ) -> Answer<'static, Option<Message>>;
 
-    /// Is told that a stream is no more.
+    /// Is told that a stream is no more: once its client has ended it, which may still wait for
+    /// replies, and again when it is closed.
     fn connection_closed(&self, from: SocketAddr);
 }
 

@@ -312,6 +312,21 @@ fn the_reply_of_a_connection_that_is_gone_is_dropped() {
     next.echo(2);
 }
 
+/// A client that gave up a connection and comes back by another one asks again for what still runs
+/// for it: by then the service must know that the first one is no more.
+#[test]
+fn the_end_of_a_stream_is_told_while_its_calls_wait() {
+    let server = Fixture::start();
+    let mut gone = server.client();
+    gone.send(PARK, 1);
+    server.state.wait_for(1);
+    let from = gone.0.local_addr().unwrap();
+    drop(gone);
+    server.state.wait_for_end(from);
+    server.state.open(1);
+    server.client().echo(2);
+}
+
 #[test]
 fn a_panic_closes_just_its_connection() {
     let server = Fixture::with(|options| options.loops = 1.try_into().unwrap());
