@@ -3,14 +3,13 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use bytes::Bytes;
 use core::task::Poll;
 use leasehold_base::units::Time;
 use leasehold_base::xdr::{Message, Writer};
 use leasehold_fs::Answer;
 use leasehold_serve::Arrival;
 
-use crate::buffers::Buffers;
+use crate::buffers::{Buffers, Held};
 use crate::counters::Counters;
 use crate::limits::{LOOP_PARKED_BYTES_MAX, LOOP_PARKED_MAX, WRITERS_MAX};
 use crate::outbox::Outbox;
@@ -62,15 +61,15 @@ impl Bench {
     }
 
     /// Hands a message to the service.
-    pub(crate) fn call(&mut self, arrival: Arrival, call: &Bytes, origin: Origin) -> Answered {
+    pub(crate) fn call(&mut self, arrival: Arrival, held: &Held, origin: Origin) -> Answered {
         let writer = self.writers.pop().unwrap_or_default();
         let handler = &self.shared.handler;
         // A state that a panic left behind is the service's to guard; the loop's own is not
         // touched by the call.
-        match catch_unwind(AssertUnwindSafe(|| handler.answer(arrival, call, writer))) {
+        match catch_unwind(AssertUnwindSafe(|| handler.answer(arrival, &held.call, writer))) {
             Ok(Answer::Now(reply)) => self.answered(Ok(reply.flatten())),
             Ok(Answer::Later(pending)) => {
-                match self.tasks.start(&self.remote, pending, origin, call.len()) {
+                match self.tasks.start(&self.remote, pending, origin, held.memory) {
                     Poll::Pending => Answered::Parked,
                     Poll::Ready(outcome) => self.answered(outcome),
                 }

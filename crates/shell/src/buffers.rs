@@ -1,10 +1,10 @@
 //! Memory that records are received into.
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use leasehold_base::limits::MESSAGE_BYTES_MAX;
 use leasehold_wire::record::MARK_BYTES;
 
-use crate::limits::{LARGE_BUFFERS_MAX, RECEIVE_BYTES, RESERVE_FACTOR};
+use crate::limits::{COPY_BYTES_MAX, LARGE_BUFFERS_MAX, RECEIVE_BYTES, RESERVE_FACTOR};
 
 /// Room for the largest record, and for what a receive brings of the next one.
 const LARGE_BYTES: usize = MARK_BYTES + MESSAGE_BYTES_MAX + RECEIVE_BYTES;
@@ -24,9 +24,31 @@ pub(crate) struct Received {
 }
 
 impl Received {
+    /// The size of the memory that what is taken out of it holds.
+    pub(crate) fn memory(&self) -> usize {
+        self.memory
+    }
+
     /// Whether it holds a large buffer.
     pub(crate) fn is_large(&self) -> bool {
         self.memory == LARGE_BYTES
+    }
+}
+
+/// A call, and the memory that it holds for as long as it is in use.
+pub(crate) struct Held {
+    pub(crate) call: Bytes,
+    pub(crate) memory: usize,
+}
+
+impl Held {
+    /// A call that was received into so much memory. A small one, which may wait for long, is
+    /// copied out of it; a larger one holds all of it.
+    pub(crate) fn of(call: Bytes, memory: usize) -> Self {
+        if call.len() >= COPY_BYTES_MAX {
+            return Self { memory: memory.max(call.len()), call };
+        }
+        Self { memory: call.len(), call: Bytes::copy_from_slice(&call) }
     }
 }
 

@@ -10,7 +10,7 @@ use leasehold_wire::record::{self, MARK_BYTES, Next, Splitter};
 use rustix::io::Errno;
 
 use crate::bench::{Answered, Bench};
-use crate::buffers::Received;
+use crate::buffers::{Held, Received};
 use crate::counters::Counters;
 use crate::limits::{
     BATCH_BYTES_MAX, BATCH_CALLS_MAX, CONNECTION_PARKED_BYTES_MAX, CONNECTION_PARKED_MAX,
@@ -31,7 +31,7 @@ pub(crate) struct Connection {
     /// How many bytes are missing of the next record, at least; with zero there may be a whole one.
     missing: usize,
     outbox: Outbox,
-    /// Calls that wait, and their size.
+    /// Calls that wait, and the memory that they hold.
     parked: u32,
     parked_bytes: usize,
     /// Whether the socket may have more to read, and whether it takes more to send.
@@ -104,11 +104,11 @@ impl Connection {
     pub(crate) fn complete(
         &mut self,
         reply: Option<Message>,
-        call_bytes: usize,
+        call_memory: usize,
         bench: &mut Bench,
     ) {
         self.parked -= 1;
-        self.parked_bytes -= call_bytes;
+        self.parked_bytes -= call_memory;
         if let Some(reply) = reply {
             bench.lend(&mut self.outbox);
             bench.keep(self.outbox.push(reply));
@@ -190,15 +190,18 @@ impl Connection {
         while self.missing == 0 && calls < BATCH_CALLS_MAX && self.may_answer(bench) {
             match self.splitter.next(&mut self.received.bytes).map_err(Closing::Garbled)? {
                 Next::Need(missing) => self.missing = missing,
-                Next::Record(call) => match bench.call(arrival, &call, Origin::Connection(key)) {
-                    Answered::Reply(reply) => bench.keep(self.outbox.push(reply)),
-                    Answered::Nothing => {}
-                    Answered::Parked => {
-                        self.parked += 1;
-                        self.parked_bytes += call.len();
+                Next::Record(call) => {
+                    let call = Held::of(call, self.received.memory());
+                    match bench.call(arrival, &call, Origin::Connection(key)) {
+                        Answered::Reply(reply) => bench.keep(self.outbox.push(reply)),
+                        Answered::Nothing => {}
+                        Answered::Parked => {
+                            self.parked += 1;
+                            self.parked_bytes += call.memory;
+                        }
+                        Answered::Panicked => return Err(Closing::Panicked),
                     }
-                    Answered::Panicked => return Err(Closing::Panicked),
-                },
+                }
             }
             calls += 1;
         }

@@ -4,16 +4,15 @@ use core::net::SocketAddr;
 use std::io::IoSlice;
 use std::os::fd::OwnedFd;
 
-use bytes::Bytes;
 use leasehold_base::limits::DATAGRAM_BYTES_MAX;
 use leasehold_base::xdr::Message;
 use leasehold_serve::{Arrival, Transport, Trust};
 use rustix::io::Errno;
 
 use crate::bench::{Answered, Bench};
-use crate::buffers::Received;
+use crate::buffers::{Held, Received};
 use crate::counters::Counters;
-use crate::limits::{BATCH_DATAGRAMS_MAX, COPY_BYTES_MAX, SOCKET_PARKED_MAX};
+use crate::limits::{BATCH_DATAGRAMS_MAX, SOCKET_PARKED_MAX};
 use crate::peer::Judge;
 use crate::sys::{self, Route};
 use crate::tasks::Origin;
@@ -69,7 +68,8 @@ impl Datagrams {
                         }
                     };
                     last = Some((route, trust));
-                    let call = take(&mut received);
+                    let memory = received.memory();
+                    let call = Held::of(received.bytes.split().freeze(), memory);
                     self.answer(&call, route, trust, bench);
                 }
                 Ok(None) => received.bytes.clear(),
@@ -81,7 +81,7 @@ impl Datagrams {
         bench.buffers.settle(&mut received);
     }
 
-    fn answer(&mut self, call: &Bytes, route: Route, trust: Trust, bench: &mut Bench) {
+    fn answer(&mut self, call: &Held, route: Route, trust: Trust, bench: &mut Bench) {
         let (from, now) = (route.from, bench.now);
         let arrival = Arrival { from, transport: Transport::Datagram, trust, now };
         match bench.call(arrival, call, Origin::Datagram(self.place, route)) {
@@ -113,14 +113,4 @@ impl Datagrams {
         }
         bench.keep(Some(reply.into_writer()));
     }
-}
-
-/// Takes a datagram out of the buffer; a small one, which may wait for long, by copying it.
-fn take(received: &mut Received) -> Bytes {
-    if received.bytes.len() >= COPY_BYTES_MAX {
-        return received.bytes.split().freeze();
-    }
-    let call = Bytes::copy_from_slice(&received.bytes);
-    received.bytes.clear();
-    call
 }

@@ -337,7 +337,7 @@ impl EventLoop {
                 if panicked {
                     self.close(key, &Closing::Panicked);
                 } else if let Some(connection) = self.connections.get_mut(key) {
-                    connection.complete(reply, done.call_bytes, &mut self.bench);
+                    connection.complete(reply, done.call_memory, &mut self.bench);
                     self.list(key);
                 }
             }

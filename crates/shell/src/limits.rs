@@ -31,7 +31,8 @@ pub(crate) const SOCKET_PARKED_MAX: u32 = 1024;
 /// Calls of one loop that wait at one time; no further one is read until one is answered.
 pub(crate) const LOOP_PARKED_MAX: usize = 16_384;
 
-/// Bytes of calls that wait at one time: the last of them may come on top.
+/// Bytes of memory that calls which wait hold at one time: the last of them may come on top. A
+/// call of [`COPY_BYTES_MAX`] or more counts with the buffer that it was received into.
 pub(crate) const CONNECTION_PARKED_BYTES_MAX: usize = 32 << 20;
 pub(crate) const LOOP_PARKED_BYTES_MAX: usize = 256 << 20;
 
@@ -56,7 +57,8 @@ pub(crate) const LARGE_BUFFERS_HELD_MAX: usize = 512;
 pub(crate) const WRITERS_MAX: usize = 64;
 
 /// A reply of at least so many bytes is sent from where it lies; a smaller one is copied next to
-/// its neighbours, which is cheaper than to carry it apart.
+/// its neighbours, which is cheaper than to carry it apart. So is a call: a small one that waits
+/// must not hold a receive buffer.
 pub(crate) const COPY_BYTES_MAX: usize = 8 << 10;
 
 /// Pieces of memory in one send.

@@ -32,7 +32,7 @@ pub(crate) enum Origin {
 /// A call that is done.
 pub(crate) struct Done {
     pub(crate) origin: Origin,
-    pub(crate) call_bytes: usize,
+    pub(crate) call_memory: usize,
     pub(crate) outcome: Outcome,
 }
 
@@ -56,7 +56,7 @@ struct Slot {
 struct Parked {
     pending: Pending,
     origin: Origin,
-    call_bytes: usize,
+    call_memory: usize,
 }
 
 /// Tells a loop that a call of its can go on.
@@ -85,18 +85,18 @@ impl Tasks {
         self.slots.len() - self.free.len()
     }
 
-    /// The size of those calls, in bytes.
+    /// The memory that those calls hold, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Takes a call of so many bytes in, and answers it if that can be done at once.
+    /// Takes a call in that holds so much memory, and answers it if that can be done at once.
     pub(crate) fn start(
         &mut self,
         remote: &Arc<Remote>,
         pending: Pending,
         origin: Origin,
-        call_bytes: usize,
+        call_memory: usize,
     ) -> Poll<Outcome> {
         let index = self.free.pop().unwrap_or_else(|| {
             let index = u32::try_from(self.slots.len()).expect("limits are far below 2^32 calls");
@@ -105,8 +105,8 @@ impl Tasks {
             self.slots.push(Slot { waker: Arc::clone(&bell).into(), bell, parked: None });
             index
         });
-        self.slots[index as usize].parked = Some(Parked { pending, origin, call_bytes });
-        self.bytes += call_bytes;
+        self.slots[index as usize].parked = Some(Parked { pending, origin, call_memory });
+        self.bytes += call_memory;
         self.poll(index).map_or(Poll::Pending, |done| Poll::Ready(done.outcome))
     }
 
@@ -124,10 +124,10 @@ impl Tasks {
             Ok(Poll::Ready(reply)) => Ok(reply),
             Err(panic) => Err(panic),
         };
-        let (origin, call_bytes) = (parked.origin, parked.call_bytes);
-        self.bytes -= call_bytes;
+        let (origin, call_memory) = (parked.origin, parked.call_memory);
+        self.bytes -= call_memory;
         slot.parked = None;
         self.free.push(index);
-        Some(Done { origin, call_bytes, outcome })
+        Some(Done { origin, call_memory, outcome })
     }
 }

@@ -39,6 +39,8 @@ pub const PANIC: u32 = 4;
 pub const PARK_AND_PANIC: u32 = 5;
 /// Replies with what the sender's word is worth, as text.
 pub const WHO: u32 = 6;
+/// Replies with one byte: whether the message has its memory to itself.
+pub const ALONE: u32 = 7;
 
 /// A message of two words.
 pub fn message(what: u32, number: u32) -> Vec<u8> {
@@ -159,6 +161,7 @@ fn answer(
             })
         }
         SILENT => Answer::now(None),
+        ALONE => Answer::now(Some(Bytes::from(vec![u8::from(message.is_unique())]).into())),
         PANIC => panic!("told to panic"),
         _ => Answer::now(Some(message.clone().into())),
     }
