@@ -11,7 +11,7 @@ use leasehold_serve::Arrival;
 
 use crate::buffers::{Buffers, Held};
 use crate::counters::Counters;
-use crate::limits::{LOOP_PARKED_BYTES_MAX, LOOP_PARKED_MAX, WRITERS_MAX};
+use crate::limits::{LOOP_PARKED_BYTES_MAX, LOOP_PARKED_MAX, LOOP_UNSENT_BYTES_MAX, WRITERS_MAX};
 use crate::outbox::Outbox;
 use crate::remote::Remote;
 use crate::server::Shared;
@@ -29,6 +29,8 @@ pub(crate) struct Bench {
     pub(crate) receiving: bool,
     /// Whether a connection lost its turn because there was no room.
     pub(crate) full: bool,
+    /// Bytes of replies that connections have not sent.
+    pub(crate) unsent: usize,
     writers: Vec<Writer>,
     outbox: Outbox,
 }
@@ -55,6 +57,7 @@ impl Bench {
             now: Time::ZERO,
             receiving: true,
             full: false,
+            unsent: 0,
             writers: Vec::new(),
             outbox: Outbox::default(),
         }
@@ -93,7 +96,9 @@ impl Bench {
 
     /// Whether more calls may come to wait.
     pub(crate) fn has_room(&self) -> bool {
-        self.tasks.len() < LOOP_PARKED_MAX && self.tasks.bytes() < LOOP_PARKED_BYTES_MAX
+        self.tasks.len() < LOOP_PARKED_MAX
+            && self.tasks.bytes() < LOOP_PARKED_BYTES_MAX
+            && self.unsent < LOOP_UNSENT_BYTES_MAX
     }
 
     /// Keeps memory for a later reply.

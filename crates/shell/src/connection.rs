@@ -31,6 +31,8 @@ pub(crate) struct Connection {
     /// How many bytes are missing of the next record, at least; with zero there may be a whole one.
     missing: usize,
     outbox: Outbox,
+    /// What of the outbox the loop has counted.
+    unsent: usize,
     /// Calls that wait, and the memory that they hold.
     parked: u32,
     parked_bytes: usize,
@@ -68,7 +70,8 @@ pub(crate) enum Closing {
     Panicked,
     /// Nothing moved for too long in the middle of a record or a reply.
     Stalled,
-    /// Too many connections are in the middle of large records, and this one for longest.
+    /// The connections hold too much memory for large records of which a part has come, or for
+    /// replies that are not read, and this one for longest.
     Crowded,
 }
 
@@ -82,6 +85,7 @@ impl Connection {
             splitter: Splitter::default(),
             missing: MARK_BYTES,
             outbox: Outbox::default(),
+            unsent: 0,
             parked: 0,
             parked_bytes: 0,
             readable: true,
@@ -112,7 +116,14 @@ impl Connection {
         if let Some(reply) = reply {
             bench.lend(&mut self.outbox);
             bench.keep(self.outbox.push(reply));
+            self.count_unsent(bench);
         }
+    }
+
+    /// Brings the loop's count of unsent bytes up to date.
+    fn count_unsent(&mut self, bench: &mut Bench) {
+        bench.unsent = bench.unsent - self.unsent + self.outbox.len();
+        self.unsent = self.outbox.len();
     }
 
     /// Receives once, answers what there is, sends once.
@@ -128,6 +139,7 @@ impl Connection {
             self.answer(key, bench)?;
         }
         self.send(bench)?;
+        self.count_unsent(bench);
         bench.reclaim(&mut self.outbox);
         bench.buffers.settle(&mut self.received);
         if self.ended && self.missing > 0 && self.parked == 0 && self.outbox.is_empty() {
@@ -228,8 +240,14 @@ impl Connection {
         self.received.is_large().then_some(self.moved)
     }
 
+    /// Since when nothing moved, where the client does not take its replies.
+    pub(crate) fn blocked_since(&self) -> Option<Time> {
+        (!self.writable).then_some(self.moved)
+    }
+
     /// Gives its memory back.
     pub(crate) fn end(mut self, bench: &mut Bench) {
+        bench.unsent -= self.unsent;
         bench.buffers.take_back(&mut self.received);
     }
 

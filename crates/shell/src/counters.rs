@@ -11,7 +11,8 @@ pub struct Counters {
     pub connections_refused: AtomicU64,
     /// Connections that were closed because nothing moved in the middle of a record or a reply.
     pub connections_stalled: AtomicU64,
-    /// Connections that were closed because too many were in the middle of large records.
+    /// Connections that were closed because they held too much memory for large records of
+    /// which a part had come, or for replies that were not read.
     pub connections_crowded_out: AtomicU64,
     /// Connections that were closed because what came is not RPC.
     pub connections_garbled: AtomicU64,

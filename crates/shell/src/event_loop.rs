@@ -18,7 +18,9 @@ use crate::clock;
 use crate::connection::{Closing, Connection, Turn};
 use crate::counters::Counters;
 use crate::datagrams::Datagrams;
-use crate::limits::{BATCH_ACCEPTS_MAX, KEEPALIVE, LARGE_BUFFERS_HELD_MAX, SWEEP_INTERVAL};
+use crate::limits::{
+    BATCH_ACCEPTS_MAX, KEEPALIVE, LARGE_BUFFERS_HELD_MAX, LOOP_UNSENT_BYTES_MAX, SWEEP_INTERVAL,
+};
 use crate::peer::Judge;
 use crate::remote::{Accepted, Remote, Requests};
 use crate::server::Shared;
@@ -374,6 +376,15 @@ impl EventLoop {
             let oldest = self.connections.iter().filter_map(held).min_by_key(|(since, _)| *since);
             let (_, key) = oldest.expect("connections hold the buffers");
             self.close(key, &Closing::Crowded);
+        }
+        if self.bench.unsent >= LOOP_UNSENT_BYTES_MAX {
+            let blocked = |(key, one): (Key, &Connection)| Some((one.blocked_since()?, key));
+            let oldest =
+                self.connections.iter().filter_map(blocked).min_by_key(|(since, _)| *since);
+            // Those that are not blocked have not had their turn to send yet.
+            if let Some((_, key)) = oldest {
+                self.close(key, &Closing::Crowded);
+            }
         }
     }
 

@@ -36,6 +36,11 @@ pub(crate) const LOOP_PARKED_MAX: usize = 16_384;
 pub(crate) const CONNECTION_PARKED_BYTES_MAX: usize = 32 << 20;
 pub(crate) const LOOP_PARKED_BYTES_MAX: usize = 256 << 20;
 
+/// Bytes of replies that the connections of one loop have not sent: calls that waited may all be
+/// answered at once, and their client read nothing. Beyond, no more calls are taken on, and the
+/// connection is closed that is blocked for longest.
+pub(crate) const LOOP_UNSENT_BYTES_MAX: usize = 256 << 20;
+
 /// Bytes that one receive takes where nothing is known of what comes: few enough that the front
 /// of a large WRITE is cheap to move to a buffer of its size, enough for hundreds of small calls.
 pub(crate) const RECEIVE_BYTES: usize = 64 << 10;

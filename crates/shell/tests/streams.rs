@@ -8,11 +8,11 @@ use std::io::Write;
 use std::net::Shutdown;
 use std::sync::atomic::Ordering;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use common::{
-    ALONE, Client, ECHO, Fixture, LARGE, PANIC, PARK, PARK_AND_PANIC, PATIENCE, SILENT, WHO,
-    as_user, message, pattern, record,
+    ALONE, Client, ECHO, Fixture, LARGE, PANIC, PARK, PARK_AND_PANIC, PARK_LARGE, PATIENCE, SILENT,
+    WHO, as_user, message, pattern, record,
 };
 use leasehold_base::limits::MESSAGE_BYTES_MAX;
 use rustix::net::sockopt;
@@ -224,6 +224,35 @@ fn a_small_call_holds_no_receive_buffer() {
     assert_eq!(client.reply(), [1]);
     client.send(ALONE, 0);
     assert_eq!(client.reply(), [1]);
+}
+
+/// Calls that waited are answered at once, and nobody reads the replies: those that are silent for
+/// longest go, until what is left is within the limit; and others are served.
+#[test]
+fn replies_that_nobody_reads_are_bounded() {
+    const CALLS: u32 = 128;
+    let server = Fixture::with(|options| options.loops = 1.try_into().unwrap());
+    let mut deaf = Vec::new();
+    for client in 0..4 {
+        let mut one = server.client();
+        (0..CALLS).for_each(|call| one.send(PARK_LARGE, client * CALLS + call));
+        deaf.push(one);
+    }
+    (0..4 * CALLS).for_each(|number| server.state.open(number));
+    server.client().echo(1);
+    let closed = || server.counters().connections_crowded_out.load(Ordering::Relaxed);
+    let end = Instant::now() + PATIENCE;
+    while closed() < 2 {
+        assert!(Instant::now() < end, "{} were closed", closed());
+        thread::yield_now();
+    }
+    // Four have 512 MiB to read, of which two are within 256 MiB.
+    server.client().echo(2);
+    assert!(closed() < 4, "all were closed");
+    let last = deaf.last_mut().unwrap();
+    for _ in 0..CALLS {
+        assert_eq!(last.reply().len(), 4 + (1 << 20));
+    }
 }
 
 #[test]

@@ -41,6 +41,8 @@ pub const PARK_AND_PANIC: u32 = 5;
 pub const WHO: u32 = 6;
 /// Replies with one byte: whether the message has its memory to itself.
 pub const ALONE: u32 = 7;
+/// Replies with 1 MiB, when its gate is opened.
+pub const PARK_LARGE: u32 = 8;
 
 /// A message of two words.
 pub fn message(what: u32, number: u32) -> Vec<u8> {
@@ -65,6 +67,8 @@ pub struct State {
     /// LARGE replies so far.
     pub large: AtomicUsize,
     closed: Mutex<Vec<SocketAddr>>,
+    /// What all large replies of calls that waited share.
+    mebibyte: Bytes,
 }
 
 enum Gate {
@@ -152,6 +156,14 @@ fn answer(
             writer.payload(pattern(number).into());
             Answer::now(Some(writer.finish()))
         }
+        PARK_LARGE => {
+            let state = Arc::clone(state);
+            Answer::later(async move {
+                poll_fn(|context| state.pass(number, context.waker())).await;
+                writer.payload(state.mebibyte.clone());
+                Some(writer.finish())
+            })
+        }
         PARK | PARK_AND_PANIC => {
             let (state, message) = (Arc::clone(state), message.clone());
             Answer::later(async move {
@@ -187,7 +199,8 @@ impl Fixture {
         change(&mut options);
         let server = Server::bind(options).unwrap();
         let address = server.addresses()[0];
-        let state = Arc::new(State::default());
+        let state = State { mebibyte: vec![0; 1 << 20].into(), ..State::default() };
+        let state = Arc::new(state);
         let running = server.start(Arc::new(Tiny(Arc::clone(&state)))).unwrap();
         Self { state, address, running: Some(running) }
     }
