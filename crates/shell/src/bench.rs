@@ -27,8 +27,6 @@ pub(crate) struct Bench {
     pub(crate) now: Time,
     /// Whether anything is still received: not while the server ends.
     pub(crate) receiving: bool,
-    /// Whether a connection lost its turn because there was no room.
-    pub(crate) full: bool,
     /// Bytes of replies that connections have not sent.
     pub(crate) unsent: usize,
     writers: Vec<Writer>,
@@ -56,7 +54,6 @@ impl Bench {
             tasks: Tasks::default(),
             now: Time::ZERO,
             receiving: true,
-            full: false,
             unsent: 0,
             writers: Vec::new(),
             outbox: Outbox::default(),

@@ -44,6 +44,8 @@ pub(crate) struct Connection {
     ended: bool,
     /// Whether the connection stands in the loop's list of those with work.
     pub(crate) listed: bool,
+    /// Whether it stands in the loop's list of those that wait for room.
+    pub(crate) wants_room: bool,
     /// When bytes last went either way.
     moved: Time,
 }
@@ -55,6 +57,8 @@ pub(crate) enum Turn {
     Again,
     /// Nothing can be done before an event.
     Wait,
+    /// There is more to do once the loop has room for more calls.
+    NoRoom,
 }
 
 /// Why a connection is closed.
@@ -93,6 +97,7 @@ impl Connection {
             end_came: false,
             ended: false,
             listed: false,
+            wants_room: false,
             moved: now,
         }
     }
@@ -152,9 +157,8 @@ impl Connection {
         if self.may_answer(bench) {
             return Ok(Turn::Again);
         }
-        bench.full |= !bench.has_room();
         Counters::count(&bench.shared.counters.parked_limit_met);
-        Ok(Turn::Wait)
+        Ok(if bench.has_room() { Turn::Wait } else { Turn::NoRoom })
     }
 
     /// Whether more calls may be taken on.

@@ -83,6 +83,8 @@ pub(crate) struct EventLoop {
     connections: Slab<Connection>,
     /// Connections with work, each once, in the order of their turns.
     listed: VecDeque<Key>,
+    /// Connections that lost their turn because there was no room, each once, in that order.
+    want_room: VecDeque<Key>,
     spin: Spin,
     last_wait: Duration,
     bench: Bench,
@@ -108,6 +110,7 @@ impl EventLoop {
             datagrams: Vec::new(),
             connections: Slab::new(),
             listed: VecDeque::new(),
+            want_room: VecDeque::new(),
             spin: Spin::default(),
             last_wait: Duration::MAX,
             bench: Bench::new(shared, remote),
@@ -145,6 +148,7 @@ impl EventLoop {
             }
             self.take_requests();
             self.accept();
+            self.use_room();
             for _ in 0..self.listed.len() {
                 self.turn();
             }
@@ -172,6 +176,7 @@ impl EventLoop {
     /// How long the loop may sleep; for ever, where nothing is given.
     fn time_to_sleep(&self) -> Option<Duration> {
         let work = !self.listed.is_empty()
+            || !self.want_room.is_empty() && self.bench.has_room()
             || self.listeners.iter().any(|listener| listener.pending)
             || self.datagrams.iter().any(|socket| socket.can_go_on(&self.bench));
         if work {
@@ -347,10 +352,19 @@ impl EventLoop {
                 self.datagrams[place].complete(reply, &route, &mut self.bench);
             }
         }
-        if self.bench.full && self.bench.has_room() {
-            self.bench.full = false;
-            let keys: Vec<Key> = self.connections.iter().map(|(key, _)| key).collect();
-            keys.into_iter().for_each(|key| self.list(key));
+    }
+
+    /// Gives a turn to those that wait for room, the longest first, for as long as there is room.
+    fn use_room(&mut self) {
+        for _ in 0..self.want_room.len() {
+            if !self.bench.has_room() {
+                break;
+            }
+            let Some(key) = self.want_room.pop_front() else { break };
+            if let Some(connection) = self.connections.get_mut(key) {
+                connection.wants_room = false;
+                self.turn_of(key);
+            }
         }
     }
 
@@ -364,11 +378,22 @@ impl EventLoop {
 
     fn turn(&mut self) {
         let Some(key) = self.listed.pop_front() else { return };
+        if let Some(connection) = self.connections.get_mut(key) {
+            connection.listed = false;
+            self.turn_of(key);
+        }
+    }
+
+    fn turn_of(&mut self, key: Key) {
         let Some(connection) = self.connections.get_mut(key) else { return };
-        connection.listed = false;
         match connection.turn(key, &mut self.bench) {
             Ok(Turn::Again) => self.list(key),
             Ok(Turn::Wait) => {}
+            Ok(Turn::NoRoom) => {
+                if !core::mem::replace(&mut connection.wants_room, true) {
+                    self.want_room.push_back(key);
+                }
+            }
             Err(closing) => self.close(key, &closing),
         }
         if self.bench.buffers.held() > LARGE_BUFFERS_HELD_MAX {
@@ -390,6 +415,9 @@ impl EventLoop {
 
     fn close(&mut self, key: Key, closing: &Closing) {
         if let Some(connection) = self.connections.remove(key) {
+            if connection.wants_room {
+                self.want_room.retain(|other| *other != key);
+            }
             let shared = &self.bench.shared;
             shared.connections.fetch_sub(1, Ordering::Relaxed);
             shared.handler.connection_closed(connection.from);

@@ -340,6 +340,41 @@ fn calls_that_wait_are_bounded_and_go_on() {
     }
 }
 
+/// When all calls that a loop lets wait do, who asked first gets the first place that is free, and
+/// not who came first to the server.
+#[test]
+fn a_place_goes_to_whom_waits_for_one_longest() {
+    const LIMIT: u32 = 16_384;
+    let server = Fixture::with(|options| options.loops = 1.try_into().unwrap());
+    let [mut old, mut young] = [server.client(), server.client()];
+    old.echo(1);
+    young.echo(1);
+    let mut crowd = Vec::new();
+    for first in (0..LIMIT).step_by(128) {
+        let mut client = server.client();
+        let calls = (first..first + 128).flat_map(|number| record(&message(PARK, number)));
+        client.write(&calls.collect::<Vec<u8>>());
+        crowd.push(client);
+    }
+    (0..LIMIT).for_each(|number| server.state.wait_for(number));
+    let lost = || server.counters().parked_limit_met.load(Ordering::Relaxed);
+    for (client, number) in [(&mut young, LIMIT), (&mut old, LIMIT + 1)] {
+        let before = lost();
+        client.send(PARK, number);
+        let end = Instant::now() + PATIENCE;
+        while lost() == before {
+            assert!(Instant::now() < end, "call {number} met no limit");
+            thread::yield_now();
+        }
+    }
+    server.state.open(0);
+    server.state.wait_for(LIMIT);
+    server.state.open(LIMIT);
+    assert_eq!(young.reply(), message(PARK, LIMIT));
+    server.state.open(LIMIT + 1);
+    assert_eq!(old.reply(), message(PARK, LIMIT + 1));
+}
+
 #[test]
 fn the_reply_of_a_connection_that_is_gone_is_dropped() {
     let server = Fixture::with(|options| options.loops = 1.try_into().unwrap());
