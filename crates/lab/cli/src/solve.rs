@@ -76,7 +76,7 @@ pub(crate) fn run(options: &Solve, out: &mut dyn Write) -> Result<(), Failure> {
                 "left_out": model.left_out(),
                 "throughput_error_max": error,
                 "bounds": bounds,
-                "sensitivity": slopes.map(|slopes| slope_table(&network, &slopes).json()),
+                "sensitivity": slopes.map(|slopes| slope_values(&network, &slopes)),
             }),
         );
     }
@@ -159,6 +159,21 @@ fn bounds_table(all: &bounds::AllBounds) -> Table {
         ]);
     }
     table
+}
+
+/// Every slope by name, for programs.
+fn slope_values(network: &Network, slopes: &[sensitivity::Elasticity]) -> serde_json::Value {
+    let one = |slope: &sensitivity::Elasticity| {
+        json!({
+            "centre": network.centres[slope.centre].name,
+            "class": network.classes[slope.class].name,
+            "throughput": slope.throughput,
+            "response": slope.response,
+            "utilisation": slope.utilisation,
+            "queue": slope.queue,
+        })
+    };
+    slopes.iter().map(one).collect()
 }
 
 fn slope_table(network: &Network, slopes: &[sensitivity::Elasticity]) -> Table {

@@ -9,7 +9,7 @@ use crate::{Failure, input};
 use clap::Args;
 use leasehold_lab_des::Quantity;
 use leasehold_lab_network::model::{ClassKind, Model};
-use leasehold_lab_network::{bounds, surface};
+use leasehold_lab_network::{Network, Solution, bounds, surface};
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -79,15 +79,10 @@ struct Point {
 
 pub(crate) fn run(options: &Sweep, out: &mut dyn Write) -> Result<(), Failure> {
     let model = input::model(&options.file)?;
-    let mut points = Vec::new();
-    for &value in &options.over {
-        let turned = options.vary.turn(&model, value)?;
-        points.extend(if options.simulate {
-            simulated(&turned, value, options.run)
-        } else {
-            solved(&turned, value, options.method)?
-        });
-    }
+    let points = match (&options.vary, options.simulate, options.method) {
+        (Knob::Population(_), false, Method::Exact) => by_population(&model, options)?,
+        _ => by_value(&model, options)?,
+    };
     let mut table = Table::new(&[
         "value",
         "class",
@@ -128,10 +123,38 @@ pub(crate) fn run(options: &Sweep, out: &mut dyn Write) -> Result<(), Failure> {
     table.print(options.format, out)
 }
 
-fn solved(model: &Model, value: f64, method: Method) -> Result<Vec<Point>, Failure> {
-    let network = model.network();
-    let solution = solve::by(method, &network)?;
-    let busiest = solution.bottleneck(&network);
+/// One answer for each value.
+fn by_value(model: &Model, options: &Sweep) -> Result<Vec<Point>, Failure> {
+    let mut points = Vec::new();
+    for &value in &options.over {
+        let turned = options.vary.turn(model, value)?;
+        if options.simulate {
+            points.extend(simulated(&turned, value, options.run));
+        } else {
+            let network = turned.network();
+            let solution = solve::by(options.method, &network)?;
+            points.extend(solved(&network, &solution, value));
+        }
+    }
+    Ok(points)
+}
+
+/// Exact answers for every number of customers from one pass.
+fn by_population(model: &Model, options: &Sweep) -> Result<Vec<Point>, Failure> {
+    let most = options.over.iter().copied().fold(0.0, f64::max);
+    let network = options.vary.turn(model, most)?.network();
+    let surface = surface(&network).map_err(Failure::input)?;
+    let mut points = Vec::new();
+    for &value in &options.over {
+        // Turning refuses what is not a whole number.
+        let population = options.vary.turn(model, value)?.network().population();
+        points.extend(solved(&network, &surface.at(&population), value));
+    }
+    Ok(points)
+}
+
+fn solved(network: &Network, solution: &Solution, value: f64) -> Vec<Point> {
+    let busiest = solution.bottleneck(network);
     let point = |(index, class): (usize, &leasehold_lab_network::Class)| Point {
         value,
         class: class.name.clone(),
@@ -141,7 +164,7 @@ fn solved(model: &Model, value: f64, method: Method) -> Result<Vec<Point>, Failu
         utilisation: busiest.map_or(0.0, |at| solution.utilisation[at].iter().sum()),
         bottleneck: busiest.map_or(String::new(), |at| network.centres[at].name.clone()),
     };
-    Ok(network.classes.iter().enumerate().map(point).collect())
+    network.classes.iter().enumerate().map(point).collect()
 }
 
 fn simulated(model: &Model, value: f64, run: Run) -> Vec<Point> {

@@ -197,7 +197,11 @@ impl Study {
         for _ in 0..ROUNDS_MIN {
             self.round(advance);
         }
-        while !self.is_done() && self.services() < self.options.services_max {
+        let mut before = 0;
+        // A system in which nothing happens any more will not get narrower.
+        while !self.is_done() && (before + 1..self.options.services_max).contains(&self.services())
+        {
+            before = self.services();
             self.round(advance);
         }
         self.round(advance);
@@ -253,7 +257,11 @@ impl Study {
         outcomes
             .iter()
             .filter(|outcome| decides(outcome.metric.quantity))
-            .all(|outcome| outcome.interval.relative() <= self.options.width)
+            // What never happened has no mean and keeps nobody waiting.
+            .all(|outcome| {
+                let relative = outcome.interval.relative();
+                relative.is_nan() || relative <= self.options.width
+            })
     }
 
     /// The metrics with their intervals so far.

@@ -34,7 +34,7 @@ fn coverage(model: &Model, studies: u64) -> f64 {
     let name = &model.classes[0].name;
     let mut held = 0;
     for seed in 1..=studies {
-        let options = Options { seed, width: 0.02, replications: 10, ..Options::default() };
+        let options = Options { seed, width: 0.03, replications: 10, ..Options::default() };
         let outcomes = Study::new(model, options).run(&in_turn);
         held += u64::from(of(&outcomes, Response, name, None).holds(exact.response[0]));
     }
@@ -205,4 +205,13 @@ fn a_trace_is_replayed() {
     // The last one of a round is still served when the two at once of the next round come.
     assert!((of(&outcomes, Response, "j", None).mean - 1.5).abs() < 0.001);
     assert!((of(&outcomes, Utilisation, "j", Some("s")).mean - 0.4).abs() < 0.001);
+}
+
+#[test]
+fn a_system_in_which_nothing_happens_comes_to_an_end() {
+    let demand = format!(r#""s": {}"#, seconds(1.0, ""));
+    let empty = closed("nobody", 0, &seconds(1.0, ""), &demand, "");
+    let outcomes = run(&model(QUEUE, &[empty]), 1, 100_000);
+    assert_eq!(of(&outcomes, Throughput, "nobody", None).mean, 0.0);
+    assert!(of(&outcomes, Response, "nobody", None).mean.is_nan());
 }

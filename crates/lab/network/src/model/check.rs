@@ -2,7 +2,8 @@
 
 use super::quantity::{Dimension, Quantity, Unit};
 use super::{
-    Arrivals, Cache, Centre, Class, ClassKind, Demand, FORMAT, Kind, Law, Model, Origin, Step,
+    Arrivals, Cache, Centre, Class, ClassKind, Demand, Discipline, FORMAT, Kind, Law, Model,
+    Origin, Step,
 };
 use core::fmt;
 use std::collections::BTreeSet;
@@ -217,6 +218,11 @@ fn check_centre(report: &mut Report, centre: &Centre) {
             report.require(sent, "frame", "frame and bandwidth must be above 0");
         }
     }
+    let served_one_by_one = matches!(centre.kind, Kind::Queue | Kind::Servers { .. });
+    let by_priority =
+        matches!(centre.discipline, Discipline::Priority | Discipline::PreemptivePriority);
+    let ordered = served_one_by_one || !by_priority;
+    report.require(ordered, "discipline", "priorities need a centre of kind queue or servers");
     if let Some(capacity) = &centre.capacity {
         report.count("capacity", capacity, 1.0);
     }
@@ -228,6 +234,7 @@ fn check_centre(report: &mut Report, centre: &Centre) {
         report.quantity("crashes.up", &crashes.up, Dimension::Time);
         report.quantity("crashes.down", &crashes.down, Dimension::Time);
         report.require(crashes.up.value > 0.0, "crashes.up", "must be above 0");
+        report.require(centre.kind != Kind::Delay, "crashes", "a delay cannot crash");
     }
 }
 

@@ -63,7 +63,7 @@ pub(super) fn read(strategy: Node<'_, '_>) -> Result<Option<(Law, f64)>, String>
     let name = strategy.attribute("name").unwrap_or("");
     if name != "ServiceTimeStrategy" {
         return match name {
-            "DisabledServiceTimeStrategy" | "ZeroTimeServiceStrategy" => Ok(None),
+            "DisabledServiceTimeStrategy" | "ZeroServiceTimeStrategy" => Ok(None),
             other => Err(format!("service \"{other}\" is not covered")),
         };
     }
