@@ -137,7 +137,7 @@ impl Judge {
         now: Time,
     ) -> Trust {
         let own = self.is_own(from.ip(), now);
-        let owner = match &self.kernel {
+        let owner = match &mut self.kernel {
             _ if !own => Owner::Elsewhere,
             Some(_) if !self.policy.tells_sender(transport, from.port()) => Owner::Unknown,
             Some(kernel) => kernel.owner(transport, from, to).map_or(Owner::Unknown, Owner::User),

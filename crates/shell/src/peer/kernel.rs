@@ -12,14 +12,19 @@ use rustix::net::{RecvFlags, SendFlags, recv, send, socket_with};
 
 /// What asks the kernel.
 #[derive(Debug)]
-pub(super) struct Kernel(OwnedFd);
+pub(super) struct Kernel {
+    socket: OwnedFd,
+    /// The number of the latest question.
+    asked: u32,
+}
 
 impl Kernel {
     /// Opens the way to ask, and makes sure that there are answers.
     pub(super) fn open() -> io::Result<Self> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let protocol = Some(netlink::SOCK_DIAG);
-        let kernel = Self(socket_with(AddressFamily::NETLINK, SocketType::DGRAM, flags, protocol)?);
+        let socket = socket_with(AddressFamily::NETLINK, SocketType::DGRAM, flags, protocol)?;
+        let mut kernel = Self { socket, asked: 0 };
         let nobody = SocketAddr::from(([127, 0, 0, 1], 0));
         let stream = TcpListener::bind(nobody)?;
         let datagram = UdpSocket::bind(nobody)?;
@@ -35,16 +40,19 @@ impl Kernel {
 
     /// The user that owns the socket at `from`, which sends to `to`.
     pub(super) fn owner(
-        &self,
+        &mut self,
         transport: Transport,
         from: SocketAddr,
         to: SocketAddr,
     ) -> Option<u32> {
-        let question = question(transport, from, to)?;
-        send(&self.0, &question, SendFlags::empty()).ok()?;
+        self.asked = self.asked.wrapping_add(1);
+        let question = question(self.asked, transport, from, to)?;
+        send(&self.socket, &question, SendFlags::empty()).ok()?;
         let mut answer = [0; 512];
         loop {
-            match recv(&self.0, &mut answer, RecvFlags::empty()) {
+            match recv(&self.socket, &mut answer, RecvFlags::empty()) {
+                // What is left of an earlier question says nothing about this one.
+                Ok((count, _)) if number(answer.get(..count)?) != Some(self.asked) => {}
                 Ok((count, _)) => return read_owner(answer.get(..count)?, from.port()),
                 Err(Errno::INTR) => {}
                 Err(_) => return None,
@@ -64,7 +72,12 @@ const UDP: u8 = 17;
 const TIME_WAIT: u8 = 6;
 
 /// Asks for the one socket of this machine that has `from` as its own address.
-fn question(transport: Transport, from: SocketAddr, to: SocketAddr) -> Option<Vec<u8>> {
+fn question(
+    number: u32,
+    transport: Transport,
+    from: SocketAddr,
+    to: SocketAddr,
+) -> Option<Vec<u8>> {
     // To look a datagram socket up is to ask who receives what goes from `source` to
     // `destination`; to look a stream up is to ask for the one with that own and peer's address.
     let (protocol, source, destination) = match transport {
@@ -82,7 +95,8 @@ fn question(transport: Transport, from: SocketAddr, to: SocketAddr) -> Option<Ve
     question.extend(u32::try_from(QUESTION_BYTES).ok()?.to_ne_bytes());
     question.extend(SOCK_DIAG_BY_FAMILY.to_ne_bytes());
     question.extend(NLM_F_REQUEST.to_ne_bytes());
-    question.extend([0; 8]);
+    question.extend(number.to_ne_bytes());
+    question.extend([0; 4]);
     question.extend([u8::try_from(family.as_raw()).ok()?, protocol, 0, 0]);
     // In any state.
     question.extend(u32::MAX.to_ne_bytes());
@@ -114,6 +128,11 @@ fn interface(address: SocketAddr) -> u32 {
     }
 }
 
+/// The number of the question that is answered.
+fn number(answer: &[u8]) -> Option<u32> {
+    Some(u32::from_ne_bytes(*answer.get(8..)?.first_chunk()?))
+}
+
 /// Reads the owner out of the kernel's answer, if it is sure.
 ///
 /// A socket that no program has any more belongs to root in the kernel's answers: that must not
@@ -133,7 +152,23 @@ fn read_owner(answer: &[u8], port: u16) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
+    use std::net::TcpStream;
+
     use super::*;
+
+    /// The answer to a question that was given up lies before that to the next one.
+    #[test]
+    fn an_answer_counts_for_its_own_question_only() {
+        let mut kernel = Kernel::open().expect("answers");
+        let listener = TcpListener::bind("127.0.0.1:0").expect("there is a loopback");
+        let to = listener.local_addr().expect("is bound");
+        let client = TcpStream::connect(to).expect("somebody listens");
+        let from = client.local_addr().expect("is bound");
+        let stale = question(77, Transport::Stream, to, from).expect("of one family");
+        send(&kernel.socket, &stale, SendFlags::empty()).expect("is taken");
+        let owner = Some(rustix::process::geteuid().as_raw());
+        assert_eq!(kernel.owner(Transport::Stream, from, to), owner);
+    }
 
     #[test]
     fn hostile_answers_are_no_proof() {

@@ -79,7 +79,7 @@ fn the_kernel_knows_the_owner_of_a_stream() {
             let connect = move || TcpStream::connect(to).expect("somebody listens");
             let (uid, client) = as_user(uid, connect);
             let (_accepted, from) = listener.accept().expect("somebody came");
-            let kernel = Kernel::open().expect("answers");
+            let mut kernel = Kernel::open().expect("answers");
             assert_eq!(kernel.owner(Transport::Stream, from, to), Some(uid), "at {address}");
             // Gone, but for a while still known to the kernel: as root's.
             drop(client);
@@ -98,7 +98,7 @@ fn the_kernel_knows_the_owner_of_a_datagram_socket() {
             let (uid, client) = as_user(65_533, bind);
             client.send_to(b"?", to).expect("can be sent");
             let (_, from) = server.recv_from(&mut [0; 1]).expect("was sent");
-            let kernel = Kernel::open().expect("answers");
+            let mut kernel = Kernel::open().expect("answers");
             assert_eq!(kernel.owner(Transport::Datagram, from, to), Some(uid), "from {own}");
             drop(client);
             assert_eq!(kernel.owner(Transport::Datagram, from, to), None, "from {own}");
