@@ -238,6 +238,8 @@ fn replies_that_nobody_reads_are_bounded() {
         (0..CALLS).for_each(|call| one.send(PARK_LARGE, client * CALLS + call));
         deaf.push(one);
     }
+    // A client that is behind with its replies is not read from: all calls come first.
+    (0..4 * CALLS).for_each(|number| server.state.wait_for(number));
     (0..4 * CALLS).for_each(|number| server.state.open(number));
     server.client().echo(1);
     let closed = || server.counters().connections_crowded_out.load(Ordering::Relaxed);
