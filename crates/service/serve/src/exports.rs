@@ -47,6 +47,31 @@ fn below<'a>(path: &'a [u8], root: &[u8]) -> Option<&'a [u8]> {
     }
 }
 
+/// The names that a path leads over.
+pub(crate) fn names(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+    path.split(|byte| *byte == b'/').filter(|name| !name.is_empty())
+}
+
+/// The one path that stands for all that lead to a directory below an export: by the export's
+/// name. What leads up and down again is left out; no symbolic link is ever on the way.
+pub(crate) fn plain_path(export: &Export, below: &[u8]) -> Vec<u8> {
+    let mut down = Vec::new();
+    for name in names(below) {
+        match name {
+            b"." => {}
+            // The root of an export leads to itself.
+            b".." => drop(down.pop()),
+            name => down.push(name),
+        }
+    }
+    let mut path = Vec::new();
+    for name in [trim(export.name.as_bytes())].into_iter().chain(down) {
+        path.push(b'/');
+        path.extend_from_slice(name);
+    }
+    path
+}
+
 /// A path without the slashes at its ends.
 fn trim(mut path: &[u8]) -> &[u8] {
     while let [b'/', rest @ ..] | [rest @ .., b'/'] = path {

@@ -5,11 +5,19 @@ use leasehold_wire::list::{List, ListOf};
 use leasehold_wire::mount::{Name, Path, dump as wire_dump, export as wire_export};
 
 use super::table::Mount;
+use crate::Transport;
 use crate::context::Context;
+use crate::exports::plain_path;
 use crate::procedure::Refusal;
 
+/// The address on a datagram may be another's, who would be sent a long list for a short
+/// question: so that one is told no more than what it mounted itself.
 pub(super) async fn dump(context: &Context, (): ()) -> Result<Mounts, Refusal<()>> {
-    Ok(Mounts(context.service.mounts.list()))
+    let mounts = &context.service.mounts;
+    Ok(Mounts(match context.arrival.transport {
+        Transport::Stream => mounts.list(),
+        Transport::Datagram => mounts.list_of(context.arrival.from.ip()),
+    }))
 }
 
 /// Who mounted what.
@@ -27,20 +35,18 @@ impl Encode for Mounts {
 }
 
 pub(super) async fn export(context: &Context, (): ()) -> Result<Exports, Refusal<()>> {
-    let names = context.service.exports.iter().map(|export| format!("/{}", export.name));
-    Ok(Exports(names.collect()))
+    Ok(Exports(context.service.exports.iter().map(|export| plain_path(export, b"")).collect()))
 }
 
 /// The names of all exports, each for everybody.
-pub(super) struct Exports(Vec<String>);
+pub(super) struct Exports(Vec<Vec<u8>>);
 
 impl Encode for Exports {
     fn encode(&self, writer: &mut Writer) {
         ListOf(|| {
-            self.0.iter().map(|name| wire_export::Entry {
-                directory: Path(name.as_bytes()),
-                groups: List(Vec::new()),
-            })
+            self.0
+                .iter()
+                .map(|name| wire_export::Entry { directory: Path(name), groups: List(Vec::new()) })
         })
         .encode(writer);
     }

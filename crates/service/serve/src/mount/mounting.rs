@@ -7,6 +7,7 @@ use leasehold_wire::{nfs2, nfs3};
 
 use crate::context::{Context, Target};
 use crate::events::Event;
+use crate::exports::{names, plain_path};
 use crate::handles::HandleBytes;
 use crate::procedure::Refusal;
 
@@ -34,7 +35,9 @@ async fn mount(context: &Context, path: &[u8]) -> Result<HandleBytes, FsError> {
     let from = context.arrival.from;
     match walk(context, path).await {
         Ok(directory) => {
-            service.mounts.add(from.ip(), path);
+            if let Some((export, below)) = service.exports.by_path(path) {
+                service.mounts.add(from.ip(), plain_path(export, below));
+            }
             service.observer.event(&Event::Mounted { from, path });
             Ok(service.handles.seal(directory.request.export.id, &directory.object))
         }
@@ -50,7 +53,7 @@ async fn mount(context: &Context, path: &[u8]) -> Result<HandleBytes, FsError> {
 async fn walk<'a>(context: &'a Context, path: &[u8]) -> Result<Target<'a>, FsError> {
     let (export, below) = context.service.exports.by_path(path).ok_or(FsError::NotFound)?;
     let mut target = context.target_in(export, export.store.root());
-    for name in below.split(|byte| *byte == b'/').filter(|name| !name.is_empty()) {
+    for name in names(below) {
         let found = ops::lookup(&target.request, &target.object, name)
             .await
             .map_err(|failed| failed.error)?;
@@ -63,7 +66,9 @@ async fn walk<'a>(context: &'a Context, path: &[u8]) -> Result<Target<'a>, FsErr
 }
 
 pub(super) async fn umnt(context: &Context, path: Path<'_>) -> Result<(), Refusal<()>> {
-    context.service.mounts.remove(context.arrival.from.ip(), path.0);
+    if let Some((export, below)) = context.service.exports.by_path(path.0) {
+        context.service.mounts.remove(context.arrival.from.ip(), plain_path(export, below));
+    }
     Ok(())
 }
 

@@ -7,23 +7,27 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// How many mounts are remembered; those beyond are served and not listed.
 const MOUNTS_MAX: usize = 4096;
 
+/// How many of them are one client's: so many lines fit a datagram, and no client takes the
+/// places of all.
+const CLIENT_MOUNTS_MAX: usize = 16;
+
 /// The mounts that clients told of and have not taken back.
 #[derive(Default)]
 pub(crate) struct MountTable(Mutex<BTreeSet<Mount>>);
 
-/// A client and the path that it mounted.
+/// A client and the directory that it mounted, by its one plain path.
 pub(crate) type Mount = (IpAddr, Vec<u8>);
 
 impl MountTable {
-    pub(super) fn add(&self, client: IpAddr, path: &[u8]) {
+    pub(super) fn add(&self, client: IpAddr, path: Vec<u8>) {
         let mut mounts = self.lock();
-        if mounts.len() < MOUNTS_MAX {
-            mounts.insert((client, path.to_vec()));
+        if mounts.len() < MOUNTS_MAX && of(&mounts, client).count() < CLIENT_MOUNTS_MAX {
+            mounts.insert((client, path));
         }
     }
 
-    pub(super) fn remove(&self, client: IpAddr, path: &[u8]) {
-        self.lock().remove(&(client, path.to_vec()));
+    pub(super) fn remove(&self, client: IpAddr, path: Vec<u8>) {
+        self.lock().remove(&(client, path));
     }
 
     pub(super) fn remove_all(&self, client: IpAddr) {
@@ -34,7 +38,16 @@ impl MountTable {
         self.lock().iter().cloned().collect()
     }
 
+    pub(super) fn list_of(&self, client: IpAddr) -> Vec<Mount> {
+        of(&self.lock(), client).cloned().collect()
+    }
+
     fn lock(&self) -> MutexGuard<'_, BTreeSet<Mount>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The mounts of one client.
+fn of(mounts: &BTreeSet<Mount>, client: IpAddr) -> impl Iterator<Item = &Mount> {
+    mounts.range((client, Vec::new())..).take_while(move |(mounted_by, _)| *mounted_by == client)
 }

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use leasehold_fs::{Export, ExportId, FsError};
-use leasehold_serve::{Event, HandleKey, Observer, Service};
+use leasehold_serve::{Event, HandleKey, Observer, Service, Transport};
 use leasehold_store_mem::MemStore;
 use leasehold_wire::list::List;
 use leasehold_wire::mount::{PROGRAM, Path, dump, export, mnt, pathconf, umnt, umntall};
@@ -21,6 +21,17 @@ impl Server {
             }
             mnt::Reply::Failed(status) => Err(status),
         }
+    }
+
+    fn make_directory(&mut self, directory: nfs3::Handle, name: &[u8]) -> nfs3::Handle {
+        let args = nfs3::mkdir::Args {
+            place: DirectoryArgs { directory, name: Name(name) },
+            attributes: nfs3::SetAttributes::default(),
+        };
+        let made: nfs3::mkdir::Reply =
+            self.call((nfs3::PROGRAM, 3, nfs3::mkdir::NUMBER), &args).read();
+        let nfs3::Reply::Done(made) = made else { panic!("{made:?}") };
+        made.object.expect("it is told")
     }
 
     fn mounts(&mut self) -> Vec<(Vec<u8>, Vec<u8>)> {
@@ -66,15 +77,9 @@ fn an_export_whose_name_ends_with_a_blank_goes_by_its_paths() {
 fn a_directory_below_can_be_mounted_and_nothing_above() {
     let mut server = Server::new();
     let root = server.mount(b"/").expect("it is there");
-    let args = nfs3::mkdir::Args {
-        place: DirectoryArgs { directory: root, name: Name(b"sub") },
-        attributes: nfs3::SetAttributes::default(),
-    };
-    let made: nfs3::mkdir::Reply =
-        server.call((nfs3::PROGRAM, 3, nfs3::mkdir::NUMBER), &args).read();
-    let nfs3::Reply::Done(made) = made else { panic!("{made:?}") };
+    let made = server.make_directory(root, b"sub");
     for path in ["/sub", "/data/sub", "/srv/data/sub", "/data//sub/."] {
-        assert_eq!(server.mount(path.as_bytes()).ok(), made.object, "{path:?}");
+        assert_eq!(server.mount(path.as_bytes()), Ok(made), "{path:?}");
     }
     assert_eq!(server.mount(b"/data/sub/../../../.."), Ok(root));
 }
@@ -82,12 +87,16 @@ fn a_directory_below_can_be_mounted_and_nothing_above() {
 #[test]
 fn who_mounted_what_is_listed_until_it_is_taken_back() {
     let mut server = Server::new();
-    server.mount(b"/data").expect("it is there");
-    server.mount(b"/").expect("it is there");
+    let root = server.mount(b"/data").expect("it is there");
+    server.make_directory(root, b"sub");
+    server.mount(b"/sub").expect("it is there");
     let host = b"192.0.2.1".to_vec();
-    assert_eq!(server.mounts(), [(host.clone(), b"/".to_vec()), (host.clone(), b"/data".to_vec())]);
+    let both = [(host.clone(), b"/data".to_vec()), (host.clone(), b"/data/sub".to_vec())];
+    assert_eq!(server.mounts(), both);
+    let () = server.call((PROGRAM, 3, umnt::NUMBER), &Path(b"/none")).read();
+    assert_eq!(server.mounts(), both);
     let () = server.call((PROGRAM, 3, umnt::NUMBER), &Path(b"/")).read();
-    assert_eq!(server.mounts(), [(host, b"/data".to_vec())]);
+    assert_eq!(server.mounts(), [(host, b"/data/sub".to_vec())]);
     server.arrival.from = "192.0.2.2:1".parse().expect("an address");
     let () = server.call((PROGRAM, 3, umntall::NUMBER), &()).read();
     assert_eq!(server.mounts().len(), 1, "another client's mounts stay");
@@ -96,13 +105,60 @@ fn who_mounted_what_is_listed_until_it_is_taken_back() {
     assert_eq!(server.mounts(), []);
 }
 
+/// One client filled the list for all with ways to write `/`.
+#[test]
+fn the_spellings_of_a_path_are_one_mount() {
+    let mut server = Server::new();
+    let root = server.mount(b"/").expect("it is there");
+    server.make_directory(root, b"sub");
+    for spelling in ["", "/data", "//data//", "/srv/data/.", "/data/../..", "/sub/..", "/./."] {
+        assert_eq!(server.mount(spelling.as_bytes()), Ok(root), "{spelling:?}");
+    }
+    assert_eq!(server.mounts(), [(b"192.0.2.1".to_vec(), b"/data".to_vec())]);
+    let () = server.call((PROGRAM, 3, umnt::NUMBER), &Path(b"/srv/data/sub/../")).read();
+    assert_eq!(server.mounts(), []);
+}
+
+/// One client filled the list for all.
+#[test]
+fn no_client_has_more_than_a_few_places_in_the_list() {
+    let mut server = Server::new();
+    let root = server.mount(b"/").expect("it is there");
+    for number in 0..100 {
+        let name = format!("{number}");
+        let made = server.make_directory(root, name.as_bytes());
+        assert_eq!(server.mount(name.as_bytes()), Ok(made), "it is served all the same");
+    }
+    assert_eq!(server.mounts().len(), 16);
+    server.arrival.from = "192.0.2.2:1".parse().expect("an address");
+    server.mount(b"/").expect("it is there");
+    assert_eq!(server.mounts().len(), 17);
+}
+
+/// A small datagram with the address of another as its sender brought that one the whole list.
+#[test]
+fn by_datagram_a_client_is_told_its_own_mounts_alone() {
+    let mut server = Server::new();
+    for client in 1..100 {
+        server.arrival.from = format!("192.0.2.{client}:700").parse().expect("an address");
+        server.mount(b"/").expect("it is there");
+    }
+    assert_eq!(server.mounts().len(), 99);
+    server.arrival.transport = Transport::Datagram;
+    assert_eq!(server.mounts(), [(b"192.0.2.99".to_vec(), b"/data".to_vec())]);
+    server.arrival.from = "192.0.2.100:700".parse().expect("an address");
+    assert_eq!(server.mounts(), []);
+}
+
 #[test]
 fn exports_are_listed() {
-    let mut server = Server::new();
-    let results = server.call((PROGRAM, 3, export::NUMBER), &());
-    let List(exports) = results.read::<export::Reply<'_>>();
-    let names: Vec<_> = exports.iter().map(|export| export.directory.0.to_vec()).collect();
-    assert_eq!(names, [b"/data".to_vec()]);
+    for name in ["data", "/data"] {
+        let mut server = Server::with(|export| Export { name: name.to_owned(), ..export });
+        let results = server.call((PROGRAM, 3, export::NUMBER), &());
+        let List(exports) = results.read::<export::Reply<'_>>();
+        let names: Vec<_> = exports.iter().map(|export| export.directory.0.to_vec()).collect();
+        assert_eq!(names, [b"/data".to_vec()]);
+    }
 }
 
 #[test]
