@@ -75,7 +75,8 @@ pub(crate) enum Closing {
     /// Nothing moved for too long in the middle of a record or a reply.
     Stalled,
     /// The connections hold too much memory for large records of which a part has come, or for
-    /// replies that are not read, and this one for longest.
+    /// replies that are not read, and this one for longest; or its address has more connections
+    /// than another that wants one, and this one rested for longest.
     Crowded,
 }
 
@@ -247,6 +248,11 @@ impl Connection {
     /// Since when nothing moved, where the client does not take its replies.
     pub(crate) fn blocked_since(&self) -> Option<Time> {
         (!self.writable).then_some(self.moved)
+    }
+
+    /// Since when nothing moved.
+    pub(crate) fn rests_since(&self) -> Time {
+        self.moved
     }
 
     /// Gives its memory back.

@@ -1,10 +1,10 @@
 //! One loop: waits for events, and gives every connection with work its turn.
 
+use core::net::IpAddr;
 use core::time::Duration;
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use leasehold_base::units::Time;
 use leasehold_serve::Transport;
@@ -295,6 +295,9 @@ impl EventLoop {
         for connection in requests.connections.drain(..) {
             self.add(connection);
         }
+        for address in requests.crowding.drain(..) {
+            self.crowd_out(address);
+        }
         for task in requests.woken.drain(..) {
             self.go_on(task);
         }
@@ -304,6 +307,14 @@ impl EventLoop {
             self.listeners.clear();
         }
         self.requests = requests;
+    }
+
+    /// Closes the connection that rested for longest of those from an address.
+    fn crowd_out(&mut self, address: IpAddr) {
+        let from_there = self.connections.iter().filter(|(_, one)| one.from.ip() == address);
+        if let Some((key, _)) = from_there.min_by_key(|(_, one)| one.rests_since()) {
+            self.close(key, &Closing::Crowded);
+        }
     }
 
     fn add(&mut self, Accepted { socket, from }: Accepted) {
@@ -316,7 +327,7 @@ impl EventLoop {
         let _ = sockopt::set_tcp_keepcnt(&socket, count);
         let Some(Ok(to)) = net::getsockname(&socket).ok().map(TryInto::try_into) else {
             // The client is gone already.
-            self.bench.shared.connections.fetch_sub(1, Ordering::Relaxed);
+            self.bench.shared.connection_ended(from, self.bench.remote.index);
             return;
         };
         let trust = self.judge.trust(Transport::Stream, from, to, self.bench.now);
@@ -419,7 +430,7 @@ impl EventLoop {
                 self.want_room.retain(|other| *other != key);
             }
             let shared = &self.bench.shared;
-            shared.connections.fetch_sub(1, Ordering::Relaxed);
+            shared.connection_ended(connection.from, self.bench.remote.index);
             shared.handler.connection_closed(connection.from);
             match closing {
                 Closing::Garbled(_) => Counters::count(&shared.counters.connections_garbled),

@@ -10,6 +10,7 @@
 
 mod bench;
 mod buffers;
+mod census;
 pub mod clock;
 mod connection;
 mod counters;

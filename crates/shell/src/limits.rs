@@ -5,6 +5,9 @@ use core::time::Duration;
 /// Connections at one time, unless configured otherwise.
 pub const CONNECTIONS_MAX: usize = 16_384;
 
+/// Connections above that limit for which others are about to be closed.
+pub(crate) const CROWDING_MAX: usize = 64;
+
 /// Bytes of replies that one turn of a connection collects before they are sent. A reply that
 /// begins below the limit is finished, so the largest reply comes on top.
 pub(crate) const BATCH_BYTES_MAX: usize = 256 << 10;

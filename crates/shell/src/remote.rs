@@ -1,6 +1,6 @@
 //! How other threads reach a loop.
 
-use core::net::SocketAddr;
+use core::net::{IpAddr, SocketAddr};
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::os::fd::OwnedFd;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,6 +12,8 @@ use rustix::io::Errno;
 /// A loop, as other threads see it: a list of what they want of it, and a bell.
 #[derive(Debug)]
 pub(crate) struct Remote {
+    /// The number of the loop.
+    pub(crate) index: usize,
     bell: OwnedFd,
     /// Whether the bell was rung and not yet heard: one system call for any number of requests.
     rung: AtomicBool,
@@ -25,6 +27,8 @@ pub(crate) struct Requests {
     pub(crate) woken: Vec<u32>,
     /// Connections to be served.
     pub(crate) connections: Vec<Accepted>,
+    /// Addresses of which the connection that rested for longest makes room for another's.
+    pub(crate) crowding: Vec<IpAddr>,
     /// To end, at the latest at the moment given.
     pub(crate) stop: Option<Time>,
 }
@@ -37,9 +41,9 @@ pub(crate) struct Accepted {
 }
 
 impl Remote {
-    pub(crate) fn new() -> Result<Self, Errno> {
+    pub(crate) fn new(index: usize) -> Result<Self, Errno> {
         let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        Ok(Self { bell, rung: AtomicBool::new(false), requests: Mutex::default() })
+        Ok(Self { index, bell, rung: AtomicBool::new(false), requests: Mutex::default() })
     }
 
     /// What becomes readable when there are requests. It stays so: only the edge means something.
@@ -56,6 +60,12 @@ impl Remote {
     /// Hands a connection over.
     pub(crate) fn serve(&self, connection: Accepted) {
         self.requests().connections.push(connection);
+        self.ring();
+    }
+
+    /// Has the connection closed that rested for longest of those from an address.
+    pub(crate) fn crowd_out(&self, address: IpAddr) {
+        self.requests().crowding.push(address);
         self.ring();
     }
 

@@ -1,7 +1,7 @@
 //! The server: sockets that listen, and loops.
 
 use core::fmt;
-use core::net::SocketAddr;
+use core::net::{IpAddr, SocketAddr};
 use core::num::NonZeroUsize;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use core::time::Duration;
@@ -11,11 +11,12 @@ use std::process;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
+use crate::census::Census;
 use crate::clock;
 use crate::counters::Counters;
 use crate::event_loop::EventLoop;
 use crate::handler::Handler;
-use crate::limits::{CONNECTIONS_MAX, STALL_MAX};
+use crate::limits::{CONNECTIONS_MAX, CROWDING_MAX, STALL_MAX};
 use crate::peer::{Judge, Policy};
 use crate::rate::Rate;
 use crate::remote::{Accepted, Remote};
@@ -28,7 +29,8 @@ pub struct Options {
     pub listen: Vec<SocketAddr>,
     /// The number of loops, each on a thread of its own.
     pub loops: NonZeroUsize,
-    /// How many connections may be open at one time; further ones are closed at once.
+    /// How many connections may be open at one time. A further one is closed at once, or takes
+    /// the place of one from an address that has more.
     pub connections_max: usize,
     /// How long a connection may leave a record half sent, or a reply half received.
     pub stall_max: Duration,
@@ -96,7 +98,7 @@ impl Server {
     /// When the system has no descriptors or threads for it.
     pub fn start(self, handler: Arc<dyn Handler>) -> io::Result<Running> {
         let remotes: Vec<_> = (0..self.options.loops.get())
-            .map(|_| Remote::new().map(Arc::new))
+            .map(|index| Remote::new(index).map(Arc::new))
             .collect::<Result<_, _>>()?;
         let shared = Arc::new(Shared {
             handler,
@@ -106,6 +108,7 @@ impl Server {
             connections_max: self.options.connections_max,
             refusals: Rate::one_in(Duration::from_secs(1)),
             connections: AtomicUsize::new(0),
+            census: Census::default(),
             turn: AtomicUsize::new(0),
         });
         let mut loops: Vec<_> = shared
@@ -149,7 +152,9 @@ pub(crate) struct Shared {
     connections_max: usize,
     refusals: Rate,
     /// Connections that are open.
-    pub(crate) connections: AtomicUsize,
+    connections: AtomicUsize,
+    /// Whose they are.
+    census: Census,
     /// The loop that gets the next connection.
     turn: AtomicUsize,
 }
@@ -157,7 +162,8 @@ pub(crate) struct Shared {
 impl Shared {
     /// Gives a connection to the loop whose turn it is.
     pub(crate) fn hand_out(&self, connection: Accepted) {
-        if self.connections.fetch_add(1, Ordering::Relaxed) >= self.connections_max {
+        let count = self.connections.fetch_add(1, Ordering::Relaxed);
+        if count >= self.connections_max && !self.crowd_out(count, connection.from.ip()) {
             self.connections.fetch_sub(1, Ordering::Relaxed);
             Counters::count(&self.counters.connections_refused);
             if let Some(held_back) = self.refusals.pass() {
@@ -168,7 +174,25 @@ impl Shared {
         }
         Counters::count(&self.counters.connections_accepted);
         let turn = self.turn.fetch_add(1, Ordering::Relaxed);
-        self.remotes[turn % self.remotes.len()].serve(connection);
+        let at = turn % self.remotes.len();
+        self.census.add(connection.from.ip(), at);
+        self.remotes[at].serve(connection);
+    }
+
+    /// Has an address that has most connections give one up for another address, if it has more.
+    fn crowd_out(&self, count: usize, newcomer: IpAddr) -> bool {
+        if count >= self.connections_max + CROWDING_MAX {
+            return false;
+        }
+        let Some((address, at)) = self.census.ahead_of(newcomer) else { return false };
+        self.remotes[at].crowd_out(address);
+        true
+    }
+
+    /// Notes that a connection of a loop is no more.
+    pub(crate) fn connection_ended(&self, from: SocketAddr, at: usize) {
+        self.connections.fetch_sub(1, Ordering::Relaxed);
+        self.census.remove(from.ip(), at);
     }
 }
 

@@ -4,8 +4,8 @@
 
 mod common;
 
-use std::io::Write;
-use std::net::Shutdown;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr};
 use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ use common::{
     WHO, as_user, message, pattern, record,
 };
 use leasehold_base::limits::MESSAGE_BYTES_MAX;
-use rustix::net::sockopt;
+use rustix::net::{self, AddressFamily, SocketType, sockopt};
 use rustix::process::geteuid;
 
 #[test]
@@ -449,6 +449,39 @@ fn connections_beyond_the_limit_are_refused_until_one_ends() {
     server.state.wait_for_end(from);
     server.client().echo(3);
     two.echo(4);
+}
+
+/// One address takes all connections: another one gets in, for the one that rested for longest.
+#[test]
+fn one_address_cannot_have_all_connections() {
+    let any = "0.0.0.0:0".parse().unwrap();
+    let server = Fixture::with(|options| {
+        (options.listen, options.connections_max) = (vec![any], 8);
+    });
+    let [greedy, other] = [1, 2].map(|last| SocketAddr::from(([127, 0, 0, last], 0)));
+    let connect = |host: SocketAddr| {
+        // A client that asks an address of the loopback has the same one.
+        let socket = net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+        net::bind(&socket, &host).unwrap();
+        let to = SocketAddr::new(host.ip(), server.address.port());
+        net::connect(&socket, &to).unwrap();
+        Client::over(socket.into())
+    };
+    let mut all: Vec<Client> = (0..8).map(|_| connect(greedy)).collect();
+    all.iter_mut().for_each(|client| client.echo(1));
+    all[1..].iter_mut().for_each(|client| client.echo(2));
+    connect(other).echo(3);
+    let end = Instant::now() + PATIENCE;
+    while server.counters().connections_crowded_out.load(Ordering::Relaxed) == 0 {
+        assert!(Instant::now() < end, "none was closed");
+        thread::yield_now();
+    }
+    let open = all.into_iter().filter_map(|mut client| {
+        client.0.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+        let end = client.0.read(&mut [0; 1]);
+        end.is_err_and(|error| error.kind() == ErrorKind::WouldBlock).then_some(())
+    });
+    assert_eq!(open.count(), 7, "one went");
 }
 
 #[test]

@@ -1,0 +1,66 @@
+//! How many connections each address has.
+
+use core::net::IpAddr;
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// How many connections each address has in each loop.
+#[derive(Debug, Default)]
+pub(crate) struct Census(Mutex<BTreeMap<IpAddr, BTreeMap<usize, usize>>>);
+
+impl Census {
+    pub(crate) fn add(&self, address: IpAddr, at: usize) {
+        *self.counts().entry(address).or_default().entry(at).or_default() += 1;
+    }
+
+    pub(crate) fn remove(&self, address: IpAddr, at: usize) {
+        let mut counts = self.counts();
+        let Some(loops) = counts.get_mut(&address) else { return };
+        if let Some(count) = loops.get_mut(&at) {
+            *count -= 1;
+            if *count == 0 {
+                loops.remove(&at);
+            }
+        }
+        if loops.is_empty() {
+            counts.remove(&address);
+        }
+    }
+
+    /// The address that has most connections, and the loop that has most of those; none, where
+    /// `address` would have as many once one of them went and one of its own came.
+    pub(crate) fn ahead_of(&self, address: IpAddr) -> Option<(IpAddr, usize)> {
+        let counts = self.counts();
+        let sum = |loops: &BTreeMap<usize, usize>| loops.values().sum::<usize>();
+        let own = counts.get(&address).map_or(0, sum);
+        let (most, loops) = counts.iter().max_by_key(|(_, loops)| sum(loops))?;
+        let (at, _) = loops.iter().max_by_key(|(_, count)| **count)?;
+        (sum(loops) > own + 1).then_some((*most, *at))
+    }
+
+    fn counts(&self) -> MutexGuard<'_, BTreeMap<IpAddr, BTreeMap<usize, usize>>> {
+        // No step of ours can panic between two that belong together.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_address_with_most_makes_room_for_others() {
+        let census = Census::default();
+        let [a, b] = [1, 2].map(|last| IpAddr::from([127, 0, 0, last]));
+        assert_eq!(census.ahead_of(a), None);
+        [0, 1, 1].into_iter().for_each(|at| census.add(a, at));
+        assert_eq!((census.ahead_of(a), census.ahead_of(b)), (None, Some((a, 1))));
+        census.add(b, 0);
+        assert_eq!(census.ahead_of(b), Some((a, 1)));
+        census.remove(a, 1);
+        assert_eq!(census.ahead_of(b), None, "it would have as many");
+        [0, 1].into_iter().for_each(|at| census.remove(a, at));
+        census.remove(b, 0);
+        assert!(census.counts().is_empty());
+    }
+}
