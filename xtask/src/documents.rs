@@ -80,7 +80,7 @@ fn options_in(text: &str) -> impl Iterator<Item = &str> {
 }
 
 /// What a line has in back quotes.
-fn in_code(line: &str) -> impl Iterator<Item = &str> {
+pub(crate) fn in_code(line: &str) -> impl Iterator<Item = &str> {
     line.split('`').skip(1).step_by(2)
 }
 

@@ -8,6 +8,7 @@ mod fuzz;
 mod layers;
 mod licences;
 mod program;
+mod promises;
 mod repository;
 mod setup;
 mod sim;

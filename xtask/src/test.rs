@@ -7,7 +7,7 @@ use clap::ValueEnum;
 use crate::check::{Check, Tally, report};
 use crate::repository::Repository;
 use crate::setup::{FOREIGN, GUEST, LINTERS, TREE, Tool, ensure};
-use crate::{documents, fuzz, layers, licences, program, sim, tidy};
+use crate::{documents, fuzz, layers, licences, program, promises, sim, tidy};
 
 /// The package of tests that need real clients; they have steps of their own.
 const SYSTEM: &str = "leasehold-system-tests";
@@ -79,7 +79,9 @@ impl Step {
                 let words = ["env", "RUSTDOCFLAGS=--deny=warnings", "cargo", "doc"];
                 let options = ["--workspace", "--no-deps", "--document-private-items"];
                 let built = tool(repository, 10, &[], &[&words[..], &options].concat());
-                [built, checked(repository, documents::checks)].into_iter().sum()
+                let written = checked(repository, documents::checks);
+                let promised = checked(repository, promises::checks);
+                [built, written, promised].into_iter().sum()
             }
             Self::Unit => {
                 let options = ["--workspace", "--exclude", SYSTEM, "--no-fail-fast"];

@@ -1,0 +1,70 @@
+//! SEMANTICS.md names only tests that exist.
+
+use std::path::Path;
+
+use crate::check::Check;
+use crate::documents::in_code;
+use crate::repository::{Package, Repository};
+
+/// Where the promises are.
+const DOCUMENT: &str = "SEMANTICS.md";
+
+/// Checks every `crate: module::test` that stands behind a promise.
+pub(crate) fn checks(repository: &Repository) -> Vec<Check> {
+    let (files, packages) = (repository.files(), repository.packages(false));
+    let text = repository.text(DOCUMENT).unwrap_or_default();
+    let mut faults = Vec::new();
+    for (number, line) in (1..).zip(text.lines()) {
+        let tests = in_code(line).filter_map(|code| Some((code, code.split_once(": ")?)));
+        let missing = tests.filter(|(_, (package, test))| {
+            let folder = folder(repository, &packages, package);
+            !folder.is_some_and(|folder| is_there(repository, &files, &folder, test))
+        });
+        faults.extend(missing.map(|(code, _)| format!("{DOCUMENT}:{number}: no test {code}")));
+    }
+    vec![Check { rule: "promises name only tests that exist", faults }]
+}
+
+/// The folder of one of our crates, which go without our own name in front.
+fn folder(repository: &Repository, packages: &[Package], name: &str) -> Option<String> {
+    let is_it = |package: &&Package| package.name.strip_prefix("leasehold-") == Some(name);
+    let folder = packages.iter().find(is_it)?.manifest_path.parent()?;
+    Some(format!("{}/", folder.strip_prefix(repository.root()).ok()?.to_str()?))
+}
+
+/// Whether a folder has a test: a function, a file, or a name in a table, called as the last part
+/// of the test's path.
+fn is_there(repository: &Repository, files: &[String], folder: &str, test: &str) -> bool {
+    let name = test.rsplit("::").next().unwrap_or_default();
+    let (function, entry) = (format!("fn {name}("), format!("\"{name}\""));
+    files.iter().filter(|path| path.starts_with(folder)).any(|path| {
+        let is_file = Path::new(path).file_stem().is_some_and(|stem| stem == name);
+        let text = repository.text(path).unwrap_or_default();
+        is_file || text.contains(&function) || text.contains(&entry)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_test_is_a_function_or_a_file() {
+        let repository = Repository::here();
+        let files = ["tests/system/tests/kernel.rs".to_owned(), "xtask/src/promises.rs".to_owned()];
+        let has = |folder, test| is_there(&repository, &files, folder, test);
+        assert!(has("tests/system/", "kernel"));
+        assert!(has("xtask/", "tests::a_test_is_a_function_or_a_file"));
+        assert!(!has("xtask/", concat!("an", "other")));
+        assert!(!has("tests/system/", "promises"));
+    }
+
+    #[test]
+    fn a_crate_is_found_by_its_own_name() {
+        let repository = Repository::here();
+        let packages = repository.packages(false);
+        let system = folder(&repository, &packages, "system-tests");
+        assert_eq!(system.as_deref(), Some("tests/system/"));
+        assert_eq!(folder(&repository, &packages, "nothing"), None);
+    }
+}
