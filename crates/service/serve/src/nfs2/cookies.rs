@@ -5,8 +5,10 @@
 //! found again by listing the directory from its start once it is forgotten. Two positions of one
 //! directory that come to the same 31 bits are told apart only while they are remembered.
 
-use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Mutex, PoisonError};
+use core::future::{Future, poll_fn};
+use core::task::Poll;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use leasehold_base::units::Cookie;
 use leasehold_fs::{Allowance, Budget, ExportId, FsError, ObjectId, Wanted, ops};
@@ -19,8 +21,14 @@ const MADE: u32 = 1 << 31;
 /// How many positions are remembered: those of some hundred listings under way.
 const REMEMBERED_MAX: usize = 64 << 10;
 
-/// How many bytes of names one step of a search takes.
-const SEARCH_BYTES: u32 = 64 << 10;
+/// How many bytes of entries one step of a search takes: less than a millisecond's work.
+const SEARCH_BYTES: u32 = 16 << 10;
+
+/// How many steps a search takes at most: some millions of names.
+const SEARCH_STEPS_MAX: u32 = 8192;
+
+/// How many searches run at one time, each in another directory.
+const SEARCHES_MAX: usize = 4;
 
 /// The positions that were told in 31 bits.
 #[derive(Default)]
@@ -32,6 +40,8 @@ type Key = (ExportId, ObjectId, u32);
 struct Remembered {
     cookies: BTreeMap<Key, Cookie>,
     oldest: VecDeque<Key>,
+    /// The directories that are being searched.
+    searched: BTreeSet<(ExportId, ObjectId)>,
 }
 
 /// The 4 bytes of a position.
@@ -51,7 +61,7 @@ fn mixed(cookie: u64) -> u32 {
 impl Cookies {
     /// Keeps what positions will stand for, where their 4 bytes do not say it.
     pub(super) fn remember(&self, directory: &Target<'_>, cookies: impl Iterator<Item = Cookie>) {
-        let mut remembered = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut remembered = self.lock();
         for cookie in cookies {
             let nfs2::Cookie(narrow) = narrow(cookie);
             if narrow & MADE != 0 {
@@ -63,7 +73,8 @@ impl Cookies {
     /// The position that 4 bytes stand for.
     ///
     /// # Errors
-    /// [`FsError::BadCookie`] when no name of the directory has it; else those of listing it.
+    /// [`FsError::BadCookie`] when no name of the directory has it, [`FsError::Later`] while the
+    /// directory, or too many others, are being searched; else those of listing it.
     pub(super) async fn widen(
         &self,
         directory: &Target<'_>,
@@ -73,15 +84,48 @@ impl Cookies {
             return Ok(Cookie(narrow.into()));
         }
         let key = (directory.request.export.id, directory.object, narrow);
-        let known = {
-            let remembered = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            remembered.cookies.get(&key).copied()
-        };
-        match known {
-            Some(cookie) => Ok(cookie),
-            None => search(directory, narrow).await,
+        let known = self.lock().cookies.get(&key).copied();
+        if let Some(cookie) = known {
+            return Ok(cookie);
         }
+        let searching = self.begin_search((directory.request.export.id, directory.object));
+        let _searching = searching.ok_or(FsError::Later)?;
+        search(directory, narrow).await
     }
+
+    fn begin_search(&self, directory: (ExportId, ObjectId)) -> Option<Searching<'_>> {
+        let mut remembered = self.lock();
+        let may = remembered.searched.len() < SEARCHES_MAX && remembered.searched.insert(directory);
+        may.then(|| Searching { cookies: self, directory })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Remembered> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A search that runs.
+struct Searching<'a> {
+    cookies: &'a Cookies,
+    directory: (ExportId, ObjectId),
+}
+
+impl Drop for Searching<'_> {
+    fn drop(&mut self) {
+        self.cookies.lock().searched.remove(&self.directory);
+    }
+}
+
+/// Lets all others go first.
+fn others_first() -> impl Future<Output = ()> + Send {
+    let mut they_were = false;
+    poll_fn(move |context| {
+        if core::mem::replace(&mut they_were, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
 }
 
 impl Remembered {
@@ -101,7 +145,7 @@ async fn search(directory: &Target<'_>, wanted: u32) -> Result<Cookie, FsError> 
     let reply = Allowance { bytes: SEARCH_BYTES, entry_bytes: 16 };
     let budget = Budget { reply, names: Allowance::UNLIMITED };
     let mut cookie = Cookie::default();
-    loop {
+    for _ in 0..SEARCH_STEPS_MAX {
         let object = &directory.object;
         let page = ops::readdir(&directory.request, object, cookie, budget, Wanted::Names)
             .await
@@ -113,7 +157,9 @@ async fn search(directory: &Target<'_>, wanted: u32) -> Result<Cookie, FsError> 
             cookie = entry.cookie;
         }
         if page.end || page.entries.is_empty() {
-            return Err(FsError::BadCookie);
+            break;
         }
+        others_first().await;
     }
+    Err(FsError::BadCookie)
 }

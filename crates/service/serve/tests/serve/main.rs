@@ -1,5 +1,6 @@
 //! The server as its callers see it: bytes in, bytes out.
 
+mod cookies;
 mod mount;
 mod rpc;
 mod statuses;

@@ -5,12 +5,13 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use leasehold_base::units::FileTime;
+use leasehold_base::units::{Cookie, FileId, FileTime};
 use leasehold_base::xdr::Encode;
+use leasehold_fs::suite::block_on;
 use leasehold_fs::{
-    Access, Answer, Attributes, Budget, Caller, Changed, Committed, Export, Found, FsError, Linked,
-    Name, NewFile, NewNode, ObjectId, Page, Place, Properties, ReadDone, Renamed, SetAttributes,
-    Space, Stability, Store, Target, Wanted, Wcc, WriteDone,
+    Access, Answer, Attributes, Budget, Caller, Changed, Committed, Entries, Entry, Export, Found,
+    FsError, Linked, Name, NewFile, NewNode, ObjectId, Page, Place, Properties, ReadDone, Renamed,
+    SetAttributes, Space, Stability, Store, Target, Wanted, Wcc, WriteDone,
 };
 use leasehold_serve::table::{Later, PROGRAMS};
 use leasehold_store_mem::MemStore;
@@ -18,8 +19,9 @@ use leasehold_wire::{every, mount, nfs2, nfs3};
 
 use crate::support::{NAME, Server};
 
-/// A store of which every operation fails with one error.
-struct Failing(FsError);
+/// A store of which every operation fails with one error; but a directory can be listed that has
+/// so many names, if any.
+pub(crate) struct Failing(pub(crate) FsError, pub(crate) u64);
 
 impl Failing {
     fn fail<'a, T: Send>(&self) -> Answer<'a, Result<T, FsError>> {
@@ -144,11 +146,24 @@ impl Store for Failing {
         &'a self,
         _: &'a Caller,
         _: &'a ObjectId,
-        _: leasehold_base::units::Cookie,
-        _: Budget,
+        cookie: Cookie,
+        mut budget: Budget,
         _: Wanted,
     ) -> Answer<'a, Result<Page, FsError>> {
-        self.fail()
+        if self.1 == 0 {
+            return self.fail();
+        }
+        let model = MemStore::default();
+        let attributes = block_on(model.getattr(&model.root())).expect("it is there");
+        let (mut entries, mut number) = (Entries::default(), cookie.0 >> 32);
+        while number < self.1 && budget.take(b"name") {
+            number += 1;
+            let cookie = Cookie(number << 32);
+            let (attributes, object) = (None, None);
+            let file_id = FileId(number);
+            entries.push(&Entry { name: b"name", file_id, cookie, attributes, object });
+        }
+        Answer::now(Ok(Page { entries, end: number == self.1, attributes }))
     }
 
     fn space<'a>(
@@ -207,7 +222,7 @@ fn numbers(words: &str) -> BTreeSet<u32> {
 }
 
 fn failing(error: FsError) -> Server {
-    Server::with(|export| Export { store: Arc::new(Failing(error)), ..export })
+    Server::with(|export| Export { store: Arc::new(Failing(error, 0)), ..export })
 }
 
 /// The statuses that come back when the store fails in every way.
