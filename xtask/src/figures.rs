@@ -61,6 +61,14 @@ impl Area {
 
 const LIMIT: Duration = Duration::from_hours(2);
 
+/// A short look at the server beside nfs-ganesha, while one works on it: too few pairs for a
+/// figure that one could quote.
+pub(crate) fn bench(repository: &Repository, only: &str) -> Tally {
+    let options = ["--pairs", "2", "--seconds", "0.3", "--only", only];
+    let options = options.map(str::to_owned).to_vec();
+    run(repository, &Options { area: Area::Speed, keep: false, options })
+}
+
 /// Measures the figures of an area.
 pub(crate) fn run(repository: &Repository, options: &Options) -> Tally {
     let area = format!("{:?}", options.area).to_lowercase();

@@ -32,6 +32,12 @@ enum Chore {
     },
     /// Does what the server does: every step of the test.
     Ci,
+    /// Takes a short look at the server's speed beside nfs-ganesha, as JSON lines.
+    Bench {
+        /// Only what begins so, such as read.
+        #[arg(default_value = "")]
+        only: String,
+    },
     /// Measures the figures of an area beside other servers.
     Figures(figures::Options),
     /// Feeds decoders and the whole server with inputs that reach ever more of their code.
@@ -61,6 +67,7 @@ fn main() -> ExitCode {
     let tally = match chore {
         Chore::Test { steps } => test::run(&repository, &steps),
         Chore::Ci => test::run(&repository, &[]),
+        Chore::Bench { only } => figures::bench(&repository, &only),
         Chore::Figures(options) => figures::run(&repository, &options),
         Chore::Fuzz { seconds } => fuzz::run(&repository, seconds),
         Chore::Setup => setup::run(),
