@@ -23,6 +23,7 @@ fn main() -> ExitCode {
     };
     let outcome = match options.command {
         Command::Serve(options) => serve::run(&options),
+        Command::Conform(options) => return leasehold_conform::run(&options),
         Command::Lab(lab) => leasehold_lab_cli::run(&lab, &mut std::io::stdout().lock())
             .map_err(failure::Failure::from),
     };

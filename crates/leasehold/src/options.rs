@@ -33,6 +33,7 @@ Exit codes:
 pub(crate) enum Command {
     /// Serve a directory to NFS clients, versions 3 and 2
     Serve(Serve),
+    Conform(leasehold_conform::Options),
     /// Model a system: solve, simulate, plan, draw
     #[command(subcommand)]
     Lab(leasehold_lab_cli::Lab),

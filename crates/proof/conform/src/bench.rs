@@ -1,0 +1,387 @@
+//! What a case works with: clients of the server, a directory of its own, and helpers.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use leasehold_base::random::Random;
+use leasehold_base::units::Xid;
+use leasehold_base::xdr::Encode;
+use leasehold_wire::nfs3::{SetAttributes, SetTime, Time, create, fsinfo, pathconf};
+use leasehold_wire::rpc::{self, ReplyStatus};
+use leasehold_wire::{nfs2, nfs3};
+
+use crate::case::{Listed, Stop, Verdict, ensure, equal};
+use crate::client::{Client, Credential, Route, encoded, fresh_xid};
+use crate::mount::Mount;
+use crate::net::{Datagrams, Got, Source, Stream};
+use crate::server::{ORDINARY_USER, Server};
+use crate::sweep;
+use crate::talk::{Carrier, Procedure, Talk};
+use crate::v2::{self, V2};
+use crate::v3::{self, V3};
+
+/// A clock that does not move in this time stands still.
+const CLOCK_PATIENCE: Duration = Duration::from_secs(5);
+
+/// The longest that a server takes to come back.
+const RESTART_PATIENCE: Duration = Duration::from_secs(60);
+
+/// The pause between two attempts to reach a server that restarts.
+const RESTART_PAUSE: Duration = Duration::from_millis(50);
+
+/// What a case works with.
+pub(crate) struct Bench<'s> {
+    pub(crate) server: &'s Server,
+    /// Calls version 3 as the user of the run.
+    pub(crate) v3: V3,
+    /// Calls version 2 as the user of the run.
+    pub(crate) v2: V2,
+    /// Fixed by the seed and the name of the case.
+    pub(crate) random: Random,
+    pub(crate) talk: Talk,
+    name: String,
+    own3: Option<nfs3::Handle>,
+    own2: Option<nfs2::Handle>,
+    advice: Vec<String>,
+}
+
+impl<'s> Bench<'s> {
+    pub(crate) fn new(server: &'s Server, listed: Listed) -> Self {
+        let talk = Talk::new();
+        let name = format!("{}.{}", listed.group.name, listed.case.name);
+        // FNV-1a: every case has numbers of its own, whichever cases run.
+        let seed = name.bytes().fold(server.seed ^ 0xcbf2_9ce4_8422_2325, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+        Self {
+            server,
+            v3: server.v3(&server.me, &talk),
+            v2: server.v2(&server.me, &talk),
+            random: Random::from_seed(seed),
+            talk,
+            name,
+            own3: None,
+            own2: None,
+            advice: Vec::new(),
+        }
+    }
+
+    /// The case's own directory, mode 0755.
+    pub(crate) fn dir(&mut self) -> Result<nfs3::Handle, Stop> {
+        if let Some(own) = self.own3 {
+            return Ok(own);
+        }
+        let place = self.server.place.version3.ok_or_else(|| Stop::skip("no version 3"))?;
+        let own = self.v3.directory(place, &self.name)?;
+        self.own3 = Some(own);
+        Ok(own)
+    }
+
+    /// The case's own directory, as version 2 has it.
+    pub(crate) fn dir2(&mut self) -> Result<nfs2::Handle, Stop> {
+        if let Some(own) = self.own2 {
+            return Ok(own);
+        }
+        let place = self.server.place.version2.ok_or_else(|| Stop::skip("no version 2"))?;
+        if self.own3.is_some() {
+            self.own2 = Some(self.v2.find(place, &self.name)?);
+        } else {
+            self.own2 = Some(self.v2.directory(place, &self.name)?);
+            // The other version finds what this one has made.
+            if let Some(place) = self.server.place.version3 {
+                self.own3 = Some(self.v3.find(place, &self.name)?);
+            }
+        }
+        Ok(self.own2.expect("it was just found"))
+    }
+
+    /// Removes the case's own directory.
+    pub(crate) fn sweep(&mut self) -> Verdict {
+        let name = self.name.as_bytes();
+        match (self.own3, self.server.place.version3, self.own2, self.server.place.version2) {
+            (Some(_), Some(place), ..) => {
+                sweep::version3(&mut self.server.v3(&self.server.me, &self.talk), place, name)
+            }
+            (_, _, Some(_), Some(place)) => {
+                sweep::version2(&mut self.server.v2(&self.server.me, &self.talk), place, name)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The name of the case's own directory.
+    pub(crate) fn dir_name(&self) -> &str {
+        &self.name
+    }
+
+    /// The export's root.
+    pub(crate) fn root(&self) -> Result<nfs3::Handle, Stop> {
+        self.server.root3.ok_or_else(|| Stop::skip("no version 3"))
+    }
+
+    /// The export's root, as version 2 has it.
+    pub(crate) fn root2(&self) -> Result<nfs2::Handle, Stop> {
+        self.server.root2.ok_or_else(|| Stop::skip("no version 2"))
+    }
+
+    /// What FSINFO says.
+    pub(crate) fn info(&self) -> Result<fsinfo::Done, Stop> {
+        self.server.info.ok_or_else(|| Stop::skip("FSINFO says nothing"))
+    }
+
+    /// What PATHCONF says.
+    pub(crate) fn limits(&self) -> Result<pathconf::Done, Stop> {
+        self.server.limits.ok_or_else(|| Stop::skip("PATHCONF says nothing"))
+    }
+
+    /// Skips the case where the file system has no hard links.
+    pub(crate) fn needs_links(&self) -> Verdict {
+        match self.info()?.properties.links {
+            true => Ok(()),
+            false => Err(Stop::skip("FSINFO says that there are no hard links")),
+        }
+    }
+
+    /// Skips the case where the file system has no symbolic links.
+    pub(crate) fn needs_symlinks(&self) -> Verdict {
+        match self.info()?.properties.symlinks {
+            true => Ok(()),
+            false => Err(Stop::skip("FSINFO says that there are no symbolic links")),
+        }
+    }
+
+    /// Another client of version 3, with a connection of its own.
+    pub(crate) fn another(&self) -> V3 {
+        self.server.v3(&self.server.me, &self.talk)
+    }
+
+    /// A client of version 3 that calls as somebody else.
+    pub(crate) fn as_user(&self, credential: &Credential) -> V3 {
+        self.server.v3(credential, &self.talk)
+    }
+
+    /// A client of version 2 that calls as somebody else.
+    pub(crate) fn as_user2(&self, credential: &Credential) -> V2 {
+        self.server.v2(credential, &self.talk)
+    }
+
+    /// One of several ordinary users; skips the case where the server believes nobody's word.
+    pub(crate) fn user(&self, number: u32) -> Result<Credential, Stop> {
+        if !self.server.believes {
+            return Err(Stop::skip("the server does not take the caller's word for who it is"));
+        }
+        Ok(Credential::user(ORDINARY_USER + number, ORDINARY_USER + number))
+    }
+
+    /// A directory that belongs to one of several ordinary users, and a client that calls as that
+    /// user.
+    pub(crate) fn users_dir(&mut self, number: u32) -> Result<(V3, nfs3::Handle), Stop> {
+        let mut user = self.as_user(&self.user(number)?);
+        let dir = self.dir()?;
+        self.v3.setattr(dir, v3::mode(0o777))?.done()?;
+        let own = user.directory(dir, format!("of user {number}"))?;
+        Ok((user, own))
+    }
+
+    /// A client of version 3 over UDP; skips the case where NFS is not served there.
+    pub(crate) fn udp(&self) -> Result<V3, Stop> {
+        Ok(V3 { client: self.udp_client()? })
+    }
+
+    /// A client of version 2 over UDP; skips the case where NFS is not served there.
+    pub(crate) fn udp2(&self) -> Result<V2, Stop> {
+        self.root2()?;
+        Ok(V2 { client: self.udp_client()? })
+    }
+
+    fn udp_client(&self) -> Result<Client, Stop> {
+        self.needs_udp()?;
+        let source = self.server.udp_source.ok_or_else(|| {
+            Stop::skip("over UDP the server does not take the caller's word for who it is")
+        })?;
+        let route = Route { source, ..self.server.route(Carrier::Udp) };
+        Ok(Client::new(route, self.server.me.clone(), &self.talk))
+    }
+
+    /// The way to NFS over UDP; skips the case where it is not served there.
+    pub(crate) fn udp_route(&self) -> Result<Route, Stop> {
+        self.needs_udp()?;
+        Ok(self.server.route(Carrier::Udp))
+    }
+
+    /// Calls NULL over UDP; skips the case where NFS is not served there.
+    pub(crate) fn udp_null(&self) -> Verdict {
+        let mut client = Client::new(self.udp_route()?, Credential::None, &self.talk);
+        equal("NULL over UDP", client.received(self.null(), &())?, ReplyStatus::Success)
+    }
+
+    fn needs_udp(&self) -> Verdict {
+        if self.server.udp { Ok(()) } else { Err(Stop::skip("NFS is not served over UDP")) }
+    }
+
+    /// A client of MOUNT.
+    pub(crate) fn mounter(&self) -> Mount {
+        self.server.mounter(&self.talk)
+    }
+
+    /// A client of portmap; skips the case where portmap is not part of what is tested.
+    pub(crate) fn portmap(&self) -> Result<Client, Stop> {
+        let address = self.server.portmap.ok_or_else(|| {
+            Stop::skip("the address names a port, so portmap is not tested; see --portmap-port")
+        })?;
+        let route = Route { address, ..self.server.route(Carrier::Tcp) };
+        Ok(Client::new(route, self.server.me.clone(), &self.talk))
+    }
+
+    /// A connection for whatever bytes the case likes.
+    pub(crate) fn stream(&self) -> Result<Stream, Stop> {
+        self.stream_from(self.server.source)
+    }
+
+    /// A connection from a port.
+    pub(crate) fn stream_from(&self, source: Source) -> Result<Stream, Stop> {
+        connect(self.server.nfs, source, &self.talk)
+    }
+
+    /// A socket for whatever datagrams the case likes.
+    pub(crate) fn datagrams(&self) -> Result<Datagrams, Stop> {
+        self.needs_udp()?;
+        Datagrams::open(self.server.nfs, self.server.source, &self.talk)
+            .map_err(|error| Stop::fail(format!("no socket for datagrams: {error}")))
+    }
+
+    /// The NULL call of version 3 or, where there is none, of version 2.
+    pub(crate) fn null(&self) -> Procedure {
+        let number = rpc::null::NUMBER;
+        match self.server.root3 {
+            Some(_) => v3::procedure(number),
+            None => v2::procedure(number),
+        }
+    }
+
+    /// A call as bytes, with the credential of the run.
+    pub(crate) fn message(&self, procedure: Procedure, args: &impl Encode) -> (Xid, Vec<u8>) {
+        let xid = fresh_xid();
+        (xid, self.v3.client.message(xid, procedure, args))
+    }
+
+    /// Fails the case unless the server still answers on a new connection.
+    pub(crate) fn still_serves(&self) -> Verdict {
+        let mut client = self.another().client;
+        let status = client.received(self.null(), &())?;
+        ensure!(status == ReplyStatus::Success, "afterwards NULL is answered {status:?}");
+        Ok(())
+    }
+
+    /// Notes what is advisable, and does not fail the case.
+    pub(crate) fn advise(&mut self, follows: bool, advice: impl Into<String>) {
+        let advice = advice.into();
+        if !follows && !self.advice.contains(&advice) {
+            self.advice.push(advice);
+        }
+    }
+
+    /// All advice that was not followed.
+    pub(crate) fn advice(&self) -> String {
+        self.advice.join("; ")
+    }
+
+    /// Random bytes.
+    pub(crate) fn bytes(&mut self, length: usize) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(length + 8);
+        while bytes.len() < length {
+            bytes.extend_from_slice(&self.random.next_u64().to_be_bytes());
+        }
+        bytes.truncate(length);
+        bytes
+    }
+
+    /// Waits until what the server changes gets a later time than this one.
+    pub(crate) fn wait_past(&mut self, time: Time) -> Verdict {
+        let dir = self.dir()?;
+        let how = create::How::Unchecked(SetAttributes::default());
+        let made = self.v3.create(dir, ".clock", how)?;
+        let clock = self.v3.made(made, dir, ".clock")?;
+        let end = Instant::now() + CLOCK_PATIENCE;
+        let now = SetAttributes { modified: SetTime::Now, ..SetAttributes::default() };
+        while after(time) >= after(self.v3.attributes(clock)?.changed) {
+            ensure!(Instant::now() < end, "the server's clock stands still");
+            self.v3.setattr(clock, now)?.done()?;
+        }
+        self.v3.remove(dir, ".clock")?.done()?;
+        Ok(())
+    }
+
+    /// The case's own directory on the server's disk; skips the case where that is not here.
+    pub(crate) fn back(&mut self) -> Result<PathBuf, Stop> {
+        let back = self.server.back_dir.clone().ok_or_else(|| {
+            Stop::skip("the exported directory is not known to be on this machine; see --back-dir")
+        })?;
+        self.dir()?;
+        let own = back.join(&self.server.place.name).join(&self.name);
+        ensure!(own.is_dir(), "{} is not there: is --back-dir the export?", own.display());
+        Ok(own)
+    }
+
+    /// Restarts the server and waits until it serves; skips the case where there is no way to.
+    pub(crate) fn restart(&mut self) -> Verdict {
+        let restart = self
+            .server
+            .restart
+            .as_ref()
+            .ok_or_else(|| Stop::skip("no way to restart the server; see --restart-command"))?;
+        self.v3.client.disconnect();
+        self.v2.client.disconnect();
+        restart().map_err(|why| Stop::skip(format!("the server cannot be restarted: {why}")))?;
+        let end = Instant::now() + RESTART_PATIENCE;
+        while self.still_serves().is_err() {
+            ensure!(Instant::now() < end, "the server does not come back");
+            std::thread::sleep(RESTART_PAUSE);
+        }
+        Ok(())
+    }
+
+    /// Skips the case where the server cannot be restarted, before it has done its work.
+    pub(crate) fn needs_restart(&self) -> Verdict {
+        match self.server.restart {
+            Some(_) => Ok(()),
+            None => Err(Stop::skip("no way to restart the server; see --restart-command")),
+        }
+    }
+}
+
+/// A time in the order of times.
+pub(crate) const fn after(time: Time) -> (u32, u32) {
+    (time.seconds, time.nanoseconds)
+}
+
+fn connect(address: SocketAddr, source: Source, talk: &Talk) -> Result<Stream, Stop> {
+    Stream::connect(address, source, talk)
+        .map_err(|error| Stop::fail(format!("{address} takes no connection: {error}")))
+}
+
+/// The head of a call with any words in it, and no arguments.
+pub(crate) fn call_head(xid: Xid, words: [u32; 5], credential: &Credential) -> Vec<u8> {
+    let (flavor, body) = credential.encoded();
+    let mut head = xid.0.to_be_bytes().to_vec();
+    for word in words {
+        head.extend_from_slice(&word.to_be_bytes());
+    }
+    head.extend(encoded(&rpc::OpaqueAuth { flavor, body: &body }));
+    head.extend(encoded(&rpc::OpaqueAuth::NONE));
+    head
+}
+
+/// What a raw exchange on a connection gave.
+pub(crate) fn replied(
+    stream: &mut Stream,
+    message: &[u8],
+    patience: Duration,
+) -> Result<Got, Stop> {
+    match stream.send(message) {
+        Ok(()) => Ok(stream.receive(patience)),
+        // A server may well have closed the connection by now.
+        Err(_) => Ok(Got::Closed),
+    }
+}

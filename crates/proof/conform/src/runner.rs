@@ -1,0 +1,279 @@
+//! Runs cases and reports what came of them.
+
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, IsTerminal as _, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::process::{Command, ExitCode};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use crate::bench::Bench;
+use crate::case::{Company, Listed, Needs, Stop, Verdict, Weight};
+use crate::known::{Failing, How, Known};
+use crate::options::Options;
+use crate::report::{self, Reporter};
+use crate::select;
+use crate::server::{Problem, Restart, Server};
+use crate::talk::Procedure;
+
+/// Calls and replies that are shown of a case that failed.
+const LINES_SHOWN_MAX: usize = 60;
+
+/// How a case ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    Passed,
+    Failed,
+    Skipped,
+}
+
+/// A case that has run.
+pub(crate) struct Finished {
+    pub(crate) listed: Listed,
+    pub(crate) ended: Ended,
+    /// Why it failed or was skipped.
+    pub(crate) detail: String,
+    /// What would be better, and does not fail the case.
+    pub(crate) advice: String,
+    pub(crate) took: Duration,
+    /// Calls and replies of a case that failed.
+    pub(crate) talk: String,
+    pub(crate) timings: BTreeMap<Procedure, Vec<Duration>>,
+    /// What is known of it, where it is known to fail.
+    pub(crate) known: Option<Failing>,
+}
+
+impl Finished {
+    /// Whether the run fails because of it: it failed and was not known to, or the other way.
+    pub(crate) fn surprises(&self) -> bool {
+        match (self.ended, &self.known) {
+            (Ended::Failed, known) => known.is_none(),
+            (Ended::Passed, Some(known)) => known.how == How::Always,
+            (Ended::Passed, None) | (Ended::Skipped, _) => false,
+        }
+    }
+}
+
+/// What came of a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// The number of cases that passed.
+    pub passed: usize,
+    /// The cases that failed and were not known to.
+    pub failed: Vec<String>,
+    /// The number of cases that failed and were known to.
+    pub known: usize,
+    /// The cases that passed although they were known to fail.
+    pub surprising: Vec<String>,
+    /// The cases that were skipped, and why.
+    pub skipped: Vec<(String, String)>,
+}
+
+impl Summary {
+    /// Whether everything is as it should be.
+    #[must_use]
+    pub fn is_good(&self) -> bool {
+        self.failed.is_empty() && self.surprising.is_empty()
+    }
+
+    pub(crate) fn of(finished: &[Finished]) -> Self {
+        let mut summary = Self::default();
+        for one in finished {
+            let name = one.listed.to_string();
+            match one.ended {
+                Ended::Passed if one.surprises() => summary.surprising.push(name),
+                Ended::Passed => summary.passed += 1,
+                Ended::Failed if one.surprises() => summary.failed.push(name),
+                Ended::Failed => summary.known += 1,
+                Ended::Skipped => summary.skipped.push((name, one.detail.clone())),
+            }
+        }
+        summary
+    }
+}
+
+/// Does what the options say, and gives the exit code that they document.
+#[must_use]
+pub fn run(options: &Options) -> ExitCode {
+    let restart = options
+        .restart_command
+        .clone()
+        .map(|command| -> Restart { Box::new(move || by_command(&command)) });
+    match conform(options, restart, &mut io::stdout().lock()) {
+        Ok(summary) if summary.is_good() => ExitCode::SUCCESS,
+        Ok(_) => ExitCode::from(1),
+        Err(problem) => {
+            // Where stderr is closed nobody wants to know.
+            let _ = writeln!(io::stderr(), "leasehold: {problem}");
+            ExitCode::from(3)
+        }
+    }
+}
+
+/// Runs the command that restarts the server.
+fn by_command(command: &str) -> Result<(), String> {
+    let status = Command::new("sh").args(["-c", command]).status().map_err(|e| e.to_string())?;
+    if status.success() { Ok(()) } else { Err(format!("{command} ended with {status}")) }
+}
+
+/// Tests a server as the options say, and writes the report to `out`.
+///
+/// # Errors
+/// When the server cannot be tested at all, or the report cannot be written.
+pub fn conform(
+    options: &Options,
+    restart: Option<Restart>,
+    out: &mut dyn Write,
+) -> Result<Summary, Problem> {
+    let chosen = select::chosen(options)?;
+    let unwritten = |error: io::Error| Problem(format!("the report cannot be written: {error}"));
+    let Some(target) = options.target.as_ref().filter(|_| !options.list) else {
+        report::list(&chosen, options.json, out).map_err(unwritten)?;
+        return Ok(Summary::default());
+    };
+    let known = match &options.known {
+        Some(path) => Known::read(&read(path)?)?,
+        None => Known::default(),
+    };
+    let server = Server::find(target, options, restart)?;
+    let mut reporter = Reporter::new(out, options.json, chosen.len(), io::stderr().is_terminal());
+    let mut finished = Vec::new();
+    let (alone, shared): (Vec<Listed>, Vec<Listed>) =
+        chosen.into_iter().partition(|one| one.group.company == Company::Alone);
+    for (cases, jobs) in [(shared, options.jobs.max(1)), (alone, 1)] {
+        run_cases(&server, options, &known, &cases, jobs.into(), |one| {
+            let written = reporter.case(&one);
+            finished.push(one);
+            written
+        })
+        .map_err(unwritten)?;
+    }
+    let left = server.remove_place();
+    finished.sort_by_key(|one| {
+        select::all().position(|case| case.to_string() == one.listed.to_string())
+    });
+    let summary = Summary::of(&finished);
+    reporter.end(&finished, &server, options.timings).map_err(unwritten)?;
+    if let Some(path) = &options.junit {
+        fs::write(path, report::junit(&finished)).map_err(unwritten)?;
+    }
+    left.map_err(|Problem(why)| {
+        Problem(format!("the directory {} is left behind: {why}", server.place.name))
+    })?;
+    Ok(summary)
+}
+
+fn read(path: &Path) -> Result<String, Problem> {
+    fs::read_to_string(path)
+        .map_err(|error| Problem(format!("{} cannot be read: {error}", path.display())))
+}
+
+/// Runs cases, several at a time, and hands each over as it ends.
+fn run_cases(
+    server: &Server,
+    options: &Options,
+    known: &Known,
+    cases: &[Listed],
+    jobs: usize,
+    mut report: impl FnMut(Finished) -> io::Result<()>,
+) -> io::Result<()> {
+    let next = AtomicUsize::new(0);
+    let (sender, receiver) = mpsc::channel();
+    std::thread::scope(|scope| {
+        for _ in 0..jobs.min(cases.len()) {
+            let (sender, next) = (sender.clone(), &next);
+            scope.spawn(move || {
+                while let Some(case) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    // Where nobody takes the result, the report could not be written.
+                    if sender.send(run_case(server, options, known, *case)).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        drop(sender);
+        receiver.iter().try_for_each(&mut report)
+    })
+}
+
+fn run_case(server: &Server, options: &Options, known: &Known, listed: Listed) -> Finished {
+    let start = Instant::now();
+    let known = known.get(&listed.to_string()).cloned();
+    let mut bench = Bench::new(server, listed);
+    let verdict = match missing(server, listed, known.as_ref()) {
+        Some(why) => Err(Stop::skip(why)),
+        None => catch_unwind(AssertUnwindSafe(|| (listed.case.run)(&mut bench))).unwrap_or_else(
+            |panic| Err(Stop::fail(format!("the tester failed: {}", said(&panic)))),
+        ),
+    };
+    let verdict = weighed(&mut bench, listed, options.strict, verdict);
+    let mut talk = bench.talk.text(LINES_SHOWN_MAX);
+    let swept = bench.sweep();
+    let (ended, mut detail) = match (verdict, swept) {
+        (Ok(()), Ok(())) => (Ended::Passed, String::new()),
+        (Ok(()), Err(Stop::Fail(why) | Stop::Skip(why))) => {
+            talk = bench.talk.text(LINES_SHOWN_MAX);
+            (Ended::Failed, format!("what the case has made cannot be removed: {why}"))
+        }
+        // What is left then is removed with the directory of the run.
+        (Err(Stop::Fail(why)), _) => (Ended::Failed, why),
+        (Err(Stop::Skip(why)), _) => (Ended::Skipped, why),
+    };
+    if ended != Ended::Failed {
+        talk.clear();
+    } else if let Some(directory) = &options.capture
+        && let Err(error) = capture(directory, listed, &bench)
+    {
+        detail = format!("{detail}; no capture file: {error}");
+    }
+    Finished {
+        listed,
+        ended,
+        detail,
+        advice: bench.advice(),
+        took: start.elapsed(),
+        talk,
+        timings: bench.talk.timings(),
+        known,
+    }
+}
+
+/// What a verdict comes to: where advice is all that there is, or all that counts.
+fn weighed(bench: &mut Bench<'_>, listed: Listed, strict: bool, verdict: Verdict) -> Verdict {
+    match (verdict, listed.case.weight) {
+        (Err(Stop::Fail(why)), Weight::Advice) if !strict => {
+            bench.advise(false, why);
+            Ok(())
+        }
+        (Ok(()), _) if strict && !bench.advice().is_empty() => Err(Stop::fail(bench.advice())),
+        (verdict, _) => verdict,
+    }
+}
+
+/// Why a case cannot be run.
+fn missing(server: &Server, listed: Listed, known: Option<&Failing>) -> Option<String> {
+    if let Some(fatal) = known.filter(|known| known.how == How::Fatally) {
+        return Some(format!("it is known to end the server: {}", fatal.reason));
+    }
+    match listed.group.needs {
+        Needs::Version2 if server.root2.is_none() => Some("version 2 is not served".to_owned()),
+        Needs::Version3 if server.root3.is_none() => Some("version 3 is not served".to_owned()),
+        Needs::Nothing | Needs::Version2 | Needs::Version3 => None,
+    }
+}
+
+/// What a panic said.
+fn said(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default()
+}
+
+fn capture(directory: &Path, listed: Listed, bench: &Bench<'_>) -> io::Result<()> {
+    fs::create_dir_all(directory)?;
+    let name = format!("{}.{}.pcap", listed.group.name, listed.case.name);
+    fs::write(directory.join(name), bench.talk.capture())
+}

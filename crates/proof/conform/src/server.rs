@@ -1,0 +1,338 @@
+//! The server under test: where it is reached, and what it says that it can do.
+
+use std::fmt;
+use std::hash::{BuildHasher as _, RandomState};
+use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use leasehold_wire::nfs3::{SetAttributes, create, fsinfo, pathconf};
+use leasehold_wire::rpc::{ReplyStatus, null};
+use leasehold_wire::{mount, nfs2, nfs3, portmap};
+
+use crate::case::Stop;
+use crate::client::{Client, Credential, Route};
+use crate::mount::{Mount, port_of};
+use crate::net::Source;
+use crate::options::{Options, Version};
+use crate::sweep;
+use crate::talk::{Carrier, Procedure, Talk};
+use crate::target::Target;
+use crate::v2::{self, V2};
+use crate::v3::{self, V3};
+
+/// The port of NFS where nobody says another one.
+const NFS_PORT: u16 = 2049;
+
+/// The time that a datagram of the first attempt is waited for: many servers take none.
+const UDP_PROBE_TIME: Duration = Duration::from_millis(1500);
+
+/// An ordinary user that calls are made as: unlikely to be anybody's.
+pub(crate) const ORDINARY_USER: u32 = 40_001;
+
+/// Why a server cannot be tested: what, where, and what to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem(pub(crate) String);
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Problem {}
+
+impl From<Stop> for Problem {
+    fn from(stop: Stop) -> Self {
+        let (Stop::Fail(why) | Stop::Skip(why)) = stop;
+        Self(why)
+    }
+}
+
+/// Restarts the server; says why it could not.
+pub type Restart = Box<dyn Fn() -> Result<(), String> + Send + Sync>;
+
+/// The directory that everything happens in.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    pub(crate) name: String,
+    pub(crate) version3: Option<nfs3::Handle>,
+    pub(crate) version2: Option<nfs2::Handle>,
+}
+
+/// The server under test.
+pub(crate) struct Server {
+    pub(crate) export: String,
+    pub(crate) nfs: SocketAddr,
+    pub(crate) mount: SocketAddr,
+    /// Portmap, where it is to be tested.
+    pub(crate) portmap: Option<SocketAddr>,
+    pub(crate) root3: Option<nfs3::Handle>,
+    pub(crate) root2: Option<nfs2::Handle>,
+    /// Whether NFS is served over UDP.
+    pub(crate) udp: bool,
+    /// The port that the user of the run has to call from over UDP to be taken for who it is;
+    /// none where that does not help.
+    pub(crate) udp_source: Option<Source>,
+    /// Whether callers are taken for whom they say they are.
+    pub(crate) believes: bool,
+    pub(crate) info: Option<fsinfo::Done>,
+    pub(crate) limits: Option<pathconf::Done>,
+    pub(crate) place: Place,
+    pub(crate) me: Credential,
+    pub(crate) source: Source,
+    pub(crate) patience: Duration,
+    pub(crate) seed: u64,
+    pub(crate) back_dir: Option<PathBuf>,
+    pub(crate) restart: Option<Restart>,
+}
+
+impl Server {
+    /// Finds the server, mounts the export and makes the directory of this run.
+    pub(crate) fn find(
+        target: &Target,
+        options: &Options,
+        restart: Option<Restart>,
+    ) -> Result<Self, Problem> {
+        let talk = Talk::new();
+        let source = if options.reserved_port { Source::Reserved } else { Source::Any };
+        let (nfs, mount, portmap) = addresses(target, options, source, &talk)?;
+        let ids = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
+        let mut server = Self {
+            export: target.export.clone(),
+            nfs,
+            mount,
+            portmap,
+            root3: None,
+            root2: None,
+            udp: false,
+            udp_source: None,
+            believes: false,
+            info: None,
+            limits: None,
+            place: Place { name: String::new(), version3: None, version2: None },
+            me: Credential::user(options.uid.unwrap_or(ids.0), options.gid.unwrap_or(ids.1)),
+            source,
+            patience: Duration::from_secs(options.patience.into()),
+            seed: options.seed,
+            back_dir: options.back_dir.clone(),
+            restart,
+        };
+        server.mount_export(&options.versions, &talk)?;
+        server.udp = server.answers_datagrams(&talk);
+        server.make_place(&talk)?;
+        server.learn(&talk)?;
+        if server.udp {
+            server.udp_source = server.trusted_over_udp(&talk)?;
+        }
+        Ok(server)
+    }
+
+    /// The way to NFS.
+    pub(crate) fn route(&self, carrier: Carrier) -> Route {
+        Route { address: self.nfs, carrier, source: self.source, patience: self.patience }
+    }
+
+    /// The way to MOUNT.
+    pub(crate) fn mount_route(&self) -> Route {
+        Route { address: self.mount, ..self.route(Carrier::Tcp) }
+    }
+
+    pub(crate) fn v3(&self, credential: &Credential, talk: &Talk) -> V3 {
+        V3 { client: Client::new(self.route(Carrier::Tcp), credential.clone(), talk) }
+    }
+
+    pub(crate) fn v2(&self, credential: &Credential, talk: &Talk) -> V2 {
+        V2 { client: Client::new(self.route(Carrier::Tcp), credential.clone(), talk) }
+    }
+
+    pub(crate) fn mounter(&self, talk: &Talk) -> Mount {
+        Mount { client: Client::new(self.mount_route(), self.me.clone(), talk) }
+    }
+
+    /// Gets the handles of the export's root.
+    fn mount_export(&mut self, versions: &[Version], talk: &Talk) -> Result<(), Problem> {
+        let mut mounter = self.mounter(talk);
+        let mut why = String::from("no version of NFS was chosen");
+        if versions.contains(&Version::Three) {
+            match mounter.mnt(&self.export).and_then(crate::answer::Answered::done) {
+                Ok(done) => self.root3 = Some(done.directory),
+                Err(stop) => why = Problem::from(stop).0,
+            }
+        }
+        mounter.client.disconnect();
+        if versions.contains(&Version::Two) && self.serves(nfs2::VERSION, talk) {
+            let mounted = mounter.old_mnt(mount::VERSION_1, &self.export);
+            // Some answer calls of any version as if they were of another one.
+            let speaks = |root| self.v2(&self.me, talk).attributes(root).map(|_| root);
+            match mounted.and_then(crate::answer::Answered::done).and_then(speaks) {
+                Ok(root) => self.root2 = Some(root),
+                Err(stop) => why = Problem::from(stop).0,
+            }
+        }
+        if self.root3.is_none() && self.root2.is_none() {
+            let (export, mount) = (&self.export, self.mount);
+            return Err(Problem(format!("{export} cannot be mounted from {mount}: {why}")));
+        }
+        Ok(())
+    }
+
+    fn serves(&self, version: u32, talk: &Talk) -> bool {
+        let mut client = Client::new(self.route(Carrier::Tcp), Credential::None, talk);
+        let null = Procedure { program: nfs3::PROGRAM, version, number: null::NUMBER };
+        client.received(null, &()) == Ok(ReplyStatus::Success)
+    }
+
+    fn answers_datagrams(&self, talk: &Talk) -> bool {
+        let route = Route { patience: UDP_PROBE_TIME, ..self.route(Carrier::Udp) };
+        let mut client = Client::new(route, Credential::None, talk);
+        let version = if self.root3.is_some() { nfs3::VERSION } else { nfs2::VERSION };
+        let null = Procedure { program: nfs3::PROGRAM, version, number: null::NUMBER };
+        client.received(null, &()) == Ok(ReplyStatus::Success)
+    }
+
+    /// Makes the directory of this run, which no other run has.
+    fn make_place(&mut self, talk: &Talk) -> Result<(), Problem> {
+        let name = format!("conform-{:016x}", RandomState::new().hash_one(0));
+        let failed = |stop| {
+            let Problem(why) = Problem::from(stop);
+            Problem(format!(
+                "no directory can be made in {}: {why}; it must be writable for the user that \
+                 calls are made as, see --uid",
+                self.export
+            ))
+        };
+        if let Some(root) = self.root3 {
+            let mut v3 = self.v3(&self.me, talk);
+            let made = v3.directory(root, &name).map_err(failed)?;
+            v3.setattr(made, v3::mode(0o777)).and_then(crate::answer::Answered::done)?;
+            self.place.version3 = Some(made);
+        }
+        if let Some(root) = self.root2 {
+            let mut v2 = self.v2(&self.me, talk);
+            self.place.version2 = Some(match self.root3 {
+                Some(_) => v2.find(root, &name).map_err(failed)?,
+                None => {
+                    v2.mkdir(root, &name, v2::mode(0o777))
+                        .and_then(crate::answer::Answered::done)
+                        .map_err(failed)?
+                        .object
+                }
+            });
+        }
+        self.place.name = name;
+        Ok(())
+    }
+
+    /// Learns what the server says of itself, and whether it believes its callers.
+    fn learn(&mut self, talk: &Talk) -> Result<(), Problem> {
+        let (Some(root), Some(place)) = (self.root3, self.place.version3) else {
+            return Ok(());
+        };
+        let mut v3 = self.v3(&self.me, talk);
+        self.info = v3.fsinfo(root)?.either().ok();
+        self.limits = v3.pathconf(place)?.either().ok();
+        let mut stranger = self.v3(&Credential::user(ORDINARY_USER, ORDINARY_USER), talk);
+        let how = create::How::Guarded(SetAttributes::default());
+        if let Ok(made) = stranger.create(place, "who", how)?.either() {
+            let made = made.object.map_or_else(|| v3.find(place, "who"), Ok)?;
+            self.believes = v3.attributes(made)?.uid == ORDINARY_USER;
+            v3.remove(place, "who")?.done()?;
+        }
+        Ok(())
+    }
+
+    /// Where calls over UDP have to come from to be made as the user of the run: the same who makes
+    /// files over TCP.
+    fn trusted_over_udp(&self, talk: &Talk) -> Result<Option<Source>, Problem> {
+        let (Some(place), mut tcp) = (self.place.version3, self.v3(&self.me, talk)) else {
+            return Ok(Some(self.source));
+        };
+        let made = tcp.file(place, "by-tcp", b"")?;
+        let expected = tcp.attributes(made)?.uid;
+        tcp.remove(place, "by-tcp")?.done()?;
+        for source in [self.source, Source::Reserved] {
+            let route = Route { source, ..self.route(Carrier::Udp) };
+            let mut udp = V3 { client: Client::new(route, self.me.clone(), talk) };
+            let Ok(made) = udp.file(place, "by-udp", b"") else {
+                continue;
+            };
+            let got = tcp.attributes(made)?.uid;
+            tcp.remove(place, "by-udp")?.done()?;
+            if got == expected {
+                return Ok(Some(source));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Removes the directory of this run and all that is still in it.
+    pub(crate) fn remove_place(&self) -> Result<(), Problem> {
+        let talk = Talk::new();
+        if self.root3.is_some() {
+            // Handles may have died in a restart, names have not.
+            let root = self.mounter(&talk).mnt(&self.export)?.done()?.directory;
+            let mut v3 = self.v3(&self.me, &talk);
+            sweep::version3(&mut v3, root, self.place.name.as_bytes())?;
+            self.mounter(&talk).umnt(mount::VERSION_3, &self.export)?;
+            return Ok(());
+        }
+        if let Some(root) = self.root2 {
+            let mut v2 = self.v2(&self.me, &talk);
+            sweep::version2(&mut v2, root, self.place.name.as_bytes())?;
+            self.mounter(&talk).umnt(mount::VERSION_1, &self.export)?;
+        }
+        Ok(())
+    }
+}
+
+/// The addresses of NFS, of MOUNT, and of portmap where that is to be tested.
+fn addresses(
+    target: &Target,
+    options: &Options,
+    source: Source,
+    talk: &Talk,
+) -> Result<(SocketAddr, SocketAddr, Option<SocketAddr>), Problem> {
+    let host = target.host.as_str();
+    let mut found = (host, 0)
+        .to_socket_addrs()
+        .map_err(|error| Problem(format!("{host} has no address: {error}")))?;
+    let address = found.next().ok_or_else(|| Problem(format!("{host} has no address")))?;
+    let at = |port| SocketAddr::new(address.ip(), port);
+    let patience = Duration::from_secs(options.patience.into());
+    let client = |address| {
+        let route = Route { address, carrier: Carrier::Tcp, source, patience };
+        Client::new(route, Credential::None, talk)
+    };
+    let portmap = at(options.portmap_port.unwrap_or(portmap::PORT));
+    let ask = |program, version| -> Option<u16> {
+        let port = port_of(&mut client(portmap), program, version, portmap::protocol::TCP).ok()?;
+        u16::try_from(port).ok().filter(|port| *port != 0)
+    };
+    let nfs = match target.port {
+        Some(port) => port,
+        None => ask(nfs3::PROGRAM, nfs3::VERSION)
+            .or_else(|| ask(nfs2::PROGRAM, nfs2::VERSION))
+            .unwrap_or(NFS_PORT),
+    };
+    let null =
+        Procedure { program: mount::PROGRAM, version: mount::VERSION_3, number: null::NUMBER };
+    let serves_mount = |port| {
+        let received = client(at(port)).received(null, &());
+        matches!(received, Ok(ReplyStatus::Success | ReplyStatus::ProgramMismatch(_)))
+    };
+    let mounting = options
+        .mount_port
+        .or_else(|| serves_mount(nfs).then_some(nfs))
+        .or_else(|| ask(mount::PROGRAM, mount::VERSION_3))
+        .or_else(|| ask(mount::PROGRAM, mount::VERSION_1))
+        .ok_or_else(|| {
+            Problem(format!(
+                "no MOUNT is found at {host}: neither on port {nfs} nor with portmap on port {}; \
+                 name its port with --mount-port",
+                portmap.port()
+            ))
+        })?;
+    let test_portmap = target.port.is_none() || options.portmap_port.is_some();
+    Ok((at(nfs), at(mounting), test_portmap.then_some(portmap)))
+}

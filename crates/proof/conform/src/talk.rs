@@ -1,0 +1,149 @@
+//! All that a case and a server said to each other.
+//!
+//! Kept for the case that fails: as text for a person, as a capture file for other tools. Bounded,
+//! the oldest goes first.
+
+mod capture;
+mod text;
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, VecDeque};
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+
+pub(crate) use text::procedure_name;
+
+/// Messages that are kept of one case, in bytes.
+const KEPT_BYTES_MAX: usize = 16 << 20;
+
+/// What carries messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Carrier {
+    Tcp,
+    Udp,
+}
+
+/// The two ends of a connection, or of a socket for datagrams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Side {
+    pub(crate) carrier: Carrier,
+    pub(crate) local: SocketAddr,
+    pub(crate) server: SocketAddr,
+}
+
+/// A procedure of a program's version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Procedure {
+    pub(crate) program: u32,
+    pub(crate) version: u32,
+    pub(crate) number: u32,
+}
+
+/// One thing that was said.
+struct Said {
+    at: Duration,
+    side: Side,
+    what: What,
+}
+
+enum What {
+    /// A message to the server.
+    Call(Bytes),
+    /// Bytes to the server that need not be messages.
+    Bytes(Bytes),
+    /// A message of the server's.
+    Reply(Bytes),
+    /// What happened beside messages.
+    Note(String),
+}
+
+impl What {
+    fn len(&self) -> usize {
+        match self {
+            Self::Call(bytes) | Self::Bytes(bytes) | Self::Reply(bytes) => bytes.len(),
+            Self::Note(note) => note.len(),
+        }
+    }
+}
+
+struct Inner {
+    start: Instant,
+    said: VecDeque<Said>,
+    kept_bytes: usize,
+    forgotten: usize,
+    /// Which procedure each call went to, so that its reply can be read.
+    calls: BTreeMap<u32, Procedure>,
+    timings: BTreeMap<Procedure, Vec<Duration>>,
+}
+
+/// What was said in one case; clones write to the same record.
+#[derive(Clone)]
+pub(crate) struct Talk(Rc<RefCell<Inner>>);
+
+impl Talk {
+    pub(crate) fn new() -> Self {
+        Self(Rc::new(RefCell::new(Inner {
+            start: Instant::now(),
+            said: VecDeque::new(),
+            kept_bytes: 0,
+            forgotten: 0,
+            calls: BTreeMap::new(),
+            timings: BTreeMap::new(),
+        })))
+    }
+
+    pub(crate) fn sent(&self, side: Side, message: &[u8]) {
+        if let Some((xid, procedure)) = text::call_of(message) {
+            self.0.borrow_mut().calls.insert(xid, procedure);
+        }
+        self.add(side, What::Call(Bytes::copy_from_slice(message)));
+    }
+
+    pub(crate) fn sent_bytes(&self, side: Side, bytes: &[u8]) {
+        self.add(side, What::Bytes(Bytes::copy_from_slice(bytes)));
+    }
+
+    pub(crate) fn received(&self, side: Side, message: &Bytes) {
+        self.add(side, What::Reply(message.clone()));
+    }
+
+    pub(crate) fn note(&self, side: Side, note: &str) {
+        self.add(side, What::Note(note.to_owned()));
+    }
+
+    /// Takes note of how long a call took.
+    pub(crate) fn took(&self, procedure: Procedure, time: Duration) {
+        self.0.borrow_mut().timings.entry(procedure).or_default().push(time);
+    }
+
+    /// How long each call took, by procedure.
+    pub(crate) fn timings(&self) -> BTreeMap<Procedure, Vec<Duration>> {
+        std::mem::take(&mut self.0.borrow_mut().timings)
+    }
+
+    fn add(&self, side: Side, what: What) {
+        let inner = &mut *self.0.borrow_mut();
+        inner.kept_bytes += what.len();
+        inner.said.push_back(Said { at: inner.start.elapsed(), side, what });
+        while inner.kept_bytes > KEPT_BYTES_MAX {
+            let oldest = inner.said.pop_front().expect("what is counted is there");
+            inner.kept_bytes -= oldest.what.len();
+            inner.forgotten += 1;
+        }
+    }
+
+    /// The last calls and replies as a person reads them.
+    pub(crate) fn text(&self, lines_max: usize) -> String {
+        let inner = self.0.borrow();
+        let skipped = inner.said.len().saturating_sub(lines_max);
+        text::text(inner.said.iter().skip(skipped), inner.forgotten + skipped, &inner.calls)
+    }
+
+    /// All that is kept, as a capture file.
+    pub(crate) fn capture(&self) -> Vec<u8> {
+        capture::capture(&self.0.borrow().said)
+    }
+}
