@@ -35,7 +35,7 @@ pub struct Plan {
     #[arg(long, default_value_t = 100_000)]
     most: u32,
     /// Services that one simulated point may take
-    #[arg(long, default_value_t = 2_000_000)]
+    #[arg(long, default_value_t = 1_000_000)]
     effort: u64,
     /// Find the cheapest upgrade that carries this many clients
     #[arg(long, requires = "price")]

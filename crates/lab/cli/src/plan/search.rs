@@ -85,7 +85,13 @@ impl Search {
                 Err(error) => Err(Failure::input(error)),
             };
         }
-        let options = Options { width: 0.01, services_max: self.effort, ..Options::default() };
+        // Few replications, each of them long: caches fill and leases run out within the effort.
+        let options = Options {
+            replications: 4,
+            width: 0.02,
+            services_max: self.effort,
+            ..Options::default()
+        };
         let outcomes = simulate::outcomes(&model, options);
         let class = &model.classes[self.class].name;
         let of_class = |quantity: Quantity| {
