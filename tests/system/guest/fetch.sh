@@ -13,7 +13,7 @@ mkdir -p lists/partial cache/archives/partial
 apt=(apt-get --quiet -o APT::Sandbox::User=root -o "Dir::State::lists=$new/lists"
     -o "Dir::Cache=$new/cache")
 # From the machine's own mirror, whatever release the machine has.
-mirror=$(apt-get indextargets --format '$(REPO_URI)' | grep -m1 '/debian/*$')
+mirror=$(apt-get indextargets --format '$(REPO_URI)' | awk '/\/debian\/*$/ && !n++')
 echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror $release main" >sources
 apt+=(-o "Dir::Etc::sourcelist=$new/sources" -o Dir::Etc::sourceparts=-)
 "${apt[@]}" update

@@ -1,6 +1,8 @@
 //! The wire between this machine's loopback and a guest.
 
-use std::fs::{self, File};
+use std::fs;
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::Path;
 use std::process::Command;
 
@@ -15,8 +17,7 @@ const LINKS_MAX: u8 = 250;
 pub struct Link {
     device: String,
     address: String,
-    /// Held as long as the link is in use; ended by the system if this process is killed.
-    _slot: File,
+    _slot: UnixListener,
 }
 
 impl Link {
@@ -29,17 +30,11 @@ impl Link {
         let may =
             Path::new("/dev/net/tun").exists() && output(Command::new("id").arg("-u")) == "0\n";
         assert!(may, "tests with the kernel's client need root and /dev/net/tun");
-        let folder = std::env::temp_dir().join("leasehold-links");
-        fs::create_dir_all(&folder).expect("root may write there");
-        let slot = (1..=LINKS_MAX).find_map(|number| {
-            let slot = File::create(folder.join(number.to_string())).ok()?;
-            slot.try_lock().ok()?;
-            Some((number, slot))
-        });
+        let slot = (1..=LINKS_MAX).find_map(|number| Some((number, slot(number)?)));
         let (number, slot) = slot.expect("not every link of the machine is in use");
         let link = Self {
-            device: format!("leasehold{number}"),
-            address: format!("127.78.0.{number}"),
+            device: format!("leaseguest{number}"),
+            address: format!("127.79.0.{number}"),
             _slot: slot,
         };
         // A device may be left from a process that was killed.
@@ -87,6 +82,14 @@ impl Drop for Link {
     fn drop(&mut self) {
         self.remove();
     }
+}
+
+/// Takes a number, if it is free, as long as the listener lives: a name that all processes with the
+/// same network devices share, and that the system takes back from one that is killed.
+fn slot(number: u8) -> Option<UnixListener> {
+    let name = format!("leasehold-link-{number}");
+    let address = SocketAddr::from_abstract_name(name).expect("the name is short");
+    UnixListener::bind_addr(&address).ok()
 }
 
 fn busybox(words: &[&str]) {
