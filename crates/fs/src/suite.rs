@@ -44,8 +44,9 @@ pub struct Subject {
     pub superuser: Option<Caller>,
     /// Whether what another user makes belongs to that user.
     pub acts_as_caller: bool,
-    /// Whether changes always come with the attributes from before.
-    pub always_before: bool,
+    /// Whether nobody but the store can change a file, so that changes of files come with the
+    /// attributes from before as well; changes of names always do while nobody else is there.
+    pub files_are_its_own: bool,
     /// Lets the store's clock go on by a step at least.
     pub pass_time: Box<dyn Fn()>,
     /// Ends the store as a crash would, and opens it again.

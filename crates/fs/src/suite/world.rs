@@ -5,9 +5,9 @@ use leasehold_base::units::{Cookie, FileTime};
 
 use super::Subject;
 use crate::{
-    Allowance, Attributes, Budget, Caller, Changed, Found, FsError, Linked, Mode, Name, NewFile,
-    NewNode, ObjectId, Page, Place, ReadDone, Renamed, SetAttributes, Stability, Step, Store,
-    Wanted, Wcc, WriteDone,
+    Allowance, Attributes, Budget, Caller, Changed, FileType, Found, FsError, Linked, Mode, Name,
+    NewFile, NewNode, ObjectId, Page, Place, ReadDone, Renamed, SetAttributes, Stability, Step,
+    Store, Wanted, Wcc, WriteDone,
 };
 
 /// A budget that never runs out.
@@ -212,8 +212,9 @@ impl<'a> World<'a> {
     pub(super) async fn assert_wcc(&self, wcc: &Wcc, object: &ObjectId, before: &Attributes) {
         self.assert_wcc_kept(wcc, object, before).await;
         assert!(wcc.after.is_some(), "a change comes with the attributes after it");
-        let always = self.subject.always_before;
-        assert!(wcc.before.is_some() || !always, "a change comes with those before it");
+        let needs_before =
+            self.subject.files_are_its_own || before.file_type == FileType::Directory;
+        assert!(wcc.before.is_some() || !needs_before, "a change comes with those before it");
     }
 
     /// Fails where a failed change told an untruth.

@@ -96,12 +96,22 @@ impl Volume {
         self.convert(&seen)
     }
 
-    /// An object that an operation did not change.
+    /// An object that an operation did not change, as it is at one moment. Should it have changed
+    /// before, by a failed operation too, then a client sees that it has not known it.
     pub(crate) fn unchanged(&self, object: &Object) -> Wcc {
         self.attributes(object).map_or_else(
             |_| Wcc::default(),
             |attributes| Wcc { before: Some(attributes.before()), after: Some(attributes) },
         )
+    }
+
+    /// An object that an operation was to change. Nobody knows what local programs did to it
+    /// meanwhile, so where it was changed nothing is said of before.
+    pub(crate) fn changed<T>(&self, object: &Object, result: &Result<T, FsError>) -> Wcc {
+        match result {
+            Ok(_) => Wcc { before: None, after: self.attributes(object).ok() },
+            Err(_) => self.unchanged(object),
+        }
     }
 
     fn convert(&self, seen: &Statx) -> Result<Attributes, FsError> {

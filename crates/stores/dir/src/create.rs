@@ -23,6 +23,7 @@ use crate::names::Spot;
 use crate::object::{Descriptor, Object, Reach};
 use crate::sync::Change;
 use crate::volume::{NAME, Volume};
+use crate::witness::Trace;
 
 /// The mode of a file, or directory, for which none was given: its owner's alone.
 const FILE_MODE: Mode = Mode::from_bits(0o600);
@@ -47,10 +48,14 @@ impl Volume {
         spot: Spot<'_>,
         file: &NewFile,
     ) -> Answer<'static, Changed<Found>> {
-        let (Changed { result, wcc }, change) =
-            self.change_names(caller, spot.directory, |directory, change| {
+        let trace = Trace::Comes(spot.name.as_bytes());
+        let (Changed { result, mut wcc }, change) =
+            self.change_names(caller, spot, trace, |directory, change| {
                 self.create_as_caller(caller, spot, directory, file, change)
             });
+        if matches!(result, Ok(Made::Old(_))) {
+            wcc = self.unchanged(spot.directory);
+        }
         match (result, file) {
             (Ok(Made::Old(found)), NewFile::Unchecked(SetAttributes { size: Some(size), .. })) => {
                 drop(change);
@@ -157,8 +162,9 @@ impl Volume {
         node: &NewNode<'_>,
         attributes: &SetAttributes,
     ) -> Answer<'static, Changed<Found>> {
-        let (changed, change) = self.change_names(caller, spot.directory, |directory, change| {
-            let name = spot.name.as_bytes();
+        let name = spot.name.as_bytes();
+        let trace = Trace::Comes(name);
+        let (changed, change) = self.change_names(caller, spot, trace, |directory, change| {
             let made = make_node(directory, name, node, attributes.mode).map_err(meaning)?;
             let opened =
                 openat(directory, name, NAME, rustix::fs::Mode::empty()).map_err(meaning)?;

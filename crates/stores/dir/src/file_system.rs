@@ -81,6 +81,21 @@ impl Kind {
             Self::Exfat | Self::Fat | Self::Other => false,
         }
     }
+
+    /// Whether this kernel alone changes it, and so notifies each change: other machines change
+    /// what lies in the network, other programs what a program serves.
+    pub(crate) fn is_notified(self) -> bool {
+        match self {
+            Self::Btrfs
+            | Self::Exfat
+            | Self::Ext
+            | Self::F2fs
+            | Self::Fat
+            | Self::Tmpfs
+            | Self::Xfs => true,
+            Self::Other => false,
+        }
+    }
 }
 
 /// Whether an ext file system has a journal; no, where that cannot be told.

@@ -34,6 +34,7 @@ mod sys;
 #[cfg(test)]
 mod tests;
 mod volume;
+mod witness;
 mod write;
 
 use std::fmt;
@@ -119,7 +120,8 @@ impl DirStore {
     }
 
     /// Closes files that were open for writing and were not written since the last call, so that
-    /// programs on this machine can be run from them; to be called every few seconds.
+    /// programs on this machine can be run from them, and watches directories no more that were
+    /// not changed since; to be called every few seconds.
     pub fn close_idle(&self) {
         self.volume.close_idle();
     }

@@ -15,6 +15,7 @@ use crate::index::Known;
 use crate::object::{Descriptor, Object, Reach};
 use crate::sync::{Change, Extent};
 use crate::volume::{DEPTH_MAX, NAME, Volume};
+use crate::witness::Trace;
 
 /// How often a name that changes under our hands is looked at again.
 const LOOK_TRIES: u32 = 4;
@@ -141,23 +142,27 @@ impl Volume {
         spot: Spot<'_>,
         flags: AtFlags,
     ) -> Answer<'static, Changed<()>> {
-        let (changed, change) = self.change_names(caller, spot.directory, |directory, _| {
-            let name = spot.name.as_bytes();
-            let doomed = self.doom(directory, name)?;
-            unlinkat(directory, name, flags).map_err(meaning)?;
-            self.bury(doomed);
-            Ok(())
-        });
+        let name = spot.name.as_bytes();
+        let (changed, change) =
+            self.change_names(caller, spot, Trace::Goes(name), |directory, _| {
+                let doomed = self.doom(directory, name)?;
+                unlinkat(directory, name, flags).map_err(meaning)?;
+                self.bury(doomed);
+                Ok(())
+            });
         change.settle(changed)
     }
 
-    /// Changes names in a directory, as the caller, within its critical section.
+    /// Changes names in a directory, as the caller, within its critical section. The attributes
+    /// from before go with it where just the trace was left and nobody else came between.
     pub(crate) fn change_names<T>(
         &self,
         caller: &Caller,
-        directory: &Arc<Object>,
+        spot: Spot<'_>,
+        trace: Trace<'_>,
         operation: impl FnOnce(&Descriptor, &mut Change) -> Result<T, FsError>,
     ) -> (Changed<T>, Change) {
+        let Spot { directory, name } = spot;
         let mut change = self.syncs.begin();
         let descriptor = match self.for_names(directory) {
             Ok(descriptor) => descriptor,
@@ -167,18 +172,41 @@ impl Volume {
             }
         };
         let held = self.locks.one(&directory.id);
+        let is_watched = self.watch(directory, &descriptor, &[trace]);
         let before = match self.attributes_of(&*descriptor) {
             Ok(before) => before.before(),
             Err(error) => return (Changed::failed(error), change),
         };
         let result =
             self.acting.as_caller(caller).and_then(|()| operation(&descriptor, &mut change));
-        let after = self.attributes_of(&*descriptor).ok();
-        if result.is_ok() {
-            self.join_names(directory, &descriptor, &mut change);
-        }
+        let wcc = match &result {
+            Ok(_) => {
+                self.join_names(directory, &descriptor, &mut change);
+                let after = self.attributes_of(&*descriptor).ok();
+                let alone = is_watched && self.was_alone(directory, &descriptor, name);
+                Wcc { before: alone.then_some(before), after }
+            }
+            Err(_) => self.unchanged(directory),
+        };
         drop(held);
-        (Changed { result, wcc: Wcc { before: Some(before), after } }, change)
+        (Changed { result, wcc }, change)
+    }
+
+    /// Watches a directory that is about to be changed, and says whether it could be watched.
+    fn watch(&self, directory: &Object, descriptor: &Descriptor, traces: &[Trace<'_>]) -> bool {
+        self.witness.begin(&directory.id, traces)
+            || self.acting.as_server().is_ok()
+                && self.witness.watch(&directory.id, &Self::own_path(descriptor), traces)
+    }
+
+    /// Whether nobody but us changed a watched directory.
+    fn was_alone(&self, directory: &Object, descriptor: &Descriptor, name: Name<'_>) -> bool {
+        let name = name.as_bytes();
+        // Does nothing, with the directory's lock.
+        match renameat(descriptor, name, descriptor, name) {
+            Ok(()) | Err(Errno::NOENT) => self.witness.was_alone(&directory.id),
+            Err(_) => false,
+        }
     }
 
     /// A descriptor to change names in a directory with, one to sync it with where it is synced
@@ -220,29 +248,36 @@ impl Volume {
         };
         let mut change = self.syncs.begin();
         let held = self.locks.two(&from.directory.id, &to.directory.id);
-        let before = self
-            .attributes_of(&*source)
-            .and_then(|source| Ok((source.before(), self.attributes_of(&*target)?.before())));
-        let (from_before, to_before) = match before {
-            Ok(both) => both,
-            Err(error) => {
-                let (from, to) = (Wcc::default(), Wcc::default());
-                return Answer::now(Renamed { result: Err(error), from, to });
-            }
+        let (away, here) =
+            (Trace::MovesAway(from.name.as_bytes()), Trace::MovesHere(to.name.as_bytes()));
+        let is_one = from.directory.id == to.directory.id;
+        let are_watched = if is_one {
+            self.watch(from.directory, &source, &[away, here])
+        } else {
+            self.watch(from.directory, &source, &[away])
+                && self.watch(to.directory, &target, &[here])
         };
+        let before = (self.attributes_of(&*source).ok(), self.attributes_of(&*target).ok());
         let result = self
             .acting
             .as_caller(caller)
             .and_then(|()| self.rename_as_caller((from, &source), (to, &target)))
             .map(|moved| {
                 self.join_names(to.directory, &target, &mut change);
-                if from.directory.id != to.directory.id {
+                if !is_one {
                     self.join_names(from.directory, &source, &mut change);
                     self.join_moved(moved, &mut change);
                 }
             });
-        let from = Wcc { before: Some(from_before), after: self.attributes_of(&*source).ok() };
-        let to = Wcc { before: Some(to_before), after: self.attributes_of(&*target).ok() };
+        let wcc = |spot: Spot<'_>, descriptor: &Descriptor, before: Option<Attributes>| {
+            if result.is_err() {
+                return self.unchanged(spot.directory);
+            }
+            let after = self.attributes_of(descriptor).ok();
+            let alone = are_watched && self.was_alone(spot.directory, descriptor, spot.name);
+            Wcc { before: before.filter(|_| alone).map(|before| before.before()), after }
+        };
+        let (from, to) = (wcc(from, &source, before.0), wcc(to, &target, before.1));
         drop(held);
         let answer = change.settle(Changed { result, wcc: Wcc::default() });
         match answer {
@@ -297,21 +332,22 @@ impl Volume {
         spot: Spot<'_>,
     ) -> Answer<'static, Linked> {
         let name = spot.name.as_bytes();
-        let (changed, change) = self.change_names(caller, spot.directory, |directory, change| {
-            if object.file_type == FileType::Directory {
-                return Err(FsError::Invalid);
-            }
-            self.attributes(object)?;
-            let own = Self::own_name(&*object.descriptor());
-            // By its name among our own descriptors: that takes no power to open by handle.
-            linkat(&self.own_descriptors, own, directory, name, AtFlags::SYMLINK_FOLLOW)
-                .map_err(meaning)?;
-            self.learn(&object.id, &spot.directory.id, name);
-            if !self.syncs_names {
-                self.join_object(object, change);
-            }
-            Ok(())
-        });
+        let (changed, change) =
+            self.change_names(caller, spot, Trace::Comes(name), |directory, change| {
+                if object.file_type == FileType::Directory {
+                    return Err(FsError::Invalid);
+                }
+                self.attributes(object)?;
+                let own = Self::own_name(&*object.descriptor());
+                // By its name among our own descriptors: that takes no power to open by handle.
+                linkat(&self.own_descriptors, own, directory, name, AtFlags::SYMLINK_FOLLOW)
+                    .map_err(meaning)?;
+                self.learn(&object.id, &spot.directory.id, name);
+                if !self.syncs_names {
+                    self.join_object(object, change);
+                }
+                Ok(())
+            });
         let attributes = self.attributes(object).ok();
         let linked = move |Changed { result, wcc }| Linked { result, attributes, directory: wcc };
         match change.settle(changed) {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use leasehold_base::units::FileTime;
 use leasehold_fs::{
-    Answer, Attributes, Caller, Changed, FileType, FsError, Mode, SetAttributes, SetTime, Wcc,
+    Answer, Attributes, Caller, Changed, FileType, FsError, Mode, SetAttributes, SetTime,
 };
 use rustix::fs::{AtFlags, Gid, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, Uid};
 use rustix::io::retry_on_intr;
@@ -43,12 +43,12 @@ impl Volume {
             self.forget_exclusive(object);
             self.apply(caller, &descriptor, &before, changes)
         });
-        let after = self.attributes(object).ok();
+        let wcc = self.changed(object, &result);
         if result.is_ok() {
             self.join_object(object, &mut change);
         }
         drop(held);
-        change.settle(Changed { result, wcc: Wcc { before: Some(before.before()), after } })
+        change.settle(Changed { result, wcc })
     }
 
     /// Opens what the change needs.

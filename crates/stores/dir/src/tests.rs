@@ -6,3 +6,4 @@ mod conformance;
 mod data;
 mod harness;
 mod syncs;
+mod witness;

@@ -23,6 +23,7 @@ use crate::locks::Locks;
 use crate::object::{Descriptor, Object, Reach};
 use crate::search::Searches;
 use crate::sync::{Syncer, Syncs};
+use crate::witness::Witness;
 use crate::{HandleSource, OpenError, Options, sys};
 
 /// An exported directory and all below it on the same mount.
@@ -45,6 +46,7 @@ pub(crate) struct Volume {
     pub(crate) syncs: Arc<Syncs>,
     pub(crate) blocking: Arc<dyn Blocking>,
     pub(crate) buffers: Arc<Buffers>,
+    pub(crate) witness: Witness,
 }
 
 /// Why there is no object for an id.
@@ -104,6 +106,7 @@ impl Volume {
             locks: Locks::new(),
             blocking,
             buffers: Arc::default(),
+            witness: Witness::new(known.is_notified()),
             root: Arc::new(Object::new(
                 id,
                 number,
@@ -267,8 +270,9 @@ impl Volume {
     }
 
     /// Closes descriptors for writing that nobody uses: as long as one is open, nobody can run
-    /// the file.
+    /// the file. Directories are watched no more that nobody changes.
     pub(crate) fn close_idle(&self) {
+        self.witness.forget_idle();
         for object in self.descriptors.all() {
             let descriptor = object.descriptor();
             if descriptor.reach() == Reach::Write

@@ -1,8 +1,6 @@
 //! WRITE and COMMIT.
 
-use leasehold_fs::{
-    Answer, Attributes, Caller, Changed, Committed, FsError, Stability, Wcc, WriteDone,
-};
+use leasehold_fs::{Answer, Attributes, Caller, Changed, Committed, FsError, Stability, WriteDone};
 use rustix::io::{Errno, pwrite, retry_on_intr};
 
 use crate::errors::meaning;
@@ -41,14 +39,14 @@ impl Volume {
         let result = self
             .write_as(caller, object, &before, &descriptor, offset, data)
             .map(|count| WriteDone { count, stability, verifier });
-        let after = self.attributes_of(&*descriptor).ok();
+        let wcc = self.changed(object, &result);
         match (&result, stability) {
             (Ok(_), Stability::DataSync) => change.join(&object.id, &descriptor, Extent::Data),
             (Ok(_), Stability::FileSync) => change.join(&object.id, &descriptor, Extent::Object),
             (Ok(_), Stability::Unstable) | (Err(_), _) => {}
         }
         drop(held);
-        change.settle(Changed { result, wcc: Wcc { before: Some(before.before()), after } })
+        change.settle(Changed { result, wcc })
     }
 
     fn write_as(

@@ -25,7 +25,7 @@ fn subject() -> Subject {
         other: Some(Caller { uid: 2000, gid: 2000, ..Caller::nobody() }),
         superuser: Some(superuser),
         acts_as_caller: true,
-        always_before: true,
+        files_are_its_own: true,
         pass_time: Box::new(move || {
             seconds.set(seconds.get() + 1);
             clock.set_now(FileTime { seconds: seconds.get(), nanoseconds: 0 });

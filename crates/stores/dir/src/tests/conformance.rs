@@ -87,7 +87,7 @@ fn subject(directory: &TempDir, owner: Caller, how: How) -> Subject {
         other: acts_as_caller.then(|| user(2000)),
         superuser: acts_as_caller.then(|| user(0)),
         acts_as_caller,
-        always_before: true,
+        files_are_its_own: false,
         pass_time: Box::new(move || pass_time(&probe)),
         restart: Some(Box::new(move || Arc::new(open(&path, how)) as Arc<dyn Store>)),
     }

@@ -1,16 +1,15 @@
-//! What is synced when, what a failed sync does, and what changes see of each other.
+//! What is synced when, and what a failed sync does.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::fd::{AsRawFd, BorrowedFd};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Barrier, Condvar, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 
 use bytes::Bytes;
 use leasehold_fs::{
-    Changed, FsError, Mode, NewFile, NewNode, ObjectId, Place, SetAttributes, Stability, Store,
-    Verifier, WriteDone,
+    Changed, FsError, NewFile, NewNode, ObjectId, Place, SetAttributes, Stability, Store, Verifier,
+    WriteDone,
 };
 use rustix::io::Errno;
 
@@ -346,42 +345,4 @@ fn idle_file_is_closed(world: &World) {
         world.store.close_idle();
     }
     assert_eq!(reach(), Reach::Name);
-}
-
-/// Each change sees before it what exactly one other saw after it: they form a chain.
-#[test]
-fn changes_of_one_file_do_not_overlap() {
-    const THREADS: u64 = 4;
-    const ROUNDS: u64 = 2000;
-    let world = World::make(Make { durability: Durability::Memory, ..Make::default() });
-    let file = world.file("a");
-    let next = AtomicU64::new(1);
-    let seen = Mutex::new((BTreeSet::new(), BTreeSet::from([0])));
-    let start = Barrier::new(4);
-    thread::scope(|scope| {
-        for _ in 0..THREADS {
-            scope.spawn(|| {
-                start.wait();
-                for _ in 0..ROUNDS {
-                    let size = Some(next.fetch_add(1, Ordering::SeqCst));
-                    let mode = Some(Mode::from_bits(0o600));
-                    let changes = SetAttributes { size, mode, ..SetAttributes::default() };
-                    let caller = superuser();
-                    let changed = wait(world.store.setattr(&caller, &file, &changes, None));
-                    assert_eq!(changed.result, Ok(()));
-                    let before = changed.wcc.before.expect("it is there").size;
-                    let after = changed.wcc.after.expect("it is there").size;
-                    assert_eq!(Some(after), size);
-                    let mut seen = seen.lock().expect("the threads do not panic with it");
-                    seen.0.insert(before);
-                    seen.1.insert(after);
-                }
-            });
-        }
-    });
-    let (mut befores, afters) = seen.into_inner().expect("the threads do not panic with it");
-    let last = wait(world.store.getattr(&file)).expect("it is there").size;
-    befores.insert(last);
-    assert_eq!(befores, afters);
-    assert_eq!(afters.len() as u64, THREADS * ROUNDS + 1);
 }

@@ -1,0 +1,216 @@
+//! Whether anybody else changed the names in a directory while an operation of ours did.
+//!
+//! A client that is told of a directory as it was before an operation and after it, and had seen
+//! it as it was before, takes all changes in between for its own and keeps what it knows of other
+//! names. That must be true of local programs as well. Attributes do not show it: two changes in a
+//! row look like one. The kernel's notification does (inotify), for these reasons:
+//! - Whoever changes names holds the kernel's lock of the directory until the change has been
+//!   notified, and so do we: what came before our change is notified before it.
+//! - Behind the look at the attributes afterwards that lock is taken once more, by a rename that
+//!   does nothing: what those attributes show is notified by then.
+//! - So if nothing but our own change is notified, nobody came between.
+//!
+//! What somebody else changed between two operations of ours is taken for a change within the next
+//! one, as it may have been; its client finds out by the attributes in either case. Who changes
+//! attributes of the directory itself counts as well, who changes a file in it does not.
+
+use std::collections::HashMap;
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+use std::sync::Mutex;
+
+use leasehold_fs::ObjectId;
+use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
+use rustix::io::Errno;
+
+use crate::locks::lock;
+
+/// How many directories are watched at once: those that clients changed in the last seconds.
+const WATCHES_MAX: usize = 1024;
+
+/// How many bytes of notifications are read at once: some hundred. Where there are more, nothing
+/// is known, and they are read by and by.
+const EVENTS_BYTES: usize = 16 << 10;
+
+/// A notification without a name, and one with the longest, in bytes.
+const EVENT_BYTES: usize = size_of::<libc::inotify_event>();
+const EVENT_BYTES_MAX: usize = EVENT_BYTES + 256;
+
+/// What is done to a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Trace<'a> {
+    /// It comes to be.
+    Comes(&'a [u8]),
+    /// It is removed.
+    Goes(&'a [u8]),
+    /// What has it gets another name.
+    MovesAway(&'a [u8]),
+    /// Something gets it that had another name.
+    MovesHere(&'a [u8]),
+}
+
+/// Watches directories.
+pub(crate) struct Witness {
+    /// Where the kernel notifies; none where it does not.
+    queue: Option<OwnedFd>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// The kernel's numbers of what is watched.
+    numbers: HashMap<ObjectId, i32>,
+    watches: HashMap<i32, Watch>,
+}
+
+struct Watch {
+    directory: ObjectId,
+    /// What our operation does and has not been notified yet.
+    expected: Vec<(ReadFlags, Vec<u8>)>,
+    /// Whether something else was notified.
+    disturbed: bool,
+    used: bool,
+}
+
+impl Witness {
+    /// A witness of a file system that the kernel notifies all changes of, or does not.
+    pub(crate) fn new(is_notified: bool) -> Self {
+        let flags = CreateFlags::CLOEXEC | CreateFlags::NONBLOCK;
+        // Where there is no queue to be had nothing is ever known; that is safe.
+        let queue = is_notified.then(|| inotify::init(flags).ok()).flatten();
+        Self { queue, state: Mutex::default() }
+    }
+
+    /// Says what is about to be done in a directory, before it is looked at; to be called within
+    /// its critical section. Whether it is watched.
+    pub(crate) fn begin(&self, directory: &ObjectId, traces: &[Trace<'_>]) -> bool {
+        let mut state = lock(&self.state);
+        let watch = state.of(directory);
+        let is_watched = watch.is_some();
+        if let Some(watch) = watch {
+            watch.expect(traces);
+        }
+        is_watched
+    }
+
+    /// The same for a directory that is not watched yet, by its path. Whether it can be.
+    pub(crate) fn watch(&self, directory: &ObjectId, path: &str, traces: &[Trace<'_>]) -> bool {
+        let wanted = WatchFlags::CREATE
+            | WatchFlags::DELETE
+            | WatchFlags::MOVED_FROM
+            | WatchFlags::MOVED_TO
+            | WatchFlags::ATTRIB
+            | WatchFlags::ONLYDIR;
+        let mut state = lock(&self.state);
+        if state.numbers.len() >= WATCHES_MAX {
+            return false;
+        }
+        let Some(queue) = &self.queue else { return false };
+        let Ok(number) = inotify::add_watch(queue, path, wanted) else { return false };
+        let (expected, disturbed, used) = (Vec::new(), false, true);
+        let mut watch = Watch { directory: *directory, expected, disturbed, used };
+        watch.expect(traces);
+        state.numbers.insert(*directory, number);
+        state.watches.insert(number, watch);
+        true
+    }
+
+    /// Whether just that was done and nothing else; to be called when the directory has been
+    /// looked at again and its lock was taken once more.
+    pub(crate) fn was_alone(&self, directory: &ObjectId) -> bool {
+        let mut state = lock(&self.state);
+        let all_read = self.take_in(&mut state);
+        let watch = state.of(directory);
+        watch.is_some_and(|watch| all_read && !watch.disturbed && watch.expected.is_empty())
+    }
+
+    /// Watches no more what was not changed since the last call.
+    pub(crate) fn forget_idle(&self) {
+        let Some(queue) = &self.queue else { return };
+        let mut state = lock(&self.state);
+        self.take_in(&mut state);
+        let State { numbers, watches } = &mut *state;
+        watches.retain(|number, watch| {
+            let used = core::mem::take(&mut watch.used);
+            if !used {
+                numbers.remove(&watch.directory);
+                // Where the directory is gone, so is the watch.
+                let _ = inotify::remove_watch(queue, *number);
+            }
+            used
+        });
+    }
+
+    /// Reads notifications; whether those were all.
+    fn take_in(&self, state: &mut State) -> bool {
+        let Some(queue) = &self.queue else { return false };
+        let mut buffer = [MaybeUninit::<u8>::uninit(); EVENTS_BYTES];
+        let mut reader = Reader::new(queue, &mut buffer);
+        let mut taken_bytes = 0;
+        loop {
+            match reader.next() {
+                Ok(event) => {
+                    let name = event.file_name().map_or(&b""[..], |name| name.to_bytes());
+                    taken_bytes += EVENT_BYTES + (name.len() + 1).next_multiple_of(EVENT_BYTES);
+                    state.take(event.wd(), event.events(), name);
+                }
+                Err(errno) => return errno == Errno::AGAIN,
+            }
+            if reader.is_buffer_empty() {
+                break;
+            }
+        }
+        // The kernel stops where the next one does not fit.
+        taken_bytes + EVENT_BYTES_MAX <= EVENTS_BYTES
+    }
+}
+
+impl State {
+    fn of(&mut self, directory: &ObjectId) -> Option<&mut Watch> {
+        let number = self.numbers.get(directory)?;
+        self.watches.get_mut(number)
+    }
+
+    /// Takes in one notification.
+    fn take(&mut self, number: i32, events: ReadFlags, name: &[u8]) {
+        if events.contains(ReadFlags::QUEUE_OVERFLOW) {
+            self.watches.values_mut().for_each(|watch| watch.disturbed = true);
+            return;
+        }
+        if events.contains(ReadFlags::IGNORED) {
+            if let Some(watch) = self.watches.remove(&number) {
+                self.numbers.remove(&watch.directory);
+            }
+            return;
+        }
+        let Some(watch) = self.watches.get_mut(&number) else { return };
+        let what = events - ReadFlags::ISDIR;
+        match watch.expected.iter().position(|(kind, of)| *kind == what && of == name) {
+            Some(at) => drop(watch.expected.swap_remove(at)),
+            // Files in the directory are no matter of its own.
+            None => watch.disturbed |= what != ReadFlags::ATTRIB || name.is_empty(),
+        }
+    }
+}
+
+impl Watch {
+    fn expect(&mut self, traces: &[Trace<'_>]) {
+        self.expected.clear();
+        self.expected.extend(traces.iter().map(Trace::notified));
+        self.disturbed = false;
+        self.used = true;
+    }
+}
+
+impl Trace<'_> {
+    /// As the kernel notifies it.
+    fn notified(&self) -> (ReadFlags, Vec<u8>) {
+        let (kind, name) = match self {
+            Self::Comes(name) => (ReadFlags::CREATE, name),
+            Self::Goes(name) => (ReadFlags::DELETE, name),
+            Self::MovesAway(name) => (ReadFlags::MOVED_FROM, name),
+            Self::MovesHere(name) => (ReadFlags::MOVED_TO, name),
+        };
+        (kind, name.to_vec())
+    }
+}
