@@ -65,6 +65,10 @@ pub const REPLIES_BYTES_MAX: usize = REPLIES_MAX << 9;
 /// client waits at most between two copies of one call.
 pub const REPLY_AGE_MAX: Duration = Duration::from_secs(15 * 60);
 
+/// The longest note of a kept reply that is written down, in bytes: the replies of calls that must
+/// not run twice are 272 bytes long at most, and 60 more say whose they are.
+pub const NOTE_BYTES_MAX: usize = 472;
+
 /// The longest name of a machine or group in MOUNT, in bytes (RFC 1094 A.3, MNTNAMLEN).
 pub const MOUNT_NAME_BYTES_MAX: u32 = 255;
 

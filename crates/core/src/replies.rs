@@ -27,22 +27,35 @@
 //! 8. When there is no room, the client that keeps most loses its oldest reply of a call whose copy
 //!    does harm only late, or when it has none, its oldest. Running calls are never forgotten; when
 //!    all are running, or too many of its client are, a new one is refused.
+//! 9. The reply of a call whose copy does harm whenever it runs is noted before it is given, and
+//!    noted anew when it is given again. What was noted is recalled after a restart, for the rest
+//!    of its time; of a call on a stream the connection is closed. A note has a slot of its own for
+//!    as long as its reply is kept, so there are never more of them than replies, and nobody's
+//!    push out those of others.
+//!
+//! A call whose copy does harm only late needs no note: what is late is a copy of which the client
+//! has the answer, and that comes on a connection that ended with the server, or as a datagram,
+//! which lives less long than a restart takes.
 //!
 //! What it does not do: it cannot tell a client that begins with the same xid each time it starts,
 //! and then asks for the very same thing, from one that repeats itself. It takes the word of its
 //! owner that a connection is closed; one that only seems open counts as open.
 
+mod note;
 mod queue;
+mod slots;
 
 use core::net::{IpAddr, SocketAddr};
 use core::ops::RangeInclusive;
 use core::time::Duration;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use leasehold_base::units::{Time, Xid};
 
+pub use note::Note;
 use queue::{Age, Queue};
+use slots::Slots;
 
 /// How much is kept, and how long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,6 +85,12 @@ enum Port {
 }
 
 impl Origin {
+    /// The client's address.
+    #[must_use]
+    pub const fn client(&self) -> IpAddr {
+        self.client
+    }
+
     /// The sender of a datagram.
     #[must_use]
     pub const fn datagram(from: SocketAddr) -> Self {
@@ -117,7 +136,7 @@ pub struct Ticket(pub u64);
 /// What happens to the cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A call came in that must not run twice. The first effect says what becomes of it.
+    /// A call came in that must not run twice. The last effect says what becomes of it.
     Call {
         /// Where it came from.
         origin: Origin,
@@ -143,6 +162,15 @@ pub enum Event {
         /// Its other end.
         from: SocketAddr,
     },
+    /// A note was found at the start; of two about one call the later one counts.
+    Recalled {
+        /// The slot that it was found in.
+        slot: u32,
+        /// When the reply was last given.
+        given: Time,
+        /// The note.
+        note: Note,
+    },
     /// Time went on.
     Tick,
 }
@@ -162,6 +190,15 @@ pub enum Effect {
     Refuse,
     /// What waits for the ticket is answered with this, or with nothing.
     Release(Ticket, Option<Bytes>),
+    /// The note is put in the slot, over what is there, before the reply is given.
+    Note {
+        /// The slot, below the limit of entries.
+        slot: u32,
+        /// When the reply was last given.
+        given: Time,
+        /// The note.
+        note: Note,
+    },
 }
 
 /// How often what happened, since the start.
@@ -190,6 +227,7 @@ pub struct Replies {
     clients: BTreeMap<IpAddr, usize>,
     kept: Queue,
     kept_bytes: usize,
+    slots: Slots,
     next_ticket: u64,
     counts: Counts,
 }
@@ -212,8 +250,16 @@ struct Entry {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum State {
-    Running { ticket: Ticket, waited_for: bool },
-    Kept { age: Age, reply: Bytes },
+    Running {
+        ticket: Ticket,
+        waited_for: bool,
+    },
+    /// With the slot of its note, where it has one.
+    Kept {
+        age: Age,
+        reply: Bytes,
+        slot: Option<u32>,
+    },
 }
 
 impl Replies {
@@ -227,6 +273,7 @@ impl Replies {
             clients: BTreeMap::new(),
             kept: Queue::new(),
             kept_bytes: 0,
+            slots: Slots::new(),
             next_ticket: 0,
             counts: Counts { dropped: 0, waited: 0, resent: 0, evicted: 0, refused: 0 },
         }
@@ -239,12 +286,11 @@ impl Replies {
     pub fn step(&mut self, now: Time, event: Event, effects: &mut Vec<Effect>) {
         self.expire(now);
         match event {
-            Event::Call { origin, call, harm } => {
-                effects.push(self.call(now, origin, call, harm));
-            }
+            Event::Call { origin, call, harm } => self.call(now, origin, call, harm, effects),
             Event::Done { ticket, reply } => self.done(now, ticket, reply, effects),
             Event::Abandoned { ticket } => self.abandon(ticket, effects),
             Event::ConnectionClosed { from } => self.close(Origin::stream(from)),
+            Event::Recalled { slot, given, note } => self.recall(now, slot, given, note),
             Event::Tick => {}
         }
         if cfg!(debug_assertions) && self.entries.len() <= AUDITED_MAX {
@@ -283,44 +329,61 @@ impl Replies {
     pub fn check(&self) {
         assert!(self.entries.len() <= self.limits.entries, "entries are bounded");
         assert!(self.kept_bytes <= self.limits.bytes, "bytes are bounded");
-        let mut bytes = 0;
+        let (mut bytes, mut slots) = (0, BTreeSet::new());
         for (key, entry) in &self.entries {
             match &entry.state {
                 State::Running { ticket, .. } => assert_eq!(self.running.get(ticket), Some(key)),
-                State::Kept { age, reply } => {
+                State::Kept { age, reply, slot } => {
                     assert_eq!(self.kept.get(*age), Some(key));
                     bytes += reply.len();
+                    assert_eq!(slot.is_some(), entry.harm == Harm::Always, "noted if need be");
+                    slots.extend(*slot);
+                    assert!(slot.is_none_or(|slot| self.slots.is_taken(slot)), "slots are taken");
                 }
             }
         }
         assert_eq!(bytes, self.kept_bytes, "bytes are counted");
         assert_eq!(self.clients.values().sum::<usize>(), self.running.len(), "clients are counted");
+        assert_eq!(slots.len(), self.slots.taken(), "each note has a slot of its own");
+        let bounded = slots.last().is_none_or(|slot| (*slot as usize) < self.limits.entries);
+        assert!(bounded, "slots are bounded");
         assert_eq!(self.running.len() + self.kept.len(), self.entries.len(), "each is in one");
         self.kept.check();
     }
 
-    fn call(&mut self, now: Time, origin: Origin, call: Call, harm: Harm) -> Effect {
+    fn call(
+        &mut self,
+        now: Time,
+        origin: Origin,
+        call: Call,
+        harm: Harm,
+        effects: &mut Vec<Effect>,
+    ) {
         let wanted = Key { client: origin.client, call, port: origin.port };
-        let Some(found) = self.find(wanted) else { return self.admit(wanted, harm) };
+        let Some(found) = self.find(wanted) else {
+            effects.push(self.admit(wanted, harm));
+            return;
+        };
         self.rename(found, wanted);
         let entry = self.entries.get_mut(&wanted).expect("what was found is there");
         match &mut entry.state {
             State::Running { ticket, waited_for } => match origin.port {
                 Port::Datagram(_) => {
                     self.counts.dropped += 1;
-                    Effect::Drop
+                    effects.push(Effect::Drop);
                 }
                 Port::Stream(_) => {
                     self.counts.waited += 1;
                     *waited_for = true;
-                    Effect::Wait(*ticket)
+                    effects.push(Effect::Wait(*ticket));
                 }
             },
-            State::Kept { age, reply } => {
+            State::Kept { age, reply, slot } => {
                 self.counts.resent += 1;
                 self.kept.remove(*age);
                 *age = self.kept.push(now, wanted, entry.harm);
-                Effect::Resend(reply.clone())
+                effects.extend(slot.map(|slot| wanted.note(slot, now, reply)));
+                effects.push(Effect::Resend(reply.clone()));
             }
         }
     }
@@ -372,11 +435,38 @@ impl Replies {
     fn done(&mut self, now: Time, ticket: Ticket, reply: Bytes, effects: &mut Vec<Effect>) {
         let key = self.ended(ticket);
         let entry = self.entries.get_mut(&key).expect("what runs is there");
+        let slot = (entry.harm == Harm::Always).then(|| self.slots.take());
+        effects.extend(slot.map(|slot| key.note(slot, now, &reply)));
         if matches!(entry.state, State::Running { waited_for: true, .. }) {
             effects.push(Effect::Release(ticket, Some(reply.clone())));
         }
         self.kept_bytes += reply.len();
-        entry.state = State::Kept { age: self.kept.push(now, key, entry.harm), reply };
+        entry.state = State::Kept { age: self.kept.push(now, key, entry.harm), reply, slot };
+        self.fit_bytes();
+    }
+
+    fn recall(&mut self, now: Time, slot: u32, given: Time, note: Note) {
+        let Note { origin, call, reply } = note;
+        let key = Key { client: origin.client, call, port: origin.port };
+        if now.since(given) >= self.limits.age || slot as usize >= self.limits.entries {
+            return;
+        }
+        match self.entries.get(&key).map(|entry| &entry.state) {
+            None if self.entries.len() < self.limits.entries => {}
+            Some(State::Kept { age, .. }) if age.since < given => self.forget(*age),
+            None | Some(State::Running { .. } | State::Kept { .. }) => return,
+        }
+        if self.slots.take_this(slot) {
+            let (harm, closed) = (Harm::Always, matches!(key.port, Port::Stream(_)));
+            self.kept_bytes += reply.len();
+            let age = self.kept.push(given, key, harm);
+            let state = State::Kept { age, reply, slot: Some(slot) };
+            self.entries.insert(key, Entry { closed, harm, state });
+            self.fit_bytes();
+        }
+    }
+
+    fn fit_bytes(&mut self) {
         while self.kept_bytes > self.limits.bytes {
             assert!(self.evict(), "bytes are those of kept replies");
         }
@@ -428,8 +518,11 @@ impl Replies {
 
     fn forget(&mut self, age: Age) {
         let key = self.kept.remove(age);
-        if let Some(Entry { state: State::Kept { reply, .. }, .. }) = self.entries.remove(&key) {
+        if let Some(Entry { state: State::Kept { reply, slot, .. }, .. }) =
+            self.entries.remove(&key)
+        {
             self.kept_bytes -= reply.len();
+            slot.into_iter().for_each(|slot| self.slots.give_back(slot));
         }
     }
 }
@@ -456,6 +549,11 @@ impl Key {
             call: Self::LAST,
             port: last,
         }
+    }
+
+    fn note(self, slot: u32, given: Time, reply: &Bytes) -> Effect {
+        let origin = Origin { client: self.client, port: self.port };
+        Effect::Note { slot, given, note: Note { origin, call: self.call, reply: reply.clone() } }
     }
 
     /// The same call from any stream of the client.

@@ -3,6 +3,8 @@ mod model;
 use proptest::prelude::*;
 
 use super::*;
+use leasehold_base::xdr::{Encode as _, Reader, Writer, decode_all};
+
 use crate::dialogue::{lines, play, value};
 use model::Model;
 
@@ -11,6 +13,7 @@ const LIMITS: Limits =
     Limits { entries: 4, running_of_client: 3, bytes: 12, age: Duration::from_secs(60) };
 
 const CLOSED: &str = "closed";
+const RESTART: &str = "restart";
 
 fn address(client: u8, port: u16) -> SocketAddr {
     SocketAddr::from(([10, 0, 0, client], port))
@@ -20,21 +23,58 @@ fn remove(xid: u32, checksum: u64) -> Call {
     Call { xid: Xid(xid), program: 100_003, version: 3, procedure: 12, checksum }
 }
 
+/// What was noted, by its slot.
+type Notes = BTreeMap<u32, (Time, Note)>;
+
+fn write_down(notes: &mut Notes, effects: &[Effect]) {
+    for effect in effects {
+        if let Effect::Note { slot, given, note } = effect {
+            notes.insert(*slot, (*given, note.clone()));
+        }
+    }
+}
+
+/// Starts with what was noted.
+fn restart(now: Time, limits: Limits, notes: &Notes) -> Replies {
+    let (mut replies, mut effects) = (Replies::new(limits), Vec::new());
+    for (slot, (given, note)) in notes {
+        let (slot, given, note) = (*slot, *given, note.clone());
+        replies.step(now, Event::Recalled { slot, given, note }, &mut effects);
+        replies.check();
+    }
+    assert_eq!(effects, [], "what is recalled is noted already");
+    replies
+}
+
 #[test]
 fn dialogues() {
     play("replies", || {
-        let mut replies = Replies::new(LIMITS);
+        let (mut replies, mut notes) = (Replies::new(LIMITS), Notes::new());
         move |now, words| {
+            if words == [RESTART] {
+                replies = restart(now, LIMITS, &notes);
+                return lines(&[replies.len()]);
+            }
             let mut effects = Vec::new();
             replies.step(now, event(words), &mut effects);
             replies.check();
-            lines(&effects)
+            write_down(&mut notes, &effects);
+            effects.iter().map(told).collect()
         }
     });
 }
 
+/// An effect as a line; of a note no more than its slot.
+fn told(effect: &Effect) -> String {
+    if let Effect::Note { slot, .. } = effect {
+        format!("Note({slot})")
+    } else {
+        format!("{effect:?}")
+    }
+}
+
 /// `call CLIENT udp|tcp PORT xid X [sum S] [late]`, `closed CLIENT PORT`, `done TICKET REPLY`,
-/// `abandoned TICKET`, `tick`.
+/// `abandoned TICKET`, `tick`, and `restart`, which is no event and tells how much is known.
 fn event(words: &[&str]) -> Event {
     let number = |at: usize| words[at].parse::<u16>().expect("a number");
     let client = || u8::try_from(number(1)).expect("a client below 256");
@@ -65,6 +105,7 @@ enum Move {
     Closed { client: u8, port: u16 },
     Done { which: usize, extra_bytes: usize },
     Abandoned { which: usize },
+    Recalled { port: u16, xid: u32, slot: u32, seconds_ago: u64 },
     Tick { seconds: u64 },
 }
 
@@ -76,16 +117,19 @@ fn any_move() -> impl Strategy<Value = Move> {
                 Move::Call { client, stream, port, xid, checksum }
             }
         ),
-        1 => (client, port).prop_map(|(client, port)| Move::Closed { client, port }),
+        1 => (client, port.clone()).prop_map(|(client, port)| Move::Closed { client, port }),
         4 => (0..4_usize, 0..4_usize)
             .prop_map(|(which, extra_bytes)| Move::Done { which, extra_bytes }),
         1 => (0..4_usize).prop_map(|which| Move::Abandoned { which }),
+        1 => (port, 0..4_u32, 0..6_u32, 0..70_u64).prop_map(|(port, xid, slot, seconds_ago)| {
+            Move::Recalled { port, xid, slot, seconds_ago }
+        }),
         1 => (0..50_u64).prop_map(|seconds| Move::Tick { seconds }),
     ]
 }
 
 /// The event of a move; none when nothing runs that it could be about.
-fn of_move(next: &Move, running: &[Ticket]) -> Option<Event> {
+fn of_move(now: Time, next: &Move, running: &[Ticket]) -> Option<Event> {
     let ticket = |which: usize| running.get(which % running.len().max(1)).copied();
     Some(match *next {
         Move::Call { client, stream, port, xid, checksum } => {
@@ -103,6 +147,14 @@ fn of_move(next: &Move, running: &[Ticket]) -> Option<Event> {
             Event::Done { ticket, reply: reply.into() }
         }
         Move::Abandoned { which } => Event::Abandoned { ticket: ticket(which)? },
+        Move::Recalled { port, xid, slot, seconds_ago } => {
+            let origin = Origin::stream(address(1, port));
+            let ago = Duration::from_secs(seconds_ago).as_nanos();
+            let ago = u64::try_from(ago).expect("a minute is short");
+            let given = Time::from_nanoseconds(now.as_nanoseconds().saturating_sub(ago));
+            let note = Note { origin, call: remove(xid, 0), reply: Bytes::from_static(b"old") };
+            Event::Recalled { slot, given, note }
+        }
         Move::Tick { .. } => Event::Tick,
     })
 }
@@ -116,7 +168,7 @@ proptest! {
             if let Move::Tick { seconds } = next {
                 now = now + Duration::from_secs(*seconds);
             }
-            let Some(event) = of_move(next, &model.running()) else { continue };
+            let Some(event) = of_move(now, next, &model.running()) else { continue };
             let mut effects = Vec::new();
             replies.step(now, event.clone(), &mut effects);
             replies.check();
@@ -126,18 +178,32 @@ proptest! {
         }
     }
 
-    /// With room and time enough, for a client that has one connection at a time.
+    /// With room and time enough, for a client that has one connection at a time. What stands for
+    /// a restart is [`Move::Recalled`], which would say what never was.
     #[test]
-    fn each_call_runs_once_across_reconnects(moves in prop::collection::vec(any_move(), 0..60)) {
+    fn each_call_runs_once_across_reconnects_and_restarts(
+        moves in prop::collection::vec(any_move(), 0..60)
+    ) {
         let limits = Limits { entries: 60, running_of_client: 60, bytes: 6000, age: Duration::from_secs(3600) };
-        let mut replies = Replies::new(limits);
+        let (mut replies, mut notes) = (Replies::new(limits), Notes::new());
         let mut connected = address(1, 700);
-        let (mut runs, mut running) = (BTreeMap::new(), Vec::new());
+        // The ticket of each call, and the calls that run by theirs.
+        let (mut runs, mut running) = (BTreeMap::new(), BTreeMap::new());
         for next in &moves {
-            let event = match (next, of_move(next, &running)) {
+            let tickets: Vec<Ticket> = running.keys().copied().collect();
+            let event = match (next, of_move(Time::ZERO, next, &tickets)) {
                 (Move::Closed { port, .. }, _) => {
                     let from = core::mem::replace(&mut connected, address(1, *port));
                     Event::ConnectionClosed { from }
+                }
+                (Move::Recalled { port, .. }, _) => {
+                    connected = address(1, *port);
+                    replies = restart(Time::ZERO, limits, &notes);
+                    runs.retain(|call: &Call, _| {
+                        call.xid != Xid(0) && running.values().all(|other| other != call)
+                    });
+                    running.clear();
+                    continue;
                 }
                 (_, Some(Event::Call { call, harm, .. })) => {
                     Event::Call { origin: Origin::stream(connected), call, harm }
@@ -147,10 +213,11 @@ proptest! {
             };
             let mut effects = Vec::new();
             replies.step(Time::ZERO, event.clone(), &mut effects);
-            match (event, effects.first()) {
+            write_down(&mut notes, &effects);
+            match (event, effects.last()) {
                 (Event::Call { call, .. }, Some(Effect::Execute(ticket))) => {
                     prop_assert_eq!(runs.insert(call, *ticket), None, "ran twice");
-                    running.push(*ticket);
+                    running.insert(*ticket, call);
                 }
                 (Event::Call { call, .. }, Some(Effect::Resend(reply))) => {
                     let whose = reply.split(|byte| *byte == b'.').next().expect("a number");
@@ -160,13 +227,42 @@ proptest! {
                 (Event::Call { call, .. }, other) => {
                     prop_assert_eq!(other, Some(&Effect::Wait(runs[&call])));
                 }
-                (Event::Done { ticket, .. }, _) => running.retain(|other| *other != ticket),
+                (Event::Done { ticket, .. }, _) => drop(running.remove(&ticket)),
                 (Event::Abandoned { ticket }, _) => {
-                    running.retain(|other| *other != ticket);
-                    runs.retain(|_, other| *other != ticket);
+                    runs.remove(&running.remove(&ticket).expect("it ran"));
                 }
                 (Event::ConnectionClosed { .. } | Event::Tick, _) => {}
+                (Event::Recalled { .. }, _) => unreachable!("restarts stand for it"),
             }
         }
+    }
+
+    #[test]
+    fn a_note_is_read_as_it_was_written(
+        client in any::<[u8; 16]>(), six: bool, stream: bool, port: u16,
+        numbers in any::<[u32; 4]>(), checksum: u64, reply in prop::collection::vec(any::<u8>(), 0..300)
+    ) {
+        let address = if six {
+            IpAddr::from(client)
+        } else {
+            IpAddr::from([client[0], client[1], client[2], client[3]])
+        };
+        let from = SocketAddr::new(address, port);
+        let [xid, program, version, procedure] = numbers;
+        let note = Note {
+            origin: if stream { Origin::stream(from) } else { Origin::datagram(from) },
+            call: Call { xid: Xid(xid), program, version, procedure, checksum },
+            reply: reply.into(),
+        };
+        let mut writer = Writer::new();
+        note.encode(&mut writer);
+        let bytes = writer.finish().into_bytes();
+        prop_assert_eq!(decode_all(&mut Reader::new(&bytes)), Ok(note));
+    }
+
+    #[test]
+    fn no_bytes_panic_as_a_note(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        let bytes = Bytes::from(bytes);
+        drop(decode_all::<Note>(&mut Reader::new(&bytes)));
     }
 }

@@ -14,10 +14,10 @@ struct Row {
 #[derive(Debug)]
 enum RowState {
     Running { ticket: Ticket, waited_for: bool },
-    Kept { since: Time, number: u64, reply: Bytes },
+    Kept { since: Time, number: u64, slot: Option<u32>, reply: Bytes },
 }
 
-/// Rules 1 to 8, as they are written.
+/// Rules 1 to 9, as they are written.
 #[derive(Debug)]
 pub(super) struct Model {
     limits: Limits,
@@ -49,18 +49,13 @@ impl Model {
         let age = self.limits.age;
         self.rows.retain(|row| row.age().is_none_or(|(since, _)| now.since(since) < age));
         match event {
-            Event::Call { origin, call, harm } => vec![self.call(now, origin, call, harm)],
-            Event::Done { ticket, reply } => {
-                self.kept += 1;
-                let number = self.kept;
-                let row = self.rows.iter_mut().find(|row| row.ticket() == Some(ticket));
-                let row = row.expect("it runs");
-                let waited_for = row.waited_for();
-                row.state = RowState::Kept { since: now, number, reply: reply.clone() };
-                while self.bytes() > self.limits.bytes {
-                    self.evict();
+            Event::Call { origin, call, harm } => self.call(now, origin, call, harm),
+            Event::Done { ticket, reply } => self.done(now, ticket, &reply),
+            Event::Recalled { slot, given, note } => {
+                if now.since(given) < age && (slot as usize) < self.limits.entries {
+                    self.recall(slot, given, note);
                 }
-                if waited_for { vec![Effect::Release(ticket, Some(reply))] } else { vec![] }
+                vec![]
             }
             Event::Abandoned { ticket } => {
                 let at = self.rows.iter().position(|row| row.ticket() == Some(ticket));
@@ -77,33 +72,74 @@ impl Model {
         }
     }
 
-    fn call(&mut self, now: Time, origin: Origin, call: Call, harm: Harm) -> Effect {
+    fn done(&mut self, now: Time, ticket: Ticket, reply: &Bytes) -> Vec<Effect> {
+        self.kept += 1;
+        let number = self.kept;
+        let free = (0..).find(|slot| self.rows.iter().all(|row| row.slot() != Some(*slot)));
+        let row = self.rows.iter_mut().find(|row| row.ticket() == Some(ticket));
+        let row = row.expect("it runs");
+        let waited_for = row.waited_for();
+        let slot = free.filter(|_| row.harm == Harm::Always);
+        let mut effects: Vec<Effect> =
+            slot.map(|slot| row.note(slot, now, reply)).into_iter().collect();
+        row.state = RowState::Kept { since: now, number, slot, reply: reply.clone() };
+        self.fit_bytes();
+        if waited_for {
+            effects.push(Effect::Release(ticket, Some(reply.clone())));
+        }
+        effects
+    }
+
+    fn recall(&mut self, slot: u32, given: Time, Note { origin, call, reply }: Note) {
+        let exact = self.rows.iter().position(|row| row.origin == origin && row.call == call);
+        match exact {
+            Some(at) if self.rows[at].age().is_some_and(|(since, _)| since < given) => {
+                self.rows.remove(at);
+            }
+            None if self.rows.len() < self.limits.entries => {}
+            Some(_) | None => return,
+        }
+        let taken = self.rows.iter().any(|row| row.slot() == Some(slot));
+        if !taken {
+            self.kept += 1;
+            let state = RowState::Kept { since: given, number: self.kept, slot: Some(slot), reply };
+            let closed = matches!(origin.port, Port::Stream(_));
+            self.rows.push(Row { origin, call, closed, harm: Harm::Always, state });
+            self.fit_bytes();
+        }
+    }
+
+    fn call(&mut self, now: Time, origin: Origin, call: Call, harm: Harm) -> Vec<Effect> {
         let Some(at) = self.find(origin, call) else {
             let own = self.rows.iter().filter(|row| row.origin.client == origin.client);
             let running = own.filter(|row| row.ticket().is_some()).count();
             if running >= self.limits.running_of_client
                 || self.rows.len() == self.limits.entries && !self.evict()
             {
-                return Effect::Refuse;
+                return vec![Effect::Refuse];
             }
             let ticket = Ticket(self.tickets);
             self.tickets += 1;
             let state = RowState::Running { ticket, waited_for: false };
             self.rows.push(Row { origin, call, closed: false, harm, state });
-            return Effect::Execute(ticket);
+            return vec![Effect::Execute(ticket)];
         };
         let row = &mut self.rows[at];
         (row.origin, row.closed) = (origin, false);
         match &mut row.state {
-            RowState::Running { .. } if matches!(origin.port, Port::Datagram(_)) => Effect::Drop,
+            RowState::Running { .. } if matches!(origin.port, Port::Datagram(_)) => {
+                vec![Effect::Drop]
+            }
             RowState::Running { ticket, waited_for } => {
                 *waited_for = true;
-                Effect::Wait(*ticket)
+                vec![Effect::Wait(*ticket)]
             }
-            RowState::Kept { since, number, reply } => {
+            RowState::Kept { since, number, slot, reply } => {
                 self.kept += 1;
                 (*since, *number) = (now, self.kept);
-                Effect::Resend(reply.clone())
+                let (slot, reply) = (*slot, reply.clone());
+                let note = slot.map(|slot| row.note(slot, now, &reply));
+                note.into_iter().chain([Effect::Resend(reply)]).collect()
             }
         }
     }
@@ -139,6 +175,12 @@ impl Model {
         true
     }
 
+    fn fit_bytes(&mut self) {
+        while self.bytes() > self.limits.bytes {
+            self.evict();
+        }
+    }
+
     fn bytes(&self) -> usize {
         let length = |row: &Row| match &row.state {
             RowState::Running { .. } => 0,
@@ -158,6 +200,18 @@ impl Row {
 
     fn waited_for(&self) -> bool {
         matches!(self.state, RowState::Running { waited_for: true, .. })
+    }
+
+    fn slot(&self) -> Option<u32> {
+        match self.state {
+            RowState::Running { .. } => None,
+            RowState::Kept { slot, .. } => slot,
+        }
+    }
+
+    fn note(&self, slot: u32, given: Time, reply: &Bytes) -> Effect {
+        let note = Note { origin: self.origin, call: self.call, reply: reply.clone() };
+        Effect::Note { slot, given, note }
     }
 
     fn age(&self) -> Option<(Time, u64)> {

@@ -1,0 +1,49 @@
+//! Which slots for notes are free.
+
+use std::collections::BTreeSet;
+
+/// Slots from zero on; the lowest that is free is taken first, so that few are ever used.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Slots {
+    /// No slot from here on was ever taken.
+    end: u32,
+    /// Those below that are free.
+    free: BTreeSet<u32>,
+}
+
+impl Slots {
+    pub(super) const fn new() -> Self {
+        Self { end: 0, free: BTreeSet::new() }
+    }
+
+    pub(super) fn take(&mut self) -> u32 {
+        self.free.pop_first().unwrap_or_else(|| {
+            self.end += 1;
+            self.end - 1
+        })
+    }
+
+    /// Takes a certain slot; false when it is taken.
+    pub(super) fn take_this(&mut self, slot: u32) -> bool {
+        if slot >= self.end {
+            self.free.extend(self.end..slot);
+            self.end = slot + 1;
+            return true;
+        }
+        self.free.remove(&slot)
+    }
+
+    pub(super) fn give_back(&mut self, slot: u32) {
+        assert!(slot < self.end && self.free.insert(slot), "a slot is given back once");
+    }
+
+    /// Whether a slot is taken.
+    pub(super) fn is_taken(&self, slot: u32) -> bool {
+        slot < self.end && !self.free.contains(&slot)
+    }
+
+    /// The number of slots that are taken.
+    pub(super) fn taken(&self) -> usize {
+        self.end as usize - self.free.len()
+    }
+}
