@@ -16,6 +16,7 @@ mod handles;
 mod mount;
 mod nfs2;
 mod nfs3;
+mod notebook;
 mod procedure;
 #[cfg(test)]
 mod reference;
@@ -28,4 +29,5 @@ pub use errors::Errors;
 pub use events::{Deaf, Event, Observer};
 pub use exports::Exports;
 pub use handles::HandleKey;
+pub use notebook::{Notebook, Noted};
 pub use service::Service;

@@ -1,8 +1,8 @@
 //! The replies that are kept for callers that ask again, a shard for each group of clients, so
 //! that no lock is taken by every call.
 
-use core::hash::{Hash as _, Hasher as _};
-use core::net::SocketAddr;
+use core::hash::Hasher as _;
+use core::net::{IpAddr, SocketAddr};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -10,12 +10,13 @@ use bytes::Bytes;
 use futures_channel::oneshot;
 use leasehold_base::limits::{REPLIES_BYTES_MAX, REPLIES_MAX, REPLY_AGE_MAX};
 use leasehold_base::units::Time;
-use leasehold_base::xdr::Message;
-use leasehold_core::replies::{Call, Effect, Event, Harm, Limits, Origin, Replies, Ticket};
+use leasehold_base::xdr::{Encode as _, Message, Reader, Writer, decode_all};
+use leasehold_core::replies::{Call, Effect, Event, Harm, Limits, Note, Origin, Replies, Ticket};
 use leasehold_fs::{Answer, Caller};
 use leasehold_wire::rpc;
 use siphasher::sip::SipHasher13;
 
+use crate::notebook::{Notebook, Noted};
 use crate::procedure::Running;
 use crate::{Arrival, Transport};
 
@@ -28,6 +29,11 @@ const LIMITS: Limits = Limits {
     bytes: REPLIES_BYTES_MAX / SHARDS,
     age: REPLY_AGE_MAX,
 };
+
+/// The slots of notes that each shard has.
+const SLOTS: u32 = 4096;
+
+const _: () = assert!(SLOTS as usize * SHARDS == REPLIES_MAX);
 
 /// All kept replies.
 pub(crate) struct KeptReplies {
@@ -44,15 +50,46 @@ struct State {
     now: Time,
     effects: Vec<Effect>,
     waiting: BTreeMap<Ticket, oneshot::Sender<Option<Bytes>>>,
+    pages: Option<Pages>,
+}
+
+/// What a shard has of a notebook.
+struct Pages {
+    notebook: Arc<dyn Notebook>,
+    first_slot: u32,
+    /// Memory that is used again.
+    writer: Writer,
 }
 
 impl KeptReplies {
     pub(crate) fn new() -> Self {
         let shard = || {
-            let (core, effects, waiting) = (Replies::new(LIMITS), Vec::new(), BTreeMap::new());
-            Arc::new(Shard { state: Mutex::new(State { core, now: Time::ZERO, effects, waiting }) })
+            let state = State {
+                core: Replies::new(LIMITS),
+                now: Time::ZERO,
+                effects: Vec::new(),
+                waiting: BTreeMap::new(),
+                pages: None,
+            };
+            Arc::new(Shard { state: Mutex::new(state) })
         };
         Self { shards: core::array::from_fn(|_| shard()) }
+    }
+
+    /// Recalls what was noted, and writes notes from now on.
+    pub(crate) fn note_in(&self, notebook: &Arc<dyn Notebook>, noted: &[Noted], now: Time) {
+        for (shard, first_slot) in self.shards.iter().zip((0..).step_by(SLOTS as usize)) {
+            let notebook = Arc::clone(notebook);
+            shard.lock().pages = Some(Pages { notebook, first_slot, writer: Writer::new() });
+        }
+        for Noted { slot, given, note } in noted {
+            let Ok(note) = decode_all::<Note>(&mut Reader::new(note)) else { continue };
+            let index = shard_of(note.origin.client());
+            if usize::try_from(slot / SLOTS) == Ok(index) {
+                let event = Event::Recalled { slot: slot % SLOTS, given: *given, note };
+                self.shards[index].lock().step(now, event);
+            }
+        }
     }
 
     /// Runs a call unless it is a copy of one that ran or runs; `run` is called at most once.
@@ -101,7 +138,8 @@ impl KeptReplies {
                 Answer::later(async { receiver.await.ok().flatten().map(Into::into) })
             }
             // Without an answer the client asks again, and there may be room then.
-            Some(Effect::Drop | Effect::Refuse | Effect::Release(..)) | None => Answer::now(None),
+            Some(Effect::Drop | Effect::Refuse | Effect::Note { .. } | Effect::Release(..))
+            | None => Answer::now(None),
         }
     }
 
@@ -114,11 +152,19 @@ impl KeptReplies {
 
     fn shard(&self, from: SocketAddr) -> &Arc<Shard> {
         // The port does not count: a client that comes back has another one.
-        let mut hasher = SipHasher13::new();
-        from.ip().hash(&mut hasher);
-        let [byte, ..] = hasher.finish().to_le_bytes();
-        &self.shards[usize::from(byte) % SHARDS]
+        &self.shards[shard_of(from.ip())]
     }
+}
+
+/// The shard of a client, the same in every version: its notes have their slots there.
+fn shard_of(client: IpAddr) -> usize {
+    let mut hasher = SipHasher13::new();
+    match client {
+        IpAddr::V4(address) => hasher.write(&address.octets()),
+        IpAddr::V6(address) => hasher.write(&address.octets()),
+    }
+    let [byte, ..] = hasher.finish().to_le_bytes();
+    usize::from(byte) % SHARDS
 }
 
 impl Shard {
@@ -130,22 +176,45 @@ impl Shard {
 }
 
 impl State {
-    /// Takes one event; lets go what waited for it, and gives back the effect on the caller.
+    /// Takes one event; writes down what is to be noted, lets go what waited for it, and gives back
+    /// the effect on the caller.
     fn step(&mut self, now: Time, event: Event) -> Option<Effect> {
         self.now = self.now.max(now);
         self.core.step(self.now, event, &mut self.effects);
         let mut caller = None;
         for effect in self.effects.drain(..) {
-            if let Effect::Release(ticket, reply) = effect {
-                if let Some(waiting) = self.waiting.remove(&ticket) {
-                    // Whoever waited may be gone.
-                    drop(waiting.send(reply));
+            match effect {
+                Effect::Note { slot, given, note } => {
+                    if let Some(pages) = &mut self.pages {
+                        pages.write(slot, given, &note);
+                    }
                 }
-            } else {
-                caller = Some(effect);
+                Effect::Release(ticket, reply) => {
+                    if let Some(waiting) = self.waiting.remove(&ticket) {
+                        // Whoever waited may be gone.
+                        drop(waiting.send(reply));
+                    }
+                }
+                Effect::Execute(_)
+                | Effect::Drop
+                | Effect::Wait(_)
+                | Effect::Resend(_)
+                | Effect::Refuse => caller = Some(effect),
             }
         }
         caller
+    }
+}
+
+impl Pages {
+    fn write(&mut self, slot: u32, given: Time, note: &Note) {
+        let mut writer = core::mem::take(&mut self.writer);
+        note.encode(&mut writer);
+        let written = writer.finish();
+        // A reply to a change is short, so nothing is carried apart.
+        let (.., words) = written.parts();
+        self.notebook.write(self.first_slot + slot, given, words);
+        self.writer = written.into_writer();
     }
 }
 
@@ -182,16 +251,19 @@ const CHECKED_HEAD_BYTES: usize = 10 << 10;
 const CHECKED_TAIL_BYTES: usize = 1 << 10;
 
 /// Tells one call from another that has its number by chance, and a caller who is believed from
-/// one who says the same and is not.
+/// one who says the same and is not. It is the same in every version, because it is noted.
 fn checksum(message: &[u8], caller: &Caller) -> u64 {
     let mut hasher = SipHasher13::new();
-    caller.hash(&mut hasher);
+    let Caller { uid, gid, groups } = caller;
+    for number in [*uid, *gid, groups.count()].iter().chain(groups.as_slice()) {
+        hasher.write(&number.to_be_bytes());
+    }
     if message.len() <= CHECKED_HEAD_BYTES {
         hasher.write(message);
     } else {
         hasher.write(&message[..CHECKED_HEAD_BYTES]);
         hasher.write(&message[message.len() - CHECKED_TAIL_BYTES..]);
     }
-    hasher.write_usize(message.len());
+    hasher.write_u64(message.len() as u64);
     hasher.finish()
 }

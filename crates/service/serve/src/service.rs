@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use leasehold_base::limits::HANDLE_V2_BYTES;
-use leasehold_base::units::Xid;
+use leasehold_base::units::{Time, Xid};
 use leasehold_base::xdr::{Encode as _, Message, Reader, Writer};
 use leasehold_core::replies::Harm;
 use leasehold_fs::{Answer, Export};
@@ -17,6 +17,7 @@ use crate::exports::Exports;
 use crate::handles::{HandleKey, Handles};
 use crate::mount::MountTable;
 use crate::nfs2::Cookies;
+use crate::notebook::{Notebook, Noted};
 use crate::replies::KeptReplies;
 use crate::table::Keep;
 use crate::{Arrival, credential, table};
@@ -43,6 +44,13 @@ impl Service {
             observer,
             replies: KeptReplies::new(),
         }
+    }
+
+    /// Recalls the replies that are noted in a notebook, and notes those to come.
+    #[must_use]
+    pub fn with_notebook(self, notebook: &Arc<dyn Notebook>, noted: &[Noted], now: Time) -> Self {
+        self.replies.note_in(notebook, noted, now);
+        self
     }
 
     /// Answers one RPC message; with nothing, when it is none or must not be answered.

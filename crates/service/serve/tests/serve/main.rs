@@ -2,6 +2,7 @@
 
 mod cookies;
 mod mount;
+mod notes;
 mod rpc;
 mod statuses;
 mod support;

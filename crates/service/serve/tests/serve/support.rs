@@ -15,6 +15,7 @@ use leasehold_wire::rpc::{AuthSys, Call, OpaqueAuth, Reply, ReplyStatus, flavor}
 /// A server, and who calls it.
 pub(crate) struct Server {
     pub(crate) service: Arc<Service>,
+    pub(crate) store: Arc<MemStore>,
     pub(crate) arrival: Arrival,
     pub(crate) uid: u32,
     next_xid: u32,
@@ -30,15 +31,11 @@ impl Server {
     }
 
     pub(crate) fn with(change: impl FnOnce(Export) -> Export) -> Self {
-        let export = change(Export {
-            id: ExportId(1),
-            name: NAME.to_owned(),
-            path: PATH.to_owned(),
-            read_only: false,
-            store: Arc::new(MemStore::default()),
-        });
+        let store = Arc::new(MemStore::default());
+        let export = change(export(&store));
         Self {
             service: Arc::new(Service::new(vec![export], HandleKey([1; 16]), Box::new(Deaf))),
+            store,
             arrival: Arrival {
                 from: "192.0.2.1:700".parse().expect("an address"),
                 transport: Transport::Stream,
@@ -48,6 +45,12 @@ impl Server {
             uid: 0,
             next_xid: 1,
         }
+    }
+
+    /// Another server over the same files takes its place.
+    pub(crate) fn restart(&mut self, with: impl FnOnce(Service) -> Service) {
+        let service = Service::new(vec![export(&self.store)], HandleKey([1; 16]), Box::new(Deaf));
+        self.service = Arc::new(with(service));
     }
 
     /// The message of a call with an AUTH_SYS credential and a number of its own.
@@ -94,6 +97,17 @@ impl Server {
         let head = Reply::decode(&mut reader).expect("a reply");
         assert_eq!(head.status, ReplyStatus::Success);
         Results(reader.rest_shared())
+    }
+}
+
+fn export(store: &Arc<MemStore>) -> Export {
+    let store = Arc::<MemStore>::clone(store);
+    Export {
+        id: ExportId(1),
+        name: NAME.to_owned(),
+        path: PATH.to_owned(),
+        read_only: false,
+        store,
     }
 }
 
