@@ -18,6 +18,7 @@ mod datagrams;
 mod event_loop;
 mod handler;
 pub mod limits;
+mod notebook;
 mod outbox;
 mod peer;
 mod periodic;
@@ -35,6 +36,7 @@ mod tasks;
 
 pub use counters::Counters;
 pub use handler::Handler;
+pub use notebook::{EarlierBoots, Notebook};
 pub use peer::{Policy, reserved_ports_end};
 pub use periodic::Periodic;
 pub use pool::Pool;

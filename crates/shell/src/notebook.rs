@@ -1,0 +1,268 @@
+//! The file with the notes of kept replies.
+//!
+//! Criteria in order of weight:
+//! - No note is taken for another, nor for one that was not written whole: a checksum covers each
+//!   with its slot.
+//! - A note that counts as written is in the kernel's hands, so it survives whatever ends the
+//!   process. Nothing is synced but at a clean end: the machine may lose what is not older than
+//!   the kernel lets unwritten data become, about half a minute.
+//! - No file keeps a server from starting, and no disk one from serving.
+//!
+//! The file has a slot for each note, and a slot is one sector: a write that was cut short costs
+//! one note, and nothing else in the file could be damaged. A slot holds a head (what it is, the
+//! note's length, the boot, the time, the checksum) and the note.
+//!
+//! The time is that of the clock of its boot. In a later boot a note is as old as it was when the
+//! newest one of its own boot was written: for how long the machine was off nobody knows.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions};
+use std::hash::Hasher as _;
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use leasehold_base::limits::{NOTE_BYTES_MAX, REPLIES_MAX};
+use leasehold_base::units::Time;
+use leasehold_serve::Noted;
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+use siphasher::sip::SipHasher13;
+
+use crate::state::{StateError, random};
+
+/// The file in the state directory.
+const NAME: &str = "replies";
+
+const SLOT_BYTES: usize = 512;
+
+/// What it is and how it is laid out; another layout takes another number.
+const MAGIC: [u8; 4] = *b"LHN1";
+
+const LENGTH_AT: usize = 4;
+const BOOT_AT: usize = 8;
+const GIVEN_AT: usize = 24;
+const CHECKSUM_AT: usize = 32;
+const NOTE_AT: usize = 40;
+
+const _: () = assert!(NOTE_AT + NOTE_BYTES_MAX == SLOT_BYTES);
+
+/// How long a server that was just killed may take to be gone.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// How many slots are read at once.
+const READ_SLOTS: usize = 128;
+
+/// What becomes of notes that were made before the machine was started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EarlierBoots {
+    /// They count: what had been answered was on stable storage.
+    Count,
+    /// They do not: the machine may have lost what had been answered.
+    AreVoid,
+}
+
+/// The file with the notes of kept replies, of which no other server can make use meanwhile.
+#[derive(Debug)]
+pub struct Notebook {
+    file: File,
+    boot: u128,
+    /// Notes that could not be written.
+    lost: AtomicU64,
+}
+
+/// A note with what stands in its head.
+struct Page {
+    slot: u32,
+    boot: u128,
+    given: Time,
+    note: Bytes,
+}
+
+impl Notebook {
+    /// Opens the notebook in a state directory, and reads it; makes it where there is none.
+    ///
+    /// # Errors
+    /// When it cannot be had, or another server has it.
+    pub fn open(
+        directory: &Path,
+        earlier_boots: EarlierBoots,
+        now: Time,
+    ) -> Result<(Self, Vec<Noted>), StateError> {
+        let path = directory.join(NAME);
+        let failed = |task| {
+            let path = path.clone();
+            move |error| StateError { task, path, error }
+        };
+        let mut options = OpenOptions::new();
+        let options = options.read(true).write(true).create(true).truncate(false).mode(0o600);
+        let file = options.open(&path).map_err(failed("open the notes of replies"))?;
+        lock(&file).map_err(failed("have the notes of replies for itself"))?;
+        let boot = this_boot().map_err(failed("tell which boot this is for"))?;
+        let notebook = Self { file, boot, lost: AtomicU64::new(0) };
+        let pages = notebook.pages().map_err(failed("read the notes of replies"))?;
+        let pages = pages.into_iter();
+        let pages = pages.filter(|page| page.boot == boot || earlier_boots == EarlierBoots::Count);
+        let noted = notebook.bring_up(pages.collect(), now);
+        Ok((notebook, noted))
+    }
+
+    /// Has all notes on stable storage.
+    ///
+    /// # Errors
+    /// When the disk did not take them.
+    pub fn close(&self) -> io::Result<()> {
+        let lost = self.lost.load(Ordering::Relaxed);
+        if lost != 0 {
+            tracing::warn!(lost, "some replies are not known to the next start");
+        }
+        self.file.sync_all()
+    }
+
+    /// Every slot with a whole note.
+    fn pages(&self) -> io::Result<Vec<Page>> {
+        let (mut pages, mut slot) = (Vec::new(), 0);
+        let mut piece = vec![0; READ_SLOTS * SLOT_BYTES];
+        loop {
+            let length = read_whole(&self.file, &mut piece, offset(slot))?;
+            for bytes in piece[..length].chunks(SLOT_BYTES) {
+                if slot as usize >= REPLIES_MAX {
+                    return Ok(pages);
+                }
+                pages.extend(Page::read(slot, bytes));
+                slot += 1;
+            }
+            if length < piece.len() {
+                return Ok(pages);
+            }
+        }
+    }
+
+    /// Brings the times of notes to the clock of this boot, in the file too: the next start could
+    /// not tell how much time passed since another.
+    fn bring_up(&self, pages: Vec<Page>, now: Time) -> Vec<Noted> {
+        let mut newest: BTreeMap<u128, Time> = BTreeMap::new();
+        for page in &pages {
+            let newest = newest.entry(page.boot).or_default();
+            *newest = page.given.max(*newest);
+        }
+        let noted = pages.into_iter().map(|Page { slot, boot, given, note }| {
+            if boot == self.boot {
+                return Noted { slot, given: given.min(now), note };
+            }
+            let age = newest[&boot].since(given).as_nanos();
+            let age = u64::try_from(age).unwrap_or(u64::MAX);
+            let given = Time::from_nanoseconds(now.as_nanoseconds().saturating_sub(age));
+            leasehold_serve::Notebook::write(self, slot, given, &note);
+            Noted { slot, given, note }
+        });
+        noted.collect()
+    }
+
+    fn put(&self, slot: u32, given: Time, note: &[u8]) -> io::Result<()> {
+        let mut bytes = [0; SLOT_BYTES];
+        let end = NOTE_AT + note.len();
+        let length = u32::try_from(note.len()).map_err(|_| ErrorKind::InvalidInput)?;
+        bytes.get_mut(NOTE_AT..end).ok_or(ErrorKind::InvalidInput)?.copy_from_slice(note);
+        bytes[..LENGTH_AT].copy_from_slice(&MAGIC);
+        bytes[LENGTH_AT..BOOT_AT].copy_from_slice(&length.to_be_bytes());
+        bytes[BOOT_AT..GIVEN_AT].copy_from_slice(&self.boot.to_be_bytes());
+        bytes[GIVEN_AT..CHECKSUM_AT].copy_from_slice(&given.as_nanoseconds().to_be_bytes());
+        let checksum = checksum(slot, &bytes[..CHECKSUM_AT], note);
+        bytes[CHECKSUM_AT..NOTE_AT].copy_from_slice(&checksum.to_be_bytes());
+        self.file.write_all_at(&bytes[..end], offset(slot))
+    }
+}
+
+impl leasehold_serve::Notebook for Notebook {
+    fn write(&self, slot: u32, given: Time, note: &[u8]) {
+        if let Err(error) = self.put(slot, given, note)
+            && self.lost.fetch_add(1, Ordering::Relaxed) == 0
+        {
+            tracing::warn!(%error, "a reply cannot be noted: the next start will not know of it");
+        }
+    }
+}
+
+impl Page {
+    /// Reads what is in a slot, if that is a whole note.
+    fn read(slot: u32, bytes: &[u8]) -> Option<Self> {
+        let (head, rest) = bytes.split_at_checked(NOTE_AT)?;
+        let length = u32::from_be_bytes(head[LENGTH_AT..BOOT_AT].try_into().ok()?);
+        let note = rest.get(..usize::try_from(length).ok()?)?;
+        let written = u64::from_be_bytes(head[CHECKSUM_AT..].try_into().ok()?);
+        if head[..LENGTH_AT] != MAGIC || checksum(slot, &head[..CHECKSUM_AT], note) != written {
+            return None;
+        }
+        Some(Self {
+            slot,
+            boot: u128::from_be_bytes(head[BOOT_AT..GIVEN_AT].try_into().ok()?),
+            given: Time::from_nanoseconds(u64::from_be_bytes(
+                head[GIVEN_AT..CHECKSUM_AT].try_into().ok()?,
+            )),
+            note: Bytes::copy_from_slice(note),
+        })
+    }
+}
+
+fn checksum(slot: u32, head: &[u8], note: &[u8]) -> u64 {
+    let mut hasher = SipHasher13::new();
+    hasher.write(&slot.to_be_bytes());
+    hasher.write(head);
+    hasher.write(note);
+    hasher.finish()
+}
+
+fn offset(slot: u32) -> u64 {
+    u64::from(slot) * SLOT_BYTES as u64
+}
+
+/// Reads until the buffer is full or the file at its end.
+fn read_whole(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    let mut length = 0;
+    while length < buffer.len() {
+        match file.read_at(&mut buffer[length..], offset + length as u64) {
+            Ok(0) => break,
+            Ok(count) => length += count,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(length)
+}
+
+/// Keeps other servers away until the process ends, whatever ends it.
+fn lock(file: &File) -> io::Result<()> {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        match flock(file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(()),
+            Err(Errno::INTR) => {}
+            Err(Errno::WOULDBLOCK) if Instant::now() < end => {
+                thread::sleep(Duration::from_millis(10));
+            }
+            Err(Errno::WOULDBLOCK) => {
+                let what = "another server has them, give this one a state directory of its own";
+                return Err(io::Error::new(ErrorKind::WouldBlock, what));
+            }
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+}
+
+/// What tells this boot of the machine from every other.
+fn this_boot() -> io::Result<u128> {
+    let id = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    match u128::from_str_radix(&id.trim().replace('-', ""), 16) {
+        Ok(boot) => Ok(boot),
+        // Each start is a boot of its own, so ages are as good as after one.
+        Err(_) => random().map(u128::from_ne_bytes),
+    }
+}
+
+#[cfg(test)]
+mod tests;

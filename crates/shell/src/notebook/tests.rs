@@ -1,0 +1,203 @@
+use leasehold_serve::Notebook as _;
+use tempfile::TempDir;
+
+use super::*;
+
+const NOW: Time = Time::from_nanoseconds(1_000_000_000_000);
+
+fn ago(seconds: u64) -> Time {
+    Time::from_nanoseconds(NOW.as_nanoseconds() - seconds * 1_000_000_000)
+}
+
+fn noted(slot: u32, given: Time, note: &[u8]) -> Noted {
+    Noted { slot, given, note: Bytes::copy_from_slice(note) }
+}
+
+/// A state directory, and what is found in it.
+struct Home(TempDir);
+
+impl Home {
+    fn new() -> Self {
+        Self(tempfile::tempdir().expect("a directory for the test"))
+    }
+
+    fn open(&self) -> (Notebook, Vec<Noted>) {
+        Notebook::open(self.0.path(), EarlierBoots::Count, NOW).expect("the notebook opens")
+    }
+
+    fn found(&self) -> Vec<Noted> {
+        self.open().1
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        fs::read(self.0.path().join(NAME)).expect("the file is there")
+    }
+
+    fn put(&self, bytes: &[u8]) {
+        fs::write(self.0.path().join(NAME), bytes).expect("the file can be written");
+    }
+}
+
+/// A slot that is not read together with the first.
+const THIRD: u32 = 130;
+
+const _: () = assert!(THIRD as usize > READ_SLOTS);
+
+/// Notes of the shortest, a usual and the longest kind, with free slots in between.
+fn three() -> [Noted; 3] {
+    [noted(0, ago(3), b""), noted(1, ago(1), b"a note"), noted(THIRD, ago(2), &[7; NOTE_BYTES_MAX])]
+}
+
+fn write(notebook: &Notebook, notes: &[Noted]) {
+    notes.iter().for_each(|noted| notebook.write(noted.slot, noted.given, &noted.note));
+}
+
+#[test]
+fn what_was_written_is_found() {
+    let home = Home::new();
+    let (notebook, found) = home.open();
+    assert_eq!(found, []);
+    notebook.write(1, ago(9), &[8; NOTE_BYTES_MAX]);
+    write(&notebook, &three());
+    // As a process that is killed leaves it.
+    drop(notebook);
+    assert_eq!(home.found(), three());
+    home.open().0.close().expect("the disk takes it");
+    assert_eq!(home.found(), three());
+}
+
+#[test]
+fn the_last_slot_is_one() {
+    let home = Home::new();
+    let last = u32::try_from(REPLIES_MAX - 1).expect("they are few");
+    let notes = [noted(last, NOW, b"last")];
+    write(&home.open().0, &notes);
+    assert_eq!(home.found(), notes);
+    // Behind it is nothing.
+    write(&home.open().0, &[noted(last + 1, NOW, b"behind")]);
+    assert_eq!(home.found(), notes);
+}
+
+#[test]
+fn a_cut_file_costs_what_is_cut_off() {
+    let home = Home::new();
+    write(&home.open().0, &three());
+    let whole = home.bytes();
+    let ends = [NOTE_AT, SLOT_BYTES + NOTE_AT + 6, whole.len()];
+    for length in (0..whole.len()).step_by(997).chain(ends.map(|end| end - 1)).chain(ends) {
+        home.put(&whole[..length]);
+        let left = ends.iter().filter(|end| **end <= length).count();
+        assert_eq!(home.found(), three()[..left], "{length} bytes");
+    }
+    home.put(&whole[..100]);
+    write(&home.open().0, &three());
+    assert_eq!(home.found(), three());
+}
+
+#[test]
+fn a_wrong_bit_costs_its_note() {
+    let home = Home::new();
+    write(&home.open().0, &three());
+    let whole = home.bytes();
+    let note = SLOT_BYTES..SLOT_BYTES + NOTE_AT + 6;
+    for bit in 0..note.len() * 8 {
+        let mut slot = whole[note.clone()].to_vec();
+        slot[bit / 8] ^= 1 << (bit % 8);
+        assert!(Page::read(1, &slot).is_none(), "bit {bit}");
+    }
+    let mut bytes = whole;
+    bytes[note.end - 1] ^= 1;
+    home.put(&bytes);
+    let [first, _, third] = three();
+    assert_eq!(home.found(), [first, third]);
+}
+
+#[test]
+fn a_note_in_the_slot_of_another_is_none() {
+    let home = Home::new();
+    write(&home.open().0, &three());
+    let mut bytes = home.bytes();
+    bytes.copy_within(SLOT_BYTES..2 * SLOT_BYTES, 0);
+    home.put(&bytes);
+    assert_eq!(home.found(), three()[1..]);
+}
+
+#[test]
+fn a_file_that_is_something_else_is_written_over() {
+    let home = Home::new();
+    for bytes in [vec![0; 5000], vec![0xff; 5000], b"LHN2 of another version".repeat(99)] {
+        home.put(&bytes);
+        let (notebook, found) = home.open();
+        assert_eq!(found, []);
+        write(&notebook, &three());
+        drop(notebook);
+        assert_eq!(home.found(), three());
+    }
+}
+
+#[test]
+fn after_a_boot_a_note_is_as_old_as_at_the_end_of_its_own() {
+    let home = Home::new();
+    let (mut notebook, _) = home.open();
+    for (boot, slot) in [(1, 10_u64), (2, 20)] {
+        notebook.boot = boot;
+        // A clock that began elsewhere.
+        let given = |seconds: u64| Time::from_nanoseconds((5000 * slot + seconds) * 1_000_000_000);
+        for (slot, seconds) in [(slot, 300), (slot + 1, 100)] {
+            notebook.write(u32::try_from(slot).expect("it is small"), given(seconds), b"old");
+        }
+    }
+    drop(notebook);
+    let old = [(10, 0), (11, 200), (20, 0), (21, 200)];
+    let old = old.map(|(slot, age)| noted(slot, ago(age), b"old"));
+    let void = Notebook::open(home.0.path(), EarlierBoots::AreVoid, NOW).expect("it opens").1;
+    assert_eq!(void, []);
+    assert_eq!(home.found(), old);
+    // From now on they are of this boot, and time passes for them.
+    let later = NOW + Duration::from_secs(60);
+    let found = Notebook::open(home.0.path(), EarlierBoots::AreVoid, later).expect("it opens").1;
+    assert_eq!(found, old);
+}
+
+#[test]
+fn no_note_is_from_the_future_or_from_before_the_clock() {
+    let home = Home::new();
+    let (mut notebook, _) = home.open();
+    notebook.write(0, NOW + Duration::from_secs(1), b"future");
+    notebook.boot = 1;
+    notebook.write(1, Time::ZERO, b"old");
+    notebook.write(2, NOW + Duration::from_secs(1), b"new");
+    drop(notebook);
+    let found: Vec<Time> = home.found().iter().map(|noted| noted.given).collect();
+    assert_eq!(found, [NOW, Time::ZERO, NOW]);
+}
+
+#[test]
+fn two_servers_do_not_write_in_one_notebook() {
+    let home = Home::new();
+    let (notebook, _) = home.open();
+    let error = Notebook::open(home.0.path(), EarlierBoots::Count, NOW).expect_err("it is taken");
+    assert!(error.to_string().contains("another server has them"), "{error}");
+    drop(notebook);
+    home.open();
+}
+
+#[test]
+fn a_full_disk_is_counted_and_no_more() {
+    let file = OpenOptions::new().write(true).open("/dev/full").expect("it is there");
+    let notebook = Notebook { file, boot: 1, lost: AtomicU64::new(0) };
+    write(&notebook, &three());
+    assert_eq!(notebook.lost.load(Ordering::Relaxed), 3);
+    // So is a note that is too long.
+    notebook.write(0, NOW, &[0; NOTE_BYTES_MAX + 1]);
+    assert_eq!(notebook.lost.load(Ordering::Relaxed), 4);
+}
+
+#[test]
+fn only_the_servers_user_reads_it() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let home = Home::new();
+    home.open();
+    let mode = fs::metadata(home.0.path().join(NAME)).expect("it is there").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+}
