@@ -56,13 +56,17 @@ pub(crate) fn name(asked: Option<&str>, directory: &Path) -> Result<String, Fail
     Ok(format!("/{name}"))
 }
 
-/// The key of all handles, from the state directory.
-pub(crate) fn handle_key(asked: Option<&Path>) -> Result<HandleKey, Failure> {
+/// The state directory.
+pub(crate) fn state(asked: Option<&Path>) -> Result<PathBuf, Failure> {
     let directory = asked.map(Path::to_path_buf).or_else(state::default_directory);
-    let directory = directory.ok_or_else(|| {
+    directory.ok_or_else(|| {
         Kind::State.because("there is no home directory for the state: name one with --state DIR")
-    })?;
-    state::handle_key(&directory).map_err(|error| {
+    })
+}
+
+/// The key of all handles, from the state directory.
+pub(crate) fn handle_key(directory: &Path) -> Result<HandleKey, Failure> {
+    state::handle_key(directory).map_err(|error| {
         Kind::State.because(format!("{error}; choose another place with --state DIR"))
     })
 }

@@ -3,6 +3,7 @@
 mod checks;
 mod events;
 mod failure;
+mod notes;
 mod options;
 mod ready;
 mod serve;

@@ -14,6 +14,7 @@ use leasehold_store_dir::{self as dir, DirStore};
 use crate::checks;
 use crate::events::Log;
 use crate::failure::{Failure, Kind};
+use crate::notes;
 use crate::options::{Durability, Serve};
 use crate::ready::{Exported, Ready};
 
@@ -31,7 +32,8 @@ pub(crate) fn run(options: &Serve) -> Result<(), Failure> {
     let descriptors = process::prepare();
     let directory = checks::directory(&options.directory)?;
     let name = checks::name(options.name.as_deref(), &directory)?;
-    let key = checks::handle_key(options.state.as_deref())?;
+    let state = checks::state(options.state.as_deref())?;
+    let key = checks::handle_key(&state)?;
     let server = Server::bind(server_options(options, descriptors))
         .map_err(|error| Kind::Address.because(checks::address_advice(&error)))?;
 
@@ -44,7 +46,10 @@ pub(crate) fn run(options: &Serve) -> Result<(), Failure> {
     let exported =
         Exported { name: name.clone(), path: path.clone(), read_only: options.read_only };
     let export = Export { id: ExportId(1), name, path, read_only: options.read_only, store };
-    let service = Arc::new(Service::new(vec![export], key, Box::new(Log::new())));
+    let service = Service::new(vec![export], key, Box::new(Log::new()));
+    // Behind the address: a server that was just killed has given up that, and its notes too.
+    let (service, notebook) = notes::begin(service, &state, options.durability);
+    let service = Arc::new(service);
     let addresses = server.addresses().to_vec();
     let running = server
         .start(Arc::new(service))
@@ -56,6 +61,7 @@ pub(crate) fn run(options: &Serve) -> Result<(), Failure> {
     termination.wait();
     tracing::info!("asked to end");
     running.stop(GRACE);
+    notes::end(notebook);
     Ok(())
 }
 

@@ -1,0 +1,7 @@
+//! The program as a user runs it.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod replies;
+mod serve;
+mod support;

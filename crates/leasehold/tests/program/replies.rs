@@ -1,0 +1,185 @@
+//! Calls that come again after the server was started again.
+
+use std::fs::{self, OpenOptions};
+use std::net::{SocketAddr, UdpSocket};
+use std::process::Command;
+
+use rustix::process::{Signal, getegid, geteuid};
+
+use crate::support::{
+    Home, NFS, PATIENCE, Serving, address, answered_to, mount, over_stream, success,
+};
+
+const MKDIR: u32 = 9;
+const REMOVE: u32 = 12;
+const RMDIR: u32 = 13;
+
+/// The file with what is kept.
+const REPLIES: &str = "state/replies";
+
+/// A call of this user about a name in the directory of a handle.
+fn call(xid: u32, procedure: u32, directory: &[u8], name: &str) -> Vec<u8> {
+    let mut call = Vec::new();
+    let mut words = |words: &[u32]| {
+        call.extend(words.iter().flat_map(|word| word.to_be_bytes()));
+    };
+    words(&[xid, 0, 2, NFS, 3, procedure]);
+    // AUTH_SYS: stamp, no machine name, user, group, no more groups; then no verifier.
+    words(&[1, 20, 0, 0, geteuid().as_raw(), getegid().as_raw(), 0, 0, 0]);
+    words(&[u32::try_from(directory.len()).unwrap()]);
+    call.extend(directory);
+    call.extend(u32::try_from(name.len()).unwrap().to_be_bytes());
+    call.extend(name.as_bytes());
+    call.resize(call.len().next_multiple_of(4), 0);
+    if procedure == MKDIR {
+        // No attributes are set.
+        call.extend([0; 4 * 6]);
+    }
+    call
+}
+
+/// Whether a reply says that the call was done; otherwise that it found what it did itself.
+fn done(reply: &[u8]) -> bool {
+    assert!(reply[4..].starts_with(&success()[4..]), "{reply:?}");
+    match u32::from_be_bytes(reply[24..28].try_into().unwrap()) {
+        0 => true,
+        2 | 17 => false,
+        other => panic!("status {other}"),
+    }
+}
+
+/// The handle of the root.
+fn root(address: SocketAddr) -> Vec<u8> {
+    mount(address)[32..64].to_vec()
+}
+
+fn start(home: &Home) -> (Serving, SocketAddr) {
+    let (serving, ready) = Serving::with_json(home, &[]);
+    let address = address(&ready);
+    (serving, address)
+}
+
+#[test]
+fn a_call_that_ran_is_answered_after_a_restart() {
+    let home = Home::new();
+    for (signal, durability) in
+        [(Signal::KILL, "disk"), (Signal::TERM, "disk"), (Signal::KILL, "memory")]
+    {
+        let serve = || {
+            let (serving, ready) = Serving::with_json(&home, &["--durability", durability]);
+            let address = address(&ready);
+            (serving, address)
+        };
+        let (mut serving, address) = serve();
+        let root = root(address);
+        let calls = [(1, MKDIR, "folder"), (2, RMDIR, "folder"), (3, REMOVE, "none")];
+        let calls = calls.map(|(xid, procedure, name)| call(xid, procedure, &root, name));
+        let first = calls.each_ref().map(|call| over_stream(address, call));
+        assert_eq!(first.each_ref().map(|reply| done(reply)), [true, true, false]);
+        // Killed twice: what was recalled is recalled again.
+        for _ in 0..2 {
+            serving.end(signal);
+            let address;
+            (serving, address) = serve();
+            let again = calls.each_ref().map(|call| over_stream(address, call));
+            assert_eq!(again, first, "{signal:?} {durability}");
+            // Another call is no copy.
+            assert!(!done(&over_stream(address, &call(9, RMDIR, &root, "folder"))));
+        }
+        serving.end(Signal::KILL);
+        fs::remove_file(home.path(REPLIES)).unwrap();
+    }
+}
+
+#[test]
+fn so_is_one_that_came_as_a_datagram() {
+    let home = Home::new();
+    let (mut serving, address) = start(&home);
+    let mkdir = call(1, MKDIR, &root(address), "folder");
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    let first = answered_to(&socket, address, &mkdir);
+    assert!(done(&first));
+    serving.end(Signal::KILL);
+    let (_serving, address) = start(&home);
+    assert_eq!(answered_to(&socket, address, &mkdir), first);
+}
+
+#[test]
+fn a_damaged_file_costs_what_it_held() {
+    let home = Home::new();
+    let (mut serving, mut address) = start(&home);
+    let root = root(address);
+    let cut = |length: u64| {
+        let file = OpenOptions::new().write(true).open(home.path(REPLIES)).unwrap();
+        let whole = file.metadata().unwrap().len();
+        file.set_len(length.min(whole)).unwrap();
+        file.set_len(whole).unwrap();
+    };
+    let damages: [&dyn Fn(); 5] = [
+        &|| fs::remove_file(home.path(REPLIES)).unwrap(),
+        &|| fs::write(home.path(REPLIES), "").unwrap(),
+        &|| fs::write(home.path(REPLIES), [0xa5; 100_000]).unwrap(),
+        &|| cut(0),
+        // In the middle of the only note, wherever that is.
+        &|| {
+            let bytes = fs::read(home.path(REPLIES)).unwrap();
+            let at = bytes.iter().rposition(|byte| *byte != 0).unwrap();
+            cut(u64::try_from(at - 100).unwrap());
+        },
+    ];
+    for (xid, damage) in (1..).zip(damages) {
+        let mkdir = call(xid, MKDIR, &root, &format!("folder{xid}"));
+        assert!(done(&over_stream(address, &mkdir)));
+        serving.end(Signal::KILL);
+        damage();
+        (serving, address) = start(&home);
+        assert!(!done(&over_stream(address, &mkdir)), "damage {xid}: it runs again");
+        // From now on replies are kept.
+        serving.end(Signal::KILL);
+        (serving, address) = start(&home);
+        let remove = call(100 + xid, RMDIR, &root, &format!("folder{xid}"));
+        let first = over_stream(address, &remove);
+        serving.end(Signal::KILL);
+        (serving, address) = start(&home);
+        assert_eq!(over_stream(address, &remove), first);
+        assert!(done(&first));
+        serving.end(Signal::KILL);
+        fs::remove_file(home.path(REPLIES)).unwrap();
+        (serving, address) = start(&home);
+    }
+}
+
+#[test]
+fn the_first_of_two_servers_keeps_its_replies() {
+    let home = Home::new();
+    let (mut first, address) = start(&home);
+    let (mut second, other) = start(&home);
+    let root = root(address);
+    let mkdir = call(1, MKDIR, &root, "first");
+    let mkdir_of_other = call(2, MKDIR, &root, "second");
+    assert!(done(&over_stream(address, &mkdir)) && done(&over_stream(other, &mkdir_of_other)));
+    first.end(Signal::KILL);
+    second.end(Signal::KILL);
+    let (_serving, address) = start(&home);
+    assert!(done(&over_stream(address, &mkdir)));
+    assert!(!done(&over_stream(address, &mkdir_of_other)));
+}
+
+#[test]
+fn what_cannot_be_written_is_answered_all_the_same() {
+    let home = Home::new();
+    start(&home).0.end(Signal::TERM);
+    // No file may grow: as on a full disk.
+    let usual = home.command(&["--json"]);
+    let mut command = Command::new("sh");
+    command.args(["-c", "ulimit -f 0 && exec \"$0\" \"$@\""]);
+    command.arg(usual.get_program()).args(usual.get_args());
+    let mut serving = Serving::start(command);
+    let address = address(&serde_json::from_str(&serving.line()).unwrap());
+    let mkdir = call(1, MKDIR, &root(address), "folder");
+    assert!(done(&over_stream(address, &mkdir)));
+    serving.end(Signal::KILL);
+    let (_serving, address) = start(&home);
+    assert!(!done(&over_stream(address, &mkdir)));
+}

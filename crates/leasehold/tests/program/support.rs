@@ -1,0 +1,156 @@
+//! A server that is run as a user runs it, and calls to it.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A directory to serve, with a place for the state beside it.
+pub(crate) struct Home(pub(crate) TempDir);
+
+impl Home {
+    pub(crate) fn new() -> Self {
+        let home = tempfile::tempdir().unwrap();
+        fs::create_dir(home.path().join("data")).unwrap();
+        Self(home)
+    }
+
+    pub(crate) fn path(&self, name: &str) -> String {
+        self.0.path().join(name).to_str().unwrap().to_owned()
+    }
+
+    pub(crate) fn command(&self, options: &[&str]) -> Command {
+        let mut command = leasehold(&["serve", &self.path("data"), "--state"]);
+        command.arg(self.path("state")).args(["--listen", "127.0.0.1:0"]).args(options);
+        command
+    }
+}
+
+pub(crate) fn leasehold(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_leasehold"));
+    command.args(arguments).env_remove("LEASEHOLD_LOG");
+    command
+}
+
+/// Runs a program that ends at once; its exit code, and what it wrote to stdout and stderr.
+pub(crate) fn run(mut command: Command) -> (i32, String, String) {
+    let output = command.output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+}
+
+/// A server that runs.
+pub(crate) struct Serving {
+    pub(crate) child: Child,
+    pub(crate) lines: mpsc::Receiver<String>,
+}
+
+impl Serving {
+    pub(crate) fn start(mut command: Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        let (sender, lines) = mpsc::channel();
+        thread::spawn(move || {
+            stdout.lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
+        });
+        Self { child, lines }
+    }
+
+    /// The next line of what it says.
+    pub(crate) fn line(&self) -> String {
+        self.lines.recv_timeout(PATIENCE).unwrap()
+    }
+
+    /// Starts one with `--json`; what it says.
+    pub(crate) fn with_json(home: &Home, options: &[&str]) -> (Self, serde_json::Value) {
+        let serving = Self::start(home.command(&[&["--json"], options].concat()));
+        let ready = serde_json::from_str(&serving.line()).unwrap();
+        (serving, ready)
+    }
+
+    pub(crate) fn end(&mut self, signal: Signal) -> ExitStatus {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+        let end = Instant::now() + PATIENCE;
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status;
+            }
+            assert!(Instant::now() < end, "does not end");
+            thread::yield_now();
+        }
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+pub(crate) fn address(ready: &serde_json::Value) -> SocketAddr {
+    let address = &ready["addresses"][0];
+    let port = u16::try_from(address["port"].as_u64().unwrap()).unwrap();
+    SocketAddr::new(address["address"].as_str().unwrap().parse().unwrap(), port)
+}
+
+/// A call without a credential.
+pub(crate) fn call(program: u32, procedure: u32, arguments: &[u8]) -> Vec<u8> {
+    let words = [7, 0, 2, program, 3, procedure, 0, 0, 0, 0];
+    words
+        .iter()
+        .flat_map(|word: &u32| word.to_be_bytes())
+        .chain(arguments.iter().copied())
+        .collect()
+}
+
+/// The head of a reply with success.
+pub(crate) fn success() -> Vec<u8> {
+    [7, 1, 0, 0, 0, 0].iter().flat_map(|word: &u32| word.to_be_bytes()).collect()
+}
+
+pub(crate) fn over_stream(address: SocketAddr, call: &[u8]) -> Vec<u8> {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mark = 0x8000_0000 | u32::try_from(call.len()).unwrap();
+    stream.write_all(&[&mark.to_be_bytes(), call].concat()).unwrap();
+    let mut mark = [0; 4];
+    stream.read_exact(&mut mark).unwrap();
+    let mut reply = vec![0; (u32::from_be_bytes(mark) & 0x7fff_ffff) as usize];
+    stream.read_exact(&mut reply).unwrap();
+    reply
+}
+
+pub(crate) fn over_datagram(address: SocketAddr, call: &[u8]) -> Vec<u8> {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    answered_to(&socket, address, call)
+}
+
+/// What a server answers to a datagram from this socket.
+pub(crate) fn answered_to(socket: &UdpSocket, address: SocketAddr, call: &[u8]) -> Vec<u8> {
+    socket.send_to(call, address).unwrap();
+    let mut reply = vec![0; 65_536];
+    let (length, from) = socket.recv_from(&mut reply).unwrap();
+    assert_eq!(from, address);
+    reply.truncate(length);
+    reply
+}
+
+pub(crate) const NFS: u32 = 100_003;
+pub(crate) const MOUNT: u32 = 100_005;
+
+/// The reply to MNT of `/`.
+pub(crate) fn mount(address: SocketAddr) -> Vec<u8> {
+    let reply = over_stream(address, &call(MOUNT, 1, b"\0\0\0\x01/\0\0\0"));
+    assert!(reply.starts_with(&success()) && reply[24..28] == [0; 4], "refused: {reply:?}");
+    reply
+}
