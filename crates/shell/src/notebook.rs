@@ -104,7 +104,15 @@ impl Notebook {
         lock(&file).map_err(failed("have the notes of replies for itself"))?;
         let boot = this_boot().map_err(failed("tell which boot this is for"))?;
         let notebook = Self { file, boot, lost: AtomicU64::new(0) };
-        let pages = notebook.pages().map_err(failed("read the notes of replies"))?;
+        let (pages, damaged) = notebook.pages().map_err(failed("read the notes of replies"))?;
+        if damaged != 0 {
+            let path = path.display();
+            tracing::warn!(
+                damaged,
+                "some notes of replies in {path} are no use: should one of \
+                those calls come again, it runs again"
+            );
+        }
         let pages = pages.into_iter();
         let pages = pages.filter(|page| page.boot == boot || earlier_boots == EarlierBoots::Count);
         let noted = notebook.bring_up(pages.collect(), now);
@@ -123,21 +131,24 @@ impl Notebook {
         self.file.sync_all()
     }
 
-    /// Every slot with a whole note.
-    fn pages(&self) -> io::Result<Vec<Page>> {
-        let (mut pages, mut slot) = (Vec::new(), 0);
+    /// Every slot with a whole note, and how many hold something else.
+    fn pages(&self) -> io::Result<(Vec<Page>, usize)> {
+        let (mut pages, mut damaged, mut slot) = (Vec::new(), 0, 0);
         let mut piece = vec![0; READ_SLOTS * SLOT_BYTES];
         loop {
             let length = read_whole(&self.file, &mut piece, offset(slot))?;
             for bytes in piece[..length].chunks(SLOT_BYTES) {
                 if slot as usize >= REPLIES_MAX {
-                    return Ok(pages);
+                    return Ok((pages, damaged));
                 }
-                pages.extend(Page::read(slot, bytes));
+                match Page::read(slot, bytes) {
+                    Some(page) => pages.push(page),
+                    None => damaged += usize::from(bytes.iter().any(|byte| *byte != 0)),
+                }
                 slot += 1;
             }
             if length < piece.len() {
-                return Ok(pages);
+                return Ok((pages, damaged));
             }
         }
     }

@@ -1,7 +1,8 @@
 //! Calls that come again after the server was started again.
 
-use std::fs::{self, OpenOptions};
+use std::fs::{self, OpenOptions, Permissions};
 use std::net::{SocketAddr, UdpSocket};
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 
 use rustix::process::{Signal, getegid, geteuid};
@@ -94,6 +95,8 @@ fn a_call_that_ran_is_answered_after_a_restart() {
 #[test]
 fn so_is_one_that_came_as_a_datagram() {
     let home = Home::new();
+    // Who sends a datagram from an ordinary port is nobody to a server that runs as root.
+    fs::set_permissions(home.path("data"), Permissions::from_mode(0o777)).unwrap();
     let (mut serving, address) = start(&home);
     let mkdir = call(1, MKDIR, &root(address), "folder");
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -148,6 +151,29 @@ fn a_damaged_file_costs_what_it_held() {
         fs::remove_file(home.path(REPLIES)).unwrap();
         (serving, address) = start(&home);
     }
+}
+
+#[test]
+fn a_damaged_file_is_told_of() {
+    let home = Home::new();
+    let log_of_start = || {
+        let log = fs::File::create(home.path("log")).unwrap();
+        let mut serving = Serving::logging(home.command(&["--json"]), log.into());
+        serving.line();
+        serving.end(Signal::TERM);
+        fs::read_to_string(home.path("log")).unwrap()
+    };
+    let says = "some notes of replies in ";
+    assert!(!log_of_start().contains(says), "a new file is none");
+    fs::write(home.path(REPLIES), [0xa5; 2000]).unwrap();
+    let log = log_of_start();
+    let line = log.lines().find(|line| line.contains(says)).unwrap();
+    assert!(line.contains("WARN") && line.contains(&home.path(REPLIES)), "{line}");
+    assert!(line.ends_with("damaged=4"), "{line}");
+    // What is no file at all is told of too, and the server serves.
+    fs::remove_file(home.path(REPLIES)).unwrap();
+    fs::create_dir(home.path(REPLIES)).unwrap();
+    assert!(log_of_start().contains("cannot open the notes of replies"));
 }
 
 #[test]

@@ -54,8 +54,13 @@ pub(crate) struct Serving {
 }
 
 impl Serving {
-    pub(crate) fn start(mut command: Command) -> Self {
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    pub(crate) fn start(command: Command) -> Self {
+        Self::logging(command, Stdio::null())
+    }
+
+    /// Starts one whose log goes somewhere.
+    pub(crate) fn logging(mut command: Command, log: Stdio) -> Self {
+        let mut child = command.stdout(Stdio::piped()).stderr(log).spawn().unwrap();
         let stdout = BufReader::new(child.stdout.take().unwrap());
         let (sender, lines) = mpsc::channel();
         thread::spawn(move || {

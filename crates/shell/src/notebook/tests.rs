@@ -29,6 +29,10 @@ impl Home {
         self.open().1
     }
 
+    fn damaged(&self) -> usize {
+        self.open().0.pages().expect("it can be read").1
+    }
+
     fn bytes(&self) -> Vec<u8> {
         fs::read(self.0.path().join(NAME)).expect("the file is there")
     }
@@ -88,7 +92,10 @@ fn a_cut_file_costs_what_is_cut_off() {
         home.put(&whole[..length]);
         let left = ends.iter().filter(|end| **end <= length).count();
         assert_eq!(home.found(), three()[..left], "{length} bytes");
+        assert!(home.damaged() <= 1, "no more than one is cut");
     }
+    home.put(&whole[..whole.len() - 1]);
+    assert_eq!(home.damaged(), 1);
     home.put(&whole[..100]);
     write(&home.open().0, &three());
     assert_eq!(home.found(), three());
@@ -110,6 +117,7 @@ fn a_wrong_bit_costs_its_note() {
     home.put(&bytes);
     let [first, _, third] = three();
     assert_eq!(home.found(), [first, third]);
+    assert_eq!(home.damaged(), 1);
 }
 
 #[test]
