@@ -36,6 +36,8 @@ pub(crate) struct Client {
 /// A call that has not ended.
 struct Message {
     program: usize,
+    /// Its number, once it was sent.
+    xid: Option<Xid>,
     bytes: Vec<u8>,
 }
 
@@ -125,7 +127,7 @@ impl Client {
         let bytes = op.call(&program.handles, verifier);
         let call = CallId(self.begun);
         self.begun += 1;
-        self.messages.insert(call, Message { program: index, bytes });
+        self.messages.insert(call, Message { program: index, xid: None, bytes });
         self.step(local, Event::Begin { call, weight: op.weight() })
     }
 
@@ -176,7 +178,16 @@ impl Client {
         self.wishes(&effects)
     }
 
-    fn wishes(&self, effects: &[Effect]) -> Vec<Wish> {
+    /// The operation whose call has a number, while it goes on.
+    pub(crate) fn op_of(&self, xid: Xid) -> Option<OpId> {
+        let message = self.messages.values().find(|message| message.xid == Some(xid))?;
+        match self.programs[message.program].1 {
+            Doing::Waiting { id, .. } => Some(id),
+            Doing::Thinking { .. } | Doing::Again { .. } | Doing::Nothing => None,
+        }
+    }
+
+    fn wishes(&mut self, effects: &[Effect]) -> Vec<Wish> {
         let wish = |effect: &Effect| match effect {
             Effect::Connect => Some(Wish::Connect),
             Effect::Send { call, xid } => Some(Wish::Send(self.copy(*call, *xid))),
@@ -187,8 +198,10 @@ impl Client {
     }
 
     /// A copy of a call, with its number.
-    fn copy(&self, call: CallId, xid: Xid) -> Bytes {
-        let mut bytes = self.messages[&call].bytes.clone();
+    fn copy(&mut self, call: CallId, xid: Xid) -> Bytes {
+        let message = self.messages.get_mut(&call).expect("what is sent goes on");
+        message.xid = Some(xid);
+        let mut bytes = message.bytes.clone();
         bytes[..4].copy_from_slice(&xid.0.to_be_bytes());
         bytes.into()
     }

@@ -72,10 +72,17 @@ impl Disk {
         self.state().crash.take()
     }
 
+    /// Loses all operations.
+    pub(crate) fn kill(&self) {
+        let mut state = self.state();
+        state.wakes.clear();
+        state.crash = None;
+    }
+
     /// Loses what is not stable, and all operations.
     pub(crate) fn crash(&self) {
         self.store.crash();
-        self.state().wakes.clear();
+        self.kill();
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

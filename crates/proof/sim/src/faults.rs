@@ -7,7 +7,7 @@ use leasehold_base::random::Random;
 /// The longest that a datagram is on its way, copies included.
 pub(crate) const DATAGRAM_LIFE_MAX: Duration = Duration::from_millis(900);
 
-/// The shortest and the longest time that a crashed server is down.
+/// The shortest and the longest time that a server is down.
 pub(crate) const DOWN_MIN: Duration = Duration::from_secs(1);
 pub(crate) const DOWN_MAX: Duration = Duration::from_secs(6);
 
@@ -32,6 +32,8 @@ pub(crate) struct Faults {
     pub(crate) resets: Option<Duration>,
     /// The mean time between crashes.
     pub(crate) crashes: Option<Duration>,
+    /// The mean time between kills of the server's process.
+    pub(crate) kills: Option<Duration>,
     /// That the server crashes at a point of an operation, in millionths.
     pub(crate) crash_points: u64,
     /// That an operation waits before or after its effect, and how long at most.
@@ -51,6 +53,7 @@ impl Faults {
         cut: Duration::ZERO,
         resets: None,
         crashes: None,
+        kills: None,
         crash_points: 0,
         waits: 0,
         wait: Duration::ZERO,
@@ -66,6 +69,7 @@ impl Faults {
             (!random.one_in(3)).then_some(Duration::from_secs(seconds))
         };
         let (cuts, resets, crashes) = (mean(5, 60), mean(2, 30), mean(10, 60));
+        let kills = mean(10, 60);
         Self {
             loss,
             double,
@@ -76,6 +80,7 @@ impl Faults {
             cut: Duration::from_millis(1 + random.below(15_000)),
             resets,
             crashes,
+            kills,
             crash_points,
             waits,
             wait: Duration::from_millis(1 + random.below(4000)),

@@ -5,8 +5,9 @@
 //! one ends, so the number of possibilities is bounded by what is going on at once, not by the
 //! length of the history.
 //!
-//! A crash loses replies and what the server knew of calls. So an operation that outlives a crash
-//! may have had its effect before it, without its outcome being seen, and has it again afterwards.
+//! A crash loses replies and what the server knew of calls, the end of its process those of calls
+//! that were being answered and of WRITE. So an operation that outlives one may have had its effect
+//! before it, without its outcome being seen, and has it again afterwards.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -42,7 +43,7 @@ pub(crate) trait Model {
 enum Had {
     /// Its effect and the outcome that was told.
     Outcome,
-    /// Its effect, of which the next crash lost the reply.
+    /// Its effect, of which the server lost the reply when it went down next.
     Effect,
 }
 
@@ -54,17 +55,17 @@ struct Fit<'a, M: Model> {
     history: &'a History,
     going_on: BTreeSet<OpId>,
     possible: BTreeSet<Possibility<M::State>>,
-    /// Where the next crash is in the records.
-    next_crash: Option<usize>,
+    /// Where in the records the server goes down next.
+    next_down: Option<usize>,
 }
 
 /// Finds an order, or says which operation cannot have ended as it did.
 pub(crate) fn fit<M: Model>(model: &M, history: &History) -> Result<(), String> {
     let possible = BTreeSet::from([(model.start(), BTreeMap::new())]);
-    let mut fit = Fit { model, history, going_on: BTreeSet::new(), possible, next_crash: None };
-    let crash = |(at, record)| matches!(record, Record::Crashed).then_some(at);
-    let mut crashes = history.records().filter_map(crash);
-    fit.next_crash = crashes.next();
+    let mut fit = Fit { model, history, going_on: BTreeSet::new(), possible, next_down: None };
+    let down = |(at, record)| matches!(record, Record::Crashed | Record::Killed).then_some(at);
+    let mut downs = history.records().filter_map(down);
+    fit.next_down = downs.next();
     for (_, record) in history.records() {
         match record {
             Record::Begun(id) if model.concerns(&history.doing(id).op) => {
@@ -72,9 +73,9 @@ pub(crate) fn fit<M: Model>(model: &M, history: &History) -> Result<(), String> 
             }
             Record::Ended(id) if model.concerns(&history.doing(id).op) => fit.end(id)?,
             Record::Begun(_) | Record::Ended(_) => {}
-            Record::Crashed => {
-                fit.crash();
-                fit.next_crash = crashes.next();
+            Record::Crashed | Record::Killed => {
+                fit.down(matches!(record, Record::Crashed));
+                fit.next_down = downs.next();
             }
         }
     }
@@ -108,14 +109,13 @@ impl<M: Model> Fit<'_, M> {
         Ok(())
     }
 
-    fn crash(&mut self) {
+    fn down(&mut self, crashed: bool) {
         self.place_more();
         let placed = core::mem::take(&mut self.possible);
         for (state, mut had) in placed {
             had.retain(|_, had| *had == Had::Outcome);
-            for state in self.model.crash(&state) {
-                self.possible.insert((state, had.clone()));
-            }
+            let left = if crashed { self.model.crash(&state) } else { vec![state] };
+            self.possible.extend(left.into_iter().map(|state| (state, had.clone())));
         }
     }
 
@@ -127,7 +127,7 @@ impl<M: Model> Fit<'_, M> {
                 let doing = self.history.doing(*id);
                 let outcome = doing.outcome.as_ref();
                 let told = self.model.after(&state, *id, &doing.op, outcome);
-                let lost = self.next_crash.filter(|crash| self.history.outlives(*id, *crash));
+                let lost = self.next_down.filter(|down| self.history.may_repeat(*id, *down));
                 let untold = lost.and_then(|_| self.model.after(&state, *id, &doing.op, None));
                 for (had_now, after) in [(Had::Outcome, told), (Had::Effect, untold)] {
                     let Some(after) = after else { continue };

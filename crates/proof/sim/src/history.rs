@@ -1,5 +1,7 @@
 //! What clients were told, and when the server crashed: all that promises are checked by.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use leasehold_base::units::Time;
 
 use crate::op::{Op, Outcome};
@@ -26,14 +28,27 @@ pub(crate) struct Doing {
 pub(crate) enum Record {
     Begun(OpId),
     Ended(OpId),
-    /// The server lost all that was not stable, and forgot all replies.
+    /// The server lost all that was not stable, replies among it.
     Crashed,
+    /// The server's process ended, and nothing else.
+    Killed,
 }
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct History {
     doings: Vec<Doing>,
     records: Vec<(Time, Record)>,
+    /// By the place in the records where the server went down, which replies it lost.
+    downs: BTreeMap<usize, Lost>,
+}
+
+/// Of which operations the server lost the replies when it went down, besides those of WRITE.
+#[derive(Clone, Debug)]
+enum Lost {
+    /// Any.
+    Any,
+    /// Those that it was doing.
+    These(BTreeSet<OpId>),
 }
 
 impl History {
@@ -58,7 +73,14 @@ impl History {
     }
 
     pub(crate) fn crash(&mut self, now: Time) {
+        self.downs.insert(self.records.len(), Lost::Any);
         self.records.push((now, Record::Crashed));
+    }
+
+    /// The process ended in the middle of some operations: no reply was made yet.
+    pub(crate) fn kill(&mut self, now: Time, cut_short: BTreeSet<OpId>) {
+        self.downs.insert(self.records.len(), Lost::These(cut_short));
+        self.records.push((now, Record::Killed));
     }
 
     pub(crate) fn doing(&self, id: OpId) -> &Doing {
@@ -79,13 +101,28 @@ impl History {
     }
 
     pub(crate) fn crashes(&self) -> usize {
-        self.records.iter().filter(|(_, record)| matches!(record, Record::Crashed)).count()
+        self.downs.len() - self.kills()
     }
 
-    /// The operations that began before the server crashed, at `crash`, and ended after that.
-    pub(crate) fn outlives(&self, id: OpId, crash: usize) -> bool {
+    pub(crate) fn kills(&self) -> usize {
+        self.downs.values().filter(|lost| matches!(lost, Lost::These(_))).count()
+    }
+
+    /// Whether an operation began before the server went down, at `down`, and ended after that.
+    pub(crate) fn outlives(&self, id: OpId, down: usize) -> bool {
         let doing = &self.doings[id.0];
-        doing.begun < crash && doing.ended.is_none_or(|ended| ended > crash)
+        doing.begun < down && doing.ended.is_none_or(|ended| ended > down)
+    }
+
+    /// Whether an operation may have run before the server went down, at `down`, and run again
+    /// afterwards, then or when the server went down later.
+    pub(crate) fn may_repeat(&self, id: OpId, down: usize) -> bool {
+        let later = self.downs.range(down..).take_while(|(down, _)| self.outlives(id, **down));
+        later.map(|(_, lost)| lost).any(|lost| match lost {
+            // A crash may take any note.
+            Lost::Any => true,
+            Lost::These(ids) => ids.contains(&id) || matches!(self.doing(id).op, Op::Write { .. }),
+        })
     }
 
     /// An operation in words.

@@ -6,7 +6,8 @@
 //! own and on shared ones. Its faults are drawn from the seed: datagrams are lost, doubled and
 //! overtaken; links are cut, in one direction or both; connections break; operations take their
 //! time; the server crashes, at any moment or at a named point of an operation, and forgets what
-//! was not stable; clocks begin and run differently.
+//! was not stable; its process is killed, and what it had in memory is gone; clocks begin and run
+//! differently.
 //!
 //! It goes in two phases. First there are faults. Then the world heals: the programs finish what
 //! they do, look at everything once more and must come to an end within a bound.
@@ -16,7 +17,7 @@
 //! server, that its checker must find. A seed that found a fault is kept in `seeds.toml`.
 //!
 //! Worlds are *legal*: what no server could stand does not happen. A datagram lives less long than
-//! a restart takes, because the reply cache does not outlive the server; and the close of a
+//! a restart takes, because not every reply outlives the server; and the close of a
 //! connection reaches the server before what a client sends from another port.
 
 mod client;
@@ -30,6 +31,7 @@ mod history;
 mod model;
 mod mutant;
 mod network;
+mod notes;
 mod op;
 mod program;
 mod promises;
@@ -70,6 +72,8 @@ pub struct Report {
     pub operations: usize,
     /// Crashes of the server.
     pub crashes: usize,
+    /// How often the server's process was killed.
+    pub kills: usize,
     /// What happened, line by line, where that was asked for.
     pub trace: Vec<String>,
 }

@@ -10,7 +10,7 @@ use leasehold_sim::{Mutant, Options, Report, found, run};
 /// How often a long run says how far it is.
 const PROGRESS: Duration = Duration::from_secs(10);
 
-/// Simulates worlds with lost messages, wrong clocks and crashes, and checks every promise.
+/// Simulates worlds with lost messages, wrong clocks, crashes and kills, and checks every promise.
 #[derive(Parser)]
 struct Arguments {
     /// Simulates the world of this seed alone.
@@ -40,8 +40,11 @@ fn main() -> ExitCode {
 fn show(options: Options) -> bool {
     let (report, broken) = run(options);
     report.trace.iter().for_each(|line| println!("{line}"));
-    let (seed, Report { operations, crashes, digest, .. }) = (options.seed, report);
-    println!("seed {seed}: {operations} operations, {crashes} crashes, digest {digest:016x}");
+    let (seed, Report { operations, crashes, kills, digest, .. }) = (options.seed, report);
+    println!(
+        "seed {seed}: {operations} operations, {crashes} crashes, {kills} kills, \
+         digest {digest:016x}"
+    );
     for broken in &broken {
         println!("BROKEN {}: {}", broken.promise, broken.how);
     }
@@ -61,7 +64,7 @@ fn many(mutant: Option<Mutant>, time: Duration) -> bool {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let first = u64::try_from(since.as_millis()).unwrap_or(0);
     let (started, mut told) = (Instant::now(), Instant::now());
-    let (mut worlds, mut operations, mut crashes) = (0, 0, 0);
+    let (mut worlds, mut operations, mut crashes, mut kills) = (0, 0, 0, 0);
     for seed in found().iter().map(|world| world.seed).chain(first..) {
         if started.elapsed() >= time {
             break;
@@ -73,13 +76,15 @@ fn many(mutant: Option<Mutant>, time: Duration) -> bool {
         worlds += 1;
         operations += report.operations;
         crashes += report.crashes;
+        kills += report.kills;
         if told.elapsed() >= PROGRESS {
             told = Instant::now();
             eprintln!("{} s: {worlds} worlds", started.elapsed().as_secs());
         }
     }
     println!(
-        "{worlds} worlds, the new from seed {first} on: {operations} operations, {crashes} crashes"
+        "{worlds} worlds, the new from seed {first} on: {operations} operations, {crashes} crashes, \
+         {kills} kills"
     );
     true
 }

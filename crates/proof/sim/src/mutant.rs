@@ -11,6 +11,10 @@ pub enum Mutant {
     ForgetsReplies,
     /// The reply cache knows no WRITE that came on a stream.
     ForgetsWrites,
+    /// A server that is started again knows nothing of the calls before.
+    ForgetsNotes,
+    /// A reply is noted some time after it was given.
+    NotesLate,
     /// A call is given up when its connection closes, though it may have had its effect.
     DropsCalls,
     /// Data is called stable that is not.
@@ -32,6 +36,8 @@ impl Mutant {
     pub const ALL: &[Self] = &[
         Self::ForgetsReplies,
         Self::ForgetsWrites,
+        Self::ForgetsNotes,
+        Self::NotesLate,
         Self::DropsCalls,
         Self::LiesAboutWrites,
         Self::LiesAboutCommits,
@@ -45,7 +51,9 @@ impl Mutant {
     #[must_use]
     pub const fn promise(self) -> &'static str {
         match self {
-            Self::ForgetsReplies | Self::DropsCalls => "once",
+            Self::ForgetsReplies | Self::ForgetsNotes | Self::NotesLate | Self::DropsCalls => {
+                "once"
+            }
             Self::LiesAboutWrites => "stable",
             Self::LiesAboutCommits => "committed",
             Self::HangsInCommits => "progress",

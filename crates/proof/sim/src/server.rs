@@ -10,12 +10,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 use leasehold_base::groups::Groups;
 use leasehold_base::random::Random;
-use leasehold_base::units::{FileTime, Time};
+use leasehold_base::units::{FileTime, Time, Xid};
 use leasehold_base::xdr::{Message, Reader, Writer};
 use leasehold_fs::{
     Answer, Caller, Export, ExportId, Mode, NewFile, NewNode, SetAttributes, Step, Store,
 };
-use leasehold_serve::{Arrival, Deaf, HandleKey, Service, Transport, Trust};
+use leasehold_serve::{Arrival, Deaf, HandleKey, Notebook, Service, Transport, Trust};
 use leasehold_store_mem::MemStore;
 use leasehold_wire::nfs3::{self, write};
 use leasehold_wire::rpc::Call;
@@ -24,6 +24,7 @@ use crate::clock::Clock;
 use crate::disk::Disk;
 use crate::faults::{Faults, upto};
 use crate::mutant::Mutant;
+use crate::notes::Notes;
 use crate::op::{EXPORT, Place, USER};
 
 /// Where a call came from and its reply goes.
@@ -38,6 +39,7 @@ pub(crate) struct Server {
     /// The time of day at the start of the server's clock; set wrongly at each start.
     day: i64,
     disk: Arc<Disk>,
+    notes: Arc<Notes>,
     service: Option<Arc<Service>>,
     running: BTreeMap<u64, Running>,
     received: u64,
@@ -47,8 +49,12 @@ pub(crate) struct Server {
 /// A call that is not answered yet.
 struct Running {
     way: Way,
+    xid: Xid,
     answer: Answer<'static, Option<Message>>,
 }
+
+/// How late the mutant notes replies, in nanoseconds.
+const NOTED_AFTER: u64 = 1_000_000_000;
 
 /// A day in the nineties, when the protocol was made.
 const DAY: i64 = 800_000_000;
@@ -59,9 +65,10 @@ impl Server {
         prepare(&store, places);
         let disk = Arc::new(Disk::new(store, mutant, random.fork()));
         let clock = Clock::draw(random);
-        let (service, running) = (None, BTreeMap::new());
-        let mut server = Self { clock, day: DAY, disk, service, running, received: 0, mutant };
-        server.start(random);
+        let (notes, service, running) = (Arc::default(), None, BTreeMap::new());
+        let mut server =
+            Self { clock, day: DAY, disk, notes, service, running, received: 0, mutant };
+        server.start(Time::ZERO, random);
         server
     }
 
@@ -69,22 +76,41 @@ impl Server {
         self.service.is_some()
     }
 
-    pub(crate) fn start(&mut self, random: &mut Random) {
+    pub(crate) fn start(&mut self, now: Time, random: &mut Random) {
         let off = upto(random, Duration::from_secs(100)).as_secs();
         self.day = DAY + i64::try_from(off).expect("it is short");
         let store: Arc<dyn Store> = Arc::<Disk>::clone(&self.disk);
         let (id, name) = (ExportId(1), EXPORT.to_owned());
         let export = Export { id, name, path: String::new(), read_only: false, store };
-        self.service =
-            Some(Arc::new(Service::new(vec![export], HandleKey([9; 16]), Box::new(Deaf))));
+        let found = match self.mutant {
+            Some(Mutant::ForgetsNotes) => Vec::new(),
+            _ => self.notes.found(),
+        };
+        let notebook: Arc<dyn Notebook> = Arc::<Notes>::clone(&self.notes);
+        let service = Service::new(vec![export], HandleKey([9; 16]), Box::new(Deaf));
+        let service = service.with_notebook(&notebook, &found, self.clock.local(now));
+        self.service = Some(Arc::new(service));
     }
 
-    /// Loses all but what is stable.
-    pub(crate) fn crash(&mut self) {
+    /// Loses all but what is stable, and any of the notes since the last crash.
+    pub(crate) fn crash(&mut self, random: &mut Random) {
         self.running.clear();
         self.service = None;
         self.disk.crash();
         self.disk.store.check();
+        self.notes.crash(random);
+    }
+
+    /// Loses what is in the memory of the process; gives back the calls that were not answered.
+    pub(crate) fn kill(&mut self, now: Time) -> Vec<(Way, Xid)> {
+        self.service = None;
+        self.disk.kill();
+        if self.mutant == Some(Mutant::NotesLate) {
+            let since = self.clock.local(now).as_nanoseconds().saturating_sub(NOTED_AFTER);
+            self.notes.forget_since(Time::from_nanoseconds(since));
+        }
+        let running = core::mem::take(&mut self.running);
+        running.into_values().map(|running| (running.way, running.xid)).collect()
     }
 
     /// The point of an operation at which the server is to crash, now.
@@ -114,7 +140,8 @@ impl Server {
         let arrival =
             Arrival { from, transport, trust: Trust::Claimed, now: self.clock.local(now) };
         let answer = service.answer(arrival, bytes, Writer::new());
-        self.running.insert(self.received, Running { way, answer });
+        let xid = Xid(u32::from_be_bytes(*bytes.first_chunk().expect("a call has a head")));
+        self.running.insert(self.received, Running { way, xid, answer });
     }
 
     /// Notes that a connection is no more.

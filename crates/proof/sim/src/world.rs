@@ -67,6 +67,7 @@ enum Happening {
     Cut,
     Reset,
     Crash,
+    Kill,
     Restart,
     Heal,
 }
@@ -137,6 +138,7 @@ impl World {
         world.schedule_fault(faults.cuts, Happening::Cut);
         world.schedule_fault(faults.resets, Happening::Reset);
         world.schedule_fault(faults.crashes, Happening::Crash);
+        world.schedule_fault(faults.kills, Happening::Kill);
         world.queue.schedule(Time::ZERO + FAULTS_TIME, Happening::Heal);
         world
     }
@@ -169,6 +171,7 @@ impl World {
             digest: self.digest.value(),
             operations: self.history.doings().len(),
             crashes: self.history.crashes(),
+            kills: self.history.kills(),
             trace: self.trace.unwrap_or_default(),
         };
         (self.history, report, stuck)
@@ -205,7 +208,11 @@ impl World {
                 self.crash("any");
                 self.schedule_fault(self.faults.crashes, Happening::Crash);
             }
-            Happening::Restart => self.server.start(&mut self.random),
+            Happening::Kill => {
+                self.kill();
+                self.schedule_fault(self.faults.kills, Happening::Kill);
+            }
+            Happening::Restart => self.server.start(self.now, &mut self.random),
             Happening::Heal => {
                 self.faults = Faults::NONE;
                 for host in &mut self.hosts {
@@ -259,8 +266,30 @@ impl World {
             return;
         }
         self.tell(|| format!("crash at {point}"));
-        self.server.crash();
+        self.server.crash(&mut self.random);
         self.history.crash(self.now);
+        self.down();
+    }
+
+    fn kill(&mut self) {
+        if !self.server.is_up() {
+            return;
+        }
+        let cut_short = self.server.kill(self.now).into_iter().filter_map(|(way, xid)| {
+            let host = match way {
+                Way::Datagram { client } => client,
+                Way::Stream { connection } => self.connections[&connection].host,
+            };
+            self.hosts[host].client.op_of(xid)
+        });
+        let cut_short = cut_short.collect();
+        self.tell(|| format!("killed in the middle of {cut_short:?}"));
+        self.history.kill(self.now, cut_short);
+        self.down();
+    }
+
+    /// Starts the server again after a while; connections are gone.
+    fn down(&mut self) {
         let down = DOWN_MIN + upto(&mut self.random, DOWN_MAX - DOWN_MIN);
         self.queue.schedule(self.now + down, Happening::Restart);
         for (number, connection) in &mut self.connections {

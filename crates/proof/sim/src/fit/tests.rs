@@ -40,6 +40,7 @@ impl Told {
 const READ: Op = Op::Read { file: Owner::Shared, block: 0 };
 const REMOVE: Op = Op::Remove { folder: Owner::Shared, name: 0 };
 const MKDIR: Op = Op::Mkdir { folder: Owner::Shared, name: 0 };
+const LIST: Op = Op::List { folder: Owner::Shared };
 const RMDIR: Op = Op::Rmdir { folder: Owner::Shared, name: 0 };
 
 fn write(value: u64, stability: Stability) -> Op {
@@ -96,6 +97,41 @@ fn a_call_runs_twice_only_across_a_crash() {
         // Made by the first run, whose reply the crash took.
         told.end(mkdir, Outcome::Failed(Status::AlreadyExists));
         told.whole(RMDIR, Outcome::Done);
+        assert_eq!(told.fits_folder(), crash);
+    }
+}
+
+#[test]
+fn a_kill_lets_run_twice_what_it_cut_short() {
+    for cut_short in [false, true] {
+        let mut told = Told::default();
+        told.whole(write(1, Stability::FileSync), written(Stability::FileSync));
+        told.whole(write(2, Stability::Unstable), written(Stability::Unstable));
+        let mkdir = told.begin(MKDIR);
+        let running = if cut_short { BTreeSet::from([mkdir]) } else { BTreeSet::new() };
+        told.0.kill(Time::ZERO, running);
+        told.end(mkdir, Outcome::Failed(Status::AlreadyExists));
+        told.whole(RMDIR, Outcome::Done);
+        assert_eq!(told.fits_folder(), cut_short);
+        // It takes no data.
+        told.whole(READ, Outcome::Data(2));
+        assert!(told.fits_block());
+        told.whole(READ, Outcome::Data(1));
+        assert!(!told.fits_block());
+    }
+}
+
+#[test]
+fn what_a_kill_left_a_crash_may_take() {
+    for crash in [false, true] {
+        let mut told = Told::default();
+        let mkdir = told.begin(MKDIR);
+        told.whole(LIST, Outcome::Names(BTreeSet::from([0])));
+        told.0.kill(Time::ZERO, BTreeSet::new());
+        if crash {
+            told.0.crash(Time::ZERO);
+        }
+        told.end(mkdir, Outcome::Failed(Status::AlreadyExists));
         assert_eq!(told.fits_folder(), crash);
     }
 }

@@ -2,8 +2,9 @@
 //!
 //! In a folder that only one program uses, one operation comes after another, so each has one
 //! right outcome. A call that runs twice is told what it left itself (EXIST, NOENT), and one that
-//! runs late undoes what came after it, which a later look shows. A crash loses what the server
-//! knew of calls, so a call that outlives one may run once more.
+//! runs late undoes what came after it, which a later look shows. A crash may take what the server
+//! knew of calls, so a call that outlives one may run once more. The end of the server's process
+//! takes only calls that it had no reply to yet.
 
 use super::owners;
 use crate::fit::fit;

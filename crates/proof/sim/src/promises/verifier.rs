@@ -16,7 +16,8 @@ pub(super) fn check(history: &History) -> Result<(), String> {
     let mut last_crash = 0;
     for (at, record) in history.records() {
         match record {
-            Record::Begun(_) => {}
+            // The end of the process alone loses no data.
+            Record::Begun(_) | Record::Killed => {}
             Record::Crashed => {
                 last_crash = at;
                 spent.extend(core::mem::take(&mut uncommitted).into_values().flatten());
