@@ -12,7 +12,7 @@
 mod arguments;
 mod script;
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -190,6 +190,7 @@ impl World {
     fn answer(&self, message: &Bytes) -> Option<Bytes> {
         let arrival = Arrival {
             from: SocketAddr::from(([192, 0, 2, 1], 700)),
+            to: IpAddr::from([192, 0, 2, 9]),
             transport: Transport::Stream,
             trust: Trust::Claimed,
             now: self.now,

@@ -1,6 +1,6 @@
 //! One client's stream.
 
-use core::net::SocketAddr;
+use core::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 
 use leasehold_base::units::Time;
@@ -25,6 +25,7 @@ use crate::tasks::Origin;
 pub(crate) struct Connection {
     pub(crate) socket: OwnedFd,
     pub(crate) from: SocketAddr,
+    to: IpAddr,
     trust: Trust,
     received: Received,
     splitter: Splitter,
@@ -81,10 +82,17 @@ pub(crate) enum Closing {
 }
 
 impl Connection {
-    pub(crate) fn new(socket: OwnedFd, from: SocketAddr, trust: Trust, now: Time) -> Self {
+    pub(crate) fn new(
+        socket: OwnedFd,
+        from: SocketAddr,
+        to: IpAddr,
+        trust: Trust,
+        now: Time,
+    ) -> Self {
         Self {
             socket,
             from,
+            to,
             trust,
             received: Received::default(),
             splitter: Splitter::default(),
@@ -199,6 +207,7 @@ impl Connection {
     fn answer(&mut self, key: Key, bench: &mut Bench) -> Result<(), Closing> {
         let arrival = Arrival {
             from: self.from,
+            to: self.to,
             transport: Transport::Stream,
             trust: self.trust,
             now: bench.now,

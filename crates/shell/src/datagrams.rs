@@ -82,8 +82,13 @@ impl Datagrams {
     }
 
     fn answer(&mut self, call: &Held, route: Route, trust: Trust, bench: &mut Bench) {
-        let (from, now) = (route.from, bench.now);
-        let arrival = Arrival { from, transport: Transport::Datagram, trust, now };
+        let arrival = Arrival {
+            from: route.from,
+            to: route.to.address,
+            transport: Transport::Datagram,
+            trust,
+            now: bench.now,
+        };
         match bench.call(arrival, call, Origin::Datagram(self.place, route)) {
             Answered::Reply(reply) => self.send(reply, &route, bench),
             Answered::Nothing | Answered::Panicked => {}

@@ -1,6 +1,6 @@
 //! One loop: waits for events, and gives every connection with work its turn.
 
-use core::net::IpAddr;
+use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
@@ -325,13 +325,13 @@ impl EventLoop {
         let _ = sockopt::set_tcp_keepidle(&socket, idle);
         let _ = sockopt::set_tcp_keepintvl(&socket, interval);
         let _ = sockopt::set_tcp_keepcnt(&socket, count);
-        let Some(Ok(to)) = net::getsockname(&socket).ok().map(TryInto::try_into) else {
+        let Some(Ok(to)) = net::getsockname(&socket).ok().map(SocketAddr::try_from) else {
             // The client is gone already.
             self.bench.shared.connection_ended(from, self.bench.remote.index);
             return;
         };
         let trust = self.judge.trust(Transport::Stream, from, to, self.bench.now);
-        let connection = Connection::new(socket, from, trust, self.bench.now);
+        let connection = Connection::new(socket, from, to.ip(), trust, self.bench.now);
         let key = self.connections.insert(connection);
         let connection = self.connections.get_mut(key).expect("was inserted just now");
         use epoll::EventFlags as Flags;

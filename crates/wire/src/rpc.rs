@@ -133,6 +133,20 @@ pub enum CallError {
     BadAuth(Xid, AuthStatus),
 }
 
+impl CallError {
+    /// What is answered to it, if anything is.
+    #[must_use]
+    pub const fn reply(self) -> Option<Reply> {
+        match self {
+            Self::NotACall => None,
+            Self::RpcMismatch(xid) => Some(Reply { xid, status: ReplyStatus::RpcMismatch }),
+            Self::BadAuth(xid, status) => {
+                Some(Reply { xid, status: ReplyStatus::AuthError(status) })
+            }
+        }
+    }
+}
+
 impl<'a> Call<'a> {
     /// Reads the head of a call; the reader is then at its arguments.
     ///

@@ -1,6 +1,6 @@
 //! The server host: the real service, over a disk that crashes.
 
-use core::net::SocketAddr;
+use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
 use core::time::Duration;
@@ -26,6 +26,9 @@ use crate::faults::{Faults, upto};
 use crate::mutant::Mutant;
 use crate::notes::Notes;
 use crate::op::{EXPORT, Place, USER};
+
+/// Where the server is; nothing depends on it.
+const ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
 
 /// Where a call came from and its reply goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,8 +140,13 @@ impl Server {
             _ => false,
         };
         let from = if forgets { stranger(self.received) } else { from };
-        let arrival =
-            Arrival { from, transport, trust: Trust::Claimed, now: self.clock.local(now) };
+        let arrival = Arrival {
+            from,
+            to: ADDRESS,
+            transport,
+            trust: Trust::Claimed,
+            now: self.clock.local(now),
+        };
         let answer = service.answer(arrival, bytes, Writer::new());
         let xid = Xid(u32::from_be_bytes(*bytes.first_chunk().expect("a call has a head")));
         self.running.insert(self.received, Running { way, xid, answer });

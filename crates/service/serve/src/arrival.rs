@@ -1,6 +1,6 @@
 //! How a message came in.
 
-use core::net::SocketAddr;
+use core::net::{IpAddr, SocketAddr};
 
 use leasehold_base::limits::{TRANSFER_BYTES_MAX, TRANSFER_UDP_BYTES_MAX};
 use leasehold_base::units::Time;
@@ -48,6 +48,8 @@ pub enum Trust {
 pub struct Arrival {
     /// Who sent it.
     pub from: SocketAddr,
+    /// The address of the server that it was sent to.
+    pub to: IpAddr,
     /// What carried it.
     pub transport: Transport,
     /// What its credential is worth.

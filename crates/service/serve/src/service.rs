@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use leasehold_base::limits::HANDLE_V2_BYTES;
-use leasehold_base::units::{Time, Xid};
+use leasehold_base::units::Time;
 use leasehold_base::xdr::{Encode as _, Message, Reader, Writer};
 use leasehold_core::replies::Harm;
 use leasehold_fs::{Answer, Export};
-use leasehold_wire::rpc::{Call, CallError, Reply, ReplyStatus};
+use leasehold_wire::rpc::{Call, Reply, ReplyStatus};
 
 use crate::context::Context;
 use crate::events::Observer;
@@ -65,17 +65,13 @@ impl Service {
         let mut reader = Reader::new(message);
         let call = match Call::decode(&mut reader) {
             Ok(call) => call,
-            Err(CallError::NotACall) => return Answer::now(None),
-            Err(CallError::RpcMismatch(xid)) => {
-                return refuse(xid, ReplyStatus::RpcMismatch, writer);
-            }
-            Err(CallError::BadAuth(xid, status)) => {
-                return refuse(xid, ReplyStatus::AuthError(status), writer);
+            Err(error) => {
+                return error.reply().map_or(Answer::now(None), |reply| refuse(&reply, writer));
             }
         };
         let row = match table::find(call.program, call.version, call.procedure) {
             Ok(row) => row,
-            Err(status) => return refuse(call.xid, status, writer),
+            Err(status) => return refuse(&Reply { xid: call.xid, status }, writer),
         };
         let caller = credential::claimed(&call.credential).and_then(|claimed| {
             // It does nothing for anybody, and shows even to whom nothing is granted that the
@@ -85,7 +81,10 @@ impl Service {
         });
         let caller = match caller {
             Ok(caller) => caller,
-            Err(status) => return refuse(call.xid, ReplyStatus::AuthError(status), writer),
+            Err(status) => {
+                let status = ReplyStatus::AuthError(status);
+                return refuse(&Reply { xid: call.xid, status }, writer);
+            }
         };
         let context = Context { service: Arc::clone(self), caller, arrival };
         let arguments = reader.rest_shared();
@@ -112,7 +111,7 @@ impl Service {
 }
 
 /// The reply to a call that reaches no procedure.
-fn refuse(xid: Xid, status: ReplyStatus, mut writer: Writer) -> Answer<'static, Option<Message>> {
-    Reply { xid, status }.encode(&mut writer);
+fn refuse(reply: &Reply, mut writer: Writer) -> Answer<'static, Option<Message>> {
+    reply.encode(&mut writer);
     Answer::now(Some(writer.finish()))
 }

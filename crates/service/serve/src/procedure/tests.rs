@@ -33,6 +33,7 @@ fn told(row: &Row) -> Option<u32> {
         caller: Caller::nobody(),
         arrival: Arrival {
             from: "192.0.2.1:700".parse().expect("an address"),
+            to: "192.0.2.9".parse().expect("an address"),
             transport: Transport::Stream,
             trust: Trust::Claimed,
             now: Time::ZERO,

@@ -38,6 +38,7 @@ impl Server {
             store,
             arrival: Arrival {
                 from: "192.0.2.1:700".parse().expect("an address"),
+                to: "192.0.2.9".parse().expect("an address"),
                 transport: Transport::Stream,
                 trust: Trust::Claimed,
                 now: Time::ZERO,
