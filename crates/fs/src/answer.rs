@@ -20,6 +20,17 @@ impl<'a, T> Answer<'a, T> {
         Self::Now(Some(value))
     }
 
+    /// The same answer, its value made into another when it is there.
+    pub fn map<U>(self, change: impl FnOnce(T) -> U + Send + 'a) -> Answer<'a, U>
+    where
+        T: 'a,
+    {
+        match self {
+            Self::Now(value) => Answer::Now(value.map(change)),
+            Self::Later(future) => Answer::later(async move { change(future.await) }),
+        }
+    }
+
     /// Answers when `future` does.
     pub fn later(future: impl Future<Output = T> + Send + 'a) -> Self {
         Self::Later(Box::pin(future))

@@ -13,8 +13,11 @@ pub struct Caller {
     pub groups: Groups,
 }
 
-/// The user and group that stand for nobody in particular.
-const NOBODY: u32 = 65_534;
+/// The user who may do almost all.
+pub const SUPERUSER: u32 = 0;
+
+/// The user, and the group, that stand for nobody in particular.
+pub const NOBODY: u32 = 65_534;
 
 impl Caller {
     /// The caller without a credential (AUTH_NONE).

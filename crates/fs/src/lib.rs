@@ -23,7 +23,7 @@ pub mod suite;
 pub use answer::Answer;
 pub use attributes::{Attributes, Before, Device, FileType, Mode, SetAttributes, SetTime, Wcc};
 pub use blocking::{Blocking, Inline, Job, offload};
-pub use caller::Caller;
+pub use caller::{Caller, NOBODY, SUPERUSER};
 pub use error::{FsError, Retry};
 pub use export::{Export, ExportId, Request};
 pub use name::{Name, Step};

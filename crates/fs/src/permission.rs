@@ -1,9 +1,6 @@
 //! Mode bits, for stores whose kernel does not check them.
 
-use crate::{Access, Attributes, Caller, FileType};
-
-/// The user who may do almost all.
-const SUPERUSER: u32 = 0;
+use crate::{Access, Attributes, Caller, FileType, SUPERUSER};
 
 /// Read, write and execute (or search) as mode bits give them to a caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

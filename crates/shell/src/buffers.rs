@@ -1,10 +1,10 @@
 //! Memory that records are received into.
 
 use bytes::{Bytes, BytesMut};
-use leasehold_base::limits::MESSAGE_BYTES_MAX;
+use leasehold_base::limits::{COPY_BYTES_MAX, MESSAGE_BYTES_MAX};
 use leasehold_wire::record::MARK_BYTES;
 
-use crate::limits::{COPY_BYTES_MAX, LARGE_BUFFERS_MAX, RECEIVE_BYTES, RESERVE_FACTOR};
+use crate::limits::{LARGE_BUFFERS_MAX, RECEIVE_BYTES, RESERVE_FACTOR};
 
 /// Room for the largest record, and for what a receive brings of the next one.
 const LARGE_BYTES: usize = MARK_BYTES + MESSAGE_BYTES_MAX + RECEIVE_BYTES;

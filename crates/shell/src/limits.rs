@@ -35,7 +35,7 @@ pub(crate) const SOCKET_PARKED_MAX: u32 = 1024;
 pub(crate) const LOOP_PARKED_MAX: usize = 16_384;
 
 /// Bytes of memory that calls which wait hold at one time: the last of them may come on top. A
-/// call of [`COPY_BYTES_MAX`] or more counts with the buffer that it was received into.
+/// call of `COPY_BYTES_MAX` or more counts with the buffer that it was received into.
 pub(crate) const CONNECTION_PARKED_BYTES_MAX: usize = 32 << 20;
 pub(crate) const LOOP_PARKED_BYTES_MAX: usize = 256 << 20;
 
@@ -63,11 +63,6 @@ pub(crate) const LARGE_BUFFERS_HELD_MAX: usize = 512;
 
 /// Reply buffers that one loop keeps.
 pub(crate) const WRITERS_MAX: usize = 64;
-
-/// A reply of at least so many bytes is sent from where it lies; a smaller one is copied next to
-/// its neighbours, which is cheaper than to carry it apart. So is a call: a small one that waits
-/// must not hold a receive buffer.
-pub(crate) const COPY_BYTES_MAX: usize = 8 << 10;
 
 /// Pieces of memory in one send.
 pub(crate) const SEND_PIECES_MAX: usize = 64;

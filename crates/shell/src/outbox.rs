@@ -4,12 +4,13 @@ use std::collections::VecDeque;
 use std::io::IoSlice;
 use std::os::fd::OwnedFd;
 
+use leasehold_base::limits::COPY_BYTES_MAX;
 use leasehold_base::xdr::{Message, Writer};
 use leasehold_wire::record::mark;
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 
-use crate::limits::{COPY_BYTES_MAX, SEND_PIECES_MAX};
+use crate::limits::SEND_PIECES_MAX;
 
 /// Replies with their record marks, in the order in which they are sent.
 ///

@@ -18,6 +18,7 @@ use std::collections::BTreeMap;
 use std::net::UdpSocket;
 
 use leasehold_base::units::Time;
+use leasehold_fs::NOBODY;
 use leasehold_serve::{Transport, Trust};
 
 use crate::limits::OWN_ADDRESSES_MAX;
@@ -52,7 +53,6 @@ enum Owner {
 }
 
 const ROOT: u32 = 0;
-const NOBODY_GID: u32 = 65_534;
 
 /// Ports below this one take privilege, by custom and on most machines.
 const RESERVED_PORTS_END: u16 = 1024;
@@ -179,7 +179,7 @@ fn primary_group(uid: u32) -> u32 {
     std::fs::read_to_string("/etc/passwd")
         .ok()
         .and_then(|list| group_in(&list, uid))
-        .unwrap_or(NOBODY_GID)
+        .unwrap_or(NOBODY)
 }
 
 fn group_in(list: &str, uid: u32) -> Option<u32> {

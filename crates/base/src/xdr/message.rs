@@ -3,9 +3,7 @@
 use bytes::Bytes;
 
 use super::padding;
-
-/// File data below this size is copied into the message: cheaper than to carry it apart.
-const PAYLOAD_BYTES_MIN: usize = 8 << 10;
+use crate::limits::COPY_BYTES_MAX;
 
 /// A message that was written: its words, and at most one large opaque that is carried apart, so
 /// that file data goes from a store to the socket without a copy.
@@ -130,7 +128,7 @@ impl Writer {
     /// # Panics
     /// As [`Writer::opaque`].
     pub fn payload(&mut self, bytes: Bytes) {
-        if bytes.len() < PAYLOAD_BYTES_MIN || !self.message.payload.is_empty() {
+        if bytes.len() < COPY_BYTES_MAX || !self.message.payload.is_empty() {
             return self.opaque(&bytes);
         }
         self.length(bytes.len());

@@ -22,7 +22,7 @@ fn insecure(policy: Policy) -> Policy {
 fn a_privileged_server_believes_root_and_pins_others() {
     let judge = |owner, port| SERVER.judge(owner, port);
     assert_eq!(judge(Owner::User(ROOT), 5000), Trust::Claimed);
-    let pinned = Trust::Pinned { uid: 4_000_000, gid: NOBODY_GID };
+    let pinned = Trust::Pinned { uid: 4_000_000, gid: NOBODY };
     assert_eq!(judge(Owner::User(4_000_000), 5000), pinned);
     assert_eq!(judge(Owner::Unknown, 5000), Trust::Nobody);
     assert_eq!(judge(Owner::User(4_000_000), 5), pinned, "the kernel's word counts more");

@@ -4,16 +4,13 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use leasehold_base::units::{FileId, FileSystemId, FileTime};
-use leasehold_fs::{Attributes, Caller, Device, FileType, FsError, Mode, Space, Wcc};
+use leasehold_fs::{Attributes, Caller, Device, FileType, FsError, Mode, SUPERUSER, Space, Wcc};
 use rustix::fs::{AtFlags, Statx, StatxFlags, StatxTimestamp, statx};
 use rustix::io::Errno;
 
 use crate::errors::meaning;
 use crate::object::Object;
 use crate::volume::Volume;
-
-/// The user who may use the blocks that a file system keeps in reserve.
-const SUPERUSER: u32 = 0;
 
 /// Which mount an object was reached on; a file system may be mounted at several places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +62,7 @@ impl Volume {
     ) -> Result<(Space, Attributes), FsError> {
         let attributes = self.attributes(object)?;
         let known = rustix::fs::fstatvfs(&*object.descriptor()).map_err(meaning)?;
+        // Who may use the blocks that a file system keeps in reserve.
         let available = if caller.uid == SUPERUSER { known.f_bfree } else { known.f_bavail };
         let space = Space {
             bytes: known.f_blocks.saturating_mul(known.f_frsize),

@@ -58,26 +58,38 @@ impl Volume {
         }
         match (result, file) {
             (Ok(Made::Old(found)), NewFile::Unchecked(SetAttributes { size: Some(size), .. })) => {
-                drop(change);
-                let size = SetAttributes { size: Some(*size), ..SetAttributes::default() };
-                let changed = match self.object(&found.object) {
-                    Ok(object) => self.setattr(caller, &object, &size, None),
-                    Err(_) => Answer::now(Changed::failed(FsError::Stale)),
-                };
-                let cut = move |Changed { result, wcc: file }: Changed<()>| {
-                    let attributes = file.after.unwrap_or(found.attributes);
-                    Changed { result: result.map(|()| Found { attributes, ..found }), wcc }
-                };
-                match changed {
-                    Answer::Now(changed) => Answer::Now(changed.map(cut)),
-                    Answer::Later(changed) => Answer::later(async move { cut(changed.await) }),
-                }
+                // All start before one is waited for; whoever made the name may not have synced it.
+                let named = change.settle(Changed { result: Ok(()), wcc });
+                let cut = self.cut(caller, found, *size);
+                Answer::later(async move {
+                    let Changed { result: named, wcc } = named.await;
+                    let cut = cut.await;
+                    Changed { result: named.and(cut), wcc }
+                })
             }
             (Ok(Made::New(found) | Made::Old(found)), _) => {
                 change.settle(Changed { result: Ok(found), wcc })
             }
             (Err(error), _) => Answer::now(Changed { result: Err(error), wcc }),
         }
+    }
+
+    /// Gives a file that was there already the size that was asked for.
+    fn cut(
+        self: &Arc<Self>,
+        caller: &Caller,
+        found: Found,
+        size: u64,
+    ) -> Answer<'static, Result<Found, FsError>> {
+        let changes = SetAttributes { size: Some(size), ..SetAttributes::default() };
+        let changed = match self.object(&found.object) {
+            Ok(object) => self.setattr(caller, &object, &changes, None),
+            Err(_) => Answer::now(Changed::failed(FsError::Stale)),
+        };
+        changed.map(move |Changed { result, wcc }| {
+            let attributes = wcc.after.unwrap_or(found.attributes);
+            result.map(|()| Found { attributes, ..found })
+        })
     }
 
     fn create_as_caller(

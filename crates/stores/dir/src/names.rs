@@ -20,8 +20,8 @@ use crate::witness::Trace;
 /// How often a name that changes under our hands is looked at again.
 const LOOK_TRIES: u32 = 4;
 
-/// Freeing a file of this size takes the kernel longer than a request should.
-const LARGE_BYTES: u64 = 64 << 20;
+/// Freeing so many bytes of a file takes the kernel longer than a request should.
+pub(crate) const LARGE_BYTES: u64 = 64 << 20;
 
 /// A name in an open directory.
 #[derive(Clone, Copy)]
@@ -279,16 +279,8 @@ impl Volume {
         };
         let (from, to) = (wcc(from, &source, before.0), wcc(to, &target, before.1));
         drop(held);
-        let answer = change.settle(Changed { result, wcc: Wcc::default() });
-        match answer {
-            Answer::Now(changed) => {
-                Answer::Now(changed.map(|Changed { result, .. }| Renamed { result, from, to }))
-            }
-            Answer::Later(changed) => Answer::later(async move {
-                let result = changed.await.result;
-                Renamed { result, from, to }
-            }),
-        }
+        let settled = change.settle(Changed { result, wcc: Wcc::default() });
+        settled.map(move |Changed { result, .. }| Renamed { result, from, to })
     }
 
     /// Renames, and gives back what was moved.
@@ -349,11 +341,8 @@ impl Volume {
                 Ok(())
             });
         let attributes = self.attributes(object).ok();
-        let linked = move |Changed { result, wcc }| Linked { result, attributes, directory: wcc };
-        match change.settle(changed) {
-            Answer::Now(changed) => Answer::Now(changed.map(linked)),
-            Answer::Later(changed) => Answer::later(async move { linked(changed.await) }),
-        }
+        let settled = change.settle(changed);
+        settled.map(move |Changed { result, wcc }| Linked { result, attributes, directory: wcc })
     }
 
     /// Looks at what is about to lose a name.

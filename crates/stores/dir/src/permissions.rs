@@ -4,16 +4,13 @@
 use std::os::fd::AsFd;
 
 use leasehold_fs::permission::{self, Rights};
-use leasehold_fs::{Access, Attributes, Caller, FileType, FsError};
+use leasehold_fs::{Access, Attributes, Caller, FileType, FsError, SUPERUSER};
 use rustix::io::Errno;
 
 use crate::identity::Acting;
 use crate::object::{Object, Reach};
 use crate::sys;
 use crate::volume::Volume;
-
-/// The user who may do almost all.
-const SUPERUSER: u32 = 0;
 
 /// The extended attribute that holds an access list.
 const ACCESS_LIST: &str = "system.posix_acl_access";

@@ -10,14 +10,14 @@ use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex};
 
 use futures_channel::oneshot;
-use leasehold_fs::{FsError, ObjectId};
+use leasehold_fs::{FsError, ObjectId, offload};
 use rustix::fs::{FileType, Mode, OFlags, RawDir, openat};
 
 use crate::errors::meaning;
 use crate::index::{Index, Known, OBJECTS_MAX};
 use crate::locks::{Mixing, lock};
 use crate::object::{Descriptor, Object, Reach};
-use crate::volume::{DEPTH_MAX, Missing, NAME, Volume};
+use crate::volume::{DEPTH_MAX, Missing, NAME, TRIES_IN_POOL, Volume};
 
 /// How many objects can wait to be searched for.
 const WAITING_MAX: usize = 1024;
@@ -49,6 +49,15 @@ impl Volume {
             match self.object(&id) {
                 Ok(object) => return Ok(object),
                 Err(Missing::Failed(error)) => return Err(error),
+                Err(Missing::Busy) => {
+                    let volume = Arc::clone(self);
+                    let open = move || volume.open_by_handle(&id, TRIES_IN_POOL);
+                    match offload(&*self.blocking, open).await {
+                        Ok(object) => return Ok(object),
+                        Err(Missing::Failed(error)) => return Err(error),
+                        Err(Missing::Busy | Missing::Lost) => {}
+                    }
+                }
                 Err(Missing::Lost) => self.search_for(id)?.await.unwrap_or(Err(FsError::Later))?,
             }
         }

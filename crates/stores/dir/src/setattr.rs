@@ -4,24 +4,43 @@ use std::sync::Arc;
 
 use leasehold_base::units::FileTime;
 use leasehold_fs::{
-    Answer, Attributes, Caller, Changed, FileType, FsError, Mode, SetAttributes, SetTime,
+    Answer, Attributes, Caller, Changed, FileType, FsError, Mode, SUPERUSER, SetAttributes,
+    SetTime, offload,
 };
 use rustix::fs::{AtFlags, Gid, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, Uid};
 use rustix::io::retry_on_intr;
 
 use crate::errors::meaning;
 use crate::identity::Acting;
+use crate::names::LARGE_BYTES;
 use crate::object::{Descriptor, Object, Reach};
 use crate::read::must_be_file;
 use crate::sync::{Change, Extent};
 use crate::volume::Volume;
 
-/// The user who may do almost all.
-const SUPERUSER: u32 = 0;
-
 impl Volume {
-    /// Changes attributes, and puts them on stable storage.
+    /// Changes attributes, and puts them on stable storage; cuts much off a file in the pool.
     pub(crate) fn setattr(
+        self: &Arc<Self>,
+        caller: &Caller,
+        object: &Arc<Object>,
+        changes: &SetAttributes,
+        guard: Option<FileTime>,
+    ) -> Answer<'static, Changed<()>> {
+        let frees_much = changes.size.is_some_and(|size| {
+            let now = self.attributes(object).map_or(0, |now| now.size);
+            now.saturating_sub(size) >= LARGE_BYTES
+        });
+        if !frees_much {
+            return self.set(caller, object, changes, guard);
+        }
+        let (volume, caller, object) = (Arc::clone(self), *caller, Arc::clone(object));
+        let changes = *changes;
+        let set = offload(&*self.blocking, move || volume.set(&caller, &object, &changes, guard));
+        Answer::later(async move { set.await.await })
+    }
+
+    fn set(
         &self,
         caller: &Caller,
         object: &Object,

@@ -54,7 +54,7 @@ impl DirStore {
         match self.volume.object(&id) {
             Ok(object) => operation(object),
             Err(Missing::Failed(error)) => Answer::now(T::failed(error)),
-            Err(Missing::Lost) => Answer::later(async move {
+            Err(Missing::Busy | Missing::Lost) => Answer::later(async move {
                 match self.volume.find(id).await {
                     Ok(object) => operation(object).await,
                     Err(error) => T::failed(error),

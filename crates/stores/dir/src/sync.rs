@@ -1,20 +1,9 @@
 //! Putting changes on stable storage, one sync for all that wait.
 //!
-//! What is synced before an operation is answered, with [`Durability::Disk`]:
-//!
-//! | operation | synced |
-//! |---|---|
-//! | WRITE asked `DataSync` | the file's data (`fdatasync`) |
-//! | WRITE asked `FileSync`, COMMIT, SETATTR | the file (`fsync`) |
-//! | CREATE with no more than a mode, MKDIR, SYMLINK, MKNOD | the directory |
-//! | CREATE and MKDIR with more, exclusive CREATE | the new object and the directory |
-//! | REMOVE, RMDIR, LINK | the directory |
-//! | RENAME | both directories |
-//! | SETATTR of what cannot be opened (links, devices, sockets, pipes) | the file system |
-//!
-//! That a directory's sync takes along the inode of a new name holds where both are changed in
-//! one transaction of a journal. On other file systems the new or linked object, or the renamed
-//! directory, is synced as well, and the whole file system where it cannot be opened.
+//! What is synced before an operation is answered, with [`Durability::Disk`], is a table in
+//! `SEMANTICS.md`. That a directory's sync takes along the inode of a new name holds where both are
+//! changed in one transaction of a journal. On other file systems the new or linked object, or the
+//! renamed directory, is synced as well, and the whole file system where it cannot be opened.
 //!
 //! Criteria in order of weight:
 //! - Nothing that may be lost is reported as saved. When a sync fails, the kernel has marked the
@@ -258,14 +247,10 @@ impl Change {
     /// Answers a COMMIT: with the verifier behind the sync, so that a loss before it shows.
     pub(crate) fn settle_commit(self, wcc: Wcc) -> Answer<'static, Changed<Committed>> {
         let syncs = Arc::clone(&self.syncs);
-        let committed = move |Changed { result, wcc }: Changed<()>| {
+        self.settle(Changed { result: Ok(()), wcc }).map(move |Changed { result, wcc }| {
             let verifier = syncs.verifier(syncs.losses.load(Ordering::SeqCst));
             Changed { result: result.map(|()| Committed { verifier }), wcc }
-        };
-        match self.settle(Changed { result: Ok(()), wcc }) {
-            Answer::Now(changed) => Answer::Now(changed.map(committed)),
-            Answer::Later(changed) => Answer::later(async move { committed(changed.await) }),
-        }
+        })
     }
 }
 

@@ -5,5 +5,7 @@ mod borders;
 mod conformance;
 mod data;
 mod harness;
+mod script;
+mod sync_table;
 mod syncs;
 mod witness;

@@ -54,6 +54,8 @@ pub(crate) struct Volume {
 pub(crate) enum Missing {
     /// It is settled.
     Failed(FsError),
+    /// The kernel is about to give its number to another; whether it is gone shows in a moment.
+    Busy,
     /// Where it is must be searched for.
     Lost,
 }
@@ -61,10 +63,11 @@ pub(crate) enum Missing {
 /// For opening an object only to name it.
 pub(crate) const NAME: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// How often a handle is tried again when the kernel says that it is out of memory: it says so, too,
-/// while the number of a removed object is being given to a new one, which takes microseconds
-/// unless that thread is preempted.
-const CREATING_TRIES: u32 = 1000;
+/// How often a handle is tried when the kernel says that it is out of memory: it says so, too, while
+/// the number of a removed object is being given to a new one, which takes microseconds unless
+/// that thread is preempted. A few times at once, where others wait, and many in the pool.
+const TRIES_AT_ONCE: u32 = 4;
+pub(crate) const TRIES_IN_POOL: u32 = 1000;
 
 /// How many directories deep an object is looked for.
 pub(crate) const DEPTH_MAX: usize = 1024;
@@ -124,14 +127,12 @@ impl Volume {
         if !self.handles.could_be(id) {
             return Err(Missing::Failed(FsError::BadHandle));
         }
-        self.acting.as_server().map_err(Missing::Failed)?;
         match &self.index {
-            None => self.open_by_handle(id).map_err(|error| {
-                // The kernel says "invalid" of a handle that it cannot read.
-                let invalid = error == FsError::Invalid;
-                Missing::Failed(if invalid { FsError::BadHandle } else { error })
-            }),
-            Some(index) => self.walk(index, id),
+            None => self.open_by_handle(id, TRIES_AT_ONCE),
+            Some(index) => {
+                self.acting.as_server().map_err(Missing::Failed)?;
+                self.walk(index, id)
+            }
         }
     }
 
@@ -151,19 +152,23 @@ impl Volume {
         self.descriptors.by_number(number, moment)
     }
 
-    fn open_by_handle(&self, id: &ObjectId) -> Result<Arc<Object>, FsError> {
+    /// Opens an object by its handle, tried so often.
+    pub(crate) fn open_by_handle(&self, id: &ObjectId, tries: u32) -> Result<Arc<Object>, Missing> {
+        self.acting.as_server().map_err(Missing::Failed)?;
         let root = self.root.descriptor();
-        let open = || sys::open_by_handle(root.as_fd(), self.handles.kind(), id, NAME);
-        let mut opened = open();
-        for _ in 0..CREATING_TRIES {
-            if !matches!(opened, Err(Errno::NOMEM)) {
-                break;
+        for _ in 0..tries {
+            match sys::open_by_handle(root.as_fd(), self.handles.kind(), id, NAME) {
+                Ok(file) => {
+                    let kept = self.keep(*id, Descriptor::new(file, Reach::Name));
+                    return kept.map_err(Missing::Failed);
+                }
+                Err(Errno::NOMEM) => thread::yield_now(),
+                // It cannot read the handle.
+                Err(Errno::INVAL) => return Err(Missing::Failed(FsError::BadHandle)),
+                Err(errno) => return Err(Missing::Failed(meaning(errno))),
             }
-            thread::yield_now();
-            opened = open();
         }
-        let file = opened.map_err(meaning)?;
-        self.keep(*id, Descriptor::new(file, Reach::Name))
+        Err(Missing::Busy)
     }
 
     /// Goes from the nearest open directory above down to the object, by the recorded names.

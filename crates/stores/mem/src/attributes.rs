@@ -3,11 +3,11 @@
 use leasehold_base::units::{FileId, FileTime};
 use leasehold_fs::permission::rights;
 use leasehold_fs::{Attributes, Caller, Changed, FileType, FsError, Mode, ObjectId};
-use leasehold_fs::{SetAttributes, SetTime};
+use leasehold_fs::{SUPERUSER, SetAttributes, SetTime};
 
+use crate::FILE_BYTES_MAX;
 use crate::node::Body;
 use crate::tree::Tree;
-use crate::{FILE_BYTES_MAX, SUPERUSER};
 
 const SET_USER: u32 = 0o4000;
 pub(crate) const SET_GROUP: u32 = 0o2000;

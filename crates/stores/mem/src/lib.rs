@@ -30,8 +30,6 @@ use leasehold_fs::{
 use crate::node::Body;
 use crate::tree::Tree;
 
-const SUPERUSER: u32 = 0;
-
 /// The largest size of a file: what a signed 64-bit offset can name, as on disks.
 const FILE_BYTES_MAX: u64 = i64::MAX.unsigned_abs();
 

@@ -3,13 +3,13 @@
 use leasehold_base::units::{FileId, FileTime};
 use leasehold_fs::permission::sticky_forbids;
 use leasehold_fs::{Caller, Changed, FileType, Found, FsError, Linked, Mode, NewFile, NewNode};
-use leasehold_fs::{ObjectId, Place, SetAttributes, Wcc};
+use leasehold_fs::{ObjectId, Place, SUPERUSER, SetAttributes, Wcc};
 
+use crate::LINK_MAX;
 use crate::attributes::{SET_GROUP, may_set};
 use crate::contents::Contents;
 use crate::node::{Body, Directory};
 use crate::tree::Tree;
-use crate::{LINK_MAX, SUPERUSER};
 
 const FILE_MODE: Mode = Mode::from_bits(0o600);
 const DIRECTORY_MODE: Mode = Mode::from_bits(0o700);

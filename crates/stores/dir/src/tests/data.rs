@@ -181,3 +181,19 @@ fn ids_and_attributes_belong_together() {
         });
     }
 }
+
+/// The kernel takes long to free much, and the thread of a request has others to serve.
+#[test]
+fn much_is_cut_off_in_the_pool() {
+    const SIZE: u64 = 1 << 30;
+    let world = World::make(Make { durability: Durability::Memory, ..Make::default() });
+    let (caller, file) = (superuser(), world.file("a"));
+    for (size, waits) in [(SIZE, false), (SIZE - 1, false), (1, true), (0, false)] {
+        let changes = SetAttributes { size: Some(size), ..SetAttributes::default() };
+        let answer = world.store.setattr(&caller, &file, &changes, None);
+        assert_eq!(matches!(answer, Answer::Later(_)), waits, "to {size}");
+        let changed = wait(answer);
+        assert_eq!(changed.result, Ok(()));
+        assert_eq!(changed.wcc.after.expect("it is there").size, size);
+    }
+}

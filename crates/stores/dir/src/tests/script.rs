@@ -1,0 +1,60 @@
+//! In the place of the system calls that sync.
+
+use std::fs;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::sync::{Arc, Condvar, Mutex};
+
+use rustix::io::Errno;
+
+use super::harness::{Make, World};
+use crate::sync::{Extent, Syncer};
+
+/// Takes down what it is asked to sync, and does as it is told.
+#[derive(Clone, Default)]
+pub(super) struct Script(Arc<(Mutex<State>, Condvar)>);
+
+#[derive(Default)]
+pub(super) struct State {
+    pub(super) synced: Vec<(Extent, String)>,
+    pub(super) is_closed: bool,
+    pub(super) is_failing: bool,
+}
+
+impl Script {
+    pub(super) fn change(&self, change: impl FnOnce(&mut State)) {
+        change(&mut self.0.0.lock().expect("no test panics with it"));
+        self.0.1.notify_all();
+    }
+
+    /// What was synced since the last time.
+    pub(super) fn take(&self) -> Vec<(Extent, String)> {
+        let mut synced = Vec::new();
+        self.change(|state| synced = core::mem::take(&mut state.synced));
+        synced.sort();
+        synced
+    }
+
+    /// Waits until so many syncs have begun.
+    pub(super) fn wait_for(&self, count: usize) {
+        let state = self.0.0.lock().expect("no test panics with it");
+        drop(self.0.1.wait_while(state, |state| state.synced.len() < count));
+    }
+
+    pub(super) fn world(&self) -> World {
+        World::make(Make { syncer: Box::new(self.clone()), ..Make::default() })
+    }
+}
+
+impl Syncer for Script {
+    fn sync(&self, file: BorrowedFd<'_>, extent: Extent) -> Result<(), Errno> {
+        let path = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()));
+        let path = path.expect("it is open");
+        let name = path.file_name().expect("it is not the root").to_string_lossy().into_owned();
+        let mut state = self.0.0.lock().expect("no test panics with it");
+        state.synced.push((extent, name));
+        self.0.1.notify_all();
+        let state = self.0.1.wait_while(state, |state| state.is_closed);
+        let is_failing = state.expect("no test panics with it").is_failing;
+        if is_failing { Err(Errno::IO) } else { Ok(()) }
+    }
+}
