@@ -10,9 +10,12 @@ mod serve;
 
 use std::io::Write as _;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 
 use clap::Parser as _;
 use clap::error::ErrorKind;
+use leasehold_shell::process::Termination;
 
 use crate::failure::Kind;
 use crate::options::{Command, Options};
@@ -24,7 +27,7 @@ fn main() -> ExitCode {
     };
     let outcome = match options.command {
         Command::Serve(options) => serve::run(&options),
-        Command::Conform(options) => return leasehold_conform::run(&options),
+        Command::Conform(options) => return conform(&options),
         Command::Lab(lab) => leasehold_lab_cli::run(&lab, &mut std::io::stdout().lock())
             .map_err(failure::Failure::from),
     };
@@ -33,6 +36,28 @@ fn main() -> ExitCode {
         Err(failure) => {
             complain(&failure.to_string());
             failure.exit_code()
+        }
+    }
+}
+
+/// Tests a server; where the process is asked to end, what the test has made goes first.
+fn conform(options: &leasehold_conform::Options) -> ExitCode {
+    static STOP: AtomicBool = AtomicBool::new(false);
+    let termination = Termination::prepare();
+    let waiting = thread::Builder::new().spawn(|| {
+        termination.wait();
+        complain("stopping: what the test has made is removed; once more leaves it behind");
+        STOP.store(true, Ordering::Relaxed);
+        // It may have to end at once, which only a thread that lets signals through sees to.
+        loop {
+            thread::park();
+        }
+    });
+    match waiting {
+        Ok(_) => leasehold_conform::run(options, &STOP),
+        Err(error) => {
+            complain(&format!("no thread can be started: {error}"));
+            Kind::Running.into()
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
 use leasehold_base::random::Random;
@@ -29,6 +30,20 @@ const RESTART_PATIENCE: Duration = Duration::from_secs(60);
 
 /// The pause between two attempts to reach a server that restarts.
 const RESTART_PAUSE: Duration = Duration::from_millis(50);
+
+/// The time in which a server that ended may come back by itself.
+const RETURN_PATIENCE: Duration = Duration::from_secs(3);
+
+/// What has become of the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Survival {
+    /// It takes connections.
+    Serves,
+    /// It ended, and serves again.
+    Returned,
+    /// It ended.
+    Ended,
+}
 
 /// What a case works with.
 pub(crate) struct Bench<'s> {
@@ -334,12 +349,34 @@ impl<'s> Bench<'s> {
         self.v3.client.disconnect();
         self.v2.client.disconnect();
         restart().map_err(|why| Stop::skip(format!("the server cannot be restarted: {why}")))?;
-        let end = Instant::now() + RESTART_PATIENCE;
+        let back = self.comes_back(RESTART_PATIENCE);
+        ensure!(back, "the server does not come back");
+        Ok(())
+    }
+
+    /// Whether the server serves within a time.
+    fn comes_back(&self, patience: Duration) -> bool {
+        let end = Instant::now() + patience;
         while self.still_serves().is_err() {
-            ensure!(Instant::now() < end, "the server does not come back");
+            if Instant::now() >= end {
+                return false;
+            }
             std::thread::sleep(RESTART_PAUSE);
         }
-        Ok(())
+        true
+    }
+
+    /// What has become of the server after a case that failed; it is started again if need be.
+    pub(crate) fn survival(&mut self) -> Survival {
+        if !self.server.is_gone() {
+            return Survival::Serves;
+        }
+        // Several cases may notice at the same time.
+        let _one = self.server.revival.lock().unwrap_or_else(PoisonError::into_inner);
+        if !self.server.is_gone() || (self.server.restart.is_some() && self.restart().is_ok()) {
+            return Survival::Returned;
+        }
+        if self.comes_back(RETURN_PATIENCE) { Survival::Returned } else { Survival::Ended }
     }
 
     /// Skips the case where the server cannot be restarted, before it has done its work.

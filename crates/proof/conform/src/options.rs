@@ -13,10 +13,11 @@ const REPORT: &str = "What is reported";
 
 const EXIT_CODES: &str = "\
 Exit codes:
-  0  no case failed, but those that are known to
-  1  a case failed, or one that is known to fail passed
-  2  wrong options
-  3  the server cannot be tested";
+  0    no case failed, but those that are known to
+  1    a case failed, or one that is known to fail passed
+  2    wrong options
+  3    the server cannot be tested, or what the run had made cannot be removed
+  130  interrupted; what the run had made is removed";
 
 /// Test an NFS server over the wire, without root and without mounting it
 ///

@@ -187,6 +187,7 @@ impl<'a> Reporter<'a> {
             (summary.known, "known to fail"),
             (summary.surprising.len(), "no longer failing"),
             (summary.skipped.len(), "skipped"),
+            (self.count - finished.len(), "not run"),
         ] {
             if count > 0 {
                 write!(self.out, ", {count} {what}")?;

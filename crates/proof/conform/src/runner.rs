@@ -4,14 +4,15 @@ use std::any::Any;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, IsTerminal as _, Write};
+use std::os::unix::process::CommandExt as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::process::{Command, ExitCode};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use crate::bench::Bench;
+use crate::bench::{Bench, Survival};
 use crate::case::{Company, Listed, Needs, Stop, Verdict, Weight};
 use crate::known::{Failing, How, Known};
 use crate::options::Options;
@@ -71,6 +72,8 @@ pub struct Summary {
     pub surprising: Vec<String>,
     /// The cases that were skipped, and why.
     pub skipped: Vec<(String, String)>,
+    /// What could not be removed, and why.
+    pub left: Option<String>,
 }
 
 impl Summary {
@@ -97,26 +100,37 @@ impl Summary {
 }
 
 /// Does what the options say, and gives the exit code that they document.
+///
+/// Once `stop` is set no more cases begin, and what the run has made is removed.
 #[must_use]
-pub fn run(options: &Options) -> ExitCode {
+pub fn run(options: &Options, stop: &AtomicBool) -> ExitCode {
     let restart = options
         .restart_command
         .clone()
         .map(|command| -> Restart { Box::new(move || by_command(&command)) });
-    match conform(options, restart, &mut io::stdout().lock()) {
-        Ok(summary) if summary.is_good() => ExitCode::SUCCESS,
-        Ok(_) => ExitCode::from(1),
-        Err(problem) => {
-            // Where stderr is closed nobody wants to know.
-            let _ = writeln!(io::stderr(), "leasehold: {problem}");
-            ExitCode::from(3)
-        }
+    let result = conform(options, restart, stop, &mut io::stdout().lock());
+    let problem = match &result {
+        Ok(summary) => summary.left.clone(),
+        Err(Problem(why)) => Some(why.clone()),
+    };
+    if let Some(problem) = problem {
+        // Where stderr is closed nobody wants to know.
+        let _ = writeln!(io::stderr(), "leasehold: {problem}");
+    }
+    match result {
+        Ok(summary) if !summary.is_good() => ExitCode::from(1),
+        Ok(Summary { left: None, .. }) if stop.load(Ordering::Relaxed) => ExitCode::from(130),
+        Ok(Summary { left: None, .. }) => ExitCode::SUCCESS,
+        Ok(_) | Err(_) => ExitCode::from(3),
     }
 }
 
 /// Runs the command that restarts the server.
 fn by_command(command: &str) -> Result<(), String> {
-    let status = Command::new("sh").args(["-c", command]).status().map_err(|e| e.to_string())?;
+    // What it starts is not meant where a terminal interrupts the tester.
+    let mut shell = Command::new("sh");
+    let status = shell.args(["-c", command]).process_group(0).status();
+    let status = status.map_err(|error| error.to_string())?;
     if status.success() { Ok(()) } else { Err(format!("{command} ended with {status}")) }
 }
 
@@ -127,6 +141,7 @@ fn by_command(command: &str) -> Result<(), String> {
 pub fn conform(
     options: &Options,
     restart: Option<Restart>,
+    stop: &AtomicBool,
     out: &mut dyn Write,
 ) -> Result<Summary, Problem> {
     let chosen = select::chosen(options)?;
@@ -144,26 +159,28 @@ pub fn conform(
     let mut finished = Vec::new();
     let (alone, shared): (Vec<Listed>, Vec<Listed>) =
         chosen.into_iter().partition(|one| one.group.company == Company::Alone);
+    let mut written = Ok(());
     for (cases, jobs) in [(shared, options.jobs.max(1)), (alone, 1)] {
-        run_cases(&server, options, &known, &cases, jobs.into(), |one| {
-            let written = reporter.case(&one);
-            finished.push(one);
-            written
-        })
-        .map_err(unwritten)?;
+        written = written.and_then(|()| {
+            run_cases(&server, options, &known, &cases, jobs.into(), stop, |one| {
+                let written = reporter.case(&one);
+                finished.push(one);
+                written
+            })
+        });
     }
     let left = server.remove_place();
+    written.map_err(unwritten)?;
     finished.sort_by_key(|one| {
         select::all().position(|case| case.to_string() == one.listed.to_string())
     });
-    let summary = Summary::of(&finished);
+    let name = &server.place.name;
+    let left = left.err().map(|Problem(why)| format!("the directory {name} is left behind: {why}"));
+    let summary = Summary { left, ..Summary::of(&finished) };
     reporter.end(&finished, &server, options.timings).map_err(unwritten)?;
     if let Some(path) = &options.junit {
         fs::write(path, report::junit(&finished)).map_err(unwritten)?;
     }
-    left.map_err(|Problem(why)| {
-        Problem(format!("the directory {} is left behind: {why}", server.place.name))
-    })?;
     Ok(summary)
 }
 
@@ -179,17 +196,19 @@ fn run_cases(
     known: &Known,
     cases: &[Listed],
     jobs: usize,
+    stop: &AtomicBool,
     mut report: impl FnMut(Finished) -> io::Result<()>,
 ) -> io::Result<()> {
     let next = AtomicUsize::new(0);
     let (sender, receiver) = mpsc::channel();
+    let stopped = || stop.load(Ordering::Relaxed) || server.ended.load(Ordering::Relaxed);
     std::thread::scope(|scope| {
         for _ in 0..jobs.min(cases.len()) {
-            let (sender, next) = (sender.clone(), &next);
+            let (sender, next, stopped) = (sender.clone(), &next, &stopped);
             scope.spawn(move || {
                 while let Some(case) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
                     // Where nobody takes the result, the report could not be written.
-                    if sender.send(run_case(server, options, known, *case)).is_err() {
+                    if stopped() || sender.send(run_case(server, options, known, *case)).is_err() {
                         return;
                     }
                 }
@@ -210,8 +229,17 @@ fn run_case(server: &Server, options: &Options, known: &Known, listed: Listed) -
             |panic| Err(Stop::fail(format!("the tester failed: {}", said(&panic)))),
         ),
     };
-    let verdict = weighed(&mut bench, listed, options.strict, verdict);
+    let mut verdict = weighed(&mut bench, listed, options.strict, verdict);
     let mut talk = bench.talk.text(LINES_SHOWN_MAX);
+    if let Err(Stop::Fail(why)) = &mut verdict {
+        let survival = bench.survival();
+        server.ended.fetch_or(survival == Survival::Ended, Ordering::Relaxed);
+        why.push_str(match survival {
+            Survival::Serves => "",
+            Survival::Returned => "; the server had ended, and serves again",
+            Survival::Ended => "; the server has ended",
+        });
+    }
     let swept = bench.sweep();
     let (ended, mut detail) = match (verdict, swept) {
         (Ok(()), Ok(())) => (Ended::Passed, String::new()),

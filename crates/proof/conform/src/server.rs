@@ -2,8 +2,11 @@
 
 use std::fmt;
 use std::hash::{BuildHasher as _, RandomState};
-use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::io::ErrorKind;
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
 use std::path::PathBuf;
+use std::sync::Mutex;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use leasehold_wire::nfs3::{SetAttributes, create, fsinfo, pathconf};
@@ -79,12 +82,18 @@ pub(crate) struct Server {
     pub(crate) info: Option<fsinfo::Done>,
     pub(crate) limits: Option<pathconf::Done>,
     pub(crate) place: Place,
+    /// How long the list of mounts was when the run began.
+    mounts: usize,
     pub(crate) me: Credential,
     pub(crate) source: Source,
     pub(crate) patience: Duration,
     pub(crate) seed: u64,
     pub(crate) back_dir: Option<PathBuf>,
     pub(crate) restart: Option<Restart>,
+    /// Held by who looks after a server that ended.
+    pub(crate) revival: Mutex<()>,
+    /// Whether it has ended for good.
+    pub(crate) ended: AtomicBool,
 }
 
 impl Server {
@@ -111,13 +120,17 @@ impl Server {
             info: None,
             limits: None,
             place: Place { name: String::new(), version3: None, version2: None },
+            mounts: 0,
             me: Credential::user(options.uid.unwrap_or(ids.0), options.gid.unwrap_or(ids.1)),
             source,
             patience: Duration::from_secs(options.patience.into()),
             seed: options.seed,
             back_dir: options.back_dir.clone(),
             restart,
+            revival: Mutex::new(()),
+            ended: AtomicBool::new(false),
         };
+        server.mounts = server.mounts_now(&talk);
         server.mount_export(&options.versions, &talk)?;
         server.udp = server.answers_datagrams(&talk);
         server.make_place(&talk)?;
@@ -274,15 +287,41 @@ impl Server {
             let root = self.mounter(&talk).mnt(&self.export)?.done()?.directory;
             let mut v3 = self.v3(&self.me, &talk);
             sweep::version3(&mut v3, root, self.place.name.as_bytes())?;
-            self.mounter(&talk).umnt(mount::VERSION_3, &self.export)?;
-            return Ok(());
-        }
-        if let Some(root) = self.root2 {
+        } else if let Some(root) = self.root2 {
             let mut v2 = self.v2(&self.me, &talk);
             sweep::version2(&mut v2, root, self.place.name.as_bytes())?;
-            self.mounter(&talk).umnt(mount::VERSION_1, &self.export)?;
+        }
+        self.unmount(&talk)
+    }
+
+    /// Whether nobody listens any more where the server was.
+    pub(crate) fn is_gone(&self) -> bool {
+        let connected = TcpStream::connect_timeout(&self.nfs, UDP_PROBE_TIME);
+        connected.is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused)
+    }
+
+    /// Leaves the list of mounts as it was: this machine may have mounted the export before.
+    fn unmount(&self, talk: &Talk) -> Result<(), Problem> {
+        let mut mounter = self.mounter(talk);
+        if self.root3.is_none() {
+            mounter.umnt(mount::VERSION_1, &self.export)?;
+            if self.mounts_now(talk) < self.mounts {
+                mounter.old_mnt(mount::VERSION_1, &self.export)?.done()?;
+            }
+            return Ok(());
+        }
+        mounter.umnt(mount::VERSION_3, &self.export)?;
+        if self.mounts_now(talk) < self.mounts {
+            mounter.mnt(&self.export)?.done()?;
         }
         Ok(())
+    }
+
+    /// How long the list of mounts is; a server that keeps none has nothing to put right.
+    fn mounts_now(&self, talk: &Talk) -> usize {
+        let mut mounter = self.mounter(talk);
+        let list = mounter.dump(mount::VERSION_3).or_else(|_| mounter.dump(mount::VERSION_1));
+        list.map_or(0, |list| list.len())
     }
 }
 
@@ -299,7 +338,7 @@ fn addresses(
         .map_err(|error| Problem(format!("{host} has no address: {error}")))?;
     let address = found.next().ok_or_else(|| Problem(format!("{host} has no address")))?;
     let at = |port| SocketAddr::new(address.ip(), port);
-    let patience = Duration::from_secs(options.patience.into());
+    let patience = Duration::from_secs(options.patience.max(1).into());
     let client = |address| {
         let route = Route { address, carrier: Carrier::Tcp, source, patience };
         Client::new(route, Credential::None, talk)
@@ -315,6 +354,10 @@ fn addresses(
             .or_else(|| ask(nfs2::PROGRAM, nfs2::VERSION))
             .unwrap_or(NFS_PORT),
     };
+    if let Err(error) = TcpStream::connect_timeout(&at(nfs), patience) {
+        let advice = "is the server there, and is that its port for TCP?";
+        return Err(Problem(format!("{} takes no connection: {error}: {advice}", at(nfs))));
+    }
     let null =
         Procedure { program: mount::PROGRAM, version: mount::VERSION_3, number: null::NUMBER };
     let serves_mount = |port| {

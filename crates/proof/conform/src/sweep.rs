@@ -36,7 +36,9 @@ pub(crate) fn version3(v3: &mut V3, parent: nfs3::Handle, name: &[u8]) -> Result
         match empty3(v3, inside)? {
             Some((name, directory)) => levels.push(Level { parent: inside, name, directory }),
             None => {
-                v3.rmdir(parent, name)?.done()?;
+                v3.rmdir(parent, &name)?.done()?;
+                let gone = !v3.lookup(parent, &name)?.is_done();
+                ensure!(gone, "{} is still there after RMDIR", name.escape_ascii());
                 levels.pop();
             }
         }
@@ -96,7 +98,9 @@ pub(crate) fn version2(v2: &mut V2, parent: nfs2::Handle, name: &[u8]) -> Result
         match empty2(v2, inside)? {
             Some((name, directory)) => levels.push(Level { parent: inside, name, directory }),
             None => {
-                v2.rmdir(parent, name)?.done()?;
+                v2.rmdir(parent, &name)?.done()?;
+                let gone = !v2.lookup(parent, &name)?.is_done();
+                ensure!(gone, "{} is still there after RMDIR", name.escape_ascii());
                 levels.pop();
             }
         }

@@ -15,7 +15,7 @@ use crate::answer::{Answered, Answered2};
 use crate::case::{Stop, ensure};
 use crate::client::Client;
 use crate::talk::{Procedure, procedure_name};
-use crate::v3::{ENTRIES_MAX, readable};
+use crate::v3::{Course, readable};
 
 /// An entry of a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -266,14 +266,14 @@ impl V2 {
     /// All entries of a directory, with replies of at most `count` bytes.
     pub(crate) fn list(&mut self, directory: Handle, count: u32) -> Result<Vec<Entry>, Stop> {
         let (mut entries, mut from) = (Vec::new(), Cookie(0));
+        let mut course = Course::new();
         loop {
             let page = self.readdir(directory, from, count)?.done()?;
-            from = page.entries.last().map_or(from, |last| last.cookie);
-            ensure!(page.end || !page.entries.is_empty(), "a listing gives nothing before its end");
+            let last = page.entries.last().map(|last| last.cookie);
             entries.extend(page.entries);
-            ensure!(entries.len() < ENTRIES_MAX, "a listing has no end");
-            if page.end {
-                return Ok(entries);
+            match course.next(last, page.end, entries.len())? {
+                Some(cookie) => from = cookie,
+                None => return Ok(entries),
             }
         }
     }

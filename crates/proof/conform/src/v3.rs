@@ -1,6 +1,8 @@
 //! Version 3 as cases call it: one method for each procedure, and shorter ones for what cases do
 //! all the time.
 
+use std::collections::BTreeSet;
+use std::fmt::Debug;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -23,8 +25,8 @@ use crate::talk::{Procedure, procedure_name};
 /// The pause before a call is made again that was answered JUKEBOX.
 const JUKEBOX_PAUSE: Duration = Duration::from_millis(200);
 
-/// Directories of cases are smaller than this.
-pub(crate) const ENTRIES_MAX: usize = 1 << 18;
+/// Directories of cases, and the root of an export, are smaller than this.
+const ENTRIES_MAX: usize = 1 << 18;
 
 /// The most that is asked for at a time; replies that are much longer are not taken, in bytes.
 const READ_BYTES_MAX: u32 = TRANSFER_BYTES_MAX;
@@ -50,6 +52,33 @@ pub(crate) struct Page {
     pub(crate) end: bool,
     /// The size of the results behind the status.
     pub(crate) bytes: usize,
+}
+
+/// Where the pages of a listing have begun.
+pub(crate) struct Course<Cookie>(BTreeSet<Cookie>);
+
+impl<Cookie: Copy + Debug + Ord> Course<Cookie> {
+    pub(crate) const fn new() -> Self {
+        Self(BTreeSet::new())
+    }
+
+    /// Where the next page begins, if there is one; fails the case for a listing without end.
+    pub(crate) fn next(
+        &mut self,
+        last: Option<Cookie>,
+        end: bool,
+        count: usize,
+    ) -> Result<Option<Cookie>, Stop> {
+        if end {
+            return Ok(None);
+        }
+        let Some(last) = last else {
+            return Err(Stop::fail("a listing gives nothing before its end"));
+        };
+        ensure!(self.0.insert(last), "a listing comes back to {last:?}");
+        ensure!(count < ENTRIES_MAX, "a listing has no end");
+        Ok(Some(last))
+    }
 }
 
 /// Where a listing goes on.
@@ -454,16 +483,14 @@ impl V3 {
         mut page: impl FnMut(&mut Self, Position) -> Result<Page, Stop>,
     ) -> Result<Vec<Entry>, Stop> {
         let (mut entries, mut from) = (Vec::new(), Position::default());
+        let mut course = Course::new();
         loop {
             let page = page(self, from)?;
-            if let Some(last) = page.entries.last() {
-                from = Position { cookie: last.cookie, verifier: page.verifier };
-            }
-            ensure!(page.end || !page.entries.is_empty(), "a listing gives nothing before its end");
+            let last = page.entries.last().map(|last| last.cookie);
             entries.extend(page.entries);
-            ensure!(entries.len() < ENTRIES_MAX, "a listing has no end");
-            if page.end {
-                return Ok(entries);
+            match course.next(last, page.end, entries.len())? {
+                Some(cookie) => from = Position { cookie, verifier: page.verifier },
+                None => return Ok(entries),
             }
         }
     }

@@ -1,0 +1,92 @@
+//! The tester tests our own server, over a store in memory; and servers with one fault each, which
+//! it must find out.
+
+#![allow(clippy::print_stdout, reason = "what each fault does is told to who looks on")]
+
+mod faults;
+mod support;
+mod wrong;
+
+use crate::support::{Server, run};
+
+/// Cases that a store in memory cannot be put to.
+const SKIPPED: &[&str] = &[
+    // There is no directory behind it, and no portmap beside it.
+    "back_dir/",
+    "portmap/",
+    // The client does not ask for more than a mebibyte at a time, and so does our limit.
+    "v3_read/more_than_rtmax_is_a_short_read",
+    // The server under test has no command line.
+    "limits/a_write_of_wtmax_and_one_is_short_or_refused",
+];
+
+#[test]
+fn our_own_server_passes_every_case() {
+    let server = Server::start();
+    let (summary, report) = run(&server, &["--jobs", "4"]);
+    assert!(summary.is_good(), "{report}");
+    assert!(summary.passed > 600, "{report}");
+    for (case, why) in &summary.skipped {
+        let expected = SKIPPED.iter().any(|skipped| case.starts_with(skipped));
+        assert!(expected, "{case} was skipped, as {why}");
+    }
+    assert_eq!(server.names_in_root(), 0, "something is left behind");
+}
+
+#[test]
+fn a_seed_repeats_a_run() {
+    let server = Server::start();
+    let run = |seed| run(&server, &["--seed", seed, "--group", "v3_write", "--json"]).1;
+    let details = |report: String| -> Vec<String> {
+        report.lines().map(|line| line.split("milliseconds").next().unwrap_or("").into()).collect()
+    };
+    assert_eq!(details(run("7")), details(run("7")));
+}
+
+#[test]
+fn results_are_told_to_programs_too() {
+    let server = Server::start();
+    let folder = std::env::temp_dir().join(format!("leasehold-conform-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder for temporary files");
+    let (known, junit) = (folder.join("known"), folder.join("junit.xml"));
+    std::fs::write(&known, "rpc/null_does_nothing_and_is_answered it does not\n").expect("ours");
+    let (summary, report) = run(
+        &server,
+        &[
+            "--group",
+            "rpc,back_dir",
+            "--json",
+            "--timings",
+            "--known",
+            known.to_str().expect("our own name"),
+            "--junit",
+            junit.to_str().expect("our own name"),
+        ],
+    );
+    // A case that is known to fail and passes is a surprise: the list is out of date.
+    assert_eq!(summary.surprising, ["rpc/null_does_nothing_and_is_answered"]);
+    assert!(!summary.is_good());
+    let lines: Vec<serde_json::Value> =
+        report.lines().map(|line| serde_json::from_str(line).expect("each line is JSON")).collect();
+    let of = |case: &str| lines.iter().find(|line| line["case"] == case).expect("it was run");
+    assert_eq!(of("rpc/any_number_is_taken")["result"], "pass");
+    assert_eq!(of("rpc/any_number_is_taken")["clause"], "RFC 5531 9");
+    assert_eq!(of("back_dir/modes_are_the_same")["result"], "skip");
+    assert!(lines.iter().any(|line| line["procedure"] == "NFS3 GETATTR"), "no timings");
+    let xml = std::fs::read_to_string(&junit).expect("it was written");
+    assert!(xml.contains("<testsuite name=\"rpc\""), "{xml}");
+    assert!(xml.contains("<skipped message="), "{xml}");
+    std::fs::remove_dir_all(&folder).expect("ours");
+}
+
+#[test]
+fn what_cannot_be_tested_is_said() {
+    let server = Server::start();
+    let why = |arguments: &[&str]| support::try_run(&server, arguments).expect_err("it is wrong");
+    assert!(why(&["--group", "none"]).contains("there is no group none"));
+    assert!(why(&["--case", "no such case"]).contains("no case has that name"));
+    let port = server.port();
+    drop(server);
+    let gone = support::try_run_at(port, None, &[]).expect_err("nobody listens there");
+    assert!(gone.contains("takes no connection"), "{gone}");
+}

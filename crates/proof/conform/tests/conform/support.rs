@@ -1,0 +1,183 @@
+//! Our server in this process, over a store in memory, on sockets of this machine.
+
+use std::net::SocketAddr;
+use std::num::NonZeroUsize;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use clap::Parser;
+use leasehold_base::units::{Cookie, FileTime};
+use leasehold_base::xdr::{Message, Writer};
+use leasehold_conform::{Options, Restart, Summary, conform};
+use leasehold_fs::{Allowance, Answer, Budget, Caller, Export, ExportId, Store as _, Wanted};
+use leasehold_serve::{Arrival, Deaf, HandleKey, Service, Trust};
+use leasehold_shell::{Handler, Policy, Running};
+use leasehold_store_mem::MemStore;
+
+use crate::faults::{Fault, Forgets};
+
+/// What handles are made with.
+const KEY: u8 = 7;
+
+/// The command line, as the program has it.
+#[derive(Parser)]
+struct Line {
+    #[command(flatten)]
+    options: Options,
+}
+
+/// A server that is running, and can be started again.
+#[derive(Clone)]
+pub(crate) struct Server(Arc<Inner>);
+
+struct Inner {
+    store: Arc<MemStore>,
+    address: SocketAddr,
+    fault: Option<&'static Fault>,
+    running: Mutex<Option<Running>>,
+}
+
+impl Server {
+    /// Starts one without faults.
+    pub(crate) fn start() -> Self {
+        Self::with(None)
+    }
+
+    /// Starts one that does one thing wrong.
+    pub(crate) fn with_fault(fault: &'static Fault) -> Self {
+        Self::with(Some(fault))
+    }
+
+    fn with(fault: Option<&'static Fault>) -> Self {
+        let store = Arc::new(MemStore::default());
+        let any = SocketAddr::from(([127, 0, 0, 1], 0));
+        let (running, address) = serve(&store, any, fault, HandleKey([KEY; 16]));
+        Self(Arc::new(Inner { store, address, fault, running: Mutex::new(Some(running)) }))
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.0.address.port()
+    }
+
+    /// Stops it as a crash would, and starts it again.
+    fn restart(&self) {
+        let mut running = self.0.running.lock().expect("nobody panics");
+        if let Some(running) = running.take() {
+            running.stop(Duration::ZERO);
+        }
+        self.0.store.crash();
+        let forgets = self.0.fault.map_or(Forgets::Nothing, |fault| fault.forgets);
+        let empty = Arc::new(MemStore::default());
+        let store = if forgets == Forgets::Everything { &empty } else { &self.0.store };
+        let key = HandleKey([if forgets == Forgets::Handles { 8 } else { KEY }; 16]);
+        *running = Some(serve(store, self.0.address, self.0.fault, key).0);
+    }
+
+    /// The number of names at the root of the export.
+    pub(crate) fn names_in_root(&self) -> usize {
+        let (root, caller) = (self.0.store.root(), Caller { uid: 0, gid: 0, ..Caller::nobody() });
+        let unlimited = Budget { reply: Allowance::UNLIMITED, names: Allowance::UNLIMITED };
+        let page = self.0.store.readdir(&caller, &root, Cookie(0), unlimited, Wanted::Names);
+        let Answer::Now(Some(Ok(page))) = page else {
+            panic!("a store in memory lists its root at once");
+        };
+        let real = |entry: &leasehold_fs::Entry<'_>| entry.name != b"." && entry.name != b"..";
+        page.entries.iter().filter(real).count()
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        if let Some(running) = self.running.lock().expect("nobody panics").take() {
+            running.stop(Duration::ZERO);
+        }
+    }
+}
+
+/// What tells the store the time, believes every caller, and does one thing wrong if asked to.
+struct Front {
+    service: Arc<Service>,
+    store: Arc<MemStore>,
+    fault: Option<&'static Fault>,
+}
+
+impl Handler for Front {
+    fn answer(
+        &self,
+        arrival: Arrival,
+        message: &Bytes,
+        writer: Writer,
+    ) -> Answer<'static, Option<Message>> {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("after 1970");
+        self.store.set_now(FileTime {
+            seconds: i64::try_from(now.as_secs()).expect("before the end of time"),
+            nanoseconds: now.subsec_nanos(),
+        });
+        let arrival = Arrival { trust: Trust::Claimed, ..arrival };
+        match self.fault {
+            None => self.service.answer(arrival, message, writer),
+            Some(fault) => fault.answer(&self.service, arrival, message),
+        }
+    }
+
+    fn connection_closed(&self, from: SocketAddr) {
+        self.service.connection_closed(from);
+    }
+}
+
+fn serve(
+    store: &Arc<MemStore>,
+    address: SocketAddr,
+    fault: Option<&'static Fault>,
+    key: HandleKey,
+) -> (Running, SocketAddr) {
+    let policy = Policy { privileged: true, uid: 0, insecure: true, reserved_ports_end: 1024 };
+    let options = leasehold_shell::Options {
+        loops: NonZeroUsize::MIN,
+        ..leasehold_shell::Options::new(vec![address], policy)
+    };
+    let server = leasehold_shell::Server::bind(options).expect("a port of this machine is free");
+    let address = server.addresses()[0];
+    let export = Export {
+        id: ExportId(1),
+        name: "/export".into(),
+        path: String::new(),
+        read_only: false,
+        store: Arc::clone(store) as _,
+    };
+    let service = Arc::new(Service::new(vec![export], key, Box::new(Deaf)));
+    let front = Front { service, store: Arc::clone(store), fault };
+    (server.start(Arc::new(front)).expect("there are threads"), address)
+}
+
+/// Runs cases against a server and gives what came of it, and the report.
+pub(crate) fn run(server: &Server, arguments: &[&str]) -> (Summary, String) {
+    try_run(server, arguments).expect("the server can be tested")
+}
+
+/// Runs cases against a server; says why it could not.
+pub(crate) fn try_run(server: &Server, arguments: &[&str]) -> Result<(Summary, String), String> {
+    let again = server.clone();
+    let restart: Restart = Box::new(move || {
+        again.restart();
+        Ok(())
+    });
+    try_run_at(server.port(), Some(restart), arguments)
+}
+
+/// Runs cases against whatever listens on a port.
+pub(crate) fn try_run_at(
+    port: u16,
+    restart: Option<Restart>,
+    arguments: &[&str],
+) -> Result<(Summary, String), String> {
+    let target = format!("nfs://127.0.0.1:{port}/export");
+    let words = ["conform", &target, "--uid", "0", "--gid", "0", "--patience", "2"];
+    let line = Line::try_parse_from(words.iter().chain(arguments)).map_err(|e| e.to_string())?;
+    let mut report = Vec::new();
+    let summary = conform(&line.options, restart, &AtomicBool::new(false), &mut report)
+        .map_err(|e| e.to_string())?;
+    Ok((summary, String::from_utf8(report).expect("reports are text")))
+}

@@ -1,0 +1,152 @@
+//! Every case fails for a server that is wrong.
+//!
+//! `wrong.txt` says which case fails for which wrong server; with `FAULTS=rewrite` it is found out
+//! anew, by putting every case to one wrong server after the other until it fails.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::{env, fs, thread};
+
+use crate::SKIPPED;
+use crate::faults::{FAULTS, Fault};
+use crate::support::{Server, run, try_run};
+
+/// Where it says which case fails for which wrong server.
+const LIST: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/conform/wrong.txt");
+
+/// The heading of cases that fail for none of the wrong servers.
+const NONE: &str = "no wrong server of this list";
+
+const HEAD: &str = "\
+# Which case fails for which wrong server. Found out anew by
+# FAULTS=rewrite cargo test -p leasehold-conform --test conform
+";
+
+/// Servers that are wrong at the same time: a case that waits in vain needs no processor.
+const JOBS: usize = 4;
+
+/// The cases under each heading.
+type List = BTreeMap<String, BTreeSet<String>>;
+
+#[test]
+fn every_case_fails_for_some_wrong_server() {
+    if env::var("FAULTS").is_ok_and(|what| what == "rewrite") {
+        fs::write(LIST, text(&find())).expect("the tree can be written to");
+    }
+    let list = read(&fs::read_to_string(LIST).expect("the list is in the tree"));
+    let listed: Vec<&String> = list.values().flatten().collect();
+    let put_to: BTreeSet<&String> = listed.iter().copied().collect();
+    assert_eq!(listed.len(), put_to.len(), "a case is listed twice");
+    let cases = cases();
+    assert_eq!(put_to, cases.iter().collect(), "not the cases that there are: FAULTS=rewrite");
+    let passed: Vec<String> = each_fault(|fault| {
+        let cases = list.get(fault.name).cloned().unwrap_or_default();
+        let failed = failed(fault, &cases);
+        cases.difference(&failed).map(|case| format!("{case}: {}", fault.name)).collect()
+    });
+    assert!(passed.is_empty(), "these pass although the server is wrong: {passed:#?}");
+}
+
+/// All cases that can be put to a server in this process.
+fn cases() -> BTreeSet<String> {
+    let listed = run(&Server::start(), &["--list", "--json"]).1;
+    let lines = listed.lines().map(|line| serde_json::from_str(line).expect("each line is JSON"));
+    lines
+        .map(|line: serde_json::Value| line["case"].as_str().expect("a name").to_owned())
+        .filter(|case| !SKIPPED.iter().any(|skipped| case.starts_with(skipped)))
+        .collect()
+}
+
+/// The cases, among those given, that fail for a wrong server.
+fn failed(fault: &'static Fault, cases: &BTreeSet<String>) -> BTreeSet<String> {
+    if cases.is_empty() {
+        return BTreeSet::new();
+    }
+    let server = Server::with_fault(fault);
+    let patterns = cases.iter().map(String::as_str).collect::<Vec<_>>().join(",");
+    let arguments = ["--strict", "--json", "--jobs", "2", "--case", &patterns];
+    let report = match try_run(&server, &arguments) {
+        Ok((_, report)) => report,
+        Err(why) => {
+            println!("{}: {why}", fault.name);
+            return BTreeSet::new();
+        }
+    };
+    let lines = report.lines().map(|line| serde_json::from_str(line).expect("each line is JSON"));
+    lines
+        .filter(|line: &serde_json::Value| line["result"] == "fail" && !is_beside(line))
+        .map(|line| line["case"].as_str().expect("a name").to_owned())
+        // A pattern takes longer names, too.
+        .filter(|case| cases.contains(case))
+        .collect()
+}
+
+/// Whether a case came to its end, and only what it had made could not be removed.
+fn is_beside(line: &serde_json::Value) -> bool {
+    line["detail"].as_str().is_some_and(|why| why.contains("cannot be removed"))
+}
+
+/// Does something for each fault, some of them at the same time.
+fn each_fault(work: impl Fn(&'static Fault) -> Vec<String> + Sync) -> Vec<String> {
+    let (next, found) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    thread::scope(|scope| {
+        for _ in 0..JOBS {
+            scope.spawn(|| {
+                while let Some(fault) = FAULTS.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let more = work(fault);
+                    found.lock().expect("nobody panics").extend(more);
+                }
+            });
+        }
+    });
+    found.into_inner().expect("nobody panics")
+}
+
+/// Puts each case to one wrong server after the other until it fails.
+fn find() -> List {
+    let left = Mutex::new(cases());
+    let list = Mutex::new(List::new());
+    each_fault(|fault| {
+        let cases = left.lock().expect("nobody panics").clone();
+        let failed = failed(fault, &cases);
+        println!("{:4} {}", failed.len(), fault.name);
+        let mut left = left.lock().expect("nobody panics");
+        let new = failed.into_iter().filter(|case| left.remove(case)).collect();
+        list.lock().expect("nobody panics").insert(fault.name.to_owned(), new);
+        Vec::new()
+    });
+    let mut list = list.into_inner().expect("nobody panics");
+    list.insert(NONE.to_owned(), left.into_inner().expect("nobody panics"));
+    list
+}
+
+fn text(list: &List) -> String {
+    let mut text = HEAD.to_owned();
+    for name in FAULTS.iter().map(|fault| fault.name).chain([NONE]) {
+        let cases = list.get(name).into_iter().flatten();
+        let lines: String = cases.map(|case| format!("  {case}\n")).collect();
+        if !lines.is_empty() {
+            write!(text, "\n{name}\n{lines}").expect("text takes all");
+        }
+    }
+    text
+}
+
+fn read(text: &str) -> List {
+    let mut list = List::new();
+    let mut heading = String::new();
+    for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        match line.strip_prefix("  ") {
+            Some(case) => list.entry(heading.clone()).or_default().insert(case.to_owned()),
+            None => {
+                heading = line.to_owned();
+                let known = heading == NONE || FAULTS.iter().any(|fault| fault.name == heading);
+                assert!(known, "there is no wrong server by the name of {heading}");
+                continue;
+            }
+        };
+    }
+    list
+}
