@@ -7,6 +7,7 @@ mod notes;
 mod options;
 mod ready;
 mod serve;
+mod verifier;
 
 use std::io::Write as _;
 use std::process::ExitCode;

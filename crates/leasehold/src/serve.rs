@@ -17,6 +17,7 @@ use crate::failure::{Failure, Kind};
 use crate::notes;
 use crate::options::{Durability, Serve};
 use crate::ready::{Exported, Ready};
+use crate::verifier;
 
 /// How long the server goes on with what it has received when it is asked to end.
 const GRACE: Duration = Duration::from_secs(5);
@@ -37,7 +38,8 @@ pub(crate) fn run(options: &Serve) -> Result<(), Failure> {
     let server = Server::bind(server_options(options, descriptors))
         .map_err(|error| Kind::Address.because(checks::address_advice(&error)))?;
 
-    let store = Arc::new(open(&directory, options.durability, descriptors / 4)?);
+    let verifier = verifier::begin(&state)?;
+    let store = Arc::new(open(&directory, verifier, options.durability, descriptors / 4)?);
     let idle = Arc::clone(&store);
     let _closing = Periodic::start("closing", IDLE, move || idle.close_idle())
         .map_err(|error| Kind::Running.because(format!("cannot start to serve: {error}")))?;
@@ -45,7 +47,13 @@ pub(crate) fn run(options: &Serve) -> Result<(), Failure> {
     let path = directory.to_string_lossy().into_owned();
     let exported =
         Exported { name: name.clone(), path: path.clone(), read_only: options.read_only };
-    let export = Export { id: ExportId(1), name, path, read_only: options.read_only, store };
+    let export = Export {
+        id: ExportId(1),
+        name,
+        path,
+        read_only: options.read_only,
+        store: Arc::<DirStore>::clone(&store),
+    };
     let service = Service::new(vec![export], key, Box::new(Log::new()));
     // Behind the address: a server that was just killed has given up that, and its notes too.
     let (service, notebook) = notes::begin(service, &state, options.durability);
@@ -62,6 +70,7 @@ pub(crate) fn run(options: &Serve) -> Result<(), Failure> {
     tracing::info!("asked to end");
     running.stop(GRACE);
     notes::end(notebook);
+    verifier::end(&state, &store);
     Ok(())
 }
 
@@ -84,15 +93,13 @@ fn server_options(options: &Serve, descriptors: usize) -> shell::Options {
 /// Opens the directory as a store that keeps so many descriptors at most.
 fn open(
     directory: &Path,
+    verifier: Verifier,
     durability: Durability,
     descriptors_max: usize,
 ) -> Result<DirStore, Failure> {
-    let verifier = shell::state::random().map_err(|error| {
-        Kind::Running.because(format!("the system gives no random numbers: {error}"))
-    })?;
     let options = dir::Options {
         blocking: Arc::new(Pool::new()),
-        verifier: Verifier(verifier),
+        verifier,
         durability: match durability {
             Durability::Disk => dir::Durability::Disk,
             Durability::Memory => dir::Durability::Memory,

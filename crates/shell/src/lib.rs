@@ -33,6 +33,7 @@ mod spin;
 pub mod state;
 mod sys;
 mod tasks;
+mod verifier;
 
 pub use counters::Counters;
 pub use handler::Handler;
@@ -42,3 +43,4 @@ pub use periodic::Periodic;
 pub use pool::Pool;
 pub use rate::Rate;
 pub use server::{BindError, Options, Running, Server};
+pub use verifier::{leave_verifier, take_verifier};

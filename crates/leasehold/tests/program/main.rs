@@ -5,3 +5,4 @@
 mod replies;
 mod serve;
 mod support;
+mod verifier;

@@ -5,10 +5,10 @@ use std::net::{SocketAddr, UdpSocket};
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 
-use rustix::process::{Signal, getegid, geteuid};
+use rustix::process::Signal;
 
 use crate::support::{
-    Home, NFS, PATIENCE, Serving, address, answered_to, mount, over_stream, success,
+    Home, PATIENCE, Serving, address, answered_to, call_of_user, opaque, over_stream, root, success,
 };
 
 const MKDIR: u32 = 9;
@@ -20,23 +20,12 @@ const REPLIES: &str = "state/replies";
 
 /// A call of this user about a name in the directory of a handle.
 fn call(xid: u32, procedure: u32, directory: &[u8], name: &str) -> Vec<u8> {
-    let mut call = Vec::new();
-    let mut words = |words: &[u32]| {
-        call.extend(words.iter().flat_map(|word| word.to_be_bytes()));
-    };
-    words(&[xid, 0, 2, NFS, 3, procedure]);
-    // AUTH_SYS: stamp, no machine name, user, group, no more groups; then no verifier.
-    words(&[1, 20, 0, 0, geteuid().as_raw(), getegid().as_raw(), 0, 0, 0]);
-    words(&[u32::try_from(directory.len()).unwrap()]);
-    call.extend(directory);
-    call.extend(u32::try_from(name.len()).unwrap().to_be_bytes());
-    call.extend(name.as_bytes());
-    call.resize(call.len().next_multiple_of(4), 0);
+    let mut arguments = [opaque(directory), opaque(name.as_bytes())].concat();
     if procedure == MKDIR {
         // No attributes are set.
-        call.extend([0; 4 * 6]);
+        arguments.extend([0; 4 * 6]);
     }
-    call
+    call_of_user(xid, procedure, &arguments)
 }
 
 /// Whether a reply says that the call was done; otherwise that it found what it did itself.
@@ -47,11 +36,6 @@ fn done(reply: &[u8]) -> bool {
         2 | 17 => false,
         other => panic!("status {other}"),
     }
-}
-
-/// The handle of the root.
-fn root(address: SocketAddr) -> Vec<u8> {
-    mount(address)[32..64].to_vec()
 }
 
 fn start(home: &Home) -> (Serving, SocketAddr) {

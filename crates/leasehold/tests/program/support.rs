@@ -8,7 +8,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, getegid, geteuid, kill_process};
 use tempfile::TempDir;
 
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
@@ -117,6 +117,21 @@ pub(crate) fn call(program: u32, procedure: u32, arguments: &[u8]) -> Vec<u8> {
         .collect()
 }
 
+/// A call of version 3 by this user.
+pub(crate) fn call_of_user(xid: u32, procedure: u32, arguments: &[u8]) -> Vec<u8> {
+    let (user, group) = (geteuid().as_raw(), getegid().as_raw());
+    // AUTH_SYS: stamp, no machine name, user, group, no more groups; then no verifier.
+    let words = [xid, 0, 2, NFS, 3, procedure, 1, 20, 0, 0, user, group, 0, 0, 0];
+    words.iter().flat_map(|word| word.to_be_bytes()).chain(arguments.iter().copied()).collect()
+}
+
+/// Bytes with their length before them.
+pub(crate) fn opaque(bytes: &[u8]) -> Vec<u8> {
+    let mut opaque = [&u32::try_from(bytes.len()).unwrap().to_be_bytes(), bytes].concat();
+    opaque.resize(opaque.len().next_multiple_of(4), 0);
+    opaque
+}
+
 /// The head of a reply with success.
 pub(crate) fn success() -> Vec<u8> {
     [7, 1, 0, 0, 0, 0].iter().flat_map(|word: &u32| word.to_be_bytes()).collect()
@@ -158,4 +173,9 @@ pub(crate) fn mount(address: SocketAddr) -> Vec<u8> {
     let reply = over_stream(address, &call(MOUNT, 1, b"\0\0\0\x01/\0\0\0"));
     assert!(reply.starts_with(&success()) && reply[24..28] == [0; 4], "refused: {reply:?}");
     reply
+}
+
+/// The handle of the root.
+pub(crate) fn root(address: SocketAddr) -> Vec<u8> {
+    mount(address)[32..64].to_vec()
 }

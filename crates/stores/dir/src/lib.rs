@@ -56,7 +56,7 @@ pub struct DirStore {
 pub struct Options {
     /// Where work goes that blocks.
     pub blocking: Arc<dyn Blocking>,
-    /// Different for each start of the server.
+    /// Different for each start of the server, or what [`DirStore::settle`] of the one before gave.
     pub verifier: Verifier,
     /// What an answer promises.
     pub durability: Durability,
@@ -124,6 +124,13 @@ impl DirStore {
     /// not changed since; to be called every few seconds.
     pub fn close_idle(&self) {
         self.volume.close_idle();
+    }
+
+    /// Puts all that was written on stable storage, once no more requests come. Gives the verifier
+    /// that the next start may go on with: none, where something may be lost or be on its way.
+    #[must_use]
+    pub fn settle(&self) -> Option<Verifier> {
+        self.volume.settle()
     }
 
     /// Whether the kernel opens objects by handle, so that they are found wherever they were

@@ -19,7 +19,7 @@ use std::collections::HashMap;
 use std::future::Future;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
 
 use futures_channel::oneshot;
 use leasehold_fs::{Answer, Blocking, Changed, Committed, FsError, ObjectId, Verifier, Wcc};
@@ -153,6 +153,35 @@ impl Syncs {
         if self.are_wanted() && has_name {
             self.begin().join(object, &Arc::new(descriptor), Extent::Data);
         }
+    }
+
+    /// Syncs by these descriptors, and waits for it; the verifier that holds for all that was ever
+    /// written, when nothing of that can be lost any more.
+    pub(crate) fn settle(self: &Arc<Self>, dirty: Vec<Arc<Descriptor>>) -> Option<Verifier> {
+        if !self.are_wanted() {
+            return None;
+        }
+        let (sender, results) = mpsc::channel();
+        let count = dirty.len();
+        for descriptor in dirty {
+            let (syncs, sender) = (Arc::clone(self), sender.clone());
+            self.blocking.run(Box::new(move || {
+                descriptor.clean();
+                let result = syncs.syncer.sync(descriptor.as_fd(), Extent::Data);
+                // The receiver waits for all.
+                let _ = sender.send(result);
+            }));
+        }
+        drop(sender);
+        let synced = results.iter().filter(Result::is_ok).count();
+        if synced != count {
+            self.losses.fetch_add(1, Ordering::SeqCst);
+        }
+        // What a client gave up waiting for, or what was closed just now, may still be synced.
+        let none_runs = self.shards.iter().all(|shard| lock(shard).is_empty());
+        let all = synced == count && none_runs;
+        // Last: a failure is counted before its sync counts as no longer running.
+        all.then(|| self.verifier(self.losses.load(Ordering::SeqCst)))
     }
 
     fn start(self: Arc<Self>, object: ObjectId) {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::thread;
 
 use leasehold_base::units::FileSystemId;
-use leasehold_fs::{Attributes, Blocking, FileType, FsError, ObjectId, Properties};
+use leasehold_fs::{Attributes, Blocking, FileType, FsError, ObjectId, Properties, Verifier};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::Errno;
 use rustix::path::DecInt;
@@ -272,6 +272,13 @@ impl Volume {
         if let Some(index) = &self.index {
             index.insert(id, directory, name);
         }
+    }
+
+    /// Puts all that was written on stable storage; the verifier that holds for it, if it is all
+    /// there.
+    pub(crate) fn settle(&self) -> Option<Verifier> {
+        let open = self.descriptors.all().map(|object| object.descriptor());
+        self.syncs.settle(open.filter(|descriptor| descriptor.is_dirty()).collect())
     }
 
     /// Closes descriptors for writing that nobody uses: as long as one is open, nobody can run

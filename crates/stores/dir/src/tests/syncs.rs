@@ -33,6 +33,7 @@ fn in_memory_nothing_is_synced() {
     let written = write(&world, file, Stability::FileSync).result.expect("it can be written");
     assert_eq!(written.stability, Stability::FileSync);
     assert_eq!(commit(&world, file), Ok(written.verifier));
+    assert_eq!(world.store.settle(), None, "nothing is vouched for");
     assert_eq!(script.take(), []);
 }
 
@@ -139,6 +140,48 @@ fn no_descriptor_is_closed_on_data_that_is_not_synced() {
     assert!(closed.len() >= 3, "there is one descriptor");
     script.wait_for(closed.len());
     assert_eq!(script.take(), closed);
+}
+
+#[test]
+fn the_end_syncs_what_was_written() {
+    let script = Script::default();
+    let world = script.world();
+    let [file, other, _] = ["a", "b", "c"].map(|name| world.file(name));
+    write(&world, file, Stability::Unstable).result.expect("it can be written");
+    write(&world, other, Stability::DataSync).result.expect("it can be written");
+    script.take();
+    assert_eq!(world.store.settle(), Some(VERIFIER));
+    assert_eq!(script.take(), [(Extent::Data, "a".to_owned())]);
+    assert_eq!(world.store.settle(), Some(VERIFIER));
+    assert_eq!(script.take(), []);
+
+    write(&world, file, Stability::Unstable).result.expect("it can be written");
+    script.change(|state| state.is_failing = true);
+    assert_eq!(world.store.settle(), None);
+    script.change(|state| state.is_failing = false);
+    // The kernel holds the data for clean now.
+    let settled = world.store.settle().expect("nothing is to be synced");
+    assert_ne!(settled, VERIFIER);
+    assert_eq!(commit(&world, file), Ok(settled));
+}
+
+#[test]
+fn the_end_does_not_vouch_for_what_is_still_synced() {
+    let script = Script::default();
+    let world = script.world();
+    let file = world.file("a");
+    write(&world, file, Stability::Unstable).result.expect("it can be written");
+    script.take();
+    script.change(|state| (state.is_closed, state.is_failing) = (true, true));
+    // Its client is gone, and does not wait for it.
+    drop(world.store.commit(&superuser(), &file, 0, 0));
+    script.wait_for(1);
+    assert_eq!(world.store.settle(), None);
+    script.change(|state| state.is_closed = false);
+    while world.store.settle().is_none() {
+        thread::yield_now();
+    }
+    assert_ne!(world.store.settle(), Some(VERIFIER));
 }
 
 /// A file that lost its last name needs no sync, nor does one that was synced.

@@ -1,0 +1,127 @@
+//! The write verifier, from a server that came to its end to the one that is started after it.
+//!
+//! A server leaves its verifier behind only when all that it ever called written is on stable
+//! storage. The next one takes it out of the directory before it answers anything, and that is on
+//! stable storage too: whatever ends that server then, nobody goes on with the verifier. So a
+//! verifier is good for one server at a time, and clients write nothing again that a clean stop
+//! has saved.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use crate::state::{StateError, random};
+
+/// The file in the state directory.
+const NAME: &str = "verifier";
+
+/// Takes the verifier that the last server left in a state directory, if it left one.
+///
+/// # Errors
+/// When there is one that cannot be taken, or is none; it is not used later either, unless it could
+/// not even be read.
+pub fn take_verifier(directory: &Path) -> Result<Option<[u8; 8]>, StateError> {
+    let path = directory.join(NAME);
+    taken(directory, &path).map_err(|error| StateError {
+        task: "go on with the write verifier",
+        path,
+        error,
+    })
+}
+
+/// Leaves a verifier for the next server. It is on stable storage when this returns.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn leave_verifier(directory: &Path, verifier: [u8; 8]) -> Result<(), StateError> {
+    let path = directory.join(NAME);
+    left(directory, &path, verifier).map_err(|error| StateError {
+        task: "leave the write verifier",
+        path,
+        error,
+    })
+}
+
+fn taken(directory: &Path, path: &Path) -> io::Result<Option<[u8; 8]>> {
+    // Of two servers that start at once one gets it: the name can be taken away once.
+    let own = own_name(directory)?;
+    match fs::rename(path, &own) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        result => result?,
+    }
+    let mut found = Vec::new();
+    let read = File::open(&own).and_then(|file| file.take(9).read_to_end(&mut found));
+    fs::remove_file(&own)?;
+    File::open(directory)?.sync_all()?;
+    read?;
+    let damaged = || io::Error::new(ErrorKind::InvalidData, "is not a verifier of 8 bytes");
+    found.try_into().map(Some).map_err(|_| damaged())
+}
+
+fn left(directory: &Path, path: &Path, verifier: [u8; 8]) -> io::Result<()> {
+    let own = own_name(directory)?;
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&own)?;
+    let written = file.write_all(&verifier).and_then(|()| file.sync_all());
+    let named = written.and_then(|()| fs::rename(&own, path));
+    if named.is_err() {
+        let _ = fs::remove_file(&own);
+    }
+    named?;
+    File::open(directory)?.sync_all()
+}
+
+/// A name that no other server has.
+fn own_name(directory: &Path) -> io::Result<PathBuf> {
+    Ok(directory.join(format!("{NAME}.{:016x}", u64::from_ne_bytes(random()?))))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::sync::Arc;
+    use std::thread;
+
+    use super::*;
+
+    fn is_empty(directory: &Path) -> bool {
+        fs::read_dir(directory).expect("it can be listed").next().is_none()
+    }
+
+    #[test]
+    fn one_server_gets_what_was_left() {
+        let home = Arc::new(tempfile::tempdir().expect("a directory for the test"));
+        assert!(matches!(take_verifier(home.path()), Ok(None)));
+        leave_verifier(home.path(), *b"no more.").expect("it can be written");
+        leave_verifier(home.path(), *b"the last").expect("it can be written");
+        let mode = fs::metadata(home.path().join(NAME)).expect("is there").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        let starters: Vec<_> = (0..8)
+            .map(|_| {
+                let home = Arc::clone(&home);
+                thread::spawn(move || take_verifier(home.path()).expect("it can be taken"))
+            })
+            .collect();
+        let taken = starters.into_iter().filter_map(|one| one.join().expect("did not panic"));
+        assert_eq!(taken.collect::<Vec<_>>(), [*b"the last"]);
+        assert!(is_empty(home.path()));
+    }
+
+    #[test]
+    fn what_is_no_verifier_is_taken_away() {
+        let home = tempfile::tempdir().expect("a directory for the test");
+        for bytes in [&b""[..], b"7 bytes", b"too long.", &[0; 100_000]] {
+            fs::write(home.path().join(NAME), bytes).expect("it can be written");
+            let error = take_verifier(home.path()).expect_err("it is none");
+            assert!(error.to_string().ends_with("is not a verifier of 8 bytes"), "{error}");
+            assert!(is_empty(home.path()));
+        }
+    }
+
+    #[test]
+    fn a_place_that_cannot_be_written_is_named() {
+        let error = leave_verifier(Path::new("/proc"), [0; 8]).expect_err("nobody writes there");
+        assert!(error.to_string().starts_with("cannot leave the write verifier /proc/verifier: "));
+        assert!(matches!(take_verifier(Path::new("/proc")), Ok(None)));
+    }
+}
