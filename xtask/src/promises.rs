@@ -27,7 +27,9 @@ pub(crate) fn checks(repository: &Repository) -> Vec<Check> {
 
 /// The folder of one of our crates, which go without our own name in front.
 fn folder(repository: &Repository, packages: &[Package], name: &str) -> Option<String> {
-    let is_it = |package: &&Package| package.name.strip_prefix("leasehold-") == Some(name);
+    let is_it = |package: &&Package| {
+        package.name.strip_prefix("leasehold-").unwrap_or(&package.name) == name
+    };
     let folder = packages.iter().find(is_it)?.manifest_path.parent()?;
     Some(format!("{}/", folder.strip_prefix(repository.root()).ok()?.to_str()?))
 }
@@ -65,6 +67,10 @@ mod tests {
         let packages = repository.packages(false);
         let system = folder(&repository, &packages, "system-tests");
         assert_eq!(system.as_deref(), Some("tests/system/"));
+        assert_eq!(
+            folder(&repository, &packages, "leasehold").as_deref(),
+            Some("crates/leasehold/")
+        );
         assert_eq!(folder(&repository, &packages, "nothing"), None);
     }
 }
