@@ -2,6 +2,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a chore talks to a terminal")]
 
 mod check;
+mod crash;
 mod documents;
 mod figures;
 mod fuzz;
@@ -38,6 +39,13 @@ enum Chore {
         #[arg(default_value = "")]
         only: String,
     },
+    /// Cuts the power of a server under load, and checks what is left: `--cuts N`, `--seed N`.
+    #[command(disable_help_flag = true)]
+    Crash {
+        /// Options of the harness; `--help` tells them all.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        options: Vec<String>,
+    },
     /// Measures the figures of an area beside other servers.
     Figures(figures::Options),
     /// Feeds decoders and the whole server with inputs that reach ever more of their code.
@@ -68,6 +76,7 @@ fn main() -> ExitCode {
         Chore::Test { steps } => test::run(&repository, &steps),
         Chore::Ci => test::run(&repository, &[]),
         Chore::Bench { only } => figures::bench(&repository, &only),
+        Chore::Crash { options } => crash::run(&repository, &options),
         Chore::Figures(options) => figures::run(&repository, &options),
         Chore::Fuzz { seconds } => fuzz::run(&repository, seconds),
         Chore::Setup => setup::run(),

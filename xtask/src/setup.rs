@@ -43,6 +43,14 @@ pub(crate) const GUEST: &[Tool] = &[
     Tool { program: "git", source: Source::Apt("git") },
 ];
 
+/// What makes the disks of a guest whose power is cut, and what keeps syncs from its server.
+pub(crate) const DISKS: &[Tool] = &[
+    Tool { program: "mkfs.ext4", source: Source::Apt("e2fsprogs") },
+    Tool { program: "mkfs.xfs", source: Source::Apt("xfsprogs") },
+    Tool { program: "mkfs.btrfs", source: Source::Apt("btrfs-progs") },
+    Tool { program: "strace", source: Source::Apt("strace") },
+];
+
 /// What compiles the fuzzer.
 pub(crate) const FUZZER: &[Tool] = &[Tool { program: "g++", source: Source::Apt("g++") }];
 
@@ -57,7 +65,10 @@ const LIMIT: Duration = Duration::from_mins(5);
 
 /// Installs every tool that is missing.
 pub(crate) fn run() -> Tally {
-    [LINTERS, TREE, FUZZER, GUEST, FOREIGN].into_iter().map(|tools| Tally::of(ensure(tools))).sum()
+    [LINTERS, TREE, FUZZER, GUEST, DISKS, FOREIGN]
+        .into_iter()
+        .map(|tools| Tally::of(ensure(tools)))
+        .sum()
 }
 
 /// Whether all of these tools are there, after those that were not have been installed.

@@ -6,7 +6,7 @@ use clap::ValueEnum;
 
 use crate::check::{Check, Tally, report};
 use crate::repository::Repository;
-use crate::setup::{FOREIGN, GUEST, LINTERS, TREE, Tool, ensure};
+use crate::setup::{DISKS, FOREIGN, GUEST, LINTERS, TREE, Tool, ensure};
 use crate::{documents, fuzz, layers, licences, program, promises, sim, tidy};
 
 /// The package of tests that need real clients; they have steps of their own.
@@ -33,7 +33,7 @@ pub(crate) enum Step {
     Sim,
     /// Decoders and the whole server, fuzzed for a minute.
     Fuzz,
-    /// The built server under the Linux kernel's client.
+    /// The built server under the Linux kernel's client, and where the power is cut.
     Kernel,
     /// The built server under other clients, and what passes on the wire as tshark reads it.
     Foreign,
@@ -89,7 +89,9 @@ impl Step {
             }
             Self::Sim => sim::run(repository, &["--minutes".to_owned(), "0.5".to_owned()]),
             Self::Fuzz => fuzz::run(repository, 60),
-            Self::Kernel => system(repository, 6, &[GUEST], &["--test=kernel"]),
+            Self::Kernel => {
+                system(repository, 6, &[GUEST, DISKS], &["--test=kernel", "--test=crash"])
+            }
             Self::Foreign => {
                 system(repository, 8, &[GUEST, FOREIGN], &["--test=libnfs", "--test=decode"])
             }

@@ -1,6 +1,7 @@
 #!/bin/bash
 # The first process of a guest. Its root is the machine's own file system, read-only; it lays a
-# memory over that, mounts the server at /mnt, runs the case there, and switches the guest off.
+# memory over that, mounts the server at /mnt where the settings name one, runs the case there, and
+# switches the guest off.
 #
 # The kernel hands over as variables what stood on its command line: guest_parts, the folder that
 # fetch.sh made; guest_run, this run's folder, which the guest sees as /exchange and may write to.
@@ -44,7 +45,7 @@ join_network() {
 
 run_case() {
     cd /
-    mount_server || return 32
+    [[ -z ${mount_source-} ]] || mount_server || return 32
     /bin/bash -euo pipefail -c '. /exchange/prelude.sh; cd /mnt; . /exchange/case.sh'
 }
 

@@ -1,13 +1,15 @@
-//! A Linux kernel of its own, to mount the server with the kernel's client.
+//! A Linux kernel of its own, to mount the server with the kernel's client, or to run the server
+//! where its power can be cut.
 //!
 //! It is Debian's user-mode Linux, an ordinary process. Its root is this machine's file system under
 //! an overlay in memory, so it has every program that this machine has and changes nothing.
 
 use std::fs::{self, File};
+use std::io::{PipeReader, Read as _, pipe};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::OnceLock;
-use std::thread::sleep;
+use std::sync::{Arc, OnceLock};
+use std::thread::{self, JoinHandle, sleep};
 use std::time::{Duration, Instant};
 
 use crate::{Link, Scratch};
@@ -19,8 +21,12 @@ const RELEASES: [&str; 2] = ["sid", "trixie"];
 /// The guest's memory; what it writes outside the mount lies there too.
 const MEMORY: &str = "768M";
 
+/// The address of every guest's network card: the machine then reaches the next guest on a link as
+/// soon as the one before.
+const MAC: &str = "02:00:00:00:00:01";
+
 /// How often a running guest is looked at.
-const GLANCE: Duration = Duration::from_millis(20);
+const GLANCE: Duration = Duration::from_millis(10);
 
 /// The version of NFS that a guest speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,10 +70,12 @@ impl Mount {
 }
 
 /// A running guest; killed when this is dropped.
-pub struct Guest<'link> {
+pub struct Guest {
     kernel: Child,
+    /// What the guest writes; it ends when the last process of the guest has.
+    log: Option<JoinHandle<String>>,
     /// Outlives the kernel.
-    _link: &'link Link,
+    _link: Arc<Link>,
     run: Scratch,
     until: Instant,
 }
@@ -81,14 +89,35 @@ pub struct Ended {
     pub log: String,
 }
 
-impl<'link> Guest<'link> {
+impl Guest {
     /// Boots a guest that runs `case`, lines of shell, in the root of the mount. After `limit` it
     /// is killed.
     ///
     /// # Panics
     /// If the guest cannot be started.
     #[must_use]
-    pub fn boot(link: &'link Link, mount: &Mount, case: &str, limit: Duration) -> Self {
+    pub fn boot(link: &Arc<Link>, mount: &Mount, case: &str, limit: Duration) -> Self {
+        Self::start(link, &mount.settings(), case, None, limit)
+    }
+
+    /// Boots a guest that mounts nothing and has a disk, an image in a file.
+    pub(crate) fn boot_with_disk(
+        link: &Arc<Link>,
+        settings: &str,
+        case: &str,
+        disk: &Path,
+        limit: Duration,
+    ) -> Self {
+        Self::start(link, settings, case, Some(disk), limit)
+    }
+
+    fn start(
+        link: &Arc<Link>,
+        settings: &str,
+        case: &str,
+        disk: Option<&Path>,
+        limit: Duration,
+    ) -> Self {
         let parts = parts();
         let run = Scratch::new("guest");
         let exchange = run.path().join("exchange");
@@ -96,15 +125,15 @@ impl<'link> Guest<'link> {
         let files = [
             ("init.sh", include_str!("../guest/init.sh")),
             ("prelude.sh", include_str!("../guest/prelude.sh")),
-            ("settings", &mount.settings()),
+            ("settings", settings),
             ("case.sh", case),
         ];
         for (name, text) in files {
             fs::write(exchange.join(name), text).expect("a new folder can be written to");
         }
         make_executable(&exchange.join("init.sh"));
-        let log = File::create(run.path().join("log")).expect("a new folder can be written to");
-        let err = log.try_clone().expect("a file can be open twice");
+        let (reader, writer) = pipe().expect("there are descriptors left");
+        let also = writer.try_clone().expect("there are descriptors left");
         // Each link of the chain dies with the one before it, and the last, which is the first
         // process of a name space of its own, takes all the guest's processes with it.
         let chain = ["--pdeathsig", "KILL", "unshare", "--pid", "--fork", "--kill-child"];
@@ -112,14 +141,32 @@ impl<'link> Guest<'link> {
             .args(chain)
             .args(["env", "LD_LIBRARY_PATH=libc", "usr/bin/linux.uml"])
             .args(kernel_arguments(&parts, run.path(), link))
+            .args(disk.map(|disk| format!("ubd0={}", disk.display())))
             .current_dir(&parts)
             .env("TMPDIR", run.path())
             .stdin(Stdio::null())
-            .stdout(log)
-            .stderr(err)
+            .stdout(writer)
+            .stderr(also)
             .spawn()
             .expect("setpriv can be run");
-        Self { kernel, _link: link, run, until: Instant::now() + limit }
+        let log = Some(thread::spawn(|| all_of(reader)));
+        Self { kernel, log, _link: Arc::clone(link), run, until: Instant::now() + limit }
+    }
+
+    /// The folder that is shared with the guest.
+    pub(crate) fn exchange(&self) -> PathBuf {
+        self.run.path().join("exchange")
+    }
+
+    /// Whether the guest has ended, or has not in its time.
+    pub(crate) fn is_over(&mut self) -> bool {
+        self.kernel.try_wait().expect("it is our child").is_some() || Instant::now() > self.until
+    }
+
+    /// Ends the guest as a power cut would: at once, with all that lay in its memory. Answers what
+    /// it wrote.
+    pub(crate) fn kill(mut self) -> String {
+        self.end()
     }
 
     /// Waits until the guest has ended. When the case asks for something (`request` in the
@@ -129,35 +176,46 @@ impl<'link> Guest<'link> {
     /// If the folder that is shared with the guest cannot be used.
     #[must_use]
     pub fn wait(mut self, mut serve: impl FnMut(&str)) -> Ended {
-        let exchange = self.run.path().join("exchange");
+        let exchange = self.exchange();
         let request = exchange.join("request");
-        let mut late = false;
-        while self.kernel.try_wait().expect("it is our child").is_none() {
+        while !self.is_over() {
             if let Ok(word) = fs::read_to_string(&request) {
                 serve(word.trim());
                 fs::remove_file(&request).expect("the guest leaves its request to us");
             }
-            if Instant::now() > self.until {
-                late = true;
-                break;
-            }
             sleep(GLANCE);
         }
-        let mut log = text(&self.run.path().join("log"));
+        let late = self.kernel.try_wait().expect("it is our child").is_none();
+        let mut log = self.end();
         if late {
             log.push_str("the guest was not done in time\n");
         }
         let status = text(&exchange.join("status")).trim().parse().ok().filter(|_| !late);
         Ended { status, log }
     }
-}
 
-impl Drop for Guest<'_> {
-    fn drop(&mut self) {
+    /// Kills what still runs, and waits until nothing does: only then the disk is nobody's.
+    fn end(&mut self) -> String {
         // It may have ended by itself.
         let _ = self.kernel.kill();
         let _ = self.kernel.wait();
+        let log = self.log.take().map(JoinHandle::join);
+        log.transpose().expect("to read a pipe does not panic").unwrap_or_default()
     }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// All that comes out of a pipe until nobody can write to it any more.
+fn all_of(mut pipe: PipeReader) -> String {
+    let mut bytes = Vec::new();
+    // What cannot be read is missing in a message, no more.
+    let _ = pipe.read_to_end(&mut bytes);
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 impl Ended {
@@ -179,7 +237,7 @@ fn kernel_arguments(parts: &Path, run: &Path, link: &Link) -> Vec<String> {
         format!("mem={MEMORY}"),
         format!("init={run}/exchange/init.sh"),
         format!("uml_dir={run}/"),
-        format!("vec0:transport=tap,ifname={},depth=128,gro=1", link.device()),
+        format!("vec0:transport=tap,ifname={},depth=128,gro=1,mac={MAC}", link.device()),
         format!("guest_parts={parts}"),
         format!("guest_run={run}"),
         format!("guest_address={}", link.address()),

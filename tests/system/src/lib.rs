@@ -4,15 +4,22 @@
 //! never for a time. What a test needs and the machine lacks fails the test and says so.
 
 mod capture;
+pub mod crash;
+mod disk;
 mod guest;
 mod link;
+mod machine;
+mod nfs;
 mod scratch;
 mod server;
 mod tool;
 
 pub use capture::Capture;
+pub use disk::FileSystem;
 pub use guest::{Ended, Guest, Mount, Version};
 pub use link::Link;
+pub use machine::{Machine, Site};
+pub use nfs::{Breaker, Client, Lost};
 pub use scratch::Scratch;
 pub use server::Server;
 pub use tool::{output, program};

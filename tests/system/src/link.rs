@@ -58,8 +58,18 @@ impl Link {
     fn make(&self) {
         let (device, address) = (self.device.as_str(), self.address.as_str());
         busybox(&["tunctl", "-t", device]);
-        let setting = format!("/proc/sys/net/ipv4/conf/{device}/route_localnet");
-        fs::write(setting, "1").expect("root may change a device's settings");
+        // Whoever is to be reached at once when the next guest starts is asked for its hardware
+        // address often, and given up late.
+        let settings = [
+            (format!("conf/{device}/route_localnet"), "1"),
+            (format!("neigh/{device}/retrans_time_ms"), "20"),
+            (format!("neigh/{device}/mcast_solicit"), "500"),
+            (format!("neigh/{device}/ucast_solicit"), "500"),
+        ];
+        for (name, value) in settings {
+            let setting = Path::new("/proc/sys/net/ipv4").join(name);
+            fs::write(setting, value).expect("root may change a device's settings");
+        }
         busybox(&["ip", "link", "set", device, "up"]);
         let route = ["ip", "route", "add", address, "dev", device, "src", "127.0.0.1"];
         busybox(&[&route[..], &["table", "local"]].concat());

@@ -125,7 +125,7 @@ fn launch(folder: &Scratch, state: &Scratch, port: u16) -> (Child, Ready) {
 }
 
 /// The program, built as this test was and from the same source.
-fn built() -> PathBuf {
+pub(crate) fn built() -> PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(build).clone()
 }
@@ -142,11 +142,12 @@ fn build() -> PathBuf {
     profile_folder().join("leasehold")
 }
 
-/// Where cargo puts what it builds in this profile: tests lie in `deps` there.
+/// Where cargo puts what it builds in this profile: programs lie there, and tests in `deps`.
 fn profile_folder() -> PathBuf {
-    let test = env::current_exe().expect("a running test has a path");
-    let folder = test.parent().and_then(Path::parent);
-    folder.expect("cargo puts tests two folders deep").to_owned()
+    let running = env::current_exe().expect("a running program has a path");
+    let folder = running.parent().expect("cargo puts programs in folders");
+    let above = folder.parent().filter(|_| folder.ends_with("deps"));
+    above.unwrap_or(folder).to_owned()
 }
 
 /// Where cargo puts all that it builds.

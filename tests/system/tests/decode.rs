@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::process::Command;
+use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_system_tests::{Capture, Guest, Link, Server, Version, output, program};
@@ -22,7 +23,7 @@ const CASES: [(&str, &str); 6] = [
 
 /// Runs the cases in a guest, and answers the procedures that were called, from `field`.
 fn procedures(version: Version, field: &str) -> Vec<u32> {
-    let (server, link) = (Server::start(), Link::new());
+    let (server, link) = (Server::start(), Arc::new(Link::new()));
     let capture = Capture::start(link.device(), server.port());
     let case: String = CASES
         .iter()

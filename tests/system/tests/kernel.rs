@@ -3,6 +3,7 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_system_tests::{Guest, Link, Server, Version, output};
@@ -32,7 +33,7 @@ cases!(
 /// Runs a case over a new server.
 fn run(version: Version, case: &str) {
     let mut server = Server::start();
-    let link = Link::new();
+    let link = Arc::new(Link::new());
     let guest = Guest::boot(&link, &server.mount(version), case, LIMIT);
     let ended = guest.wait(|request| match request {
         "restart" => server.restart(),

@@ -1,0 +1,333 @@
+//! Power cuts under load: a machine serves, workers change what it serves and remember what they
+//! were told, its power is cut at a moment that nobody prepared for, and after the next boot all
+//! that was promised must be there.
+//!
+//! What a run does comes from its seed. When exactly the power goes does not: the machine and this
+//! process share processors with whatever else runs. So a run with the seed of one that found a
+//! fault does the same work and is cut at nearly the same place.
+//!
+//! Each round ends in one of two ways. *Amid* the load: replies are on their way and calls half
+//! done. Or after a *volley*: the load stops, some workers do one operation of a chosen kind each,
+//! all at once, and when the last reply is there the power goes. Nothing comes behind such an
+//! operation that would carry it to the disk, so one that is not synced is lost.
+
+mod check;
+mod content;
+mod draw;
+mod op;
+mod tree;
+mod worker;
+
+use std::fmt;
+use std::fs;
+use std::iter;
+use std::path::PathBuf;
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use leasehold_base::random::Random;
+use leasehold_wire::nfs3::{
+    DirectoryArgs, Handle, Made, Name, Reply, SetAttributes, Wcc, create, mkdir,
+};
+
+pub use draw::Kind;
+
+use crate::{Breaker, Client, FileSystem, Machine, Site};
+use content::BLOCK_BYTES;
+use tree::{PART_BLOCKS, Places};
+use worker::{Fault, Stop, Worker};
+
+/// So many workers there are.
+const WORKERS: usize = 6;
+
+/// What ends the work of a round.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outage {
+    /// The power is cut amid the load.
+    Cut,
+    /// The power is cut when operations of these kinds, one a worker, have been answered.
+    CutAfter(Vec<Kind>),
+    /// The server is killed amid the load, and started again.
+    Kill,
+    /// The server is asked to end, and started again.
+    End,
+    /// The server is asked to end, and when it has the power is cut.
+    EndAndCut,
+}
+
+impl Outage {
+    /// Whether the power is cut.
+    #[must_use]
+    pub const fn is_cut(&self) -> bool {
+        match self {
+            Self::Cut | Self::CutAfter(_) | Self::EndAndCut => true,
+            Self::Kill | Self::End => false,
+        }
+    }
+}
+
+/// One round: so many answers, and what comes then.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Round {
+    /// Answers to all workers together.
+    pub answers: u64,
+    /// Whether the machine writes to its disk as soon as it can, unasked.
+    pub is_eager: bool,
+    /// What ends it.
+    pub outage: Outage,
+}
+
+/// What a run did.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Report {
+    /// Operations that were answered.
+    pub answers: u64,
+    /// Power cuts.
+    pub cuts: u64,
+}
+
+/// What went wrong.
+#[derive(Debug)]
+pub struct Failure {
+    seed: u64,
+    site: Site,
+    round: usize,
+    plan: Round,
+    faults: Vec<Fault>,
+    log: PathBuf,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { seed, site, round, plan, faults, log } = self;
+        writeln!(f, "seed {seed} on {:?}, round {round}, {plan:?}:", site.file_system)?;
+        faults.iter().try_for_each(|fault| writeln!(f, "  {fault}"))?;
+        write!(f, "what was acknowledged is in {}", log.display())
+    }
+}
+
+/// The rounds of a seed, without end.
+pub fn plan(seed: u64, file_system: FileSystem) -> impl Iterator<Item = Round> {
+    let mut random = Random::from_seed(seed);
+    // Where a change can be done by half, nobody may be waiting for one when the power goes.
+    let may_cut = file_system.is_atomic();
+    iter::from_fn(move || {
+        let outage = match random.below(10) {
+            0..4 if may_cut => Outage::Cut,
+            4 if may_cut => Outage::EndAndCut,
+            5 => Outage::End,
+            6 => Outage::Kill,
+            _ => Outage::CutAfter(volley_kinds(&mut random)),
+        };
+        let is_eager = random.one_in(3);
+        Some(Round { answers: 50 + random.below(950), is_eager, outage })
+    })
+}
+
+/// What workers do last. Half of the time a single operation: nobody else's sync takes it along.
+fn volley_kinds(random: &mut Random) -> Vec<Kind> {
+    let workers = if random.one_in(2) { 1 } else { 1 + random.below(WORKERS as u64) };
+    (0..workers).map(|_| Kind::draw(random)).collect()
+}
+
+/// Runs rounds on a new machine, and stops at the first that breaks a promise.
+///
+/// # Errors
+/// Says what was broken.
+///
+/// # Panics
+/// If there can be no such machine.
+pub fn run(
+    seed: u64,
+    site: Site,
+    rounds: impl IntoIterator<Item = Round>,
+) -> Result<Report, Box<Failure>> {
+    let mut random = Random::from_seed(seed);
+    let mut machine = Machine::new(site);
+    let mut workers = settle_in(&machine, &mut random);
+    let mut report = Report::default();
+    for (number, plan) in rounds.into_iter().enumerate() {
+        let faults = round(&mut machine, &mut workers, &plan, &mut report);
+        if !faults.is_empty() {
+            let log = write_log(seed, &workers);
+            return Err(Box::new(Failure { seed, site, round: number, plan, faults, log }));
+        }
+        for worker in &mut workers {
+            worker.note(&format!("-- all is well after round {number}"));
+        }
+    }
+    Ok(report)
+}
+
+/// Makes what workers begin with.
+fn settle_in(machine: &Machine, random: &mut Random) -> Vec<Worker> {
+    let mut client = Client::connect(machine.address(), 0).expect("the machine is on");
+    let root = client.mount().expect("the machine is on");
+    let common = make_directory(&mut client, root, "common");
+    let size = Some((WORKERS * PART_BLOCKS * BLOCK_BYTES) as u64);
+    let place = DirectoryArgs { directory: root, name: Name(b"shared") };
+    let how = create::How::Guarded(SetAttributes { size, ..SetAttributes::default() });
+    let args = create::Args { place, how };
+    let shared = made(&client.call(create::NUMBER, &args).expect("the machine is on"));
+    (0..WORKERS)
+        .map(|number| {
+            let own = make_directory(&mut client, root, &format!("worker-{number}"));
+            let places = Places { own, common, shared };
+            Worker::new(number, machine.file_system(), places, random.fork())
+        })
+        .collect()
+}
+
+fn make_directory(client: &mut Client, directory: Handle, name: &str) -> Handle {
+    let place = DirectoryArgs { directory, name: Name(name.as_bytes()) };
+    let attributes = SetAttributes { mode: Some(0o755), ..SetAttributes::default() };
+    let args = mkdir::Args { place, attributes };
+    made(&client.call(mkdir::NUMBER, &args).expect("the machine is on"))
+}
+
+fn made(reply: &Reply<Made, Wcc>) -> Handle {
+    match reply {
+        Reply::Done(made) => made.object.expect("this server tells what it made"),
+        Reply::Failed(status, _) => panic!("a new server makes nothing: {status:?}"),
+    }
+}
+
+/// One round, and what is wrong after it.
+fn round(
+    machine: &mut Machine,
+    workers: &mut [Worker],
+    plan: &Round,
+    report: &mut Report,
+) -> Vec<Fault> {
+    let writeback = if plan.is_eager { "10" } else { "500" };
+    machine.tell(&format!("echo {writeback} >/proc/sys/vm/dirty_writeback_centisecs"));
+    machine.tell(&format!("echo {writeback} >/proc/sys/vm/dirty_expire_centisecs"));
+    let server = machine.address();
+    let breakers: Vec<Breaker> = workers
+        .iter_mut()
+        .map(|worker| worker.connect(server).expect("the machine is on"))
+        .collect();
+    let (faults, answers) = load(machine, workers, plan, &breakers);
+    report.answers += answers;
+    report.cuts += u64::from(plan.outage.is_cut());
+    if !faults.is_empty() {
+        return faults;
+    }
+    for worker in workers.iter_mut() {
+        worker.connect(server).expect("the machine is on");
+    }
+    let checks = thread::scope(|scope| {
+        let running: Vec<_> =
+            workers.iter_mut().map(|worker| scope.spawn(|| worker.check())).collect();
+        let ended = running.into_iter().map(|check| check.join().expect("checks do not panic"));
+        ended.collect::<Vec<_>>()
+    });
+    checks
+        .into_iter()
+        .enumerate()
+        .flat_map(|(number, check)| {
+            let faults = check.unwrap_or_else(|_| vec!["the server is gone".to_owned()]);
+            faults.into_iter().map(move |fault| format!("worker {number}: {fault}"))
+        })
+        .collect()
+}
+
+/// The work of a round and the outage that ends it; answers what was wrong in the meantime, and
+/// how many operations were answered. Afterwards the server is there again.
+fn load(
+    machine: &mut Machine,
+    workers: &mut [Worker],
+    plan: &Round,
+    breakers: &[Breaker],
+) -> (Vec<Fault>, u64) {
+    let (answers, phase) = (AtomicU64::new(0), AtomicU8::new(GO_ON));
+    let mut faults: Vec<Fault> = thread::scope(|scope| {
+        let (answers, phase) = (&answers, &phase);
+        let running: Vec<_> = workers
+            .iter_mut()
+            .map(|worker| scope.spawn(move || work(worker, answers, phase)))
+            .collect();
+        while answers.load(Ordering::Relaxed) < plan.answers
+            && !running.iter().any(thread::ScopedJoinHandle::is_finished)
+        {
+            thread::sleep(Duration::from_micros(200));
+        }
+        if matches!(plan.outage, Outage::CutAfter(_)) {
+            phase.store(STOP, Ordering::SeqCst);
+        } else {
+            phase.store(EXPECT_OUTAGE, Ordering::SeqCst);
+            match plan.outage {
+                Outage::Kill => drop(machine.tell("end_server KILL")),
+                Outage::End | Outage::EndAndCut => drop(machine.tell("end_server TERM")),
+                Outage::Cut | Outage::CutAfter(_) => drop(machine.cut()),
+            }
+            breakers.iter().for_each(Breaker::end);
+        }
+        running.into_iter().filter_map(|worker| worker.join().expect("no panic")).collect()
+    });
+    if let (Outage::CutAfter(kinds), true) = (&plan.outage, faults.is_empty()) {
+        faults = volley(machine, workers, kinds);
+        breakers.iter().for_each(Breaker::end);
+    }
+    match plan.outage {
+        Outage::Cut | Outage::CutAfter(_) => machine.boot(),
+        Outage::Kill | Outage::End => drop(machine.tell("start_server")),
+        Outage::EndAndCut => {
+            machine.cut();
+            machine.boot();
+        }
+    }
+    (faults, answers.load(Ordering::Relaxed))
+}
+
+/// What workers are to do: go on; go on until the server is gone; stop when they have an answer.
+const GO_ON: u8 = 0;
+const EXPECT_OUTAGE: u8 = 1;
+const STOP: u8 = 2;
+
+/// Does whatever comes until it is time to stop; answers what was wrong.
+fn work(worker: &mut Worker, answers: &AtomicU64, phase: &AtomicU8) -> Option<Fault> {
+    while phase.load(Ordering::SeqCst) != STOP {
+        match worker.step() {
+            Ok(()) => {
+                answers.fetch_add(1, Ordering::Relaxed);
+            }
+            Err(Stop::Lost) if phase.load(Ordering::SeqCst) == EXPECT_OUTAGE => return None,
+            Err(stop) => return Some(format!("worker {}: {stop:?}", worker.number)),
+        }
+    }
+    None
+}
+
+/// Has workers do one operation each, at once, and cuts the power when the last is answered.
+fn volley(machine: &mut Machine, workers: &mut [Worker], kinds: &[Kind]) -> Vec<Fault> {
+    let ready = Barrier::new(kinds.len());
+    let faults = thread::scope(|scope| {
+        let ready = &ready;
+        let running: Vec<_> = workers
+            .iter_mut()
+            .zip(kinds)
+            .map(|(worker, kind)| {
+                scope.spawn(move || {
+                    let op = worker.prepare(*kind);
+                    ready.wait();
+                    op.and_then(|op| worker.perform(&op))
+                })
+            })
+            .collect();
+        let ended = running.into_iter().map(|worker| worker.join().expect("no panic"));
+        ended.filter_map(|done| done.err().map(|stop| format!("{stop:?}"))).collect()
+    });
+    machine.cut();
+    faults
+}
+
+/// Writes down what was acknowledged; answers where.
+fn write_log(seed: u64, workers: &[Worker]) -> PathBuf {
+    let path = std::env::temp_dir().join(format!("leasehold-crash-{seed}.log"));
+    let log: String = workers.iter().map(|worker| worker.log.as_str()).collect();
+    fs::write(&path, log).expect("the folder for temporary files can be written to");
+    path
+}

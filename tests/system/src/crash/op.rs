@@ -1,0 +1,222 @@
+//! The operations of a worker, as calls and replies of version 3.
+
+use std::ops::Range;
+
+use bytes::Bytes;
+use leasehold_base::xdr::{Decode, Encode, Writer};
+use leasehold_wire::nfs3::write::Stability;
+use leasehold_wire::nfs3::{
+    Attributes, Handle, Made, Path, Reply, SetAttributes, Status, Wcc, commit, create, getattr,
+    link, mkdir, mknod, remove, rename, rmdir, setattr, symlink, write,
+};
+
+use super::content::{BLOCK_BYTES, Verifier};
+use super::tree::Tree;
+use crate::nfs::decoded;
+
+/// An object, as a worker counts them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Key(pub(crate) u32);
+
+/// A name in a directory.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Spot {
+    pub(crate) directory: Key,
+    pub(crate) name: String,
+}
+
+/// One operation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Op {
+    Create { spot: Spot, how: create::How },
+    Mkdir { spot: Spot, attributes: SetAttributes },
+    Symlink { spot: Spot, target: String },
+    Fifo { spot: Spot },
+    Remove { spot: Spot },
+    Rmdir { spot: Spot },
+    Rename { from: Spot, to: Spot },
+    Link { object: Key, spot: Spot },
+    Setattr { object: Key, changes: SetAttributes },
+    Write { file: Key, blocks: Range<usize>, stamp: u64, stability: Stability },
+    Commit { file: Key, blocks: Range<usize> },
+    Getattr { object: Key },
+}
+
+/// What a reply tells of success.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Done {
+    /// What was made.
+    pub(crate) object: Option<Handle>,
+    /// Attributes of what was made, changed, or asked for.
+    pub(crate) attributes: Option<Attributes>,
+    /// Attributes of the directory whose names were changed; of a RENAME that of the old name.
+    pub(crate) directory: Option<Attributes>,
+    /// Attributes of the directory of the new name.
+    pub(crate) target: Option<Attributes>,
+    /// The verifier of WRITE and COMMIT.
+    pub(crate) verifier: Option<Verifier>,
+}
+
+impl Op {
+    /// The names that it changes.
+    pub(crate) fn spots(&self) -> Vec<&Spot> {
+        match self {
+            Self::Create { spot, .. }
+            | Self::Mkdir { spot, .. }
+            | Self::Symlink { spot, .. }
+            | Self::Fifo { spot }
+            | Self::Remove { spot }
+            | Self::Rmdir { spot }
+            | Self::Link { spot, .. } => vec![spot],
+            Self::Rename { from, to } => vec![from, to],
+            Self::Setattr { .. }
+            | Self::Write { .. }
+            | Self::Commit { .. }
+            | Self::Getattr { .. } => Vec::new(),
+        }
+    }
+
+    /// What a second call answers when a first one did its work and the reply was lost: nothing
+    /// but success where it can be done twice.
+    pub(crate) const fn if_done_already(&self) -> Option<Status> {
+        match self {
+            Self::Create { how: create::How::Guarded(_), .. }
+            | Self::Mkdir { .. }
+            | Self::Symlink { .. }
+            | Self::Fifo { .. }
+            | Self::Link { .. } => Some(Status::AlreadyExists),
+            Self::Remove { .. } | Self::Rmdir { .. } | Self::Rename { .. } => {
+                Some(Status::NotFound)
+            }
+            Self::Create { .. }
+            | Self::Setattr { .. }
+            | Self::Write { .. }
+            | Self::Commit { .. }
+            | Self::Getattr { .. } => None,
+        }
+    }
+
+    /// The procedure's number, and its arguments as bytes.
+    pub(crate) fn call(&self, tree: &Tree) -> (u32, Encoded) {
+        match self {
+            Self::Create { spot, how } => {
+                let args = create::Args { place: tree.place(spot), how: *how };
+                (create::NUMBER, Encoded::of(&args))
+            }
+            Self::Mkdir { spot, attributes } => {
+                let args = mkdir::Args { place: tree.place(spot), attributes: *attributes };
+                (mkdir::NUMBER, Encoded::of(&args))
+            }
+            Self::Symlink { spot, target } => {
+                let (place, target) = (tree.place(spot), Path(target.as_bytes()));
+                let args = symlink::Args { place, attributes: SetAttributes::default(), target };
+                (symlink::NUMBER, Encoded::of(&args))
+            }
+            Self::Fifo { spot } => {
+                let node = mknod::Node::Fifo(SetAttributes::default());
+                (mknod::NUMBER, Encoded::of(&mknod::Args { place: tree.place(spot), node }))
+            }
+            Self::Remove { spot } => (remove::NUMBER, Encoded::of(&tree.place(spot))),
+            Self::Rmdir { spot } => (rmdir::NUMBER, Encoded::of(&tree.place(spot))),
+            Self::Rename { from, to } => {
+                let args = rename::Args { from: tree.place(from), to: tree.place(to) };
+                (rename::NUMBER, Encoded::of(&args))
+            }
+            Self::Link { object, spot } => {
+                let args = link::Args { file: tree.handle(*object), link: tree.place(spot) };
+                (link::NUMBER, Encoded::of(&args))
+            }
+            Self::Setattr { object, changes } => {
+                let (object, attributes) = (tree.handle(*object), *changes);
+                let args = setattr::Args { object, attributes, guard: None };
+                (setattr::NUMBER, Encoded::of(&args))
+            }
+            Self::Write { file, blocks, stamp, stability } => {
+                let content = tree.content(*file);
+                let data = Bytes::from(content.bytes(blocks.clone(), *stamp));
+                let (offset, count) = content.place(blocks);
+                let (file, stability) = (tree.handle(*file), *stability);
+                let args = write::Args { file, offset, count, stability, data };
+                (write::NUMBER, Encoded::of(&args))
+            }
+            Self::Commit { file, blocks } => {
+                let (offset, count) = tree.content(*file).place(blocks);
+                let args = commit::Args { file: tree.handle(*file), offset, count };
+                (commit::NUMBER, Encoded::of(&args))
+            }
+            Self::Getattr { object } => {
+                let args = getattr::Args { object: tree.handle(*object) };
+                (getattr::NUMBER, Encoded::of(&args))
+            }
+        }
+    }
+
+    /// What results say.
+    ///
+    /// # Panics
+    /// If they cannot be read as those of the operation.
+    pub(crate) fn outcome(&self, results: &Bytes) -> Result<Done, Status> {
+        match self {
+            Self::Create { .. } | Self::Mkdir { .. } | Self::Symlink { .. } | Self::Fifo { .. } => {
+                read::<Made, Wcc>(results).map(|made| Done {
+                    object: made.object,
+                    attributes: made.attributes,
+                    directory: made.directory.after,
+                    ..Done::default()
+                })
+            }
+            Self::Remove { .. } | Self::Rmdir { .. } => read::<Wcc, Wcc>(results)
+                .map(|wcc| Done { directory: wcc.after, ..Done::default() }),
+            Self::Rename { .. } => read::<rename::Done, rename::Done>(results).map(|done| Done {
+                directory: done.from.after,
+                target: done.to.after,
+                ..Done::default()
+            }),
+            Self::Link { .. } => read::<link::Done, link::Done>(results).map(|done| Done {
+                attributes: done.attributes,
+                directory: done.directory.after,
+                ..Done::default()
+            }),
+            Self::Setattr { .. } => read::<Wcc, Wcc>(results)
+                .map(|wcc| Done { attributes: wcc.after, ..Done::default() }),
+            Self::Write { blocks, stability, .. } => {
+                read::<write::Done, Wcc>(results).map(|done| {
+                    assert_eq!(done.count as usize, blocks.len() * BLOCK_BYTES, "all is written");
+                    assert!(done.stability >= *stability, "not less stable than was asked for");
+                    let (attributes, verifier) = (done.file.after, Some(done.verifier));
+                    Done { attributes, verifier, ..Done::default() }
+                })
+            }
+            Self::Commit { .. } => read::<commit::Done, Wcc>(results).map(|done| {
+                let (attributes, verifier) = (done.file.after, Some(done.verifier));
+                Done { attributes, verifier, ..Done::default() }
+            }),
+            Self::Getattr { .. } => read::<getattr::Done, ()>(results)
+                .map(|done| Done { attributes: Some(done.attributes), ..Done::default() }),
+        }
+    }
+}
+
+fn read<'a, T: Decode<'a>, Failed: Decode<'a>>(results: &'a Bytes) -> Result<T, Status> {
+    match decoded::<Reply<T, Failed>>(results) {
+        Reply::Done(done) => Ok(done),
+        Reply::Failed(status, _) => Err(status),
+    }
+}
+
+/// Arguments as bytes.
+pub(crate) struct Encoded(Vec<u8>);
+
+impl Encoded {
+    fn of(args: &impl Encode) -> Self {
+        let mut writer = Writer::new();
+        args.encode(&mut writer);
+        Self(writer.finish().into_bytes().into())
+    }
+}
+
+impl Encode for Encoded {
+    fn encode(&self, writer: &mut Writer) {
+        writer.fixed(&self.0);
+    }
+}

@@ -1,0 +1,79 @@
+//! Power cuts: whatever the server acknowledged as stable is there after the next boot, and a sync
+//! that it leaves out is noticed.
+
+use leasehold_system_tests::crash::{self, Kind, Outage, Round};
+use leasehold_system_tests::{FileSystem, Site};
+
+/// Runs the first rounds of a seed on a kind of file system.
+fn survives(file_system: FileSystem, seed: u64, rounds: usize) {
+    let site = Site::of(file_system);
+    if let Err(failure) = crash::run(seed, site, crash::plan(seed, file_system).take(rounds)) {
+        panic!("{failure}");
+    }
+}
+
+#[test]
+fn what_was_acknowledged_survives_on_ext4() {
+    survives(FileSystem::Ext4, 1, 12);
+}
+
+#[test]
+fn what_was_acknowledged_survives_on_ext4_without_a_journal() {
+    survives(FileSystem::Ext4WithoutJournal, 2, 6);
+}
+
+#[test]
+fn what_was_acknowledged_survives_on_xfs() {
+    survives(FileSystem::Xfs, 3, 6);
+}
+
+#[test]
+fn what_was_acknowledged_survives_on_btrfs() {
+    survives(FileSystem::Btrfs, 4, 6);
+}
+
+/// Runs a server that is broken in some way, cuts the power when an operation was answered, and
+/// fails unless that is noticed.
+fn is_noticed(site: Site, kind: Kind) {
+    let round = Round { answers: 100, is_eager: false, outage: Outage::CutAfter(vec![kind]) };
+    let done = crash::run(7, site, [round]);
+    assert!(done.is_err(), "a sync is missing, and {kind:?} has survived: {site:?}");
+}
+
+/// A machine on which one of the system calls that sync does nothing for the server, and says that
+/// all is well.
+macro_rules! without {
+    ($call:literal) => {
+        Site {
+            wrapper: concat!(
+                "strace --follow-forks --quiet=all --output=/dev/null --seccomp-bpf --trace=",
+                $call,
+                " --inject=",
+                $call,
+                ":retval=0"
+            ),
+            ..Site::of(FileSystem::Ext4)
+        }
+    };
+}
+
+#[test]
+fn a_server_that_syncs_nothing_is_noticed() {
+    let site = Site { server_options: "--durability memory", ..Site::of(FileSystem::Ext4) };
+    is_noticed(site, Kind::CreatePlain);
+}
+
+#[test]
+fn a_missing_sync_of_names_is_noticed() {
+    is_noticed(without!("fsync"), Kind::RenameWithin);
+}
+
+#[test]
+fn a_missing_sync_of_data_is_noticed() {
+    is_noticed(without!("fdatasync"), Kind::WriteData);
+}
+
+#[test]
+fn a_missing_sync_of_what_cannot_be_opened_is_noticed() {
+    is_noticed(without!("syncfs"), Kind::SetattrOther);
+}
