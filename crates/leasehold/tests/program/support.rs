@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc;
 use std::thread;
@@ -18,7 +19,12 @@ pub(crate) struct Home(pub(crate) TempDir);
 
 impl Home {
     pub(crate) fn new() -> Self {
-        let home = tempfile::tempdir().unwrap();
+        Self::within(std::env::temp_dir())
+    }
+
+    /// One in another file system.
+    pub(crate) fn within(directory: impl AsRef<Path>) -> Self {
+        let home = tempfile::tempdir_in(directory).unwrap();
         fs::create_dir(home.path().join("data")).unwrap();
         Self(home)
     }

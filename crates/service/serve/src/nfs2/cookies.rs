@@ -1,9 +1,11 @@
 //! Directory positions in the 4 bytes that version 2 has for them.
 //!
 //! A store's positions have 64 bits. One that fits 31 bits stays as it is. Any other is told as
-//! 31 bits made of it, with the top bit set; what it stood for is remembered for a while, and
-//! found again by listing the directory from its start once it is forgotten. Two positions of one
-//! directory that come to the same 31 bits are told apart only while they are remembered.
+//! 31 bits made of it, with the top bit set; what it stands for is remembered for a while, and
+//! found again by listing the whole directory once it is forgotten. Of two positions that come to
+//! the same 31 bits, one gets the next that are free while both are remembered. Once they are
+//! forgotten nobody knows which was meant, and neither is taken for the other: listing goes on at
+//! the right place or not at all.
 
 use core::future::{Future, poll_fn};
 use core::task::Poll;
@@ -44,12 +46,12 @@ struct Remembered {
     searched: BTreeSet<(ExportId, ObjectId)>,
 }
 
-/// The 4 bytes of a position.
-pub(super) fn narrow(cookie: Cookie) -> nfs2::Cookie {
-    nfs2::Cookie(match u32::try_from(cookie.0) {
+/// The 4 bytes of a position, unless another one has them.
+fn narrow(cookie: Cookie) -> u32 {
+    match u32::try_from(cookie.0) {
         Ok(small) if small & MADE == 0 => small,
         _ => MADE | mixed(cookie.0),
-    })
+    }
 }
 
 /// 31 bits to which every bit of a position comes (the constant is SplitMix64's).
@@ -59,21 +61,21 @@ fn mixed(cookie: u64) -> u32 {
 }
 
 impl Cookies {
-    /// Keeps what positions will stand for, where their 4 bytes do not say it.
-    pub(super) fn remember(&self, directory: &Target<'_>, cookies: impl Iterator<Item = Cookie>) {
+    /// The 4 bytes of each position; keeps what they stand for, where they do not say it.
+    pub(super) fn tell(
+        &self,
+        directory: &Target<'_>,
+        cookies: impl Iterator<Item = Cookie>,
+    ) -> Vec<nfs2::Cookie> {
+        let directory = (directory.request.export.id, directory.object);
         let mut remembered = self.lock();
-        for cookie in cookies {
-            let nfs2::Cookie(narrow) = narrow(cookie);
-            if narrow & MADE != 0 {
-                remembered.keep((directory.request.export.id, directory.object, narrow), cookie);
-            }
-        }
+        cookies.map(|cookie| nfs2::Cookie(remembered.keep(directory, cookie))).collect()
     }
 
     /// The position that 4 bytes stand for.
     ///
     /// # Errors
-    /// [`FsError::BadCookie`] when no name of the directory has it, [`FsError::Later`] while the
+    /// [`FsError::BadCookie`] when not just one name of the directory has it, [`FsError::Later`] while the
     /// directory, or too many others, are being searched; else those of listing it.
     pub(super) async fn widen(
         &self,
@@ -129,35 +131,49 @@ fn others_first() -> impl Future<Output = ()> + Send {
 }
 
 impl Remembered {
-    fn keep(&mut self, key: Key, cookie: Cookie) {
-        if self.cookies.insert(key, cookie).is_none() {
-            self.oldest.push_back(key);
+    /// Keeps a position; which 4 bytes stand for it.
+    fn keep(&mut self, (export, object): (ExportId, ObjectId), cookie: Cookie) -> u32 {
+        let mut narrow = narrow(cookie);
+        if narrow & MADE == 0 {
+            return narrow;
         }
+        loop {
+            match self.cookies.get(&(export, object, narrow)) {
+                None => break,
+                Some(same) if *same == cookie => return narrow,
+                // Few of so many are taken.
+                Some(_) => narrow = MADE | narrow.wrapping_add(1),
+            }
+        }
+        let key = (export, object, narrow);
+        self.cookies.insert(key, cookie);
+        self.oldest.push_back(key);
         if self.oldest.len() > REMEMBERED_MAX
             && let Some(oldest) = self.oldest.pop_front()
         {
             self.cookies.remove(&oldest);
         }
+        narrow
     }
 }
 
 async fn search(directory: &Target<'_>, wanted: u32) -> Result<Cookie, FsError> {
     let reply = Allowance { bytes: SEARCH_BYTES, entry_bytes: 16 };
     let budget = Budget { reply, names: Allowance::UNLIMITED };
-    let mut cookie = Cookie::default();
+    let (mut cookie, mut found) = (Cookie::default(), None);
     for _ in 0..SEARCH_STEPS_MAX {
         let object = &directory.object;
         let page = ops::readdir(&directory.request, object, cookie, budget, Wanted::Names)
             .await
             .map_err(|failed| failed.error)?;
         for entry in page.entries.iter() {
-            if narrow(entry.cookie).0 == wanted {
-                return Ok(entry.cookie);
+            if narrow(entry.cookie) == wanted && found.replace(entry.cookie).is_some() {
+                return Err(FsError::BadCookie);
             }
             cookie = entry.cookie;
         }
         if page.end || page.entries.is_empty() {
-            break;
+            return found.ok_or(FsError::BadCookie);
         }
         others_first().await;
     }

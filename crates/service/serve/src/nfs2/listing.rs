@@ -6,7 +6,7 @@ use leasehold_fs::{Allowance, Budget, FsError, Page, Wanted, ops};
 use leasehold_wire::list::ListOf;
 use leasehold_wire::nfs2::{self as wire, Name};
 
-use super::{convert, cookies};
+use super::convert;
 use crate::context::Context;
 use crate::procedure::Refusal;
 
@@ -24,22 +24,28 @@ pub(super) async fn readdir(
     };
     let directory = &target.object;
     let page = ops::readdir(&target.request, directory, cookie, budget, Wanted::Names).await?;
-    context.service.cookies.remember(&target, page.entries.iter().map(|entry| entry.cookie));
-    Ok(Names(page))
+    let cookies =
+        context.service.cookies.tell(&target, page.entries.iter().map(|entry| entry.cookie));
+    Ok(Names { page, cookies })
 }
 
-/// A page of names: written entry by entry, without a second list.
-pub(super) struct Names(Page);
+/// A page of names: written entry by entry, with the positions in 4 bytes.
+pub(super) struct Names {
+    page: Page,
+    cookies: Vec<wire::Cookie>,
+}
 
 impl Encode for Names {
     fn encode(&self, writer: &mut Writer) {
         let entries = ListOf(|| {
-            self.0.entries.iter().map(|entry| wire::readdir::Entry {
-                file_id: convert::file_id(entry.file_id),
-                name: Name(entry.name),
-                cookie: cookies::narrow(entry.cookie),
+            self.page.entries.iter().zip(&self.cookies).map(|(entry, cookie)| {
+                wire::readdir::Entry {
+                    file_id: convert::file_id(entry.file_id),
+                    name: Name(entry.name),
+                    cookie: *cookie,
+                }
             })
         });
-        wire::readdir::Done { entries, end: self.0.end }.encode(writer);
+        wire::readdir::Done { entries, end: self.page.end }.encode(writer);
     }
 }

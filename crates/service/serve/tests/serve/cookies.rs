@@ -5,23 +5,52 @@ use std::task::{Context, Poll, Waker};
 
 use leasehold_base::xdr::{Message, Writer};
 use leasehold_fs::{Answer, Export, FsError};
-use leasehold_wire::nfs2::{Cookie, Handle, PROGRAM, VERSION, readdir};
+use leasehold_wire::nfs2::{self, Cookie, Handle, PROGRAM, VERSION, readdir};
 
 use crate::statuses::Failing;
 use crate::support::{NAME, Server};
 
 type Listing = Answer<'static, Option<Message>>;
 
-fn server() -> Server {
-    Server::with(|export| Export { store: Arc::new(Failing(FsError::Io, 100_000)), ..export })
+/// A server of a directory with names at these positions.
+fn server(positions: impl IntoIterator<Item = u64>) -> Server {
+    let store = Arc::new(Failing(FsError::Io, positions.into_iter().collect()));
+    Server::with(|export| Export { store, ..export })
 }
+
+/// One of a directory with many names.
+fn large() -> Server {
+    server((1..=100_000).map(|number| number << 32))
+}
+
+fn behind(server: &Server, cookie: Cookie, count: u32) -> readdir::Args {
+    let directory = Handle(server.service.root_handle(NAME).expect("the export is there"));
+    readdir::Args { directory, cookie, count }
+}
+
+const READDIR: (u32, u32, u32) = (PROGRAM, VERSION, readdir::NUMBER);
 
 /// Asks for the names behind a made-up position.
 fn list(server: &mut Server) -> Listing {
-    let directory = Handle(server.service.root_handle(NAME).expect("the export is there"));
-    let args = readdir::Args { directory, cookie: Cookie(1 << 31 | 7), count: 4096 };
-    let message = server.message((PROGRAM, VERSION, readdir::NUMBER), &args);
+    let args = behind(server, Cookie(1 << 31 | 7), 4096);
+    let message = server.message(READDIR, &args);
     server.service.answer(server.arrival, &message, Writer::new())
+}
+
+/// The numbers of the names behind a position, each with its own position, or how that failed.
+fn names(
+    server: &mut Server,
+    cookie: Cookie,
+    count: u32,
+) -> Result<Vec<(u32, Cookie)>, nfs2::Status> {
+    let args = behind(server, cookie, count);
+    let results = server.call(READDIR, &args);
+    match results.read::<readdir::Listing<'_>>() {
+        readdir::Listing::Done(page) => {
+            Ok(page.entries.0.iter().map(|entry| (entry.file_id.0, entry.cookie)).collect())
+        }
+        readdir::Listing::Failed(status) => Err(status),
+    }
 }
 
 fn poll(listing: &mut Listing) -> Poll<Option<Message>> {
@@ -31,7 +60,7 @@ fn poll(listing: &mut Listing) -> Poll<Option<Message>> {
 /// One small call listed a whole directory while all others waited.
 #[test]
 fn a_search_lets_others_go_first() {
-    let mut server = server();
+    let mut server = large();
     let mut listing = list(&mut server);
     let mut steps = 0;
     let reply = loop {
@@ -47,10 +76,60 @@ fn a_search_lets_others_go_first() {
 /// Many small calls would keep a server busy.
 #[test]
 fn a_directory_is_searched_once_at_a_time() {
-    let mut server = server();
+    let mut server = large();
     let mut first = list(&mut server);
     assert!(poll(&mut first).is_pending());
     assert!(matches!(poll(&mut list(&mut server)), Poll::Ready(None)), "it goes unanswered");
     drop(first);
     assert!(poll(&mut list(&mut server)).is_pending());
+}
+
+/// What the mixing of positions multiplies them with.
+const MIXING: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// Another position that comes to the same 31 bits.
+fn twin(position: u64) -> u64 {
+    // By Newton: each round doubles the number of bits that are right.
+    let inverse = (0..6).fold(MIXING, |inverse, _| {
+        inverse.wrapping_mul(2_u64.wrapping_sub(MIXING.wrapping_mul(inverse)))
+    });
+    position.wrapping_add(inverse)
+}
+
+const ONE: u64 = 1 << 40;
+const ONLY: u64 = 3 << 40;
+const ONE_ENTRY: u32 = readdir::EMPTY_BYTES + readdir::ENTRY_BYTES + 4;
+
+/// While one client was about to go on behind a name, another listed one with the same 4 bytes, and
+/// the names between the two were lost.
+#[test]
+fn positions_with_the_same_bytes_are_told_apart() {
+    let mut server = server([ONE, 2 << 40, twin(ONE), ONLY]);
+    let first = names(&mut server, Cookie(0), ONE_ENTRY).expect("it can be listed");
+    let [(1, behind_one)] = first[..] else { panic!("one name fits: {first:?}") };
+    let all = names(&mut server, Cookie(0), 4096).expect("it can be listed");
+    let cookies: std::collections::BTreeSet<_> = all.iter().map(|(_, cookie)| cookie.0).collect();
+    assert_eq!(cookies.len(), 4);
+    assert_eq!(all[0], (1, behind_one), "it is told the same again");
+    for (number, cookie) in all {
+        let next = names(&mut server, cookie, ONE_ENTRY).expect("it can be listed");
+        let next: Vec<_> = next.into_iter().map(|(next, _)| next).collect();
+        assert_eq!(next, (number + 1..=4).take(1).collect::<Vec<_>>());
+    }
+}
+
+/// After a restart nobody knows which of two was meant.
+#[test]
+fn a_position_that_could_be_two_is_refused_once_forgotten() {
+    let positions = [ONE, 2 << 40, twin(ONE), ONLY];
+    let told = names(&mut server(positions), Cookie(0), 4096).expect("it can be listed");
+    let mut server = server(positions);
+    let mut next = |number: usize| {
+        let next = names(&mut server, told[number - 1].1, 4096);
+        next.map(|next| next.into_iter().map(|(number, _)| number).collect())
+    };
+    assert_eq!(next(1), Err(nfs2::Status::Io));
+    assert_eq!(next(3), Err(nfs2::Status::Io));
+    assert_eq!(next(2), Ok(vec![3, 4]));
+    assert_eq!(next(4), Ok(vec![]));
 }

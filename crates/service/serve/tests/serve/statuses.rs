@@ -20,8 +20,8 @@ use leasehold_wire::{every, mount, nfs2, nfs3};
 use crate::support::{NAME, Server};
 
 /// A store of which every operation fails with one error; but a directory can be listed that has
-/// so many names, if any.
-pub(crate) struct Failing(pub(crate) FsError, pub(crate) u64);
+/// names at these positions, if there are any.
+pub(crate) struct Failing(pub(crate) FsError, pub(crate) Vec<u64>);
 
 impl Failing {
     fn fail<'a, T: Send>(&self) -> Answer<'a, Result<T, FsError>> {
@@ -150,20 +150,23 @@ impl Store for Failing {
         mut budget: Budget,
         _: Wanted,
     ) -> Answer<'a, Result<Page, FsError>> {
-        if self.1 == 0 {
+        let Self(_, positions) = self;
+        if positions.is_empty() {
             return self.fail();
         }
         let model = MemStore::default();
         let attributes = block_on(model.getattr(&model.root())).expect("it is there");
-        let (mut entries, mut number) = (Entries::default(), cookie.0 >> 32);
-        while number < self.1 && budget.take(b"name") {
-            number += 1;
-            let cookie = Cookie(number << 32);
+        let at = positions.iter().position(|&position| position == cookie.0);
+        let (mut entries, mut next) = (Entries::default(), at.map_or(0, |at| at + 1));
+        while let Some(&position) = positions.get(next)
+            && budget.take(b"name")
+        {
+            next += 1;
             let (attributes, object) = (None, None);
-            let file_id = FileId(number);
+            let (file_id, cookie) = (FileId(next as u64), Cookie(position));
             entries.push(&Entry { name: b"name", file_id, cookie, attributes, object });
         }
-        Answer::now(Ok(Page { entries, end: number == self.1, attributes }))
+        Answer::now(Ok(Page { entries, end: next == positions.len(), attributes }))
     }
 
     fn space<'a>(
@@ -222,7 +225,7 @@ fn numbers(words: &str) -> BTreeSet<u32> {
 }
 
 fn failing(error: FsError) -> Server {
-    Server::with(|export| Export { store: Arc::new(Failing(error, 0)), ..export })
+    Server::with(|export| Export { store: Arc::new(Failing(error, Vec::new())), ..export })
 }
 
 /// The statuses that come back when the store fails in every way.
