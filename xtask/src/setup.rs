@@ -58,6 +58,9 @@ pub(crate) const FUZZER: &[Tool] = &[Tool { program: "g++", source: Source::Apt(
 pub(crate) const FOREIGN: &[Tool] = &[
     Tool { program: "nfs-ls", source: Source::Apt("libnfs-utils") },
     Tool { program: "tshark", source: Source::Apt("tshark") },
+    Tool { program: "rpcbind", source: Source::Apt("rpcbind") },
+    Tool { program: "rpcinfo", source: Source::Apt("rpcbind") },
+    Tool { program: "showmount", source: Source::Apt("nfs-common") },
 ];
 
 /// Long enough for a package list and a hundred packages.

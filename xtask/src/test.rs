@@ -92,9 +92,12 @@ impl Step {
             Self::Kernel => {
                 system(repository, 6, &[GUEST, DISKS], &["--test=kernel", "--test=crash"])
             }
-            Self::Foreign => {
-                system(repository, 8, &[GUEST, FOREIGN], &["--test=libnfs", "--test=decode"])
-            }
+            Self::Foreign => system(
+                repository,
+                8,
+                &[GUEST, FOREIGN],
+                &["--test=libnfs", "--test=decode", "--test=portmap"],
+            ),
         }
     }
 }

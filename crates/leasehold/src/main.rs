@@ -5,6 +5,7 @@ mod events;
 mod failure;
 mod notes;
 mod options;
+mod portmap;
 mod ready;
 mod serve;
 mod verifier;

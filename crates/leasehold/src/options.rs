@@ -90,6 +90,25 @@ pub(crate) struct Serve {
     )]
     pub(crate) listen: Vec<SocketAddr>,
 
+    /// Tell clients where this server is, on port 111 or as named: a portmapper of its own
+    ///
+    /// Clients then mount without naming ports. For machines where no rpcbind runs; it tells of
+    /// this server only. Example: `--portmap=0.0.0.0:111`
+    #[arg(
+        long,
+        num_args = 0..=1,
+        require_equals = true,
+        value_name = "ADDR:PORT",
+        help_heading = WHERE
+    )]
+    pub(crate) portmap: Option<Option<SocketAddr>>,
+
+    /// Have the rpcbind of this machine tell clients where this server is
+    ///
+    /// Clients then mount without naming ports. It is taken back when the server ends.
+    #[arg(long, conflicts_with = "portmap", help_heading = WHERE)]
+    pub(crate) register: bool,
+
     /// Believe every client's word about its user
     ///
     /// Without it, a client on another machine is believed when it asks from a port below 1024,

@@ -7,11 +7,14 @@ use std::net::{IpAddr, SocketAddr};
 use serde::Serialize;
 
 use crate::options::Durability;
+use crate::portmap::Found;
 
 /// What the server says when it can be mounted; with `--json` exactly this as one line.
 #[derive(Debug, Serialize)]
 pub(crate) struct Ready {
     addresses: Vec<Address>,
+    /// Where a portmapper of our own is.
+    portmap: Vec<Address>,
     exports: Vec<Exported>,
     mount: Mount,
     durability: Durability,
@@ -50,19 +53,15 @@ impl Ready {
     /// Without an address.
     pub(crate) fn new(
         listening: &[SocketAddr],
+        found: Found,
         exports: Vec<Exported>,
         durability: Durability,
     ) -> Self {
-        let addresses = listening
-            .iter()
-            .map(|address| Address {
-                address: address.ip(),
-                port: address.port(),
-                transports: &["tcp", "udp"],
-            })
-            .collect();
-        let mount = Mount::from(*listening.first().expect("there is a default address"));
-        Self { addresses, exports, mount, durability, pid: std::process::id() }
+        let addresses = listening.iter().copied().map(Address::from).collect();
+        let portmap = found.portmap.into_iter().map(Address::from).collect();
+        let first = *listening.first().expect("there is a default address");
+        let mount = if found.is_found { Mount::found(first) } else { Mount::at(first) };
+        Self { addresses, portmap, exports, mount, durability, pid: std::process::id() }
     }
 
     /// Says it on stdout, at once, so that whoever waits for it can go on.
@@ -79,12 +78,10 @@ impl Ready {
             let how = if export.read_only { ", read-only" } else { "" };
             let _ = write!(text, "Serving {} as {}{how}", export.path, export.name);
         }
-        let addresses: Vec<String> = self
-            .addresses
-            .iter()
-            .map(|one| SocketAddr::new(one.address, one.port).to_string())
-            .collect();
-        let _ = writeln!(text, " (NFS 3 and 2, TCP and UDP) on {}", addresses.join(" and "));
+        let _ = writeln!(text, " (NFS 3 and 2, TCP and UDP) on {}", listed(&self.addresses));
+        if !self.portmap.is_empty() {
+            let _ = writeln!(text, "Portmapper on {}", listed(&self.portmap));
+        }
         let _ = writeln!(text, "\nLinux:\n  {}", self.mount.linux);
         let _ = writeln!(text, "macOS:\n  {}", self.mount.macos);
         if self.durability == Durability::Memory {
@@ -94,16 +91,44 @@ impl Ready {
     }
 }
 
-impl From<SocketAddr> for Mount {
+impl From<SocketAddr> for Address {
     fn from(address: SocketAddr) -> Self {
+        Self { address: address.ip(), port: address.port(), transports: &["tcp", "udp"] }
+    }
+}
+
+fn listed(addresses: &[Address]) -> String {
+    let text = |one: &Address| SocketAddr::new(one.address, one.port).to_string();
+    addresses.iter().map(text).collect::<Vec<_>>().join(" and ")
+}
+
+/// The name of a host, as clients give it.
+fn host(address: SocketAddr) -> String {
+    match address.ip() {
+        ip if ip.is_unspecified() => {
+            rustix::system::uname().nodename().to_string_lossy().into_owned()
+        }
+        IpAddr::V4(ip) => ip.to_string(),
+        IpAddr::V6(ip) => format!("[{ip}]"),
+    }
+}
+
+impl Mount {
+    /// For clients that are told the ports when they ask.
+    fn found(address: SocketAddr) -> Self {
+        let host = host(address);
+        let linux = format!("sudo mount -t nfs -o vers=3,nolock {host}:/ /mnt");
+        let macos = format!(
+            "mkdir -p /private/tmp/mnt && sudo mount -t nfs -o vers=3,nolocks,resvport \
+             {host}:/ /private/tmp/mnt"
+        );
+        Self { linux, macos }
+    }
+
+    /// For clients that must name the port.
+    fn at(address: SocketAddr) -> Self {
         let port = address.port();
-        let host = match address.ip() {
-            ip if ip.is_unspecified() => {
-                rustix::system::uname().nodename().to_string_lossy().into_owned()
-            }
-            IpAddr::V4(ip) => ip.to_string(),
-            IpAddr::V6(ip) => format!("[{ip}]"),
-        };
+        let host = host(address);
         let proto = if address.is_ipv6() { "tcp6" } else { "tcp" };
         let linux = format!(
             "sudo mount -t nfs -o vers=3,proto={proto},port={port},mountport={port},\
@@ -123,7 +148,8 @@ mod tests {
 
     fn ready(address: &str, durability: Durability) -> Ready {
         let export = Exported { name: "/data".into(), path: "/srv/data".into(), read_only: false };
-        Ready::new(&[address.parse().expect("an address")], vec![export], durability)
+        let found = Found { portmap: Vec::new(), is_found: false };
+        Ready::new(&[address.parse().expect("an address")], found, vec![export], durability)
     }
 
     #[test]
@@ -147,6 +173,17 @@ mod tests {
         );
         assert!(!six.contains("Durability"));
         assert!(!ready("0.0.0.0:2049", Durability::Disk).mount.linux.contains("0.0.0.0"));
+    }
+
+    #[test]
+    fn names_no_port_where_clients_are_told() {
+        let export = Exported { name: "/data".into(), path: "/srv/data".into(), read_only: false };
+        let address = |text: &str| text.parse().expect("an address");
+        let found = Found { portmap: vec![address("192.0.2.1:111")], is_found: true };
+        let ready = Ready::new(&[address("192.0.2.1:99")], found, vec![export], Durability::Disk);
+        let text = ready.text();
+        assert!(text.contains("\nPortmapper on 192.0.2.1:111\n"), "{text}");
+        assert!(text.contains("mount -t nfs -o vers=3,nolock 192.0.2.1:/ /mnt\n"), "{text}");
     }
 
     #[test]

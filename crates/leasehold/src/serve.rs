@@ -16,6 +16,7 @@ use crate::events::Log;
 use crate::failure::{Failure, Kind};
 use crate::notes;
 use crate::options::{Durability, Serve};
+use crate::portmap::Telling;
 use crate::ready::{Exported, Ready};
 use crate::verifier;
 
@@ -37,6 +38,8 @@ pub(crate) fn run(options: &Serve) -> Result<(), Failure> {
     let key = checks::handle_key(&state)?;
     let server = Server::bind(server_options(options, descriptors))
         .map_err(|error| Kind::Address.because(checks::address_advice(&error)))?;
+    let addresses = server.addresses().to_vec();
+    let telling = Telling::prepare(options, &addresses, descriptors)?;
 
     let verifier = verifier::begin(&state)?;
     let store = Arc::new(open(&directory, verifier, options.durability, descriptors / 4)?);
@@ -58,16 +61,17 @@ pub(crate) fn run(options: &Serve) -> Result<(), Failure> {
     // Behind the address: a server that was just killed has given up that, and its notes too.
     let (service, notebook) = notes::begin(service, &state, options.durability);
     let service = Arc::new(service);
-    let addresses = server.addresses().to_vec();
     let running = server
         .start(Arc::new(service))
         .map_err(|error| Kind::Running.because(format!("cannot start to serve: {error}")))?;
-    Ready::new(&addresses, vec![exported], options.durability)
+    let telling = telling.start()?;
+    Ready::new(&addresses, telling.found(), vec![exported], options.durability)
         .announce(options.json)
         .map_err(|error| Kind::Running.because(format!("cannot write to stdout: {error}")))?;
 
     termination.wait();
     tracing::info!("asked to end");
+    telling.stop(GRACE);
     running.stop(GRACE);
     notes::end(notebook);
     verifier::end(&state, &store);

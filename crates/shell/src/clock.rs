@@ -1,5 +1,7 @@
 //! The clock.
 
+use std::time::SystemTime;
+
 use leasehold_base::units::Time;
 
 use crate::sys;
@@ -11,6 +13,14 @@ pub fn now() -> Time {
     let seconds = u64::try_from(now.tv_sec).expect("the time since boot is not negative");
     let nanoseconds = u64::try_from(now.tv_nsec).expect("a part of a second is not negative");
     Time::from_nanoseconds(seconds * 1_000_000_000 + nanoseconds)
+}
+
+/// The time of day: seconds since 1970, for whoever asks for it.
+#[must_use]
+pub fn seconds_since_1970() -> u32 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    // Its clients have no more bits for it either.
+    u32::try_from(since.as_secs()).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]

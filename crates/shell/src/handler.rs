@@ -6,7 +6,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use leasehold_base::xdr::{Message, Writer};
 use leasehold_fs::Answer;
-use leasehold_serve::{Arrival, Service};
+use leasehold_portmap::{Asked, Carrier, Portmapper};
+use leasehold_serve::{Arrival, Service, Transport};
 
 /// Whoever answers messages; [`Service`], or a stand-in of a test.
 pub trait Handler: Send + Sync {
@@ -36,4 +37,23 @@ impl Handler for Arc<Service> {
     fn connection_closed(&self, from: SocketAddr) {
         Service::connection_closed(self, from);
     }
+}
+
+impl Handler for Portmapper {
+    fn answer(
+        &self,
+        arrival: Arrival,
+        message: &Bytes,
+        writer: Writer,
+    ) -> Answer<'static, Option<Message>> {
+        let carrier = match arrival.transport {
+            Transport::Stream => Carrier::Stream,
+            Transport::Datagram => Carrier::Datagram,
+        };
+        let asked = Asked { from: arrival.from.ip(), to: arrival.to, carrier };
+        Answer::now(Self::answer(self, asked, message, writer))
+    }
+
+    // It remembers nothing of anybody.
+    fn connection_closed(&self, _: SocketAddr) {}
 }

@@ -107,7 +107,8 @@ impl Policy {
 /// Judges the clients of one loop.
 #[derive(Debug)]
 pub(crate) struct Judge {
-    policy: Policy,
+    /// None where nothing depends on who asks.
+    policy: Option<Policy>,
     /// What asks the kernel; none where it cannot be asked.
     kernel: Option<Kernel>,
     /// Whether addresses are this machine's, and when that was found out.
@@ -119,13 +120,13 @@ pub(crate) struct Judge {
 const OWN_VALID: Duration = Duration::from_secs(1);
 
 impl Judge {
-    pub(crate) fn new(policy: Policy) -> Self {
-        let kernel = Kernel::open();
-        if let Err(error) = &kernel {
-            tracing::warn!(%error, "this system does not say which local users clients are");
-        }
+    pub(crate) fn new(policy: Option<Policy>) -> Self {
+        let kernel = policy.map(|_| Kernel::open()).and_then(|kernel| {
+            let unsaid = "this system does not say which local users clients are";
+            kernel.inspect_err(|error| tracing::warn!(%error, "{unsaid}")).ok()
+        });
         let complaints = Rate::one_in(Duration::from_secs(10));
-        Self { policy, kernel: kernel.ok(), own: BTreeMap::new(), complaints }
+        Self { policy, kernel, own: BTreeMap::new(), complaints }
     }
 
     /// What the word of the client at `from` is worth, which asked at `to`.
@@ -136,19 +137,20 @@ impl Judge {
         to: SocketAddr,
         now: Time,
     ) -> Trust {
+        let Some(policy) = self.policy else { return Trust::Nobody };
         let own = self.is_own(from.ip(), now);
         let owner = match &mut self.kernel {
             _ if !own => Owner::Elsewhere,
-            Some(_) if !self.policy.tells_sender(transport, from.port()) => Owner::Unknown,
+            Some(_) if !policy.tells_sender(transport, from.port()) => Owner::Unknown,
             Some(kernel) => kernel.owner(transport, from, to).map_or(Owner::Unknown, Owner::User),
             None => Owner::Unsaid,
         };
-        let trust = self.policy.judge(owner, from.port());
+        let trust = policy.judge(owner, from.port());
         if matches!(trust, Trust::Nobody | Trust::Refused)
             && let Some(held_back) = self.complaints.pass()
         {
             let outcome = if trust == Trust::Nobody { "it is nobody" } else { "it is refused" };
-            let advice = self.policy.advice(owner);
+            let advice = policy.advice(owner);
             let what = "a client's word about its user is not believed";
             tracing::warn!(client = %from, held_back, "{what}, {outcome}: {advice}");
         }

@@ -34,8 +34,8 @@ pub struct Options {
     pub connections_max: usize,
     /// How long a connection may leave a record half sent, or a reply half received.
     pub stall_max: Duration,
-    /// Whose word about its user is taken.
-    pub policy: Policy,
+    /// Whose word about its user is taken; nobody's, where nothing depends on who asks.
+    pub policy: Option<Policy>,
 }
 
 impl Options {
@@ -43,7 +43,13 @@ impl Options {
     #[must_use]
     pub fn new(listen: Vec<SocketAddr>, policy: Policy) -> Self {
         let loops = thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
-        Self { listen, loops, connections_max: CONNECTIONS_MAX, stall_max: STALL_MAX, policy }
+        Self {
+            listen,
+            loops,
+            connections_max: CONNECTIONS_MAX,
+            stall_max: STALL_MAX,
+            policy: Some(policy),
+        }
     }
 }
 

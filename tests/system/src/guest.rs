@@ -49,8 +49,8 @@ impl Version {
 /// What a guest mounts, from 127.0.0.1.
 #[derive(Clone, Debug)]
 pub struct Mount {
-    /// The server's port, for NFS and for MOUNT.
-    pub port: u16,
+    /// The server's port, for NFS and for MOUNT; without it the guest asks the portmapper.
+    pub port: Option<u16>,
     /// The path that the server exports.
     pub export: String,
     /// The version to speak.
@@ -62,9 +62,9 @@ impl Mount {
     fn settings(&self) -> String {
         let Self { port, export, version } = self;
         let number = version.number();
-        let options = format!(
-            "vers={number},proto=tcp,port={port},mountport={port},mountproto=tcp,nolock,addr=127.0.0.1"
-        );
+        let ports = port.map(|port| format!("port={port},mountport={port},")).unwrap_or_default();
+        let options =
+            format!("vers={number},proto=tcp,{ports}mountproto=tcp,nolock,addr=127.0.0.1");
         format!("version={number}\nmount_source=127.0.0.1:{export}\nmount_options={options}\n")
     }
 }

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 
 use serde::Deserialize;
 
-use crate::{Mount, Scratch, Version};
+use crate::{Mount, Scratch, Version, output};
 
 /// A server over a folder of its own, listening on 127.0.0.1; stopped when this is dropped.
 pub struct Server {
@@ -16,6 +16,7 @@ pub struct Server {
     state: Scratch,
     process: Child,
     ready: Ready,
+    options: Vec<String>,
 }
 
 /// What the server says when it can be mounted.
@@ -42,9 +43,19 @@ impl Server {
     /// If it does not get ready.
     #[must_use]
     pub fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    /// Starts a server over a new, empty folder, with further options.
+    ///
+    /// # Panics
+    /// If it does not get ready.
+    #[must_use]
+    pub fn start_with(options: &[&str]) -> Self {
         let (folder, state) = (Scratch::new("export"), Scratch::new("state"));
-        let (process, ready) = launch(&folder, &state, 0);
-        Self { folder, state, process, ready }
+        let options: Vec<_> = options.iter().map(ToString::to_string).collect();
+        let (process, ready) = launch(&folder, &state, 0, &options);
+        Self { folder, state, process, ready, options }
     }
 
     /// Kills the server and starts it again, with the same folder and the same port.
@@ -53,7 +64,7 @@ impl Server {
     /// If it does not get ready.
     pub fn restart(&mut self) {
         self.stop();
-        (self.process, self.ready) = launch(&self.folder, &self.state, self.port());
+        (self.process, self.ready) = launch(&self.folder, &self.state, self.port(), &self.options);
     }
 
     /// The port of all its programs.
@@ -83,7 +94,13 @@ impl Server {
     /// What a guest mounts of it.
     #[must_use]
     pub fn mount(&self, version: Version) -> Mount {
-        Mount { port: self.port(), export: self.export().to_owned(), version }
+        Mount { port: Some(self.port()), export: self.export().to_owned(), version }
+    }
+
+    /// What a guest mounts of it that asks a portmapper for the ports.
+    #[must_use]
+    pub fn mount_by_portmapper(&self, version: Version) -> Mount {
+        Mount { port: None, ..self.mount(version) }
     }
 
     /// The address, as libnfs writes it, of a path in the folder.
@@ -91,6 +108,16 @@ impl Server {
     pub fn url(&self, path: &str) -> String {
         let (port, export) = (self.port(), self.export());
         format!("nfs://127.0.0.1{export}{path}?nfsport={port}&mountport={port}")
+    }
+
+    /// Asks the server to end, and waits until it has.
+    ///
+    /// # Panics
+    /// If it does not end well.
+    pub fn end(mut self) {
+        output(Command::new("kill").arg(self.process.id().to_string()));
+        let status = self.process.wait().expect("it is our child");
+        assert!(status.success(), "the server ended with {status}");
     }
 
     fn stop(&mut self) {
@@ -107,12 +134,13 @@ impl Drop for Server {
 }
 
 /// Starts the program and waits for the line that says where it listens.
-fn launch(folder: &Scratch, state: &Scratch, port: u16) -> (Child, Ready) {
+fn launch(folder: &Scratch, state: &Scratch, port: u16, options: &[String]) -> (Child, Ready) {
     let mut process = Command::new(built())
         .arg("serve")
         .arg(folder.path())
         .args(["--listen", &format!("127.0.0.1:{port}"), "--json", "--log", "warn", "--state"])
         .arg(state.path())
+        .args(options)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .spawn()
@@ -125,7 +153,11 @@ fn launch(folder: &Scratch, state: &Scratch, port: u16) -> (Child, Ready) {
 }
 
 /// The program, built as this test was and from the same source.
-pub(crate) fn built() -> PathBuf {
+///
+/// # Panics
+/// If it cannot be built.
+#[must_use]
+pub fn built() -> PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(build).clone()
 }

@@ -1,0 +1,167 @@
+//! How clients find the server without naming its port: `--portmap` and `--register`.
+
+use std::collections::BTreeSet;
+use std::io::ErrorKind;
+use std::net::SocketAddr;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold_portmap::{Binding, Carrier, PORT, PROGRAM, Portmapper, VERSIONS};
+use leasehold_serve::table::PROGRAMS;
+use leasehold_shell::{self as shell, BindError, RegisterError, Registration, Running, Server};
+
+use crate::failure::{Failure, Kind};
+use crate::options::Serve;
+
+/// How many clients may be connected to the portmapper, and how long one may leave a question half
+/// asked: it has one short answer for each.
+const CONNECTIONS_MAX: usize = 1024;
+const STALL_MAX: Duration = Duration::from_secs(30);
+
+/// How clients will be told where the server is.
+pub(crate) enum Telling {
+    /// They are not.
+    Nobody,
+    /// By us.
+    Ourselves(Server, Vec<Binding>),
+    /// By rpcbind.
+    Rpcbind(Vec<Binding>),
+}
+
+/// How clients are told.
+pub(crate) enum Told {
+    Nobody,
+    Ourselves(Running, Vec<SocketAddr>),
+    Rpcbind(Registration),
+}
+
+/// Where clients ask.
+pub(crate) struct Found {
+    /// The addresses of a portmapper of our own.
+    pub(crate) portmap: Vec<SocketAddr>,
+    /// Whether clients find the server without being told a port.
+    pub(crate) is_found: bool,
+}
+
+impl Telling {
+    /// Takes the addresses that are needed to tell of a server at these.
+    pub(crate) fn prepare(
+        options: &Serve,
+        addresses: &[SocketAddr],
+        descriptors: usize,
+    ) -> Result<Self, Failure> {
+        let mut programs = Vec::new();
+        for program in PROGRAMS {
+            let numbers = program.versions.iter().map(|version| version.number);
+            programs.extend(bindings(program.number, numbers, addresses));
+        }
+        let Some(asked) = options.portmap else {
+            return Ok(if options.register { Self::Rpcbind(programs) } else { Self::Nobody });
+        };
+        // Port 111 of each address that is served on, or where it is wanted.
+        let usual = addresses.iter().map(|address| SocketAddr::new(address.ip(), PORT));
+        let listen: BTreeSet<_> = asked.map_or_else(|| usual.collect(), |one| [one].into());
+        let server = Server::bind(shell::Options {
+            listen: listen.into_iter().collect(),
+            loops: NonZeroUsize::MIN,
+            connections_max: CONNECTIONS_MAX.min(descriptors / 8),
+            stall_max: STALL_MAX,
+            policy: None,
+        })
+        .map_err(|error| Kind::Address.because(advice(&error)))?;
+        programs.extend(bindings(PROGRAM, VERSIONS, server.addresses()));
+        Ok(Self::Ourselves(server, programs))
+    }
+
+    /// Begins to tell, or has rpcbind do it.
+    pub(crate) fn start(self) -> Result<Told, Failure> {
+        match self {
+            Self::Nobody => Ok(Told::Nobody),
+            Self::Ourselves(server, bindings) => {
+                let addresses = server.addresses().to_vec();
+                let portmapper = Portmapper::new(bindings, shell::clock::seconds_since_1970);
+                let running = server.start(Arc::new(portmapper)).map_err(|error| {
+                    Kind::Running.because(format!("cannot start the portmapper: {error}"))
+                })?;
+                Ok(Told::Ourselves(running, addresses))
+            }
+            Self::Rpcbind(bindings) => Registration::new(&bindings)
+                .map(Told::Rpcbind)
+                .map_err(|error| Kind::Address.because(register_advice(&error))),
+        }
+    }
+}
+
+impl Told {
+    /// Where clients ask.
+    pub(crate) fn found(&self) -> Found {
+        match self {
+            Self::Nobody => Found { portmap: Vec::new(), is_found: false },
+            Self::Ourselves(_, addresses) => Found {
+                portmap: addresses.clone(),
+                is_found: addresses.iter().any(|address| address.port() == PORT),
+            },
+            Self::Rpcbind(_) => Found { portmap: Vec::new(), is_found: true },
+        }
+    }
+
+    /// Tells nobody any more.
+    pub(crate) fn stop(self, grace: Duration) {
+        match self {
+            Self::Nobody => {}
+            Self::Ourselves(running, _) => running.stop(grace),
+            Self::Rpcbind(registration) => registration.end(),
+        }
+    }
+}
+
+/// A program's versions at each address, by stream and by datagram.
+fn bindings(
+    program: u32,
+    versions: impl IntoIterator<Item = u32>,
+    addresses: &[SocketAddr],
+) -> Vec<Binding> {
+    let at = |version, carrier| {
+        let at =
+            move |address: &SocketAddr| Binding { program, version, carrier, address: *address };
+        addresses.iter().map(at)
+    };
+    let both = |version| {
+        [Carrier::Stream, Carrier::Datagram].into_iter().flat_map(move |one| at(version, one))
+    };
+    versions.into_iter().flat_map(both).collect()
+}
+
+/// What keeps the portmapper from an address, and what to do.
+#[allow(clippy::wildcard_enum_match_arm, reason = "advice on the usual errors only")]
+fn advice(failed: &BindError) -> String {
+    let address = failed.address;
+    match failed.error.kind() {
+        ErrorKind::AddrInUse => format!(
+            "{address} is taken, by rpcbind if that runs here: have it tell clients with \
+             --register instead of --portmap"
+        ),
+        ErrorKind::PermissionDenied => format!(
+            "{address} needs privilege, as all ports below 1024: run as root, or leave --portmap \
+             out and mount with the port as it is printed"
+        ),
+        _ => format!("the portmapper: {failed}"),
+    }
+}
+
+fn register_advice(failed: &RegisterError) -> String {
+    match failed {
+        RegisterError::NotThere(_) => {
+            format!("{failed}: start it, or tell clients without it by --portmap")
+        }
+        RegisterError::Refused { holder: Some(_), .. } => format!(
+            "{failed}: stop the server that is there; what one left behind that is gone is \
+             removed with `rpcinfo -d PROGRAM VERSION`"
+        ),
+        RegisterError::Refused { holder: None, .. } => {
+            format!("{failed}: it may want root, or not know that network")
+        }
+        RegisterError::Failed(_) => failed.to_string(),
+    }
+}

@@ -1,0 +1,46 @@
+//! `leasehold serve --portmap`.
+
+use std::net::SocketAddr;
+
+use rustix::process::Signal;
+
+use crate::support::{
+    Home, MOUNT, NFS, Serving, address, call, over_datagram, over_stream, run, success,
+};
+
+const RPCBIND: u32 = 100_000;
+const GETADDR: u32 = 3;
+
+#[test]
+fn a_portmapper_of_our_own_tells_where_the_server_is() {
+    let home = Home::new();
+    let (mut serving, ready) = Serving::with_json(&home, &["--portmap=127.0.0.1:0"]);
+    let port = u16::try_from(ready["portmap"][0]["port"].as_u64().unwrap()).unwrap();
+    let portmap = SocketAddr::from(([127, 0, 0, 1], port));
+    let [high, low] = address(&ready).port().to_be_bytes();
+    let told = format!("127.0.0.1.{high}.{low}");
+    for program in [NFS, MOUNT] {
+        // Program, version, and three texts that nobody looks at.
+        let args: Vec<u8> =
+            [program, 3, 0, 0, 0].iter().flat_map(|one| one.to_be_bytes()).collect();
+        for reply in [
+            over_stream(portmap, &call(RPCBIND, GETADDR, &args)),
+            over_datagram(portmap, &call(RPCBIND, GETADDR, &args)),
+        ] {
+            assert!(reply.starts_with(&success()), "{reply:?}");
+            let text = &reply[success().len() + 4..];
+            assert!(text.starts_with(told.as_bytes()), "{}", text.escape_ascii());
+        }
+    }
+    // Each port has its own programs.
+    assert_ne!(over_stream(portmap, &call(NFS, 0, &[])), success());
+    assert_ne!(over_stream(address(&ready), &call(RPCBIND, 0, &[])), success());
+    assert_eq!(serving.end(Signal::TERM).code(), Some(0));
+}
+
+#[test]
+fn the_two_ways_to_be_found_exclude_each_other() {
+    let home = Home::new();
+    let (code, _, err) = run(home.command(&["--portmap", "--register"]));
+    assert!(code == 2 && err.contains("--register"), "{err}");
+}
