@@ -12,6 +12,7 @@ mod output;
 mod plan;
 mod plot;
 mod policies;
+mod progress;
 mod simulate;
 mod slo;
 mod solve;

@@ -3,14 +3,16 @@
 
 mod search;
 
+use crate::knob::{self, Knob};
 use crate::output::{self, Cell, Format, Table};
 use crate::plot::{Chart, Series};
+use crate::progress::Progress;
 use crate::slo::{Slo, time};
 use crate::transport::{self, Transport};
-use crate::{Failure, input, knob};
+use crate::{Failure, input};
 use clap::Args;
-use leasehold_lab_network::model::{ClassKind, Model};
-use search::Search;
+use leasehold_lab_network::model::{Class, ClassKind, Model};
+use search::{Point, Search, System};
 use serde_json::json;
 use std::io::Write;
 use std::path::PathBuf;
@@ -32,7 +34,7 @@ pub struct Plan {
     #[arg(long)]
     class: Option<String>,
     /// The largest number of clients to look at
-    #[arg(long, default_value_t = 100_000)]
+    #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..=100_000_000))]
     most: u32,
     /// Services that one simulated point may take
     #[arg(long, default_value_t = 1_000_000)]
@@ -80,35 +82,29 @@ pub(crate) fn run(options: &Plan, out: &mut dyn Write) -> Result<(), Failure> {
             .position(|class| class.name == *name)
             .ok_or_else(|| Failure::input(format!("the model has no class \"{name}\"")))?,
     };
-    let search = Search { class, slo, most: options.most, effort: options.effort };
+    let progress = Progress::new();
+    let search = Search { class, slo, most: options.most, effort: options.effort, progress };
     if let Some(clients) = options.clients {
-        return cheapest(&search, &model, clients, options, out);
+        return cheapest(search, &model, clients, options, out);
     }
-    let clients = search.most_clients(&model)?;
-    let mut upgrades = Vec::new();
-    let here = search.at(&model, clients.max(1))?;
-    for (centre, used) in model.centres.iter().zip(&here.utilisation) {
-        if let Some(servers) = knob::servers(&centre.kind) {
-            let more =
-                knob::Knob::Servers(centre.name.clone()).turn(&model, (servers + 1) as f64)?;
-            let clients = search.most_clients(&more)?;
-            upgrades.push(Upgrade { centre: centre.name.clone(), utilisation: *used, clients });
-        }
-    }
-    upgrades.sort_by(|a, b| b.utilisation.total_cmp(&a.utilisation));
-    let curve = curve(&search, &model, clients)?;
+    let answer = Answer::find(&search, &model)?;
+    let is_solved = search.is_solved(&model);
+    // The line of progress makes room for the answer.
+    drop(search);
+    let method =
+        if is_solved { "solved exactly" } else { "simulated, the same luck for every variant" };
     if let Some(path) = &options.plot {
-        draw(&search, &model, &curve, path)?;
+        draw(slo, &model, class, &answer.curve, path)?;
     }
-    let verdict = verdict(&search, &model, clients, &curve, &upgrades);
-    let (upgrades, curve) = (upgrade_table(&upgrades), curve_table(slo, &curve));
+    let verdict = verdict(slo, options.most, &model.classes[class], &answer);
+    let (upgrades, curve) = (upgrade_table(&answer.upgrades), curve_table(slo, &answer.curve));
     if options.format.json {
         return output::json(
             out,
             &json!({
                 "verdict": verdict,
-                "clients": clients,
-                "method": search.method(&model),
+                "clients": answer.clients,
+                "method": method,
                 "one_more": upgrades.json(),
                 "curve": curve.json(),
             }),
@@ -118,41 +114,71 @@ pub(crate) fn run(options: &Plan, out: &mut dyn Write) -> Result<(), Failure> {
         return curve.print(options.format, out);
     }
     output::line(out, &format!("{verdict}\n\n{}\n\n{}", upgrades.text(), curve.text()))?;
-    output::line(out, &format!("\nmethod: {}", search.method(&model)))
+    output::line(out, &format!("\nmethod: {method}"))
 }
 
-/// What a class' customers are called.
-fn unit(model: &Model, class: usize) -> &'static str {
-    match model.classes[class].kind {
-        ClassKind::Closed { .. } => "clients",
-        ClassKind::Open { .. } => "requests a second",
+/// What a plan says.
+struct Answer {
+    clients: u32,
+    /// The busiest first.
+    upgrades: Vec<Upgrade>,
+    curve: Vec<(u32, Point)>,
+}
+
+impl Answer {
+    fn find(search: &Search, model: &Model) -> Result<Self, Failure> {
+        let mut system = System::new(model.clone(), "the system as it is");
+        let clients = search.most_clients(&mut system, 0)?;
+        let here = search.at(&mut system, clients.max(1))?;
+        let mut upgrades = Vec::new();
+        for (centre, used) in model.centres.iter().zip(&here.utilisation) {
+            if let Some(servers) = knob::servers(&centre.kind) {
+                let more = Knob::Servers(centre.name.clone()).turn(model, (servers + 1) as f64)?;
+                let mut more = System::new(more, format!("one more of \"{}\"", centre.name));
+                // What carries so many now carries them with more, too.
+                let clients = search.most_clients(&mut more, clients)?;
+                upgrades.push(Upgrade { centre: centre.name.clone(), utilisation: *used, clients });
+            }
+        }
+        upgrades.sort_by(|a, b| b.utilisation.total_cmp(&a.utilisation));
+        let curve = curve(search, &mut system, clients)?;
+        Ok(Self { clients, upgrades, curve })
     }
 }
 
-fn verdict(
-    search: &Search,
-    model: &Model,
-    clients: u32,
-    curve: &[(u32, search::Point)],
-    upgrades: &[Upgrade],
-) -> String {
-    let unit = unit(model, search.class);
-    let (name, bound) = (search.slo.name(), time(search.slo.bound));
-    let at = |count: u32| curve.iter().find(|(n, _)| *n == count).map(|(_, point)| point);
+/// What one and what several of a class' customers are called.
+const fn unit(class: &Class) -> (&'static str, &'static str) {
+    match class.kind {
+        ClassKind::Closed { .. } => ("client", "clients"),
+        ClassKind::Open { .. } => ("request a second", "requests a second"),
+    }
+}
+
+fn verdict(slo: Slo, most: u32, class: &Class, answer: &Answer) -> String {
+    let (one, several) = unit(class);
+    let counted = |count: u32| format!("{count} {}", if count == 1 { one } else { several });
+    let (name, bound) = (slo.name(), time(slo.bound));
+    let at = |count: u32| answer.curve.iter().find(|(n, _)| *n == count).map(|(_, point)| point);
     let reached = |count: u32| at(count).map_or(String::new(), |point| time(point.response));
+    let clients = answer.clients;
+    let keep = if clients == 1 { "keeps" } else { "keep" };
     let head = if clients == 0 {
-        format!("Not even one of the {unit} keeps {name} below {bound}: alone it is {}", reached(1))
-    } else if clients >= search.most {
-        format!("{clients} {unit} and more keep {name} below {bound}")
+        format!("Not even one {one} keeps {name} below {bound}: it takes {}", reached(1))
+    } else if clients >= most {
+        format!("{} and more {keep} {name} below {bound}", counted(clients))
     } else {
         let next = clients + 1;
         format!(
-            "{clients} {unit} keep {name} below {bound} ({}; {next} give {})",
+            "{} {keep} {name} below {bound} ({}; {next} give {})",
+            counted(clients),
             reached(clients),
             reached(next)
         )
     };
-    let Some((next, others)) = upgrades.split_first() else { return format!("{head}.") };
+    let Some((next, others)) = answer.upgrades.split_first() else { return format!("{head}.") };
+    if answer.upgrades.iter().all(|upgrade| upgrade.clients == 0) {
+        return format!("{head}, and one more of any centre does not help.");
+    }
     let mut text = format!(
         "{head}; \"{}\" is next, {:.0} % busy: one more of it carries {}",
         next.centre,
@@ -166,27 +192,24 @@ fn verdict(
 }
 
 /// Some points up to a little beyond the limit.
-fn curve(
-    search: &Search,
-    model: &Model,
-    clients: u32,
-) -> Result<Vec<(u32, search::Point)>, Failure> {
+fn curve(search: &Search, system: &mut System, clients: u32) -> Result<Vec<(u32, Point)>, Failure> {
     let mut counts: Vec<u32> = (1..=8).map(|step| (clients * step).div_ceil(8).max(1)).collect();
     counts.extend([clients + 1, clients + clients.div_ceil(4) + 1]);
     counts.sort_unstable();
     counts.dedup();
     let within = counts.into_iter().filter(|count| *count <= search.most);
-    within.map(|count| Ok((count, search.at(model, count)?))).collect()
+    within.map(|count| Ok((count, search.at(system, count)?))).collect()
 }
 
-fn curve_table(slo: Slo, curve: &[(u32, search::Point)]) -> Table {
-    let mut table =
-        Table::new(&["clients", &format!("{}_s", slo.name()), "holds", "throughput_per_s"]);
+fn curve_table(slo: Slo, curve: &[(u32, Point)]) -> Table {
+    let response = format!("{}_s", slo.name());
+    let mut table = Table::new(&["clients", &response, "plus_minus", "holds", "throughput_per_s"]);
     for (count, point) in curve {
         let holds = if point.response < slo.bound { "yes" } else { "no" };
         table.row([
             f64::from(*count).into(),
             point.response.into(),
+            point.plus_minus.into(),
             holds.into(),
             point.throughput.into(),
         ]);
@@ -207,37 +230,36 @@ fn upgrade_table(upgrades: &[Upgrade]) -> Table {
 }
 
 fn draw(
-    search: &Search,
+    slo: Slo,
     model: &Model,
-    curve: &[(u32, search::Point)],
+    class: usize,
+    curve: &[(u32, Point)],
     path: &std::path::Path,
 ) -> Result<(), Failure> {
     let line = curve.iter().map(|(n, point)| (f64::from(*n), point.response)).collect();
     let last = curve.last().map_or(1.0, |(n, _)| f64::from(*n));
-    let bound = vec![(0.0, search.slo.bound), (last, search.slo.bound)];
+    let bound = vec![(0.0, slo.bound), (last, slo.bound)];
     let chart = Chart {
         title: model.title.clone(),
-        x: unit(model, search.class).into(),
-        y: format!("response time {}, s", search.slo.name()),
+        x: unit(&model.classes[class]).1.into(),
+        y: format!("response time {}, s", slo.name()),
         series: vec![Series::line("model", line), Series::thin("service level", bound)],
     };
     chart.write(path)
 }
 
 fn cheapest(
-    search: &Search,
+    search: Search,
     model: &Model,
     clients: u32,
     options: &Plan,
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
     let found = search.cheapest(model, clients, &options.price)?;
-    let unit = unit(model, search.class);
+    let (_, unit) = unit(&model.classes[search.class]);
     let (name, bound) = (search.slo.name(), time(search.slo.bound));
+    drop(search);
     let goal = format!("{clients} {unit} with {name} below {bound}");
-    let Some(found) = found else {
-        return Err(Failure::input(format!("no upgrade at these prices carries {goal}")));
-    };
     let bought: Vec<String> = found
         .more
         .iter()

@@ -1,9 +1,10 @@
 //! `lab simulate`: the simulated answer, with intervals, on all processors.
 
 use crate::output::{self, Cell, Format, Table};
+use crate::progress::Progress;
 use crate::{Failure, input};
 use clap::Args;
-use leasehold_lab_des::{Options, Outcome, Quantity, Replication, Study};
+use leasehold_lab_des::{Interval, Options, Outcome, Quantity, Replication, Study};
 use leasehold_lab_network::model::Model;
 use std::io::Write;
 use std::path::PathBuf;
@@ -38,7 +39,7 @@ pub(crate) struct Run {
     #[arg(long, default_value_t = 0.01, value_parser = share)]
     width: f64,
     /// Services after which to stop in any case
-    #[arg(long, default_value_t = 100_000_000)]
+    #[arg(long, default_value_t = 30_000_000)]
     services_max: u64,
 }
 
@@ -62,7 +63,7 @@ impl Run {
 }
 
 /// Advances replications with one thread for each processor.
-pub(crate) fn on_all_processors(replications: &mut [Replication], until: f64) {
+fn on_all_processors(replications: &mut [Replication], until: f64) {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let share = replications.len().div_ceil(threads);
     std::thread::scope(|scope| {
@@ -72,15 +73,57 @@ pub(crate) fn on_all_processors(replications: &mut [Replication], until: f64) {
     });
 }
 
-/// Simulates a model.
-pub(crate) fn outcomes(model: &Model, options: Options) -> Vec<Outcome> {
-    Study::new(model, options).run(&on_all_processors)
+/// A study that has come to its end.
+pub(crate) struct Answer {
+    pub(crate) study: Study,
+    pub(crate) outcomes: Vec<Outcome>,
+}
+
+impl Answer {
+    /// The interval of a quantity of a class as a whole.
+    pub(crate) fn of(&self, quantity: Quantity, class: &str) -> Option<Interval> {
+        let own = |outcome: &&Outcome| {
+            let metric = &outcome.metric;
+            metric.quantity == quantity && metric.class == class && metric.centre.is_none()
+        };
+        self.outcomes.iter().find(own).map(|outcome| outcome.interval)
+    }
+
+    /// How busy a centre is with all classes together.
+    pub(crate) fn utilisation(&self, centre: &str) -> f64 {
+        let here = |outcome: &&Outcome| {
+            outcome.metric.quantity == Quantity::Utilisation
+                && outcome.metric.centre.as_deref() == Some(centre)
+        };
+        self.outcomes.iter().filter(here).map(|outcome| outcome.interval.mean).sum()
+    }
+}
+
+/// Simulates a model; `what` is told while it lasts.
+pub(crate) fn simulate(
+    model: &Model,
+    options: Options,
+    progress: &Progress,
+    what: &str,
+) -> Result<Answer, Failure> {
+    let advance = |replications: &mut [Replication], until: f64| {
+        let services: u64 = replications.iter().map(Replication::services).sum();
+        let done = services as f64 / 1e6;
+        progress.say(&format!("{what}: {done:.1} million services, on to {until:.3e} s"));
+        on_all_processors(replications, until);
+    };
+    let mut study = Study::new(model, options).map_err(Failure::input)?;
+    let outcomes = study.run(&advance).map_err(Failure::input)?;
+    Ok(Answer { study, outcomes })
 }
 
 pub(crate) fn run(options: &Simulate, out: &mut dyn Write) -> Result<(), Failure> {
     let model = input::model(&options.file)?;
-    let mut study = Study::new(&model, options.run.options());
-    let outcomes = study.run(&on_all_processors);
+    let progress = Progress::new();
+    let Answer { study, outcomes } =
+        simulate(&model, options.run.options(), &progress, "simulating")?;
+    drop(progress);
+    let shortfall = study.shortfall().map(|shortfall| shortfall.to_string());
     if options.format.json {
         return output::json(
             out,
@@ -89,18 +132,18 @@ pub(crate) fn run(options: &Simulate, out: &mut dyn Write) -> Result<(), Failure
                 "seed": options.run.seed,
                 "confidence": options.run.confidence,
                 "services": study.services(),
-                "done": study.is_done(),
+                "shortfall": shortfall,
                 "results": outcomes,
             }),
         );
     }
     table(&outcomes).print(options.format, out)?;
-    if !options.format.csv && !study.is_done() {
-        let note = "stopped at --services-max before the wanted width, or before the times that \
-                    the model itself names had passed often enough";
-        output::line(out, &format!("\nnote: {note}"))?;
+    match shortfall {
+        Some(shortfall) if !options.format.csv => {
+            output::line(out, &format!("\nnote: stopped at --services-max: {shortfall}"))
+        }
+        Some(_) | None => Ok(()),
     }
-    Ok(())
 }
 
 fn table(outcomes: &[Outcome]) -> Table {

@@ -3,12 +3,13 @@
 use crate::knob::{self, Knob};
 use crate::output::{Format, Table, line};
 use crate::plot::{Chart, Series};
+use crate::progress::Progress;
 use crate::simulate::{self, Run};
 use crate::solve::{self, Method};
 use crate::{Failure, input};
 use clap::Args;
 use leasehold_lab_des::Quantity;
-use leasehold_lab_network::model::{ClassKind, Model};
+use leasehold_lab_network::model::{Centre, Class, ClassKind, Model};
 use leasehold_lab_network::{Network, Solution, bounds, surface};
 use std::io::Write;
 use std::path::PathBuf;
@@ -126,10 +127,11 @@ pub(crate) fn run(options: &Sweep, out: &mut dyn Write) -> Result<(), Failure> {
 /// One answer for each value.
 fn by_value(model: &Model, options: &Sweep) -> Result<Vec<Point>, Failure> {
     let mut points = Vec::new();
+    let progress = Progress::new();
     for &value in &options.over {
         let turned = options.vary.turn(model, value)?;
         if options.simulate {
-            points.extend(simulated(&turned, value, options.run));
+            points.extend(simulated(&turned, value, options.run, &progress)?);
         } else {
             let network = turned.network();
             let solution = solve::by(options.method, &network)?;
@@ -167,39 +169,35 @@ fn solved(network: &Network, solution: &Solution, value: f64) -> Vec<Point> {
     network.classes.iter().enumerate().map(point).collect()
 }
 
-fn simulated(model: &Model, value: f64, run: Run) -> Vec<Point> {
-    let outcomes = simulate::outcomes(model, run.options());
+fn simulated(
+    model: &Model,
+    value: f64,
+    run: Run,
+    progress: &Progress,
+) -> Result<Vec<Point>, Failure> {
+    let what = format!("simulating at {value}");
+    let answer = simulate::simulate(model, run.options(), progress, &what)?;
     let mean = |quantity: Quantity, class: &str| {
-        let found = outcomes.iter().find(|outcome| {
-            let metric = &outcome.metric;
-            metric.quantity == quantity && metric.class == class && metric.centre.is_none()
-        });
-        found.map_or(f64::NAN, |outcome| outcome.interval.mean)
+        answer.of(quantity, class).map_or(f64::NAN, |interval| interval.mean)
     };
-    let used = |centre: &str| -> f64 {
-        let here = outcomes.iter().filter(|outcome| {
-            outcome.metric.quantity == Quantity::Utilisation
-                && outcome.metric.centre.as_deref() == Some(centre)
-        });
-        here.map(|outcome| outcome.interval.mean).sum()
-    };
+    let used = |centre: &Centre| answer.utilisation(&centre.name);
     let queues = model.centres.iter().filter(|centre| knob::servers(&centre.kind).is_some());
-    let busiest = queues.max_by(|a, b| used(&a.name).total_cmp(&used(&b.name)));
-    let point = |class: &leasehold_lab_network::model::Class| Point {
+    let busiest = queues.max_by(|a, b| used(a).total_cmp(&used(b)));
+    let point = |class: &Class| Point {
         value,
         class: class.name.clone(),
         throughput: mean(Quantity::Throughput, &class.name),
         response: mean(Quantity::Response, &class.name),
         p95: mean(Quantity::ResponseP95, &class.name),
-        utilisation: busiest.map_or(0.0, |centre| used(&centre.name)),
+        utilisation: busiest.map_or(0.0, used),
         bottleneck: busiest.map_or(String::new(), |centre| centre.name.clone()),
     };
-    model.classes.iter().map(point).collect()
+    Ok(model.classes.iter().map(point).collect())
 }
 
 /// The closed class that is counted: the one named, or the first.
 pub(crate) fn closed_class(model: &Model, name: Option<&str>) -> Result<usize, Failure> {
-    let closed = |class: &leasehold_lab_network::model::Class| {
+    let closed = |class: &Class| {
         matches!(class.kind, ClassKind::Closed { .. }) && name.is_none_or(|name| name == class.name)
     };
     let found = model.classes.iter().position(closed);
@@ -230,11 +228,12 @@ pub(crate) fn plot(options: &Plot, out: &mut dyn Write) -> Result<(), Failure> {
         series.push(Series::thin("", high));
     }
     if options.simulate {
-        let mut points = Vec::new();
+        let (mut points, progress) = (Vec::new(), Progress::new());
         for step in 1..=8 {
             let count = (options.to * step).div_ceil(8) as f64;
             let turned = knob.turn(&model, count)?;
-            points.push((count, simulated(&turned, count, options.run)[class].response));
+            let found = simulated(&turned, count, options.run, &progress)?;
+            points.push((count, found[class].response));
         }
         series.push(Series::points("simulated", points));
     }

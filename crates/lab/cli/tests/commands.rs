@@ -182,3 +182,25 @@ fn the_gallery_is_a_page_of_pictures() {
     assert_eq!(page.matches(".svg)").count(), 15);
     assert!(page.contains("Table 1"));
 }
+
+#[test]
+fn every_example_can_be_planned() {
+    for entry in std::fs::read_dir(models()).expect("the examples") {
+        let path = entry.expect("an entry").path().display().to_string();
+        for level in ["mean < 100 ms", "p95 < 10 ms", "p99 < 1 s"] {
+            let words = ["plan", &path, "--slo", level, "--effort", "5000", "--most", "300"];
+            let verdict = json(&words)["verdict"].to_string();
+            let sentence = verdict.contains("below") && verdict.ends_with(".\"");
+            assert!(sentence && verdict.matches(". ").count() == 0, "{path} {level}: {verdict}");
+        }
+    }
+}
+
+#[test]
+fn plan_says_why_no_upgrade_helps() {
+    let goal = ["plan", &model("diskless"), "--slo", "mean < 30 ms", "--clients", "40"];
+    let refused = lab(&[&goal[..], &["--price", "disk=1"]].concat()).expect_err("hopeless");
+    assert!(refused.contains("with 63 more of each it would still take"), "{refused}");
+    let unknown = lab(&[&goal[..], &["--price", "moon=1"]].concat()).expect_err("unknown");
+    assert!(unknown.contains("\"moon\" is no centre"), "{unknown}");
+}

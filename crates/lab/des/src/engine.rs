@@ -11,9 +11,11 @@ use crate::calendar::Calendar;
 use crate::lru::Lru;
 use crate::program::{ClassRules, Leg, Program, Source, position};
 use crate::tally::Tally;
+use crate::zipf::Zipf;
 use centre::CentreState;
+use core::fmt;
 use leasehold_base::random::Random;
-use leasehold_lab_network::model::Model;
+use leasehold_lab_network::model::{self, ClassKind, Model, Scope};
 
 /// No message, customer or parent.
 const NONE: u32 = u32::MAX;
@@ -108,6 +110,61 @@ struct ClassState {
     first_customer: u32,
 }
 
+/// Why a replication would never come to its end.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Runaway {
+    /// Things happen for ever without time going by.
+    StandsStill {
+        /// The moment, in seconds.
+        at: f64,
+    },
+    /// Far more happens than there are requests and services.
+    Overrun {
+        /// How many events there were.
+        events: u64,
+        /// The moment that they led to, in seconds.
+        at: f64,
+    },
+    /// More requests come than are served, and they fill the memory.
+    Crowd {
+        /// How many were on their way at once.
+        requests: usize,
+        /// The moment, in seconds.
+        at: f64,
+    },
+}
+
+impl fmt::Display for Runaway {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::StandsStill { at } => write!(
+                f,
+                "time stands still at {at:.6} s: requests that end at once (refused, lost, or \
+                 answered by a cache that skips every centre) come again without a pause; give \
+                 their class a think time, a timeout or try_again"
+            ),
+            Self::Overrun { events, at } => write!(
+                f,
+                "{events} events led no further than {at:.3e} s: a time or a rate of the model is \
+                 so small or large beside the others that hardly a request is answered"
+            ),
+            Self::Crowd { requests, at } => write!(
+                f,
+                "{requests} requests are on their way at {at:.3} s: more come than are served"
+            ),
+        }
+    }
+}
+
+/// Events without time going by that no sound model has, beside those of its own customers.
+const PATIENCE: u64 = 1 << 20;
+
+/// Events of one customer, or for one service, that a sound model may have.
+const EVENTS_AT_ONCE: u64 = 64;
+
+/// Requests on their way at once, beside one for each customer: some 150 MB.
+const MESSAGES_MAX: usize = 1 << 21;
+
 /// One replication of a model.
 #[derive(Clone, Debug)]
 pub struct Engine {
@@ -122,9 +179,30 @@ pub struct Engine {
     free_customers: Vec<u32>,
     tally: Tally,
     tally_start: f64,
+    /// Events after which somebody looks whether time still moves on.
+    patience: u64,
 }
 
 impl Engine {
+    /// Bytes that a replication of a model keeps at least.
+    pub(crate) fn bytes(model: &Model) -> u128 {
+        let customer = size_of::<Customer>() + size_of::<Message>() + 2 * size_of::<Event>();
+        let of_class = |class: &model::Class| {
+            let clients = match &class.kind {
+                ClassKind::Closed { population, .. } => population.count(),
+                ClassKind::Open { .. } => 0,
+            };
+            let cache = class.cache.as_ref().map_or(0, |cache| {
+                let caches = if cache.scope == Scope::Client { clients.max(1) } else { 1 };
+                let objects = cache.objects.count();
+                let one = Lru::bytes(objects, cache.blocks.count());
+                caches as u128 * one as u128 + Zipf::bytes(objects) as u128
+            });
+            clients as u128 * customer as u128 + cache
+        };
+        model.classes.iter().map(of_class).sum()
+    }
+
     /// A replication of a checked model; each seed has luck of its own.
     #[must_use]
     pub fn new(model: &Model, seed: u64) -> Self {
@@ -146,10 +224,12 @@ impl Engine {
             free_customers: Vec::new(),
             tally,
             tally_start: 0.0,
+            patience: 0,
         };
         for class in 0..class_count {
             engine.open_class(class);
         }
+        engine.patience = PATIENCE + EVENTS_AT_ONCE * engine.customers.len() as u64;
         for centre in 0..engine.centres.len() {
             engine.plan_crash(centre);
         }
@@ -162,26 +242,68 @@ impl Engine {
         self.now
     }
 
-    /// Runs until a moment of simulated time.
-    pub fn run_until(&mut self, end: f64) {
-        while let Some(entry) = self.calendar.next_before(end) {
-            self.now = entry.time;
-            self.handle(entry.event, entry.ticket);
-        }
-        self.now = self.now.max(end);
-    }
-
-    /// Runs until a number of services are done, or nothing happens any more.
-    pub fn run_services(&mut self, count: u64) {
-        let wanted = self.tally.services() + count;
-        // Looking after a few hundred events costs nothing and ends soon enough.
-        while self.tally.services() < wanted {
-            for _ in 0..256 {
-                let Some(entry) = self.calendar.next_before(f64::INFINITY) else { return };
+    /// Runs until a moment of simulated time, within so many events.
+    ///
+    /// # Errors
+    /// A model whose time stands still, or that asks for too many events.
+    pub fn run_until(&mut self, end: f64, events_max: u64) -> Result<(), Runaway> {
+        let mut events = 0;
+        while events < events_max {
+            let before = self.now;
+            for _ in 0..self.patience {
+                let Some(entry) = self.calendar.next_before(end) else {
+                    self.now = self.now.max(end);
+                    return Ok(());
+                };
                 self.now = entry.time;
                 self.handle(entry.event, entry.ticket);
             }
+            if self.now <= before {
+                return Err(self.stands_still());
+            }
+            if self.messages.len() > MESSAGES_MAX + self.customers.len() {
+                return Err(Runaway::Crowd { requests: self.messages.len(), at: self.now });
+            }
+            events += self.patience;
         }
+        Err(self.overrun(events))
+    }
+
+    /// Runs until a number of requests are answered or services done, or nothing happens any
+    /// more.
+    ///
+    /// # Errors
+    /// A model whose time stands still, or in which too much happens between two services.
+    pub fn run_completions(&mut self, count: u64) -> Result<(), Runaway> {
+        // Looking after a few hundred events costs nothing and ends soon enough.
+        const BETWEEN_LOOKS: u64 = 256;
+        let wanted = self.tally.completions() + count;
+        let (start, mut events, mut still) = (self.now, 0, 0);
+        while self.tally.completions() < wanted {
+            let before = self.now;
+            for _ in 0..BETWEEN_LOOKS {
+                let Some(entry) = self.calendar.next_before(f64::INFINITY) else { return Ok(()) };
+                self.now = entry.time;
+                self.handle(entry.event, entry.ticket);
+            }
+            events += BETWEEN_LOOKS;
+            still = if self.now > before { 0 } else { still + BETWEEN_LOOKS };
+            if events > self.patience + EVENTS_AT_ONCE * count {
+                // Whether it began to stand still long before.
+                let stands = still > events / 2;
+                let runaway = if stands { self.stands_still() } else { self.overrun(events) };
+                return Err(runaway);
+            }
+        }
+        if self.now > start { Ok(()) } else { Err(self.stands_still()) }
+    }
+
+    const fn stands_still(&self) -> Runaway {
+        Runaway::StandsStill { at: self.now }
+    }
+
+    const fn overrun(&self, events: u64) -> Runaway {
+        Runaway::Overrun { events, at: self.now }
     }
 
     /// Hands out what was counted since the last time and starts counting anew.

@@ -18,7 +18,9 @@ mod study;
 mod tally;
 mod zipf;
 
-pub use engine::Engine;
+pub use engine::{Engine, Runaway};
 pub use interval::{Interval, student_quantile};
-pub use study::{Metric, Options, Outcome, Quantity, Replication, Study, in_turn};
+pub use study::{
+    Metric, Options, Outcome, Quantity, Replication, Shortfall, Study, StudyError, in_turn,
+};
 pub use tally::Tally;

@@ -34,6 +34,11 @@ impl Lru {
         }
     }
 
+    /// Bytes that a full cache takes.
+    pub(crate) fn bytes(objects: usize, capacity: usize) -> usize {
+        objects * size_of::<u32>() + capacity.min(objects) * size_of::<Slot>()
+    }
+
     /// The end of the lease of a block that is cached; using it makes it the newest.
     pub(crate) fn use_block(&mut self, block: u32) -> Option<f64> {
         let slot = self.place[block as usize];

@@ -6,9 +6,10 @@
 //! interval needs no guess at correlations (method of independent replications with deletion;
 //! Law and Kelton, Simulation Modeling and Analysis, chapter 9).
 
-use crate::engine::Engine;
+use crate::engine::{Engine, Runaway};
 use crate::interval::Interval;
 use crate::tally::Tally;
+use core::fmt;
 use leasehold_lab_network::CentreKind;
 use leasehold_lab_network::model::{Arrivals, ClassKind, Model};
 use serde::Serialize;
@@ -89,18 +90,85 @@ pub struct Outcome {
     pub interval: Interval,
 }
 
+/// Why a model has no simulated answer.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum StudyError {
+    /// Its customers and caches do not fit in memory.
+    TooLarge {
+        /// What one replication needs at least.
+        bytes: u128,
+        /// What all replications may take together.
+        limit: u128,
+    },
+    /// It would run for ever.
+    Runaway(Runaway),
+}
+
+impl fmt::Display for StudyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooLarge { bytes, limit } => write!(
+                f,
+                "the customers and caches of one replication take {} MiB, all replications \
+                 together may take {} MiB; simulate fewer customers, smaller caches or fewer \
+                 replications",
+                bytes >> 20,
+                limit >> 20
+            ),
+            Self::Runaway(runaway) => runaway.fmt(f),
+        }
+    }
+}
+
+impl core::error::Error for StudyError {}
+
+/// What a study that has ended still lacks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shortfall {
+    /// The times that the model itself names have not passed often enough.
+    OwnTimes,
+    /// The last half of the time is unlike the one before.
+    Unsteady,
+    /// Intervals are wider than wanted.
+    Wide,
+}
+
+impl fmt::Display for Shortfall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::OwnTimes => {
+                "the longest time that the model names (a lease, a phase, a crash) has not passed \
+                 eight times"
+            }
+            Self::Unsteady => {
+                "the second half is still unlike the first: queues grow without end or caches fill"
+            }
+            Self::Wide => "intervals are wider than wanted",
+        })
+    }
+}
+
 /// One replication: an engine and what it counted, by span.
 #[derive(Clone, Debug)]
 pub struct Replication {
     engine: Engine,
     spans: Vec<Tally>,
     services: u64,
+    /// Events that one span may have.
+    events_max: u64,
+    runaway: Option<Runaway>,
 }
 
 impl Replication {
+    /// Services done so far.
+    #[must_use]
+    pub const fn services(&self) -> u64 {
+        self.services
+    }
+
     /// Runs on to a moment and keeps the counts of this span.
     pub fn advance(&mut self, until: f64) {
-        self.engine.run_until(until);
+        self.runaway = self.engine.run_until(until, self.events_max).err();
         let tally = self.engine.take_tally();
         self.services += tally.services();
         self.spans.push(tally);
@@ -110,6 +178,11 @@ impl Replication {
     fn counted(&self) -> Tally {
         // Span i covers half of all time up to its end, so the last three cover seven eighths.
         merged(&self.spans[self.spans.len().saturating_sub(3)..])
+    }
+
+    /// The counts of the last span.
+    fn last(&self) -> Tally {
+        self.spans[self.spans.len() - 1].clone()
     }
 
     /// The counts of the last half of the time, and of the three eighths before.
@@ -148,31 +221,52 @@ pub struct Study {
     memory: f64,
 }
 
+/// The last span is half of all time, and seven eighths are counted.
+const LAST_OF_COUNTED: f64 = 4.0 / 7.0;
+
 /// How many of those times a study covers at least, so that the warm-up is one of them.
 const MEMORIES_MIN: f64 = 8.0;
 
-/// Services after which the first span ends: short enough to be dropped, long enough to count.
-const PILOT_SERVICES: u64 = 500;
+/// Services and answers after which the first span ends: short enough to be dropped, long enough
+/// to count.
+const PILOT_COMPLETIONS: u64 = 500;
+
+/// Bytes that all replications of a study may take together: 2 GiB.
+const BYTES_MAX: u128 = 1 << 31;
+
+/// Events for each service of the limit that a span may have, and the least that it may have.
+const EVENTS_PER_SERVICE: u64 = 8;
+const EVENTS_MAX_LEAST: u64 = 1 << 22;
 
 /// Spans before the first look at the widths.
 const ROUNDS_MIN: usize = 4;
 
 impl Study {
     /// Prepares the replications of a checked model.
-    #[must_use]
-    pub fn new(model: &Model, options: Options) -> Self {
+    ///
+    /// # Errors
+    /// See [`StudyError`].
+    pub fn new(model: &Model, options: Options) -> Result<Self, StudyError> {
+        let count = options.replications.max(2);
+        let bytes = Engine::bytes(model);
+        if bytes.saturating_mul(count as u128) > BYTES_MAX {
+            return Err(StudyError::TooLarge { bytes, limit: BYTES_MAX });
+        }
         let mut pilot = Engine::new(model, options.seed);
-        pilot.run_services(PILOT_SERVICES);
+        pilot.run_completions(PILOT_COMPLETIONS).map_err(StudyError::Runaway)?;
+        let events_max = (options.services_max / count as u64).saturating_mul(EVENTS_PER_SERVICE);
         let replication = |index: usize| Replication {
             // Any two seeds give unrelated streams; the multiplier keeps studies apart.
             engine: Engine::new(model, options.seed.wrapping_mul(1_000_003) + index as u64),
             spans: Vec::new(),
             services: 0,
+            events_max: events_max.max(EVENTS_MAX_LEAST),
+            runaway: None,
         };
         let network = model.network();
-        Self {
+        Ok(Self {
             options,
-            replications: (0..options.replications.max(2)).map(replication).collect(),
+            replications: (0..count).map(replication).collect(),
             until: if pilot.now() > 0.0 { pilot.now() } else { 1.0 },
             metrics: metrics(model),
             servers: network
@@ -185,35 +279,54 @@ impl Study {
                 .collect(),
             caches: model.classes.iter().map(|class| class.cache.is_some()).collect(),
             memory: memory(model),
-        }
+        })
     }
 
     /// Runs to the end of the study. `advance` brings all replications to a moment, with as many
     /// threads as the caller likes: the result is the same.
     ///
     /// Stopping at the first look that happens to be narrow would favour spreads that came out
-    /// too small. So when the intervals are narrow one more round runs, and it decides.
-    pub fn run(&mut self, advance: &dyn Fn(&mut [Replication], f64)) -> Vec<Outcome> {
+    /// too small. So when the intervals are narrow one more round runs, and its spread is the one
+    /// that is told.
+    ///
+    /// # Errors
+    /// See [`StudyError`].
+    pub fn run(
+        &mut self,
+        advance: &dyn Fn(&mut [Replication], f64),
+    ) -> Result<Vec<Outcome>, StudyError> {
         for _ in 0..ROUNDS_MIN {
-            self.round(advance);
+            self.round(advance)?;
         }
         let mut before = 0;
         // A system in which nothing happens any more will not get narrower.
         while !self.is_done() && (before + 1..self.options.services_max).contains(&self.services())
         {
             before = self.services();
-            self.round(advance);
+            self.round(advance)?;
         }
-        self.round(advance);
-        self.outcomes()
+        self.round(advance)?;
+        Ok(self.outcomes())
     }
 
-    /// Whether the study has run long enough for its own times, is steady, and narrow enough.
+    /// What the study lacks: time for what the model itself names, steadiness, narrow intervals.
+    #[must_use]
+    pub fn shortfall(&self) -> Option<Shortfall> {
+        if self.until < MEMORIES_MIN * self.memory {
+            Some(Shortfall::OwnTimes)
+        } else if !self.is_steady() {
+            Some(Shortfall::Unsteady)
+        } else if !self.is_narrow() {
+            Some(Shortfall::Wide)
+        } else {
+            None
+        }
+    }
+
+    /// Whether the study lacks nothing.
     #[must_use]
     pub fn is_done(&self) -> bool {
-        self.until >= MEMORIES_MIN * self.memory
-            && self.is_steady()
-            && self.is_narrow(&self.outcomes())
+        self.shortfall().is_none()
     }
 
     /// Whether the last half of the time is like the one before: caches fill slowly, and no model
@@ -240,9 +353,11 @@ impl Study {
         )
     }
 
-    fn round(&mut self, advance: &dyn Fn(&mut [Replication], f64)) {
+    fn round(&mut self, advance: &dyn Fn(&mut [Replication], f64)) -> Result<(), StudyError> {
         advance(&mut self.replications, self.until);
         self.until *= 2.0;
+        let runaway = self.replications.iter().find_map(|replication| replication.runaway);
+        runaway.map_or(Ok(()), |runaway| Err(StudyError::Runaway(runaway)))
     }
 
     /// Services done in all replications.
@@ -252,33 +367,48 @@ impl Study {
     }
 
     /// Whether the metrics that the width is asked for have reached it.
-    #[must_use]
-    pub fn is_narrow(&self, outcomes: &[Outcome]) -> bool {
-        outcomes
+    fn is_narrow(&self) -> bool {
+        let intervals = self.intervals(Replication::counted);
+        self.metrics
             .iter()
-            .filter(|outcome| decides(outcome.metric.quantity))
+            .zip(intervals)
+            .filter(|(metric, _)| decides(metric.quantity))
             // What never happened has no mean and keeps nobody waiting.
-            .all(|outcome| {
-                let relative = outcome.interval.relative();
+            .all(|(_, interval)| {
+                let relative = interval.relative();
                 relative.is_nan() || relative <= self.options.width
             })
     }
 
-    /// The metrics with their intervals so far.
-    #[must_use]
-    pub fn outcomes(&self) -> Vec<Outcome> {
+    /// The interval of each metric over a part of every replication, in the order of `metrics`.
+    fn intervals(&self, part: impl Fn(&Replication) -> Tally) -> Vec<Interval> {
         let values: Vec<Vec<f64>> =
-            self.replications.iter().map(|r| self.values(&r.counted())).collect();
-        self.metrics
-            .iter()
-            .enumerate()
-            .map(|(index, metric)| {
+            self.replications.iter().map(|replication| self.values(&part(replication))).collect();
+        (0..self.metrics.len())
+            .map(|index| {
                 let column: Vec<f64> =
                     values.iter().map(|row| row[index]).filter(|value| value.is_finite()).collect();
-                let interval = Interval::of(&column, self.options.confidence);
-                Outcome { metric: metric.clone(), interval }
+                Interval::of(&column, self.options.confidence)
             })
             .collect()
+    }
+
+    /// The metrics with their intervals so far.
+    ///
+    /// The mean is that of all counted time. How far it can be off is judged by the last span
+    /// alone, which no look has seen: it spreads as much over half of the time as the mean would
+    /// with the square root of the share of time.
+    #[must_use]
+    pub fn outcomes(&self) -> Vec<Outcome> {
+        let counted = self.intervals(Replication::counted);
+        let last = self.intervals(Replication::last);
+        let outcome = |((metric, all), last): ((&Metric, Interval), Interval)| {
+            let half_width = last.half_width * libm::sqrt(LAST_OF_COUNTED);
+            let interval =
+                if half_width.is_finite() { Interval { half_width, ..all } } else { all };
+            Outcome { metric: metric.clone(), interval }
+        };
+        self.metrics.iter().zip(counted).zip(last).map(outcome).collect()
     }
 
     /// One value for each metric, in the order of `metrics`.

@@ -93,6 +93,11 @@ impl Tally {
         self.cells.iter().map(|cell| cell.served).sum()
     }
 
+    /// Services and answers: a request that a cache answers has an answer alone.
+    pub(crate) fn completions(&self) -> u64 {
+        self.services() + self.answers()
+    }
+
     /// Requests answered in all classes.
     #[must_use]
     pub fn answers(&self) -> u64 {

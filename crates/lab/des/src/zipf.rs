@@ -32,6 +32,11 @@ impl Zipf {
         Self { slots }
     }
 
+    /// Bytes that the choice of one of so many takes.
+    pub(crate) const fn bytes(objects: usize) -> usize {
+        objects * size_of::<(f64, u32)>()
+    }
+
     pub(crate) fn draw(&self, random: &mut Random) -> u32 {
         let slot = random.below(self.slots.len() as u64);
         let index = usize::try_from(slot).unwrap_or(0);

@@ -3,12 +3,12 @@
 
 mod common;
 
-use common::{of, run};
+use common::{of, run, studied};
 use leasehold_lab_des::Quantity::{
     CentreThroughput, Hits, Renewals, Response, Retransmitted, Throughput, Unanswered, Utilisation,
     Wasted,
 };
-use leasehold_lab_des::{Engine, Options, Replication, Study, in_turn};
+use leasehold_lab_des::{Engine, Options, Replication, Shortfall, Study, in_turn};
 use leasehold_lab_network::model::Model;
 use leasehold_lab_network::solve;
 use leasehold_lab_oracles::build::{closed, model, number, open, seconds};
@@ -35,7 +35,7 @@ fn coverage(model: &Model, studies: u64) -> f64 {
     let mut held = 0;
     for seed in 1..=studies {
         let options = Options { seed, width: 0.03, replications: 10, ..Options::default() };
-        let outcomes = Study::new(model, options).run(&in_turn);
+        let outcomes = studied(model, options);
         held += u64::from(of(&outcomes, Response, name, None).holds(exact.response[0]));
     }
     held as f64 / studies as f64
@@ -54,13 +54,14 @@ fn intervals_hold_as_often_as_they_say() {
 fn one_seed_gives_the_same_bits_whatever_runs_beside() {
     let model = diskless(10);
     let options = Options { replications: 4, width: 0.05, ..Options::default() };
-    let forwards = Study::new(&model, options).run(&in_turn);
+    let forwards = studied(&model, options);
     let backwards = |replications: &mut [Replication], until: f64| {
         replications.iter_mut().rev().for_each(|replication| replication.advance(until));
     };
-    assert_eq!(Study::new(&model, options).run(&backwards), forwards);
+    let mut study = Study::new(&model, options).expect("small");
+    assert_eq!(study.run(&backwards).expect("moves on"), forwards);
     let other = Options { seed: 2, ..options };
-    assert_ne!(Study::new(&model, other).run(&in_turn), forwards);
+    assert_ne!(studied(&model, other), forwards);
 }
 
 #[test]
@@ -69,7 +70,7 @@ fn variants_meet_the_same_luck() {
     let at = |disk: f64, seed: u64| {
         let class = open("j", 0.5, POISSON, &seconds(disk, ""), "");
         let mut engine = Engine::new(&model(QUEUE, &[class]), seed);
-        engine.run_until(2_000.0);
+        engine.run_until(2_000.0, u64::MAX).expect("moves on");
         engine.take_tally().answers() as f64
     };
     let difference: Vec<f64> = (1..20).map(|seed| at(0.5, seed) - at(0.45, seed)).collect();
@@ -214,4 +215,58 @@ fn a_system_in_which_nothing_happens_comes_to_an_end() {
     let outcomes = run(&model(QUEUE, &[empty]), 1, 100_000);
     assert_eq!(of(&outcomes, Throughput, "nobody", None).mean, 0.0);
     assert!(of(&outcomes, Response, "nobody", None).mean.is_nan());
+}
+
+/// Models that a person can write and that would never come to their end: each says why.
+#[test]
+fn what_would_run_for_ever_is_refused_with_a_reason() {
+    let study = |model: &Model| {
+        let study = Study::new(model, Options { services_max: 100_000, ..Options::default() });
+        let end = study.and_then(|mut study| study.run(&in_turn));
+        end.expect_err("no end").to_string()
+    };
+    let demand = format!(r#""s": {}"#, seconds(0.1, ""));
+    let busy = |more: &str| closed("j", 3, &seconds(0.0, ""), &demand, more);
+    let hour = seconds(3600.0, "");
+    let crashing = format!(
+        r#"{{ "name": "s", "kind": "queue", "crashes": {{ "up": {hour}, "down": {hour} }} }}"#
+    );
+    let one = number(1.0);
+    let full = format!(r#"{{ "name": "s", "kind": "queue", "capacity": {one} }}"#);
+    let cached = format!(
+        r#", "cache": {{ "scope": "client", "blocks": {one}, "objects": {one}, "skips": ["s"] }}"#
+    );
+    for standing in
+        [model(&crashing, &[busy("")]), model(&full, &[busy("")]), model(QUEUE, &[busy(&cached)])]
+    {
+        assert!(study(&standing).starts_with("time stands still"), "{}", study(&standing));
+    }
+    let (nano, milli) = (seconds(1e-12, ""), seconds(0.001, ""));
+    let hasty = format!(r#", "try_again": {nano}"#);
+    let flapping = format!(
+        r#"{{ "name": "s", "kind": "queue", "crashes": {{ "up": {nano}, "down": {nano} }} }}"#
+    );
+    for hectic in [
+        model(&full, &[busy(&hasty)]),
+        model(&flapping, &[closed("j", 3, &milli, &demand, "")]),
+        model(QUEUE, &[open("j", 1e12, POISSON, &seconds(1.0, ""), "")]),
+    ] {
+        assert!(study(&hectic).contains("events led no further"), "{}", study(&hectic));
+    }
+    let huge = closed("j", 1_000_000_000, &seconds(1.0, ""), &demand, "");
+    assert!(study(&model(QUEUE, &[huge])).contains("MiB"));
+}
+
+#[test]
+fn a_study_says_what_it_lacks() {
+    let shortfall = |model: &Model, options: Options| {
+        let mut study = Study::new(model, options).expect("small");
+        study.run(&in_turn).expect("moves on");
+        study.shortfall()
+    };
+    let options = Options { services_max: 50_000, width: 0.02, ..Options::default() };
+    let at = |rate: f64| model(QUEUE, &[open("j", rate, POISSON, &seconds(1.0, ""), "")]);
+    assert_eq!(shortfall(&at(1.5), options), Some(Shortfall::Unsteady));
+    assert_eq!(shortfall(&at(0.7), Options { width: 1e-6, ..options }), Some(Shortfall::Wide));
+    assert_eq!(shortfall(&at(0.2), options), None);
 }

@@ -7,6 +7,7 @@ mod bits;
 mod speed;
 
 use leasehold_lab_des::{Options, Outcome, Study, in_turn};
+use leasehold_lab_network::model::Model;
 use leasehold_lab_network::solve;
 use leasehold_lab_oracles::{Check, product_form, simulated};
 use serde_json::json;
@@ -71,10 +72,16 @@ fn simulated_oracles() -> Vec<Figure> {
     let cases = simulated();
     let good = cases.iter().filter(|case| {
         let options = Options { width: 0.005, services_max: case.services, ..Options::default() };
-        let outcomes = Study::new(&case.model, options).run(&in_turn);
+        let outcomes = outcomes(&case.model, options);
         case.checks.iter().all(|check| agrees(&outcomes, check))
     });
     vec![Figure::all("oracles.other", good.count(), cases.len())]
+}
+
+/// Simulates a model.
+fn outcomes(model: &Model, options: Options) -> Vec<Outcome> {
+    let study = Study::new(model, options);
+    study.and_then(|mut study| study.run(&in_turn)).expect("sound models come to their end")
 }
 
 fn agrees(outcomes: &[Outcome], check: &Check) -> bool {
@@ -100,7 +107,7 @@ fn coverage() -> Vec<Figure> {
     let studies = 400;
     let held = (1..=studies).filter(|&seed| {
         let options = Options { seed, width: 0.02, replications: 10, ..Options::default() };
-        let outcomes = Study::new(&model, options).run(&in_turn);
+        let outcomes = outcomes(&model, options);
         // The second metric of a class is its mean response time.
         outcomes[1].interval.holds(exact)
     });

@@ -103,13 +103,14 @@ pub fn surface(network: &Network) -> Result<Surface, SolveError> {
 
 fn effective_rates(network: &Network) -> Result<Vec<Option<EffectiveRates>>, SolveError> {
     let arrivals = network.arrival_rates();
+    let closed = network.population().iter().sum();
     let mut all = Vec::new();
     for centre in &network.centres {
         let load: f64 = arrivals.iter().zip(&centre.demands).map(|(rate, d)| rate * d).sum();
         all.push(match centre.rates() {
             None => None,
             Some(rates) => {
-                Some(beside_open(&rates, load).ok_or_else(|| SolveError::Saturated {
+                Some(beside_open(&rates, load, closed).ok_or_else(|| SolveError::Saturated {
                     centre: centre.name.clone(),
                     utilisation: load / centre.top_rate(),
                 })?)

@@ -7,6 +7,7 @@
 mod check;
 mod convert;
 mod quantity;
+mod unique;
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -127,6 +128,7 @@ pub struct Class {
     /// How its customers come.
     pub kind: ClassKind,
     /// The service that one request needs, by centre; no service where absent.
+    #[serde(deserialize_with = "unique::map")]
     pub demands: BTreeMap<String, Demand>,
     /// The way of a request; the centres with a demand in the file's order when absent. A centre
     /// named k times serves a k-th of its demand each time.
@@ -259,7 +261,11 @@ pub enum Law {
 /// One step of a request's way.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(untagged)]
+#[serde(
+    untagged,
+    deny_unknown_fields,
+    expecting = "a step is the name of a centre or { \"fork\": [names] }"
+)]
 pub enum Step {
     /// One centre.
     Visit(String),

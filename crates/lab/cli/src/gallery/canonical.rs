@@ -172,10 +172,10 @@ fn low_variance() -> Result<Exhibit, Failure> {
         .iter()
         .map(|&population| {
             let mut engine = Engine::new(&low_variance_model(population)?, 1);
-            engine.run_until(100.0);
+            engine.run_until(100.0, u64::MAX).map_err(Failure::running)?;
             let _warm_up: Tally = engine.take_tally();
             let start = engine.now();
-            engine.run_until(start + 4_000.0);
+            engine.run_until(start + 4_000.0, u64::MAX).map_err(Failure::running)?;
             Ok(engine.take_tally().answers() as f64 / 4_000.0)
         })
         .collect::<Result<_, Failure>>()?;

@@ -4,29 +4,41 @@
 
 use crate::Failure;
 use crate::knob::{self, Knob};
+use crate::progress::Progress;
 use crate::simulate;
 use crate::slo::Slo;
 use leasehold_lab_des::{Options, Quantity};
 use leasehold_lab_network::model::{ClassKind, Model};
-use leasehold_lab_network::solve;
-use std::collections::BTreeSet;
+use leasehold_lab_network::{SolveError, solve};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What is looked for.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(super) struct Search {
     pub(super) class: usize,
     pub(super) slo: Slo,
     pub(super) most: u32,
     pub(super) effort: u64,
+    pub(super) progress: Progress,
 }
 
 /// The system at one load.
 #[derive(Clone, Debug)]
 pub(super) struct Point {
     pub(super) response: f64,
+    /// Half of the width of its interval; zero where it is exact.
+    pub(super) plus_minus: f64,
     pub(super) throughput: f64,
     /// By centre, of one server.
     pub(super) utilisation: Vec<f64>,
+}
+
+/// A system, and what is known of it already, by load.
+#[derive(Debug)]
+pub(super) struct System {
+    model: Model,
+    name: String,
+    points: BTreeMap<u32, Point>,
 }
 
 /// An upgrade.
@@ -38,21 +50,21 @@ pub(super) struct Found {
 }
 
 /// Upgrades to look at before giving up.
-const UPGRADES_MAX: usize = 2_000;
+const UPGRADES_MAX: usize = 500;
+
+/// The most of one centre that is looked at, beside what is there.
+const MORE_MAX: usize = 63;
+
+impl System {
+    pub(super) fn new(model: Model, name: impl Into<String>) -> Self {
+        Self { model, name: name.into(), points: BTreeMap::new() }
+    }
+}
 
 impl Search {
     /// Means of product-form models are solved; all else is simulated.
-    fn is_solved(&self, model: &Model) -> bool {
+    pub(super) fn is_solved(&self, model: &Model) -> bool {
         self.slo.quantity == Quantity::Response && model.left_out().is_empty()
-    }
-
-    /// How points are found, in words.
-    pub(super) fn method(&self, model: &Model) -> &'static str {
-        if self.is_solved(model) {
-            "solved exactly"
-        } else {
-            "simulated, the same luck for every variant"
-        }
     }
 
     /// The model with `count` customers, or arrivals a second.
@@ -66,25 +78,42 @@ impl Search {
     }
 
     /// The system under a load.
-    pub(super) fn at(&self, model: &Model, count: u32) -> Result<Point, Failure> {
-        let model = self.loaded(model, count)?;
-        let network = model.network();
-        if self.is_solved(&model) {
-            return match solve(&network) {
-                Ok(solution) => Ok(Point {
-                    response: solution.response[self.class],
-                    throughput: solution.throughput[self.class],
-                    utilisation: solution.utilisation.iter().map(|row| row.iter().sum()).collect(),
-                }),
-                // An open class beyond what a centre can give waits for ever.
-                Err(leasehold_lab_network::SolveError::Saturated { .. }) => Ok(Point {
-                    response: f64::INFINITY,
-                    throughput: f64::NAN,
-                    utilisation: vec![1.0; model.centres.len()],
-                }),
-                Err(error) => Err(Failure::input(error)),
-            };
+    pub(super) fn at(&self, system: &mut System, count: u32) -> Result<Point, Failure> {
+        if let Some(known) = system.points.get(&count) {
+            return Ok(known.clone());
         }
+        let model = self.loaded(&system.model, count)?;
+        let point = if self.is_solved(&model) {
+            self.solved(&model)
+        } else {
+            self.simulated(&model, &format!("{} under a load of {count}", system.name))
+        };
+        let point = point
+            .map_err(|failure| Failure::input(format!("{} at {count}: {failure}", system.name)))?;
+        system.points.insert(count, point.clone());
+        Ok(point)
+    }
+
+    fn solved(&self, model: &Model) -> Result<Point, Failure> {
+        match solve(&model.network()) {
+            Ok(solution) => Ok(Point {
+                response: solution.response[self.class],
+                plus_minus: 0.0,
+                throughput: solution.throughput[self.class],
+                utilisation: solution.utilisation.iter().map(|row| row.iter().sum()).collect(),
+            }),
+            // An open class beyond what a centre can give waits for ever.
+            Err(SolveError::Saturated { .. }) => Ok(Point {
+                response: f64::INFINITY,
+                plus_minus: 0.0,
+                throughput: f64::NAN,
+                utilisation: vec![1.0; model.centres.len()],
+            }),
+            Err(error) => Err(Failure::input(error)),
+        }
+    }
+
+    fn simulated(&self, model: &Model, what: &str) -> Result<Point, Failure> {
         // Few replications, each of them long: caches fill and leases run out within the effort.
         let options = Options {
             replications: 4,
@@ -92,44 +121,37 @@ impl Search {
             services_max: self.effort,
             ..Options::default()
         };
-        let outcomes = simulate::outcomes(&model, options);
+        let answer = simulate::simulate(model, options, &self.progress, what)?;
         let class = &model.classes[self.class].name;
-        let of_class = |quantity: Quantity| {
-            let own = outcomes.iter().find(|outcome| {
-                let metric = &outcome.metric;
-                metric.quantity == quantity && metric.class == *class && metric.centre.is_none()
-            });
-            own.map_or(f64::NAN, |outcome| outcome.interval.mean)
-        };
-        let used = |centre: &str| {
-            let here = outcomes.iter().filter(|outcome| {
-                outcome.metric.quantity == Quantity::Utilisation
-                    && outcome.metric.centre.as_deref() == Some(centre)
-            });
-            here.map(|outcome| outcome.interval.mean).sum()
-        };
+        let of_class = |quantity: Quantity| answer.of(quantity, class);
+        let response = of_class(self.slo.quantity);
         Ok(Point {
-            response: of_class(self.slo.quantity),
-            throughput: of_class(Quantity::Throughput),
-            utilisation: model.centres.iter().map(|centre| used(&centre.name)).collect(),
+            response: response.map_or(f64::NAN, |interval| interval.mean),
+            plus_minus: response.map_or(f64::NAN, |interval| interval.half_width),
+            throughput: of_class(Quantity::Throughput).map_or(f64::NAN, |interval| interval.mean),
+            utilisation: model.centres.iter().map(|c| answer.utilisation(&c.name)).collect(),
         })
     }
 
-    fn holds(&self, model: &Model, count: u32) -> Result<bool, Failure> {
-        Ok(self.at(model, count)?.response < self.slo.bound)
+    fn holds(&self, system: &mut System, count: u32) -> Result<bool, Failure> {
+        Ok(self.at(system, count)?.response < self.slo.bound)
     }
 
-    /// The largest load under which the service level holds: doubling, then halving.
-    pub(super) fn most_clients(&self, model: &Model) -> Result<u32, Failure> {
-        let (mut good, mut bad) = (0, 1);
-        while bad <= self.most && self.holds(model, bad)? {
-            good = bad;
-            bad = bad.saturating_mul(2);
-        }
-        bad = bad.min(self.most + 1);
+    /// The largest load under which the service level holds, where it is known to hold under
+    /// `good`: steps that double, then halves.
+    pub(super) fn most_clients(&self, system: &mut System, good: u32) -> Result<u32, Failure> {
+        let (mut good, mut step) = (good, 1);
+        let mut bad = loop {
+            let next = good + step;
+            if next > self.most || !self.holds(system, next)? {
+                break next.min(self.most + 1);
+            }
+            good = next;
+            step *= 2;
+        };
         while bad - good > 1 {
             let middle = good + (bad - good) / 2;
-            if self.holds(model, middle)? {
+            if self.holds(system, middle)? {
                 good = middle;
             } else {
                 bad = middle;
@@ -139,31 +161,48 @@ impl Search {
     }
 
     /// The cheapest upgrade under which the service level holds for `clients`: all upgrades in
-    /// the order of their cost, until one holds.
+    /// the order of their cost, until one holds. None has less of a centre than is needed when
+    /// there is plenty of all others.
     pub(super) fn cheapest(
         &self,
         model: &Model,
         clients: u32,
         prices: &[(String, f64)],
-    ) -> Result<Option<Found>, Failure> {
-        // Costs in thousandths, so that they have an order.
+    ) -> Result<Found, Failure> {
+        let response = |more: &[usize]| -> Result<f64, Failure> {
+            let mut system = System::new(upgrade(model, prices, more)?, format!("plus {more:?}"));
+            Ok(self.at(&mut system, clients)?.response)
+        };
+        let plenty = vec![MORE_MAX; prices.len()];
+        let best = response(&plenty)?;
+        if best >= self.slo.bound {
+            let best = crate::slo::time(best);
+            return Err(Failure::input(format!(
+                "no upgrade at these prices carries {clients}: with {MORE_MAX} more of each it \
+                 would still take {best}"
+            )));
+        }
+        let mut least = vec![0; prices.len()];
+        for index in 0..prices.len() {
+            least[index] = (0..=MORE_MAX).collect::<Vec<_>>().partition_point(|count| {
+                let mut more = plenty.clone();
+                more[index] = *count;
+                response(&more).is_ok_and(|time| time >= self.slo.bound)
+            });
+        }
         let cost_of = |more: &[usize]| -> f64 {
             more.iter().zip(prices).map(|(count, (_, price))| *count as f64 * price).sum()
         };
-        let key = |more: &[usize]| ((cost_of(more) * 1e3).to_bits(), more.to_vec());
-        let none = vec![0; prices.len()];
-        let mut open = BTreeSet::from([key(&none)]);
+        // The bits of positive numbers have the order of the numbers.
+        let key = |more: &[usize]| (cost_of(more).to_bits(), more.to_vec());
+        let mut open = BTreeSet::from([key(&least)]);
         for _ in 0..UPGRADES_MAX {
             let Some((_, more)) = open.pop_first() else { break };
-            let upgraded = upgrade(model, prices, &more)?;
-            let point = self.at(&upgraded, clients)?;
-            if point.response < self.slo.bound {
+            let response = response(&more)?;
+            if response < self.slo.bound {
                 let names = prices.iter().map(|(name, _)| name.clone());
-                return Ok(Some(Found {
-                    more: names.zip(more.iter().copied()).collect(),
-                    cost: cost_of(&more),
-                    response: point.response,
-                }));
+                let cost = cost_of(&more);
+                return Ok(Found { more: names.zip(more).collect(), cost, response });
             }
             for index in 0..prices.len() {
                 let mut next = more.clone();
@@ -171,7 +210,11 @@ impl Search {
                 open.insert(key(&next));
             }
         }
-        Ok(None)
+        let reached = open.first().map_or(f64::NAN, |(cost, _)| f64::from_bits(*cost));
+        Err(Failure::input(format!(
+            "none of the {UPGRADES_MAX} cheapest upgrades carries {clients}; what is left costs \
+             {reached} and more"
+        )))
     }
 }
 

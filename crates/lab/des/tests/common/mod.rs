@@ -6,7 +6,13 @@ use leasehold_lab_network::model::Model;
 /// Runs a study to a width with at most so many services.
 pub(crate) fn run(model: &Model, seed: u64, services_max: u64) -> Vec<Outcome> {
     let options = Options { seed, services_max, width: 0.005, ..Options::default() };
-    Study::new(model, options).run(&in_turn)
+    studied(model, options)
+}
+
+/// The outcomes of a study, one replication after the other.
+pub(crate) fn studied(model: &Model, options: Options) -> Vec<Outcome> {
+    let study = Study::new(model, options);
+    study.and_then(|mut study| study.run(&in_turn)).expect("the model moves on")
 }
 
 /// The interval of one metric.

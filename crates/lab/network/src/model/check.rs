@@ -60,7 +60,16 @@ impl Report {
             };
             self.say(at, format!("the unit must be {example}"));
         }
-        self.require(value.is_finite() && value >= 0.0, at, "must not be negative");
+        self.require(value >= 0.0, at, "must not be negative");
+        let (least, most, words) = match wanted {
+            Dimension::Time => (1e-15, 1e9, "must be 0 or lie between 1e-15 and 1e9 seconds"),
+            Dimension::Rate => (1e-12, 1e12, "must be 0 or lie between 1e-12 and 1e12 a second"),
+            Dimension::Number | Dimension::Size | Dimension::Bandwidth => {
+                (0.0, 1e15, "must not exceed 1e15")
+            }
+        };
+        let base = unit.base(value);
+        self.require(base <= 0.0 || (least..=most).contains(&base), at, words);
     }
 
     fn origin(&mut self, at: &str, from: Origin, source: &str) {
@@ -74,7 +83,8 @@ impl Report {
     }
 
     fn count(&mut self, at: &str, quantity: &Quantity, least: f64) {
-        self.quantity(at, quantity, Dimension::Number);
+        self.origin(at, quantity.from, &quantity.r#where);
+        self.require(quantity.unit == Unit::None, at, "the unit must be no unit");
         let value = quantity.value;
         let whole = value.fract() == 0.0 && value >= least && value <= 1e9;
         self.require(whole, at, &format!("must be a whole number from {least} to 1000000000"));
@@ -85,15 +95,17 @@ impl Report {
         self.origin(at, demand.from, &demand.r#where);
         match demand.law {
             Law::Exponential | Law::Constant | Law::Uniform => {}
-            Law::Erlang { stages } => self.require(stages >= 1, at, "stages must be at least 1"),
+            Law::Erlang { stages } => {
+                self.require((1..=1000).contains(&stages), at, "stages must be 1 to 1000");
+            }
             Law::Hyperexponential { scv } => {
-                self.require(scv >= 1.0 && scv.is_finite(), at, "scv must be at least 1");
+                self.require((1.0..=1e6).contains(&scv), at, "scv must be 1 to 1000000");
             }
             Law::Lognormal { scv } => {
-                self.require(scv > 0.0 && scv.is_finite(), at, "scv must be above 0");
+                self.require(scv > 0.0 && scv <= 1e6, at, "scv must be above 0, at most 1000000");
             }
             Law::Pareto { tail } => {
-                self.require(tail > 1.0 && tail.is_finite(), at, "tail must be above 1");
+                self.require(tail > 1.0 && tail <= 1e6, at, "tail must be above 1");
             }
         }
     }
@@ -118,12 +130,14 @@ impl Model {
         let mut seen = BTreeSet::new();
         for centre in &self.centres {
             report.place = format!("centres[\"{}\"]", centre.name);
+            report.require(!centre.name.trim().is_empty(), "name", "must not be empty");
             report.require(seen.insert(&centre.name), "name", "two centres have this name");
             check_centre(&mut report, centre);
         }
         seen.clear();
         for class in &self.classes {
             report.place = format!("classes[\"{}\"]", class.name);
+            report.require(!class.name.trim().is_empty(), "name", "must not be empty");
             report.require(seen.insert(&class.name), "name", "two classes have this name");
             self.check_class(&mut report, class);
         }
@@ -151,7 +165,8 @@ impl Model {
         if let Some(timeout) = &class.timeout {
             report.quantity("timeout.after", &timeout.after, Dimension::Time);
             report.require(timeout.after.value > 0.0, "timeout.after", "must be above 0");
-            report.require(timeout.backoff >= 1.0, "timeout.backoff", "must be at least 1");
+            let grows = (1.0..=1e6).contains(&timeout.backoff);
+            report.require(grows, "timeout.backoff", "must be 1 to 1000000");
         }
         if let Some(pause) = &class.try_again {
             report.quantity("try_again", pause, Dimension::Time);
@@ -187,7 +202,7 @@ impl Model {
     fn check_cache(&self, report: &mut Report, cache: &Cache) {
         report.count("cache.blocks", &cache.blocks, 1.0);
         report.count("cache.objects", &cache.objects, 1.0);
-        report.require(cache.zipf >= 0.0, "cache.zipf", "must not be negative");
+        report.require((0.0..=100.0).contains(&cache.zipf), "cache.zipf", "must be 0 to 100");
         report.require((0.0..=1.0).contains(&cache.writes), "cache.writes", "a share of 0 to 1");
         report.names("cache.skips", &cache.skips, self);
         if let Some(lease) = &cache.lease {
@@ -202,12 +217,13 @@ fn check_centre(report: &mut Report, centre: &Centre) {
         Kind::Delay | Kind::Queue => {}
         Kind::Servers { count } => {
             report.count("kind.servers.count", count, 1.0);
-            let few = count.value <= 1e6;
-            report.require(few, "kind.servers.count", "more than a million servers");
+            let few = count.value <= 10_000.0;
+            report.require(few, "kind.servers.count", "more than 10000 servers: use a delay");
         }
         Kind::LoadDependent { rates, from, r#where } => {
-            let positive = rates.iter().all(|rate| *rate > 0.0 && rate.is_finite());
-            report.require(positive && !rates.is_empty(), "rates", "must be positive, one or more");
+            let positive = rates.iter().all(|rate| (1e-6..=1e6).contains(rate));
+            let few = (1..=10_000).contains(&rates.len());
+            report.require(positive && few, "rates", "one to 10000, each from 1e-6 to 1e6");
             report.origin("rates", *from, r#where);
         }
         Kind::Ethernet { frame, bandwidth, slot } => {

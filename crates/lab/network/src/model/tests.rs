@@ -75,5 +75,24 @@ fn errors_name_the_place_and_what_would_be_right() {
         ["classes[\"workstation\"].population: must be a whole number from 0 to 1000000000"]
     );
     assert!(wrong("\"title\"", "\"titel\"")[0].starts_with("line 3, column 9: unknown field"));
+    assert_eq!(
+        wrong("\"disk\": { \"value\": 37.6", "\"network\": { \"value\": 37.6"),
+        ["line 22, column 18: \"network\" stands twice"]
+    );
+    assert_eq!(
+        wrong("\"value\": 40, \"unit\": \"ms\"", "\"value\": 4e6, \"unit\": \"h\""),
+        ["classes[\"workstation\"].demands[\"server cpu\"]: must be 0 or lie between 1e-15 and \
+          1e9 seconds"]
+    );
+    let routed =
+        |route: &str| wrong("\"demands\": {", &format!("\"route\": {route}, \"demands\": {{"));
+    let step = "a step is the name of a centre or { \"fork\": [names] }";
+    for route in ["[7]", "[{ \"fork\": [\"disk\"], \"join\": 1 }]"] {
+        assert!(routed(route)[0].ends_with(step), "{:?}", routed(route));
+    }
+    assert_eq!(
+        routed("[\"moon\"]")[0],
+        "classes[\"workstation\"].route: there is no centre \"moon\""
+    );
     assert_eq!(wrong("model-1", "model-2"), ["format: must be \"leasehold-model-1\""]);
 }

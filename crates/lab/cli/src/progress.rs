@@ -1,0 +1,40 @@
+//! One line on a terminal that tells how far long work is; nothing where nobody looks.
+
+use std::cell::Cell;
+use std::io::{IsTerminal, Write};
+use std::time::{Duration, Instant};
+
+/// The line and when it was last drawn.
+#[derive(Debug)]
+pub(crate) struct Progress {
+    drawn: Cell<Option<Instant>>,
+    begun: Instant,
+    is_seen: bool,
+}
+
+/// Work that is done sooner needs no line, and no eye follows a faster one.
+const PAUSE: Duration = Duration::from_millis(300);
+
+impl Progress {
+    pub(crate) fn new() -> Self {
+        let is_seen = std::io::stderr().is_terminal();
+        Self { drawn: Cell::new(None), begun: Instant::now(), is_seen }
+    }
+
+    /// Shows what is being done.
+    pub(crate) fn say(&self, text: &str) {
+        if self.is_seen && self.drawn.get().unwrap_or(self.begun).elapsed() >= PAUSE {
+            self.drawn.set(Some(Instant::now()));
+            // A line that cannot be shown is no reason to stop the work.
+            let _ = write!(std::io::stderr(), "\r\x1b[K{text}");
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if self.drawn.get().is_some() {
+            let _ = write!(std::io::stderr(), "\r\x1b[K");
+        }
+    }
+}
