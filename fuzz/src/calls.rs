@@ -19,11 +19,11 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
-use leasehold_base::units::{FileSystemId, FileTime, Time, Xid};
+use leasehold_base::units::{ConnectionId, FileSystemId, FileTime, Time, Xid};
 use leasehold_base::xdr::{Decode as _, Encode as _, Message, Reader, Writer};
 use leasehold_fs::{Export, ExportId, Store};
 use leasehold_serve::table::{Keep, PROGRAMS, Row};
-use leasehold_serve::{Arrival, Deaf, HandleKey, Service, Transport, Trust};
+use leasehold_serve::{Arrival, Deaf, HandleKey, Service, Trust};
 use leasehold_store_mem::{Config, MemStore};
 use leasehold_wire::every::{PROCEDURES, Procedure};
 use leasehold_wire::rpc::{AuthSys, Call, OpaqueAuth, Reply, ReplyStatus, flavor};
@@ -191,7 +191,7 @@ impl World {
         let arrival = Arrival {
             from: SocketAddr::from(([192, 0, 2, 1], 700)),
             to: IpAddr::from([192, 0, 2, 9]),
-            transport: Transport::Stream,
+            connection: Some(ConnectionId::default()),
             trust: Trust::Claimed,
             now: self.now,
         };

@@ -49,6 +49,17 @@ pub struct FileTime {
     pub nanoseconds: u32,
 }
 
+/// Names a connection: no two that were ever open in one process have the same name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ConnectionId {
+    /// The loop that serves it.
+    pub event_loop: u32,
+    /// Its place in the loop.
+    pub slot: u32,
+    /// How many connections had that place before.
+    pub generation: u32,
+}
+
 /// The number of a file within its file system; never reused together with a generation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FileId(pub u64);

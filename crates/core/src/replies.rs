@@ -18,9 +18,9 @@
 //! 4. A copy of a finished call is answered with the reply that was kept.
 //! 5. Two messages are copies of one call when client, transport, port, xid, program, version,
 //!    procedure and checksum are equal. The port may differ when no other call is like it and the
-//!    first still runs, or its connection is closed; the call then belongs to the connection of
-//!    its copy. A client that gives up a connection is often heard on the next before the end of
-//!    the first is.
+//!    first still runs, or its connection is closed. The call belongs to the connection of its
+//!    last copy: a client that gives up a connection is often heard on the next, from another port
+//!    or the same, before the end of the first is.
 //! 6. A call that ended without a reply is forgotten. Who waits for it is let go unanswered, asks
 //!    again, and then it runs.
 //! 7. A reply is kept for a fixed time since it was last given.
@@ -51,7 +51,7 @@ use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
-use leasehold_base::units::{Time, Xid};
+use leasehold_base::units::{ConnectionId, Time, Xid};
 
 pub use note::Note;
 use queue::{Age, Queue};
@@ -140,6 +140,8 @@ pub enum Event {
     Call {
         /// Where it came from.
         origin: Origin,
+        /// The connection that it came on, if any.
+        connection: Option<ConnectionId>,
         /// What it is.
         call: Call,
         /// When a copy of it does harm.
@@ -159,8 +161,10 @@ pub enum Event {
     },
     /// A stream is no more.
     ConnectionClosed {
-        /// Its other end.
-        from: SocketAddr,
+        /// Whose it was.
+        client: IpAddr,
+        /// Which it was.
+        connection: ConnectionId,
     },
     /// A note was found at the start; of two about one call the later one counts.
     Recalled {
@@ -242,8 +246,8 @@ struct Key {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Entry {
-    /// Whether the connection that it came on is closed.
-    closed: bool,
+    /// The connection that its last copy came on, if that is open.
+    connection: Option<ConnectionId>,
     harm: Harm,
     state: State,
 }
@@ -286,10 +290,13 @@ impl Replies {
     pub fn step(&mut self, now: Time, event: Event, effects: &mut Vec<Effect>) {
         self.expire(now);
         match event {
-            Event::Call { origin, call, harm } => self.call(now, origin, call, harm, effects),
+            Event::Call { origin, connection, call, harm } => {
+                let key = Key { client: origin.client, call, port: origin.port };
+                self.call(now, key, connection, harm, effects);
+            }
             Event::Done { ticket, reply } => self.done(now, ticket, reply, effects),
             Event::Abandoned { ticket } => self.abandon(ticket, effects),
-            Event::ConnectionClosed { from } => self.close(Origin::stream(from)),
+            Event::ConnectionClosed { client, connection } => self.close(client, connection),
             Event::Recalled { slot, given, note } => self.recall(now, slot, given, note),
             Event::Tick => {}
         }
@@ -354,20 +361,19 @@ impl Replies {
     fn call(
         &mut self,
         now: Time,
-        origin: Origin,
-        call: Call,
+        wanted: Key,
+        connection: Option<ConnectionId>,
         harm: Harm,
         effects: &mut Vec<Effect>,
     ) {
-        let wanted = Key { client: origin.client, call, port: origin.port };
         let Some(found) = self.find(wanted) else {
-            effects.push(self.admit(wanted, harm));
+            effects.push(self.admit(wanted, connection, harm));
             return;
         };
-        self.rename(found, wanted);
+        self.rename(found, wanted, connection);
         let entry = self.entries.get_mut(&wanted).expect("what was found is there");
         match &mut entry.state {
-            State::Running { ticket, waited_for } => match origin.port {
+            State::Running { ticket, waited_for } => match wanted.port {
                 Port::Datagram(_) => {
                     self.counts.dropped += 1;
                     effects.push(Effect::Drop);
@@ -396,7 +402,7 @@ impl Replies {
         let mut alike = self.entries.range(wanted.any_stream()).map(|(key, entry)| (*key, entry));
         match (wanted.port, alike.next(), alike.next()) {
             (Port::Stream(_), Some((key, entry)), None)
-                if entry.closed || matches!(entry.state, State::Running { .. }) =>
+                if entry.connection.is_none() || matches!(entry.state, State::Running { .. }) =>
             {
                 Some(key)
             }
@@ -405,9 +411,9 @@ impl Replies {
     }
 
     /// Lets a call belong to the connection of its copy.
-    fn rename(&mut self, from: Key, to: Key) {
+    fn rename(&mut self, from: Key, to: Key, connection: Option<ConnectionId>) {
         let mut entry = self.entries.remove(&from).expect("what was found is there");
-        entry.closed = false;
+        entry.connection = connection;
         match &entry.state {
             State::Running { ticket, .. } => drop(self.running.insert(*ticket, to)),
             State::Kept { age, .. } => self.kept.rename(*age, to),
@@ -415,7 +421,7 @@ impl Replies {
         self.entries.insert(to, entry);
     }
 
-    fn admit(&mut self, key: Key, harm: Harm) -> Effect {
+    fn admit(&mut self, key: Key, connection: Option<ConnectionId>, harm: Harm) -> Effect {
         let running = self.running_of(key.client);
         if running >= self.limits.running_of_client
             || self.entries.len() >= self.limits.entries && !self.evict()
@@ -427,7 +433,7 @@ impl Replies {
         let ticket = Ticket(self.next_ticket);
         self.next_ticket += 1;
         let state = State::Running { ticket, waited_for: false };
-        self.entries.insert(key, Entry { closed: false, harm, state });
+        self.entries.insert(key, Entry { connection, harm, state });
         self.running.insert(ticket, key);
         Effect::Execute(ticket)
     }
@@ -457,11 +463,11 @@ impl Replies {
             None | Some(State::Running { .. } | State::Kept { .. }) => return,
         }
         if self.slots.take_this(slot) {
-            let (harm, closed) = (Harm::Always, matches!(key.port, Port::Stream(_)));
+            let harm = Harm::Always;
             self.kept_bytes += reply.len();
             let age = self.kept.push(given, key, harm);
             let state = State::Kept { age, reply, slot: Some(slot) };
-            self.entries.insert(key, Entry { closed, harm, state });
+            self.entries.insert(key, Entry { connection: None, harm, state });
             self.fit_bytes();
         }
     }
@@ -494,9 +500,9 @@ impl Replies {
         self.clients.get(&client).copied().unwrap_or(0)
     }
 
-    fn close(&mut self, origin: Origin) {
-        for (key, entry) in self.entries.range_mut(Key::all_of(origin.client)) {
-            entry.closed |= key.port == origin.port;
+    fn close(&mut self, client: IpAddr, connection: ConnectionId) {
+        for (_, entry) in self.entries.range_mut(Key::all_of(client)) {
+            entry.connection.take_if(|its| *its == connection);
         }
     }
 

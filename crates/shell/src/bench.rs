@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use core::task::Poll;
-use leasehold_base::units::Time;
+use leasehold_base::units::{ConnectionId, Time};
 use leasehold_base::xdr::{Message, Writer};
 use leasehold_fs::Answer;
 use leasehold_serve::Arrival;
@@ -15,6 +15,7 @@ use crate::limits::{LOOP_PARKED_BYTES_MAX, LOOP_PARKED_MAX, LOOP_UNSENT_BYTES_MA
 use crate::outbox::Outbox;
 use crate::remote::Remote;
 use crate::server::Shared;
+use crate::slab::Key;
 use crate::tasks::{Origin, Outcome, Tasks};
 
 /// What the connections of one loop share.
@@ -58,6 +59,12 @@ impl Bench {
             writers: Vec::new(),
             outbox: Outbox::default(),
         }
+    }
+
+    /// The name of a connection of this loop.
+    pub(crate) fn connection_id(&self, key: Key) -> ConnectionId {
+        let event_loop = u32::try_from(self.remote.index).expect("there are few loops");
+        ConnectionId { event_loop, slot: key.index, generation: key.generation }
     }
 
     /// Hands a message to the service.

@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 
 use leasehold_base::units::Time;
 use leasehold_base::xdr::Message;
-use leasehold_serve::{Arrival, Transport, Trust};
+use leasehold_serve::{Arrival, Trust};
 use leasehold_wire::record::{self, MARK_BYTES, Next, Splitter};
 use rustix::io::Errno;
 
@@ -148,7 +148,7 @@ impl Connection {
         bench.lend(&mut self.outbox);
         if self.may_answer(bench) {
             if self.missing > 0 && self.readable && bench.receiving {
-                self.receive(bench)?;
+                self.receive(key, bench)?;
             }
             self.answer(key, bench)?;
         }
@@ -178,7 +178,7 @@ impl Connection {
             && self.outbox.len() < BATCH_BYTES_MAX
     }
 
-    fn receive(&mut self, bench: &mut Bench) -> Result<(), Closing> {
+    fn receive(&mut self, key: Key, bench: &mut Bench) -> Result<(), Closing> {
         bench.buffers.make_room(&mut self.received, self.missing);
         let bytes = &mut self.received.bytes;
         let room = bytes.capacity() - bytes.len();
@@ -188,7 +188,7 @@ impl Connection {
                 self.readable = false;
                 // Not only when it is closed: calls of it may wait for long, and its client may
                 // come back meanwhile and ask for them again.
-                bench.shared.handler.connection_closed(self.from);
+                bench.shared.handler.connection_closed(self.from, bench.connection_id(key));
             }
             Ok(count) => {
                 // Less than there was room for: all that had come, and more makes a new edge;
@@ -208,7 +208,7 @@ impl Connection {
         let arrival = Arrival {
             from: self.from,
             to: self.to,
-            transport: Transport::Stream,
+            connection: Some(bench.connection_id(key)),
             trust: self.trust,
             now: bench.now,
         };

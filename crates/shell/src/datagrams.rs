@@ -85,7 +85,7 @@ impl Datagrams {
         let arrival = Arrival {
             from: route.from,
             to: route.to.address,
-            transport: Transport::Datagram,
+            connection: None,
             trust,
             now: bench.now,
         };

@@ -431,7 +431,7 @@ impl EventLoop {
             }
             let shared = &self.bench.shared;
             shared.connection_ended(connection.from, self.bench.remote.index);
-            shared.handler.connection_closed(connection.from);
+            shared.handler.connection_closed(connection.from, self.bench.connection_id(key));
             match closing {
                 Closing::Garbled(_) => Counters::count(&shared.counters.connections_garbled),
                 Closing::Stalled => Counters::count(&shared.counters.connections_stalled),

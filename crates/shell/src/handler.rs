@@ -4,6 +4,7 @@ use core::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use leasehold_base::units::ConnectionId;
 use leasehold_base::xdr::{Message, Writer};
 use leasehold_fs::Answer;
 use leasehold_portmap::{Asked, Carrier, Portmapper};
@@ -21,7 +22,7 @@ pub trait Handler: Send + Sync {
 
     /// Is told that a stream is no more: once its client has ended it, which may still wait for
     /// replies, and again when it is closed.
-    fn connection_closed(&self, from: SocketAddr);
+    fn connection_closed(&self, from: SocketAddr, connection: ConnectionId);
 }
 
 impl Handler for Arc<Service> {
@@ -34,8 +35,8 @@ impl Handler for Arc<Service> {
         Service::answer(self, arrival, message, writer)
     }
 
-    fn connection_closed(&self, from: SocketAddr) {
-        Service::connection_closed(self, from);
+    fn connection_closed(&self, from: SocketAddr, connection: ConnectionId) {
+        Service::connection_closed(self, from, connection);
     }
 }
 

@@ -4,6 +4,7 @@
 
 mod common;
 
+use std::collections::BTreeSet;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr};
 use std::sync::atomic::Ordering;
@@ -15,6 +16,7 @@ use common::{
     WHO, as_user, message, pattern, record,
 };
 use leasehold_base::limits::MESSAGE_BYTES_MAX;
+use leasehold_base::units::ConnectionId;
 use rustix::net::{self, AddressFamily, SocketType, sockopt};
 use rustix::process::geteuid;
 
@@ -393,6 +395,27 @@ fn the_reply_of_a_connection_that_is_gone_is_dropped() {
     next.echo(1);
     server.state.open(1);
     next.echo(2);
+}
+
+#[test]
+fn a_connection_has_a_name_that_no_other_gets() {
+    let server = Fixture::start();
+    let mut clients: Vec<Client> = (0..4).map(|_| server.client()).collect();
+    let names: Vec<ConnectionId> = clients.iter_mut().map(Client::name).collect();
+    assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), 4);
+    let mut gone = clients.remove(0);
+    assert_eq!(gone.name(), names[0], "it is kept");
+    let from = gone.0.local_addr().unwrap();
+    drop(gone);
+    assert_eq!(server.state.wait_for_end(from), names[0]);
+    // The place is used again.
+    let mut next = [server.client(), server.client()];
+    let is_there = |client: &mut Client| {
+        let name = client.name();
+        assert!(!names.contains(&name));
+        (name.event_loop, name.slot) == (names[0].event_loop, names[0].slot)
+    };
+    assert!(next.iter_mut().any(is_there));
 }
 
 /// A client that gave up a connection and comes back by another one asks again for what still runs

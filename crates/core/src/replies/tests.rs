@@ -19,6 +19,11 @@ fn address(client: u8, port: u16) -> SocketAddr {
     SocketAddr::from(([10, 0, 0, client], port))
 }
 
+/// The connection from a port that had so many before.
+fn connection(port: u16, generation: u32) -> ConnectionId {
+    ConnectionId { event_loop: 0, slot: port.into(), generation }
+}
+
 fn remove(xid: u32, checksum: u64) -> Call {
     Call { xid: Xid(xid), program: 100_003, version: 3, procedure: 12, checksum }
 }
@@ -73,21 +78,27 @@ fn told(effect: &Effect) -> String {
     }
 }
 
-/// `call CLIENT udp|tcp PORT xid X [sum S] [late]`, `closed CLIENT PORT`, `done TICKET REPLY`,
-/// `abandoned TICKET`, `tick`, and `restart`, which is no event and tells how much is known.
+/// `call CLIENT udp|tcp PORT [again N] xid X [sum S] [late]`, `closed CLIENT PORT [again N]`,
+/// `done TICKET REPLY`, `abandoned TICKET`, `tick`, and `restart`, which is no event and tells how
+/// much is known. A connection from a port that had N before is that `again N`.
 fn event(words: &[&str]) -> Event {
     let number = |at: usize| words[at].parse::<u16>().expect("a number");
     let client = || u8::try_from(number(1)).expect("a client below 256");
+    let generation = || value(words, "again").unwrap_or(0);
     match words[0] {
         "call" => {
             let from = address(client(), number(3));
-            let origin =
-                if words[2] == "udp" { Origin::datagram(from) } else { Origin::stream(from) };
+            let (origin, connection) = came(from, words[2] == "tcp", generation());
             let (xid, sum) = (value(words, "xid"), value(words, "sum"));
             let harm = if words.contains(&"late") { Harm::Late } else { Harm::Always };
-            Event::Call { origin, call: remove(xid.expect("an xid"), sum.unwrap_or(0)), harm }
+            let call = remove(xid.expect("an xid"), sum.unwrap_or(0));
+            Event::Call { origin, connection, call, harm }
         }
-        CLOSED => Event::ConnectionClosed { from: address(client(), number(2)) },
+        CLOSED => {
+            let (client, connection) =
+                ([10, 0, 0, client()].into(), connection(number(2), generation()));
+            Event::ConnectionClosed { client, connection }
+        }
         "done" => Event::Done {
             ticket: Ticket(number(1).into()),
             reply: Bytes::copy_from_slice(words[2].as_bytes()),
@@ -98,11 +109,20 @@ fn event(words: &[&str]) -> Event {
     }
 }
 
+/// Where a call comes from, and its connection.
+fn came(from: SocketAddr, stream: bool, generation: u32) -> (Origin, Option<ConnectionId>) {
+    if stream {
+        (Origin::stream(from), Some(connection(from.port(), generation)))
+    } else {
+        (Origin::datagram(from), None)
+    }
+}
+
 /// What a random run does next; running calls are chosen by their place among those that run.
 #[derive(Clone, Debug)]
 enum Move {
-    Call { client: u8, stream: bool, port: u16, xid: u32, checksum: u64 },
-    Closed { client: u8, port: u16 },
+    Call { client: u8, stream: bool, port: u16, generation: u32, xid: u32, checksum: u64 },
+    Closed { client: u8, port: u16, generation: u32 },
     Done { which: usize, extra_bytes: usize },
     Abandoned { which: usize },
     Recalled { port: u16, xid: u32, slot: u32, seconds_ago: u64 },
@@ -112,12 +132,14 @@ enum Move {
 fn any_move() -> impl Strategy<Value = Move> {
     let (client, port) = (1..3_u8, 700..703_u16);
     prop_oneof![
-        8 => (client.clone(), any::<bool>(), port.clone(), 0..4_u32, 0..2_u64).prop_map(
-            |(client, stream, port, xid, checksum)| {
-                Move::Call { client, stream, port, xid, checksum }
+        8 => (client.clone(), any::<bool>(), port.clone(), 0..2_u32, 0..4_u32, 0..2_u64).prop_map(
+            |(client, stream, port, generation, xid, checksum)| {
+                Move::Call { client, stream, port, generation, xid, checksum }
             }
         ),
-        1 => (client, port.clone()).prop_map(|(client, port)| Move::Closed { client, port }),
+        1 => (client, port.clone(), 0..2_u32).prop_map(|(client, port, generation)| {
+            Move::Closed { client, port, generation }
+        }),
         4 => (0..4_usize, 0..4_usize)
             .prop_map(|(which, extra_bytes)| Move::Done { which, extra_bytes }),
         1 => (0..4_usize).prop_map(|which| Move::Abandoned { which }),
@@ -132,13 +154,15 @@ fn any_move() -> impl Strategy<Value = Move> {
 fn of_move(now: Time, next: &Move, running: &[Ticket]) -> Option<Event> {
     let ticket = |which: usize| running.get(which % running.len().max(1)).copied();
     Some(match *next {
-        Move::Call { client, stream, port, xid, checksum } => {
-            let from = address(client, port);
-            let origin = if stream { Origin::stream(from) } else { Origin::datagram(from) };
+        Move::Call { client, stream, port, generation, xid, checksum } => {
+            let (origin, connection) = came(address(client, port), stream, generation);
             let harm = if xid == 0 { Harm::Late } else { Harm::Always };
-            Event::Call { origin, call: remove(xid, checksum), harm }
+            Event::Call { origin, connection, call: remove(xid, checksum), harm }
         }
-        Move::Closed { client, port } => Event::ConnectionClosed { from: address(client, port) },
+        Move::Closed { client, port, generation } => {
+            let (client, connection) = ([10, 0, 0, client].into(), connection(port, generation));
+            Event::ConnectionClosed { client, connection }
+        }
         Move::Done { which, extra_bytes } => {
             let ticket = ticket(which)?;
             // The reply says whose it is.
@@ -186,18 +210,32 @@ proptest! {
     ) {
         let limits = Limits { entries: 60, running_of_client: 60, bytes: 6000, age: Duration::from_secs(3600) };
         let (mut replies, mut notes) = (Replies::new(limits), Notes::new());
-        let mut connected = address(1, 700);
+        // The port that the client is connected from, and how often it connected before. When it
+        // comes back from the same port, the end of the connection before may be told later.
+        let (mut connected, mut connected_before, mut untold) = ((700, 0), 0, Vec::new());
         // The ticket of each call, and the calls that run by theirs.
         let (mut runs, mut running) = (BTreeMap::new(), BTreeMap::new());
         for next in &moves {
             let tickets: Vec<Ticket> = running.keys().copied().collect();
             let event = match (next, of_move(Time::ZERO, next, &tickets)) {
-                (Move::Closed { port, .. }, _) => {
-                    let from = core::mem::replace(&mut connected, address(1, *port));
-                    Event::ConnectionClosed { from }
+                (Move::Closed { port, generation, .. }, _) => {
+                    untold.push(core::mem::replace(&mut connected, (*port, connected_before + 1)));
+                    connected_before += 1;
+                    if *port == untold[untold.len() - 1].0 && *generation == 1 {
+                        continue;
+                    }
+                    for (port, generation) in untold.drain(..) {
+                        let client = [10, 0, 0, 1].into();
+                        let connection = connection(port, generation);
+                        let event = Event::ConnectionClosed { client, connection };
+                        replies.step(Time::ZERO, event, &mut Vec::new());
+                    }
+                    continue;
                 }
                 (Move::Recalled { port, .. }, _) => {
-                    connected = address(1, *port);
+                    connected_before += 1;
+                    connected = (*port, connected_before);
+                    untold.clear();
                     replies = restart(Time::ZERO, limits, &notes);
                     runs.retain(|call: &Call, _| {
                         call.xid != Xid(0) && running.values().all(|other| other != call)
@@ -206,7 +244,8 @@ proptest! {
                     continue;
                 }
                 (_, Some(Event::Call { call, harm, .. })) => {
-                    Event::Call { origin: Origin::stream(connected), call, harm }
+                    let (origin, connection) = came(address(1, connected.0), true, connected.1);
+                    Event::Call { origin, connection, call, harm }
                 }
                 (_, Some(event)) => event,
                 (_, None) => continue,

@@ -10,12 +10,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 use leasehold_base::groups::Groups;
 use leasehold_base::random::Random;
-use leasehold_base::units::{FileTime, Time, Xid};
+use leasehold_base::units::{ConnectionId, FileTime, Time, Xid};
 use leasehold_base::xdr::{Message, Reader, Writer};
 use leasehold_fs::{
     Answer, Caller, Export, ExportId, Mode, NewFile, NewNode, SetAttributes, Step, Store,
 };
-use leasehold_serve::{Arrival, Deaf, HandleKey, Notebook, Service, Transport, Trust};
+use leasehold_serve::{Arrival, Deaf, HandleKey, Notebook, Service, Trust};
 use leasehold_store_mem::MemStore;
 use leasehold_wire::nfs3::{self, write};
 use leasehold_wire::rpc::Call;
@@ -130,20 +130,20 @@ impl Server {
     pub(crate) fn receive(&mut self, now: Time, from: SocketAddr, way: Way, bytes: &Bytes) {
         let Some(service) = &self.service else { return };
         self.received += 1;
-        let transport = match way {
-            Way::Datagram { .. } => Transport::Datagram,
-            Way::Stream { .. } => Transport::Stream,
+        let connection = match way {
+            Way::Datagram { .. } => None,
+            Way::Stream { connection } => Some(connection_id(connection)),
         };
         let forgets = match self.mutant {
             Some(Mutant::ForgetsReplies) => true,
-            Some(Mutant::ForgetsWrites) => transport == Transport::Stream && is_write(bytes),
+            Some(Mutant::ForgetsWrites) => connection.is_some() && is_write(bytes),
             _ => false,
         };
         let from = if forgets { stranger(self.received) } else { from };
         let arrival = Arrival {
             from,
             to: ADDRESS,
-            transport,
+            connection,
             trust: Trust::Claimed,
             now: self.clock.local(now),
         };
@@ -155,7 +155,7 @@ impl Server {
     /// Notes that a connection is no more.
     pub(crate) fn connection_closed(&mut self, from: SocketAddr, connection: u64) {
         if let Some(service) = &self.service {
-            service.connection_closed(from);
+            service.connection_closed(from, connection_id(connection));
         }
         if self.mutant == Some(Mutant::DropsCalls) {
             self.running.retain(|_, running| running.way != Way::Stream { connection });
@@ -196,6 +196,12 @@ fn poll<T>(answer: &mut Answer<'static, T>) -> Poll<T> {
 fn is_write(call: &Bytes) -> bool {
     let call = Call::decode(&mut Reader::new(call));
     call.is_ok_and(|call| (call.program, call.procedure) == (nfs3::PROGRAM, write::NUMBER))
+}
+
+/// The name of a connection of the only loop.
+fn connection_id(number: u64) -> ConnectionId {
+    let slot = u32::try_from(number).expect("worlds are short");
+    ConnectionId { event_loop: 0, slot, generation: 0 }
 }
 
 /// An address that nobody else has.

@@ -3,7 +3,7 @@
 use core::net::{IpAddr, SocketAddr};
 
 use leasehold_base::limits::{TRANSFER_BYTES_MAX, TRANSFER_UDP_BYTES_MAX};
-use leasehold_base::units::Time;
+use leasehold_base::units::{ConnectionId, Time};
 
 /// What carries messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -50,10 +50,21 @@ pub struct Arrival {
     pub from: SocketAddr,
     /// The address of the server that it was sent to.
     pub to: IpAddr,
-    /// What carried it.
-    pub transport: Transport,
+    /// The connection that carried it; none carries a datagram.
+    pub connection: Option<ConnectionId>,
     /// What its credential is worth.
     pub trust: Trust,
     /// When it was received.
     pub now: Time,
+}
+
+impl Arrival {
+    /// What carried it.
+    #[must_use]
+    pub const fn transport(&self) -> Transport {
+        match self.connection {
+            Some(_) => Transport::Stream,
+            None => Transport::Datagram,
+        }
+    }
 }

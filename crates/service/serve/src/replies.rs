@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use bytes::Bytes;
 use futures_channel::oneshot;
 use leasehold_base::limits::{REPLIES_BYTES_MAX, REPLIES_MAX, REPLY_AGE_MAX};
-use leasehold_base::units::Time;
+use leasehold_base::units::{ConnectionId, Time};
 use leasehold_base::xdr::{Encode as _, Message, Reader, Writer, decode_all};
 use leasehold_core::replies::{Call, Effect, Event, Harm, Limits, Note, Origin, Replies, Ticket};
 use leasehold_fs::{Answer, Caller};
@@ -104,10 +104,11 @@ impl KeptReplies {
     ) -> Answer<'static, Option<Message>> {
         let shard = self.shard(arrival.from);
         let event = Event::Call {
-            origin: match arrival.transport {
+            origin: match arrival.transport() {
                 Transport::Stream => Origin::stream(arrival.from),
                 Transport::Datagram => Origin::datagram(arrival.from),
             },
+            connection: arrival.connection,
             call: Call {
                 xid: call.xid,
                 program: call.program,
@@ -144,10 +145,10 @@ impl KeptReplies {
     }
 
     /// Lets copies of calls that came on a connection come on another one from now on.
-    pub(crate) fn connection_closed(&self, from: SocketAddr) {
+    pub(crate) fn connection_closed(&self, from: SocketAddr, connection: ConnectionId) {
         let mut state = self.shard(from).lock();
         let now = state.now;
-        state.step(now, Event::ConnectionClosed { from });
+        state.step(now, Event::ConnectionClosed { client: from.ip(), connection });
     }
 
     fn shard(&self, from: SocketAddr) -> &Arc<Shard> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use leasehold_base::limits::HANDLE_V2_BYTES;
-use leasehold_base::units::Time;
+use leasehold_base::units::{ConnectionId, Time};
 use leasehold_base::xdr::{Encode as _, Message, Reader, Writer};
 use leasehold_core::replies::Harm;
 use leasehold_fs::{Answer, Export};
@@ -105,8 +105,8 @@ impl Service {
     }
 
     /// Says that a stream is no more, so that its client may ask again on another one.
-    pub fn connection_closed(&self, from: SocketAddr) {
-        self.replies.connection_closed(from);
+    pub fn connection_closed(&self, from: SocketAddr, connection: ConnectionId) {
+        self.replies.connection_closed(from, connection);
     }
 }
 

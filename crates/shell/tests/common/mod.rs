@@ -14,6 +14,7 @@ use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use leasehold_base::units::ConnectionId;
 use leasehold_base::xdr::{Message, Reader, Writer};
 use leasehold_fs::Answer;
 use leasehold_serve::Arrival;
@@ -44,6 +45,9 @@ pub const ALONE: u32 = 7;
 /// Replies with 1 MiB, when its gate is opened.
 pub const PARK_LARGE: u32 = 8;
 
+/// Replies with the name of the connection, in three words.
+pub const WHICH: u32 = 9;
+
 /// A message of two words.
 pub fn message(what: u32, number: u32) -> Vec<u8> {
     [what.to_be_bytes(), number.to_be_bytes()].concat()
@@ -66,7 +70,7 @@ pub struct State {
     changed: Condvar,
     /// LARGE replies so far.
     pub large: AtomicUsize,
-    closed: Mutex<Vec<SocketAddr>>,
+    closed: Mutex<Vec<(SocketAddr, ConnectionId)>>,
     /// What all large replies of calls that waited share.
     mebibyte: Bytes,
 }
@@ -96,10 +100,15 @@ impl State {
         assert!(!waited.1.timed_out(), "no call came to gate {number}");
     }
 
-    /// Waits until the service was told that a connection is no more.
-    pub fn wait_for_end(&self, from: SocketAddr) {
+    /// Waits until the service was told that a connection is no more; says which that was.
+    pub fn wait_for_end(&self, from: SocketAddr) -> ConnectionId {
         let end = Instant::now() + PATIENCE;
-        while !self.closed.lock().unwrap().contains(&from) {
+        loop {
+            let closed = self.closed.lock().unwrap();
+            if let Some((_, connection)) = closed.iter().find(|(other, _)| *other == from) {
+                return *connection;
+            }
+            drop(closed);
             assert!(Instant::now() < end, "nobody told the end of {from}");
             std::thread::yield_now();
         }
@@ -134,11 +143,17 @@ impl Handler for Tiny {
         if message.starts_with(&WHO.to_be_bytes()) {
             return Answer::now(Some(Bytes::from(format!("{:?}", arrival.trust)).into()));
         }
+        if message.starts_with(&WHICH.to_be_bytes()) {
+            let connection = arrival.connection.expect("it is asked on a stream");
+            let ConnectionId { event_loop, slot, generation } = connection;
+            let words = [event_loop, slot, generation].map(u32::to_be_bytes);
+            return Answer::now(Some(Bytes::from(words.concat()).into()));
+        }
         answer(&self.0, message, writer)
     }
 
-    fn connection_closed(&self, from: SocketAddr) {
-        self.0.closed.lock().unwrap().push(from);
+    fn connection_closed(&self, from: SocketAddr, connection: ConnectionId) {
+        self.0.closed.lock().unwrap().push((from, connection));
     }
 }
 
@@ -278,6 +293,14 @@ impl Client {
     pub fn echo(&mut self, number: u32) {
         self.send(ECHO, number);
         assert_eq!(self.reply(), message(ECHO, number));
+    }
+
+    /// What the service calls the connection.
+    pub fn name(&mut self) -> ConnectionId {
+        self.send(WHICH, 0);
+        let reply = self.reply();
+        let word = |at| u32::from_be_bytes(reply[at..at + 4].try_into().unwrap());
+        ConnectionId { event_loop: word(0), slot: word(4), generation: word(8) }
     }
 
     /// Whether the server closed the connection, with nothing more to read.

@@ -6,7 +6,7 @@ use super::*;
 struct Row {
     origin: Origin,
     call: Call,
-    closed: bool,
+    connection: Option<ConnectionId>,
     harm: Harm,
     state: RowState,
 }
@@ -49,7 +49,9 @@ impl Model {
         let age = self.limits.age;
         self.rows.retain(|row| row.age().is_none_or(|(since, _)| now.since(since) < age));
         match event {
-            Event::Call { origin, call, harm } => self.call(now, origin, call, harm),
+            Event::Call { origin, connection, call, harm } => {
+                self.call(now, (origin, connection), call, harm)
+            }
             Event::Done { ticket, reply } => self.done(now, ticket, &reply),
             Event::Recalled { slot, given, note } => {
                 if now.since(given) < age && (slot as usize) < self.limits.entries {
@@ -62,9 +64,11 @@ impl Model {
                 let row = self.rows.remove(at.expect("it runs"));
                 if row.waited_for() { vec![Effect::Release(ticket, None)] } else { vec![] }
             }
-            Event::ConnectionClosed { from } => {
-                for row in self.rows.iter_mut().filter(|row| row.origin == Origin::stream(from)) {
-                    row.closed = true;
+            Event::ConnectionClosed { client, connection } => {
+                for row in self.rows.iter_mut().filter(|row| row.origin.client == client) {
+                    if row.connection == Some(connection) {
+                        row.connection = None;
+                    }
                 }
                 vec![]
             }
@@ -103,13 +107,19 @@ impl Model {
         if !taken {
             self.kept += 1;
             let state = RowState::Kept { since: given, number: self.kept, slot: Some(slot), reply };
-            let closed = matches!(origin.port, Port::Stream(_));
-            self.rows.push(Row { origin, call, closed, harm: Harm::Always, state });
+            let (connection, harm) = (None, Harm::Always);
+            self.rows.push(Row { origin, call, connection, harm, state });
             self.fit_bytes();
         }
     }
 
-    fn call(&mut self, now: Time, origin: Origin, call: Call, harm: Harm) -> Vec<Effect> {
+    fn call(
+        &mut self,
+        now: Time,
+        (origin, connection): (Origin, Option<ConnectionId>),
+        call: Call,
+        harm: Harm,
+    ) -> Vec<Effect> {
         let Some(at) = self.find(origin, call) else {
             let own = self.rows.iter().filter(|row| row.origin.client == origin.client);
             let running = own.filter(|row| row.ticket().is_some()).count();
@@ -121,11 +131,11 @@ impl Model {
             let ticket = Ticket(self.tickets);
             self.tickets += 1;
             let state = RowState::Running { ticket, waited_for: false };
-            self.rows.push(Row { origin, call, closed: false, harm, state });
+            self.rows.push(Row { origin, call, connection, harm, state });
             return vec![Effect::Execute(ticket)];
         };
         let row = &mut self.rows[at];
-        (row.origin, row.closed) = (origin, false);
+        (row.origin, row.connection) = (origin, connection);
         match &mut row.state {
             RowState::Running { .. } if matches!(origin.port, Port::Datagram(_)) => {
                 vec![Effect::Drop]
@@ -155,7 +165,11 @@ impl Model {
             })
             .collect();
         exact.or(match alike[..] {
-            [only] if self.rows[only].closed || self.rows[only].ticket().is_some() => Some(only),
+            [only]
+                if self.rows[only].connection.is_none() || self.rows[only].ticket().is_some() =>
+            {
+                Some(only)
+            }
             _ => None,
         })
     }

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use clap::Parser;
-use leasehold_base::units::{Cookie, FileTime};
+use leasehold_base::units::{ConnectionId, Cookie, FileTime};
 use leasehold_base::xdr::{Message, Writer};
 use leasehold_conform::{Options, Restart, Summary, conform};
 use leasehold_fs::{Allowance, Answer, Budget, Caller, Export, ExportId, Store as _, Wanted};
@@ -122,8 +122,8 @@ impl Handler for Front {
         }
     }
 
-    fn connection_closed(&self, from: SocketAddr) {
-        self.service.connection_closed(from);
+    fn connection_closed(&self, from: SocketAddr, connection: ConnectionId) {
+        self.service.connection_closed(from, connection);
     }
 }
 

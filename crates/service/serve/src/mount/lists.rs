@@ -14,7 +14,7 @@ use crate::procedure::Refusal;
 /// question: so that one is told no more than what it mounted itself.
 pub(super) async fn dump(context: &Context, (): ()) -> Result<Mounts, Refusal<()>> {
     let mounts = &context.service.mounts;
-    Ok(Mounts(match context.arrival.transport {
+    Ok(Mounts(match context.arrival.transport() {
         Transport::Stream => mounts.list(),
         Transport::Datagram => mounts.list_of(context.arrival.from.ip()),
     }))

@@ -12,7 +12,7 @@ pub(super) async fn read(
     args: wire::read::Args,
 ) -> Result<wire::read::Done, Refusal<After>> {
     let target = context.target(args.file.as_bytes())?;
-    let count = args.count.min(context.arrival.transport.transfer_bytes_max());
+    let count = args.count.min(context.arrival.transport().transfer_bytes_max());
     let done = ops::read(&target.request, &target.object, args.offset, count).await?;
     Ok(wire::read::Done {
         attributes: Some(convert::attributes(&done.attributes)),

@@ -57,9 +57,9 @@ pub(super) async fn readdirplus(
 
 /// What a reply of at most `count` bytes has for its entries.
 fn entry_bytes(context: &Context, count: u32, empty_bytes: u32) -> Result<u32, FsError> {
-    let most = match context.arrival.transport {
+    let most = match context.arrival.transport() {
         Transport::Stream => DIRECTORY_REPLY_BYTES_MAX,
-        Transport::Datagram => context.arrival.transport.transfer_bytes_max(),
+        Transport::Datagram => context.arrival.transport().transfer_bytes_max(),
     };
     count.min(most).checked_sub(empty_bytes).ok_or(FsError::TooSmall)
 }

@@ -40,7 +40,7 @@ pub(super) async fn fsinfo(
     let target = context.target(args.root.as_bytes())?;
     let attributes = ops::getattr(&target.request, &target.object).await?;
     let properties = target.request.export.store.properties();
-    let bytes_max = context.arrival.transport.transfer_bytes_max();
+    let bytes_max = context.arrival.transport().transfer_bytes_max();
     Ok(wire::fsinfo::Done {
         attributes: Some(convert::attributes(&attributes)),
         read_bytes_max: bytes_max,

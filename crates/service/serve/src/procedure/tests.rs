@@ -7,7 +7,7 @@ use leasehold_fs::Caller;
 
 use super::*;
 use crate::table::{Row, row};
-use crate::{Arrival, Deaf, HandleKey, Service, Transport, Trust};
+use crate::{Arrival, Deaf, HandleKey, Service, Trust};
 
 /// Says what failed; there is no word for "ask again later".
 struct Silent;
@@ -34,7 +34,7 @@ fn told(row: &Row) -> Option<u32> {
         arrival: Arrival {
             from: "192.0.2.1:700".parse().expect("an address"),
             to: "192.0.2.9".parse().expect("an address"),
-            transport: Transport::Stream,
+            connection: None,
             trust: Trust::Claimed,
             now: Time::ZERO,
         },

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use leasehold_fs::{Export, ExportId, FsError};
-use leasehold_serve::{Event, HandleKey, Observer, Service, Transport};
+use leasehold_serve::{Event, HandleKey, Observer, Service};
 use leasehold_store_mem::MemStore;
 use leasehold_wire::list::List;
 use leasehold_wire::mount::{PROGRAM, Path, dump, export, mnt, pathconf, umnt, umntall};
@@ -144,7 +144,7 @@ fn by_datagram_a_client_is_told_its_own_mounts_alone() {
         server.mount(b"/").expect("it is there");
     }
     assert_eq!(server.mounts().len(), 99);
-    server.arrival.transport = Transport::Datagram;
+    server.arrival.connection = None;
     assert_eq!(server.mounts(), [(b"192.0.2.99".to_vec(), b"/data".to_vec())]);
     server.arrival.from = "192.0.2.100:700".parse().expect("an address");
     assert_eq!(server.mounts(), []);

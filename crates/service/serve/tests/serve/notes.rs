@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use leasehold_base::limits::{NOTE_BYTES_MAX, REPLIES_MAX, REPLY_AGE_MAX};
-use leasehold_base::units::Time;
-use leasehold_serve::{Notebook, Noted, Service, Transport};
+use leasehold_base::units::{ConnectionId, Time};
+use leasehold_serve::{Notebook, Noted, Service};
 use leasehold_wire::nfs3::{
     DirectoryArgs, Handle, Name, PROGRAM, SetAttributes, VERSION, create, mkdir, remove, rename,
     write,
@@ -89,9 +89,9 @@ impl Noting {
 
 #[test]
 fn a_call_runs_once_across_a_restart() {
-    for transport in [Transport::Stream, Transport::Datagram] {
+    for connection in [Some(ConnectionId::default()), None] {
         let mut noting = Noting::new();
-        noting.server.arrival.transport = transport;
+        noting.server.arrival.connection = connection;
         for procedure in [mkdir::NUMBER, create::NUMBER, rename::NUMBER, remove::NUMBER] {
             let name: &[u8] = match procedure {
                 mkdir::NUMBER => b"folder",
@@ -102,13 +102,13 @@ fn a_call_runs_once_across_a_restart() {
             let first = noting.answer(&message);
             assert_eq!(first[24..28], [0; 4], "succeeds");
             // A datagram's copy comes from the same port.
-            let ports = if transport == Transport::Stream { 701..703 } else { 700..702 };
+            let ports = if connection.is_some() { 701..703 } else { 700..702 };
             for port in ports {
                 noting.restart();
-                if transport == Transport::Stream {
+                if connection.is_some() {
                     noting.server.arrival.from.set_port(port);
                 }
-                assert_eq!(noting.answer(&message), first, "{transport:?} {procedure}");
+                assert_eq!(noting.answer(&message), first, "{connection:?} {procedure}");
             }
         }
     }

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
-use leasehold_base::units::{Time, Xid};
+use leasehold_base::units::{ConnectionId, Time, Xid};
 use leasehold_base::xdr::{Decode, Encode, Reader, Writer, decode_all};
 use leasehold_fs::{Export, ExportId};
-use leasehold_serve::{Arrival, Deaf, HandleKey, Service, Transport, Trust};
+use leasehold_serve::{Arrival, Deaf, HandleKey, Service, Trust};
 use leasehold_store_mem::MemStore;
 use leasehold_wire::rpc::{AuthSys, Call, OpaqueAuth, Reply, ReplyStatus, flavor};
 
@@ -39,7 +39,7 @@ impl Server {
             arrival: Arrival {
                 from: "192.0.2.1:700".parse().expect("an address"),
                 to: "192.0.2.9".parse().expect("an address"),
-                transport: Transport::Stream,
+                connection: Some(ConnectionId::default()),
                 trust: Trust::Claimed,
                 now: Time::ZERO,
             },

@@ -2,9 +2,9 @@
 
 use crate::support::{Results, Server};
 use bytes::Bytes;
-use leasehold_base::units::Cookie;
+use leasehold_base::units::{ConnectionId, Cookie};
 use leasehold_base::xdr::Encode;
-use leasehold_serve::{HandleKey, Transport, Trust};
+use leasehold_serve::{HandleKey, Trust};
 use leasehold_wire::list::List;
 use leasehold_wire::nfs3::{
     DirectoryArgs, FileType, Handle, Made, Name, PROGRAM, Path, Reply, SetAttributes, Status,
@@ -111,15 +111,15 @@ fn a_directory_is_no_file() {
 fn datagrams_carry_less() {
     let mut server = Server::new();
     let root = server.root();
-    let mut read_bytes_max = |transport| {
-        server.arrival.transport = transport;
+    let mut read_bytes_max = |connection| {
+        server.arrival.connection = connection;
         match server.nfs(fsinfo::NUMBER, &fsinfo::Args { root }).read() {
             fsinfo::Reply::Done(done) => done.read_bytes_max,
             fsinfo::Reply::Failed(status, _) => panic!("{status:?}"),
         }
     };
-    assert_eq!(read_bytes_max(Transport::Stream), 1 << 20);
-    assert_eq!(read_bytes_max(Transport::Datagram), 32 << 10);
+    assert_eq!(read_bytes_max(Some(ConnectionId::default())), 1 << 20);
+    assert_eq!(read_bytes_max(None), 32 << 10);
 }
 
 #[test]
@@ -337,8 +337,9 @@ fn a_call_that_must_not_run_twice_runs_once() {
     // Run again it would say that there is no such name.
     assert_eq!(server.answer(&remove), Some(first.clone()));
     // The client lost its connection, and comes back on another.
-    let closed = server.arrival.from;
-    server.service.connection_closed(closed);
+    let first_connection = ConnectionId::default();
+    server.service.connection_closed(server.arrival.from, first_connection);
+    server.arrival.connection = Some(ConnectionId { generation: 1, ..first_connection });
     server.arrival.from.set_port(701);
     assert_eq!(server.answer(&remove), Some(first));
 }
