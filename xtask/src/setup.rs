@@ -16,6 +16,8 @@ pub(crate) struct Tool {
 enum Source {
     /// A component of the Rust tool chain.
     Rustup(&'static str),
+    /// Another target of the Rust tool chain; its name stands in the place of a program's.
+    Target,
     /// A package of Debian.
     Apt(&'static str),
 }
@@ -51,6 +53,12 @@ pub(crate) const DISKS: &[Tool] = &[
     Tool { program: "strace", source: Source::Apt("strace") },
 ];
 
+/// What builds and runs the laboratory for WebAssembly.
+pub(crate) const WEB: &[Tool] = &[
+    Tool { program: "wasm32-wasip1", source: Source::Target },
+    Tool { program: "node", source: Source::Apt("nodejs") },
+];
+
 /// What compiles the fuzzer.
 pub(crate) const FUZZER: &[Tool] = &[Tool { program: "g++", source: Source::Apt("g++") }];
 
@@ -77,16 +85,20 @@ pub(crate) fn run() -> Tally {
 /// Whether all of these tools are there, after those that were not have been installed.
 pub(crate) fn ensure(tools: &[Tool]) -> bool {
     let missing: Vec<&Tool> = tools.iter().filter(|tool| !tool.is_here()).collect();
-    let mut components = Vec::new();
+    let (mut components, mut targets) = (Vec::new(), Vec::new());
     let mut packages = Vec::new();
     for tool in &missing {
         match tool.source {
             Source::Rustup(component) => components.push(component),
+            Source::Target => targets.push(tool.program),
             Source::Apt(package) => packages.push(package),
         }
     }
     if !components.is_empty() {
         install(&["rustup", "component", "add"], &components);
+    }
+    if !targets.is_empty() {
+        install(&["rustup", "target", "add"], &targets);
     }
     if !packages.is_empty() {
         let apt = ["env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-q"];
@@ -115,6 +127,12 @@ impl Tool {
             // The tool chain puts a stand-in where a component is missing: only running it tells.
             Source::Rustup(_) => {
                 program::output(Path::new("/"), &[self.program, "--version"]).is_ok()
+            }
+            Source::Target => {
+                let words = ["rustc", "--print", "target-libdir", "--target", self.program];
+                let folder = program::output(Path::new("/"), &words).unwrap_or_default();
+                // The compiler names the folder of a target that is not there, too.
+                Path::new(folder.trim()).is_dir()
             }
             Source::Apt(_) => {
                 let path = env::var_os("PATH").unwrap_or_default();

@@ -7,6 +7,7 @@
 use leasehold_lab_des::{Options, Study, in_turn};
 use leasehold_lab_network::{Solution, approximate, sensitivity, solve};
 use leasehold_lab_oracles::{product_form, simulated};
+use leasehold_lab_policy::{Kind, MabSize, Terms, mab, sharing};
 
 /// Folds the bits of numbers into one (FNV-1a).
 struct Fold(u64);
@@ -55,5 +56,15 @@ fn main() {
             fold.number(outcome.interval.half_width);
         }
         println!("{} {:016x}", case.id, fold.0);
+    }
+    for kind in Kind::ALL {
+        let mut fold = Fold::new();
+        for trace in [mab(MabSize::default()), sharing(4, 3, 5_000, 1)] {
+            let report = kind.run(&trace, Terms::default());
+            report.calls.iter().for_each(|count| fold.number(*count as f64));
+            fold.number(report.server_work);
+            fold.number(report.stale_seconds_max);
+        }
+        println!("policy {} {:016x}", kind.name(), fold.0);
     }
 }

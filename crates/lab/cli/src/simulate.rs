@@ -38,7 +38,7 @@ pub(crate) struct Run {
     /// Half width of an interval over its mean that is wanted
     #[arg(long, default_value_t = 0.01, value_parser = share)]
     width: f64,
-    /// Services after which to stop in any case
+    /// Services, or answers where a cache gives more of them, after which to stop in any case
     #[arg(long, default_value_t = 30_000_000)]
     services_max: u64,
 }

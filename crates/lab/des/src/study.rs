@@ -25,7 +25,8 @@ pub struct Options {
     pub confidence: f64,
     /// The half width over the mean that throughput and response time must reach.
     pub width: f64,
-    /// Services in all replications together after which the study does not go on.
+    /// Services in all replications together, or answers where caches give more of them, after
+    /// which the study does not go on.
     pub services_max: u64,
 }
 
@@ -154,13 +155,13 @@ pub struct Replication {
     engine: Engine,
     spans: Vec<Tally>,
     services: u64,
-    /// Events that one span may have.
+    /// Events that a span may have beside those that its history foretells.
     events_max: u64,
     runaway: Option<Runaway>,
 }
 
 impl Replication {
-    /// Services done so far.
+    /// Services done so far, or answers where a cache gives more of them.
     #[must_use]
     pub const fn services(&self) -> u64 {
         self.services
@@ -168,9 +169,12 @@ impl Replication {
 
     /// Runs on to a moment and keeps the counts of this span.
     pub fn advance(&mut self, until: f64) {
-        self.runaway = self.engine.run_until(until, self.events_max).err();
+        // A span is as long as all before it and has about as many events.
+        let foretold = self.services.saturating_mul(EVENTS_PER_SERVICE);
+        let events_max = self.events_max.saturating_add(foretold);
+        self.runaway = self.engine.run_until(until, events_max).err();
         let tally = self.engine.take_tally();
-        self.services += tally.services();
+        self.services += tally.services().max(tally.answers());
         self.spans.push(tally);
     }
 
@@ -234,8 +238,9 @@ const PILOT_COMPLETIONS: u64 = 500;
 /// Bytes that all replications of a study may take together: 2 GiB.
 const BYTES_MAX: u128 = 1 << 31;
 
-/// Events for each service of the limit that a span may have, and the least that it may have.
-const EVENTS_PER_SERVICE: u64 = 8;
+/// Events for each service, done or still allowed, that a span may have, and what it may have in
+/// any case.
+const EVENTS_PER_SERVICE: u64 = 16;
 const EVENTS_MAX_LEAST: u64 = 1 << 22;
 
 /// Spans before the first look at the widths.
@@ -254,13 +259,13 @@ impl Study {
         }
         let mut pilot = Engine::new(model, options.seed);
         pilot.run_completions(PILOT_COMPLETIONS).map_err(StudyError::Runaway)?;
-        let events_max = (options.services_max / count as u64).saturating_mul(EVENTS_PER_SERVICE);
+        let share = options.services_max / count as u64;
         let replication = |index: usize| Replication {
             // Any two seeds give unrelated streams; the multiplier keeps studies apart.
             engine: Engine::new(model, options.seed.wrapping_mul(1_000_003) + index as u64),
             spans: Vec::new(),
             services: 0,
-            events_max: events_max.max(EVENTS_MAX_LEAST),
+            events_max: EVENTS_MAX_LEAST.saturating_add(share.saturating_mul(EVENTS_PER_SERVICE)),
             runaway: None,
         };
         let network = model.network();
@@ -360,7 +365,7 @@ impl Study {
         runaway.map_or(Ok(()), |runaway| Err(StudyError::Runaway(runaway)))
     }
 
-    /// Services done in all replications.
+    /// Services done in all replications, or answers where caches give more of them.
     #[must_use]
     pub fn services(&self) -> u64 {
         self.replications.iter().map(|replication| replication.services).sum()

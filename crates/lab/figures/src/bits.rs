@@ -34,20 +34,11 @@ fn compare() -> Result<(usize, usize), String> {
     Ok((same, native.len().max(foreign.len())))
 }
 
-/// Builds the program. `LEASEHOLD_WASM_RUSTC` names the compiler for WebAssembly where the usual
-/// one lacks that target, `LEASEHOLD_WASM_LINKER` its linker.
+/// Builds the program.
 fn build(root: &Path, words: &[&str]) -> Result<(), String> {
     let mut cargo = Command::new("cargo");
     cargo.current_dir(root).args(["build", "--release", "--quiet", "--package", PROGRAM]);
     cargo.args(words);
-    if !words.is_empty() {
-        if let Some(compiler) = std::env::var_os("LEASEHOLD_WASM_RUSTC") {
-            cargo.env("RUSTC", compiler);
-        }
-        if let Some(linker) = std::env::var_os("LEASEHOLD_WASM_LINKER") {
-            cargo.env("CARGO_TARGET_WASM32_WASIP1_LINKER", linker);
-        }
-    }
     output(&mut cargo).map(drop)
 }
 

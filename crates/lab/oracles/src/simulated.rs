@@ -156,7 +156,7 @@ fn leases() -> Vec<Simulated> {
             format!("n13 {reads} reads a second, {term} s"),
             model(centre, &[reader]),
             vec![share],
-            100_000,
+            2_000_000,
         )
     };
     rows.iter().map(one).collect()
