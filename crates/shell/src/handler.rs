@@ -47,7 +47,7 @@ impl Handler for Portmapper {
         message: &Bytes,
         writer: Writer,
     ) -> Answer<'static, Option<Message>> {
-        let carrier = match arrival.transport {
+        let carrier = match arrival.transport() {
             Transport::Stream => Carrier::Stream,
             Transport::Datagram => Carrier::Datagram,
         };
@@ -56,5 +56,5 @@ impl Handler for Portmapper {
     }
 
     // It remembers nothing of anybody.
-    fn connection_closed(&self, _: SocketAddr) {}
+    fn connection_closed(&self, _: SocketAddr, _: ConnectionId) {}
 }
