@@ -93,6 +93,8 @@ pub(crate) struct EventLoop {
     /// The end of all waiting, once the server stops.
     deadline: Option<Time>,
     swept: Time,
+    /// When the handler is to be woken, where this loop does that.
+    wake: Option<Time>,
 }
 
 impl EventLoop {
@@ -118,6 +120,7 @@ impl EventLoop {
             requests: Requests::default(),
             deadline: None,
             swept: clock::now(),
+            wake: None,
         })
     }
 
@@ -158,6 +161,9 @@ impl EventLoop {
             if self.bench.now.since(self.swept) >= self.sweep_interval() {
                 self.sweep();
             }
+            if self.wake.is_some_and(|wake| wake <= self.bench.now) {
+                self.wake_handler();
+            }
         }
     }
 
@@ -173,6 +179,13 @@ impl EventLoop {
         SWEEP_INTERVAL.min(self.bench.shared.stall_max)
     }
 
+    /// The first of all loops does it for all.
+    fn wake_handler(&mut self) {
+        if self.bench.remote.index == 0 {
+            self.wake = self.bench.shared.handler.wake(self.bench.now);
+        }
+    }
+
     /// How long the loop may sleep; for ever, where nothing is given.
     fn time_to_sleep(&self) -> Option<Duration> {
         let work = !self.listed.is_empty()
@@ -184,7 +197,8 @@ impl EventLoop {
         } else if let Some(deadline) = self.deadline {
             Some(deadline.since(clock::now()))
         } else if self.connections.len() > 0 || !self.listeners.is_empty() {
-            Some(self.sweep_interval())
+            let sweep = self.sweep_interval();
+            Some(self.wake.map_or(sweep, |wake| wake.since(clock::now()).min(sweep)))
         } else {
             None
         }
@@ -456,5 +470,6 @@ impl EventLoop {
             self.connections.iter().filter(|(_, one)| stalled(one)).map(|(key, _)| key).collect();
         keys.into_iter().for_each(|key| self.close(key, &Closing::Stalled));
         self.listeners.iter_mut().for_each(|listener| listener.pending = true);
+        self.wake_handler();
     }
 }

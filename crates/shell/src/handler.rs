@@ -4,7 +4,7 @@ use core::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use leasehold_base::units::ConnectionId;
+use leasehold_base::units::{ConnectionId, Time};
 use leasehold_base::xdr::{Message, Writer};
 use leasehold_fs::Answer;
 use leasehold_portmap::{Asked, Carrier, Portmapper};
@@ -23,6 +23,10 @@ pub trait Handler: Send + Sync {
     /// Is told that a stream is no more: once its client has ended it, which may still wait for
     /// replies, and again when it is closed.
     fn connection_closed(&self, from: SocketAddr, connection: ConnectionId);
+
+    /// Does what is due by now, and says when there is more to do; it is asked again then, and every
+    /// few seconds, because what comes in meanwhile may bring that forward.
+    fn wake(&self, now: Time) -> Option<Time>;
 }
 
 impl Handler for Arc<Service> {
@@ -37,6 +41,10 @@ impl Handler for Arc<Service> {
 
     fn connection_closed(&self, from: SocketAddr, connection: ConnectionId) {
         Service::connection_closed(self, from, connection);
+    }
+
+    fn wake(&self, now: Time) -> Option<Time> {
+        Service::wake(self, now)
     }
 }
 
@@ -57,4 +65,8 @@ impl Handler for Portmapper {
 
     // It remembers nothing of anybody.
     fn connection_closed(&self, _: SocketAddr, _: ConnectionId) {}
+
+    fn wake(&self, _: Time) -> Option<Time> {
+        None
+    }
 }

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use common::{
     ALONE, Client, ECHO, Fixture, LARGE, PANIC, PARK, PARK_AND_PANIC, PARK_LARGE, PATIENCE, SILENT,
-    WHO, as_user, message, pattern, record,
+    WAKE_AFTER, WAKES, WHO, as_user, message, pattern, record,
 };
 use leasehold_base::limits::MESSAGE_BYTES_MAX;
 use leasehold_base::units::ConnectionId;
@@ -416,6 +416,16 @@ fn a_connection_has_a_name_that_no_other_gets() {
         (name.event_loop, name.slot) == (names[0].event_loop, names[0].slot)
     };
     assert!(next.iter_mut().any(is_there));
+}
+
+#[test]
+fn the_service_is_woken_when_it_asks_for_it() {
+    // Every few seconds it is woken in any case.
+    let server = Fixture::with(|options| options.stall_max = Duration::from_secs(1));
+    let woken = server.state.wait_for_wakes();
+    let spans: Vec<Duration> = woken.windows(2).map(|two| two[1].since(two[0])).collect();
+    assert!(spans.iter().take(WAKES - 1).all(|span| *span >= WAKE_AFTER), "{spans:?}");
+    assert!(spans.iter().min() < Some(&Duration::from_millis(900)), "{spans:?}");
 }
 
 /// A client that gave up a connection and comes back by another one asks again for what still runs

@@ -44,6 +44,8 @@ pub(crate) struct Server {
     disk: Arc<Disk>,
     notes: Arc<Notes>,
     service: Option<Arc<Service>>,
+    /// When the service has something to do by itself, on the server's clock.
+    wake: Option<Time>,
     running: BTreeMap<u64, Running>,
     received: u64,
     mutant: Option<Mutant>,
@@ -68,9 +70,17 @@ impl Server {
         prepare(&store, places);
         let disk = Arc::new(Disk::new(store, mutant, random.fork()));
         let clock = Clock::draw(random);
-        let (notes, service, running) = (Arc::default(), None, BTreeMap::new());
-        let mut server =
-            Self { clock, day: DAY, disk, notes, service, running, received: 0, mutant };
+        let mut server = Self {
+            clock,
+            day: DAY,
+            disk,
+            notes: Arc::default(),
+            service: None,
+            wake: None,
+            running: BTreeMap::new(),
+            received: 0,
+            mutant,
+        };
         server.start(Time::ZERO, random);
         server
     }
@@ -123,7 +133,9 @@ impl Server {
 
     /// The true time at which an operation goes on.
     pub(crate) fn next_wake(&self) -> Option<Time> {
-        self.disk.next_wake().map(|local| self.clock.moment(local))
+        let service = self.wake.filter(|_| self.is_up());
+        let local = self.disk.next_wake().into_iter().chain(service).min();
+        local.map(|local| self.clock.moment(local))
     }
 
     /// Begins to answer a call.
@@ -184,6 +196,7 @@ impl Server {
                 break;
             }
         }
+        self.wake = self.service.as_ref().and_then(|service| service.wake(local));
         let sent = |(way, reply): (Way, Option<Message>)| Some((way, reply?.into_bytes()));
         replies.into_iter().filter_map(sent).collect()
     }

@@ -151,6 +151,16 @@ impl KeptReplies {
         state.step(now, Event::ConnectionClosed { client: from.ip(), connection });
     }
 
+    /// Forgets what was kept long enough; says when there is more to forget.
+    pub(crate) fn wake(&self, now: Time) -> Option<Time> {
+        let wake = |shard: &Arc<Shard>| {
+            let mut state = shard.lock();
+            state.step(now, Event::Tick);
+            state.core.next_wake()
+        };
+        self.shards.iter().filter_map(wake).min()
+    }
+
     fn shard(&self, from: SocketAddr) -> &Arc<Shard> {
         // The port does not count: a client that comes back has another one.
         &self.shards[shard_of(from.ip())]

@@ -104,6 +104,11 @@ impl Service {
         Some(self.handles.seal(export.id, &export.store.root()))
     }
 
+    /// Does what is due by now, and says when there is more to do, as far as that is known.
+    pub fn wake(&self, now: Time) -> Option<Time> {
+        self.replies.wake(now)
+    }
+
     /// Says that a stream is no more, so that its client may ask again on another one.
     pub fn connection_closed(&self, from: SocketAddr, connection: ConnectionId) {
         self.replies.connection_closed(from, connection);

@@ -14,7 +14,7 @@ use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use leasehold_base::units::ConnectionId;
+use leasehold_base::units::{ConnectionId, Time};
 use leasehold_base::xdr::{Message, Reader, Writer};
 use leasehold_fs::Answer;
 use leasehold_serve::Arrival;
@@ -48,6 +48,10 @@ pub const PARK_LARGE: u32 = 8;
 /// Replies with the name of the connection, in three words.
 pub const WHICH: u32 = 9;
 
+/// How often the service asks to be woken again, and when.
+pub const WAKES: usize = 4;
+pub const WAKE_AFTER: Duration = Duration::from_millis(20);
+
 /// A message of two words.
 pub fn message(what: u32, number: u32) -> Vec<u8> {
     [what.to_be_bytes(), number.to_be_bytes()].concat()
@@ -71,6 +75,8 @@ pub struct State {
     /// LARGE replies so far.
     pub large: AtomicUsize,
     closed: Mutex<Vec<(SocketAddr, ConnectionId)>>,
+    /// When the service was woken.
+    woken: Mutex<Vec<Time>>,
     /// What all large replies of calls that waited share.
     mebibyte: Bytes,
 }
@@ -110,6 +116,19 @@ impl State {
             }
             drop(closed);
             assert!(Instant::now() < end, "nobody told the end of {from}");
+            std::thread::yield_now();
+        }
+    }
+
+    /// Waits until the service was woken as often as it asked for; says when that was.
+    pub fn wait_for_wakes(&self) -> Vec<Time> {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let woken = self.woken.lock().unwrap().clone();
+            if woken.len() >= WAKES {
+                return woken;
+            }
+            assert!(Instant::now() < end, "woken {} times", woken.len());
             std::thread::yield_now();
         }
     }
@@ -154,6 +173,12 @@ impl Handler for Tiny {
 
     fn connection_closed(&self, from: SocketAddr, connection: ConnectionId) {
         self.0.closed.lock().unwrap().push((from, connection));
+    }
+
+    fn wake(&self, now: Time) -> Option<Time> {
+        let mut woken = self.0.woken.lock().unwrap();
+        woken.push(now);
+        (woken.len() < WAKES).then_some(now + WAKE_AFTER)
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use clap::Parser;
-use leasehold_base::units::{ConnectionId, Cookie, FileTime};
+use leasehold_base::units::{ConnectionId, Cookie, FileTime, Time};
 use leasehold_base::xdr::{Message, Writer};
 use leasehold_conform::{Options, Restart, Summary, conform};
 use leasehold_fs::{Allowance, Answer, Budget, Caller, Export, ExportId, Store as _, Wanted};
@@ -124,6 +124,10 @@ impl Handler for Front {
 
     fn connection_closed(&self, from: SocketAddr, connection: ConnectionId) {
         self.service.connection_closed(from, connection);
+    }
+
+    fn wake(&self, now: Time) -> Option<Time> {
+        self.service.wake(now)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::support::{Results, Server};
 use bytes::Bytes;
+use leasehold_base::limits::REPLY_AGE_MAX;
 use leasehold_base::units::{ConnectionId, Cookie};
 use leasehold_base::xdr::Encode;
 use leasehold_serve::{HandleKey, Trust};
@@ -342,6 +343,21 @@ fn a_call_that_must_not_run_twice_runs_once() {
     server.arrival.connection = Some(ConnectionId { generation: 1, ..first_connection });
     server.arrival.from.set_port(701);
     assert_eq!(server.answer(&remove), Some(first));
+}
+
+#[test]
+fn a_reply_is_forgotten_when_its_time_is_over() {
+    let mut server = Server::new();
+    let place = DirectoryArgs { directory: server.root(), name: Name(b"none") };
+    let remove = server.message((PROGRAM, VERSION, remove::NUMBER), &place);
+    assert_eq!(server.service.wake(server.arrival.now), None);
+    server.answer(&remove).expect("it is answered");
+    let end = server.arrival.now + REPLY_AGE_MAX;
+    assert_eq!(server.service.wake(server.arrival.now), Some(end));
+    assert_eq!(server.service.wake(end), None);
+    // A reply counts from the time that the service was told last.
+    server.answer(&remove).expect("it is answered");
+    assert_eq!(server.service.wake(end), Some(end + REPLY_AGE_MAX));
 }
 
 #[test]
