@@ -14,12 +14,12 @@ use leasehold_fs::{
 };
 use rustix::fs::{
     AtFlags, FileType as Kind, OFlags, Timespec, Timestamps, XattrFlags, fsetxattr, futimens,
-    getxattr, makedev, mkdirat, mknodat, openat, symlinkat, unlinkat,
+    getxattr, linkat, makedev, mkdirat, mknodat, openat, symlinkat, unlinkat,
 };
 use rustix::io::Errno;
 
 use crate::errors::meaning;
-use crate::names::Spot;
+use crate::names::{LOOK_TRIES, Spot};
 use crate::object::{Descriptor, Object, Reach};
 use crate::sync::Change;
 use crate::volume::{NAME, Volume};
@@ -30,7 +30,14 @@ const FILE_MODE: Mode = Mode::from_bits(0o600);
 const DIRECTORY_MODE: Mode = Mode::from_bits(0o700);
 
 /// The user attribute that holds the verifier of an exclusive create.
-const EXCLUSIVE: &str = "user.leasehold.exclusive";
+pub(crate) const EXCLUSIVE: &str = "user.leasehold.exclusive";
+
+/// For making a file.
+const NEW: OFlags = OFlags::RDWR
+    .union(OFlags::CREATE)
+    .union(OFlags::EXCL)
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::CLOEXEC);
 
 /// What CREATE comes to.
 enum Made {
@@ -100,38 +107,67 @@ impl Volume {
         file: &NewFile,
         change: &mut Change,
     ) -> Result<Made, FsError> {
-        const NEW: OFlags = OFlags::RDWR
-            .union(OFlags::CREATE)
-            .union(OFlags::EXCL)
-            .union(OFlags::NOFOLLOW)
-            .union(OFlags::CLOEXEC);
         let (attributes, verifier) = match file {
             NewFile::Unchecked(attributes) | NewFile::Guarded(attributes) => (*attributes, None),
-            NewFile::Exclusive(verifier) => (SetAttributes::default(), Some(verifier)),
+            NewFile::Exclusive(verifier) => (SetAttributes::default(), Some(*verifier)),
         };
         let name = spot.name.as_bytes();
-        let mode = attributes.mode.unwrap_or(FILE_MODE);
-        match openat(directory, name, NEW, kernel_mode(mode)) {
-            Ok(opened) => {
-                if let Some(verifier) = verifier {
-                    mark(&opened, *verifier)?;
+        let mode = kernel_mode(attributes.mode.unwrap_or(FILE_MODE));
+        for _ in 0..LOOK_TRIES {
+            let opened = match verifier {
+                None => openat(directory, name, NEW, mode),
+                Some(verifier) => self.open_marked(directory, name, verifier),
+            };
+            match opened {
+                Ok(opened) => {
+                    let rest = SetAttributes {
+                        mode: None,
+                        // A new file has the size zero.
+                        size: attributes.size.filter(|&size| size > 0),
+                        ..attributes
+                    };
+                    let is_plain = verifier.is_none() && rest == SetAttributes::default();
+                    let opened = Descriptor::new(opened, Reach::Write);
+                    let found = self.adopt(caller, spot, directory, opened, &rest)?;
+                    if !(is_plain && self.syncs_names) {
+                        self.join_new(&found, change);
+                    }
+                    return Ok(Made::New(found));
                 }
-                let rest = SetAttributes {
-                    mode: None,
-                    // A new file has the size zero.
-                    size: attributes.size.filter(|&size| size > 0),
-                    ..attributes
-                };
-                let is_plain = verifier.is_none() && rest == SetAttributes::default();
-                let opened = Descriptor::new(opened, Reach::Write);
-                let found = self.adopt(caller, spot, directory, opened, &rest)?;
-                if !(is_plain && self.syncs_names) {
-                    self.join_new(&found, change);
-                }
-                Ok(Made::New(found))
+                Err(Errno::EXIST) => match self.take_old(caller, spot, directory, file) {
+                    // It has gone in between.
+                    Err(FsError::NotFound) => {}
+                    taken => return taken,
+                },
+                Err(errno) => return Err(meaning(errno)),
             }
-            Err(Errno::EXIST) => self.take_old(caller, spot, directory, file),
-            Err(errno) => Err(meaning(errno)),
+        }
+        Err(FsError::Later)
+    }
+
+    /// Makes a file with a verifier: if the file system can, before it has a name, so that a crash
+    /// in between leaves nothing behind that its client could not know again.
+    fn open_marked(
+        &self,
+        directory: &Descriptor,
+        name: &[u8],
+        verifier: [u8; 8],
+    ) -> Result<OwnedFd, Errno> {
+        const UNNAMED: OFlags = OFlags::RDWR.union(OFlags::TMPFILE).union(OFlags::CLOEXEC);
+        let mode = kernel_mode(FILE_MODE);
+        let unnamed = openat(directory, c".", UNNAMED, mode).and_then(|file| {
+            mark(&file, verifier)?;
+            let own = Self::own_name(&file);
+            linkat(&self.own_descriptors, own, directory, name, AtFlags::SYMLINK_FOLLOW)?;
+            Ok(file)
+        });
+        match unnamed {
+            Ok(_) | Err(Errno::EXIST) => unnamed,
+            Err(_) => {
+                let file = openat(directory, name, NEW, mode)?;
+                mark(&file, verifier)?;
+                Ok(file)
+            }
         }
     }
 
@@ -178,8 +214,12 @@ impl Volume {
         let trace = Trace::Comes(name);
         let (changed, change) = self.change_names(caller, spot, trace, |directory, change| {
             let made = make_node(directory, name, node, attributes.mode).map_err(meaning)?;
-            let opened =
-                openat(directory, name, NAME, rustix::fs::Mode::empty()).map_err(meaning)?;
+            let opened = openat(directory, name, NAME, rustix::fs::Mode::empty());
+            let opened = opened.map_err(|errno| match errno {
+                // A local program took it away; the client may try again.
+                Errno::NOENT => FsError::Later,
+                other => meaning(other),
+            })?;
             let rest = SetAttributes { mode: made, size: None, ..*attributes };
             let is_plain = rest == SetAttributes::default();
             let opened = Descriptor::new(opened, Reach::Name);
@@ -202,7 +242,8 @@ impl Volume {
         opened: Descriptor,
         rest: &SetAttributes,
     ) -> Result<Found, FsError> {
-        let mut attributes = self.attributes_of(&opened)?;
+        // Not those of an object that must have a name: somebody may have taken it away already.
+        let mut attributes = self.attributes_at(&opened, b"")?;
         if *rest != SetAttributes::default() {
             if let Err(error) = self.apply(caller, &opened, &attributes, rest) {
                 self.acting.as_caller(caller)?;
@@ -211,12 +252,14 @@ impl Volume {
                 unlinkat(directory, spot.name.as_bytes(), flags).map_err(meaning)?;
                 return Err(error);
             }
-            attributes = self.attributes_of(&opened)?;
+            attributes = self.attributes_at(&opened, b"")?;
         }
         let id = self.handles.of(&opened).map_err(meaning)?;
         self.learn(&id, &spot.directory.id, spot.name.as_bytes());
-        self.keep(id, opened)?;
-        Ok(Found { object: id, attributes, directory: None })
+        match self.keep(id, opened) {
+            Ok(_) | Err(FsError::Stale) => Ok(Found { object: id, attributes, directory: None }),
+            Err(error) => Err(error),
+        }
     }
 
     /// Joins the sync of a new object.
@@ -272,7 +315,7 @@ fn make_node(
 }
 
 /// Keeps the verifier of an exclusive create at its file.
-fn mark(file: &OwnedFd, verifier: [u8; 8]) -> Result<(), FsError> {
+fn mark(file: &OwnedFd, verifier: [u8; 8]) -> Result<(), Errno> {
     if fsetxattr(file, EXCLUSIVE, &verifier, XattrFlags::empty()).is_ok() {
         return Ok(());
     }
@@ -280,7 +323,7 @@ fn mark(file: &OwnedFd, verifier: [u8; 8]) -> Result<(), FsError> {
     let timespec = |time: FileTime| Timespec { tv_sec: time.seconds, tv_nsec: 0 };
     let times =
         Timestamps { last_access: timespec(accessed), last_modification: timespec(modified) };
-    futimens(file, &times).map_err(meaning)
+    futimens(file, &times)
 }
 
 /// Whether a file has the verifier.

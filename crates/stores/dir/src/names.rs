@@ -18,7 +18,7 @@ use crate::volume::{DEPTH_MAX, NAME, Volume};
 use crate::witness::Trace;
 
 /// How often a name that changes under our hands is looked at again.
-const LOOK_TRIES: u32 = 4;
+pub(crate) const LOOK_TRIES: u32 = 4;
 
 /// Freeing so many bytes of a file takes the kernel longer than a request should.
 pub(crate) const LARGE_BYTES: u64 = 64 << 20;
@@ -122,7 +122,7 @@ impl Volume {
         }
         let file = openat(&directory, name, NAME, Mode::empty()).map_err(meaning)?;
         let id = self.handles.of(&file).map_err(meaning)?;
-        let attributes = self.attributes_of(&file)?;
+        let attributes = self.attributes_of(&file).map_err(gone_by_name)?;
         Ok((id, attributes))
     }
 
@@ -355,7 +355,7 @@ impl Volume {
         if attributes.size >= LARGE_BYTES && attributes.file_type == FileType::Regular {
             let file = openat(directory, name, NAME, Mode::empty()).map_err(meaning)?;
             let id = self.handles.of(&file).map_err(meaning)?;
-            let object = self.keep(id, Descriptor::new(file, Reach::Name))?;
+            let object = self.keep(id, Descriptor::new(file, Reach::Name)).map_err(gone_by_name)?;
             return Ok(Doomed { id: Some(id), object: Some(object) });
         }
         let id = match &self.index {
@@ -389,6 +389,12 @@ impl Volume {
             }
         }
     }
+}
+
+/// What to call an object that has lost its last name since it was found by it: its client asked for
+/// the name, and would take a stale handle for the directory's.
+fn gone_by_name(error: FsError) -> FsError {
+    if error == FsError::Stale { FsError::NotFound } else { error }
 }
 
 /// The descriptor of a directory.

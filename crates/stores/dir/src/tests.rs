@@ -4,6 +4,7 @@ mod basics;
 mod borders;
 mod conformance;
 mod data;
+mod handles;
 mod harness;
 mod script;
 mod sync_table;

@@ -2,6 +2,8 @@
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
 use bytes::Bytes;
 use leasehold_base::units::Cookie;
@@ -9,8 +11,11 @@ use leasehold_fs::{
     Allowance, Budget, FileType, FsError, Mode, NewFile, NewNode, Place, SetAttributes, Stability,
     Store, Wanted,
 };
+use rustix::fs::fgetxattr;
 
-use super::harness::{World, name, superuser, user, wait};
+use super::harness::{Make, World, name, superuser, user, wait};
+use crate::Durability;
+use crate::create::EXCLUSIVE;
 
 const ALL: Budget = Budget { reply: Allowance::UNLIMITED, names: Allowance::UNLIMITED };
 
@@ -168,6 +173,36 @@ fn an_exclusive_create_can_be_repeated() {
         assert_eq!(changed.result, Ok(()));
         assert_eq!(create(b"verifier"), Err(FsError::AlreadyExists));
     }
+}
+
+/// After a crash between the two, nobody would know the file again, and its client could never
+/// make it.
+#[test]
+fn no_exclusive_file_is_there_without_its_verifier() {
+    const SIGHTS: usize = 100;
+    let world = World::make(Make { durability: Durability::Memory, ..Make::default() });
+    let path = world.path("a");
+    let seen = AtomicUsize::new(0);
+    thread::scope(|scope| {
+        let watcher = scope.spawn(|| {
+            while seen.load(Ordering::Relaxed) < SIGHTS {
+                if let Ok(file) = fs::File::open(&path) {
+                    let mut verifier = [0; 8];
+                    let length = fgetxattr(&file, EXCLUSIVE, &mut verifier[..]);
+                    assert_eq!((length, verifier), (Ok(8), *b"verifier"));
+                    seen.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+        });
+        while seen.load(Ordering::Relaxed) < SIGHTS && !watcher.is_finished() {
+            let file = NewFile::Exclusive(*b"verifier");
+            let made = wait(world.store.create(&superuser(), world.at("a"), &file));
+            made.result.expect("it can be made");
+            let removed = wait(world.store.remove(&superuser(), world.at("a")));
+            assert_eq!(removed.result, Ok(()));
+        }
+        watcher.join().expect("each has its verifier");
+    });
 }
 
 #[test]

@@ -176,15 +176,14 @@ fn a_directory_does_what_the_model_does() {
     }
 }
 
-fn own_user() -> Caller {
+pub(super) fn own_user() -> Caller {
     let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
     Caller { uid: uid.as_raw(), gid: gid.as_raw(), ..Caller::nobody() }
 }
 
-/// A thread can have a user of its own: as good as a process of that user.
-#[test]
-fn a_directory_of_an_ordinary_user_conforms() {
-    let test = thread::spawn(|| {
+/// Runs in a thread of an ordinary user: as good as a process of that user.
+pub(super) fn as_ordinary_user<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    let thread = thread::spawn(|| {
         if is_superuser() {
             set_thread_groups(&[]).expect("the superuser may");
             let gid = rustix::process::Gid::from_raw(ORDINARY);
@@ -192,10 +191,17 @@ fn a_directory_of_an_ordinary_user_conforms() {
             let uid = rustix::process::Uid::from_raw(ORDINARY);
             set_thread_res_uid(uid, uid, uid).expect("the superuser may");
         }
+        work()
+    });
+    thread.join().expect("it passes")
+}
+
+#[test]
+fn a_directory_of_an_ordinary_user_conforms() {
+    let skipped = as_ordinary_user(|| {
         let (handles, durability) = (HandleSource::Probe, Durability::Memory);
         run(own_user(), How { handles, durability, descriptors_max: MANY })
     });
-    let skipped = test.join().expect("all cases pass");
     for case in ["an_owner_reads_and_writes_whatever_the_mode", "stable_data_lives_on"] {
         assert!(!skipped.contains(&case), "it takes no other user: {case}");
     }

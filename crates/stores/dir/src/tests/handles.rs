@@ -1,0 +1,178 @@
+//! Handles while names come and go, on a file system that uses the numbers of inodes again at once.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+
+use bytes::Bytes;
+use leasehold_base::random::Random;
+use leasehold_fs::{Caller, FsError, NewFile, ObjectId, Place, SetAttributes, Stability, Store};
+
+use super::conformance::{as_ordinary_user, own_user};
+use super::harness::{Make, World, name, wait};
+use crate::file_system::Kind;
+use crate::{Durability, HandleSource};
+
+const DIRECTORIES: [&str; 2] = ["one", "two"];
+const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
+const ROUNDS: usize = 3000;
+
+/// Files that each hold a number of their own, and the handles that were told of them.
+struct Storm<'a> {
+    world: &'a World,
+    caller: Caller,
+    directories: [ObjectId; 2],
+    next: AtomicU64,
+    handles: Mutex<Vec<(ObjectId, u64)>>,
+    /// Numbers of inodes, as often as they were given.
+    inodes: Mutex<(BTreeSet<u64>, usize)>,
+}
+
+impl Storm<'_> {
+    /// Makes and removes files as a client does, and asks for old ones.
+    fn client(&self, seed: u64) {
+        let mut random = Random::from_seed(seed);
+        for _ in 0..ROUNDS {
+            let directory = self.directories[below(&mut random, 2)];
+            let place = Place { directory, name: name(NAMES[below(&mut random, NAMES.len())]) };
+            let new = NewFile::Guarded(SetAttributes::default());
+            let made = wait(self.world.store.create(&self.caller, place, &new)).result;
+            match made {
+                Ok(found) => {
+                    let number = self.next.fetch_add(1, Ordering::SeqCst);
+                    if self.write(&found.object, number) {
+                        lock(&self.handles).push((found.object, number));
+                    }
+                    let mut inodes = lock(&self.inodes);
+                    inodes.0.insert(found.attributes.file_id.0);
+                    inodes.1 += 1;
+                }
+                Err(FsError::AlreadyExists) => {
+                    let removed = wait(self.world.store.remove(&self.caller, place)).result;
+                    assert!(matches!(removed, Ok(()) | Err(FsError::NotFound)), "{removed:?}");
+                }
+                Err(error) => panic!("CREATE fails: {error:?}"),
+            }
+            let old = {
+                let handles = lock(&self.handles);
+                handles.get(below(&mut random, handles.len().max(1))).copied()
+            };
+            if let Some((handle, number)) = old {
+                self.read(&handle, number);
+                self.write(&handle, number);
+            }
+        }
+    }
+
+    /// Does as local programs do.
+    fn local(&self, done: &AtomicBool) {
+        let mut random = Random::from_seed(0);
+        while !done.load(Ordering::Relaxed) {
+            let [one, other] = [0; 2].map(|_| {
+                let directory = DIRECTORIES[below(&mut random, 2)];
+                let name = NAMES[below(&mut random, NAMES.len())];
+                self.world.path(directory).join(name)
+            });
+            // Any of them may be gone, or there.
+            let _ = match random.below(3) {
+                0 => fs::remove_file(one),
+                1 => fs::rename(one, other),
+                _ => fs::File::create_new(one).map(drop),
+            };
+        }
+    }
+
+    /// Writes a file's own number; whether the file was there.
+    fn write(&self, handle: &ObjectId, number: u64) -> bool {
+        let data = Bytes::copy_from_slice(&number.to_be_bytes());
+        let write = self.world.store.write(&self.caller, handle, 0, data, Stability::Unstable);
+        let written = wait(write).result;
+        assert!(written.is_ok() || is_gone(written.as_ref().err()), "{written:?}");
+        written.is_ok()
+    }
+
+    /// Reads a file's own number by its handle, or nothing.
+    fn read(&self, handle: &ObjectId, number: u64) -> bool {
+        match wait(self.world.store.read(&self.caller, handle, 0, 100)) {
+            Ok(read) => assert_eq!(read.data[..], number.to_be_bytes()),
+            Err(error) if is_gone(Some(&error)) => return false,
+            Err(error) => panic!("READ fails: {error:?}"),
+        }
+        true
+    }
+}
+
+/// Stale, never "no such name"; later, where it is moved again and again while it is searched for.
+fn is_gone(error: Option<&FsError>) -> bool {
+    matches!(error, Some(FsError::Stale | FsError::Later))
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().expect("no thread panics with it")
+}
+
+fn below(random: &mut Random, count: usize) -> usize {
+    usize::try_from(random.below(count as u64)).expect("it is below a usize")
+}
+
+fn storm(handles: HandleSource, descriptors_max: usize, caller: Caller) {
+    let durability = Durability::Memory;
+    let world = World::make(Make { handles, durability, descriptors_max, ..Make::default() });
+    let directories = DIRECTORIES.map(|directory| {
+        fs::create_dir(world.path(directory)).expect("it can be made");
+        world.lookup(world.store.root(), directory).expect("it is there")
+    });
+    let storm = Storm {
+        world: &world,
+        caller,
+        directories,
+        next: AtomicU64::new(1),
+        handles: Mutex::default(),
+        inodes: Mutex::default(),
+    };
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| storm.local(&done));
+        let clients = [1, 2].map(|seed| {
+            scope.spawn({
+                let storm = &storm;
+                move || storm.client(seed)
+            })
+        });
+        let ends = clients.map(thread::ScopedJoinHandle::join);
+        done.store(true, Ordering::Relaxed);
+        for end in ends {
+            end.expect("all is well");
+        }
+    });
+    let paths = DIRECTORIES
+        .iter()
+        .flat_map(|directory| NAMES.iter().map(|name| world.path(directory).join(name)));
+    let left = paths.filter_map(|path| fs::read(path).ok());
+    let left: BTreeSet<Vec<u8>> = left.collect();
+    for (handle, number) in lock(&storm.handles).iter() {
+        let is_left = left.contains(&number.to_be_bytes()[..]);
+        assert_eq!(storm.read(handle, *number), is_left, "the file is there: {is_left}");
+    }
+    let (inodes, made) = storm.inodes.into_inner().expect("no thread panics with it");
+    if Kind::of(&*world.store.volume.root.descriptor()) == Ok(Kind::Ext) {
+        assert!(made > 2 * inodes.len(), "{} inodes for {made} files prove nothing", inodes.len());
+    }
+}
+
+#[test]
+fn no_handle_ever_reaches_another_file() {
+    if rustix::process::geteuid().is_root() {
+        for descriptors_max in [256, 1] {
+            storm(HandleSource::Probe, descriptors_max, own_user());
+            storm(HandleSource::Names, descriptors_max, own_user());
+        }
+    }
+    as_ordinary_user(|| {
+        for descriptors_max in [256, 1] {
+            storm(HandleSource::Probe, descriptors_max, own_user());
+        }
+    });
+}
