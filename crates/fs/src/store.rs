@@ -367,6 +367,8 @@ pub struct Properties {
     pub link_max: u32,
     /// The steps in which times are kept.
     pub time_step: core::time::Duration,
+    /// Whether names that differ in case alone are one name.
+    pub case_insensitive: bool,
     /// Whether only the privileged may give files away.
     pub chown_restricted: bool,
     /// Whether times can be set to any value.

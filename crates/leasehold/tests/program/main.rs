@@ -7,4 +7,5 @@ mod portmap;
 mod replies;
 mod serve;
 mod support;
+mod truth;
 mod verifier;

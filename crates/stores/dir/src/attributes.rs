@@ -9,6 +9,7 @@ use rustix::fs::{AtFlags, Statx, StatxFlags, StatxTimestamp, statx};
 use rustix::io::Errno;
 
 use crate::errors::meaning;
+use crate::identity::Acting;
 use crate::object::Object;
 use crate::volume::Volume;
 
@@ -62,8 +63,10 @@ impl Volume {
     ) -> Result<(Space, Attributes), FsError> {
         let attributes = self.attributes(object)?;
         let known = rustix::fs::fstatvfs(&*object.descriptor()).map_err(meaning)?;
-        // Who may use the blocks that a file system keeps in reserve.
-        let available = if caller.uid == SUPERUSER { known.f_bfree } else { known.f_bavail };
+        // Who may use the blocks that a file system keeps in reserve: not who claims to be root to
+        // a server that acts as its own user.
+        let has_reserve = caller.uid == SUPERUSER && self.acting == Acting::Caller;
+        let available = if has_reserve { known.f_bfree } else { known.f_bavail };
         let space = Space {
             bytes: known.f_blocks.saturating_mul(known.f_frsize),
             free_bytes: known.f_bfree.saturating_mul(known.f_frsize),

@@ -1,11 +1,15 @@
-//! What the kinds of file systems can do, where the kernel has no question for it.
+//! What a file system can do: measured where that can be, else by its kind, as the kernel has no
+//! question for it.
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use leasehold_fs::Properties;
-use rustix::fs::{fstatfs, fstatvfs};
+use rustix::fs::{
+    Mode, OFlags, SeekFrom, Timespec, Timestamps, fstat, fstatfs, fstatvfs, futimens, openat, seek,
+};
 use rustix::io::Errno;
+use rustix::process::{Resource, getrlimit};
 
 use crate::attributes::device_of;
 
@@ -38,17 +42,24 @@ impl Kind {
     }
 
     pub(crate) fn properties(self, root: impl AsFd) -> Result<Properties, Errno> {
-        let known = fstatvfs(root)?;
+        let known = fstatvfs(&root)?;
         let is_fat = matches!(self, Self::Fat | Self::Exfat);
+        let file = nameless_file(root);
+        let file_bytes_max = file.as_ref().and_then(largest_offset);
         Ok(Properties {
-            file_bytes_max: match self {
-                Self::Fat => u64::from(u32::MAX),
-                // A file has a 32-bit number of blocks.
-                Self::Ext => u64::from(u32::MAX) * known.f_bsize,
-                Self::Btrfs | Self::Exfat | Self::F2fs | Self::Tmpfs | Self::Xfs | Self::Other => {
-                    i64::MAX.cast_unsigned()
-                }
-            },
+            file_bytes_max: file_bytes_max
+                .unwrap_or(match self {
+                    Self::Fat => u64::from(u32::MAX),
+                    // A file has a 32-bit number of blocks.
+                    Self::Ext => u64::from(u32::MAX) * known.f_bsize,
+                    Self::Btrfs
+                    | Self::Exfat
+                    | Self::F2fs
+                    | Self::Tmpfs
+                    | Self::Xfs
+                    | Self::Other => i64::MAX.cast_unsigned(),
+                })
+                .min(getrlimit(Resource::Fsize).current.unwrap_or(u64::MAX)),
             name_bytes_max: u32::try_from(known.f_namemax).unwrap_or(u32::MAX),
             link_max: match self {
                 Self::Btrfs => 65_535,
@@ -58,13 +69,15 @@ impl Kind {
                 // What POSIX asks of every system.
                 Self::F2fs | Self::Other => 8,
             },
-            time_step: match self {
+            time_step: file.as_ref().and_then(time_step).unwrap_or(match self {
                 Self::Fat => Duration::from_secs(2),
                 Self::Exfat => Duration::from_millis(10),
                 Self::Btrfs | Self::Ext | Self::F2fs | Self::Tmpfs | Self::Xfs | Self::Other => {
                     Duration::from_nanos(1)
                 }
-            },
+            }),
+            // Of the others some can have single directories so, by a flag.
+            case_insensitive: is_fat,
             chown_restricted: true,
             can_set_time: true,
             symlinks: !is_fat,
@@ -96,6 +109,40 @@ impl Kind {
             Self::Other => false,
         }
     }
+}
+
+/// A file to measure with: it has no name, so nobody sees it, and it goes with its descriptor. None
+/// where there are no such files, or nothing may be made.
+fn nameless_file(root: impl AsFd) -> Option<OwnedFd> {
+    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+    openat(root, ".", flags, Mode::RUSR | Mode::WUSR).ok()
+}
+
+/// The largest size that a file may have: no position beyond it can be taken.
+fn largest_offset(file: &OwnedFd) -> Option<u64> {
+    let fits = |offset| seek(file, SeekFrom::Start(offset)).is_ok();
+    let (mut fitting, mut beyond) = (0, i64::MAX.cast_unsigned());
+    if !fits(fitting) {
+        return None;
+    }
+    if fits(beyond) {
+        return Some(beyond);
+    }
+    while beyond - fitting > 1 {
+        let middle = fitting.midpoint(beyond);
+        if fits(middle) { fitting = middle } else { beyond = middle }
+    }
+    Some(fitting)
+}
+
+/// The steps in which a file's times are kept, of a second or less.
+fn time_step(file: &OwnedFd) -> Option<Duration> {
+    const SECOND: i64 = 1_000_000_000;
+    // The last step of a second is one step short of its end.
+    let time = Timespec { tv_sec: 1, tv_nsec: SECOND - 1 };
+    futimens(file, &Timestamps { last_access: time, last_modification: time }).ok()?;
+    let kept = i64::try_from(fstat(file).ok()?.st_mtime_nsec).ok()?;
+    u64::try_from(SECOND - kept).ok().map(Duration::from_nanos)
 }
 
 /// Whether an ext file system has a journal; no, where that cannot be told.

@@ -106,6 +106,7 @@ impl Store for MemStore {
             name_bytes_max: u32::try_from(tree::NAME_BYTES_MAX).expect("it is small"),
             link_max: LINK_MAX,
             time_step: Duration::from_nanos(1),
+            case_insensitive: false,
             chown_restricted: true,
             can_set_time: true,
             symlinks: true,

@@ -77,8 +77,23 @@ pub(super) async fn umntall(context: &Context, (): ()) -> Result<(), Refusal<()>
     Ok(())
 }
 
-/// Says only what holds for every path: limits of links, names and paths. `mask` has the bits of
-/// what a server does not know of a terminal or a pipe behind the directory.
+/// What the mask of version 2's PATHCONF says, by the numbers that POSIX's limits have in SunOS,
+/// where the procedure is from: a bit is set for a limit that does not hold, and for a property
+/// that does.
+mod mask {
+    const WITHOUT_TERMINAL: u32 = 1 << 2 | 1 << 3 | 1 << 8;
+    const WITHOUT_PIPE: u32 = 1 << 6;
+    const REFUSES_LONG_NAMES: u32 = 1 << 7;
+    const CHOWN_RESTRICTED: u32 = 1 << 9;
+
+    /// Of a directory: nothing is known of a terminal or a pipe behind it.
+    pub(super) const fn of_directory(chown_restricted: bool) -> u32 {
+        let chown = if chown_restricted { CHOWN_RESTRICTED } else { 0 };
+        WITHOUT_TERMINAL | WITHOUT_PIPE | REFUSES_LONG_NAMES | chown
+    }
+}
+
+/// Says only what holds for every path: limits of links, names and paths.
 pub(super) async fn pathconf(
     context: &Context,
     path: Path<'_>,
@@ -91,6 +106,7 @@ pub(super) async fn pathconf(
         link_max: properties.link_max,
         name_bytes_max: properties.name_bytes_max,
         path_bytes_max: leasehold_base::limits::PATH_V2_BYTES_MAX,
+        mask: mask::of_directory(properties.chown_restricted),
         ..Default::default()
     })
 }

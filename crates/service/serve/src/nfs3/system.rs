@@ -74,7 +74,7 @@ pub(super) async fn pathconf(
         name_bytes_max: properties.name_bytes_max,
         refuses_long_names: true,
         chown_restricted: properties.chown_restricted,
-        case_insensitive: false,
+        case_insensitive: properties.case_insensitive,
         case_preserving: true,
     })
 }
