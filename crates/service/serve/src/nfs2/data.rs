@@ -38,13 +38,20 @@ pub(super) async fn write(
         // A client that adds to the end of a larger file as it sees it would write into its middle.
         return Err(FsError::FileTooBig.into());
     }
-    let changed = ops::write(
-        &target.request,
-        &target.object,
-        args.offset.into(),
-        args.data,
-        Stability::FileSync,
-    )
-    .await;
-    objects::settled(&target, changed).await.map(|(_, attributes)| attributes)
+    let mut written = 0;
+    loop {
+        // Only a reply of version 3 can tell that a part was written: go on, and say what is in
+        // the way of the rest.
+        let (offset, rest) = (u64::from(args.offset) + written as u64, args.data.slice(written..));
+        let stability = Stability::FileSync;
+        let changed = ops::write(&target.request, &target.object, offset, rest, stability).await;
+        let (done, attributes) = objects::settled(&target, changed).await?;
+        written += done.count as usize;
+        if written >= args.data.len() {
+            return Ok(attributes);
+        }
+        if done.count == 0 {
+            return Err(FsError::Io.into());
+        }
+    }
 }
