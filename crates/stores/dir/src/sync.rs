@@ -23,6 +23,7 @@ use std::sync::{Arc, Mutex, mpsc};
 
 use futures_channel::oneshot;
 use leasehold_fs::{Answer, Blocking, Changed, Committed, FsError, ObjectId, Verifier, Wcc};
+use rustix::fs::Advice;
 use rustix::io::{Errno, retry_on_intr};
 
 use crate::Durability;
@@ -51,11 +52,18 @@ pub(crate) struct Kernel;
 
 impl Syncer for Kernel {
     fn sync(&self, file: BorrowedFd<'_>, extent: Extent) -> Result<(), Errno> {
-        retry_on_intr(|| match extent {
+        let synced = retry_on_intr(|| match extent {
             Extent::Data => rustix::fs::fdatasync(file),
             Extent::Object => rustix::fs::fsync(file),
             Extent::FileSystem => rustix::fs::syncfs(file),
-        })
+        });
+        if synced.is_err() {
+            // What could not be written still lies in memory and is called clean. Readers would take
+            // it for what the file holds; and ext4 takes its place on the disk for one that has
+            // data, so what is written there again would be read as zeros one day. Forget it.
+            let _ = rustix::fs::fadvise(file, 0, None, Advice::DontNeed);
+        }
+        synced
     }
 }
 
