@@ -45,11 +45,13 @@ pub(crate) const GUEST: &[Tool] = &[
     Tool { program: "git", source: Source::Apt("git") },
 ];
 
-/// What makes the disks of a guest whose power is cut, and what keeps syncs from its server.
+/// What makes the disks of a guest and breaks them, and what keeps syncs from its server.
 pub(crate) const DISKS: &[Tool] = &[
     Tool { program: "mkfs.ext4", source: Source::Apt("e2fsprogs") },
     Tool { program: "mkfs.xfs", source: Source::Apt("xfsprogs") },
     Tool { program: "mkfs.btrfs", source: Source::Apt("btrfs-progs") },
+    Tool { program: "dmsetup", source: Source::Apt("dmsetup") },
+    Tool { program: "setquota", source: Source::Apt("quota") },
     Tool { program: "strace", source: Source::Apt("strace") },
 ];
 

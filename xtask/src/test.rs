@@ -33,7 +33,7 @@ pub(crate) enum Step {
     Sim,
     /// Decoders and the whole server, fuzzed for a minute.
     Fuzz,
-    /// The built server under the Linux kernel's client, and where the power is cut.
+    /// The built server under the Linux kernel's client, and where power and disks fail.
     Kernel,
     /// The built server under other clients, and what passes on the wire as tshark reads it.
     Foreign,
@@ -90,7 +90,8 @@ impl Step {
             Self::Sim => sim::run(repository, &["--minutes".to_owned(), "0.5".to_owned()]),
             Self::Fuzz => fuzz::run(repository, 60),
             Self::Kernel => {
-                system(repository, 6, &[GUEST, DISKS], &["--test=kernel", "--test=crash"])
+                let tests = ["--test=kernel", "--test=crash", "--test=failures"];
+                system(repository, 6, &[GUEST, DISKS], &tests)
             }
             Self::Foreign => system(
                 repository,

@@ -6,6 +6,7 @@
 mod capture;
 pub mod crash;
 mod disk;
+mod ground;
 mod guest;
 mod link;
 mod machine;
@@ -17,11 +18,12 @@ mod tool;
 
 pub use capture::Capture;
 pub use disk::FileSystem;
+pub use ground::{Attempt, Ground};
 pub use guest::{Ended, Guest, Mount, Version};
 pub use link::Link;
 pub use machine::{Machine, Site};
 pub use network::{add_address, on_own_network};
-pub use nfs::{Breaker, Client, Lost};
+pub use nfs::{Breaker, Client, Encoded, Lost};
 pub use scratch::Scratch;
 pub use server::{Server, built};
 pub use tool::{output, program};

@@ -121,6 +121,30 @@ impl Client {
         }
     }
 
+    /// The status that a procedure of a version answers. The numbers mean the same in both.
+    ///
+    /// # Errors
+    /// If the server is gone.
+    ///
+    /// # Panics
+    /// If the results have none.
+    pub fn status(
+        &mut self,
+        version: u32,
+        procedure: u32,
+        args: &impl Encode,
+    ) -> Result<u32, Lost> {
+        loop {
+            let message = self.message(nfs3::PROGRAM, version, procedure, args);
+            let results = self.exchange(&message)?;
+            if !is_jukebox(&results) {
+                let status = results.first_chunk().expect("there is a status");
+                return Ok(u32::from_be_bytes(*status));
+            }
+            sleep(JUKEBOX_PAUSE);
+        }
+    }
+
     /// A new call of a procedure of version 3.
     #[must_use]
     pub fn call_message(&self, procedure: u32, args: &impl Encode) -> Vec<u8> {
@@ -172,6 +196,25 @@ impl Client {
                 }
             }
         }
+    }
+}
+
+/// Arguments as bytes.
+pub struct Encoded(Vec<u8>);
+
+impl Encoded {
+    /// The bytes of some arguments.
+    #[must_use]
+    pub fn of(args: &impl Encode) -> Self {
+        let mut writer = Writer::new();
+        args.encode(&mut writer);
+        Self(writer.finish().into_bytes().into())
+    }
+}
+
+impl Encode for Encoded {
+    fn encode(&self, writer: &mut Writer) {
+        writer.fixed(&self.0);
     }
 }
 

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use bytes::Bytes;
-use leasehold_base::xdr::{Decode, Encode, Writer};
+use leasehold_base::xdr::Decode;
 use leasehold_wire::nfs3::write::Stability;
 use leasehold_wire::nfs3::{
     Attributes, Handle, Made, Path, Reply, SetAttributes, Status, Wcc, commit, create, getattr,
@@ -12,7 +12,7 @@ use leasehold_wire::nfs3::{
 
 use super::content::{BLOCK_BYTES, Verifier};
 use super::tree::Tree;
-use crate::nfs::decoded;
+use crate::nfs::{Encoded, decoded};
 
 /// An object, as a worker counts them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -201,22 +201,5 @@ fn read<'a, T: Decode<'a>, Failed: Decode<'a>>(results: &'a Bytes) -> Result<T, 
     match decoded::<Reply<T, Failed>>(results) {
         Reply::Done(done) => Ok(done),
         Reply::Failed(status, _) => Err(status),
-    }
-}
-
-/// Arguments as bytes.
-pub(crate) struct Encoded(Vec<u8>);
-
-impl Encoded {
-    fn of(args: &impl Encode) -> Self {
-        let mut writer = Writer::new();
-        args.encode(&mut writer);
-        Self(writer.finish().into_bytes().into())
-    }
-}
-
-impl Encode for Encoded {
-    fn encode(&self, writer: &mut Writer) {
-        writer.fixed(&self.0);
     }
 }

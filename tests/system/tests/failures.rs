@@ -1,0 +1,285 @@
+//! Disks that are full, read-only, over quota or broken: each operation answers the right status,
+//! nothing is done by half, and the server lives on.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+
+use leasehold_wire::nfs3::write::Stability;
+use leasehold_wire::nfs3::{Reply, Status, commit, getattr, write};
+
+use leasehold_system_tests::{Attempt, Client, FileSystem, Ground, Machine, Site};
+
+const OK: u32 = 0;
+const IO: u32 = 5;
+const NO_SPACE: u32 = 28;
+const READ_ONLY: u32 = 30;
+const QUOTA_EXCEEDED: u32 = 69;
+
+/// What is in the exported folder, as local programs see it: names, attributes, data.
+fn seen(machine: &mut Machine) -> String {
+    machine.tell(
+        "find /disk/export -printf '%P %y %m %n %U %s %l\\n' | sort; \
+         find /disk/export -type f -exec cksum {} + | sort",
+    )
+}
+
+/// Tries operations one by one; each must be answered as expected, and one that fails must change
+/// nothing.
+fn expect(
+    machine: &mut Machine,
+    client: &mut Client,
+    attempts: &[Attempt],
+    expected: impl Fn(&Attempt) -> u32,
+) {
+    let mut wrong = BTreeMap::new();
+    for attempt in attempts {
+        let before = seen(machine);
+        let status = attempt.status(client).expect("the server lives on");
+        let name = format!("{} of version {}", attempt.name, attempt.version);
+        if status != expected(attempt) {
+            wrong.insert(name, format!("{status}, not {}", expected(attempt)));
+        } else if status != OK && seen(machine) != before {
+            let after = seen(machine);
+            wrong.insert(name, format!("half done:\n{before}\nhas become\n{after}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// A machine with the ground of our tries.
+fn machine(site: Site) -> (Machine, Client, Ground) {
+    let mut machine = Machine::new(site);
+    machine.tell(&Ground::script("/disk/export/ground"));
+    let mut client = Client::connect(machine.address(), 0).expect("the machine is on");
+    let ground = Ground::find(&mut client, "ground").expect("the machine is on");
+    (machine, client, ground)
+}
+
+#[test]
+fn read_only() {
+    let (mut machine, _, _) = machine(Site::of(FileSystem::Ext4));
+    // Once more, for the server keeps files open for writing.
+    machine.tell("end_server TERM; \"$busybox\" mount -o remount,ro /disk; start_server");
+    let mut client = Client::connect(machine.address(), 0).expect("the machine is on");
+    let ground = Ground::find(&mut client, "ground").expect("the machine is on");
+    expect(&mut machine, &mut client, &ground.additions(), |_| READ_ONLY);
+    expect(&mut machine, &mut client, &ground.changes(), |_| READ_ONLY);
+    expect(&mut machine, &mut client, &ground.reads(), |_| OK);
+    machine.tell("\"$busybox\" mount -o remount,rw /disk");
+    expect(&mut machine, &mut client, &ground.additions(), |_| OK);
+}
+
+/// Takes all inodes and all blocks, and the room for long names in the ground's directory.
+const FILL: &str = r"
+    cd /disk/export; mkdir fill; n=0
+    while : >fill/$n; do n=$((n + 1)); done 2>/dev/null
+    while cat /dev/zero; do :; done >>fill/0 2>/dev/null || true
+    sync
+    dd if=/dev/zero of=fill/1 bs=1 2>/dev/null
+    cd ground; n=100
+    while ln file $(printf %0200d $n); do n=$((n + 1)); done 2>/dev/null
+    sync; cd /
+";
+
+const SMALL: Site = Site {
+    disk_bytes: 8 << 20,
+    format_words: &["-b", "1024", "-N", "64", "-m", "0"],
+    ..Site::of(FileSystem::Ext4)
+};
+
+#[test]
+fn full() {
+    let (mut machine, mut client, ground) = machine(SMALL);
+    machine.tell(FILL);
+    expect(&mut machine, &mut client, &ground.additions(), |_| NO_SPACE);
+    expect(&mut machine, &mut client, &ground.reads(), |_| OK);
+    expect(&mut machine, &mut client, &ground.changes(), |_| OK);
+    machine.tell("rm -r /disk/export/fill; sync");
+    let additions = ground.additions();
+    let gone = |attempt: &Attempt| attempt.name != "RENAME";
+    let additions: Vec<_> = additions.into_iter().filter(gone).collect();
+    expect(&mut machine, &mut client, &additions, |_| OK);
+}
+
+/// A version 2 WRITE that fitted in part was answered as done, and the rest was lost silently: its
+/// reply has no word for how much was written.
+#[test]
+fn what_fits_in_part() {
+    let (mut machine, mut client, ground) = machine(SMALL);
+    machine.tell("printf %5000s . >/disk/export/spare");
+    machine.tell(FILL);
+    let bytes = ground.write(Stability::FileSync).count;
+    for version in [2, 3] {
+        // Five blocks of 1 KiB are free, where eight are wanted.
+        machine.tell("rm -f /disk/export/spare; sync");
+        let before = size(&mut client, &ground);
+        if version == 2 {
+            let status = ground.additions_of_version_2()[0].status(&mut client);
+            assert_eq!(status.expect("the server lives on"), NO_SPACE);
+        } else {
+            let args = ground.write(Stability::FileSync);
+            let reply = client.call::<write::Reply>(write::NUMBER, &args);
+            let Reply::Done(done) = reply.expect("the server lives on") else {
+                panic!("a part fits");
+            };
+            assert!(done.count > 0 && done.count < bytes, "{} of {bytes}", done.count);
+            assert_eq!(size(&mut client, &ground), before + u64::from(done.count));
+        }
+        machine.tell("truncate -s 4096 /disk/export/ground/file; sync");
+        machine.tell("printf %5000s . >/disk/export/spare; sync");
+    }
+}
+
+fn size(client: &mut Client, ground: &Ground) -> u64 {
+    let args = getattr::Args { object: ground.file() };
+    match client.call::<getattr::Reply>(getattr::NUMBER, &args).expect("the server lives on") {
+        Reply::Done(done) => done.attributes.size,
+        Reply::Failed(status, ()) => panic!("{status:?}"),
+    }
+}
+
+/// The user whose quota is used up.
+const USER: u32 = 1000;
+
+#[test]
+fn over_quota() {
+    let (mut machine, _, _) = machine(Site {
+        format_words: &["-b", "4096", "-O", "quota", "-E", "quotatype=usrquota"],
+        mount_options: "noatime,usrquota",
+        ..Site::of(FileSystem::Ext4)
+    });
+    machine
+        .tell(&format!("chown -R {USER} /disk/export/ground && setquota -u {USER} 0 16 0 4 /disk"));
+    let mut client = Client::connect(machine.address(), USER).expect("the machine is on");
+    let ground = Ground::find(&mut client, "ground").expect("the machine is on");
+    expect(&mut machine, &mut client, &ground.additions(), |attempt| match attempt.name {
+        "LINK" | "RENAME" => OK,
+        _ => QUOTA_EXCEEDED,
+    });
+}
+
+/// Puts a layer below the file system that can be told to fail.
+const BREAKABLE: &str = r#"
+    modprobe dm-mod
+    sectors=$("$busybox" blockdev --getsz /dev/ubda)
+    dmsetup create --noudevsync breakable --table "0 $sectors linear /dev/ubda 0"
+    device=/dev/dm-0
+    turn_to() {
+        dmsetup suspend --noudevsync --nolockfs --noflush breakable
+        dmsetup load breakable --table "0 $sectors $1"
+        dmsetup resume --noudevsync breakable
+    }
+    break_disk() {
+        sync
+        echo 3 >/proc/sys/vm/drop_caches
+        turn_to error
+    }
+    mend_disk() {
+        end_server KILL
+        "$busybox" umount /disk
+        turn_to "linear /dev/ubda 0"
+        "$busybox" mount -t ext4 -o noatime "$device" /disk
+        start_server
+    }
+"#;
+
+/// A disk that fails at this very operation, for each of them.
+#[test]
+fn broken() {
+    let (mut machine, _, ground) =
+        machine(Site { before_mount: BREAKABLE, ..Site::of(FileSystem::Ext4) });
+    let before = seen(&mut machine);
+    let mut attempts = ground.additions();
+    attempts.extend(ground.changes());
+    for attempt in &attempts {
+        let mut client = Client::connect(machine.address(), 0).expect("the machine is on");
+        machine.tell("break_disk");
+        let (name, version) = (attempt.name, attempt.version);
+        let status = attempt.status(&mut client).expect("the server lives on");
+        // What aborts the journal makes the file system read-only.
+        assert!([IO, READ_ONLY].contains(&status), "{name} of version {version}: {status}");
+        for read in ground.reads() {
+            let status = read.status(&mut client).expect("the server lives on");
+            let expected: &[u32] = if read.name == "READ" { &[IO] } else { &[OK, IO] };
+            let (name, version) = (read.name, read.version);
+            assert!(expected.contains(&status), "{name} of version {version}: {status}");
+        }
+        machine.tell("mend_disk");
+        assert_eq!(seen(&mut machine), before, "{name} of version {version} is half done");
+    }
+    let mut client = Client::connect(machine.address(), 0).expect("the machine is on");
+    expect(&mut machine, &mut client, &ground.additions(), |_| OK);
+}
+
+/// Puts the file system on a device that promises more room than there is behind it: what is
+/// written finds a place in the file system and none on the device.
+const THIN: &str = r#"
+    modprobe loop
+    mkdir /run/thin
+    "$busybox" mount -t tmpfs -o size=40m tmpfs /run/thin
+    truncate -s 256M /run/thin/image
+    mkfs.ext4 -q -F -E lazy_itable_init=0 -O ^has_journal /run/thin/image
+    device=$("$busybox" losetup -f)
+    "$busybox" losetup "$device" /run/thin/image
+"#;
+
+/// What the server has taken and cannot put on the disk is never called safe: whether the kernel
+/// meets the failure for a COMMIT or before.
+#[test]
+fn thin() {
+    for is_met_before in [false, true] {
+        let (mut machine, mut client, ground) =
+            machine(Site { before_mount: THIN, ..Site::of(FileSystem::Ext4) });
+        let first = write_all(&mut client, &ground);
+        if is_met_before {
+            machine.tell("sync || true");
+        }
+        assert_eq!(commit_all(&mut client, &ground), Err(Status::Io));
+        let again = commit_all(&mut client, &ground);
+        assert!(again.is_err() || again != Ok(first), "{again:?}: that data is lost");
+        let stable = ground.write(Stability::FileSync);
+        let stable = write::Args { offset: 1 << 30, ..stable };
+        let reply = client.call::<write::Reply>(write::NUMBER, &stable);
+        let reply = reply.expect("the server lives on");
+        assert!(matches!(reply, Reply::Failed(Status::Io | Status::NoSpace, _)), "{reply:?}");
+        machine.tell("\"$busybox\" mount -o remount,size=200m /run/thin");
+        let second = write_all(&mut client, &ground);
+        assert_eq!(commit_all(&mut client, &ground), Ok(second));
+        let others = "echo 3 >/proc/sys/vm/drop_caches; \
+             head -c 62914560 /disk/export/ground/file | tr -d d | wc -c";
+        assert_eq!(machine.tell(others), "0");
+    }
+}
+
+/// Writes more than there is room for, to be committed; answers the verifier.
+fn write_all(client: &mut Client, ground: &Ground) -> [u8; 8] {
+    const PIECE: u32 = 256 << 10;
+    const PIECES: u32 = 240;
+    let data = Bytes::from(vec![b'd'; PIECE as usize]);
+    let mut verifiers = BTreeSet::new();
+    for piece in 0..PIECES {
+        let (offset, stability) = (u64::from(piece * PIECE), Stability::Unstable);
+        let file = ground.file();
+        let args = write::Args { file, offset, count: PIECE, stability, data: data.clone() };
+        match client.call::<write::Reply>(write::NUMBER, &args).expect("the server lives on") {
+            Reply::Done(done) => {
+                assert_eq!(done.count, PIECE);
+                verifiers.insert(done.verifier);
+            }
+            Reply::Failed(status, _) => panic!("{status:?}"),
+        }
+    }
+    assert_eq!(verifiers.len(), 1, "nothing was lost while this was written: {verifiers:?}");
+    verifiers.pop_first().expect("there is one")
+}
+
+/// Commits the file; answers the verifier.
+fn commit_all(client: &mut Client, ground: &Ground) -> Result<[u8; 8], Status> {
+    let args = commit::Args { file: ground.file(), offset: 0, count: 0 };
+    let reply = client.call::<commit::Reply>(commit::NUMBER, &args);
+    match reply.expect("the server lives on") {
+        Reply::Done(done) => Ok(done.verifier),
+        Reply::Failed(status, _) => Err(status),
+    }
+}
