@@ -175,9 +175,7 @@ mod tests {
         for exhibit in &exhibits {
             assert!(exhibit.chart.svg().expect("drawn").contains("</svg>"));
             let Some(error) = exhibit.error else { continue };
-            // RFS writes jump where a buffer overflows, which no two parameters follow.
-            let limit = if exhibit.name == "rfs-writes" { 0.3 } else { 0.15 };
-            assert!(error < limit, "{}: {error}", exhibit.name);
+            assert!(error < 0.1, "{}: {error}", exhibit.name);
         }
     }
 

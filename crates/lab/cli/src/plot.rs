@@ -10,6 +10,8 @@ enum Mark {
     Line,
     Thin,
     Points,
+    /// Rings, which show what lies inside.
+    Rings,
 }
 
 /// Points under one name; no name keeps it out of the legend.
@@ -18,19 +20,30 @@ pub(crate) struct Series {
     name: String,
     mark: Mark,
     points: Vec<(f64, f64)>,
+    /// How far each point may be off, where that is known.
+    plus_minus: Vec<f64>,
 }
 
 impl Series {
     pub(crate) fn line(name: &str, points: Vec<(f64, f64)>) -> Self {
-        Self { name: name.into(), mark: Mark::Line, points }
+        Self { name: name.into(), mark: Mark::Line, points, plus_minus: Vec::new() }
     }
 
     pub(crate) fn thin(name: &str, points: Vec<(f64, f64)>) -> Self {
-        Self { name: name.into(), mark: Mark::Thin, points }
+        Self { name: name.into(), mark: Mark::Thin, points, plus_minus: Vec::new() }
+    }
+
+    pub(crate) fn rings(name: &str, points: Vec<(f64, f64)>) -> Self {
+        Self { name: name.into(), mark: Mark::Rings, points, plus_minus: Vec::new() }
+    }
+
+    /// The same series with a bar through each point.
+    pub(crate) fn plus_minus(self, plus_minus: Vec<f64>) -> Self {
+        Self { plus_minus, ..self }
     }
 
     pub(crate) fn points(name: &str, points: Vec<(f64, f64)>) -> Self {
-        Self { name: name.into(), mark: Mark::Points, points }
+        Self { name: name.into(), mark: Mark::Points, points, plus_minus: Vec::new() }
     }
 }
 
@@ -59,6 +72,10 @@ const SIZE: (u32, u32) = (760, 440);
 impl Chart {
     /// Draws into a file.
     pub(crate) fn write(&self, path: &Path) -> Result<(), Failure> {
+        if path.extension().is_none_or(|ending| ending != "svg") {
+            let text = format!("{}: pictures are SVG; the name must end in .svg", path.display());
+            return Err(Failure::input(text));
+        }
         std::fs::write(path, self.svg()?)
             .map_err(|error| Failure::running(format!("{}: {error}", path.display())))
     }
@@ -87,18 +104,35 @@ impl Chart {
         chart
             .configure_mesh()
             .light_line_style(WHITE)
+            .x_label_formatter(&tick)
+            .y_label_formatter(&tick)
             .x_desc(&self.x)
             .y_desc(&self.y)
             .axis_desc_style(("sans-serif", 14))
             .draw()?;
-        for (index, series) in self.series.iter().enumerate() {
-            let colour = COLOURS[index % COLOURS.len()];
+        let mut named = 0;
+        for series in &self.series {
+            // What has no name belongs to the series before it.
+            named += usize::from(!series.name.is_empty());
+            let colour = COLOURS[(named.max(1) - 1) % COLOURS.len()];
+            let bars = series
+                .points
+                .iter()
+                .zip(&series.plus_minus)
+                .filter(|((_, y), off)| y.is_finite() && off.is_finite() && **off > 0.0);
+            chart.draw_series(bars.map(|(&(x, y), off)| {
+                PathElement::new([(x, (y - off).max(0.0)), (x, y + off)], colour.stroke_width(1))
+            }))?;
             let points = series.points.iter().copied().filter(|(_, y)| y.is_finite());
             let drawn = match series.mark {
                 Mark::Line => chart.draw_series(LineSeries::new(points, colour.stroke_width(2)))?,
                 Mark::Thin => chart.draw_series(LineSeries::new(points, colour.stroke_width(1)))?,
                 Mark::Points => {
                     chart.draw_series(points.map(|point| Circle::new(point, 4, colour.filled())))?
+                }
+                Mark::Rings => {
+                    let ring = colour.stroke_width(2);
+                    chart.draw_series(points.map(|point| Circle::new(point, 7, ring)))?
                 }
             };
             if !series.name.is_empty() {
@@ -109,11 +143,64 @@ impl Chart {
         }
         chart
             .configure_series_labels()
-            .position(SeriesLabelPosition::UpperLeft)
+            .position(self.free_corner(x_most, y_most))
             .background_style(WHITE.mix(0.85))
             .border_style(BLACK.mix(0.3))
             .draw()?;
         root.present()?;
         Ok(())
+    }
+
+    /// A corner for the names in which the fewest points lie.
+    fn free_corner(&self, x_most: f64, y_most: f64) -> SeriesLabelPosition {
+        let within = |right: bool, upper: bool| {
+            let points = self.series.iter().flat_map(|series| &series.points);
+            points
+                .filter(|(x, y)| {
+                    let x_near = if right { *x > 0.6 * x_most } else { *x < 0.4 * x_most };
+                    let y_near = if upper { *y > 0.65 * y_most } else { *y < 0.35 * y_most };
+                    x_near && y_near
+                })
+                .count()
+        };
+        [
+            (within(false, true), SeriesLabelPosition::UpperLeft),
+            (within(true, true), SeriesLabelPosition::UpperRight),
+            (within(true, false), SeriesLabelPosition::LowerRight),
+        ]
+        .into_iter()
+        .min_by_key(|(points, _)| *points)
+        .map_or(SeriesLabelPosition::UpperLeft, |(_, corner)| corner)
+    }
+}
+
+/// A number beside an axis, without the noise of its last digits and without needless zeros.
+fn tick(number: &f64) -> String {
+    let rounded = format!("{number:.6}");
+    let short = rounded.trim_end_matches('0').trim_end_matches('.');
+    if short.is_empty() || short == "-0" { "0".into() } else { short.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_are_short_and_names_keep_out_of_the_way() {
+        assert_eq!(
+            [0.0, 10.0, 0.05, 2.5, 100_000.0].map(|n| tick(&n)),
+            ["0", "10", "0.05", "2.5", "100000"]
+        );
+        let falling = (1..20).map(|x| (f64::from(x), 1.0 / f64::from(x))).collect();
+        let chart = |points| Chart {
+            title: String::new(),
+            x: String::new(),
+            y: String::new(),
+            series: vec![Series::line("a", points)],
+        };
+        let corner = chart(falling).free_corner(20.0, 1.0);
+        assert!(matches!(corner, SeriesLabelPosition::UpperRight));
+        let refused = chart(vec![(1.0, 1.0)]).write(Path::new("a.png")).expect_err("no SVG");
+        assert!(refused.to_string().contains("must end in .svg"));
     }
 }

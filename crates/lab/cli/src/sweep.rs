@@ -45,7 +45,7 @@ pub struct Sweep {
 
 /// Draw throughput and response time against the number of customers
 ///
-/// The exact curves with their balanced bounds where those apply, and simulated points with
+/// The solved curve with its balanced bounds where those apply, and simulated points with
 /// intervals on demand.
 #[derive(Debug, Args)]
 pub struct Plot {
@@ -73,6 +73,7 @@ struct Point {
     class: String,
     throughput: f64,
     response: f64,
+    plus_minus: f64,
     p95: f64,
     utilisation: f64,
     bottleneck: String,
@@ -89,6 +90,7 @@ pub(crate) fn run(options: &Sweep, out: &mut dyn Write) -> Result<(), Failure> {
         "class",
         "throughput_per_s",
         "response_s",
+        "plus_minus",
         "response_p95_s",
         "busiest",
         "utilisation",
@@ -99,6 +101,7 @@ pub(crate) fn run(options: &Sweep, out: &mut dyn Write) -> Result<(), Failure> {
             point.class.as_str().into(),
             point.throughput.into(),
             point.response.into(),
+            point.plus_minus.into(),
             point.p95.into(),
             point.bottleneck.as_str().into(),
             point.utilisation.into(),
@@ -113,9 +116,10 @@ pub(crate) fn run(options: &Sweep, out: &mut dyn Write) -> Result<(), Failure> {
                 .classes
                 .iter()
                 .map(|class| {
-                    let own = points.iter().filter(|point| point.class == class.name);
-                    let line = own.map(|point| (point.value, point.response)).collect();
-                    Series::line(&class.name, line)
+                    let own = || points.iter().filter(|point| point.class == class.name);
+                    let line = own().map(|point| (point.value, point.response)).collect();
+                    let plus_minus = own().map(|point| point.plus_minus).collect();
+                    Series::line(&class.name, line).plus_minus(plus_minus)
                 })
                 .collect(),
         };
@@ -162,6 +166,7 @@ fn solved(network: &Network, solution: &Solution, value: f64) -> Vec<Point> {
         class: class.name.clone(),
         throughput: solution.throughput[index],
         response: solution.response[index],
+        plus_minus: 0.0,
         p95: f64::NAN,
         utilisation: busiest.map_or(0.0, |at| solution.utilisation[at].iter().sum()),
         bottleneck: busiest.map_or(String::new(), |at| network.centres[at].name.clone()),
@@ -188,6 +193,9 @@ fn simulated(
         class: class.name.clone(),
         throughput: mean(Quantity::Throughput, &class.name),
         response: mean(Quantity::Response, &class.name),
+        plus_minus: answer
+            .of(Quantity::Response, &class.name)
+            .map_or(f64::NAN, |interval| interval.half_width),
         p95: mean(Quantity::ResponseP95, &class.name),
         utilisation: busiest.map_or(0.0, used),
         bottleneck: busiest.map_or(String::new(), |centre| centre.name.clone()),
@@ -222,23 +230,28 @@ pub(crate) fn plot(options: &Plot, out: &mut dyn Write) -> Result<(), Failure> {
             high.push((x, bounds.balanced.response.most));
         }
     }
-    let mut series = vec![Series::line("exact", exact)];
+    let mut series = vec![Series::line("solved", exact)];
     if !low.is_empty() {
         series.push(Series::thin("balanced bounds", low));
         series.push(Series::thin("", high));
     }
     if options.simulate {
-        let (mut points, progress) = (Vec::new(), Progress::new());
+        let (mut points, mut plus_minus, progress) = (Vec::new(), Vec::new(), Progress::new());
         for step in 1..=8 {
             let count = (options.to * step).div_ceil(8) as f64;
             let turned = knob.turn(&model, count)?;
             let found = simulated(&turned, count, options.run, &progress)?;
             points.push((count, found[class].response));
+            plus_minus.push(found[class].plus_minus);
         }
-        series.push(Series::points("simulated", points));
+        series.push(Series::points("simulated", points).plus_minus(plus_minus));
     }
     let chart =
         Chart { title: model.title.clone(), x: knob.label(), y: "response time, s".into(), series };
     chart.write(&options.output)?;
-    line(out, &format!("{}", options.output.display()))
+    line(out, &format!("{}", options.output.display()))?;
+    for note in model.left_out() {
+        line(out, &format!("note: solved: {note}"))?;
+    }
+    Ok(())
 }

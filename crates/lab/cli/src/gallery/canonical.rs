@@ -148,7 +148,7 @@ fn enhancements() -> Result<Exhibit, Failure> {
         Series::line("as it is", half(SERVER_CPU, DISK, NETWORK)?),
         Series::line("second server", half(SERVER_CPU / 2.0, DISK / 2.0, NETWORK)?),
         Series::line("processor twice as fast", half(SERVER_CPU / 2.0, DISK, NETWORK)?),
-        Series::line("client cache, half hits", half(SERVER_CPU / 2.0, DISK / 2.0, NETWORK / 2.0)?),
+        Series::thin("client cache, half hits", half(SERVER_CPU / 2.0, DISK / 2.0, NETWORK / 2.0)?),
     ];
     Ok(Exhibit {
         name: "enhancements",
@@ -194,7 +194,7 @@ fn low_variance() -> Result<Exhibit, Failure> {
             "requests per second",
             vec![
                 Series::line("exponential times, solved", exponential),
-                Series::points("little variance, simulated", joined(&populations, &ours)),
+                Series::rings("little variance, simulated", joined(&populations, &ours)),
                 Series::points("another simulator", joined(&populations, &theirs)),
             ],
         ),
