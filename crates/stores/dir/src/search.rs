@@ -3,15 +3,18 @@
 //!
 //! One search runs at a time, for all that wait when it starts, and notes every name that it
 //! meets. An object that is not found is gone for good: nothing brings its handle back but to
-//! move it in from outside, and then a listing notes it again.
+//! move it in from outside, and then a listing notes it again. So it must not be missed because it
+//! was moved from where the search was not yet to where it had been: who did so through us has
+//! noted where, and for local programs the search is repeated until no directory changes.
 
 use std::collections::{HashMap, HashSet};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
 
 use futures_channel::oneshot;
 use leasehold_fs::{FsError, ObjectId, offload};
-use rustix::fs::{FileType, Mode, OFlags, RawDir, openat};
+use rustix::fs::{FileType, Mode, OFlags, RawDir, fstat, openat};
 
 use crate::errors::meaning;
 use crate::index::{Index, Known, OBJECTS_MAX};
@@ -24,6 +27,13 @@ const WAITING_MAX: usize = 1024;
 
 /// How often an object is searched for that is moved again before it is reached.
 const SEARCH_TRIES: u32 = 3;
+
+/// How often everything is searched in vain while directories change: to be missed, an object must
+/// have been moved each time, and the wrong way.
+const PASSES_MAX: u32 = 8;
+
+/// The kernel stamps changes by a clock that is so far behind at most.
+const CLOCK_STEP: Duration = Duration::from_millis(10);
 
 /// What is asked of the kernel at a time.
 const CHUNK_BYTES: usize = 32 << 10;
@@ -110,6 +120,8 @@ struct Search<'a> {
     numbers: Option<HashSet<u64, Mixing>>,
     /// How many files' names were noted.
     noted: usize,
+    /// When a directory was changed last, as they were looked into in this pass.
+    changed: SystemTime,
 }
 
 /// A directory that is still to be searched: a name in an open one.
@@ -123,22 +135,30 @@ struct Branch {
 impl<'a> Search<'a> {
     fn new(volume: &'a Volume, index: &'a Index, waiting: Waiting) -> Self {
         let numbers = waiting.keys().map(|id| volume.handles.number(id)).collect();
-        Self { volume, index, waiting, numbers, noted: 0 }
+        Self { volume, index, waiting, numbers, noted: 0, changed: SystemTime::UNIX_EPOCH }
     }
 
     /// Looks where the objects were last seen, then everywhere; answers all that wait.
     fn run(mut self) {
+        let known = |id: &ObjectId| (*id, self.index.find(id));
+        let before: HashMap<_, _> = self.waiting.keys().map(known).collect();
         let outcome = self.volume.acting.as_server().and_then(|()| {
             self.look_nearby();
             self.look_everywhere()
         });
         for (id, waiters) in core::mem::take(&mut self.waiting) {
-            if outcome.is_ok() {
-                self.index.remove(&id);
-            }
+            let outcome = if before.get(&id) == Some(&self.index.find(&id)) {
+                outcome.and_then(|()| {
+                    self.index.remove(&id);
+                    Err(FsError::Stale)
+                })
+            } else {
+                // Somebody met it, and noted where.
+                Ok(())
+            };
             for waiter in waiters {
                 // Who asked may have gone.
-                let _ = waiter.send(outcome.and(Err(FsError::Stale)));
+                let _ = waiter.send(outcome);
             }
         }
     }
@@ -162,7 +182,24 @@ impl<'a> Search<'a> {
         }
     }
 
+    /// Searches everything until all are found, or are missing from what does not change.
     fn look_everywhere(&mut self) -> Result<(), FsError> {
+        let mut last_begun = None;
+        for _ in 0..PASSES_MAX {
+            let begun = SystemTime::now() - CLOCK_STEP;
+            self.changed = SystemTime::UNIX_EPOCH;
+            self.pass()?;
+            if self.waiting.is_empty() || last_begun.is_some_and(|last| self.changed < last) {
+                break;
+            }
+            last_begun = Some(begun);
+            // All that fits was noted.
+            self.noted = OBJECTS_MAX;
+        }
+        Ok(())
+    }
+
+    fn pass(&mut self) -> Result<(), FsError> {
         let root = &self.volume.root;
         let mut branches = self.scan(&root.descriptor(), &root.id, 0)?;
         let mut outcome = Ok(());
@@ -211,6 +248,7 @@ impl<'a> Search<'a> {
         let volume = self.volume;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let stream = openat(&**directory, c".", flags, Mode::empty()).map_err(meaning)?;
+        self.changed = self.changed.max(changed_at(&stream)?);
         let mut chunk = Vec::<u8>::with_capacity(CHUNK_BYTES);
         let mut records = RawDir::new(&stream, chunk.spare_capacity_mut());
         let mut branches = Vec::new();
@@ -249,4 +287,12 @@ impl<'a> Search<'a> {
             let _ = waiter.send(Ok(()));
         }
     }
+}
+
+/// When a directory's names were last changed.
+fn changed_at(directory: &OwnedFd) -> Result<SystemTime, FsError> {
+    let seen = fstat(directory).map_err(meaning)?;
+    let seconds = u64::try_from(seen.st_ctime).unwrap_or(0);
+    let nanoseconds = u32::try_from(seen.st_ctime_nsec).unwrap_or(0);
+    Ok(SystemTime::UNIX_EPOCH + Duration::new(seconds, nanoseconds))
 }

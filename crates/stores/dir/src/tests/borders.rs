@@ -2,7 +2,9 @@
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use bytes::Bytes;
 use leasehold_base::units::Cookie;
@@ -16,7 +18,7 @@ use rustix::mount::{
 use rustix::thread::UnshareFlags;
 
 use super::harness::{Make, World, name, superuser, user, wait};
-use crate::HandleSource;
+use crate::{Durability, HandleSource};
 
 const ALL: Budget = Budget { reply: Allowance::UNLIMITED, names: Allowance::UNLIMITED };
 
@@ -115,6 +117,50 @@ fn what_others_move_is_searched_for() {
         let above = wait(world.store.parent(&superuser(), &c)).expect("it has one");
         assert_eq!(world.lookup(above.object, "c"), Ok(c));
     }
+}
+
+/// It goes from where the search was not yet to where it had been.
+#[test]
+fn what_is_moved_while_it_is_searched_for_is_not_called_gone() {
+    const FILES: usize = 1000;
+    const ASKED: usize = 300;
+    let (handles, durability) = (HandleSource::Names, Durability::Memory);
+    let world = World::make(Make { handles, durability, ..Make::default() });
+    let [one, two] = ["one", "two"].map(|directory| {
+        fs::create_dir(world.path(directory)).expect("it can be made");
+        for number in 0..FILES {
+            let path = world.path(directory).join(number.to_string());
+            fs::write(path, "").expect("it can be made");
+        }
+        world.path(directory).join("it")
+    });
+    fs::write(&one, "").expect("it can be made");
+    let directory = world.lookup(world.store.root(), "one").expect("it is there");
+    let it = world.lookup(directory, "it").expect("it is there");
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut way = [&one, &two];
+            while !done.load(Ordering::Relaxed) {
+                fs::rename(way[0], way[1]).expect("nobody else moves it");
+                way.reverse();
+                thread::sleep(Duration::from_millis(2));
+            }
+        });
+        let ask = |_| {
+            // As if many others had been opened.
+            let volume = &world.store.volume;
+            if let Some(open) = volume.open_object(&it) {
+                volume.descriptors.remove(&open);
+            }
+            wait(world.store.getattr(&it))
+        };
+        let answers: Vec<_> = (0..ASKED).map(ask).collect();
+        done.store(true, Ordering::Relaxed);
+        let is_good = |answer: &Result<_, FsError>| matches!(answer, Ok(_) | Err(FsError::Later));
+        assert!(answers.iter().all(is_good));
+        assert!(answers.iter().any(Result::is_ok));
+    });
 }
 
 #[test]
