@@ -7,7 +7,7 @@ use core::task::Poll;
 use leasehold_base::units::{ConnectionId, Time};
 use leasehold_base::xdr::{Message, Writer};
 use leasehold_fs::Answer;
-use leasehold_serve::Arrival;
+use leasehold_serve::{Arrival, Response};
 
 use crate::buffers::{Buffers, Held};
 use crate::counters::Counters;
@@ -16,7 +16,7 @@ use crate::outbox::Outbox;
 use crate::remote::Remote;
 use crate::server::Shared;
 use crate::slab::Key;
-use crate::tasks::{Origin, Outcome, Tasks};
+use crate::tasks::{Origin, Outcome, Parked, Tasks};
 
 /// What the connections of one loop share.
 pub(crate) struct Bench {
@@ -73,15 +73,20 @@ impl Bench {
         let handler = &self.shared.handler;
         // A state that a panic left behind is the service's to guard; the loop's own is not
         // touched by the call.
-        match catch_unwind(AssertUnwindSafe(|| handler.answer(arrival, &held.call, writer))) {
-            Ok(Answer::Now(reply)) => self.answered(Ok(reply.flatten())),
-            Ok(Answer::Later(pending)) => {
-                match self.tasks.start(&self.remote, pending, origin, held.memory) {
+        let answer = AssertUnwindSafe(|| handler.answer(arrival, &held.call, writer));
+        let Response { reply, must_end } = match catch_unwind(answer) {
+            Ok(response) => response,
+            Err(panic) => return self.answered(Err(panic)),
+        };
+        match reply {
+            Answer::Now(reply) => self.answered(Ok(reply.flatten())),
+            Answer::Later(pending) => {
+                let parked = Parked { pending, must_end, origin, call_memory: held.memory };
+                match self.tasks.start(&self.remote, parked) {
                     Poll::Pending => Answered::Parked,
                     Poll::Ready(outcome) => self.answered(outcome),
                 }
             }
-            Err(panic) => self.answered(Err(panic)),
         }
     }
 

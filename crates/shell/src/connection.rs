@@ -264,6 +264,11 @@ impl Connection {
         self.moved
     }
 
+    /// Whether calls of it wait.
+    pub(crate) fn has_parked(&self) -> bool {
+        self.parked > 0
+    }
+
     /// Gives its memory back.
     pub(crate) fn end(mut self, bench: &mut Bench) {
         bench.unsent -= self.unsent;

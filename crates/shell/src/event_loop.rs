@@ -453,6 +453,9 @@ impl EventLoop {
                 Closing::Ended | Closing::Failed(_) | Closing::Panicked => {}
             }
             tracing::debug!(client = %connection.from, reason = ?closing, "disconnected");
+            if connection.has_parked() {
+                self.bench.tasks.let_go(key);
+            }
             connection.end(&mut self.bench);
         }
     }

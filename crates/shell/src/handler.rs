@@ -5,20 +5,15 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use leasehold_base::units::{ConnectionId, Time};
-use leasehold_base::xdr::{Message, Writer};
+use leasehold_base::xdr::Writer;
 use leasehold_fs::Answer;
 use leasehold_portmap::{Asked, Carrier, Portmapper};
-use leasehold_serve::{Arrival, Service, Transport};
+use leasehold_serve::{Arrival, Response, Service, Transport};
 
 /// Whoever answers messages; [`Service`], or a stand-in of a test.
 pub trait Handler: Send + Sync {
     /// Answers one RPC message; with nothing, when there must be no reply.
-    fn answer(
-        &self,
-        arrival: Arrival,
-        message: &Bytes,
-        writer: Writer,
-    ) -> Answer<'static, Option<Message>>;
+    fn answer(&self, arrival: Arrival, message: &Bytes, writer: Writer) -> Response;
 
     /// Is told that a stream is no more: once its client has ended it, which may still wait for
     /// replies, and again when it is closed.
@@ -30,12 +25,7 @@ pub trait Handler: Send + Sync {
 }
 
 impl Handler for Arc<Service> {
-    fn answer(
-        &self,
-        arrival: Arrival,
-        message: &Bytes,
-        writer: Writer,
-    ) -> Answer<'static, Option<Message>> {
+    fn answer(&self, arrival: Arrival, message: &Bytes, writer: Writer) -> Response {
         Service::answer(self, arrival, message, writer)
     }
 
@@ -49,18 +39,13 @@ impl Handler for Arc<Service> {
 }
 
 impl Handler for Portmapper {
-    fn answer(
-        &self,
-        arrival: Arrival,
-        message: &Bytes,
-        writer: Writer,
-    ) -> Answer<'static, Option<Message>> {
+    fn answer(&self, arrival: Arrival, message: &Bytes, writer: Writer) -> Response {
         let carrier = match arrival.transport() {
             Transport::Stream => Carrier::Stream,
             Transport::Datagram => Carrier::Datagram,
         };
         let asked = Asked { from: arrival.from.ip(), to: arrival.to, carrier };
-        Answer::now(Self::answer(self, asked, message, writer))
+        Answer::now(Self::answer(self, asked, message, writer)).into()
     }
 
     // It remembers nothing of anybody.

@@ -53,10 +53,14 @@ struct Slot {
     parked: Option<Parked>,
 }
 
-struct Parked {
-    pending: Pending,
-    origin: Origin,
-    call_memory: usize,
+/// A call that waits.
+pub(crate) struct Parked {
+    pub(crate) pending: Pending,
+    /// Whether it must come to its end though nobody waits for the reply any more.
+    pub(crate) must_end: bool,
+    pub(crate) origin: Origin,
+    /// The memory that it holds, in bytes.
+    pub(crate) call_memory: usize,
 }
 
 /// Tells a loop that a call of its can go on.
@@ -90,14 +94,8 @@ impl Tasks {
         self.bytes
     }
 
-    /// Takes a call in that holds so much memory, and answers it if that can be done at once.
-    pub(crate) fn start(
-        &mut self,
-        remote: &Arc<Remote>,
-        pending: Pending,
-        origin: Origin,
-        call_memory: usize,
-    ) -> Poll<Outcome> {
+    /// Takes a call in, and answers it if that can be done at once.
+    pub(crate) fn start(&mut self, remote: &Arc<Remote>, parked: Parked) -> Poll<Outcome> {
         let index = self.free.pop().unwrap_or_else(|| {
             let index = u32::try_from(self.slots.len()).expect("limits are far below 2^32 calls");
             let told = AtomicBool::new(false);
@@ -105,9 +103,23 @@ impl Tasks {
             self.slots.push(Slot { waker: Arc::clone(&bell).into(), bell, parked: None });
             index
         });
-        self.slots[index as usize].parked = Some(Parked { pending, origin, call_memory });
-        self.bytes += call_memory;
+        self.bytes += parked.call_memory;
+        self.slots[index as usize].parked = Some(parked);
         self.poll(index).map_or(Poll::Pending, |done| Poll::Ready(done.outcome))
+    }
+
+    /// Drops the calls of a connection that is closed, but for those that must end.
+    pub(crate) fn let_go(&mut self, connection: Key) {
+        for (index, slot) in (0..).zip(&mut self.slots) {
+            let is_let_go = |parked: &mut Parked| {
+                let origin = &parked.origin;
+                !parked.must_end && matches!(origin, Origin::Connection(key) if *key == connection)
+            };
+            if let Some(parked) = slot.parked.take_if(is_let_go) {
+                self.bytes -= parked.call_memory;
+                self.free.push(index);
+            }
+        }
     }
 
     /// Goes on with a call that was woken; says what became of it when it is done.

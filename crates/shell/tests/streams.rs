@@ -12,8 +12,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use common::{
-    ALONE, Client, ECHO, Fixture, LARGE, PANIC, PARK, PARK_AND_PANIC, PARK_LARGE, PATIENCE, SILENT,
-    WAKE_AFTER, WAKES, WHO, as_user, message, pattern, record,
+    ALONE, Client, ECHO, End, Fixture, LARGE, PANIC, PARK, PARK_AND_PANIC, PARK_LARGE, PARK_TO_END,
+    PATIENCE, SILENT, WAKE_AFTER, WAKES, WHO, as_user, message, pattern, record,
 };
 use leasehold_base::limits::MESSAGE_BYTES_MAX;
 use leasehold_base::units::ConnectionId;
@@ -416,6 +416,28 @@ fn a_connection_has_a_name_that_no_other_gets() {
         (name.event_loop, name.slot) == (names[0].event_loop, names[0].slot)
     };
     assert!(next.iter_mut().any(is_there));
+}
+
+/// Whoever closed many connections with calls that wait had all places, until the calls were done.
+#[test]
+fn calls_of_a_connection_that_is_gone_are_let_go_unless_they_must_end() {
+    let server = Fixture::start();
+    let mut gone = server.client();
+    gone.send(PARK, 1);
+    gone.send(PARK_TO_END, 2);
+    gone.send(PARK, 3);
+    (1..4).for_each(|number| server.state.wait_for(number));
+    let mut other = server.client();
+    other.send(PARK, 4);
+    server.state.wait_for(4);
+    // A reset: after a plain close the client might still read.
+    sockopt::set_socket_linger(&gone.0, Some(Duration::ZERO)).unwrap();
+    drop(gone);
+    assert_eq!([1, 3].map(|number| server.state.end_of(number)), [End::LetGo; 2]);
+    server.state.open(2);
+    server.state.open(4);
+    assert_eq!([2, 4].map(|number| server.state.end_of(number)), [End::Done; 2]);
+    assert_eq!(other.reply(), message(PARK, 4));
 }
 
 #[test]

@@ -15,7 +15,7 @@ use leasehold_base::xdr::{Message, Reader, Writer};
 use leasehold_fs::{
     Answer, Caller, Export, ExportId, Mode, NewFile, NewNode, SetAttributes, Step, Store,
 };
-use leasehold_serve::{Arrival, Deaf, HandleKey, Notebook, Service, Trust};
+use leasehold_serve::{Arrival, Deaf, HandleKey, Notebook, Response, Service, Trust};
 use leasehold_store_mem::MemStore;
 use leasehold_wire::nfs3::{self, write};
 use leasehold_wire::rpc::Call;
@@ -55,7 +55,7 @@ pub(crate) struct Server {
 struct Running {
     way: Way,
     xid: Xid,
-    answer: Answer<'static, Option<Message>>,
+    response: Response,
 }
 
 /// How late the mutant notes replies, in nanoseconds.
@@ -159,9 +159,9 @@ impl Server {
             trust: Trust::Claimed,
             now: self.clock.local(now),
         };
-        let answer = service.answer(arrival, bytes, Writer::new());
+        let response = service.answer(arrival, bytes, Writer::new());
         let xid = Xid(u32::from_be_bytes(*bytes.first_chunk().expect("a call has a head")));
-        self.running.insert(self.received, Running { way, xid, answer });
+        self.running.insert(self.received, Running { way, xid, response });
     }
 
     /// Notes that a connection is no more.
@@ -169,9 +169,10 @@ impl Server {
         if let Some(service) = &self.service {
             service.connection_closed(from, connection_id(connection));
         }
-        if self.mutant == Some(Mutant::DropsCalls) {
-            self.running.retain(|_, running| running.way != Way::Stream { connection });
-        }
+        let drops_all = self.mutant == Some(Mutant::DropsCalls);
+        self.running.retain(|_, Running { way, response, .. }| {
+            *way != Way::Stream { connection } || response.must_end && !drops_all
+        });
     }
 
     /// Goes on with all calls as far as they can; the replies, in order.
@@ -184,7 +185,7 @@ impl Server {
         let mut replies = Vec::new();
         loop {
             let before = replies.len();
-            self.running.retain(|_, running| match poll(&mut running.answer) {
+            self.running.retain(|_, running| match poll(&mut running.response.reply) {
                 Poll::Pending => true,
                 Poll::Ready(reply) => {
                     replies.push((running.way, reply));

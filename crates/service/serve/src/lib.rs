@@ -21,6 +21,7 @@ mod procedure;
 #[cfg(test)]
 mod reference;
 mod replies;
+mod response;
 mod service;
 pub mod table;
 
@@ -30,4 +31,5 @@ pub use events::{Deaf, Event, Observer};
 pub use exports::Exports;
 pub use handles::HandleKey;
 pub use notebook::{Notebook, Noted};
+pub use response::Response;
 pub use service::Service;

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use futures_channel::oneshot;
 use leasehold_base::limits::{REPLIES_BYTES_MAX, REPLIES_MAX, REPLY_AGE_MAX};
 use leasehold_base::units::{ConnectionId, Time};
-use leasehold_base::xdr::{Encode as _, Message, Reader, Writer, decode_all};
+use leasehold_base::xdr::{Encode as _, Reader, Writer, decode_all};
 use leasehold_core::replies::{Call, Effect, Event, Harm, Limits, Note, Origin, Replies, Ticket};
 use leasehold_fs::{Answer, Caller};
 use leasehold_wire::rpc;
@@ -18,7 +18,7 @@ use siphasher::sip::SipHasher13;
 
 use crate::notebook::{Notebook, Noted};
 use crate::procedure::Running;
-use crate::{Arrival, Transport};
+use crate::{Arrival, Response, Transport};
 
 const SHARDS: usize = 16;
 
@@ -92,16 +92,15 @@ impl KeptReplies {
         }
     }
 
-    /// Runs a call unless it is a copy of one that ran or runs; `run` is called at most once.
-    pub(crate) fn once(
+    /// Says what becomes of a call, of which there may be a copy that ran or runs.
+    pub(crate) fn admit(
         &self,
         arrival: &Arrival,
         call: &rpc::Call<'_>,
         caller: &Caller,
         harm: Harm,
         message: &[u8],
-        run: impl FnOnce() -> Running,
-    ) -> Answer<'static, Option<Message>> {
+    ) -> Admitted {
         let shard = self.shard(arrival.from);
         let event = Event::Call {
             origin: match arrival.transport() {
@@ -121,26 +120,23 @@ impl KeptReplies {
         let mut state = shard.lock();
         match state.step(arrival.now, event) {
             Some(Effect::Execute(ticket)) => {
-                drop(state);
-                let started =
-                    Started { shard: Arc::clone(shard), ticket, at: arrival.now, done: false };
-                let running = run();
-                Answer::later(async move {
-                    let reply = running.await?;
-                    started.done(reply.to_bytes());
-                    Some(reply)
-                })
+                let shard = Arc::clone(shard);
+                Admitted::Runs(Started { shard, ticket, at: arrival.now, done: false })
             }
-            Some(Effect::Resend(reply)) => Answer::now(Some(reply.into())),
+            Some(Effect::Resend(reply)) => {
+                Admitted::Answered(Answer::now(Some(reply.into())).into())
+            }
             Some(Effect::Wait(ticket)) => {
                 let (sender, receiver) = oneshot::channel();
                 // Dropping the sender of an earlier copy lets that one go unanswered.
                 state.waiting.insert(ticket, sender);
-                Answer::later(async { receiver.await.ok().flatten().map(Into::into) })
+                let reply = async { receiver.await.ok().flatten().map(Into::into) };
+                Admitted::Answered(Answer::later(reply).into())
             }
-            // Without an answer the client asks again, and there may be room then.
-            Some(Effect::Drop | Effect::Refuse | Effect::Note { .. } | Effect::Release(..))
-            | None => Answer::now(None),
+            Some(Effect::Refuse) => Admitted::Refused,
+            Some(Effect::Drop | Effect::Note { .. } | Effect::Release(..)) | None => {
+                Admitted::Answered(Answer::now(None).into())
+            }
         }
     }
 
@@ -229,8 +225,18 @@ impl Pages {
     }
 }
 
+/// What becomes of a call.
+pub(crate) enum Admitted {
+    /// It runs.
+    Runs(Started),
+    /// It is answered as a copy is.
+    Answered(Response),
+    /// There is no room for it now.
+    Refused,
+}
+
 /// A call that runs; it is forgotten when it is dropped before it is done.
-struct Started {
+pub(crate) struct Started {
     shard: Arc<Shard>,
     ticket: Ticket,
     at: Time,
@@ -238,6 +244,16 @@ struct Started {
 }
 
 impl Started {
+    /// Keeps the reply of the call when it is done.
+    pub(crate) fn run(self, running: Running) -> Response {
+        let reply = Answer::later(async move {
+            let reply = running.await?;
+            self.done(reply.to_bytes());
+            Some(reply)
+        });
+        Response { reply, must_end: true }
+    }
+
     fn done(mut self, reply: Bytes) {
         self.done = true;
         self.shard.lock().step(self.at, Event::Done { ticket: self.ticket, reply });

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use leasehold_base::limits::HANDLE_V2_BYTES;
 use leasehold_base::units::{ConnectionId, Time};
-use leasehold_base::xdr::{Encode as _, Message, Reader, Writer};
+use leasehold_base::xdr::{Encode as _, Reader, Writer};
 use leasehold_core::replies::Harm;
 use leasehold_fs::{Answer, Export};
 use leasehold_wire::rpc::{Call, Reply, ReplyStatus};
@@ -18,9 +18,9 @@ use crate::handles::{HandleKey, Handles};
 use crate::mount::MountTable;
 use crate::nfs2::Cookies;
 use crate::notebook::{Notebook, Noted};
-use crate::replies::KeptReplies;
+use crate::replies::{Admitted, KeptReplies};
 use crate::table::Keep;
-use crate::{Arrival, credential, table};
+use crate::{Arrival, Response, credential, table};
 
 /// Every program that is served, over all exports.
 pub struct Service {
@@ -56,17 +56,15 @@ impl Service {
     /// Answers one RPC message; with nothing, when it is none or must not be answered.
     ///
     /// The reply is written with `writer`, whose memory may be of use again.
-    pub fn answer(
-        self: &Arc<Self>,
-        arrival: Arrival,
-        message: &Bytes,
-        writer: Writer,
-    ) -> Answer<'static, Option<Message>> {
+    pub fn answer(self: &Arc<Self>, arrival: Arrival, message: &Bytes, writer: Writer) -> Response {
         let mut reader = Reader::new(message);
         let call = match Call::decode(&mut reader) {
             Ok(call) => call,
             Err(error) => {
-                return error.reply().map_or(Answer::now(None), |reply| refuse(&reply, writer));
+                return match error.reply() {
+                    Some(reply) => refuse(&reply, writer),
+                    None => Answer::now(None).into(),
+                };
             }
         };
         let row = match table::find(call.program, call.version, call.procedure) {
@@ -88,13 +86,17 @@ impl Service {
         };
         let context = Context { service: Arc::clone(self), caller, arrival };
         let arguments = reader.rest_shared();
-        let run = || (row.handler)(row.errors, context, call.xid, arguments, writer);
+        let run = |writer| (row.handler)(row.errors, context, call.xid, arguments, writer);
         let harm = match row.keep {
             Keep::Always => Harm::Always,
             Keep::Late => Harm::Late,
-            Keep::Never => return Answer::Later(run()),
+            Keep::Never => return Answer::Later(run(writer)).into(),
         };
-        self.replies.once(&arrival, &call, &caller, harm, message, run)
+        match self.replies.admit(&arrival, &call, &caller, harm, message) {
+            Admitted::Runs(started) => started.run(run(writer)),
+            Admitted::Answered(response) => response,
+            Admitted::Refused => Answer::now(None).into(),
+        }
     }
 
     /// The handle of the root of the export of a name, as MOUNT gives it.
@@ -116,7 +118,7 @@ impl Service {
 }
 
 /// The reply to a call that reaches no procedure.
-fn refuse(reply: &Reply, mut writer: Writer) -> Answer<'static, Option<Message>> {
+fn refuse(reply: &Reply, mut writer: Writer) -> Response {
     reply.encode(&mut writer);
-    Answer::now(Some(writer.finish()))
+    Answer::now(Some(writer.finish())).into()
 }

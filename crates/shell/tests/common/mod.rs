@@ -17,7 +17,7 @@ use bytes::Bytes;
 use leasehold_base::units::{ConnectionId, Time};
 use leasehold_base::xdr::{Message, Reader, Writer};
 use leasehold_fs::Answer;
-use leasehold_serve::Arrival;
+use leasehold_serve::{Arrival, Response};
 use leasehold_shell::{Counters, Handler, Options, Policy, Running, Server};
 use leasehold_wire::record::mark;
 use rustix::process::{Uid, geteuid};
@@ -48,6 +48,9 @@ pub const PARK_LARGE: u32 = 8;
 /// Replies with the name of the connection, in three words.
 pub const WHICH: u32 = 9;
 
+/// Replies as PARK does; its call must come to its end.
+pub const PARK_TO_END: u32 = 10;
+
 /// How often the service asks to be woken again, and when.
 pub const WAKES: usize = 4;
 pub const WAKE_AFTER: Duration = Duration::from_millis(20);
@@ -74,11 +77,19 @@ pub struct State {
     changed: Condvar,
     /// LARGE replies so far.
     pub large: AtomicUsize,
+    ends: Mutex<BTreeMap<u32, End>>,
     closed: Mutex<Vec<(SocketAddr, ConnectionId)>>,
     /// When the service was woken.
     woken: Mutex<Vec<Time>>,
     /// What all large replies of calls that waited share.
     mebibyte: Bytes,
+}
+
+/// What became of a call that waited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    Done,
+    LetGo,
 }
 
 enum Gate {
@@ -120,6 +131,18 @@ impl State {
         }
     }
 
+    /// Waits for what becomes of the call at a gate.
+    pub fn end_of(&self, number: u32) -> End {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            if let Some(end) = self.ends.lock().unwrap().get(&number) {
+                return *end;
+            }
+            assert!(Instant::now() < end, "the call at gate {number} waits for ever");
+            std::thread::yield_now();
+        }
+    }
+
     /// Waits until the service was woken as often as it asked for; says when that was.
     pub fn wait_for_wakes(&self) -> Vec<Time> {
         let end = Instant::now() + PATIENCE;
@@ -149,26 +172,33 @@ impl State {
     }
 }
 
+/// A call that waits, or comes to its end.
+struct Waiting(Arc<State>, u32);
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        let open = matches!(self.0.gates.lock().unwrap().get(&self.1), Some(Gate::Open));
+        self.0.ends.lock().unwrap().insert(self.1, if open { End::Done } else { End::LetGo });
+        self.0.changed.notify_all();
+    }
+}
+
 /// The service: the first word of a message says what to do.
 struct Tiny(Arc<State>);
 
 impl Handler for Tiny {
-    fn answer(
-        &self,
-        arrival: Arrival,
-        message: &Bytes,
-        writer: Writer,
-    ) -> Answer<'static, Option<Message>> {
+    fn answer(&self, arrival: Arrival, message: &Bytes, writer: Writer) -> Response {
         if message.starts_with(&WHO.to_be_bytes()) {
-            return Answer::now(Some(Bytes::from(format!("{:?}", arrival.trust)).into()));
+            return Answer::now(Some(Bytes::from(format!("{:?}", arrival.trust)).into())).into();
         }
         if message.starts_with(&WHICH.to_be_bytes()) {
             let connection = arrival.connection.expect("it is asked on a stream");
             let ConnectionId { event_loop, slot, generation } = connection;
             let words = [event_loop, slot, generation].map(u32::to_be_bytes);
-            return Answer::now(Some(Bytes::from(words.concat()).into()));
+            return Answer::now(Some(Bytes::from(words.concat()).into())).into();
         }
-        answer(&self.0, message, writer)
+        let must_end = message.starts_with(&PARK_TO_END.to_be_bytes());
+        Response { reply: answer(&self.0, message, writer), must_end }
     }
 
     fn connection_closed(&self, from: SocketAddr, connection: ConnectionId) {
@@ -204,11 +234,13 @@ fn answer(
                 Some(writer.finish())
             })
         }
-        PARK | PARK_AND_PANIC => {
+        PARK | PARK_AND_PANIC | PARK_TO_END => {
             let (state, message) = (Arc::clone(state), message.clone());
+            let waiting = Waiting(Arc::clone(&state), number);
             Answer::later(async move {
                 poll_fn(|context| state.pass(number, context.waker())).await;
-                assert_eq!(what, PARK, "told to panic");
+                assert_ne!(what, PARK_AND_PANIC, "told to panic");
+                drop(waiting);
                 Some(message.into())
             })
         }

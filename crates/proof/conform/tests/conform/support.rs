@@ -9,10 +9,10 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use clap::Parser;
 use leasehold_base::units::{ConnectionId, Cookie, FileTime, Time};
-use leasehold_base::xdr::{Message, Writer};
+use leasehold_base::xdr::Writer;
 use leasehold_conform::{Options, Restart, Summary, conform};
 use leasehold_fs::{Allowance, Answer, Budget, Caller, Export, ExportId, Store as _, Wanted};
-use leasehold_serve::{Arrival, Deaf, HandleKey, Service, Trust};
+use leasehold_serve::{Arrival, Deaf, HandleKey, Response, Service, Trust};
 use leasehold_shell::{Handler, Policy, Running};
 use leasehold_store_mem::MemStore;
 
@@ -104,12 +104,7 @@ struct Front {
 }
 
 impl Handler for Front {
-    fn answer(
-        &self,
-        arrival: Arrival,
-        message: &Bytes,
-        writer: Writer,
-    ) -> Answer<'static, Option<Message>> {
+    fn answer(&self, arrival: Arrival, message: &Bytes, writer: Writer) -> Response {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("after 1970");
         self.store.set_now(FileTime {
             seconds: i64::try_from(now.as_secs()).expect("before the end of time"),
@@ -118,7 +113,7 @@ impl Handler for Front {
         let arrival = Arrival { trust: Trust::Claimed, ..arrival };
         match self.fault {
             None => self.service.answer(arrival, message, writer),
-            Some(fault) => fault.answer(&self.service, arrival, message),
+            Some(fault) => fault.answer(&self.service, arrival, message).into(),
         }
     }
 
