@@ -21,7 +21,7 @@ pub(crate) trait Procedure: 'static {
     /// What the caller gets when it succeeds.
     type Done: Encode + Send;
     /// What the caller gets beside the status when it does not.
-    type Failed: Encode + Send;
+    type Failed: Default + Encode + Send;
 
     /// Does it.
     fn run(
@@ -101,6 +101,14 @@ pub(crate) fn handler<P: Procedure>(
         }
         Some(writer.finish())
     })
+}
+
+/// The reply that has the caller of a procedure ask again later.
+pub(crate) fn ask_again<P: Procedure>(xid: Xid, mut writer: Writer) -> Message {
+    Reply { xid, status: ReplyStatus::Success }.encode(&mut writer);
+    P::Dialect::failed(FsError::Later, &mut writer);
+    P::Failed::default().encode(&mut writer);
+    writer.finish()
 }
 
 /// Results without a status: those of procedures that cannot fail.

@@ -19,7 +19,7 @@ use crate::mount::MountTable;
 use crate::nfs2::Cookies;
 use crate::notebook::{Notebook, Noted};
 use crate::replies::{Admitted, KeptReplies};
-use crate::table::Keep;
+use crate::table::{Keep, Later};
 use crate::{Arrival, Response, credential, table};
 
 /// Every program that is served, over all exports.
@@ -95,6 +95,10 @@ impl Service {
         match self.replies.admit(&arrival, &call, &caller, harm, message) {
             Admitted::Runs(started) => started.run(run(writer)),
             Admitted::Answered(response) => response,
+            // On a stream it would wait for long before it asks again by itself.
+            Admitted::Refused if row.later() == Later::Said && arrival.connection.is_some() => {
+                Answer::now(Some((row.ask_again)(call.xid, writer))).into()
+            }
             Admitted::Refused => Answer::now(None).into(),
         }
     }

@@ -1,10 +1,12 @@
 //! The truth about procedures: every program, version and procedure that is served, a row each.
 
+use leasehold_base::units::Xid;
+use leasehold_base::xdr::{Message, Writer};
 use leasehold_fs::FsError;
 use leasehold_wire::rpc::{ReplyStatus, Versions};
 
 use crate::errors::Errors;
-use crate::procedure::{Dialect as _, Handler, Procedure, handler};
+use crate::procedure::{Dialect as _, Handler, Procedure, ask_again, handler};
 use crate::{mount, nfs2, nfs3};
 
 /// The number of the procedure of every program that does nothing (RFC 5531 12.1).
@@ -45,6 +47,8 @@ pub struct Row {
     /// Whether its version has a word for [`FsError::Later`].
     says_later: bool,
     pub(crate) handler: Handler,
+    /// Writes the reply that has a caller ask again later, for what is [`Later::Said`].
+    pub(crate) ask_again: fn(Xid, Writer) -> Message,
 }
 
 /// Whether a reply is kept for a caller that asks again.
@@ -129,6 +133,7 @@ impl Row {
             counterpart: None,
             says_later: P::Dialect::SAYS_LATER,
             handler: handler::<P>,
+            ask_again: ask_again::<P>,
         }
     }
 

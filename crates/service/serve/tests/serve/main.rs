@@ -3,6 +3,7 @@
 mod cookies;
 mod mount;
 mod notes;
+mod refusals;
 mod rpc;
 mod statuses;
 mod support;

@@ -1,0 +1,63 @@
+//! What a client is told for whom there is no room.
+
+use bytes::Bytes;
+use leasehold_base::xdr::{Decode as _, Message, Reader, Writer, decode_all};
+use leasehold_fs::Answer;
+use leasehold_serve::Response;
+use leasehold_wire::nfs3::{
+    DirectoryArgs, Handle, Name, PROGRAM, Reply, Status, VERSION, getattr, remove,
+};
+use leasehold_wire::{nfs2, rpc};
+
+use crate::support::{NAME, Server};
+
+/// What is said at once; nothing, where the call runs. Those that run are kept and never end.
+fn said(server: &Server, message: &Bytes, running: &mut Vec<Response>) -> Option<Option<Bytes>> {
+    let response = server.service.answer(server.arrival, message, Writer::new());
+    if let Answer::Now(reply) = response.reply {
+        return Some(reply.flatten().map(Message::into_bytes));
+    }
+    assert!(response.must_end);
+    running.push(response);
+    None
+}
+
+/// A client waits long on a stream before it asks again by itself.
+#[test]
+fn a_client_with_too_many_calls_is_told_to_ask_again() {
+    let mut server = Server::new();
+    let root = server.service.root_handle(NAME).expect("the export is there");
+    let place = DirectoryArgs { directory: Handle::from(root), name: Name(b"none") };
+    let mut running = Vec::new();
+    let (refused, reply) = loop {
+        let remove = server.message((PROGRAM, VERSION, remove::NUMBER), &place);
+        if let Some(reply) = said(&server, &remove, &mut running) {
+            break (remove, reply.expect("it is told"));
+        }
+    };
+    let mut reader = Reader::new(&reply);
+    rpc::Reply::decode(&mut reader).expect("a reply");
+    let results: remove::Reply = decode_all(&mut reader).expect("results of REMOVE");
+    assert!(matches!(results, Reply::Failed(Status::Jukebox, _)), "{results:?}");
+
+    // Version 2 has no word for it, and a datagram is sent again soon.
+    let args = nfs2::DirectoryArgs { directory: nfs2::Handle(root), name: nfs2::Name(b"none") };
+    let old = server.message((PROGRAM, nfs2::VERSION, nfs2::remove::NUMBER), &args);
+    assert_eq!(said(&server, &old, &mut running), Some(None));
+    let on_stream = server.arrival;
+    server.arrival.connection = None;
+    assert_eq!(said(&server, &refused, &mut running), Some(None));
+    server.arrival = on_stream;
+
+    // Another client has room, and what may run twice goes on.
+    server.arrival.from = "192.0.2.2:700".parse().expect("an address");
+    assert_eq!(said(&server, &refused, &mut running), None);
+    server.arrival = on_stream;
+    let args = getattr::Args { object: place.directory };
+    let reply: getattr::Reply = server.call((PROGRAM, VERSION, getattr::NUMBER), &args).read();
+    assert!(matches!(reply, Reply::Done(_)));
+
+    // The refusal is not kept: with room the same call runs.
+    running.truncate(running.len() - 2);
+    assert_eq!(said(&server, &refused, &mut running), None);
+}
