@@ -30,11 +30,20 @@ remount() {
     cd "$here"
 }
 
+# Asks the machine outside for something; while it is about it, `is_asking` is true.
+ask() {
+    echo "$1" >/exchange/request.new
+    mv /exchange/request.new /exchange/request
+}
+
+is_asking() {
+    [[ -e /exchange/request ]]
+}
+
 # Has the server stopped and started again, with the same port and folder.
 restart_server() {
-    echo restart >/exchange/request.new
-    mv /exchange/request.new /exchange/request
-    while [[ -e /exchange/request ]]; do sleep 0.05; done
+    ask restart
+    while is_asking; do sleep 0.05; done
 }
 
 # Runs a command as an ordinary user: as_user ID COMMAND...

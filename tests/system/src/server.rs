@@ -67,6 +67,15 @@ impl Server {
         (self.process, self.ready) = launch(&self.folder, &self.state, self.port(), &self.options);
     }
 
+    /// Asks the server to end and starts it again, with the same folder and the same port.
+    ///
+    /// # Panics
+    /// If it does not end well, or does not get ready.
+    pub fn restart_in_peace(&mut self) {
+        self.ask_to_end();
+        (self.process, self.ready) = launch(&self.folder, &self.state, self.port(), &self.options);
+    }
+
     /// The port of all its programs.
     ///
     /// # Panics
@@ -115,6 +124,10 @@ impl Server {
     /// # Panics
     /// If it does not end well.
     pub fn end(mut self) {
+        self.ask_to_end();
+    }
+
+    fn ask_to_end(&mut self) {
         output(Command::new("kill").arg(self.process.id().to_string()));
         let status = self.process.wait().expect("it is our child");
         assert!(status.success(), "the server ended with {status}");

@@ -1,10 +1,12 @@
 //! The Linux kernel's client, in both versions: each test boots a kernel that mounts a server of its
 //! own and runs one case of `cases/` there.
 
+use std::fs;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
-use std::time::Duration;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use leasehold_system_tests::{Guest, Link, Server, Version, output};
 
@@ -26,8 +28,8 @@ macro_rules! cases {
 }
 
 cases!(
-    append, archive, attributes, compile, content, git, large, listing, names, restart, space,
-    special, unlinked, users,
+    append, archive, attributes, compile, content, git, large, listing, names, outages, restart,
+    space, special, unlinked, users,
 );
 
 /// Runs a case over a new server.
@@ -36,11 +38,29 @@ fn run(version: Version, case: &str) {
     let link = Arc::new(Link::new());
     let guest = Guest::boot(&link, &server.mount(version), case, LIMIT);
     let ended = guest.wait(|request| match request {
+        "outages end" => outages(&mut server, "end/appended", Server::restart_in_peace),
+        "outages kill" => outages(&mut server, "kill/appended", Server::restart),
         "restart" => server.restart(),
         other => panic!("no such request: {other}"),
     });
     ended.expect_success();
     check_on_disk(server.folder());
+}
+
+/// Ends the server and starts it again, each time amid the load: when a file has grown.
+fn outages(server: &mut Server, growing: &str, restart: impl Fn(&mut Server)) {
+    const OUTAGES: u64 = 4;
+    const PATIENCE: Duration = Duration::from_secs(60);
+    let growing = server.folder().join(growing);
+    let size = || fs::metadata(&growing).map_or(0, |found| found.len());
+    for outage in 0..OUTAGES {
+        let (enough, until) = (size() + 600 + outage * 37, Instant::now() + PATIENCE);
+        while size() < enough {
+            assert!(Instant::now() < until, "the guest does not go on");
+            sleep(Duration::from_millis(5));
+        }
+        restart(server);
+    }
 }
 
 /// Compares what lies on the server's disk with the sums that the case made of what it wrote.
