@@ -36,8 +36,8 @@ pub struct Plan {
     /// The largest number of clients to look at
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..=100_000_000))]
     most: u32,
-    /// Services that one simulated point may take
-    #[arg(long, default_value_t = 1_000_000)]
+    /// Services, or answers where a cache gives more of them, that a simulated point may take
+    #[arg(long, default_value_t = 300_000)]
     effort: u64,
     /// Find the cheapest upgrade that carries this many clients
     #[arg(long, requires = "price")]

@@ -67,6 +67,9 @@ pub struct Plot {
     run: Run,
 }
 
+/// Points of a curve at most.
+const COLUMNS: usize = 500;
+
 /// Results of one class at one value.
 struct Point {
     value: f64,
@@ -221,7 +224,8 @@ pub(crate) fn plot(options: &Plot, out: &mut dyn Write) -> Result<(), Failure> {
     let surface = surface(&network).map_err(Failure::input)?;
     let mut population = network.population();
     let (mut exact, mut low, mut high) = (Vec::new(), Vec::new(), Vec::new());
-    for count in 1..=options.to {
+    // More points than a picture has columns would not be seen.
+    for count in (1..=options.to).step_by(options.to.div_ceil(COLUMNS).max(1)) {
         population[class] = count;
         let x = count as f64;
         exact.push((x, surface.at(&population).response[class]));

@@ -75,6 +75,26 @@ fn solve_prints_a_table_and_json() {
 }
 
 #[test]
+fn approximations_state_their_error() {
+    let text = std::fs::read_to_string(model("diskless-low-variance")).expect("there");
+    let known = json(&["solve", &model("diskless-low-variance"), "--method", "bard-schweitzer"]);
+    let error = known["throughput_error"]["known"].as_f64().expect("a number");
+    assert!(error > 1e-4 && error < 0.05, "{error}");
+    // Twice twenty thousand customers: too many points for an exact answer.
+    let mut large: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    let mut class = large["classes"][0].clone();
+    class["kind"]["closed"]["population"]["value"] = 20_000.into();
+    large["classes"][0] = class.clone();
+    class["name"] = "others".into();
+    large["classes"].as_array_mut().expect("a list").push(class);
+    let path = temporary("large.json").display().to_string();
+    std::fs::write(&path, large.to_string()).expect("written");
+    assert!(lab(&["solve", &path]).expect_err("too large").contains("--method linearizer"));
+    let text = lab(&["solve", &path, "--method", "linearizer"]).expect("solved");
+    assert!(text.contains("Bard-Schweitzer and Linearizer differ by"), "{text}");
+}
+
+#[test]
 fn simulate_agrees_with_solve() {
     let simulated = json(&["simulate", &model("mixed"), "--width", "0.02"]);
     let solved = json(&["solve", &model("mixed")]);

@@ -47,8 +47,19 @@ pub struct Surface {
 struct Constants {
     /// Of the whole network.
     whole: Vec<Wide>,
-    /// By load-dependent centre: its position, itself, and the constants of the network without.
-    stations: Vec<(usize, Station, Vec<Wide>)>,
+    stations: Vec<Solved>,
+}
+
+/// A load-dependent centre within a network.
+#[derive(Clone, Debug)]
+struct Solved {
+    /// Its position.
+    centre: usize,
+    rates: Vec<f64>,
+    /// The weight of each of its states.
+    weights: Vec<Wide>,
+    /// The constants of the network without it.
+    without: Vec<Wide>,
 }
 
 /// Solves a network for its full population.
@@ -88,7 +99,7 @@ pub fn surface(network: &Network) -> Result<Surface, SolveError> {
     }
     let population: Vec<usize> = closed.iter().map(|&class| network.population()[class]).collect();
     // A number of double range counts one, one of wide range two.
-    let wide = if stations.is_empty() { 0 } else { 2 * (stations.len() + 3) };
+    let wide = if stations.is_empty() { 0 } else { 2 * (2 * stations.len() + 3) };
     let lattice = lattice_within_memory(&population, queue_centres.len() + wide)?;
     let queues = Queues { fixed, demands, count: queue_centres.len() };
     let (totals, constants) = if stations.is_empty() {
@@ -140,7 +151,12 @@ impl Constants {
         let stations = stations
             .into_iter()
             .zip(without)
-            .map(|((centre, station), without)| (centre, station, without))
+            .map(|((centre, station), without)| Solved {
+                centre,
+                weights: station.weights(lattice, usize::MAX),
+                rates: station.rates,
+                without,
+            })
             .collect();
         Self { whole, stations }
     }
@@ -174,16 +190,14 @@ impl Constants {
     fn marginal(
         &self,
         lattice: &Lattice,
-        which: usize,
+        station: &Solved,
         population: &[usize],
     ) -> Vec<(Vec<usize>, f64)> {
-        let (_, station, without) = &self.stations[which];
-        let weights = station.weights(lattice, usize::MAX);
         let top = lattice.index(population);
         vectors(population)
             .map(|state| {
                 let here = lattice.index(&state);
-                let weight = weights[here] * without[top - here];
+                let weight = station.weights[here] * station.without[top - here];
                 (state, weight.ratio(self.whole[top]))
             })
             .collect()
@@ -262,22 +276,22 @@ impl Surface {
             }
         }
         let Some(constants) = &self.constants else { return slowdown };
-        for (which, (centre, station, _)) in constants.stations.iter().enumerate() {
-            let mut idle = 0.0;
-            slowdown[*centre] = 0.0;
-            for (state, probability) in constants.marginal(&self.lattice, which, population) {
+        for station in &constants.stations {
+            let (centre, mut idle) = (station.centre, 0.0);
+            slowdown[centre] = 0.0;
+            for (state, probability) in constants.marginal(&self.lattice, station, population) {
                 let present: usize = state.iter().sum();
                 if present == 0 {
                     idle = probability;
                 }
                 for (closed, &class) in self.closed.iter().enumerate() {
-                    solution.queue[*centre][class] += state[closed] as f64 * probability;
+                    solution.queue[centre][class] += state[closed] as f64 * probability;
                 }
                 let rate = rate_at(&station.rates, present + 1);
-                slowdown[*centre] += probability * (present + 1) as f64 / rate;
+                slowdown[centre] += probability * (present + 1) as f64 / rate;
             }
-            if let Some(left) = &self.effective[*centre] {
-                solution.busy[*centre] = Some(1.0 - idle * left.idle);
+            if let Some(left) = &self.effective[centre] {
+                solution.busy[centre] = Some(1.0 - idle * left.idle);
             }
         }
         slowdown

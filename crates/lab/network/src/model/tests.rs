@@ -77,7 +77,7 @@ fn errors_name_the_place_and_what_would_be_right() {
     assert!(wrong("\"title\"", "\"titel\"")[0].starts_with("line 3, column 9: unknown field"));
     assert_eq!(
         wrong("\"disk\": { \"value\": 37.6", "\"network\": { \"value\": 37.6"),
-        ["line 22, column 18: \"network\" stands twice"]
+        ["line 21, column 17: \"network\" stands twice"]
     );
     assert_eq!(
         wrong("\"value\": 40, \"unit\": \"ms\"", "\"value\": 4e6, \"unit\": \"h\""),
