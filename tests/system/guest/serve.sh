@@ -32,7 +32,13 @@ exec 9<>/run/never
 device=/dev/ubda
 eval "$before_mount"
 "$busybox" mount -t "$disk_type" -o "$disk_options" "$device" /disk
-mkdir -p /disk/export
+mkdir -p /disk/export /disk/state
+chown "$user" /disk/export /disk/state
+if ((user != 0)); then
+    # Where that user may go.
+    cp "$server" /run/server
+    server=/run/server
+fi
 start_server
 answer 0
 while true; do

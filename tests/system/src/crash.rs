@@ -102,7 +102,8 @@ pub struct Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { seed, site, round, plan, faults, log } = self;
-        writeln!(f, "seed {seed} on {:?}, round {round}, {plan:?}:", site.file_system)?;
+        let Site { file_system, user, .. } = site;
+        writeln!(f, "seed {seed} on {file_system:?} as user {user}, round {round}, {plan:?}:")?;
         faults.iter().try_for_each(|fault| writeln!(f, "  {fault}"))?;
         write!(f, "what was acknowledged is in {}", log.display())
     }
@@ -175,7 +176,7 @@ fn settle_in(machine: &Machine, random: &mut Random) -> Vec<Worker> {
         .map(|number| {
             let own = make_directory(&mut client, root, &format!("worker-{number}"));
             let places = Places { own, common, shared };
-            Worker::new(number, machine.file_system(), places, random.fork())
+            Worker::new(number, machine.site(), places, random.fork())
         })
         .collect()
 }

@@ -40,6 +40,8 @@ pub struct Site {
     pub server_options: &'static str,
     /// A program that runs the server, with its words.
     pub wrapper: &'static str,
+    /// The user that runs the server and owns what it serves.
+    pub user: u32,
 }
 
 impl Site {
@@ -56,7 +58,15 @@ impl Site {
             before_mount: "",
             server_options: "",
             wrapper: "",
+            user: 0,
         }
+    }
+
+    /// The same, served by an ordinary user.
+    #[must_use]
+    pub const fn of_ordinary_user(self) -> Self {
+        let wrapper = "setpriv --reuid 1000 --regid 1000 --clear-groups";
+        Self { user: 1000, wrapper, ..self }
     }
 }
 
@@ -91,10 +101,10 @@ impl Machine {
         SocketAddr::new(address, PORT)
     }
 
-    /// What is on its disk.
+    /// What it is like.
     #[must_use]
-    pub const fn file_system(&self) -> FileSystem {
-        self.site.file_system
+    pub const fn site(&self) -> &Site {
+        &self.site
     }
 
     /// Cuts its power, and answers what it wrote.
@@ -139,11 +149,12 @@ impl Machine {
     }
 
     fn settings(&self) -> String {
-        let Site { mount_options, before_mount, server_options, wrapper, .. } = self.site;
+        let Site { mount_options, before_mount, server_options, wrapper, user, .. } = self.site;
         let (kind, server) = (self.disk.kind().name(), built());
         format!(
             "disk_type={kind}\ndisk_options={mount_options}\nbefore_mount='{before_mount}'\n\
-             server='{}'\nport={PORT}\nserver_options='{server_options}'\nwrapper='{wrapper}'\n",
+             server='{}'\nport={PORT}\nserver_options='{server_options}'\nwrapper='{wrapper}'\n\
+             user={user}\n",
             server.display()
         )
     }

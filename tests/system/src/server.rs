@@ -1,10 +1,12 @@
 //! The built server.
 
-use std::env;
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::chown;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
+use std::{env, fs};
 
 use serde::Deserialize;
 
@@ -16,8 +18,19 @@ pub struct Server {
     state: Scratch,
     process: Child,
     ready: Ready,
+    runner: Runner,
     options: Vec<String>,
 }
+
+/// Who runs the server.
+enum Runner {
+    Us,
+    /// An ordinary user, who has the program here.
+    Other(Scratch),
+}
+
+/// An ordinary user, and its group.
+const USER: u32 = 1000;
 
 /// What the server says when it can be mounted.
 #[derive(Deserialize)]
@@ -52,10 +65,30 @@ impl Server {
     /// If it does not get ready.
     #[must_use]
     pub fn start_with(options: &[&str]) -> Self {
+        Self::start_by(Runner::Us, options)
+    }
+
+    /// Starts a server over a new, empty folder, by an ordinary user who owns it.
+    ///
+    /// # Panics
+    /// If it does not get ready, or if we may not do that.
+    #[must_use]
+    pub fn start_by_ordinary_user() -> Self {
+        let folder = Scratch::new("program");
+        fs::copy(built(), folder.path().join("leasehold")).expect("there is room");
+        Self::start_by(Runner::Other(folder), &[])
+    }
+
+    fn start_by(runner: Runner, options: &[&str]) -> Self {
         let (folder, state) = (Scratch::new("export"), Scratch::new("state"));
+        if let Runner::Other(_) = runner {
+            for folder in [&folder, &state] {
+                chown(folder.path(), Some(USER), Some(USER)).expect("root may");
+            }
+        }
         let options: Vec<_> = options.iter().map(ToString::to_string).collect();
-        let (process, ready) = launch(&folder, &state, 0, &options);
-        Self { folder, state, process, ready, options }
+        let (process, ready) = launch(&runner, &folder, &state, 0, &options);
+        Self { folder, state, process, ready, runner, options }
     }
 
     /// Kills the server and starts it again, with the same folder and the same port.
@@ -64,7 +97,7 @@ impl Server {
     /// If it does not get ready.
     pub fn restart(&mut self) {
         self.stop();
-        (self.process, self.ready) = launch(&self.folder, &self.state, self.port(), &self.options);
+        self.start_again();
     }
 
     /// Asks the server to end and starts it again, with the same folder and the same port.
@@ -73,7 +106,7 @@ impl Server {
     /// If it does not end well, or does not get ready.
     pub fn restart_in_peace(&mut self) {
         self.ask_to_end();
-        (self.process, self.ready) = launch(&self.folder, &self.state, self.port(), &self.options);
+        self.start_again();
     }
 
     /// The port of all its programs.
@@ -127,6 +160,11 @@ impl Server {
         self.ask_to_end();
     }
 
+    fn start_again(&mut self) {
+        let (port, options) = (self.port(), &self.options);
+        (self.process, self.ready) = launch(&self.runner, &self.folder, &self.state, port, options);
+    }
+
     fn ask_to_end(&mut self) {
         output(Command::new("kill").arg(self.process.id().to_string()));
         let status = self.process.wait().expect("it is our child");
@@ -147,8 +185,22 @@ impl Drop for Server {
 }
 
 /// Starts the program and waits for the line that says where it listens.
-fn launch(folder: &Scratch, state: &Scratch, port: u16, options: &[String]) -> (Child, Ready) {
-    let mut process = Command::new(built())
+fn launch(
+    runner: &Runner,
+    folder: &Scratch,
+    state: &Scratch,
+    port: u16,
+    options: &[String],
+) -> (Child, Ready) {
+    let mut command = match runner {
+        Runner::Us => Command::new(built()),
+        Runner::Other(program) => {
+            let mut command = Command::new(program.path().join("leasehold"));
+            command.uid(USER).gid(USER);
+            command
+        }
+    };
+    let mut process = command
         .arg("serve")
         .arg(folder.path())
         .args(["--listen", &format!("127.0.0.1:{port}"), "--json", "--log", "warn", "--state"])

@@ -4,32 +4,36 @@
 use leasehold_system_tests::crash::{self, Kind, Outage, Round};
 use leasehold_system_tests::{FileSystem, Site};
 
-/// Runs the first rounds of a seed on a kind of file system.
-fn survives(file_system: FileSystem, seed: u64, rounds: usize) {
-    let site = Site::of(file_system);
-    if let Err(failure) = crash::run(seed, site, crash::plan(seed, file_system).take(rounds)) {
+/// Runs the first rounds of a seed on a machine.
+fn survives(site: Site, seed: u64, rounds: usize) {
+    if let Err(failure) = crash::run(seed, site, crash::plan(seed, site.file_system).take(rounds)) {
         panic!("{failure}");
     }
 }
 
 #[test]
 fn what_was_acknowledged_survives_on_ext4() {
-    survives(FileSystem::Ext4, 1, 12);
+    survives(Site::of(FileSystem::Ext4), 1, 12);
 }
 
 #[test]
 fn what_was_acknowledged_survives_on_ext4_without_a_journal() {
-    survives(FileSystem::Ext4WithoutJournal, 2, 6);
+    survives(Site::of(FileSystem::Ext4WithoutJournal), 2, 6);
 }
 
 #[test]
 fn what_was_acknowledged_survives_on_xfs() {
-    survives(FileSystem::Xfs, 3, 6);
+    survives(Site::of(FileSystem::Xfs), 3, 6);
 }
 
 #[test]
 fn what_was_acknowledged_survives_on_btrfs() {
-    survives(FileSystem::Btrfs, 4, 6);
+    survives(Site::of(FileSystem::Btrfs), 4, 6);
+}
+
+#[test]
+fn what_was_acknowledged_survives_with_an_ordinary_user() {
+    survives(Site::of(FileSystem::Ext4).of_ordinary_user(), 5, 8);
 }
 
 /// Runs a server that is broken in some way, cuts the power when an operation was answered, and

@@ -32,9 +32,19 @@ cases!(
     space, special, unlinked, users,
 );
 
+/// Restarts under a server of an ordinary user, who finds what handles name by searching for it.
+#[test]
+fn an_ordinary_user_finds_all_again() {
+    let case = include_str!("../cases/outages.sh");
+    run_over(Server::start_by_ordinary_user(), Version::V3, case);
+}
+
 /// Runs a case over a new server.
 fn run(version: Version, case: &str) {
-    let mut server = Server::start();
+    run_over(Server::start(), version, case);
+}
+
+fn run_over(mut server: Server, version: Version, case: &str) {
     let link = Arc::new(Link::new());
     let guest = Guest::boot(&link, &server.mount(version), case, LIMIT);
     let ended = guest.wait(|request| match request {

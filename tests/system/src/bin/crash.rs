@@ -23,10 +23,13 @@ struct Arguments {
     /// The file systems, in turn [default: all].
     #[arg(long = "file-system")]
     file_systems: Vec<FileSystem>,
+    /// Has an ordinary user serve, so that handles are found by name.
+    #[arg(long)]
+    ordinary_user: bool,
 }
 
 fn main() -> ExitCode {
-    let Arguments { cuts, seed, mut file_systems } = Arguments::parse();
+    let Arguments { cuts, seed, mut file_systems, ordinary_user } = Arguments::parse();
     if file_systems.is_empty() {
         file_systems = FileSystem::ALL.to_vec();
     }
@@ -36,7 +39,9 @@ fn main() -> ExitCode {
             break;
         }
         let rounds = until(crash::plan(seed, file_system), CUTS_A_DISK.min(cuts - total.cuts));
-        match crash::run(seed, Site::of(file_system), rounds) {
+        let site = Site::of(file_system);
+        let site = if ordinary_user { site.of_ordinary_user() } else { site };
+        match crash::run(seed, site, rounds) {
             Ok(Report { answers, cuts }) => {
                 println!("seed {seed} on {file_system:?}: {answers} answers, {cuts} cuts");
                 total.answers += answers;

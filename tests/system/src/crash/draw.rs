@@ -138,13 +138,15 @@ pub(crate) struct Draw {
     pub(crate) random: Random,
     /// Differs for each worker.
     worker: usize,
+    /// Whether the server can change owners.
+    may_give_away: bool,
     /// Names and writes so far.
     count: u64,
 }
 
 impl Draw {
-    pub(crate) const fn new(random: Random, worker: usize) -> Self {
-        Self { random, worker, count: 0 }
+    pub(crate) const fn new(random: Random, worker: usize, may_give_away: bool) -> Self {
+        Self { random, worker, may_give_away, count: 0 }
     }
 
     /// What is next: what has to be done, or else anything that can be done.
@@ -266,7 +268,7 @@ impl Draw {
                 changes.size = Some(self.random.below(FILE_BLOCKS as u64) * BLOCK_BYTES as u64);
             }
             0 if !is_link => changes.mode = Some(0o700 + u32::from(self.random.one_in(2)) * 0o44),
-            1 => {
+            choice if choice == 1 || !self.may_give_away => {
                 changes.accessed = SetTime::To(self.time());
                 changes.modified = SetTime::To(self.time());
             }

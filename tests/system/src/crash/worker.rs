@@ -9,7 +9,7 @@ use super::draw::{Draw, Kind};
 use super::op::Op;
 use super::tree::{Places, Tree};
 use crate::nfs::{Client, Lost, is_jukebox};
-use crate::{Breaker, FileSystem};
+use crate::{Breaker, FileSystem, Site};
 
 /// Something that must not be.
 pub(crate) type Fault = String;
@@ -44,13 +44,10 @@ impl From<Lost> for Stop {
 }
 
 impl Worker {
-    pub(crate) fn new(
-        number: usize,
-        file_system: FileSystem,
-        places: Places,
-        random: Random,
-    ) -> Self {
-        let (tree, draw) = (Tree::new(places, number), Draw::new(random, number));
+    pub(crate) fn new(number: usize, site: &Site, places: Places, random: Random) -> Self {
+        let (file_system, may_give_away) = (site.file_system, site.user == 0);
+        let tree = Tree::new(places, number);
+        let draw = Draw::new(random, number, may_give_away);
         let log = String::new();
         Self { number, file_system, tree, draw, in_flight: None, log, client: None }
     }
