@@ -16,7 +16,7 @@
 //! newest one of its own boot was written: for how long the machine was off nobody knows.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::hash::Hasher as _;
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
@@ -33,7 +33,7 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use siphasher::sip::SipHasher13;
 
-use crate::state::{StateError, random};
+use crate::state::{StateError, this_boot};
 
 /// The file in the state directory.
 const NAME: &str = "replies";
@@ -262,16 +262,6 @@ fn lock(file: &File) -> io::Result<()> {
             }
             Err(errno) => return Err(errno.into()),
         }
-    }
-}
-
-/// What tells this boot of the machine from every other.
-fn this_boot() -> io::Result<u128> {
-    let id = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    match u128::from_str_radix(&id.trim().replace('-', ""), 16) {
-        Ok(boot) => Ok(boot),
-        // Each start is a boot of its own, so ages are as good as after one.
-        Err(_) => random().map(u128::from_ne_bytes),
     }
 }
 

@@ -107,6 +107,19 @@ pub fn random<const N: usize>() -> io::Result<[u8; N]> {
     Ok(bytes)
 }
 
+/// What tells this boot of the machine from every other.
+///
+/// # Errors
+/// When the system tells neither that nor has random numbers.
+pub fn this_boot() -> io::Result<u128> {
+    let id = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    match u128::from_str_radix(&id.trim().replace('-', ""), 16) {
+        Ok(boot) => Ok(boot),
+        // Each start is a boot of its own, so ages are as good as after one.
+        Err(_) => random().map(u128::from_ne_bytes),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt;

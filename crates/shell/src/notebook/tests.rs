@@ -1,3 +1,5 @@
+use std::fs;
+
 use leasehold_serve::Notebook as _;
 use tempfile::TempDir;
 
