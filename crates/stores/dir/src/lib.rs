@@ -41,7 +41,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-use leasehold_fs::{Blocking, Verifier};
+use leasehold_fs::{Blocking, FsError, Verifier};
 use rustix::io::Errno;
 
 use crate::sync::{Kernel, Syncer};
@@ -73,6 +73,9 @@ pub enum Durability {
     Disk,
     /// Nothing is synced; a crash of the machine loses what the kernel had not written yet.
     Memory,
+    /// What a COMMIT asks for is on the disk, and all else after [`DirStore::sync_all`]: a log
+    /// keeps it until then.
+    Log,
 }
 
 /// How objects are found again by their ids.
@@ -131,6 +134,20 @@ impl DirStore {
     #[must_use]
     pub fn settle(&self) -> Option<Verifier> {
         self.volume.settle()
+    }
+
+    /// Puts on the disk all that was done before; sleeps.
+    ///
+    /// # Errors
+    /// [`FsError::Io`] when something may be lost; the verifier is another one then.
+    pub fn sync_all(&self) -> Result<(), FsError> {
+        self.volume.sync_all()
+    }
+
+    /// Whether a COMMIT of a new file takes its name along.
+    #[must_use]
+    pub fn commits_names(&self) -> bool {
+        self.volume.syncs_names
     }
 
     /// Whether the kernel opens objects by handle, so that they are found wherever they were

@@ -129,9 +129,25 @@ impl Syncs {
         Verifier((start ^ losses.wrapping_mul(SPREAD)).to_be_bytes())
     }
 
-    /// Whether anything is synced at all.
+    /// Whether changes are synced before they are answered.
     pub(crate) fn are_wanted(&self) -> bool {
         self.durability == Durability::Disk
+    }
+
+    /// Whether a COMMIT is synced.
+    fn commits_are_wanted(&self) -> bool {
+        match self.durability {
+            Durability::Disk | Durability::Log => true,
+            Durability::Memory => false,
+        }
+    }
+
+    /// Syncs the whole file system; a failure counts as a loss.
+    pub(crate) fn sync_all(&self, file: BorrowedFd<'_>) -> Result<(), FsError> {
+        self.syncer.sync(file, Extent::FileSystem).map_err(|_| {
+            self.losses.fetch_add(1, Ordering::SeqCst);
+            FsError::Io
+        })
     }
 
     /// Joins the next sync of an object, for a change that began after so many losses.
@@ -158,15 +174,15 @@ impl Syncs {
     /// Syncs data by a descriptor that is to be closed, unless its file has no name any more.
     pub(crate) fn sync_at_last(self: Arc<Self>, object: &ObjectId, descriptor: Descriptor) {
         let has_name = rustix::fs::fstat(&descriptor).is_ok_and(|seen| seen.st_nlink > 0);
-        if self.are_wanted() && has_name {
-            self.begin().join(object, &Arc::new(descriptor), Extent::Data);
+        if self.commits_are_wanted() && has_name {
+            self.begin().join_wanted(object, &Arc::new(descriptor), Extent::Data);
         }
     }
 
     /// Syncs by these descriptors, and waits for it; the verifier that holds for all that was ever
     /// written, when nothing of that can be lost any more.
     pub(crate) fn settle(self: &Arc<Self>, dirty: Vec<Arc<Descriptor>>) -> Option<Verifier> {
-        if !self.are_wanted() {
+        if !self.commits_are_wanted() {
             return None;
         }
         let (sender, results) = mpsc::channel();
@@ -254,9 +270,20 @@ impl Change {
     /// must be able to read or to write.
     pub(crate) fn join(&mut self, object: &ObjectId, descriptor: &Arc<Descriptor>, extent: Extent) {
         if self.syncs.are_wanted() {
-            let descriptor = Arc::clone(descriptor);
-            self.joined.push(self.syncs.join(self.losses, object, descriptor, extent));
+            self.join_wanted(object, descriptor, extent);
         }
+    }
+
+    /// Joins the next sync of an object for a COMMIT.
+    pub(crate) fn join_commit(&mut self, object: &ObjectId, descriptor: &Arc<Descriptor>) {
+        if self.syncs.commits_are_wanted() {
+            self.join_wanted(object, descriptor, Extent::Object);
+        }
+    }
+
+    fn join_wanted(&mut self, object: &ObjectId, descriptor: &Arc<Descriptor>, extent: Extent) {
+        let descriptor = Arc::clone(descriptor);
+        self.joined.push(self.syncs.join(self.losses, object, descriptor, extent));
     }
 
     /// Answers: at once, or when all is on stable storage. To be called outside of critical

@@ -281,6 +281,14 @@ impl Volume {
         self.syncs.settle(open.filter(|descriptor| descriptor.is_dirty()).collect())
     }
 
+    /// Syncs the whole file system.
+    pub(crate) fn sync_all(&self) -> Result<(), FsError> {
+        for object in self.descriptors.all() {
+            object.descriptor().clean();
+        }
+        self.syncs.sync_all(self.root.descriptor().as_fd())
+    }
+
     /// Closes descriptors for writing that nobody uses: as long as one is open, nobody can run
     /// the file. Directories are watched no more that nobody changes.
     pub(crate) fn close_idle(&self) {

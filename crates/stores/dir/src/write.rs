@@ -77,7 +77,7 @@ impl Volume {
         match opened {
             Ok(descriptor) => {
                 let mut change = self.syncs.begin();
-                change.join(&object.id, &descriptor, Extent::Object);
+                change.join_commit(&object.id, &descriptor);
                 change.settle_commit(wcc)
             }
             Err(error) => Answer::now(Changed { result: Err(error), wcc }),

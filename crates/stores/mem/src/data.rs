@@ -90,6 +90,12 @@ impl Tree {
         })
     }
 
+    pub(crate) fn sync(&mut self) {
+        for id in self.nodes.keys().copied().collect::<Vec<_>>() {
+            self.make_stable(id, 0, u64::MAX);
+        }
+    }
+
     fn make_stable(&mut self, id: FileId, start: u64, end: u64) {
         let node = self.node_mut(id);
         if let Body::Regular { contents, .. } = &mut node.body {

@@ -76,6 +76,11 @@ impl MemStore {
         self.tree().crash();
     }
 
+    /// Makes everything stable.
+    pub fn sync(&self) {
+        self.tree().sync();
+    }
+
     /// Audits the store.
     ///
     /// # Panics
