@@ -53,8 +53,10 @@ const TIERS: &[Tier] = &[
     Tier { folder: "leasehold", uses: ALL, outside: None },
 ];
 
-/// Edges that only tests use: a front end is tested over a store, and `fs` over one too.
-const TEST_EDGES: &[(&str, &str)] = &[("service", "stores"), ("fs", "stores")];
+/// Edges that only tests use: a front end is tested over a store, and so are `fs` and the stores
+/// that lie over others.
+const TEST_EDGES: &[(&str, &str)] =
+    &[("service", "stores"), ("fs", "stores"), ("stores", "stores")];
 
 /// Checks every dependency that a manifest of the workspace declares.
 pub(crate) fn checks(repository: &Repository) -> Vec<Check> {

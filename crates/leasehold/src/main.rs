@@ -8,6 +8,7 @@ mod options;
 mod portmap;
 mod ready;
 mod serve;
+mod stable_log;
 mod verifier;
 
 use std::io::Write as _;

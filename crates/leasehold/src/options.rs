@@ -78,6 +78,28 @@ pub(crate) struct Serve {
     )]
     pub(crate) durability: Durability,
 
+    /// Answer changes when a log on a small fast device has them: a file or a block device
+    ///
+    /// Stable writes and changes of names and attributes then need not wait for the disk that DIR
+    /// is on, which gets them within seconds. The log belongs to DIR: after a crash the server must
+    /// be started with it again. A file is made where there is none. Example:
+    /// `--stable-log /dev/pmem0`
+    #[arg(long, value_name = "PATH", help_heading = WHAT)]
+    pub(crate) stable_log: Option<PathBuf>,
+
+    /// The size of a new log, in MiB: 8 at least
+    ///
+    /// When half of it is full, that half is put on the disk.
+    #[arg(
+        long,
+        value_name = "MIB",
+        default_value_t = 64,
+        value_parser = clap::value_parser!(u32).range(8..),
+        requires = "stable_log",
+        help_heading = WHAT
+    )]
+    pub(crate) stable_log_size: u32,
+
     /// Address to serve on, TCP and UDP; may be given several times
     ///
     /// Port 0 has the system pick one, the same for TCP and UDP. To serve other machines, give an

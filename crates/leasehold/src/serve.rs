@@ -18,6 +18,7 @@ use crate::notes;
 use crate::options::{Durability, Serve};
 use crate::portmap::Telling;
 use crate::ready::{Exported, Ready};
+use crate::stable_log::{self, StableLog};
 use crate::verifier;
 
 /// How long the server goes on with what it has received when it is asked to end.
@@ -34,6 +35,7 @@ pub(crate) fn run(options: &Serve) -> Result<(), Failure> {
     let descriptors = process::prepare();
     let directory = checks::directory(&options.directory)?;
     let name = checks::name(options.name.as_deref(), &directory)?;
+    stable_log::check(options, &directory)?;
     let state = checks::state(options.state.as_deref())?;
     let key = checks::handle_key(&state)?;
     let server = Server::bind(server_options(options, descriptors))
@@ -42,7 +44,11 @@ pub(crate) fn run(options: &Serve) -> Result<(), Failure> {
     let telling = Telling::prepare(options, &addresses, descriptors)?;
 
     let verifier = verifier::begin(&state)?;
-    let store = Arc::new(open(&directory, verifier, options.durability, descriptors / 4)?);
+    let store = Arc::new(open(&directory, verifier, options, descriptors / 4)?);
+    let log = match &options.stable_log {
+        Some(path) => Some(StableLog::open(path, options.stable_log_size, &store)?),
+        None => None,
+    };
     let idle = Arc::clone(&store);
     let _closing = Periodic::start("closing", IDLE, move || idle.close_idle())
         .map_err(|error| Kind::Running.because(format!("cannot start to serve: {error}")))?;
@@ -55,7 +61,10 @@ pub(crate) fn run(options: &Serve) -> Result<(), Failure> {
         name,
         path,
         read_only: options.read_only,
-        store: Arc::<DirStore>::clone(&store),
+        store: match &log {
+            Some(log) => log.store(),
+            None => Arc::<DirStore>::clone(&store),
+        },
     };
     let service = Service::new(vec![export], key, Box::new(Log::new()));
     // Behind the address: a server that was just killed has given up that, and its notes too.
@@ -74,6 +83,9 @@ pub(crate) fn run(options: &Serve) -> Result<(), Failure> {
     telling.stop(GRACE);
     running.stop(GRACE);
     notes::end(notebook);
+    if let Some(log) = log {
+        log.close();
+    }
     verifier::end(&state, &store);
     Ok(())
 }
@@ -98,13 +110,14 @@ fn server_options(options: &Serve, descriptors: usize) -> shell::Options {
 fn open(
     directory: &Path,
     verifier: Verifier,
-    durability: Durability,
+    how: &Serve,
     descriptors_max: usize,
 ) -> Result<DirStore, Failure> {
     let options = dir::Options {
         blocking: Arc::new(Pool::new()),
         verifier,
-        durability: match durability {
+        durability: match how.durability {
+            Durability::Disk if how.stable_log.is_some() => dir::Durability::Log,
             Durability::Disk => dir::Durability::Disk,
             Durability::Memory => dir::Durability::Memory,
         },

@@ -1,0 +1,364 @@
+//! Writing the log: one sync for all that wait, halves in turn, and what happens when it fails.
+//!
+//! Criteria in order of weight:
+//! - What was answered can be had again: its record is on the log's device before the answer, and
+//!   stays there until the file system holds the change.
+//! - A record is in a frame with all those before it, or behind them: who used what another made
+//!   is not kept without it. Records are added in the order in which changes were made.
+//! - At most one sync of the log runs; who comes meanwhile shares the next.
+//! - Nothing is dropped for want of room: who finds both halves full waits for the file system.
+//!
+//! When the log's device fails, the file system's own sync takes the log's place, and the log is
+//! made void so that no later start replays it over newer changes. When the file system fails to
+//! sync, the log holds what it may have lost: nothing more is taken until a start replays it.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use futures_channel::oneshot;
+use leasehold_fs::{Blocking, FsError, ObjectId};
+
+use crate::format::{FRAME_HEAD, FrameHead, Head, Layout, PAYLOAD_MAX, frame_bytes, seal};
+use crate::media::Media;
+use crate::record::Record;
+use crate::{Event, Owned};
+
+/// The writing side of a log.
+pub(crate) struct Journal {
+    media: Box<dyn Media>,
+    layout: Layout,
+    blocking: Arc<dyn Blocking>,
+    owned: Owned,
+    queue: Mutex<Queue>,
+    writer: Mutex<Writer>,
+    /// Told when the older half can be written again, or never will.
+    freed: Condvar,
+}
+
+/// What waits to be written.
+struct Queue {
+    waiting: VecDeque<Entry>,
+    /// The number of the next record.
+    next: u64,
+    is_running: bool,
+    /// The last record about each object's data and attributes that its file system may not hold.
+    logged: BTreeMap<ObjectId, u64>,
+}
+
+struct Entry {
+    /// Nothing, for one that only waits for those before it.
+    record: Vec<u8>,
+    data: Bytes,
+    answer: oneshot::Sender<Result<(), FsError>>,
+}
+
+struct Writer {
+    head: Head,
+    generation: u64,
+    frame: u64,
+    /// Where in its half the next frame goes.
+    position: u64,
+    /// The number of the first record that is not written.
+    next: u64,
+    mode: Mode,
+}
+
+/// What stands for what is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    /// The log.
+    Log,
+    /// The file system itself: the log's device failed.
+    Disk,
+    /// Nothing: the file system failed, or the end has come.
+    Nothing,
+}
+
+/// A generation that is to be put on the file system.
+#[derive(Clone, Copy)]
+struct Closed {
+    generation: u64,
+    /// The first record behind it.
+    next: u64,
+}
+
+impl Journal {
+    /// Goes on with a log that holds nothing yet of the generation `head.oldest`.
+    pub(crate) fn new(
+        media: Box<dyn Media>,
+        head: Head,
+        layout: Layout,
+        blocking: Arc<dyn Blocking>,
+        owned: Owned,
+    ) -> Self {
+        let generation = head.oldest;
+        let writer = Writer { head, generation, frame: 0, position: 0, next: 0, mode: Mode::Log };
+        let queue =
+            Queue { waiting: VecDeque::new(), next: 0, is_running: false, logged: BTreeMap::new() };
+        Self {
+            media,
+            layout,
+            blocking,
+            owned,
+            queue: Mutex::new(queue),
+            writer: Mutex::new(writer),
+            freed: Condvar::new(),
+        }
+    }
+
+    /// Adds the record of a change that was made, with the data behind it; the result comes when
+    /// it is safe.
+    pub(crate) fn add(
+        self: &Arc<Self>,
+        record: &Record,
+        data: Bytes,
+    ) -> oneshot::Receiver<Result<(), FsError>> {
+        let about = match record {
+            Record::Set { object, .. } | Record::Written { object, .. } => Some(*object),
+            Record::Made(made) => Some(made.object),
+            Record::Linked { .. }
+            | Record::Removed { .. }
+            | Record::Renamed { .. }
+            | Record::Synced { .. } => None,
+        };
+        self.enqueue(record.encode(), data, about)
+    }
+
+    /// The result comes when all records so far are safe.
+    pub(crate) fn barrier(self: &Arc<Self>) -> oneshot::Receiver<Result<(), FsError>> {
+        self.enqueue(Vec::new(), Bytes::new(), None)
+    }
+
+    fn enqueue(
+        self: &Arc<Self>,
+        record: Vec<u8>,
+        data: Bytes,
+        about: Option<ObjectId>,
+    ) -> oneshot::Receiver<Result<(), FsError>> {
+        let (answer, receiver) = oneshot::channel();
+        let mut queue = self.queue();
+        if !record.is_empty() {
+            let number = queue.next;
+            queue.next += 1;
+            if let Some(object) = about {
+                queue.logged.insert(object, number);
+            }
+        }
+        queue.waiting.push_back(Entry { record, data, answer });
+        let is_first = !core::mem::replace(&mut queue.is_running, true);
+        drop(queue);
+        if is_first {
+            let journal = Arc::clone(self);
+            self.blocking.run(Box::new(move || journal.run()));
+        }
+        receiver
+    }
+
+    /// The number that the next record will have, if there are records about an object that its
+    /// file system may not hold.
+    pub(crate) fn mark(&self, object: &ObjectId) -> Option<u64> {
+        let queue = self.queue();
+        queue.logged.contains_key(object).then_some(queue.next)
+    }
+
+    /// Writes until nobody waits.
+    fn run(self: &Arc<Self>) {
+        while let Some(batch) = self.next_batch() {
+            let (result, closed) = self.put(&batch);
+            for entry in batch {
+                // Who asked may have gone.
+                let _ = entry.answer.send(result);
+            }
+            if let Some(closed) = closed {
+                let journal = Arc::clone(self);
+                self.blocking.run(Box::new(move || journal.put_on_disk(closed)));
+            }
+        }
+    }
+
+    /// Those that share the next sync.
+    fn next_batch(&self) -> Option<Vec<Entry>> {
+        let mut queue = self.queue();
+        let mut bytes = 0;
+        let fits = |entry: &&Entry| {
+            bytes += entry.record.len() + entry.data.len();
+            bytes <= PAYLOAD_MAX
+        };
+        let count = queue.waiting.iter().take_while(fits).count();
+        queue.is_running = count > 0;
+        (count > 0).then(|| queue.waiting.drain(..count).collect())
+    }
+
+    /// Makes a batch safe. Says which generation was closed for it.
+    fn put(&self, batch: &[Entry]) -> (Result<(), FsError>, Option<Closed>) {
+        let mut writer = self.writer();
+        let records = batch.iter().filter(|entry| !entry.record.is_empty()).count() as u64;
+        if writer.mode == Mode::Nothing {
+            return (Err(FsError::Io), None);
+        }
+        if records == 0 {
+            // Those before were answered.
+            return (Ok(()), None);
+        }
+        let frame = assemble(batch);
+        let mut closed = None;
+        if writer.mode == Mode::Log && !writer.has_room(&self.layout, &frame) {
+            writer = self.wait_for_half(writer);
+            if writer.mode == Mode::Log {
+                closed = Some(writer.turn_over());
+            }
+        }
+        let result = match writer.mode {
+            Mode::Log => match self.write(&mut writer, frame) {
+                Ok(()) => Ok(()),
+                Err(error) => self.give_up_log(&mut writer, error),
+            },
+            Mode::Disk => self.sync_file_system(&mut writer),
+            Mode::Nothing => Err(FsError::Io),
+        };
+        writer.next += records;
+        (result, closed.filter(|_| writer.mode == Mode::Log))
+    }
+
+    fn write(&self, writer: &mut Writer, frame: Vec<u8>) -> io::Result<()> {
+        let Writer { generation, frame: number, next: first, .. } = *writer;
+        let frame = seal(&writer.head.id, FrameHead { generation, number, first }, frame);
+        self.media.write(self.layout.half(generation) + writer.position, &frame)?;
+        self.media.sync()?;
+        writer.position += frame.len() as u64;
+        writer.frame += 1;
+        Ok(())
+    }
+
+    /// Waits until the other half holds nothing that is needed.
+    fn wait_for_half<'a>(&'a self, writer: MutexGuard<'a, Writer>) -> MutexGuard<'a, Writer> {
+        let waited = self.freed.wait_while(writer, |writer| {
+            writer.mode == Mode::Log && writer.head.oldest < writer.generation
+        });
+        waited.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has the file system hold all that was answered, so that half of the log is free again. To
+    /// be called every few seconds, where it may sleep.
+    pub(crate) fn checkpoint(&self) {
+        let closed = {
+            let mut writer = self.writer();
+            let is_idle = writer.position == 0 || writer.head.oldest < writer.generation;
+            if writer.mode != Mode::Log || is_idle {
+                return;
+            }
+            writer.turn_over()
+        };
+        self.put_on_disk(closed);
+    }
+
+    fn put_on_disk(&self, closed: Closed) {
+        let synced = (self.owned.sync_all)();
+        let mut writer = self.writer();
+        if writer.mode == Mode::Log {
+            if synced.is_ok() {
+                writer.head.oldest = closed.generation + 1;
+                if let Err(error) = writer.head.write(&*self.media) {
+                    // Nobody waits for this; who comes next is told how it went.
+                    let _ = self.give_up_log(&mut writer, error);
+                }
+                self.queue().logged.retain(|_, number| *number >= closed.next);
+            } else {
+                self.give_up_disk(&mut writer);
+            }
+        }
+        self.freed.notify_all();
+    }
+
+    /// Has the file system stand for what was answered, and from now on alone.
+    fn give_up_log(&self, writer: &mut Writer, error: io::Error) -> Result<(), FsError> {
+        (self.owned.report)(Event::LogFailed(error));
+        self.sync_file_system(writer)?;
+        writer.mode = Mode::Disk;
+        writer.head.oldest = writer.generation + 1;
+        writer.head.is_clean = true;
+        if writer.head.write(&*self.media).is_err() {
+            (self.owned.report)(Event::NotVoid);
+        }
+        self.queue().logged.clear();
+        self.freed.notify_all();
+        Ok(())
+    }
+
+    fn sync_file_system(&self, writer: &mut Writer) -> Result<(), FsError> {
+        (self.owned.sync_all)().inspect_err(|_| self.give_up_disk(writer))
+    }
+
+    /// Takes nothing more: what the file system may have lost is in the log.
+    fn give_up_disk(&self, writer: &mut Writer) {
+        if writer.mode != Mode::Nothing {
+            (self.owned.report)(Event::DiskFailed);
+        }
+        if writer.mode == Mode::Log {
+            writer.head.is_owed = true;
+            // Without this mark a start in the same boot takes the file system's word.
+            let _ = writer.head.write(&*self.media);
+        }
+        writer.mode = Mode::Nothing;
+        self.freed.notify_all();
+    }
+
+    /// Notes that the file system failed to take what the log says of an object.
+    pub(crate) fn owe(&self) {
+        self.give_up_disk(&mut self.writer());
+    }
+
+    /// Has the file system hold all that was answered, and the log say so.
+    pub(crate) fn close(&self, names: &[u8]) {
+        let mut writer = self.writer();
+        if writer.mode != Mode::Log {
+            return;
+        }
+        if (self.owned.sync_all)().is_err() {
+            return self.give_up_disk(&mut writer);
+        }
+        writer.mode = Mode::Nothing;
+        writer.head.oldest = writer.generation + 2;
+        writer.head.is_clean = true;
+        // Should it not be written, the next start syncs or replays once more.
+        let _ = writer.head.write_names(&*self.media, &self.layout, names);
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn writer(&self) -> MutexGuard<'_, Writer> {
+        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Writer {
+    fn has_room(&self, layout: &Layout, frame: &[u8]) -> bool {
+        self.position + frame_bytes(frame.len() - FRAME_HEAD) <= layout.half_bytes
+    }
+
+    /// Begins the next generation, in the other half, which must be free.
+    fn turn_over(&mut self) -> Closed {
+        let closed = Closed { generation: self.generation, next: self.next };
+        self.generation += 1;
+        self.frame = 0;
+        self.position = 0;
+        closed
+    }
+}
+
+/// The payload of a frame, with room for its head before it.
+fn assemble(batch: &[Entry]) -> Vec<u8> {
+    let bytes: usize = batch.iter().map(|entry| entry.record.len() + entry.data.len()).sum();
+    let room = usize::try_from(frame_bytes(bytes)).expect("a payload is bounded");
+    let mut frame = Vec::with_capacity(room);
+    frame.resize(FRAME_HEAD, 0);
+    for entry in batch {
+        frame.extend_from_slice(&entry.record);
+        frame.extend_from_slice(&entry.data);
+    }
+    frame
+}

@@ -1,0 +1,238 @@
+//! A store before which a log on a small fast device answers for what is stable, as Prestoserve
+//! did with memory that kept its contents.
+//!
+//! Each change is made in the store beneath, which puts nothing on stable storage for it, and is
+//! answered when the log has a record of how it came out. Every few seconds, or when half of the
+//! log is full, the whole file system is synced and that half is free again. After a crash the
+//! records are replayed before anything is served: `docs/design/0009-stable-log.md`.
+
+mod format;
+mod journal;
+mod media;
+mod outcome;
+mod record;
+mod replay;
+mod scan;
+mod stand_ins;
+mod store;
+#[cfg(test)]
+mod tests;
+mod turn;
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::thread;
+
+use leasehold_fs::suite::block_on;
+use leasehold_fs::{Blocking, FsError, Store};
+
+pub use format::SIZE_MIN;
+pub use media::{FileMedia, Media};
+pub use replay::Replayed;
+
+use crate::format::{BLOCK, Found, Head, Layout, Owner};
+use crate::journal::Journal;
+use crate::replay::{Failure, Replay};
+use crate::scan::{Scanned, scan};
+use crate::stand_ins::StandIns;
+use crate::turn::Turns;
+
+/// A store whose changes are answered when a log has them.
+pub struct Logged {
+    below: Arc<StandIns>,
+    journal: Arc<Journal>,
+    turns: Arc<Turns>,
+}
+
+/// What a [`Logged`] is given.
+pub struct Options {
+    /// Where files lie. It need sync for a COMMIT only.
+    pub store: Arc<dyn Store>,
+    /// What the log is written on.
+    pub media: Box<dyn Media>,
+    /// How long a log is made, in bytes; one that is there keeps its length.
+    pub size: u64,
+    /// Tells this boot of the machine from every other.
+    pub boot: u128,
+    /// Bytes that nobody can guess, for a log that is made.
+    pub random: [u8; 16],
+    /// Where work goes that blocks.
+    pub blocking: Arc<dyn Blocking>,
+    /// Puts on stable storage all that was done in the store; may sleep. Once it has failed, what
+    /// the store has not put there is not to be relied upon.
+    pub sync_all: Box<dyn Fn() -> Result<(), FsError> + Send + Sync>,
+    /// Is told what an administrator should know.
+    pub report: Box<dyn Fn(Event) + Send + Sync>,
+}
+
+/// What an administrator should know.
+#[derive(Debug)]
+pub enum Event {
+    /// The log was replayed.
+    Replayed(Replayed),
+    /// The log's device failed; the file system is synced instead from now on.
+    LogFailed(io::Error),
+    /// A log whose device failed could not be marked, and must never be replayed.
+    NotVoid,
+    /// The file system failed to sync; what it may have lost is in the log, and every change
+    /// fails until a start replays it.
+    DiskFailed,
+}
+
+/// Why a log cannot be used.
+#[derive(Debug)]
+pub enum OpenError {
+    /// Its device failed.
+    Device(io::Error),
+    /// It is too small.
+    TooSmall,
+    /// Something else is there, or a log of another version.
+    NoLog,
+    /// It is the log of another export.
+    OtherExport,
+    /// What stands in for lost objects cannot be read.
+    Damaged,
+    /// The file system does not take what it says.
+    Disk(FsError),
+}
+
+/// What the parts of a store share.
+struct Owned {
+    sync_all: Box<dyn Fn() -> Result<(), FsError> + Send + Sync>,
+    report: Box<dyn Fn(Event) + Send + Sync>,
+}
+
+impl Logged {
+    /// Opens the log, or makes it, and replays it where the machine has crashed since.
+    ///
+    /// # Errors
+    /// As [`OpenError`] says; the log is then as it was.
+    pub fn open(options: Options) -> Result<Self, OpenError> {
+        let Options { store, media, size, boot, random, blocking, sync_all, report } = options;
+        let owner = Owner { root: store.root(), file_system: file_system(&*store)? };
+        let below = Arc::new(StandIns::new(store));
+        let owned = Owned { sync_all, report };
+        let (mut head, layout) = match Head::read(&*media)? {
+            Found::Nothing => make(&*media, size, random, owner)?,
+            Found::Other => return Err(OpenError::NoLog),
+            Found::Head(head) if head.owner != owner => return Err(OpenError::OtherExport),
+            Found::Head(head) => {
+                let layout = Layout::of(head.size).ok_or(OpenError::NoLog)?;
+                (*head, layout)
+            }
+        };
+        let names = head.read_names(&*media, &layout)?.ok_or(OpenError::Damaged)?;
+        if !below.decode(&names) {
+            return Err(OpenError::Damaged);
+        }
+        if !head.is_clean {
+            recover(&below, &*media, &mut head, &layout, boot, &owned)?;
+        }
+        // Both halves hold what is on the disk.
+        head.oldest += 2;
+        (head.is_clean, head.is_owed, head.boot) = (false, false, boot);
+        head.write_names(&*media, &layout, &below.encode())?;
+        let journal = Journal::new(media, head, layout, blocking, owned);
+        Ok(Self { below, journal: Arc::new(journal), turns: Arc::default() })
+    }
+
+    /// Has the file system hold what the log has, so that half of it is free again; to be called
+    /// every few seconds, where it may sleep.
+    pub fn checkpoint(&self) {
+        self.journal.checkpoint();
+    }
+
+    /// Has the file system hold all that was answered, at a clean end, when nothing is served
+    /// any more.
+    pub fn close(&self) {
+        self.journal.close(&self.below.encode());
+    }
+}
+
+/// The number of a store's file system.
+fn file_system(store: &dyn Store) -> Result<leasehold_base::units::FileSystemId, OpenError> {
+    let root = store.root();
+    block_on(store.getattr(&root)).map(|seen| seen.file_system).map_err(OpenError::Disk)
+}
+
+/// Makes a log where there is none.
+fn make(
+    media: &dyn Media,
+    size: u64,
+    id: [u8; 16],
+    owner: Owner,
+) -> Result<(Head, Layout), OpenError> {
+    media.resize(size)?;
+    let layout = Layout::of(media.size()?.min(size)).ok_or(OpenError::TooSmall)?;
+    // So that no sync has to give the file its blocks.
+    let zeros = vec![0; 1 << 20];
+    let mut offset = 0;
+    while offset < layout.size {
+        let rest = usize::try_from(layout.size - offset).unwrap_or(usize::MAX);
+        let piece = &zeros[..rest.min(zeros.len())];
+        media.write(offset, piece)?;
+        offset += piece.len() as u64;
+    }
+    media.sync()?;
+    let head = Head::new(id, owner, layout.size);
+    Ok((head, layout))
+}
+
+/// Has the file system hold what a log says that was not closed.
+fn recover(
+    below: &StandIns,
+    media: &dyn Media,
+    head: &mut Head,
+    layout: &Layout,
+    boot: u128,
+    owned: &Owned,
+) -> Result<(), OpenError> {
+    // Where only the server ended, the kernel has all that it did, and what local programs did
+    // since.
+    if head.boot == boot && !head.is_owed && (owned.sync_all)().is_ok() {
+        return Ok(());
+    }
+    let Scanned { outcome, damaged } = scan(media, head, layout)?;
+    let mut replay = Replay::new(below, media, head, layout);
+    // On a thread of its own, which then acts as this and that caller.
+    let done = thread::scope(|scope| {
+        let thread = scope.spawn(|| block_on(replay.run(&outcome)));
+        thread.join().expect("a replay does not panic")
+    });
+    done.map_err(|failure| match failure {
+        Failure::Log(error) => OpenError::Device(error),
+        Failure::Disk(error) => OpenError::Disk(error),
+    })?;
+    let replayed = Replayed { damaged, ..replay.report };
+    (owned.sync_all)().map_err(OpenError::Disk)?;
+    (owned.report)(Event::Replayed(replayed));
+    Ok(())
+}
+
+impl From<io::Error> for OpenError {
+    fn from(error: io::Error) -> Self {
+        Self::Device(error)
+    }
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Device(error) => write!(f, "it cannot be used: {error}"),
+            Self::TooSmall => write!(f, "it must have {} MiB at least", SIZE_MIN >> 20),
+            Self::NoLog => {
+                f.write_str("it holds something else, or a log of another version of this program")
+            }
+            Self::OtherExport => f.write_str("it is the log of another directory"),
+            Self::Damaged => f.write_str("its table of objects that were made anew is damaged"),
+            Self::Disk(error) => {
+                write!(f, "the exported file system does not take what it holds: {error}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for OpenError {}
+
+const _: () = assert!(SIZE_MIN.is_multiple_of(BLOCK));

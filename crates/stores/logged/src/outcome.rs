@@ -1,0 +1,138 @@
+//! What a log comes to: the last word on each name, object and byte.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use leasehold_fs::ObjectId;
+
+use crate::record::{Made, Record, Spot, State};
+
+/// All that the records of a log say, whatever order the disk took their changes in.
+#[derive(Debug, Default)]
+pub(crate) struct Outcome {
+    pub(crate) names: BTreeMap<Spot, Binding>,
+    pub(crate) objects: BTreeMap<ObjectId, Object>,
+    pub(crate) record_count: u64,
+}
+
+/// What a name leads to.
+#[derive(Debug, Default)]
+pub(crate) struct Binding {
+    /// In the end.
+    pub(crate) last: Option<ObjectId>,
+    /// At some time: these and no others may be put out of the way.
+    pub(crate) ever: BTreeSet<ObjectId>,
+}
+
+/// What is said of an object.
+#[derive(Debug, Default)]
+pub(crate) struct Object {
+    /// How it was made, if it was.
+    pub(crate) made: Option<Made>,
+    /// Its attributes, and whether a call set them.
+    pub(crate) state: Option<State>,
+    pub(crate) is_set: bool,
+    /// Its bytes, in order, each with the number of its record.
+    pub(crate) data: Vec<(u64, Data)>,
+    /// The number of the last record about its attributes.
+    pub(crate) state_at: u64,
+    /// The number of the last record about a name in it.
+    pub(crate) names_at: u64,
+    /// What records before this one say of it is on the disk.
+    pub(crate) synced: u64,
+    /// Where it had a name at some time.
+    pub(crate) spots: BTreeSet<Spot>,
+}
+
+/// A change of a file's bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Data {
+    /// They were written; they stand on the log's device at `position`.
+    Written { offset: u64, length: u32, position: u64 },
+    /// The file got this size.
+    Size(u64),
+}
+
+impl Outcome {
+    /// Takes the records of a payload that stands at `position` on the device, the first of which
+    /// has the number `first`. False where they make no sense.
+    pub(crate) fn take(&mut self, payload: &[u8], position: u64, first: u64) -> bool {
+        let (mut rest, mut number) = (payload, first);
+        while !rest.is_empty() {
+            let Some((record, behind)) = Record::decode(rest) else { return false };
+            rest = behind;
+            if let Record::Written { length, .. } = record {
+                let Some((_, behind)) = rest.split_at_checked(length as usize) else {
+                    return false;
+                };
+                let at = position + (payload.len() - rest.len()) as u64;
+                rest = behind;
+                self.apply(record, number, at);
+            } else {
+                self.apply(record, number, 0);
+            }
+            number += 1;
+            self.record_count += 1;
+        }
+        true
+    }
+
+    fn apply(&mut self, record: Record, number: u64, position: u64) {
+        match record {
+            Record::Made(made) => {
+                self.bind(number, made.place.clone(), made.object);
+                let object = self.object(made.object);
+                object.state = Some(made.state);
+                object.state_at = number;
+                object.made = Some(made);
+            }
+            Record::Linked { place, object } => self.bind(number, place, object),
+            Record::Removed { place, object } => self.unbind(number, place, object),
+            Record::Renamed { from, to, object, over } => {
+                self.unbind(number, from, object);
+                if let Some(over) = over {
+                    self.unbind(number, to.clone(), over);
+                }
+                self.bind(number, to, object);
+            }
+            Record::Set { object, size, state } => {
+                let object = self.object(object);
+                object.state = Some(state);
+                object.state_at = number;
+                object.is_set = true;
+                object.data.extend(size.map(|size| (number, Data::Size(size))));
+            }
+            Record::Written { object, offset, length, state } => {
+                let object = self.object(object);
+                if state.is_some() {
+                    object.state = state;
+                    object.state_at = number;
+                }
+                object.data.push((number, Data::Written { offset, length, position }));
+            }
+            Record::Synced { object, upto } => {
+                let object = self.object(object);
+                object.synced = object.synced.max(upto);
+            }
+        }
+    }
+
+    fn bind(&mut self, number: u64, spot: Spot, object: ObjectId) {
+        self.binding(number, spot, object).last = Some(object);
+    }
+
+    fn unbind(&mut self, number: u64, spot: Spot, object: ObjectId) {
+        self.binding(number, spot, object).last = None;
+    }
+
+    fn binding(&mut self, number: u64, spot: Spot, object: ObjectId) -> &mut Binding {
+        self.object(spot.directory).names_at = number;
+        self.object(object).spots.insert(spot.clone());
+        let binding = self.names.entry(spot).or_default();
+        binding.ever.insert(object);
+        binding
+    }
+
+    fn object(&mut self, id: ObjectId) -> &mut Object {
+        self.objects.entry(id).or_default()
+    }
+}

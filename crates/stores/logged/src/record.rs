@@ -1,0 +1,320 @@
+//! What a log says: one record for each change that was made, as it came out.
+//!
+//! Records tell outcomes, not calls: which object a name leads to, the attributes that an object
+//! has, the bytes that stand in a file. So the last record that says something about a name, an
+//! attribute or a byte is true, whatever became of those before. Objects are named by the ids that
+//! clients hold.
+
+use leasehold_base::units::{FileId, FileTime};
+use leasehold_fs::{Attributes, Device, FileType, Mode, ObjectId};
+
+/// One change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Record {
+    /// An object was made under a name.
+    Made(Made),
+    /// A name was given to an object that was there.
+    Linked { place: Spot, object: ObjectId },
+    /// A name was taken away.
+    Removed { place: Spot, object: ObjectId },
+    /// A name was taken away and another given instead, perhaps one of `over`.
+    Renamed { from: Spot, to: Spot, object: ObjectId, over: Option<ObjectId> },
+    /// Attributes were set, and the file cut or lengthened to `size`.
+    Set { object: ObjectId, size: Option<u64>, state: State },
+    /// Bytes were written; they are the last part of the record.
+    Written { object: ObjectId, offset: u64, length: u32, state: Option<State> },
+    /// What records before number `upto` say of the object's data and attributes is on stable
+    /// storage, with changes that no record tells of.
+    Synced { object: ObjectId, upto: u64 },
+}
+
+/// A name in a directory.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Spot {
+    pub(crate) directory: ObjectId,
+    pub(crate) name: Vec<u8>,
+}
+
+/// A new object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Made {
+    pub(crate) place: Spot,
+    pub(crate) object: ObjectId,
+    pub(crate) file_id: FileId,
+    pub(crate) kind: FileType,
+    /// Of a symbolic link.
+    pub(crate) target: Vec<u8>,
+    /// Of a device.
+    pub(crate) device: Device,
+    /// The verifier that an exclusive create left at it.
+    pub(crate) exclusive: Option<[u8; 8]>,
+    pub(crate) state: State,
+}
+
+/// The attributes that can be set, but the size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct State {
+    pub(crate) mode: Mode,
+    pub(crate) uid: u32,
+    pub(crate) gid: u32,
+    pub(crate) accessed: FileTime,
+    pub(crate) modified: FileTime,
+}
+
+impl From<&Attributes> for State {
+    fn from(attributes: &Attributes) -> Self {
+        let Attributes { mode, uid, gid, accessed, modified, .. } = *attributes;
+        Self { mode, uid, gid, accessed, modified }
+    }
+}
+
+const MADE: u8 = 1;
+const LINKED: u8 = 2;
+const REMOVED: u8 = 3;
+const RENAMED: u8 = 4;
+const SET: u8 = 5;
+const WRITTEN: u8 = 6;
+const SYNCED: u8 = 7;
+
+impl Record {
+    /// The bytes of the record, but for the data of [`Record::Written`], which follows them.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut out = Writer(Vec::with_capacity(128));
+        match self {
+            Self::Made(made) => {
+                out.byte(MADE);
+                made.encode(&mut out);
+            }
+            Self::Linked { place, object } => {
+                out.byte(LINKED);
+                out.spot(place);
+                out.object(object);
+            }
+            Self::Removed { place, object } => {
+                out.byte(REMOVED);
+                out.spot(place);
+                out.object(object);
+            }
+            Self::Renamed { from, to, object, over } => {
+                out.byte(RENAMED);
+                out.spot(from);
+                out.spot(to);
+                out.object(object);
+                out.option(over.as_ref(), Writer::object);
+            }
+            Self::Set { object, size, state } => {
+                out.byte(SET);
+                out.object(object);
+                out.option(size.as_ref(), |out, size| out.long(*size));
+                out.state(state);
+            }
+            Self::Written { object, offset, length, state } => {
+                out.byte(WRITTEN);
+                out.object(object);
+                out.long(*offset);
+                out.option(state.as_ref(), Writer::state);
+                out.word(*length);
+            }
+            Self::Synced { object, upto } => {
+                out.byte(SYNCED);
+                out.object(object);
+                out.long(*upto);
+            }
+        }
+        out.0
+    }
+
+    /// Reads the record that `bytes` begins with, and gives back what follows it; the data of
+    /// [`Record::Written`] does.
+    pub(crate) fn decode(bytes: &[u8]) -> Option<(Self, &[u8])> {
+        let mut from = Reader(bytes);
+        let record = match from.byte()? {
+            MADE => Self::Made(Made::decode(&mut from)?),
+            LINKED => Self::Linked { place: from.spot()?, object: from.object()? },
+            REMOVED => Self::Removed { place: from.spot()?, object: from.object()? },
+            RENAMED => Self::Renamed {
+                from: from.spot()?,
+                to: from.spot()?,
+                object: from.object()?,
+                over: from.option(Reader::object)?,
+            },
+            SET => Self::Set {
+                object: from.object()?,
+                size: from.option(Reader::long)?,
+                state: from.state()?,
+            },
+            WRITTEN => Self::Written {
+                object: from.object()?,
+                offset: from.long()?,
+                state: from.option(Reader::state)?,
+                length: from.word()?,
+            },
+            SYNCED => Self::Synced { object: from.object()?, upto: from.long()? },
+            _ => return None,
+        };
+        Some((record, from.0))
+    }
+}
+
+impl Made {
+    fn encode(&self, out: &mut Writer) {
+        out.spot(&self.place);
+        out.object(&self.object);
+        out.long(self.file_id.0);
+        out.byte(kind_number(self.kind));
+        out.bytes(&self.target);
+        out.word(self.device.major);
+        out.word(self.device.minor);
+        out.option(self.exclusive.as_ref(), |out, verifier| out.0.extend_from_slice(verifier));
+        out.state(&self.state);
+    }
+
+    fn decode(from: &mut Reader<'_>) -> Option<Self> {
+        Some(Self {
+            place: from.spot()?,
+            object: from.object()?,
+            file_id: FileId(from.long()?),
+            kind: kind_of(from.byte()?)?,
+            target: from.bytes()?.to_vec(),
+            device: Device { major: from.word()?, minor: from.word()? },
+            exclusive: from.option(Reader::array)?,
+            state: from.state()?,
+        })
+    }
+}
+
+/// The kinds in the order of their numbers.
+const KINDS: [FileType; 7] = [
+    FileType::Regular,
+    FileType::Directory,
+    FileType::BlockDevice,
+    FileType::CharacterDevice,
+    FileType::Symlink,
+    FileType::Socket,
+    FileType::Fifo,
+];
+
+fn kind_number(kind: FileType) -> u8 {
+    let number = KINDS.iter().position(|one| *one == kind).expect("all kinds are listed");
+    u8::try_from(number).expect("there are few")
+}
+
+fn kind_of(number: u8) -> Option<FileType> {
+    KINDS.get(usize::from(number)).copied()
+}
+
+/// Puts numbers and bytes one after another.
+pub(crate) struct Writer(pub(crate) Vec<u8>);
+
+impl Writer {
+    pub(crate) fn byte(&mut self, byte: u8) {
+        self.0.push(byte);
+    }
+
+    pub(crate) fn word(&mut self, word: u32) {
+        self.0.extend_from_slice(&word.to_be_bytes());
+    }
+
+    pub(crate) fn long(&mut self, long: u64) {
+        self.0.extend_from_slice(&long.to_be_bytes());
+    }
+
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) {
+        self.word(u32::try_from(bytes.len()).expect("names and targets are short"));
+        self.0.extend_from_slice(bytes);
+    }
+
+    pub(crate) fn object(&mut self, object: &ObjectId) {
+        let bytes = object.as_bytes();
+        self.byte(u8::try_from(bytes.len()).expect("an id is short"));
+        self.0.extend_from_slice(bytes);
+    }
+
+    fn spot(&mut self, spot: &Spot) {
+        self.object(&spot.directory);
+        self.bytes(&spot.name);
+    }
+
+    fn time(&mut self, time: FileTime) {
+        self.long(time.seconds.cast_unsigned());
+        self.word(time.nanoseconds);
+    }
+
+    fn state(&mut self, state: &State) {
+        self.word(state.mode.bits());
+        self.word(state.uid);
+        self.word(state.gid);
+        self.time(state.accessed);
+        self.time(state.modified);
+    }
+
+    fn option<T>(&mut self, value: Option<&T>, put: impl FnOnce(&mut Self, &T)) {
+        self.byte(u8::from(value.is_some()));
+        if let Some(value) = value {
+            put(self, value);
+        }
+    }
+}
+
+/// Takes numbers and bytes from the front.
+pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
+
+impl<'a> Reader<'a> {
+    pub(crate) fn take(&mut self, count: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(count)?;
+        self.0 = rest;
+        Some(taken)
+    }
+
+    pub(crate) fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        self.take(N)?.try_into().ok()
+    }
+
+    pub(crate) fn byte(&mut self) -> Option<u8> {
+        self.array().map(|[byte]| byte)
+    }
+
+    pub(crate) fn word(&mut self) -> Option<u32> {
+        self.array().map(u32::from_be_bytes)
+    }
+
+    pub(crate) fn long(&mut self) -> Option<u64> {
+        self.array().map(u64::from_be_bytes)
+    }
+
+    fn bytes(&mut self) -> Option<&'a [u8]> {
+        let length = self.word()?;
+        self.take(usize::try_from(length).ok()?)
+    }
+
+    pub(crate) fn object(&mut self) -> Option<ObjectId> {
+        let length = self.byte()?;
+        ObjectId::new(self.take(usize::from(length))?)
+    }
+
+    fn spot(&mut self) -> Option<Spot> {
+        Some(Spot { directory: self.object()?, name: self.bytes()?.to_vec() })
+    }
+
+    fn time(&mut self) -> Option<FileTime> {
+        Some(FileTime { seconds: self.long()?.cast_signed(), nanoseconds: self.word()? })
+    }
+
+    fn state(&mut self) -> Option<State> {
+        Some(State {
+            mode: Mode::from_bits(self.word()?),
+            uid: self.word()?,
+            gid: self.word()?,
+            accessed: self.time()?,
+            modified: self.time()?,
+        })
+    }
+
+    fn option<T>(&mut self, take: impl FnOnce(&mut Self) -> Option<T>) -> Option<Option<T>> {
+        match self.byte()? {
+            0 => Some(None),
+            1 => take(self).map(Some),
+            _ => None,
+        }
+    }
+}

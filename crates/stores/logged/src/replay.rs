@@ -1,0 +1,639 @@
+//! Making the file system what a log says it is.
+//!
+//! After a power cut the file system may hold any part of what was done since the last checkpoint.
+//! The log says what each name, attribute and byte was last, so nothing is done over again in
+//! order: what is not so yet is made so, and doing that twice does no harm.
+//!
+//! 1. Objects that are lost are made anew in a directory of the replay's own, and the log notes
+//!    which stands in for which before anything else is done: a replay that is cut short goes on.
+//! 2. What is not where it belongs, and what is in its way, is moved there as well.
+//! 3. Names are given, then taken away; what is left over goes.
+//! 4. Bytes are written and attributes set, except where a COMMIT made them stable with later
+//!    ones, unless the object is new.
+//!
+//! A name that leads to something that the log has never seen there was given by a program on
+//! this machine since: it is left alone.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::io;
+
+use bytes::Bytes;
+use leasehold_base::units::Cookie;
+use leasehold_fs::{
+    Allowance, Attributes, Budget, Caller, FileType, FsError, Mode, Name, NewFile, NewNode,
+    ObjectId, Place, SetAttributes, SetTime, Stability, Step, Store, Wanted,
+};
+
+use crate::format::{Head, Layout};
+use crate::media::Media;
+use crate::outcome::{Data, Object, Outcome};
+use crate::record::{Made, Spot, State};
+use crate::stand_ins::StandIns;
+
+/// The directory of the replay's own, in the root.
+pub(crate) const WORKSHOP: &str = ".leasehold-replay";
+
+/// How a replay went.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Replayed {
+    /// Records in the log.
+    pub records: u64,
+    /// Objects that were made anew.
+    pub made: u64,
+    /// Names that were given or taken away.
+    pub names: u64,
+    /// Names that a program on this machine has given to something else since.
+    pub taken: u64,
+    /// What could not be done, for want of permission or room.
+    pub failed: u64,
+    /// Parts of the log that had been answered and cannot be read any more.
+    pub damaged: u64,
+}
+
+/// Why a replay cannot go on.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The log's device failed.
+    Log(io::Error),
+    /// The file system failed.
+    Disk(FsError),
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Self::Log(error)
+    }
+}
+
+impl From<FsError> for Failure {
+    fn from(error: FsError) -> Self {
+        Self::Disk(error)
+    }
+}
+
+/// What a replay works with.
+pub(crate) struct Replay<'a> {
+    pub(crate) store: &'a StandIns,
+    pub(crate) media: &'a dyn Media,
+    pub(crate) head: &'a mut Head,
+    pub(crate) layout: &'a Layout,
+    pub(crate) report: Replayed,
+    caller: Caller,
+    /// Where there is one: mostly nothing is lost and nothing in the way.
+    workshop: Option<ObjectId>,
+    /// Where objects are that the log says something of, one place of each.
+    places: BTreeMap<ObjectId, Spot>,
+    /// Directories that were made and are nowhere.
+    lost: BTreeSet<ObjectId>,
+    /// Objects that were made anew.
+    new: BTreeSet<ObjectId>,
+    /// What must keep the name that it has, for it cannot have the one it should.
+    kept: BTreeSet<ObjectId>,
+    /// Directories that were unlocked, with the modes that they had.
+    unlocked: BTreeMap<ObjectId, Mode>,
+}
+
+impl<'a> Replay<'a> {
+    pub(crate) fn new(
+        store: &'a StandIns,
+        media: &'a dyn Media,
+        head: &'a mut Head,
+        layout: &'a Layout,
+    ) -> Self {
+        Self {
+            store,
+            media,
+            head,
+            layout,
+            report: Replayed::default(),
+            caller: Caller { uid: 0, gid: 0, ..Caller::nobody() },
+            workshop: None,
+            places: BTreeMap::new(),
+            lost: BTreeSet::new(),
+            new: BTreeSet::new(),
+            kept: BTreeSet::new(),
+            unlocked: BTreeMap::new(),
+        }
+    }
+
+    /// Does all of it, but for the last sync.
+    pub(crate) async fn run(&mut self, outcome: &Outcome) -> Result<(), Failure> {
+        self.report.records = outcome.record_count;
+        let (root, workshop) = (self.store.root(), name(WORKSHOP));
+        // One of an earlier replay that was cut short.
+        let left = self.store.lookup(&self.caller, &root, workshop).await;
+        self.workshop = left.ok().map(|found| found.object);
+        self.find_directories(outcome).await;
+        let wanted = self.wanted(outcome).await;
+        self.make_lost(outcome, &wanted).await?;
+        self.collect(outcome, &wanted).await?;
+        self.clear(outcome, &wanted).await?;
+        self.give(&wanted).await?;
+        self.take_away(outcome).await?;
+        self.close_workshop().await?;
+        self.fill(outcome).await?;
+        self.lock_again().await
+    }
+
+    /// Finds out which of the directories that were made are there: what they hold is then not
+    /// looked for in those that are not, which may take a search of the whole export each.
+    async fn find_directories(&mut self, outcome: &Outcome) {
+        let is_made = |object: &&Object| {
+            object.made.as_ref().is_some_and(|made| made.kind == FileType::Directory)
+        };
+        let made = outcome.objects.iter().filter(|(_, object)| is_made(object));
+        let made: Vec<_> = made.collect();
+        self.lost.extend(made.iter().map(|(id, _)| **id));
+        // Each may lie in another one.
+        loop {
+            let before = self.lost.len();
+            for (id, object) in &made {
+                self.find(id, object).await;
+                if self.places.contains_key(id) {
+                    self.lost.remove(id);
+                }
+            }
+            if self.lost.len() == before {
+                return;
+            }
+        }
+    }
+
+    /// The names that do not lead where they should, by object.
+    async fn wanted(&mut self, outcome: &Outcome) -> BTreeMap<ObjectId, Vec<Spot>> {
+        let mut wanted: BTreeMap<ObjectId, Vec<Spot>> = BTreeMap::new();
+        for (spot, binding) in &outcome.names {
+            let Some(object) = binding.last else { continue };
+            if self.look(spot).await == Some(object) {
+                self.places.insert(object, spot.clone());
+            } else {
+                wanted.entry(object).or_default().push(spot.clone());
+            }
+        }
+        wanted
+    }
+
+    /// Makes anew what is to have a name and is nowhere.
+    async fn make_lost(
+        &mut self,
+        outcome: &Outcome,
+        wanted: &BTreeMap<ObjectId, Vec<Spot>>,
+    ) -> Result<(), Failure> {
+        let mut stand_ins = Vec::new();
+        for (id, spots) in wanted {
+            let object = &outcome.objects[id];
+            self.find(id, object).await;
+            if self.places.contains_key(id) {
+                continue;
+            }
+            let Some(made) = &object.made else {
+                // It was there before the log began. If it is gone, somebody removed it.
+                if self.store.getattr(id).await.is_err() {
+                    self.report.failed += spots.len() as u64;
+                }
+                continue;
+            };
+            match self.make(made).await {
+                Ok(inner) => stand_ins.push((*id, inner, made.file_id)),
+                Err(error) => self.judge(error)?,
+            }
+        }
+        if stand_ins.is_empty() {
+            return Ok(());
+        }
+        let workshop = self.workshop().await?;
+        for (outer, inner, file_id) in stand_ins {
+            self.store.insert(outer, inner, file_id);
+            self.places.insert(outer, spot(workshop, &new_name(&outer)));
+            self.new.insert(outer);
+            self.lost.remove(&outer);
+            self.report.made += 1;
+        }
+        let names = self.store.encode();
+        Ok(self.head.write_names(self.media, self.layout, &names)?)
+    }
+
+    /// Looks for an object wherever it has been.
+    async fn find(&mut self, id: &ObjectId, object: &Object) {
+        if self.places.contains_key(id) {
+            return;
+        }
+        let own = self
+            .workshop
+            .map(|workshop| [spot(workshop, &kept_name(id)), spot(workshop, &new_name(id))]);
+        for spot in own.iter().flatten().chain(&object.spots) {
+            if self.look(spot).await == Some(*id) {
+                self.places.insert(*id, spot.clone());
+                return;
+            }
+        }
+    }
+
+    /// Makes an object in the workshop, under the id that the store gives it.
+    async fn make(&mut self, made: &Made) -> Result<ObjectId, FsError> {
+        let text = new_name(&made.object);
+        let place = Place { directory: self.workshop().await?, name: name(&text) };
+        // One of an earlier replay that was cut short before it was noted.
+        if let Ok(found) = self.store.lookup(&self.caller, &place.directory, place.name).await {
+            self.remove_entry(place, found.attributes.file_type).await?;
+        }
+        let State { mode, uid, gid, .. } = made.state;
+        let plain = SetAttributes { mode: Some(mode), ..SetAttributes::default() };
+        let owner = Caller { uid, gid, ..Caller::nobody() };
+        let node = match made.kind {
+            FileType::Regular => {
+                // With a verifier nothing may be set later, so its owner makes it.
+                let (caller, file) = match made.exclusive {
+                    Some(verifier) => (&owner, NewFile::Exclusive(verifier)),
+                    None => (&self.caller, NewFile::Guarded(plain)),
+                };
+                let made = self.store.create(caller, place, &file).await;
+                return made.result.map(|found| found.object);
+            }
+            FileType::Directory => NewNode::Directory,
+            FileType::BlockDevice => NewNode::BlockDevice(made.device),
+            FileType::CharacterDevice => NewNode::CharacterDevice(made.device),
+            FileType::Symlink => NewNode::Symlink(&made.target),
+            FileType::Socket => NewNode::Socket,
+            FileType::Fifo => NewNode::Fifo,
+        };
+        let made = self.store.make(&self.caller, place, &node, &plain).await;
+        made.result.map(|found| found.object)
+    }
+
+    /// Moves what is not where it belongs into the workshop: from there it can go anywhere.
+    async fn collect(
+        &mut self,
+        outcome: &Outcome,
+        wanted: &BTreeMap<ObjectId, Vec<Spot>>,
+    ) -> Result<(), Failure> {
+        for id in wanted.keys() {
+            let Some(spot) = self.places.get(id).cloned() else { continue };
+            let belongs = outcome.names.get(&spot).is_some_and(|name| name.last == Some(*id));
+            if !belongs && Some(spot.directory) != self.workshop {
+                self.put_aside(&spot, id).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Moves what is in the way of names that are to be given into the workshop.
+    async fn clear(
+        &mut self,
+        outcome: &Outcome,
+        wanted: &BTreeMap<ObjectId, Vec<Spot>>,
+    ) -> Result<(), Failure> {
+        for spot in wanted.values().flatten() {
+            let Some(present) = self.look(spot).await else { continue };
+            if outcome.names[spot].ever.contains(&present) {
+                self.put_aside(spot, &present).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Moves an object into the workshop, unless it is there.
+    async fn put_aside(&mut self, present: &Spot, object: &ObjectId) -> Result<(), Failure> {
+        let aside = spot(self.workshop().await?, &kept_name(object));
+        // It may have a second name that is there.
+        let is_there = self.look(&aside).await == Some(*object);
+        for _ in 0..2 {
+            let (old, new) = (place(present), place(&aside));
+            let done = if is_there {
+                self.store.remove(&self.caller, old).await.result
+            } else {
+                self.store.rename(&self.caller, old, new).await.result
+            };
+            match done {
+                Ok(()) => {
+                    self.places.insert(*object, aside);
+                    return Ok(());
+                }
+                Err(FsError::Access) if self.unlock(&present.directory).await => {}
+                Err(error) => return self.judge(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives all names that are to be given.
+    async fn give(&mut self, wanted: &BTreeMap<ObjectId, Vec<Spot>>) -> Result<(), Failure> {
+        for (id, spots) in wanted {
+            for (index, spot) in spots.iter().enumerate() {
+                let is_last = index + 1 == spots.len();
+                match self.give_one(id, spot, is_last).await {
+                    Ok(()) => self.report.names += 1,
+                    Err(error) => {
+                        self.kept.insert(*id);
+                        if error == FsError::AlreadyExists {
+                            self.report.taken += 1;
+                        } else {
+                            self.judge(error)?;
+                        }
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives an object a name that is free; its last one by moving it, if it is in the workshop.
+    async fn give_one(&mut self, id: &ObjectId, spot: &Spot, is_last: bool) -> Result<(), FsError> {
+        match self.look(spot).await {
+            Some(present) if present == *id => return Ok(()),
+            Some(_) => return Err(FsError::AlreadyExists),
+            None => {}
+        }
+        let place_now = self.places.get(id);
+        let waits = place_now.filter(|spot| Some(spot.directory) == self.workshop).cloned();
+        let mut done = Ok(());
+        for _ in 0..2 {
+            done = match &waits {
+                Some(from) if is_last => {
+                    self.store.rename(&self.caller, place(from), place(spot)).await.result
+                }
+                Some(_) | None => self.store.link(&self.caller, id, place(spot)).await.result,
+            };
+            let locked = done == Err(FsError::Access);
+            if !(locked && self.unlock(&spot.directory).await) {
+                break;
+            }
+        }
+        if done.is_ok() && is_last {
+            self.places.insert(*id, spot.clone());
+        }
+        done
+    }
+
+    /// Takes away all names that are to be gone, those of directories when they are empty.
+    async fn take_away(&mut self, outcome: &Outcome) -> Result<(), Failure> {
+        let gone = outcome.names.iter().filter(|(_, binding)| binding.last.is_none());
+        let mut left: Vec<_> = gone.collect();
+        loop {
+            let mut still_left = Vec::new();
+            let before = left.len();
+            for (spot, binding) in left {
+                let Ok(found) = self.lookup(spot).await else { continue };
+                let id = found.object;
+                if !binding.ever.contains(&id) || self.kept.contains(&id) {
+                    continue;
+                }
+                let place = place(spot);
+                match self.remove_entry(place, found.attributes.file_type).await {
+                    Ok(()) => self.report.names += 1,
+                    Err(FsError::NotEmpty) => still_left.push((spot, binding)),
+                    Err(FsError::Access) if self.unlock(&spot.directory).await => {
+                        still_left.push((spot, binding));
+                    }
+                    Err(error) => self.judge(error)?,
+                }
+            }
+            if still_left.len() == before {
+                // What is in these was put there by somebody else.
+                self.report.taken += before as u64;
+                return Ok(());
+            }
+            left = still_left;
+            if left.is_empty() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Writes the bytes and sets the attributes.
+    async fn fill(&mut self, outcome: &Outcome) -> Result<(), Failure> {
+        for (id, object) in &outcome.objects {
+            if object.made.is_some() && !self.places.contains_key(id) {
+                // It came and went, or cannot be had.
+                continue;
+            }
+            let is_new = self.new.contains(id);
+            for (number, data) in &object.data {
+                if is_new || *number >= object.synced {
+                    self.put(id, *data).await?;
+                }
+            }
+            if is_new || object.state_at >= object.synced {
+                self.set(id, object).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes or cuts once more.
+    async fn put(&mut self, id: &ObjectId, data: Data) -> Result<(), Failure> {
+        let done = match data {
+            Data::Written { offset, length, position } => {
+                let mut bytes = vec![0; length as usize];
+                self.media.read(position, &mut bytes)?;
+                let (caller, bytes) = (&self.caller, Bytes::from(bytes));
+                let present = self.store.read(caller, id, offset, length).await;
+                if present.is_ok_and(|present| present.data == bytes) {
+                    return Ok(());
+                }
+                let written =
+                    self.store.write(caller, id, offset, bytes, Stability::Unstable).await;
+                match written.result {
+                    Ok(done) if done.count < length => Err(FsError::NoSpace),
+                    Ok(_) => Ok(()),
+                    Err(error) => Err(error),
+                }
+            }
+            Data::Size(size) => {
+                let changes = SetAttributes { size: Some(size), ..SetAttributes::default() };
+                self.store.setattr(&self.caller, id, &changes, None).await.result
+            }
+        };
+        done.or_else(|error| self.judge(error))
+    }
+
+    /// Sets the attributes that differ.
+    async fn set(&mut self, id: &ObjectId, object: &Object) -> Result<(), Failure> {
+        let Some(state) = object.state else { return Ok(()) };
+        let is_exclusive = object.made.as_ref().is_some_and(|made| made.exclusive.is_some());
+        if is_exclusive && !object.is_set {
+            // Its verifier may stand where attributes do, and is still wanted.
+            return Ok(());
+        }
+        let present = match self.store.getattr(id).await {
+            Ok(present) => present,
+            Err(error) => return self.judge(error),
+        };
+        self.unlocked.remove(id);
+        let changes = difference(&present, &state, object);
+        if changes == SetAttributes::default() {
+            return Ok(());
+        }
+        let done = self.store.setattr(&self.caller, id, &changes, None).await.result;
+        done.or_else(|error| self.judge(error))
+    }
+
+    /// Lets this user into a directory that the user owns and has locked itself out of.
+    async fn unlock(&mut self, directory: &ObjectId) -> bool {
+        const ALL: u32 = 0o700;
+        let Ok(present) = self.store.getattr(directory).await else { return false };
+        if present.mode.bits() & ALL == ALL {
+            return false;
+        }
+        let mode = Some(Mode::from_bits(present.mode.bits() | ALL));
+        let changes = SetAttributes { mode, ..SetAttributes::default() };
+        let done = self.store.setattr(&self.caller, directory, &changes, None).await.result;
+        self.unlocked.entry(*directory).or_insert(present.mode);
+        done.is_ok()
+    }
+
+    /// Gives the directories that were unlocked their modes back.
+    async fn lock_again(&mut self) -> Result<(), Failure> {
+        for (directory, mode) in core::mem::take(&mut self.unlocked) {
+            let changes = SetAttributes { mode: Some(mode), ..SetAttributes::default() };
+            let done = self.store.setattr(&self.caller, &directory, &changes, None).await;
+            done.result.or_else(|error| self.judge(error))?;
+        }
+        Ok(())
+    }
+
+    /// The workshop, made where there is none.
+    async fn workshop(&mut self) -> Result<ObjectId, FsError> {
+        if let Some(workshop) = self.workshop {
+            return Ok(workshop);
+        }
+        // Not to be listed by others; owners make their exclusive files here.
+        let mode = SetAttributes { mode: Some(Mode::from_bits(0o733)), ..Default::default() };
+        let place = Place { directory: self.store.root(), name: name(WORKSHOP) };
+        let made = self.store.make(&self.caller, place, &NewNode::Directory, &mode).await;
+        let workshop = made.result?.object;
+        self.workshop = Some(workshop);
+        Ok(workshop)
+    }
+
+    /// Removes what is left in the workshop, and the workshop when it is empty.
+    async fn close_workshop(&mut self) -> Result<(), Failure> {
+        let Some(workshop) = self.workshop else { return Ok(()) };
+        for text in self.names_in(&workshop).await? {
+            let Ok(step) = Step::parse(&text) else { continue };
+            let Ok(name) = step.child(FsError::Invalid) else { continue };
+            let place = Place { directory: workshop, name };
+            let found = self.store.lookup(&self.caller, &workshop, name).await?;
+            if self.kept.contains(&found.object) {
+                continue;
+            }
+            if let Err(error) = self.remove_entry(place, found.attributes.file_type).await {
+                self.judge(error)?;
+            }
+        }
+        let place = Place { directory: self.store.root(), name: name(WORKSHOP) };
+        match self.store.rmdir(&self.caller, place).await.result {
+            Ok(()) | Err(FsError::NotEmpty) => Ok(()),
+            Err(error) => self.judge(error),
+        }
+    }
+
+    async fn names_in(&self, directory: &ObjectId) -> Result<Vec<Vec<u8>>, FsError> {
+        let budget = Budget { reply: Allowance::UNLIMITED, names: Allowance::UNLIMITED };
+        let (mut names, mut cookie) = (Vec::new(), Cookie(0));
+        loop {
+            let (caller, wanted) = (&self.caller, Wanted::Names);
+            let page = self.store.readdir(caller, directory, cookie, budget, wanted).await?;
+            for entry in page.entries.iter() {
+                names.push(entry.name.to_vec());
+                cookie = entry.cookie;
+            }
+            if page.end {
+                return Ok(names);
+            }
+        }
+    }
+
+    async fn remove_entry(&self, place: Place<'_>, kind: FileType) -> Result<(), FsError> {
+        if kind == FileType::Directory {
+            self.store.rmdir(&self.caller, place).await.result
+        } else {
+            self.store.remove(&self.caller, place).await.result
+        }
+    }
+
+    async fn lookup(&mut self, spot: &Spot) -> Result<leasehold_fs::Found, FsError> {
+        let Place { directory, name } = place(spot);
+        if self.lost.contains(&directory) {
+            return Err(FsError::Stale);
+        }
+        let found = self.store.lookup(&self.caller, &directory, name).await;
+        if found != Err(FsError::Access) || !self.unlock(&directory).await {
+            return found;
+        }
+        self.store.lookup(&self.caller, &directory, name).await
+    }
+
+    async fn look(&mut self, spot: &Spot) -> Option<ObjectId> {
+        self.lookup(spot).await.ok().map(|found| found.object)
+    }
+
+    /// What to do when something cannot be done: nothing that was answered may be left out for
+    /// want of room or for a broken disk.
+    fn judge(&mut self, error: FsError) -> Result<(), Failure> {
+        if matches!(
+            error,
+            FsError::Io | FsError::NoSpace | FsError::QuotaExceeded | FsError::ReadOnly
+        ) {
+            return Err(Failure::Disk(error));
+        }
+        // What was removed later need not have been kept.
+        self.report.failed += u64::from(error != FsError::Stale);
+        Ok(())
+    }
+}
+
+/// What to set so that an object has a state.
+fn difference(present: &Attributes, state: &State, object: &Object) -> SetAttributes {
+    let is_directory = present.file_type == FileType::Directory;
+    let has_times = !is_directory || object.is_set && object.names_at < object.state_at;
+    let time = |present, wanted| {
+        if has_times && present != wanted { SetTime::To(wanted) } else { SetTime::Keep }
+    };
+    let is_symlink = present.file_type == FileType::Symlink;
+    SetAttributes {
+        mode: Some(state.mode).filter(|mode| *mode != present.mode && !is_symlink),
+        uid: Some(state.uid).filter(|uid| *uid != present.uid),
+        gid: Some(state.gid).filter(|gid| *gid != present.gid),
+        size: None,
+        accessed: time(present.accessed, state.accessed),
+        modified: time(present.modified, state.modified),
+    }
+}
+
+fn spot(directory: ObjectId, text: &str) -> Spot {
+    Spot { directory, name: text.as_bytes().to_vec() }
+}
+
+fn place(spot: &Spot) -> Place<'_> {
+    Place { directory: spot.directory, name: parsed(&spot.name) }
+}
+
+fn name(text: &str) -> Name<'_> {
+    parsed(text.as_bytes())
+}
+
+/// A name that a store has taken, or one of ours.
+fn parsed(bytes: &[u8]) -> Name<'_> {
+    let step = Step::parse(bytes).expect("it was a name");
+    step.child(FsError::Invalid).expect("it was no dot")
+}
+
+/// Where an object is put aside.
+fn kept_name(object: &ObjectId) -> String {
+    hexadecimal("kept", object)
+}
+
+/// Where a lost object is made anew.
+fn new_name(object: &ObjectId) -> String {
+    hexadecimal("new", object)
+}
+
+fn hexadecimal(kind: &str, object: &ObjectId) -> String {
+    let mut text = format!("{kind}-");
+    for byte in object.as_bytes() {
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
+}

@@ -1,0 +1,385 @@
+//! The store's operations: each is done on the store beneath, and answered when the log has its
+//! record.
+
+use bytes::Bytes;
+use futures_channel::oneshot;
+use leasehold_base::units::{Cookie, FileTime};
+use leasehold_fs::{
+    Access, Answer, Attributes, Budget, Caller, Changed, Committed, Device, FileType, Found,
+    FsError, Linked, Name, NewFile, NewNode, ObjectId, Page, Place, Properties, ReadDone, Renamed,
+    SetAttributes, Space, Stability, Store, Target, Wanted, WriteDone,
+};
+
+use crate::Logged;
+use crate::record::{Made, Record, Spot, State};
+
+/// What an answer waits for.
+type Wait = oneshot::Receiver<Result<(), FsError>>;
+
+impl Logged {
+    /// Waits until a search for an object is over, so that it is not made in somebody's turn.
+    async fn at_hand(&self, object: &ObjectId) {
+        // Whatever is wrong with it, the operation will say.
+        let _ = self.below.getattr(object).await;
+    }
+
+    async fn look(&self, caller: &Caller, place: Place<'_>) -> Option<Found> {
+        self.below.lookup(caller, &place.directory, place.name).await.ok()
+    }
+
+    fn add(&self, record: &Record) -> Wait {
+        self.journal.add(record, Bytes::new())
+    }
+
+    /// What a CREATE waits for.
+    fn created(&self, place: Place<'_>, file: &NewFile, old: Option<Found>, new: &Found) -> Wait {
+        let is_old = old.is_some_and(|old| old.object == new.object);
+        match file {
+            NewFile::Unchecked(SetAttributes { size, .. }) if is_old => match size {
+                Some(size) => self.add(&Record::Set {
+                    object: new.object,
+                    size: Some(*size),
+                    state: State::from(&new.attributes),
+                }),
+                None => self.journal.barrier(),
+            },
+            // The call that made it may not have been answered.
+            NewFile::Guarded(_) | NewFile::Exclusive(_) if is_old => self.journal.barrier(),
+            NewFile::Unchecked(_) | NewFile::Guarded(_) => self.add(&made(place, new, &[], None)),
+            NewFile::Exclusive(verifier) => self.add(&made(place, new, &[], Some(*verifier))),
+        }
+    }
+
+    /// Removes a name, of what it leads to.
+    async fn unlink<'a>(
+        &'a self,
+        caller: &'a Caller,
+        place: Place<'a>,
+        unlink: impl FnOnce() -> Answer<'a, Changed<()>>,
+    ) -> Changed<()> {
+        self.at_hand(&place.directory).await;
+        let turn = self.turns.take().await;
+        let old = self.look(caller, place).await;
+        let changed = unlink().await;
+        if changed.result.is_err() {
+            return changed;
+        }
+        let wait = match old {
+            Some(Found { object, attributes, .. }) => {
+                if attributes.link_count <= 1 || attributes.file_type == FileType::Directory {
+                    self.below.forget(&object);
+                }
+                self.add(&Record::Removed { place: spot(place), object })
+            }
+            None => self.journal.barrier(),
+        };
+        drop(turn);
+        settled(changed, wait).await
+    }
+}
+
+fn spot(place: Place<'_>) -> Spot {
+    Spot { directory: place.directory, name: place.name.as_bytes().to_vec() }
+}
+
+fn made(place: Place<'_>, found: &Found, target: &[u8], exclusive: Option<[u8; 8]>) -> Record {
+    let Attributes { file_id, file_type: kind, device, .. } = found.attributes;
+    Record::Made(Made {
+        place: spot(place),
+        object: found.object,
+        file_id,
+        kind,
+        target: target.to_vec(),
+        device: match kind {
+            FileType::BlockDevice | FileType::CharacterDevice => device,
+            FileType::Regular
+            | FileType::Directory
+            | FileType::Symlink
+            | FileType::Socket
+            | FileType::Fifo => Device::default(),
+        },
+        exclusive,
+        state: State::from(&found.attributes),
+    })
+}
+
+/// What became of what is waited for.
+async fn safe(wait: Wait) -> Result<(), FsError> {
+    // Nobody answers where the threads are being taken down.
+    wait.await.unwrap_or(Err(FsError::Io))
+}
+
+/// A change, once it is safe.
+async fn settled<T>(changed: Changed<T>, wait: Wait) -> Changed<T> {
+    let Changed { result, wcc } = changed;
+    let result = match safe(wait).await {
+        Ok(()) => result,
+        Err(error) => Err(error),
+    };
+    Changed { result, wcc }
+}
+
+impl Store for Logged {
+    fn root(&self) -> ObjectId {
+        self.below.root()
+    }
+
+    fn identity(&self, object: &ObjectId) -> ObjectId {
+        self.below.identity(object)
+    }
+
+    fn properties(&self) -> Properties {
+        self.below.properties()
+    }
+
+    fn getattr<'a>(&'a self, object: &'a ObjectId) -> Answer<'a, Result<Attributes, FsError>> {
+        self.below.getattr(object)
+    }
+
+    fn setattr<'a>(
+        &'a self,
+        caller: &'a Caller,
+        object: &'a ObjectId,
+        changes: &'a SetAttributes,
+        guard: Option<FileTime>,
+    ) -> Answer<'a, Changed<()>> {
+        Answer::later(async move {
+            self.at_hand(object).await;
+            let turn = self.turns.take().await;
+            let changed = self.below.setattr(caller, object, changes, guard).await;
+            if changed.result.is_err() {
+                return changed;
+            }
+            let after = match changed.wcc.after {
+                Some(after) => Some(after),
+                None => self.below.getattr(object).await.ok(),
+            };
+            let wait = match after {
+                Some(after) => {
+                    let (object, state) = (*object, State::from(&after));
+                    self.add(&Record::Set { object, size: changes.size, state })
+                }
+                None => self.journal.barrier(),
+            };
+            drop(turn);
+            settled(changed, wait).await
+        })
+    }
+
+    fn lookup<'a>(
+        &'a self,
+        caller: &'a Caller,
+        directory: &'a ObjectId,
+        name: Name<'a>,
+    ) -> Answer<'a, Result<Found, FsError>> {
+        self.below.lookup(caller, directory, name)
+    }
+
+    fn parent<'a>(
+        &'a self,
+        caller: &'a Caller,
+        directory: &'a ObjectId,
+    ) -> Answer<'a, Result<Found, FsError>> {
+        self.below.parent(caller, directory)
+    }
+
+    fn access<'a>(
+        &'a self,
+        caller: &'a Caller,
+        object: &'a ObjectId,
+        wanted: Access,
+    ) -> Answer<'a, Result<(Access, Attributes), FsError>> {
+        self.below.access(caller, object, wanted)
+    }
+
+    fn readlink<'a>(
+        &'a self,
+        caller: &'a Caller,
+        object: &'a ObjectId,
+    ) -> Answer<'a, Result<(Target, Attributes), FsError>> {
+        self.below.readlink(caller, object)
+    }
+
+    fn read<'a>(
+        &'a self,
+        caller: &'a Caller,
+        object: &'a ObjectId,
+        offset: u64,
+        count: u32,
+    ) -> Answer<'a, Result<ReadDone, FsError>> {
+        self.below.read(caller, object, offset, count)
+    }
+
+    fn write<'a>(
+        &'a self,
+        caller: &'a Caller,
+        object: &'a ObjectId,
+        offset: u64,
+        data: Bytes,
+        stability: Stability,
+    ) -> Answer<'a, Changed<WriteDone>> {
+        if stability == Stability::Unstable {
+            return self.below.write(caller, object, offset, data, stability);
+        }
+        Answer::later(async move {
+            self.at_hand(object).await;
+            let turn = self.turns.take().await;
+            let kept = data.clone();
+            let changed = self.below.write(caller, object, offset, data, Stability::Unstable).await;
+            let Changed { result: Ok(done), wcc } = changed else { return changed };
+            let state = wcc.after.as_ref().map(State::from);
+            let length = done.count;
+            let record = Record::Written { object: *object, offset, length, state };
+            let wait = self.journal.add(&record, kept.slice(..length as usize));
+            drop(turn);
+            settled(Changed { result: Ok(WriteDone { stability, ..done }), wcc }, wait).await
+        })
+    }
+
+    fn create<'a>(
+        &'a self,
+        caller: &'a Caller,
+        place: Place<'a>,
+        file: &'a NewFile,
+    ) -> Answer<'a, Changed<Found>> {
+        Answer::later(async move {
+            self.at_hand(&place.directory).await;
+            let turn = self.turns.take().await;
+            let old = self.look(caller, place).await;
+            let changed = self.below.create(caller, place, file).await;
+            let Ok(new) = &changed.result else { return changed };
+            let wait = self.created(place, file, old, new);
+            drop(turn);
+            settled(changed, wait).await
+        })
+    }
+
+    fn make<'a>(
+        &'a self,
+        caller: &'a Caller,
+        place: Place<'a>,
+        node: &'a NewNode<'a>,
+        attributes: &'a SetAttributes,
+    ) -> Answer<'a, Changed<Found>> {
+        Answer::later(async move {
+            self.at_hand(&place.directory).await;
+            let turn = self.turns.take().await;
+            let changed = self.below.make(caller, place, node, attributes).await;
+            let Ok(new) = &changed.result else { return changed };
+            let target = if let NewNode::Symlink(target) = node { target } else { &[][..] };
+            let wait = self.add(&made(place, new, target, None));
+            drop(turn);
+            settled(changed, wait).await
+        })
+    }
+
+    fn remove<'a>(&'a self, caller: &'a Caller, place: Place<'a>) -> Answer<'a, Changed<()>> {
+        Answer::later(self.unlink(caller, place, move || self.below.remove(caller, place)))
+    }
+
+    fn rmdir<'a>(&'a self, caller: &'a Caller, place: Place<'a>) -> Answer<'a, Changed<()>> {
+        Answer::later(self.unlink(caller, place, move || self.below.rmdir(caller, place)))
+    }
+
+    fn rename<'a>(
+        &'a self,
+        caller: &'a Caller,
+        from: Place<'a>,
+        to: Place<'a>,
+    ) -> Answer<'a, Renamed> {
+        Answer::later(async move {
+            self.at_hand(&from.directory).await;
+            self.at_hand(&to.directory).await;
+            let turn = self.turns.take().await;
+            let (moved, over) = (self.look(caller, from).await, self.look(caller, to).await);
+            let mut renamed = self.below.rename(caller, from, to).await;
+            if renamed.result.is_err() {
+                return renamed;
+            }
+            let over = over.map(|found| found.object);
+            let wait = match moved.map(|found| found.object) {
+                Some(object) if over != Some(object) => {
+                    let (from, to) = (spot(from), spot(to));
+                    self.add(&Record::Renamed { from, to, object, over })
+                }
+                // Both names lead to one object, and stay.
+                Some(_) | None => self.journal.barrier(),
+            };
+            drop(turn);
+            if let Err(error) = safe(wait).await {
+                renamed.result = Err(error);
+            }
+            renamed
+        })
+    }
+
+    fn link<'a>(
+        &'a self,
+        caller: &'a Caller,
+        object: &'a ObjectId,
+        place: Place<'a>,
+    ) -> Answer<'a, Linked> {
+        Answer::later(async move {
+            self.at_hand(object).await;
+            self.at_hand(&place.directory).await;
+            let turn = self.turns.take().await;
+            let mut linked = self.below.link(caller, object, place).await;
+            if linked.result.is_err() {
+                return linked;
+            }
+            let wait = self.add(&Record::Linked { place: spot(place), object: *object });
+            drop(turn);
+            if let Err(error) = safe(wait).await {
+                linked.result = Err(error);
+            }
+            linked
+        })
+    }
+
+    fn readdir<'a>(
+        &'a self,
+        caller: &'a Caller,
+        directory: &'a ObjectId,
+        cookie: Cookie,
+        budget: Budget,
+        wanted: Wanted,
+    ) -> Answer<'a, Result<Page, FsError>> {
+        self.below.readdir(caller, directory, cookie, budget, wanted)
+    }
+
+    fn space<'a>(
+        &'a self,
+        caller: &'a Caller,
+        object: &'a ObjectId,
+    ) -> Answer<'a, Result<(Space, Attributes), FsError>> {
+        self.below.space(caller, object)
+    }
+
+    fn commit<'a>(
+        &'a self,
+        caller: &'a Caller,
+        object: &'a ObjectId,
+        offset: u64,
+        length: u32,
+    ) -> Answer<'a, Changed<Committed>> {
+        let Some(upto) = self.journal.mark(object) else {
+            return self.below.commit(caller, object, offset, length);
+        };
+        Answer::later(async move {
+            // Of all of it, for that is what the record says.
+            let changed = self.below.commit(caller, object, 0, 0).await;
+            match changed.result {
+                Ok(_) => {
+                    let wait = self.add(&Record::Synced { object: *object, upto });
+                    settled(changed, wait).await
+                }
+                Err(FsError::Io) => {
+                    // What the log says of the file may be lost with the rest.
+                    self.journal.owe();
+                    changed
+                }
+                Err(_) => changed,
+            }
+        })
+    }
+}

@@ -1,0 +1,4 @@
+//! Crashes, damages and failures of log and file system.
+
+mod conformance;
+mod device;

@@ -1,0 +1,106 @@
+//! The conformance suite, over a store in memory.
+
+use std::cell::Cell;
+use std::sync::Arc;
+
+use leasehold_base::groups::Groups;
+use leasehold_base::units::FileTime;
+use leasehold_fs::suite::{Subject, Verdict, all_cases, block_on, run_model};
+use leasehold_fs::{Caller, Inline, Mode, SetAttributes, Store};
+use leasehold_store_mem::MemStore;
+
+use super::device::Device;
+use crate::{Event, Logged, Options, SIZE_MIN};
+
+/// Opens the log on a device, in a boot of the machine.
+fn open(store: &Arc<MemStore>, device: &Device, boot: u128) -> Logged {
+    let synced = Arc::clone(store);
+    let options = Options {
+        store: Arc::clone(store) as Arc<dyn Store>,
+        media: Box::new(device.clone()),
+        size: SIZE_MIN,
+        boot,
+        random: *b"sixteen letters.",
+        blocking: Arc::new(Inline),
+        sync_all: Box::new(move || {
+            synced.sync();
+            Ok(())
+        }),
+        report: Box::new(|event| {
+            let Event::Replayed(done) = event else { panic!("all is well: {event:?}") };
+            assert_eq!(
+                (done.failed, done.taken, done.damaged, done.made),
+                (0, 0, 0, 0),
+                "{done:?}"
+            );
+        }),
+    };
+    Logged::open(options).expect("the log can be used")
+}
+
+/// What ends a server.
+#[derive(Clone, Copy, PartialEq)]
+enum End {
+    /// Itself alone.
+    Kill,
+    /// The machine with it, which loses all data that the log must keep.
+    PowerCut,
+}
+
+fn subject(end: End) -> Subject {
+    let superuser = Caller { uid: 0, gid: 0, ..Caller::nobody() };
+    let groups = Groups::new(&[1500]).expect("one group fits");
+    let store = Arc::new(MemStore::default());
+    let all = SetAttributes { mode: Some(Mode::from_bits(0o777)), ..SetAttributes::default() };
+    let opened = block_on(store.setattr(&superuser, &store.root(), &all, None));
+    opened.result.expect("the superuser may");
+    let (clock, restarted) = (Arc::clone(&store), Arc::clone(&store));
+    let seconds = Cell::new(1_700_000_000);
+    store.set_now(FileTime { seconds: seconds.get(), nanoseconds: 0 });
+    let device = Device::new(usize::try_from(SIZE_MIN).expect("small"));
+    let boots = Cell::new(1);
+    Subject {
+        store: Arc::new(open(&store, &device, boots.get())),
+        owner: Caller { uid: 1000, gid: 1000, groups },
+        other: Some(Caller { uid: 2000, gid: 2000, ..Caller::nobody() }),
+        superuser: Some(superuser),
+        acts_as_caller: true,
+        files_are_its_own: true,
+        pass_time: Box::new(move || {
+            seconds.set(seconds.get() + 1);
+            clock.set_now(FileTime { seconds: seconds.get(), nanoseconds: 0 });
+        }),
+        restart: Some(Box::new(move || {
+            if end == End::PowerCut {
+                restarted.crash();
+                device.cut(|| false);
+                boots.set(boots.get() + 1);
+            }
+            Arc::new(open(&restarted, &device, boots.get())) as Arc<dyn Store>
+        })),
+    }
+}
+
+/// A replay writes files anew, so their change times move.
+const COMPARES_CHANGE_TIMES: &str = "ids_live_on";
+
+#[test]
+fn a_store_with_a_log_conforms_after_a_power_cut() {
+    for case in all_cases().filter(|case| case.name != COMPARES_CHANGE_TIMES) {
+        assert_eq!(case.run(&subject(End::PowerCut)), Verdict::Kept);
+    }
+}
+
+#[test]
+fn a_killed_server_finds_all_as_it_was() {
+    let mut cases = all_cases().filter(|case| case.name == COMPARES_CHANGE_TIMES);
+    let case = cases.next().expect("there is one");
+    assert_eq!(case.run(&subject(End::Kill)), Verdict::Kept);
+}
+
+#[test]
+fn a_store_with_a_log_does_as_the_model() {
+    for seed in 0..100 {
+        run_model(|| subject(End::PowerCut), seed, 120);
+    }
+}

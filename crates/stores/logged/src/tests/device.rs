@@ -1,0 +1,130 @@
+//! A device in memory, which forgets what was not synced.
+
+use std::io::{self, ErrorKind};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::Media;
+
+/// A device; clones are the same one.
+#[derive(Clone, Default)]
+pub(super) struct Device(Arc<Mutex<State>>);
+
+#[derive(Default)]
+struct State {
+    synced: Vec<u8>,
+    present: Vec<u8>,
+    /// What was written since the last sync.
+    writes: Vec<(u64, Vec<u8>)>,
+    fails: bool,
+    sync_count: u64,
+    /// A planted fault: a sync that does nothing.
+    syncs_nothing: bool,
+}
+
+impl Device {
+    pub(super) fn new(bytes: usize) -> Self {
+        let device = Self::default();
+        device.state().present = vec![0; bytes];
+        device.state().synced = vec![0; bytes];
+        device
+    }
+
+    /// Loses power: of what was not synced, each block is as `keeps` says of its number in turn.
+    pub(super) fn cut(&self, mut keeps: impl FnMut() -> bool) {
+        let mut state = self.state();
+        let mut left = state.synced.clone();
+        for (offset, bytes) in core::mem::take(&mut state.writes) {
+            for (number, block) in bytes.chunks(512).enumerate() {
+                if keeps() {
+                    let at = usize::try_from(offset).expect("small") + number * 512;
+                    left[at..at + block.len()].copy_from_slice(block);
+                }
+            }
+        }
+        state.present.clone_from(&left);
+        state.synced = left;
+    }
+
+    #[expect(dead_code)]
+    pub(super) fn fail(&self, fails: bool) {
+        self.state().fails = fails;
+    }
+
+    #[expect(dead_code)]
+    pub(super) fn sync_nothing(&self) {
+        self.state().syncs_nothing = true;
+    }
+
+    #[expect(dead_code)]
+    pub(super) fn sync_count(&self) -> u64 {
+        self.state().sync_count
+    }
+
+    /// Spoils bytes.
+    #[expect(dead_code)]
+    pub(super) fn spoil(&self, offset: usize, length: usize) {
+        let mut state = self.state();
+        let end = offset + length;
+        state.present[offset..end].fill(0xa5);
+        state.synced[offset..end].fill(0xa5);
+    }
+
+    /// Where a text stands.
+    #[expect(dead_code)]
+    pub(super) fn find(&self, text: &[u8]) -> Option<usize> {
+        self.state().present.windows(text.len()).position(|window| window == text)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Media for Device {
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.state().present.len() as u64)
+    }
+
+    fn resize(&self, bytes: u64) -> io::Result<()> {
+        let bytes = usize::try_from(bytes).expect("a test's log is small");
+        let mut state = self.state();
+        state.present.resize(bytes, 0);
+        state.synced.resize(bytes, 0);
+        Ok(())
+    }
+
+    fn read(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        let at = usize::try_from(offset).expect("small");
+        let state = self.state();
+        let bytes = state.present.get(at..at + buffer.len()).ok_or(ErrorKind::UnexpectedEof)?;
+        buffer.copy_from_slice(bytes);
+        Ok(())
+    }
+
+    fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        let mut state = self.state();
+        if state.fails {
+            return Err(ErrorKind::Other.into());
+        }
+        let at = usize::try_from(offset).expect("small");
+        let target = state.present.get_mut(at..at + bytes.len()).ok_or(ErrorKind::WriteZero)?;
+        target.copy_from_slice(bytes);
+        state.writes.push((offset, bytes.to_vec()));
+        Ok(())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        let mut state = self.state();
+        if state.fails {
+            return Err(ErrorKind::Other.into());
+        }
+        state.sync_count += 1;
+        if !state.syncs_nothing {
+            for (offset, bytes) in core::mem::take(&mut state.writes) {
+                let at = usize::try_from(offset).expect("small");
+                state.synced[at..at + bytes.len()].copy_from_slice(&bytes);
+            }
+        }
+        Ok(())
+    }
+}
