@@ -28,8 +28,10 @@ pub(crate) struct Bench {
     pub(crate) now: Time,
     /// Whether anything is still received: not while the server ends.
     pub(crate) receiving: bool,
-    /// Bytes of replies that connections have not sent.
+    /// Bytes of memory that connections hold for replies that are not all sent.
     pub(crate) unsent: usize,
+    /// Bytes of memory that connections hold for records of which a part has come.
+    pub(crate) held: usize,
     writers: Vec<Writer>,
     outbox: Outbox,
 }
@@ -56,6 +58,7 @@ impl Bench {
             now: Time::ZERO,
             receiving: true,
             unsent: 0,
+            held: 0,
             writers: Vec::new(),
             outbox: Outbox::default(),
         }

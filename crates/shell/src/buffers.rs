@@ -28,11 +28,6 @@ impl Received {
     pub(crate) fn memory(&self) -> usize {
         self.memory
     }
-
-    /// Whether it holds a large buffer.
-    pub(crate) fn is_large(&self) -> bool {
-        self.memory == LARGE_BYTES
-    }
 }
 
 /// A call, and the memory that it holds for as long as it is in use.
@@ -61,8 +56,6 @@ impl Held {
 pub(crate) struct Buffers {
     small: BytesMut,
     large: Vec<BytesMut>,
-    /// Large buffers that connections hold.
-    held: usize,
 }
 
 impl Buffers {
@@ -83,11 +76,6 @@ impl Buffers {
             };
             self.replace(received, memory);
         }
-    }
-
-    /// How many large buffers connections hold.
-    pub(crate) fn held(&self) -> usize {
-        self.held
     }
 
     /// Takes back all that a connection had.
@@ -114,7 +102,6 @@ impl Buffers {
 
     fn take(&mut self, memory: usize) -> BytesMut {
         if memory == LARGE_BYTES {
-            self.held += 1;
             let free = self.large.iter_mut().position(|one| one.try_reclaim(LARGE_BYTES));
             if let Some(free) = free {
                 return self.large.swap_remove(free);
@@ -127,11 +114,8 @@ impl Buffers {
         received.bytes.clear();
         match received.memory {
             RECEIVE_BYTES => self.small = received.bytes,
-            LARGE_BYTES => {
-                self.held -= 1;
-                if self.large.len() < LARGE_BUFFERS_MAX {
-                    self.large.push(received.bytes);
-                }
+            LARGE_BYTES if self.large.len() < LARGE_BUFFERS_MAX => {
+                self.large.push(received.bytes);
             }
             _ => {}
         }
@@ -169,7 +153,7 @@ mod tests {
             let record = received.bytes.split().freeze();
             buffers.settle(&mut received);
             assert_eq!((received.memory, received.bytes.capacity()), (0, 0), "after {size}");
-            assert_eq!((record.len(), buffers.held()), (size, 0));
+            assert_eq!(record.len(), size);
         }
     }
 

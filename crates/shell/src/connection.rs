@@ -32,8 +32,9 @@ pub(crate) struct Connection {
     /// How many bytes are missing of the next record, at least; with zero there may be a whole one.
     missing: usize,
     outbox: Outbox,
-    /// What of the outbox the loop has counted.
+    /// What the loop has counted of the memory for replies, and of that for what comes.
     unsent: usize,
+    held: usize,
     /// Calls that wait, and the memory that they hold.
     parked: u32,
     parked_bytes: usize,
@@ -81,6 +82,19 @@ pub(crate) enum Closing {
     Crowded,
 }
 
+impl Closing {
+    /// What the client did, where that is why.
+    pub(crate) fn fault(&self) -> Option<&'static str> {
+        match self {
+            Self::Garbled(record::Error::TooLong) => Some("sends more than the largest message"),
+            Self::Garbled(record::Error::TooManyFragments) => Some("sends fragments without end"),
+            Self::Stalled => Some("stopped in the middle of a call or a reply"),
+            Self::Crowded => Some("holds what others need, and was silent for longest"),
+            Self::Ended | Self::Failed(_) | Self::Panicked => None,
+        }
+    }
+}
+
 impl Connection {
     pub(crate) fn new(
         socket: OwnedFd,
@@ -99,6 +113,7 @@ impl Connection {
             missing: MARK_BYTES,
             outbox: Outbox::default(),
             unsent: 0,
+            held: 0,
             parked: 0,
             parked_bytes: 0,
             readable: true,
@@ -134,10 +149,18 @@ impl Connection {
         }
     }
 
-    /// Brings the loop's count of unsent bytes up to date.
+    /// Brings the loop's count of memory for replies up to date.
     fn count_unsent(&mut self, bench: &mut Bench) {
-        bench.unsent = bench.unsent - self.unsent + self.outbox.len();
-        self.unsent = self.outbox.len();
+        let unsent = self.outbox.memory();
+        bench.unsent = bench.unsent - self.unsent + unsent;
+        self.unsent = unsent;
+    }
+
+    /// Brings the loop's count of memory for what comes up to date.
+    fn count_held(&mut self, bench: &mut Bench) {
+        let held = self.received.memory() + self.splitter.memory();
+        bench.held = bench.held - self.held + held;
+        self.held = held;
     }
 
     /// Receives once, answers what there is, sends once.
@@ -156,6 +179,7 @@ impl Connection {
         self.count_unsent(bench);
         bench.reclaim(&mut self.outbox);
         bench.buffers.settle(&mut self.received);
+        self.count_held(bench);
         if self.ended && self.missing > 0 && self.parked == 0 && self.outbox.is_empty() {
             return Err(Closing::Ended);
         }
@@ -249,14 +273,14 @@ impl Connection {
         (half_received && self.missing > 0 || !self.writable).then_some(self.moved)
     }
 
-    /// Since when nothing moved, where the connection holds a large receive buffer.
-    pub(crate) fn holds_large_since(&self) -> Option<Time> {
-        self.received.is_large().then_some(self.moved)
+    /// The memory that it holds for a record of which a part has come.
+    pub(crate) fn held(&self) -> usize {
+        self.held
     }
 
-    /// Since when nothing moved, where the client does not take its replies.
-    pub(crate) fn blocked_since(&self) -> Option<Time> {
-        (!self.writable).then_some(self.moved)
+    /// The memory that it holds for replies that its client does not take.
+    pub(crate) fn blocked(&self) -> usize {
+        if self.writable { 0 } else { self.unsent }
     }
 
     /// Since when nothing moved.
@@ -272,6 +296,7 @@ impl Connection {
     /// Gives its memory back.
     pub(crate) fn end(mut self, bench: &mut Bench) {
         bench.unsent -= self.unsent;
+        bench.held -= self.held;
         bench.buffers.take_back(&mut self.received);
     }
 

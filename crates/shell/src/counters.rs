@@ -11,8 +11,8 @@ pub struct Counters {
     pub connections_refused: AtomicU64,
     /// Connections that were closed because nothing moved in the middle of a record or a reply.
     pub connections_stalled: AtomicU64,
-    /// Connections that were closed because they held too much memory for large records of
-    /// which a part had come, or for replies that were not read; or because another address wanted one.
+    /// Connections that were closed because they held too much memory for records of which
+    /// a part had come, or for replies that were not read; or because another address wanted one.
     pub connections_crowded_out: AtomicU64,
     /// Connections that were closed because what came is not RPC.
     pub connections_garbled: AtomicU64,

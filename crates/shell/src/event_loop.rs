@@ -19,7 +19,7 @@ use crate::connection::{Closing, Connection, Turn};
 use crate::counters::Counters;
 use crate::datagrams::Datagrams;
 use crate::limits::{
-    BATCH_ACCEPTS_MAX, KEEPALIVE, LARGE_BUFFERS_HELD_MAX, LOOP_UNSENT_BYTES_MAX, SWEEP_INTERVAL,
+    BATCH_ACCEPTS_MAX, KEEPALIVE, LOOP_HELD_BYTES_MAX, LOOP_UNSENT_BYTES_MAX, SWEEP_INTERVAL,
 };
 use crate::peer::Judge;
 use crate::remote::{Accepted, Remote, Requests};
@@ -421,21 +421,28 @@ impl EventLoop {
             }
             Err(closing) => self.close(key, &closing),
         }
-        if self.bench.buffers.held() > LARGE_BUFFERS_HELD_MAX {
-            let held = |(key, one): (Key, &Connection)| Some((one.holds_large_since()?, key));
-            let oldest = self.connections.iter().filter_map(held).min_by_key(|(since, _)| *since);
-            let (_, key) = oldest.expect("connections hold the buffers");
-            self.close(key, &Closing::Crowded);
-        }
-        if self.bench.unsent >= LOOP_UNSENT_BYTES_MAX {
-            let blocked = |(key, one): (Key, &Connection)| Some((one.blocked_since()?, key));
-            let oldest =
-                self.connections.iter().filter_map(blocked).min_by_key(|(since, _)| *since);
-            // Those that are not blocked have not had their turn to send yet.
-            if let Some((_, key)) = oldest {
-                self.close(key, &Closing::Crowded);
+        while self.bench.held > LOOP_HELD_BYTES_MAX {
+            if !self.crowd_out_one(self.bench.held, Connection::held) {
+                break;
             }
         }
+        while self.bench.unsent >= LOOP_UNSENT_BYTES_MAX {
+            // Those that are not blocked have not had their turn to send yet.
+            if !self.crowd_out_one(self.bench.unsent, Connection::blocked) {
+                break;
+            }
+        }
+    }
+
+    /// Closes the connection that rested for longest of those that hold no less of something than
+    /// the mean: the others are not worth it. Says whether there is one.
+    fn crowd_out_one(&mut self, all: usize, held_by: fn(&Connection) -> usize) -> bool {
+        let mean = all / self.connections.len().max(1);
+        let holds = |(_, one): &(Key, &Connection)| held_by(one) >= mean.max(1);
+        let oldest = self.connections.iter().filter(holds).min_by_key(|(_, one)| one.rests_since());
+        let key = oldest.map(|(key, _)| key);
+        key.into_iter().for_each(|key| self.close(key, &Closing::Crowded));
+        key.is_some()
     }
 
     fn close(&mut self, key: Key, closing: &Closing) {
@@ -452,7 +459,13 @@ impl EventLoop {
                 Closing::Crowded => Counters::count(&shared.counters.connections_crowded_out),
                 Closing::Ended | Closing::Failed(_) | Closing::Panicked => {}
             }
-            tracing::debug!(client = %connection.from, reason = ?closing, "disconnected");
+            let client = connection.from;
+            tracing::debug!(%client, reason = ?closing, "disconnected");
+            if let Some(fault) = closing.fault()
+                && let Some(held_back) = shared.faults.pass()
+            {
+                tracing::warn!(%client, held_back, "closed a connection: its client {fault}");
+            }
             if connection.has_parked() {
                 self.bench.tasks.let_go(key);
             }

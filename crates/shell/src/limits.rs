@@ -39,9 +39,9 @@ pub(crate) const LOOP_PARKED_MAX: usize = 16_384;
 pub(crate) const CONNECTION_PARKED_BYTES_MAX: usize = 32 << 20;
 pub(crate) const LOOP_PARKED_BYTES_MAX: usize = 256 << 20;
 
-/// Bytes of replies that the connections of one loop have not sent: calls that waited may all be
-/// answered at once, and their client read nothing. Beyond, no more calls are taken on, and the
-/// connection is closed that is blocked for longest.
+/// Bytes of memory that the connections of one loop hold for replies that are not all sent: calls
+/// that waited may all be answered at once, and their client read nothing. Beyond, no more calls
+/// are taken on, and connections are closed that are blocked for longest.
 pub(crate) const LOOP_UNSENT_BYTES_MAX: usize = 256 << 20;
 
 /// Bytes that one receive takes where nothing is known of what comes: few enough that the front
@@ -56,10 +56,10 @@ pub(crate) const RESERVE_FACTOR: usize = 20;
 /// Large receive buffers that one loop keeps for the next connection that needs one.
 pub(crate) const LARGE_BUFFERS_MAX: usize = 4;
 
-/// Large receive buffers that the connections of one loop hold at one time, for records of which
-/// a part has come. Beyond, the connection is closed that has been silent for longest: a client
-/// that was honest connects again and sends again.
-pub(crate) const LARGE_BUFFERS_HELD_MAX: usize = 512;
+/// Bytes of memory that the connections of one loop hold at one time for records of which a part
+/// has come: the last of them may come on top. Beyond, connections are closed that have been
+/// silent for longest: a client that was honest connects again and sends again.
+pub(crate) const LOOP_HELD_BYTES_MAX: usize = 256 << 20;
 
 /// Reply buffers that one loop keeps.
 pub(crate) const WRITERS_MAX: usize = 64;

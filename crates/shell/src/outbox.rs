@@ -23,6 +23,8 @@ pub(crate) struct Outbox {
     /// Bytes at the front of `words` that are sent.
     words_sent: usize,
     len: usize,
+    /// Bytes of large replies, with what is sent of the one that is being sent.
+    large: usize,
 }
 
 #[derive(Debug)]
@@ -52,11 +54,17 @@ impl Outbox {
         self.len == 0
     }
 
+    /// The memory that they take, in bytes: a reply takes all of its until its last byte is sent.
+    pub(crate) fn memory(&self) -> usize {
+        self.words.len() + self.large
+    }
+
     /// Appends a reply; its memory comes back where it is not needed any more.
     pub(crate) fn push(&mut self, message: Message) -> Option<Writer> {
         self.push_words(&mark(message.len()));
         if message.len() >= COPY_BYTES_MAX {
             self.len += message.len();
+            self.large += message.len();
             self.pieces.push_back(Piece::Large(message, 0));
             return None;
         }
@@ -149,8 +157,10 @@ impl Outbox {
                 }
             };
             left -= here;
-            if rest == 0 {
-                self.pieces.pop_front();
+            if rest == 0
+                && let Some(Piece::Large(message, _)) = self.pieces.pop_front()
+            {
+                self.large -= message.len();
             }
         }
         if self.pieces.is_empty() {
@@ -224,6 +234,18 @@ mod tests {
             outbox.push(reply);
         }
         assert!(drain(outbox, usize::MAX) == whole);
+    }
+
+    #[test]
+    fn a_large_reply_takes_its_memory_until_all_is_sent() {
+        let mut outbox = Outbox::default();
+        outbox.push(reply(0, 1 << 20));
+        let whole = outbox.memory();
+        assert!(whole > 1 << 20);
+        outbox.advance(outbox.len() - 1);
+        assert_eq!(outbox.memory(), whole);
+        outbox.advance(1);
+        assert_eq!(outbox.memory(), 0);
     }
 
     /// A client that always leaves a little unsent must not make the words grow.

@@ -22,6 +22,9 @@ use crate::rate::Rate;
 use crate::remote::{Accepted, Remote};
 use crate::sockets::Sockets;
 
+/// How often the log tells at most of connections that were closed for a fault of their clients.
+const FAULTS_INTERVAL: Duration = Duration::from_secs(10);
+
 /// How a server is to be.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -113,6 +116,7 @@ impl Server {
             stall_max: self.options.stall_max,
             connections_max: self.options.connections_max,
             refusals: Rate::one_in(Duration::from_secs(1)),
+            faults: Rate::one_in(FAULTS_INTERVAL),
             connections: AtomicUsize::new(0),
             census: Census::default(),
             turn: AtomicUsize::new(0),
@@ -157,6 +161,7 @@ pub(crate) struct Shared {
     pub(crate) stall_max: Duration,
     connections_max: usize,
     refusals: Rate,
+    pub(crate) faults: Rate,
     /// Connections that are open.
     connections: AtomicUsize,
     /// Whose they are.

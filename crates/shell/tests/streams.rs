@@ -163,8 +163,9 @@ fn a_stalled_connection_is_closed() {
 }
 
 #[test]
-fn half_sent_large_records_hold_a_bounded_number_of_buffers() {
-    const LIMIT: u64 = 512;
+fn half_sent_large_records_hold_bounded_memory() {
+    // So many large buffers fit what one loop may hold.
+    const LIMIT: u64 = 227;
     let server = Fixture::with(|options| options.loops = 1.try_into().unwrap());
     let large = record(&vec![0; MESSAGE_BYTES_MAX]);
     let mut clients = Vec::new();
@@ -186,6 +187,31 @@ fn half_sent_large_records_hold_a_bounded_number_of_buffers() {
         }
     }
     assert!(finished >= LIMIT - 1, "{finished} went on");
+}
+
+/// What came of a record in fragments was not counted.
+#[test]
+fn fragments_hold_bounded_memory() {
+    let server = Fixture::with(|options| options.loops = 1.try_into().unwrap());
+    let fragment = [&1_000_000_u32.to_be_bytes()[..], &[7; 1_000_000]].concat();
+    let mut clients = Vec::new();
+    for _ in 0..300 {
+        let mut client = server.client();
+        client.write(&fragment);
+        clients.push(client);
+    }
+    // One that holds little is left alone, however long it is silent.
+    let mut small = server.client();
+    small.write(&fragment[..1000]);
+    let mut last = server.client();
+    last.write(&fragment);
+    last.write(&record(b""));
+    assert_eq!(last.reply().len(), 1_000_000);
+    let closed = server.counters().connections_crowded_out.load(Ordering::Relaxed);
+    assert!((30..=200).contains(&closed), "{closed} were closed");
+    small.write(&fragment[1000..]);
+    small.write(&record(b""));
+    assert_eq!(small.reply().len(), 1_000_000);
 }
 
 #[test]

@@ -63,6 +63,12 @@ impl Splitter {
         self.fragment_count > 0
     }
 
+    /// The memory that those fragments take, in bytes.
+    #[must_use]
+    pub fn memory(&self) -> usize {
+        self.fragments.capacity()
+    }
+
     /// Takes the next record off the front of what was received. A record in one fragment is
     /// shared with the buffer, one in several is put together.
     ///

@@ -1,0 +1,295 @@
+//! Clients that mean no good, or are many: memory stays bounded, the log says it once, and others
+//! are served on.
+
+use std::fs::{self, File};
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use crate::support::{Home, NFS, PATIENCE, Serving, address, call, over_stream, root, success};
+
+const GETATTR: u32 = 1;
+const LOOKUP: u32 = 3;
+const READ: u32 = 6;
+
+/// The longest that an honest client may wait for an answer: far more than it does, and far less
+/// than it would if it had to wait for the others.
+const WAIT_MAX: Duration = Duration::from_secs(10);
+
+/// What a server may hold that many clients ask for little, in MiB.
+const SMALL: u64 = 64;
+
+/// What it may hold for half records, or for replies that nobody reads: 256 MiB for each of its two
+/// threads, and what it is made of.
+const LARGE: u64 = 2 * 256 + 128;
+
+/// A server, and what it logs.
+struct Attacked {
+    serving: Serving,
+    home: Home,
+    address: SocketAddr,
+    root: Vec<u8>,
+    start: Instant,
+}
+
+impl Attacked {
+    fn new() -> Self {
+        raise_limit();
+        let home = Home::new();
+        let log = File::create(home.path("log")).unwrap();
+        let serving = Serving::logging(home.command(&["--json", "--threads", "2"]), log.into());
+        let ready = serde_json::from_str(&serving.line()).unwrap();
+        let address = address(&ready);
+        let root = root(address);
+        Self { serving, home, address, root, start: Instant::now() }
+    }
+
+    /// A connection from an address of its own, where others than the honest client are.
+    fn connect(&self) -> TcpStream {
+        self.try_connect().unwrap()
+    }
+
+    fn try_connect(&self) -> std::io::Result<TcpStream> {
+        let socket = socket(AddressFamily::INET, SocketType::STREAM, None)?;
+        // Its ports must not all be in use by connections of a moment ago.
+        let [_, _, high, low] = self.serving.child.id().to_be_bytes();
+        bind(&socket, &SocketAddr::from((Ipv4Addr::new(127, 66, high, low), 0)))?;
+        connect(&socket, &self.address)?;
+        let stream = TcpStream::from(socket);
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        Ok(stream)
+    }
+
+    /// The message of a GETATTR of the root, as a record.
+    fn getattr(&self) -> Vec<u8> {
+        let handle = [&32_u32.to_be_bytes()[..], &self.root].concat();
+        record(&call(NFS, GETATTR, &handle))
+    }
+
+    /// Says that it was served well all the time, and whoever comes now is too; that the server
+    /// held no more memory than so much, in MiB; and that it tells of it, and not too often.
+    fn is_well(&self, honest: Honest, memory_max: u64, warning: Option<&str>) {
+        honest.was_served();
+        assert!(over_stream(self.address, &call(NFS, 0, &[])).starts_with(&success()));
+        let status = fs::read_to_string(format!("/proc/{}/status", self.serving.child.id()));
+        let status = status.unwrap();
+        let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
+        let memory = line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() / 1024;
+        assert!(memory <= memory_max, "it held {memory} MiB");
+        let log = fs::read_to_string(self.home.path("log")).unwrap();
+        let lines: Vec<_> = log.lines().filter(|line| line.contains(" WARN ")).collect();
+        assert!(warning.is_none_or(|text| lines.iter().any(|line| line.contains(text))), "{log}");
+        // One a second at most of each kind, and a few kinds.
+        let lines_max = 4 + 2 * self.start.elapsed().as_secs();
+        assert!(lines.len() as u64 <= lines_max, "{log}");
+    }
+
+    /// Begins to be an honest client.
+    fn honest(&self) -> Honest {
+        let (address, message) = (self.address, self.getattr());
+        let over = Arc::new(AtomicBool::new(false));
+        let end = Arc::clone(&over);
+        let thread = thread::spawn(move || {
+            let mut stream = TcpStream::connect(address).unwrap();
+            stream.set_read_timeout(Some(PATIENCE)).unwrap();
+            let (mut count, mut longest) = (0, Duration::ZERO);
+            while !end.load(Ordering::Relaxed) || count < 10 {
+                let start = Instant::now();
+                stream.write_all(&message).unwrap();
+                assert!(receive(&mut stream).starts_with(&success()));
+                longest = longest.max(start.elapsed());
+                count += 1;
+                thread::sleep(Duration::from_millis(1));
+            }
+            (count, longest)
+        });
+        Honest { over, thread }
+    }
+}
+
+/// A client that asks for the root's attributes again and again.
+struct Honest {
+    over: Arc<AtomicBool>,
+    thread: JoinHandle<(u32, Duration)>,
+}
+
+impl Honest {
+    /// Ends it: it was answered all the time.
+    fn was_served(self) {
+        self.over.store(true, Ordering::Relaxed);
+        let (count, longest) = self.thread.join().unwrap();
+        assert!(longest < WAIT_MAX, "the slowest of {count} answers took {longest:?}");
+    }
+}
+
+/// Allows as many descriptors as the system grants; the server does so itself.
+fn raise_limit() -> usize {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    setrlimit(Resource::Nofile, raised).unwrap();
+    limit.maximum.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap())
+}
+
+fn record(message: &[u8]) -> Vec<u8> {
+    let mark = 0x8000_0000 | u32::try_from(message.len()).unwrap();
+    [&mark.to_be_bytes(), message].concat()
+}
+
+/// The next record of a stream.
+fn receive(stream: &mut TcpStream) -> Vec<u8> {
+    let mut mark = [0; 4];
+    stream.read_exact(&mut mark).unwrap();
+    let mut reply = vec![0; (u32::from_be_bytes(mark) & 0x7fff_ffff) as usize];
+    stream.read_exact(&mut reply).unwrap();
+    reply
+}
+
+#[test]
+fn a_thousand_busy_connections() {
+    let server = Attacked::new();
+    let honest = server.honest();
+    let mut streams: Vec<_> = (0..1000).map(|_| server.connect()).collect();
+    let batch = server.getattr().repeat(16);
+    for _ in 0..5 {
+        for stream in &mut streams {
+            stream.write_all(&batch).unwrap();
+        }
+        for stream in &mut streams {
+            for _ in 0..16 {
+                assert!(receive(stream).starts_with(&success()));
+            }
+        }
+    }
+    server.is_well(honest, SMALL, None);
+}
+
+#[test]
+fn ten_thousand_idle_connections() {
+    let server = Attacked::new();
+    let honest = server.honest();
+    // As many as this machine lets a process have, where that is less.
+    let limit = raise_limit();
+    let wanted = 10_500.min(limit * 3 / 5);
+    let streams: Vec<_> = (0..wanted).filter_map(|_| server.try_connect().ok()).collect();
+    assert!(streams.len() + 10 > wanted.min(limit / 2), "{} of {wanted}", streams.len());
+    let is_full = wanted > limit / 2;
+    server.is_well(honest, SMALL, is_full.then_some("too many connections"));
+}
+
+#[test]
+fn slow_senders() {
+    let server = Attacked::new();
+    let honest = server.honest();
+    let mut streams: Vec<_> = (0..500).map(|_| server.connect()).collect();
+    // The head of a record of a mebibyte, and a byte of it at a time.
+    for stream in &mut streams {
+        stream.write_all(&0x8010_0000_u32.to_be_bytes()).unwrap();
+    }
+    for _ in 0..20 {
+        for stream in &mut streams {
+            stream.write_all(b"x").unwrap();
+        }
+    }
+    server.is_well(honest, SMALL, None);
+}
+
+#[test]
+fn huge_marks() {
+    let server = Attacked::new();
+    let honest = server.honest();
+    for mark in [0xffff_ffff_u32, 0x7fff_ffff, 0x8020_0000, 0x0020_0000].repeat(250) {
+        let mut stream = server.connect();
+        stream.write_all(&mark.to_be_bytes()).unwrap();
+        assert_eq!(stream.read(&mut [0; 1]).unwrap(), 0, "it is closed");
+    }
+    server.is_well(honest, SMALL, Some("its client sends more than the largest message"));
+}
+
+#[test]
+fn endless_fragments() {
+    let server = Attacked::new();
+    let honest = server.honest();
+    for fragment in [&[0, 0, 0, 0][..], &[0, 0, 0, 1, 7]] {
+        for _ in 0..100 {
+            let mut stream = server.connect();
+            let endless = fragment.repeat(10_000);
+            // It may be closed before all is sent.
+            let sent = stream.write_all(&endless);
+            let mut rest = [0; 1];
+            match stream.read(&mut rest) {
+                Ok(count) => assert_eq!(count, 0),
+                Err(error) => assert_eq!(error.kind(), ErrorKind::ConnectionReset, "{sent:?}"),
+            }
+        }
+    }
+    server.is_well(honest, SMALL, Some("its client sends fragments without end"));
+}
+
+#[test]
+fn records_that_never_end() {
+    let server = Attacked::new();
+    let honest = server.honest();
+    let mut part = 0x000f_ffff_u32.to_be_bytes().to_vec();
+    part.resize(4 + 0xf_ffff, 7);
+    let mut streams = Vec::new();
+    for _ in 0..1500 {
+        let mut stream = server.connect();
+        // It may be its turn to be closed.
+        let _ = stream.write_all(&part);
+        streams.push(stream);
+    }
+    server.is_well(honest, LARGE, Some("its client holds what others need"));
+}
+
+#[test]
+fn whoever_goes_without_a_word() {
+    let server = Attacked::new();
+    let honest = server.honest();
+    let handle = [&32_u32.to_be_bytes()[..], &server.root].concat();
+    let read = record(&call(NFS, READ, &[&handle[..], &[0; 12]].concat()));
+    for at in 0..2000 {
+        let mut stream = server.connect();
+        stream.write_all(&read[..read.len() - at % 2]).unwrap();
+        if at % 4 < 2 {
+            rustix::net::sockopt::set_socket_linger(&stream, Some(Duration::ZERO)).unwrap();
+        }
+    }
+    server.is_well(honest, SMALL, None);
+}
+
+#[test]
+fn datagrams_of_nonsense() {
+    let server = Attacked::new();
+    let honest = server.honest();
+    let socket = UdpSocket::bind("127.66.6.6:0").unwrap();
+    for length in (0..20_000).map(|number| number % 1400) {
+        socket.send_to(&vec![7; length], server.address).unwrap();
+    }
+    server.is_well(honest, SMALL, None);
+}
+
+#[test]
+fn replies_that_nobody_reads() {
+    let server = Attacked::new();
+    fs::write(server.home.path("data/file"), vec![7; 1 << 20]).unwrap();
+    let lookup = [&32_u32.to_be_bytes()[..], &server.root, &4_u32.to_be_bytes(), b"file"].concat();
+    let found = over_stream(server.address, &call(NFS, LOOKUP, &lookup));
+    let handle = &found[success().len() + 4..][..36];
+    let whole = [handle, &0_u64.to_be_bytes(), &(1_u32 << 20).to_be_bytes()].concat();
+    let batch = record(&call(NFS, READ, &whole)).repeat(8);
+    let honest = server.honest();
+    let mut deaf = Vec::new();
+    for _ in 0..800 {
+        let mut stream = server.connect();
+        let _ = stream.write_all(&batch);
+        deaf.push(stream);
+    }
+    server.is_well(honest, LARGE, Some("its client holds what others need"));
+}
