@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
+use rustix::net::{AddressFamily, SocketType, bind, connect, socket, sockopt};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::support::{Home, NFS, PATIENCE, Serving, address, call, over_stream, root, success};
@@ -59,8 +59,11 @@ impl Attacked {
         let socket = socket(AddressFamily::INET, SocketType::STREAM, None)?;
         // Its ports must not all be in use by connections of a moment ago.
         let [_, _, high, low] = self.serving.child.id().to_be_bytes();
+        sockopt::set_socket_reuseaddr(&socket, true)?;
         bind(&socket, &SocketAddr::from((Ipv4Addr::new(127, 66, high, low), 0)))?;
         connect(&socket, &self.address)?;
+        // Thousands of ports must not be in use for a minute after the test.
+        sockopt::set_socket_linger(&socket, Some(Duration::ZERO))?;
         let stream = TcpStream::from(socket);
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
@@ -258,7 +261,8 @@ fn whoever_goes_without_a_word() {
         let mut stream = server.connect();
         stream.write_all(&read[..read.len() - at % 2]).unwrap();
         if at % 4 < 2 {
-            rustix::net::sockopt::set_socket_linger(&stream, Some(Duration::ZERO)).unwrap();
+            // It ends in order rather than with a reset.
+            sockopt::set_socket_linger(&stream, None).unwrap();
         }
     }
     server.is_well(honest, SMALL, None);
