@@ -1,11 +1,12 @@
-//! What fuzzers feed: every decoder ([`bytes`]), and sequences of calls to the whole server over a
-//! store in memory ([`calls`]).
+//! What fuzzers feed: every decoder ([`bytes`]), sequences of calls to the whole server over a
+//! store in memory ([`calls`]), and the portmapper ([`portmap`]).
 //!
 //! The bodies of the targets are here, apart from the fuzzer, so that ordinary tests run them too:
 //! on starters, on inputs that once failed (`fuzz/seeds`) and on random ones.
 
 pub mod bytes;
 pub mod calls;
+pub mod portmap;
 
 /// A target: what a fuzzer runs on its inputs.
 #[derive(Clone, Copy, Debug)]
@@ -19,7 +20,8 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [Target; 2] = [
+pub const TARGETS: [Target; 3] = [
     Target { name: "bytes", run: bytes::run, starters: bytes::starters },
     Target { name: "calls", run: calls::run, starters: calls::starters },
+    Target { name: "portmap", run: portmap::run, starters: portmap::starters },
 ];
