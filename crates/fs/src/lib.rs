@@ -16,6 +16,7 @@ mod export;
 mod name;
 mod object;
 pub mod ops;
+mod others_first;
 pub mod permission;
 mod store;
 pub mod suite;
@@ -28,6 +29,7 @@ pub use error::{FsError, Retry};
 pub use export::{Export, ExportId, Request};
 pub use name::{Name, Step};
 pub use object::ObjectId;
+pub use others_first::others_first;
 pub use store::{
     Access, Allowance, Budget, Changed, Committed, Entries, Entry, Found, Linked, NewFile, NewNode,
     Page, Place, Properties, ReadDone, Renamed, Space, Stability, Store, Target, Verifier, Wanted,

@@ -65,7 +65,7 @@ impl Volume {
         }
         match (result, file) {
             (Ok(Made::Old(found)), NewFile::Unchecked(SetAttributes { size: Some(size), .. })) => {
-                // All start before one is waited for; whoever made the name may not have synced it.
+                // Whoever made the name may not have synced it.
                 let named = change.settle(Changed { result: Ok(()), wcc });
                 let cut = self.cut(caller, found, *size);
                 Answer::later(async move {

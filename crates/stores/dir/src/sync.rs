@@ -13,7 +13,7 @@
 //!   of the count.
 //! - At most one sync runs per object; who comes while it runs waits for the next, which starts
 //!   behind its change and serves all that wait.
-//! - Nothing is delayed on purpose.
+//! - Nothing is delayed on purpose; a sync only begins behind all calls that came in together.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -22,7 +22,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 
 use futures_channel::oneshot;
-use leasehold_fs::{Answer, Blocking, Changed, Committed, FsError, ObjectId, Verifier, Wcc};
+use leasehold_fs::{
+    Answer, Blocking, Changed, Committed, FsError, ObjectId, Verifier, Wcc, others_first,
+};
 use rustix::fs::Advice;
 use rustix::io::{Errno, retry_on_intr};
 
@@ -292,12 +294,14 @@ impl Change {
         self,
         changed: Changed<T>,
     ) -> Answer<'static, Changed<T>> {
-        // All start before one is waited for.
-        let waits: Vec<_> = self.joined.into_iter().map(Joined::wait).collect();
-        if waits.is_empty() {
+        if self.joined.is_empty() {
             return Answer::now(changed);
         }
         Answer::later(async move {
+            // What came together with this joins the same sync.
+            others_first().await;
+            // All start before one is waited for.
+            let waits: Vec<_> = self.joined.into_iter().map(Joined::wait).collect();
             let Changed { mut result, wcc } = changed;
             for wait in waits {
                 if let Err(error) = wait.await {

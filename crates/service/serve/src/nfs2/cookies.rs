@@ -7,13 +7,11 @@
 //! forgotten nobody knows which was meant, and neither is taken for the other: listing goes on at
 //! the right place or not at all.
 
-use core::future::{Future, poll_fn};
-use core::task::Poll;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use leasehold_base::units::Cookie;
-use leasehold_fs::{Allowance, Budget, ExportId, FsError, ObjectId, Wanted, ops};
+use leasehold_fs::{Allowance, Budget, ExportId, FsError, ObjectId, Wanted, ops, others_first};
 use leasehold_wire::nfs2;
 
 use crate::context::Target;
@@ -116,18 +114,6 @@ impl Drop for Searching<'_> {
     fn drop(&mut self) {
         self.cookies.lock().searched.remove(&self.directory);
     }
-}
-
-/// Lets all others go first.
-fn others_first() -> impl Future<Output = ()> + Send {
-    let mut they_were = false;
-    poll_fn(move |context| {
-        if core::mem::replace(&mut they_were, true) {
-            return Poll::Ready(());
-        }
-        context.waker().wake_by_ref();
-        Poll::Pending
-    })
 }
 
 impl Remembered {

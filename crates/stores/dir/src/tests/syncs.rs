@@ -68,6 +68,22 @@ fn all_that_wait_share_a_sync() {
     assert_eq!(script.take(), [of_file(Extent::Data), of_file(Extent::Object)]);
 }
 
+/// Write gathering of what stands in one socket: the sync begins behind all of it.
+#[test]
+fn what_comes_together_shares_a_sync() {
+    let script = Script::default();
+    let world = script.world();
+    let file = world.file("a");
+    script.take();
+    let (caller, data) = (superuser(), Bytes::from_static(b"data"));
+    let write = |at| world.store.write(&caller, &file, at, data.clone(), Stability::FileSync);
+    let answers: Vec<_> = (0..20).map(write).collect();
+    for answer in answers {
+        wait(answer).result.expect("it can be written");
+    }
+    assert_eq!(script.take(), [(Extent::Object, "a".to_owned())]);
+}
+
 /// The data of a failed sync is gone, and the kernel would say "done" to the next sync: nothing
 /// that was written before may be called safe.
 #[test]
