@@ -20,6 +20,25 @@ end_server() {
     wait "$server_job" || true
 }
 
+# Puts a layer below the file system that can be told to fail.
+lay_device() {
+    modprobe dm-mod
+    sectors=$("$busybox" blockdev --getsz /dev/ubda)
+    dmsetup create --noudevsync below --table "0 $sectors linear /dev/ubda 0"
+    device=/dev/dm-0
+}
+
+# From now on every request to the disk fails (`error`), or none does (`linear /dev/ubda 0`).
+turn_disk_to() {
+    dmsetup suspend --noudevsync --nolockfs --noflush below
+    dmsetup load below --table "0 $sectors $1"
+    dmsetup resume --noudevsync below
+}
+
+mount_disk() {
+    "$busybox" mount -t "$disk_type" -o "$disk_options" "$device" /disk
+}
+
 # Hands over what was asked for and how it ended.
 answer() {
     echo "$1" >>/exchange/answer.new
@@ -29,9 +48,9 @@ answer() {
 mkdir -p /disk
 mkfifo /run/ready /run/never
 exec 9<>/run/never
-device=/dev/ubda
+lay_device
 eval "$before_mount"
-"$busybox" mount -t "$disk_type" -o "$disk_options" "$device" /disk
+mount_disk
 mkdir -p /disk/export /disk/state
 chown "$user" /disk/export /disk/state
 if ((user != 0)); then

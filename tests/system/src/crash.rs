@@ -7,7 +7,7 @@
 //! fault does the same work and is cut at nearly the same place.
 //!
 //! Each round ends in one of two ways. *Amid* the load: replies are on their way and calls half
-//! done. Or after a *volley*: the load stops, some workers do one operation of a chosen kind each,
+//! done; sometimes the disk breaks first, and nothing may be called safe that it did not take. Or after a *volley*: the load stops, some workers do one operation of a chosen kind each,
 //! all at once, and when the last reply is there the power goes. Nothing comes behind such an
 //! operation that would carry it to the disk, so one that is not synced is lost.
 
@@ -49,6 +49,9 @@ pub enum Outage {
     Cut,
     /// The power is cut when operations of these kinds, one a worker, have been answered.
     CutAfter(Vec<Kind>),
+    /// The disk breaks amid the load, and when nothing works any more the power is cut. Behind it
+    /// there is another disk with all that was on the first.
+    Break,
     /// The server is killed amid the load, and started again.
     Kill,
     /// The server is asked to end, and started again.
@@ -62,7 +65,7 @@ impl Outage {
     #[must_use]
     pub const fn is_cut(&self) -> bool {
         match self {
-            Self::Cut | Self::CutAfter(_) | Self::EndAndCut => true,
+            Self::Cut | Self::CutAfter(_) | Self::Break | Self::EndAndCut => true,
             Self::Kill | Self::End => false,
         }
     }
@@ -116,7 +119,8 @@ pub fn plan(seed: u64, file_system: FileSystem) -> impl Iterator<Item = Round> {
     let may_cut = file_system.is_atomic();
     iter::from_fn(move || {
         let outage = match random.below(10) {
-            0..4 if may_cut => Outage::Cut,
+            0..3 if may_cut => Outage::Cut,
+            3 if may_cut => Outage::Break,
             4 if may_cut => Outage::EndAndCut,
             5 => Outage::End,
             6 => Outage::Kill,
@@ -262,9 +266,12 @@ fn load(
             match plan.outage {
                 Outage::Kill => drop(machine.tell("end_server KILL")),
                 Outage::End | Outage::EndAndCut => drop(machine.tell("end_server TERM")),
+                Outage::Break => drop(machine.tell("turn_disk_to error")),
                 Outage::Cut | Outage::CutAfter(_) => drop(machine.cut()),
             }
-            breakers.iter().for_each(Breaker::end);
+            if plan.outage != Outage::Break {
+                breakers.iter().for_each(Breaker::end);
+            }
         }
         running.into_iter().filter_map(|worker| worker.join().expect("no panic")).collect()
     });
@@ -275,7 +282,7 @@ fn load(
     match plan.outage {
         Outage::Cut | Outage::CutAfter(_) => machine.boot(),
         Outage::Kill | Outage::End => drop(machine.tell("start_server")),
-        Outage::EndAndCut => {
+        Outage::Break | Outage::EndAndCut => {
             machine.cut();
             machine.boot();
         }
@@ -283,7 +290,7 @@ fn load(
     (faults, answers.load(Ordering::Relaxed))
 }
 
-/// What workers are to do: go on; go on until the server is gone; stop when they have an answer.
+/// What workers are to do: go on; go on until server or disk is gone; stop when they have an answer.
 const GO_ON: u8 = 0;
 const EXPECT_OUTAGE: u8 = 1;
 const STOP: u8 = 2;
@@ -295,7 +302,9 @@ fn work(worker: &mut Worker, answers: &AtomicU64, phase: &AtomicU8) -> Option<Fa
             Ok(()) => {
                 answers.fetch_add(1, Ordering::Relaxed);
             }
-            Err(Stop::Lost) if phase.load(Ordering::SeqCst) == EXPECT_OUTAGE => return None,
+            Err(Stop::Lost | Stop::Broken(_)) if phase.load(Ordering::SeqCst) == EXPECT_OUTAGE => {
+                return None;
+            }
             Err(stop) => return Some(format!("worker {}: {stop:?}", worker.number)),
         }
     }

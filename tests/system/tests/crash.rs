@@ -36,6 +36,16 @@ fn what_was_acknowledged_survives_with_an_ordinary_user() {
     survives(Site::of(FileSystem::Ext4).of_ordinary_user(), 5, 8);
 }
 
+#[test]
+fn what_was_acknowledged_survives_a_broken_disk() {
+    for (seed, file_system) in [(6, FileSystem::Ext4), (7, FileSystem::Xfs)] {
+        let round = |answers| Round { answers, is_eager: false, outage: Outage::Break };
+        if let Err(failure) = crash::run(seed, Site::of(file_system), [150, 400].map(round)) {
+            panic!("{failure}");
+        }
+    }
+}
+
 /// Runs a server that is broken in some way, cuts the power when an operation was answered, and
 /// fails unless that is noticed.
 fn is_noticed(site: Site, kind: Kind) {

@@ -159,42 +159,23 @@ fn over_quota() {
     });
 }
 
-/// Puts a layer below the file system that can be told to fail.
-const BREAKABLE: &str = r#"
-    modprobe dm-mod
-    sectors=$("$busybox" blockdev --getsz /dev/ubda)
-    dmsetup create --noudevsync breakable --table "0 $sectors linear /dev/ubda 0"
-    device=/dev/dm-0
-    turn_to() {
-        dmsetup suspend --noudevsync --nolockfs --noflush breakable
-        dmsetup load breakable --table "0 $sectors $1"
-        dmsetup resume --noudevsync breakable
-    }
-    break_disk() {
-        sync
-        echo 3 >/proc/sys/vm/drop_caches
-        turn_to error
-    }
-    mend_disk() {
-        end_server KILL
-        "$busybox" umount /disk
-        turn_to "linear /dev/ubda 0"
-        "$busybox" mount -t ext4 -o noatime "$device" /disk
-        start_server
-    }
-"#;
+/// Has every request to the disk fail, also those for what was read before.
+const BREAK: &str = "sync; echo 3 >/proc/sys/vm/drop_caches; turn_disk_to error";
+
+/// Makes the disk good again, and the file system, which has given up.
+const MEND: &str = r#"end_server KILL; "$busybox" umount /disk; turn_disk_to "linear /dev/ubda 0";
+    mount_disk; start_server"#;
 
 /// A disk that fails at this very operation, for each of them.
 #[test]
 fn broken() {
-    let (mut machine, _, ground) =
-        machine(Site { before_mount: BREAKABLE, ..Site::of(FileSystem::Ext4) });
+    let (mut machine, _, ground) = machine(Site::of(FileSystem::Ext4));
     let before = seen(&mut machine);
     let mut attempts = ground.additions();
     attempts.extend(ground.changes());
     for attempt in &attempts {
         let mut client = Client::connect(machine.address(), 0).expect("the machine is on");
-        machine.tell("break_disk");
+        machine.tell(BREAK);
         let (name, version) = (attempt.name, attempt.version);
         let status = attempt.status(&mut client).expect("the server lives on");
         // What aborts the journal makes the file system read-only.
@@ -205,7 +186,7 @@ fn broken() {
             let (name, version) = (read.name, read.version);
             assert!(expected.contains(&status), "{name} of version {version}: {status}");
         }
-        machine.tell("mend_disk");
+        machine.tell(MEND);
         assert_eq!(seen(&mut machine), before, "{name} of version {version} is half done");
     }
     let mut client = Client::connect(machine.address(), 0).expect("the machine is on");

@@ -59,7 +59,7 @@ fn run_over(mut server: Server, version: Version, case: &str) {
 
 /// Ends the server and starts it again, each time amid the load: when a file has grown.
 fn outages(server: &mut Server, growing: &str, restart: impl Fn(&mut Server)) {
-    const OUTAGES: u64 = 4;
+    const OUTAGES: u64 = 3;
     const PATIENCE: Duration = Duration::from_secs(60);
     let growing = server.folder().join(growing);
     let size = || fs::metadata(&growing).map_or(0, |found| found.len());

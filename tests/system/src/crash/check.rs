@@ -96,6 +96,10 @@ impl Worker {
         match self.perform(op) {
             Ok(()) => Ok(()),
             Err(Stop::Lost) => Err(Lost),
+            Err(Stop::Broken(status)) => {
+                faults.push(format!("{op:?} is answered {status:?}"));
+                Ok(())
+            }
             Err(Stop::Fault(fault)) => {
                 faults.push(fault);
                 Ok(())

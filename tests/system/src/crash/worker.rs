@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 
 use leasehold_base::random::Random;
 
+use leasehold_wire::nfs3::Status;
+
 use super::draw::{Draw, Kind};
 use super::op::Op;
 use super::tree::{Places, Tree};
@@ -33,6 +35,8 @@ pub(crate) struct Worker {
 pub(crate) enum Stop {
     /// The server is gone.
     Lost,
+    /// The server says that its disk is; whether the operation was done is open.
+    Broken(Status),
     /// The server did what it must not.
     Fault(Fault),
 }
@@ -100,13 +104,14 @@ impl Worker {
             if is_jukebox(&results) {
                 continue;
             }
-            self.in_flight = None;
             return match op.outcome(&results) {
                 Ok(done) => {
+                    self.in_flight = None;
                     self.note(&format!("{op:?}"));
                     self.tree.settle(op, &done);
                     Ok(())
                 }
+                Err(status @ (Status::Io | Status::ReadOnly)) => Err(Stop::Broken(status)),
                 Err(status) => Err(Stop::Fault(format!("{op:?} is answered {status:?}"))),
             };
         }
