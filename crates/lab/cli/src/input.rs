@@ -11,17 +11,29 @@ use std::path::{Path, PathBuf};
 pub struct Failure {
     text: String,
     is_input: bool,
+    is_unread: bool,
 }
 
 impl Failure {
     /// What was given cannot be used.
     pub(crate) fn input(text: impl fmt::Display) -> Self {
-        Self { text: text.to_string(), is_input: true }
+        Self { text: text.to_string(), is_input: true, is_unread: false }
     }
 
     /// Something went wrong on the way.
     pub(crate) fn running(text: impl fmt::Display) -> Self {
-        Self { text: text.to_string(), is_input: false }
+        Self { text: text.to_string(), is_input: false, is_unread: false }
+    }
+
+    /// The answer could not be written.
+    pub(crate) fn writing(error: &std::io::Error) -> Self {
+        let is_unread = error.kind() == std::io::ErrorKind::BrokenPipe;
+        Self { text: error.to_string(), is_input: false, is_unread }
+    }
+
+    /// Whether all there is to it is that the reader has read enough.
+    pub(crate) const fn is_unread(&self) -> bool {
+        self.is_unread
     }
 
     /// Whether what was given is at fault, a file or an option.

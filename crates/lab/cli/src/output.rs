@@ -157,7 +157,7 @@ impl Table {
 
 /// Prints a line.
 pub(crate) fn line(out: &mut dyn Write, text: &str) -> Result<(), Failure> {
-    writeln!(out, "{text}").map_err(Failure::running)
+    writeln!(out, "{text}").map_err(|error| Failure::writing(&error))
 }
 
 /// Prints a value as JSON.

@@ -78,6 +78,22 @@ fn load_dependent_stations_and_visits_are_read() {
 }
 
 #[test]
+fn what_would_change_its_meaning_is_not_passed_over() {
+    let model = Model::parse(MODEL).expect("well formed");
+    let text = export(&model, Tool::Jsimgraph).expect("can be said");
+    for (from, to, complaint) in [
+        ("className=\"Router\"", "className=\"Fork\"", "a section Fork is not covered"),
+        ("className=\"ServiceTunnel\"", "className=\"Join\"", "a section Join is not covered"),
+        ("name=\"Probabilities\"", "name=\"Round Robin\"", "the routing \"Round Robin\""),
+        ("<preload", "<blockingRegion/><preload", "regions of finite capacity"),
+    ] {
+        assert!(text.contains(from), "{from}");
+        let refused = import(&text.replace(from, to)).expect_err("refused");
+        assert!(refused.contains(complaint), "{refused}");
+    }
+}
+
+#[test]
 fn what_cannot_be_said_is_refused() {
     let cached = MODEL.replace(
         r#""name": "b", "#,

@@ -17,9 +17,56 @@ fn of_class<'a, 'i>(array: Node<'a, 'i>, class: &str) -> Option<Node<'a, 'i>> {
     children.next()
 }
 
+/// The sections of nodes that our centres can stand for.
+const SECTIONS: [&str; 10] = [
+    "RandomSource",
+    "JobSink",
+    "Queue",
+    "Server",
+    "PSServer",
+    "PreemptiveServer",
+    "Delay",
+    "ServiceTunnel",
+    "LogTunnel",
+    "Router",
+];
+
+/// Ways to choose where a customer goes next that depend on chance alone.
+const ROUTINGS: [&str; 3] = ["Random", "Probabilities", "Disabled"];
+
+/// Refuses what would change its meaning if it were passed over.
+fn refuse_unknown(root: Node<'_, '_>, nodes: &[Node<'_, '_>]) -> Result<(), String> {
+    if root.descendants().any(|node| node.has_tag_name("blockingRegion")) {
+        return Err("regions of finite capacity are not covered".into());
+    }
+    for node in nodes {
+        let place = node.attribute("name").unwrap_or("");
+        let refuse = |what: String| Err(format!("node \"{place}\": {what} is not covered"));
+        let sections = node.children().filter_map(|child| child.attribute("className"));
+        if let Some(other) = sections.into_iter().find(|name| !SECTIONS.contains(name)) {
+            return refuse(format!("a section {other}"));
+        }
+        let routing = find(*node, "RoutingStrategy");
+        let strategies =
+            routing.iter().flat_map(Node::children).filter_map(|c| c.attribute("name"));
+        if let Some(other) = strategies.into_iter().find(|name| !ROUTINGS.contains(name)) {
+            return refuse(format!("the routing \"{other}\""));
+        }
+        let is_limited = find(*node, "size").and_then(first_number).is_some_and(|size| size > 0.0);
+        let rules = find(*node, "dropStrategies");
+        let mut rules =
+            rules.iter().flat_map(Node::descendants).filter(|n| n.has_tag_name("value"));
+        if is_limited && rules.any(|rule| rule.text().is_some_and(|text| text.trim() != "drop")) {
+            return refuse("a full queue that does not drop".into());
+        }
+    }
+    Ok(())
+}
+
 pub(crate) fn import(root: Node<'_, '_>) -> Result<Model, String> {
     let nodes: Vec<Node<'_, '_>> =
         root.descendants().filter(|node| node.has_tag_name("node")).collect();
+    refuse_unknown(root, &nodes)?;
     let name_of = |node: &Node<'_, '_>| node.attribute("name").unwrap_or("").to_owned();
     let section = |node: Node<'_, '_>, names: &[&str]| {
         node.children()
