@@ -13,6 +13,7 @@
 //! What somebody else changed between two operations of ours is taken for a change within the next
 //! one, as it may have been; its client finds out by the attributes in either case. Who changes
 //! attributes of the directory itself counts as well, who changes a file in it does not.
+//! `docs/design/0010-before-and-after.md` says why this way.
 
 use std::collections::HashMap;
 use std::mem::MaybeUninit;
