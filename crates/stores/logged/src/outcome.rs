@@ -83,6 +83,9 @@ impl Outcome {
                 let object = self.object(made.object);
                 object.state = Some(made.state);
                 object.state_at = number;
+                if made.size > 0 {
+                    object.data.push((number, Data::Size(made.size)));
+                }
                 object.made = Some(made);
             }
             Record::Linked { place, object } => self.bind(number, place, object),

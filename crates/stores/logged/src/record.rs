@@ -42,6 +42,8 @@ pub(crate) struct Made {
     pub(crate) object: ObjectId,
     pub(crate) file_id: FileId,
     pub(crate) kind: FileType,
+    /// Of a file: what it was made with, all zeros.
+    pub(crate) size: u64,
     /// Of a symbolic link.
     pub(crate) target: Vec<u8>,
     /// Of a device.
@@ -162,6 +164,7 @@ impl Made {
         out.object(&self.object);
         out.long(self.file_id.0);
         out.byte(kind_number(self.kind));
+        out.long(self.size);
         out.bytes(&self.target);
         out.word(self.device.major);
         out.word(self.device.minor);
@@ -175,6 +178,7 @@ impl Made {
             object: from.object()?,
             file_id: FileId(from.long()?),
             kind: kind_of(from.byte()?)?,
+            size: from.long()?,
             target: from.bytes()?.to_vec(),
             device: Device { major: from.word()?, minor: from.word()? },
             exclusive: from.option(Reader::array)?,

@@ -9,7 +9,7 @@
 //! 2. What is not where it belongs, and what is in its way, is moved there as well.
 //! 3. Names are given, then taken away; what is left over goes.
 //! 4. Bytes are written and attributes set, except where a COMMIT made them stable with later
-//!    ones, unless the object is new.
+//!    ones; what was committed is not lost.
 //!
 //! A name that leads to something that the log has never seen there was given by a program on
 //! this machine since: it is left alone.
@@ -86,8 +86,6 @@ pub(crate) struct Replay<'a> {
     places: BTreeMap<ObjectId, Spot>,
     /// Directories that were made and are nowhere.
     lost: BTreeSet<ObjectId>,
-    /// Objects that were made anew.
-    new: BTreeSet<ObjectId>,
     /// What must keep the name that it has, for it cannot have the one it should.
     kept: BTreeSet<ObjectId>,
     /// Directories that were unlocked, with the modes that they had.
@@ -111,7 +109,6 @@ impl<'a> Replay<'a> {
             workshop: None,
             places: BTreeMap::new(),
             lost: BTreeSet::new(),
-            new: BTreeSet::new(),
             kept: BTreeSet::new(),
             unlocked: BTreeMap::new(),
         }
@@ -206,7 +203,6 @@ impl<'a> Replay<'a> {
         for (outer, inner, file_id) in stand_ins {
             self.store.insert(outer, inner, file_id);
             self.places.insert(outer, spot(workshop, &new_name(&outer)));
-            self.new.insert(outer);
             self.lost.remove(&outer);
             self.report.made += 1;
         }
@@ -408,13 +404,12 @@ impl<'a> Replay<'a> {
                 // It came and went, or cannot be had.
                 continue;
             }
-            let is_new = self.new.contains(id);
             for (number, data) in &object.data {
-                if is_new || *number >= object.synced {
+                if *number >= object.synced {
                     self.put(id, *data).await?;
                 }
             }
-            if is_new || object.state_at >= object.synced {
+            if object.state_at >= object.synced {
                 self.set(id, object).await?;
             }
         }
@@ -591,9 +586,8 @@ fn difference(present: &Attributes, state: &State, object: &Object) -> SetAttrib
     let time = |present, wanted| {
         if has_times && present != wanted { SetTime::To(wanted) } else { SetTime::Keep }
     };
-    let is_symlink = present.file_type == FileType::Symlink;
     SetAttributes {
-        mode: Some(state.mode).filter(|mode| *mode != present.mode && !is_symlink),
+        mode: Some(state.mode).filter(|mode| *mode != present.mode),
         uid: Some(state.uid).filter(|uid| *uid != present.uid),
         gid: Some(state.gid).filter(|gid| *gid != present.gid),
         size: None,

@@ -89,6 +89,7 @@ fn made(place: Place<'_>, found: &Found, target: &[u8], exclusive: Option<[u8; 8
         object: found.object,
         file_id,
         kind,
+        size: if kind == FileType::Regular { found.attributes.size } else { 0 },
         target: target.to_vec(),
         device: match kind {
             FileType::BlockDevice | FileType::CharacterDevice => device,

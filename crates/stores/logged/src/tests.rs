@@ -2,3 +2,5 @@
 
 mod conformance;
 mod device;
+mod forgetful;
+mod power_cuts;

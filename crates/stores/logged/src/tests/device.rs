@@ -50,7 +50,6 @@ impl Device {
         self.state().fails = fails;
     }
 
-    #[expect(dead_code)]
     pub(super) fn sync_nothing(&self) {
         self.state().syncs_nothing = true;
     }
