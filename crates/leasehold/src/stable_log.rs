@@ -60,6 +60,7 @@ impl StableLog {
             random,
             blocking: Arc::new(Pool::new()),
             sync_all: Box::new(move || synced.sync_all()),
+            commits_names: store.commits_names(),
             report: Box::new(move |event| tell(&shown, event)),
         });
         let logged = Arc::new(logged.map_err(|error| unusable(error.to_string()))?);

@@ -305,6 +305,11 @@ impl Journal {
         self.freed.notify_all();
     }
 
+    /// Has the file system hold all that was done; may sleep.
+    pub(crate) fn sync_all(&self) -> Result<(), FsError> {
+        (self.owned.sync_all)().inspect_err(|_| self.owe())
+    }
+
     /// Notes that the file system failed to take what the log says of an object.
     pub(crate) fn owe(&self) {
         self.give_up_disk(&mut self.writer());

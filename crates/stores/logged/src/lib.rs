@@ -43,6 +43,8 @@ pub struct Logged {
     below: Arc<StandIns>,
     journal: Arc<Journal>,
     turns: Arc<Turns>,
+    blocking: Arc<dyn Blocking>,
+    commits_names: bool,
 }
 
 /// What a [`Logged`] is given.
@@ -62,6 +64,8 @@ pub struct Options {
     /// Puts on stable storage all that was done in the store; may sleep. Once it has failed, what
     /// the store has not put there is not to be relied upon.
     pub sync_all: Box<dyn Fn() -> Result<(), FsError> + Send + Sync>,
+    /// Whether a COMMIT of a new file takes its name along; where not, everything is synced.
+    pub commits_names: bool,
     /// Is told what an administrator should know.
     pub report: Box<dyn Fn(Event) + Send + Sync>,
 }
@@ -109,7 +113,8 @@ impl Logged {
     /// # Errors
     /// As [`OpenError`] says; the log is then as it was.
     pub fn open(options: Options) -> Result<Self, OpenError> {
-        let Options { store, media, size, boot, random, blocking, sync_all, report } = options;
+        let Options { store, media, size, boot, random, blocking, .. } = options;
+        let Options { sync_all, commits_names, report, .. } = options;
         let owner = Owner { root: store.root(), file_system: file_system(&*store)? };
         let below = Arc::new(StandIns::new(store));
         let owned = Owned { sync_all, report };
@@ -133,8 +138,9 @@ impl Logged {
         head.oldest += 2;
         (head.is_clean, head.is_owed, head.boot) = (false, false, boot);
         head.write_names(&*media, &layout, &below.encode())?;
-        let journal = Journal::new(media, head, layout, blocking, owned);
-        Ok(Self { below, journal: Arc::new(journal), turns: Arc::default() })
+        let journal = Journal::new(media, head, layout, Arc::clone(&blocking), owned);
+        let (journal, turns) = (Arc::new(journal), Arc::default());
+        Ok(Self { below, journal, turns, blocking, commits_names })
     }
 
     /// Has the file system hold what the log has, so that half of it is free again; to be called

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use leasehold_fs::ObjectId;
 
-use crate::record::{Made, Record, Spot, State};
+use crate::record::{Change, Made, Record, Spot, State};
 
 /// All that the records of a log say, whatever order the disk took their changes in.
 #[derive(Debug, Default)]
@@ -28,15 +28,14 @@ pub(crate) struct Binding {
 pub(crate) struct Object {
     /// How it was made, if it was.
     pub(crate) made: Option<Made>,
-    /// Its attributes, and whether a call set them.
+    /// Its attributes, and whether a call set them; of a directory also those from behind the last
+    /// change of its names.
     pub(crate) state: Option<State>,
     pub(crate) is_set: bool,
     /// Its bytes, in order, each with the number of its record.
     pub(crate) data: Vec<(u64, Data)>,
     /// The number of the last record about its attributes.
     pub(crate) state_at: u64,
-    /// The number of the last record about a name in it.
-    pub(crate) names_at: u64,
     /// What records before this one say of it is on the disk.
     pub(crate) synced: u64,
     /// Where it had a name at some time.
@@ -79,7 +78,7 @@ impl Outcome {
     fn apply(&mut self, record: Record, number: u64, position: u64) {
         match record {
             Record::Made(made) => {
-                self.bind(number, made.place.clone(), made.object);
+                self.bind(made.place.clone(), made.object);
                 let object = self.object(made.object);
                 object.state = Some(made.state);
                 object.state_at = number;
@@ -88,14 +87,14 @@ impl Outcome {
                 }
                 object.made = Some(made);
             }
-            Record::Linked { place, object } => self.bind(number, place, object),
-            Record::Removed { place, object } => self.unbind(number, place, object),
+            Record::Linked { place, object } => self.bind(place, object),
+            Record::Removed { place, object } => self.unbind(place, object),
             Record::Renamed { from, to, object, over } => {
-                self.unbind(number, from, object);
+                self.unbind(from, object);
                 if let Some(over) = over {
-                    self.unbind(number, to.clone(), over);
+                    self.unbind(to.clone(), over);
                 }
-                self.bind(number, to, object);
+                self.bind(to, object);
             }
             Record::Set { object, size, state } => {
                 let object = self.object(object);
@@ -119,16 +118,18 @@ impl Outcome {
         }
     }
 
-    fn bind(&mut self, number: u64, spot: Spot, object: ObjectId) {
-        self.binding(number, spot, object).last = Some(object);
+    fn bind(&mut self, place: Change, object: ObjectId) {
+        self.binding(place, object).last = Some(object);
     }
 
-    fn unbind(&mut self, number: u64, spot: Spot, object: ObjectId) {
-        self.binding(number, spot, object).last = None;
+    fn unbind(&mut self, place: Change, object: ObjectId) {
+        self.binding(place, object).last = None;
     }
 
-    fn binding(&mut self, number: u64, spot: Spot, object: ObjectId) -> &mut Binding {
-        self.object(spot.directory).names_at = number;
+    fn binding(&mut self, place: Change, object: ObjectId) -> &mut Binding {
+        let Change { spot, state } = place;
+        let directory = self.object(spot.directory);
+        directory.state = state.or(directory.state);
         self.object(object).spots.insert(spot.clone());
         let binding = self.names.entry(spot).or_default();
         binding.ever.insert(object);

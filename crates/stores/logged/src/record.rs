@@ -14,11 +14,11 @@ pub(crate) enum Record {
     /// An object was made under a name.
     Made(Made),
     /// A name was given to an object that was there.
-    Linked { place: Spot, object: ObjectId },
+    Linked { place: Change, object: ObjectId },
     /// A name was taken away.
-    Removed { place: Spot, object: ObjectId },
+    Removed { place: Change, object: ObjectId },
     /// A name was taken away and another given instead, perhaps one of `over`.
-    Renamed { from: Spot, to: Spot, object: ObjectId, over: Option<ObjectId> },
+    Renamed { from: Change, to: Change, object: ObjectId, over: Option<ObjectId> },
     /// Attributes were set, and the file cut or lengthened to `size`.
     Set { object: ObjectId, size: Option<u64>, state: State },
     /// Bytes were written; they are the last part of the record.
@@ -35,10 +35,17 @@ pub(crate) struct Spot {
     pub(crate) name: Vec<u8>,
 }
 
+/// A name that was given or taken away, and the directory afterwards.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Change {
+    pub(crate) spot: Spot,
+    pub(crate) state: Option<State>,
+}
+
 /// A new object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Made {
-    pub(crate) place: Spot,
+    pub(crate) place: Change,
     pub(crate) object: ObjectId,
     pub(crate) file_id: FileId,
     pub(crate) kind: FileType,
@@ -89,18 +96,18 @@ impl Record {
             }
             Self::Linked { place, object } => {
                 out.byte(LINKED);
-                out.spot(place);
+                out.change(place);
                 out.object(object);
             }
             Self::Removed { place, object } => {
                 out.byte(REMOVED);
-                out.spot(place);
+                out.change(place);
                 out.object(object);
             }
             Self::Renamed { from, to, object, over } => {
                 out.byte(RENAMED);
-                out.spot(from);
-                out.spot(to);
+                out.change(from);
+                out.change(to);
                 out.object(object);
                 out.option(over.as_ref(), Writer::object);
             }
@@ -132,11 +139,11 @@ impl Record {
         let mut from = Reader(bytes);
         let record = match from.byte()? {
             MADE => Self::Made(Made::decode(&mut from)?),
-            LINKED => Self::Linked { place: from.spot()?, object: from.object()? },
-            REMOVED => Self::Removed { place: from.spot()?, object: from.object()? },
+            LINKED => Self::Linked { place: from.change()?, object: from.object()? },
+            REMOVED => Self::Removed { place: from.change()?, object: from.object()? },
             RENAMED => Self::Renamed {
-                from: from.spot()?,
-                to: from.spot()?,
+                from: from.change()?,
+                to: from.change()?,
                 object: from.object()?,
                 over: from.option(Reader::object)?,
             },
@@ -160,7 +167,7 @@ impl Record {
 
 impl Made {
     fn encode(&self, out: &mut Writer) {
-        out.spot(&self.place);
+        out.change(&self.place);
         out.object(&self.object);
         out.long(self.file_id.0);
         out.byte(kind_number(self.kind));
@@ -174,7 +181,7 @@ impl Made {
 
     fn decode(from: &mut Reader<'_>) -> Option<Self> {
         Some(Self {
-            place: from.spot()?,
+            place: from.change()?,
             object: from.object()?,
             file_id: FileId(from.long()?),
             kind: kind_of(from.byte()?)?,
@@ -234,9 +241,10 @@ impl Writer {
         self.0.extend_from_slice(bytes);
     }
 
-    fn spot(&mut self, spot: &Spot) {
-        self.object(&spot.directory);
-        self.bytes(&spot.name);
+    fn change(&mut self, change: &Change) {
+        self.object(&change.spot.directory);
+        self.bytes(&change.spot.name);
+        self.option(change.state.as_ref(), Self::state);
     }
 
     fn time(&mut self, time: FileTime) {
@@ -296,8 +304,9 @@ impl<'a> Reader<'a> {
         ObjectId::new(self.take(usize::from(length))?)
     }
 
-    fn spot(&mut self) -> Option<Spot> {
-        Some(Spot { directory: self.object()?, name: self.bytes()?.to_vec() })
+    fn change(&mut self) -> Option<Change> {
+        let spot = Spot { directory: self.object()?, name: self.bytes()?.to_vec() };
+        Some(Change { spot, state: self.option(Self::state)? })
     }
 
     fn time(&mut self) -> Option<FileTime> {

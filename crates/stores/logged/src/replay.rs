@@ -456,7 +456,7 @@ impl<'a> Replay<'a> {
             Err(error) => return self.judge(error),
         };
         self.unlocked.remove(id);
-        let changes = difference(&present, &state, object);
+        let changes = difference(&present, &state);
         if changes == SetAttributes::default() {
             return Ok(());
         }
@@ -580,11 +580,9 @@ impl<'a> Replay<'a> {
 }
 
 /// What to set so that an object has a state.
-fn difference(present: &Attributes, state: &State, object: &Object) -> SetAttributes {
-    let is_directory = present.file_type == FileType::Directory;
-    let has_times = !is_directory || object.is_set && object.names_at < object.state_at;
+fn difference(present: &Attributes, state: &State) -> SetAttributes {
     let time = |present, wanted| {
-        if has_times && present != wanted { SetTime::To(wanted) } else { SetTime::Keep }
+        if present == wanted { SetTime::Keep } else { SetTime::To(wanted) }
     };
     SetAttributes {
         mode: Some(state.mode).filter(|mode| *mode != present.mode),

@@ -1,17 +1,19 @@
 //! The store's operations: each is done on the store beneath, and answered when the log has its
 //! record.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use futures_channel::oneshot;
 use leasehold_base::units::{Cookie, FileTime};
 use leasehold_fs::{
     Access, Answer, Attributes, Budget, Caller, Changed, Committed, Device, FileType, Found,
     FsError, Linked, Name, NewFile, NewNode, ObjectId, Page, Place, Properties, ReadDone, Renamed,
-    SetAttributes, Space, Stability, Store, Target, Wanted, WriteDone,
+    SetAttributes, Space, Stability, Store, Target, Wanted, Wcc, WriteDone, offload,
 };
 
 use crate::Logged;
-use crate::record::{Made, Record, Spot, State};
+use crate::record::{Change, Made, Record, Spot, State};
 
 /// What an answer waits for.
 type Wait = oneshot::Receiver<Result<(), FsError>>;
@@ -32,7 +34,7 @@ impl Logged {
     }
 
     /// What a CREATE waits for.
-    fn created(&self, place: Place<'_>, file: &NewFile, old: Option<Found>, new: &Found) -> Wait {
+    fn created(&self, place: Change, file: &NewFile, old: Option<Found>, new: &Found) -> Wait {
         let is_old = old.is_some_and(|old| old.object == new.object);
         match file {
             NewFile::Unchecked(SetAttributes { size, .. }) if is_old => match size {
@@ -69,7 +71,8 @@ impl Logged {
                 if attributes.link_count <= 1 || attributes.file_type == FileType::Directory {
                     self.below.forget(&object);
                 }
-                self.add(&Record::Removed { place: spot(place), object })
+                let place = change(place, &changed.wcc);
+                self.add(&Record::Removed { place, object })
             }
             None => self.journal.barrier(),
         };
@@ -78,14 +81,16 @@ impl Logged {
     }
 }
 
-fn spot(place: Place<'_>) -> Spot {
-    Spot { directory: place.directory, name: place.name.as_bytes().to_vec() }
+/// A name that was given or taken away, with what is known of its directory.
+fn change(place: Place<'_>, directory: &Wcc) -> Change {
+    let spot = Spot { directory: place.directory, name: place.name.as_bytes().to_vec() };
+    Change { spot, state: directory.after.as_ref().map(State::from) }
 }
 
-fn made(place: Place<'_>, found: &Found, target: &[u8], exclusive: Option<[u8; 8]>) -> Record {
+fn made(place: Change, found: &Found, target: &[u8], exclusive: Option<[u8; 8]>) -> Record {
     let Attributes { file_id, file_type: kind, device, .. } = found.attributes;
     Record::Made(Made {
-        place: spot(place),
+        place,
         object: found.object,
         file_id,
         kind,
@@ -249,7 +254,7 @@ impl Store for Logged {
             let old = self.look(caller, place).await;
             let changed = self.below.create(caller, place, file).await;
             let Ok(new) = &changed.result else { return changed };
-            let wait = self.created(place, file, old, new);
+            let wait = self.created(change(place, &changed.wcc), file, old, new);
             drop(turn);
             settled(changed, wait).await
         })
@@ -268,7 +273,7 @@ impl Store for Logged {
             let changed = self.below.make(caller, place, node, attributes).await;
             let Ok(new) = &changed.result else { return changed };
             let target = if let NewNode::Symlink(target) = node { target } else { &[][..] };
-            let wait = self.add(&made(place, new, target, None));
+            let wait = self.add(&made(change(place, &changed.wcc), new, target, None));
             drop(turn);
             settled(changed, wait).await
         })
@@ -300,7 +305,7 @@ impl Store for Logged {
             let over = over.map(|found| found.object);
             let wait = match moved.map(|found| found.object) {
                 Some(object) if over != Some(object) => {
-                    let (from, to) = (spot(from), spot(to));
+                    let (from, to) = (change(from, &renamed.from), change(to, &renamed.to));
                     self.add(&Record::Renamed { from, to, object, over })
                 }
                 // Both names lead to one object, and stay.
@@ -328,7 +333,8 @@ impl Store for Logged {
             if linked.result.is_err() {
                 return linked;
             }
-            let wait = self.add(&Record::Linked { place: spot(place), object: *object });
+            let wait = self
+                .add(&Record::Linked { place: change(place, &linked.directory), object: *object });
             drop(turn);
             if let Err(error) = safe(wait).await {
                 linked.result = Err(error);
@@ -367,6 +373,13 @@ impl Store for Logged {
             return self.below.commit(caller, object, offset, length);
         };
         Answer::later(async move {
+            if !self.commits_names {
+                let journal = Arc::clone(&self.journal);
+                let synced = offload(&*self.blocking, move || journal.sync_all()).await;
+                if let Err(error) = synced {
+                    return Changed::failed(error);
+                }
+            }
             // Of all of it, for that is what the record says.
             let changed = self.below.commit(caller, object, 0, 0).await;
             match changed.result {

@@ -2,5 +2,6 @@
 
 mod conformance;
 mod device;
+mod failures;
 mod forgetful;
 mod power_cuts;

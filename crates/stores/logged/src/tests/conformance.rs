@@ -26,6 +26,7 @@ fn open(store: &Arc<MemStore>, device: &Device, boot: u128) -> Logged {
             synced.sync();
             Ok(())
         }),
+        commits_names: true,
         report: Box::new(|event| {
             let Event::Replayed(done) = event else { panic!("all is well: {event:?}") };
             assert_eq!(

@@ -16,7 +16,6 @@ struct State {
     /// What was written since the last sync.
     writes: Vec<(u64, Vec<u8>)>,
     fails: bool,
-    sync_count: u64,
     /// A planted fault: a sync that does nothing.
     syncs_nothing: bool,
 }
@@ -45,7 +44,6 @@ impl Device {
         state.synced = left;
     }
 
-    #[expect(dead_code)]
     pub(super) fn fail(&self, fails: bool) {
         self.state().fails = fails;
     }
@@ -54,13 +52,7 @@ impl Device {
         self.state().syncs_nothing = true;
     }
 
-    #[expect(dead_code)]
-    pub(super) fn sync_count(&self) -> u64 {
-        self.state().sync_count
-    }
-
     /// Spoils bytes.
-    #[expect(dead_code)]
     pub(super) fn spoil(&self, offset: usize, length: usize) {
         let mut state = self.state();
         let end = offset + length;
@@ -69,7 +61,6 @@ impl Device {
     }
 
     /// Where a text stands.
-    #[expect(dead_code)]
     pub(super) fn find(&self, text: &[u8]) -> Option<usize> {
         self.state().present.windows(text.len()).position(|window| window == text)
     }
@@ -117,7 +108,6 @@ impl Media for Device {
         if state.fails {
             return Err(ErrorKind::Other.into());
         }
-        state.sync_count += 1;
         if !state.syncs_nothing {
             for (offset, bytes) in core::mem::take(&mut state.writes) {
                 let at = usize::try_from(offset).expect("small");

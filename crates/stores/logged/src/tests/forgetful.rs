@@ -145,6 +145,11 @@ impl Done {
 
 impl Forgetful {
     pub(super) fn new() -> Self {
+        Self::within("root")
+    }
+
+    /// One whose root has another number for a name of another length.
+    pub(super) fn within(root: &str) -> Self {
         let mem = MemStore::default();
         mem.set_now(FileTime { seconds: 1_700_000_000, nanoseconds: 0 });
         let made = |text: &[u8]| {
@@ -153,7 +158,10 @@ impl Forgetful {
             let made = block_on(mem.make(&superuser(), place, &NewNode::Directory, &all));
             made.result.expect("there is room").object
         };
-        let (root, grave) = (made(b"root"), made(b"grave"));
+        for number in 0..root.len() {
+            made(number.to_string().as_bytes());
+        }
+        let (root, grave) = (made(root.as_bytes()), made(b"grave"));
         let store = Self { root, grave, mem, state: Mutex::default() };
         store.sync().expect("it does not fail yet");
         store
@@ -324,6 +332,12 @@ impl Forgetful {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn unlinked(&self, at: Place<'_>, is_directory: bool) -> Changed<()> {
+        let result = self.unlink(at, is_directory);
+        let after = block_on(self.mem.getattr(&at.directory)).ok();
+        Changed { result, wcc: Wcc { before: None, after } }
     }
 
     fn unlink(&self, at: Place<'_>, is_directory: bool) -> Result<(), FsError> {
@@ -525,11 +539,11 @@ impl Store for Forgetful {
     }
 
     fn remove<'a>(&'a self, _caller: &'a Caller, place: Place<'a>) -> Answer<'a, Changed<()>> {
-        answer(Changed { result: self.unlink(place, false), wcc: Wcc::default() })
+        answer(self.unlinked(place, false))
     }
 
     fn rmdir<'a>(&'a self, _caller: &'a Caller, place: Place<'a>) -> Answer<'a, Changed<()>> {
-        answer(Changed { result: self.unlink(place, true), wcc: Wcc::default() })
+        answer(self.unlinked(place, true))
     }
 
     fn rename<'a>(

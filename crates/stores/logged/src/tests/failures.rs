@@ -1,0 +1,182 @@
+//! A log or a file system that fails, a log that is damaged, one that is full.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use leasehold_base::random::Random;
+use leasehold_fs::suite::block_on;
+use leasehold_fs::{FsError, NewFile, ObjectId, Place, SetAttributes, Stability, Store};
+
+use super::device::Device;
+use super::forgetful::Forgetful;
+use super::power_cuts::{Machine, name, superuser};
+use crate::{Event, Logged, OpenError, SIZE_MIN};
+
+fn create(store: &Logged, text: &str) -> Result<ObjectId, FsError> {
+    let place = Place { directory: store.root(), name: name(text) };
+    let file = NewFile::Guarded(SetAttributes::default());
+    block_on(store.create(&superuser(), place, &file)).result.map(|found| found.object)
+}
+
+fn write(store: &Logged, object: &ObjectId, offset: u64, data: &[u8]) -> Result<(), FsError> {
+    let (data, stability) = (Bytes::copy_from_slice(data), Stability::FileSync);
+    block_on(store.write(&superuser(), object, offset, data, stability)).result.map(|_| ())
+}
+
+fn read(store: &Logged, object: &ObjectId) -> Vec<u8> {
+    let read = block_on(store.read(&superuser(), object, 0, 1 << 20));
+    read.expect("it can be read").data.to_vec()
+}
+
+fn is_there(store: &Logged, text: &str) -> bool {
+    block_on(store.lookup(&superuser(), &store.root(), name(text))).is_ok()
+}
+
+fn forgets_all(machine: &mut Machine) {
+    machine.cut(&mut Random::from_seed(1), 0);
+}
+
+#[test]
+fn a_lost_object_goes_on_under_its_id() {
+    let mut machine = Machine::new();
+    let store = machine.start().expect("the log can be made");
+    let file = create(&store, "file").expect("there is room");
+    write(&store, &file, 0, b"answered").expect("there is room");
+    let before = block_on(store.getattr(&file)).expect("it is there");
+    forgets_all(&mut machine);
+    let store = machine.start().expect("it can be replayed");
+    assert_eq!(machine.replayed().map(|done| done.made), Some(1));
+    let after = block_on(store.getattr(&file)).expect("it is there again");
+    assert_eq!((after.file_id, after.modified), (before.file_id, before.modified));
+    assert_eq!(read(&store, &file), b"answered");
+    // Over a clean stop as well.
+    store.close();
+    let store = machine.start().expect("it was closed");
+    assert!(machine.replayed().is_none());
+    assert_eq!(block_on(store.getattr(&file)).map(|seen| seen.file_id), Ok(before.file_id));
+    let place = Place { directory: store.root(), name: name("file") };
+    block_on(store.remove(&superuser(), place)).result.expect("it is there");
+    assert_eq!(block_on(store.getattr(&file)), Err(FsError::Stale));
+    store.close();
+    let store = machine.start().expect("it was closed");
+    assert_eq!(block_on(store.getattr(&file)), Err(FsError::Stale));
+    assert_eq!(store.below.encode(), b"", "who is gone needs no stand-in");
+}
+
+#[test]
+fn an_exclusive_create_can_be_repeated_after_its_file_was_lost() {
+    let mut machine = Machine::new();
+    let store = machine.start().expect("the log can be made");
+    let place = Place { directory: store.root(), name: name("file") };
+    let file = NewFile::Exclusive(*b"verifier");
+    let first = block_on(store.create(&superuser(), place, &file)).result;
+    let first = first.expect("the name is free").object;
+    forgets_all(&mut machine);
+    let store = machine.start().expect("it can be replayed");
+    let again = block_on(store.create(&superuser(), place, &file)).result;
+    assert_eq!(again.map(|found| found.object), Ok(first));
+    let other = NewFile::Exclusive(*b"VERIFIER");
+    let refused = block_on(store.create(&superuser(), place, &other)).result;
+    assert_eq!(refused.map(|found| found.object), Err(FsError::AlreadyExists));
+}
+
+#[test]
+fn a_full_log_waits_for_the_disk() {
+    let mut machine = Machine::new();
+    let store = machine.start().expect("the log can be made");
+    let file = create(&store, "file").expect("there is room");
+    // Four times what the log holds.
+    for turn in 0..128_u64 {
+        let byte = u8::try_from(turn).expect("it is small");
+        write(&store, &file, (turn % 3) << 18, &vec![byte; 1 << 18]).expect("there is room");
+    }
+    let before = read(&store, &file);
+    forgets_all(&mut machine);
+    let store = machine.start().expect("it can be replayed");
+    assert!(read(&store, &file) == before);
+}
+
+#[test]
+fn a_frame_that_was_cut_short_costs_what_was_not_answered() {
+    for seed in 0..50 {
+        let mut machine = Machine::new();
+        let store = machine.start().expect("the log can be made");
+        create(&store, "first").expect("there is room");
+        let file = create(&store, "second").expect("there is room");
+        // As if the power had gone before the sync.
+        machine.device.sync_nothing();
+        write(&store, &file, 0, &[7; 20_000]).expect("there is room");
+        machine.cut(&mut Random::from_seed(seed), 0);
+        let store = machine.start().expect("it can be replayed");
+        assert!(is_there(&store, "first") && is_there(&store, "second"));
+        assert_eq!(machine.replayed().map(|done| done.damaged), Some(0));
+        let data = read(&store, &file);
+        assert!(data.is_empty() || data == [7; 20_000]);
+    }
+}
+
+#[test]
+fn damage_of_what_was_answered_is_told() {
+    let mut machine = Machine::new();
+    let store = machine.start().expect("the log can be made");
+    for text in ["first", "second", "third"] {
+        create(&store, text).expect("there is room");
+    }
+    let at = machine.device.find(b"second").expect("it is in the log");
+    machine.device.spoil(at, 3);
+    forgets_all(&mut machine);
+    let store = machine.start().expect("it can be replayed");
+    assert_eq!(machine.replayed().map(|done| done.damaged), Some(1));
+    assert!(is_there(&store, "first") && !is_there(&store, "second") && is_there(&store, "third"));
+}
+
+#[test]
+fn without_the_log_the_disk_is_synced() {
+    let mut machine = Machine::new();
+    let store = machine.start().expect("the log can be made");
+    create(&store, "before").expect("there is room");
+    machine.device.fail(true);
+    create(&store, "meanwhile").expect("the disk is well");
+    create(&store, "later").expect("the disk is well");
+    let events = core::mem::take(&mut *machine.events.lock().expect("no panic"));
+    assert!(matches!(events[..], [Event::LogFailed(_), Event::NotVoid]), "told once: {events:?}");
+    machine.device.fail(false);
+    forgets_all(&mut machine);
+    let place = |text| Place { directory: machine.disk.root(), name: name(text) };
+    for text in ["before", "meanwhile", "later"] {
+        let Place { directory, name } = place(text);
+        block_on(machine.disk.lookup(&superuser(), &directory, name)).expect("it was synced");
+    }
+}
+
+#[test]
+fn what_a_broken_disk_may_have_lost_is_in_the_log() {
+    let mut machine = Machine::new();
+    let store = machine.start().expect("the log can be made");
+    let file = create(&store, "file").expect("there is room");
+    write(&store, &file, 0, b"answered").expect("there is room");
+    machine.disk.fail_after(Some(0));
+    store.checkpoint();
+    machine.disk.fail_after(None);
+    assert_eq!(create(&store, "another"), Err(FsError::Io));
+    drop(store);
+    // The kernel has given up what it could not write, and says that all is well.
+    let boot = machine.boot;
+    forgets_all(&mut machine);
+    machine.boot = boot;
+    let store = machine.start().expect("it can be replayed");
+    assert_eq!(read(&store, &file), b"answered");
+}
+
+#[test]
+fn what_is_no_log_of_this_export_is_refused() {
+    let machine = Machine::new();
+    drop(machine.start().expect("the log can be made"));
+    let other = Machine { disk: Arc::new(Forgetful::within("other")), ..Machine::new() };
+    let other = Machine { device: machine.device.clone(), ..other };
+    assert!(matches!(other.start(), Err(OpenError::OtherExport)));
+    machine.device.spoil(0, 8192);
+    assert!(matches!(machine.start(), Err(OpenError::NoLog)));
+    let small = Machine { device: Device::default(), ..Machine::new() };
+    assert!(matches!(small.start_with(SIZE_MIN - 1), Err(OpenError::TooSmall)));
+}
