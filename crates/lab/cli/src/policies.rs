@@ -2,27 +2,49 @@
 
 use crate::output::{Format, Table};
 use crate::{Failure, input};
-use clap::Args;
-use leasehold_lab_policy::{Kind, MabSize, Terms, Trace, mab};
+use clap::{Args, ValueEnum};
+use leasehold_lab_policy::{Kind, MabSize, Terms, Trace, mab, sharing};
 use std::io::Write;
 use std::path::PathBuf;
 
 /// Count the remote calls of cache consistency policies on one trace
 ///
-/// Without a trace it is a workload like the Modified Andrew Benchmark.
+/// Without a trace it is a workload like the Modified Andrew Benchmark: one client, nothing
+/// shared. Stale reads, evictions and what a crash loses show in the workload that shares files.
 #[derive(Debug, Args)]
 pub struct Policies {
     /// A trace of file operations (JSON)
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
+    /// Which workload, where there is no trace
+    #[arg(long, value_enum, default_value = "andrew", conflicts_with = "trace")]
+    workload: Workload,
     #[command(flatten)]
     format: Format,
+}
+
+/// Workloads that need no file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Workload {
+    /// The Modified Andrew Benchmark at one client
+    Andrew,
+    /// Four clients at three files, with crashes
+    Sharing,
+}
+
+impl Workload {
+    fn trace(self) -> Trace {
+        match self {
+            Self::Andrew => mab(MabSize::default()),
+            Self::Sharing => sharing(4, 3, 20_000, 1),
+        }
+    }
 }
 
 pub(crate) fn run(options: &Policies, out: &mut dyn Write) -> Result<(), Failure> {
     let trace = match &options.trace {
         Some(path) => Trace::parse(&input::read(path)?).map_err(Failure::input)?,
-        None => mab(MabSize::default()),
+        None => options.workload.trace(),
     };
     table(&trace).print(options.format, out)
 }

@@ -178,6 +178,10 @@ fn policies_count_calls() {
     let rows = json(&["policies"]);
     assert_eq!(rows.as_array().expect("rows").len(), 6);
     assert_eq!(rows[0]["policy"], "nfs");
+    let shared = json(&["policies", "--workload", "sharing"]);
+    let stale = |row: usize| shared[row]["stale_reads"].as_f64().expect("a number");
+    assert_eq!(shared[1]["policy"], "nqnfs");
+    assert!(stale(0) > 100.0 && stale(1) == 0.0, "{} {}", stale(0), stale(1));
 }
 
 #[test]
