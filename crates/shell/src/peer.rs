@@ -16,6 +16,7 @@ use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 use std::collections::BTreeMap;
 use std::net::UdpSocket;
+use std::sync::Arc;
 
 use leasehold_base::units::Time;
 use leasehold_fs::NOBODY;
@@ -113,19 +114,19 @@ pub(crate) struct Judge {
     kernel: Option<Kernel>,
     /// Whether addresses are this machine's, and when that was found out.
     own: BTreeMap<IpAddr, (bool, Time)>,
-    complaints: Rate,
+    complaints: Arc<Rate>,
 }
 
 /// How long it is taken as known whether an address is this machine's.
 const OWN_VALID: Duration = Duration::from_secs(1);
 
 impl Judge {
-    pub(crate) fn new(policy: Option<Policy>) -> Self {
+    /// A judge who shares with others how often complaints are logged.
+    pub(crate) fn new(policy: Option<Policy>, complaints: Arc<Rate>) -> Self {
         let kernel = policy.map(|_| Kernel::open()).and_then(|kernel| {
             let unsaid = "this system does not say which local users clients are";
             kernel.inspect_err(|error| tracing::warn!(%error, "{unsaid}")).ok()
         });
-        let complaints = Rate::one_in(Duration::from_secs(10));
         Self { policy, kernel, own: BTreeMap::new(), complaints }
     }
 

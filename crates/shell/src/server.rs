@@ -22,6 +22,9 @@ use crate::rate::Rate;
 use crate::remote::{Accepted, Remote};
 use crate::sockets::Sockets;
 
+/// How often the log tells at most of clients that are not believed.
+const COMPLAINTS_INTERVAL: Duration = Duration::from_secs(10);
+
 /// How often the log tells at most of connections that were closed for a fault of their clients.
 const FAULTS_INTERVAL: Duration = Duration::from_secs(10);
 
@@ -121,11 +124,12 @@ impl Server {
             census: Census::default(),
             turn: AtomicUsize::new(0),
         });
+        let complaints = Arc::new(Rate::one_in(COMPLAINTS_INTERVAL));
         let mut loops: Vec<_> = shared
             .remotes
             .iter()
             .map(|remote| {
-                let judge = Judge::new(self.options.policy);
+                let judge = Judge::new(self.options.policy, Arc::clone(&complaints));
                 EventLoop::new(Arc::clone(&shared), Arc::clone(remote), judge)
             })
             .collect::<Result<_, _>>()?;

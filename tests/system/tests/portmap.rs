@@ -55,6 +55,15 @@ alone! {
         assert!(showmount("192.0.2.1").contains(server.export()));
     }
 
+    fn our_portmapper_passes_the_tester() {
+        let server = Server::start_with(&["--portmap"]);
+        let url = format!("nfs://127.0.0.1{}", server.export());
+        let groups = ["--strict", "--group", "portmap", "--group", "mount"];
+        let mut command = Command::new("timeout");
+        let told = output(command.arg("60").arg(built()).arg("conform").arg(url).args(groups));
+        assert!(told.contains(" passed, 2 skipped"), "{told}");
+    }
+
     fn tools_need_no_port() {
         let server = Server::start_with(&["--portmap"]);
         find_without_port(&server);

@@ -14,6 +14,10 @@ const SERVER: Policy =
     Policy { privileged: true, uid: ROOT, insecure: false, reserved_ports_end: RESERVED_PORTS_END };
 const USER_SERVER: Policy = Policy { privileged: false, uid: 1000, ..SERVER };
 
+fn judge(policy: Policy) -> Judge {
+    Judge::new(Some(policy), Arc::new(Rate::one_in(Duration::from_secs(10))))
+}
+
 fn insecure(policy: Policy) -> Policy {
     Policy { insecure: true, ..policy }
 }
@@ -128,7 +132,7 @@ fn a_datagram_with_the_address_of_another_users_socket_is_not_that_users() {
     let came = sys::receive_datagram(&server, &mut room).expect("came").expect("has a sender");
     assert_eq!(came.from, from, "nothing tells the two apart");
 
-    let trust = |policy| Judge::new(Some(policy)).trust(Transport::Datagram, from, to, Time::ZERO);
+    let trust = |policy| judge(policy).trust(Transport::Datagram, from, to, Time::ZERO);
     assert_eq!(trust(SERVER), Trust::Nobody);
     assert_eq!(trust(insecure(SERVER)), Trust::Nobody);
     let uid = geteuid().as_raw();
@@ -137,7 +141,7 @@ fn a_datagram_with_the_address_of_another_users_socket_is_not_that_users() {
 
 #[test]
 fn own_addresses_are_told_from_others() {
-    let mut judge = Judge::new(Some(SERVER));
+    let mut judge = judge(SERVER);
     let own = |judge: &mut Judge, address: &str| {
         judge.is_own(address.parse().expect("an address"), Time::ZERO)
     };
@@ -151,7 +155,7 @@ fn own_addresses_are_told_from_others() {
 
 #[test]
 fn a_client_from_elsewhere_is_told_by_its_port() {
-    let mut judge = Judge::new(Some(SERVER));
+    let mut judge = judge(SERVER);
     let to = "192.0.2.2:2049".parse().expect("an address");
     let mut trust = |from: &str| {
         let from = from.parse().expect("an address");
@@ -164,7 +168,7 @@ fn a_client_from_elsewhere_is_told_by_its_port() {
 /// Where the kernel does not say who owns a socket, low ports still take privilege.
 #[test]
 fn without_a_kernel_that_answers_local_clients_are_told_by_their_ports() {
-    let mut judge = Judge { kernel: None, ..Judge::new(Some(SERVER)) };
+    let mut judge = Judge { kernel: None, ..judge(SERVER) };
     let to = "127.0.0.1:2049".parse().expect("an address");
     let mut trust = |from: &str| {
         let from = from.parse().expect("an address");
