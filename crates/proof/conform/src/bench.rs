@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use leasehold_base::random::Random;
@@ -10,7 +11,7 @@ use leasehold_base::units::Xid;
 use leasehold_base::xdr::Encode;
 use leasehold_wire::nfs3::{SetAttributes, SetTime, Time, create, fsinfo, pathconf};
 use leasehold_wire::rpc::{self, ReplyStatus};
-use leasehold_wire::{nfs2, nfs3};
+use leasehold_wire::{mount, nfs2, nfs3};
 
 use crate::case::{Listed, Stop, Verdict, ensure, equal};
 use crate::client::{Client, Credential, Route, encoded, fresh_xid};
@@ -87,10 +88,20 @@ impl<'s> Bench<'s> {
         if let Some(own) = self.own3 {
             return Ok(own);
         }
-        let place = self.server.place.version3.ok_or_else(|| Stop::skip("no version 3"))?;
+        let place = self.place3()?;
         let own = self.v3.directory(place, &self.name)?;
         self.own3 = Some(own);
         Ok(own)
+    }
+
+    /// The directory of the run; found anew where its handle has died in a restart.
+    fn place3(&mut self) -> Result<nfs3::Handle, Stop> {
+        let place = self.server.place.version3.ok_or_else(|| Stop::skip("no version 3"))?;
+        if !self.server.restarted.load(Ordering::Relaxed) || self.v3.getattr(place)?.is_done() {
+            return Ok(place);
+        }
+        let root = self.mounter().mnt(&self.server.export)?.done()?.directory;
+        self.v3.find(root, &self.server.place.name)
     }
 
     /// The case's own directory, as version 2 has it.
@@ -98,7 +109,7 @@ impl<'s> Bench<'s> {
         if let Some(own) = self.own2 {
             return Ok(own);
         }
-        let place = self.server.place.version2.ok_or_else(|| Stop::skip("no version 2"))?;
+        let place = self.place2()?;
         if self.own3.is_some() {
             self.own2 = Some(self.v2.find(place, &self.name)?);
         } else {
@@ -111,18 +122,30 @@ impl<'s> Bench<'s> {
         Ok(self.own2.expect("it was just found"))
     }
 
+    /// The directory of the run, as version 2 has it.
+    fn place2(&mut self) -> Result<nfs2::Handle, Stop> {
+        let place = self.server.place.version2.ok_or_else(|| Stop::skip("no version 2"))?;
+        if !self.server.restarted.load(Ordering::Relaxed) || self.v2.getattr(place)?.is_done() {
+            return Ok(place);
+        }
+        let mounted = self.mounter().old_mnt(mount::VERSION_1, &self.server.export)?;
+        self.v2.find(mounted.done()?, &self.server.place.name)
+    }
+
     /// Removes the case's own directory.
     pub(crate) fn sweep(&mut self) -> Verdict {
-        let name = self.name.as_bytes();
-        match (self.own3, self.server.place.version3, self.own2, self.server.place.version2) {
-            (Some(_), Some(place), ..) => {
-                sweep::version3(&mut self.server.v3(&self.server.me, &self.talk), place, name)
-            }
-            (_, _, Some(_), Some(place)) => {
-                sweep::version2(&mut self.server.v2(&self.server.me, &self.talk), place, name)
-            }
-            _ => Ok(()),
+        if self.own3.is_some() {
+            // Whatever state the case has left its own client in.
+            self.v3 = self.server.v3(&self.server.me, &self.talk);
+            let place = self.place3()?;
+            return sweep::version3(&mut self.v3, place, self.name.as_bytes());
         }
+        if self.own2.is_some() {
+            self.v2 = self.server.v2(&self.server.me, &self.talk);
+            let place = self.place2()?;
+            return sweep::version2(&mut self.v2, place, self.name.as_bytes());
+        }
+        Ok(())
     }
 
     /// The name of the case's own directory.
@@ -348,6 +371,7 @@ impl<'s> Bench<'s> {
             .ok_or_else(|| Stop::skip("no way to restart the server; see --restart-command"))?;
         self.v3.client.disconnect();
         self.v2.client.disconnect();
+        self.server.restarted.store(true, Ordering::Relaxed);
         restart().map_err(|why| Stop::skip(format!("the server cannot be restarted: {why}")))?;
         let back = self.comes_back(RESTART_PATIENCE);
         ensure!(back, "the server does not come back");

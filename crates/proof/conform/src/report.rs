@@ -53,9 +53,9 @@ pub(crate) fn list(cases: &[Listed], json: bool, out: &mut dyn Write) -> io::Res
             write_json(out, &line)
         });
     }
-    let width = cases.iter().map(|one| one.case.name.len()).max().unwrap_or_default();
     for group in GROUPS {
         let mut cases = cases.iter().filter(|one| one.group.name == group.name).peekable();
+        let width = group.cases.iter().map(|case| case.name.len()).max().unwrap_or_default();
         if cases.peek().is_some() {
             writeln!(out, "{}: {}", group.name, group.about)?;
         }

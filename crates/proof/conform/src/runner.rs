@@ -104,6 +104,10 @@ impl Summary {
 /// Once `stop` is set no more cases begin, and what the run has made is removed.
 #[must_use]
 pub fn run(options: &Options, stop: &AtomicBool) -> ExitCode {
+    if let Err(Problem(why)) = select::chosen(options) {
+        complain(&why);
+        return ExitCode::from(2);
+    }
     let restart = options
         .restart_command
         .clone()
@@ -113,9 +117,8 @@ pub fn run(options: &Options, stop: &AtomicBool) -> ExitCode {
         Ok(summary) => summary.left.clone(),
         Err(Problem(why)) => Some(why.clone()),
     };
-    if let Some(problem) = problem {
-        // Where stderr is closed nobody wants to know.
-        let _ = writeln!(io::stderr(), "leasehold: {problem}");
+    if let Some(why) = problem {
+        complain(&why);
     }
     match result {
         Ok(summary) if !summary.is_good() => ExitCode::from(1),
@@ -123,6 +126,11 @@ pub fn run(options: &Options, stop: &AtomicBool) -> ExitCode {
         Ok(Summary { left: None, .. }) => ExitCode::SUCCESS,
         Ok(_) | Err(_) => ExitCode::from(3),
     }
+}
+
+fn complain(why: &str) {
+    // Where stderr is closed nobody wants to know.
+    let _ = writeln!(io::stderr(), "leasehold: {why}");
 }
 
 /// Runs the command that restarts the server.

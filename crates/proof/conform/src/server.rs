@@ -92,6 +92,8 @@ pub(crate) struct Server {
     pub(crate) restart: Option<Restart>,
     /// Held by who looks after a server that ended.
     pub(crate) revival: Mutex<()>,
+    /// Whether it was started again, so that handles may have died.
+    pub(crate) restarted: AtomicBool,
     /// Whether it has ended for good.
     pub(crate) ended: AtomicBool,
 }
@@ -128,6 +130,7 @@ impl Server {
             back_dir: options.back_dir.clone(),
             restart,
             revival: Mutex::new(()),
+            restarted: AtomicBool::new(false),
             ended: AtomicBool::new(false),
         };
         server.mounts = server.mounts_now(&talk);
@@ -166,11 +169,11 @@ impl Server {
     /// Gets the handles of the export's root.
     fn mount_export(&mut self, versions: &[Version], talk: &Talk) -> Result<(), Problem> {
         let mut mounter = self.mounter(talk);
-        let mut why = String::from("no version of NFS was chosen");
+        let mut whys = Vec::new();
         if versions.contains(&Version::Three) {
             match mounter.mnt(&self.export).and_then(crate::answer::Answered::done) {
                 Ok(done) => self.root3 = Some(done.directory),
-                Err(stop) => why = Problem::from(stop).0,
+                Err(stop) => whys.push(Problem::from(stop).0),
             }
         }
         mounter.client.disconnect();
@@ -180,14 +183,29 @@ impl Server {
             let speaks = |root| self.v2(&self.me, talk).attributes(root).map(|_| root);
             match mounted.and_then(crate::answer::Answered::done).and_then(speaks) {
                 Ok(root) => self.root2 = Some(root),
-                Err(stop) => why = Problem::from(stop).0,
+                Err(stop) => whys.push(Problem::from(stop).0),
             }
         }
         if self.root3.is_none() && self.root2.is_none() {
-            let (export, mount) = (&self.export, self.mount);
-            return Err(Problem(format!("{export} cannot be mounted from {mount}: {why}")));
+            let (export, mount, why) = (&self.export, self.mount, whys.join("; "));
+            let exports = self.exports(talk);
+            return Err(Problem(format!(
+                "{export} cannot be mounted from {mount}: {why}; {exports}"
+            )));
         }
         Ok(())
+    }
+
+    /// What the server exports, in words.
+    fn exports(&self, talk: &Talk) -> String {
+        let mut mounter = self.mounter(talk);
+        let list = mounter.exports(mount::VERSION_3).or_else(|_| mounter.exports(mount::VERSION_1));
+        let names = list.unwrap_or_default();
+        let names = names.iter().map(|export| export.directory.escape_ascii().to_string());
+        match names.collect::<Vec<_>>().join(", ").as_str() {
+            "" => "it does not say what it exports".to_owned(),
+            names => format!("it exports {names}"),
+        }
     }
 
     fn serves(&self, version: u32, talk: &Talk) -> bool {

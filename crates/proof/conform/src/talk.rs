@@ -4,6 +4,7 @@
 //! the oldest goes first.
 
 mod capture;
+mod plain;
 mod text;
 
 use std::cell::RefCell;

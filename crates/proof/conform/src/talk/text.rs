@@ -8,6 +8,7 @@ use leasehold_base::xdr::{Decode as _, Reader, decode_all};
 use leasehold_wire::every::PROCEDURES;
 use leasehold_wire::rpc::{AuthSys, Call, Reply, ReplyStatus, flavor};
 
+use super::plain::{Handles, plain};
 use super::{Carrier, Procedure, Said, What};
 
 /// A line longer than this says the same when it is cut, in characters.
@@ -53,7 +54,7 @@ pub(super) fn text<'a>(
     missing: usize,
     calls: &BTreeMap<u32, Procedure>,
 ) -> String {
-    let mut text = String::new();
+    let (mut text, mut handles) = (String::new(), Handles::default());
     if missing > 0 {
         let _ = writeln!(text, "({missing} earlier messages are not shown)");
     }
@@ -68,6 +69,7 @@ pub(super) fn text<'a>(
             What::Reply(message) => ("<", reply(message, calls)),
             What::Note(note) => ("-", note.clone()),
         };
+        let what = plain(&what, &mut handles);
         let milliseconds = said.at.as_secs_f64() * 1e3;
         let port = said.side.local.port();
         let _ = writeln!(text, "{milliseconds:10.3} ms {carrier} {port:5} {arrow} {}", cut(&what));
