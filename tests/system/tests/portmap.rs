@@ -55,6 +55,17 @@ alone! {
         assert!(showmount("192.0.2.1").contains(server.export()));
     }
 
+    fn both_families_are_told() {
+        let _server = Server::start_with(&["--portmap", "--listen=[::1]:2050"]);
+        let short = rpcinfo(&["-s", "::1"]);
+        assert!(short.contains(" 100003  3,2       udp,udp6,tcp,tcp6 "), "{short}");
+        for network in ["tcp6", "udp6"] {
+            let asked = rpcinfo(&["-T", network, "::1", "100003", "3"]);
+            assert!(asked.contains("program 100003 version 3 ready"), "{asked}");
+        }
+        assert_eq!(listed("127.0.0.1").iter().filter(|entry| entry.3 == 2050).count(), 0);
+    }
+
     fn our_portmapper_passes_the_tester() {
         let server = Server::start_with(&["--portmap"]);
         let url = format!("nfs://127.0.0.1{}", server.export());
