@@ -180,7 +180,7 @@ fn settle_in(machine: &Machine, random: &mut Random) -> Vec<Worker> {
         .map(|number| {
             let own = make_directory(&mut client, root, &format!("worker-{number}"));
             let places = Places { own, common, shared };
-            Worker::new(number, machine.site(), places, random.fork())
+            Worker::new(number, *machine.site(), places, random.fork())
         })
         .collect()
 }

@@ -40,6 +40,8 @@ pub struct Site {
     pub server_options: &'static str,
     /// A program that runs the server, with its words.
     pub wrapper: &'static str,
+    /// Whether a log answers for what is stable.
+    pub has_log: bool,
     /// The user that runs the server and owns what it serves.
     pub user: u32,
 }
@@ -58,8 +60,20 @@ impl Site {
             before_mount: "",
             server_options: "",
             wrapper: "",
+            has_log: false,
             user: 0,
         }
+    }
+
+    /// The same, with a log that answers for what is stable.
+    #[must_use]
+    pub const fn with_stable_log(self) -> Self {
+        Self { has_log: true, server_options: "--stable-log /disk/log", ..self }
+    }
+
+    /// Whether change times are kept with names. Who replays a log cannot set them.
+    pub(crate) const fn keeps_change_times(&self) -> bool {
+        self.file_system.is_atomic() && !self.has_log
     }
 
     /// The same, served by an ordinary user.

@@ -37,6 +37,11 @@ fn what_was_acknowledged_survives_with_an_ordinary_user() {
 }
 
 #[test]
+fn what_was_acknowledged_survives_with_a_stable_log() {
+    survives(Site::of(FileSystem::Ext4).with_stable_log(), 8, 8);
+}
+
+#[test]
 fn what_was_acknowledged_survives_a_broken_disk() {
     for (seed, file_system) in [(6, FileSystem::Ext4), (7, FileSystem::Xfs)] {
         let round = |answers| Round { answers, is_eager: false, outage: Outage::Break };
@@ -90,4 +95,11 @@ fn a_missing_sync_of_data_is_noticed() {
 #[test]
 fn a_missing_sync_of_what_cannot_be_opened_is_noticed() {
     is_noticed(without!("syncfs"), Kind::SetattrOther);
+}
+
+#[test]
+fn a_missing_sync_of_the_log_is_noticed() {
+    let log = Site::of(FileSystem::Ext4).with_stable_log();
+    let site = Site { wrapper: without!("fdatasync").wrapper, ..log };
+    is_noticed(site, Kind::CreatePlain);
 }

@@ -26,10 +26,13 @@ struct Arguments {
     /// Has an ordinary user serve, so that handles are found by name.
     #[arg(long)]
     ordinary_user: bool,
+    /// Has a log answer for what is stable.
+    #[arg(long)]
+    stable_log: bool,
 }
 
 fn main() -> ExitCode {
-    let Arguments { cuts, seed, mut file_systems, ordinary_user } = Arguments::parse();
+    let Arguments { cuts, seed, mut file_systems, ordinary_user, stable_log } = Arguments::parse();
     if file_systems.is_empty() {
         file_systems = FileSystem::ALL.to_vec();
     }
@@ -41,6 +44,7 @@ fn main() -> ExitCode {
         let rounds = until(crash::plan(seed, file_system), CUTS_A_DISK.min(cuts - total.cuts));
         let site = Site::of(file_system);
         let site = if ordinary_user { site.of_ordinary_user() } else { site };
+        let site = if stable_log { site.with_stable_log() } else { site };
         match crash::run(seed, site, rounds) {
             Ok(Report { answers, cuts }) => {
                 println!("seed {seed} on {file_system:?}: {answers} answers, {cuts} cuts");

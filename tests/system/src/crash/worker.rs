@@ -11,7 +11,7 @@ use super::draw::{Draw, Kind};
 use super::op::Op;
 use super::tree::{Places, Tree};
 use crate::nfs::{Client, Lost, is_jukebox};
-use crate::{Breaker, FileSystem, Site};
+use crate::{Breaker, Site};
 
 /// Something that must not be.
 pub(crate) type Fault = String;
@@ -20,7 +20,7 @@ pub(crate) type Fault = String;
 pub(crate) struct Worker {
     pub(crate) number: usize,
     /// What it works on.
-    pub(crate) file_system: FileSystem,
+    pub(crate) site: Site,
     pub(crate) tree: Tree,
     pub(crate) draw: Draw,
     /// What was asked for and not answered, with the message as it was sent.
@@ -48,12 +48,11 @@ impl From<Lost> for Stop {
 }
 
 impl Worker {
-    pub(crate) fn new(number: usize, site: &Site, places: Places, random: Random) -> Self {
-        let (file_system, may_give_away) = (site.file_system, site.user == 0);
+    pub(crate) fn new(number: usize, site: Site, places: Places, random: Random) -> Self {
         let tree = Tree::new(places, number);
-        let draw = Draw::new(random, number, may_give_away);
+        let draw = Draw::new(random, number, site.user == 0);
         let log = String::new();
-        Self { number, file_system, tree, draw, in_flight: None, log, client: None }
+        Self { number, site, tree, draw, in_flight: None, log, client: None }
     }
 
     /// Connects anew.
