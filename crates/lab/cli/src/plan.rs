@@ -40,7 +40,7 @@ pub struct Plan {
     #[arg(long, default_value_t = 300_000)]
     effort: u64,
     /// Find the cheapest upgrade that carries this many clients
-    #[arg(long, requires = "price")]
+    #[arg(long, requires = "price", value_parser = clap::value_parser!(u32).range(1..))]
     clients: Option<u32>,
     /// What one more of a centre costs; may be given several times
     #[arg(long, value_name = "CENTRE=COST", value_parser = price)]

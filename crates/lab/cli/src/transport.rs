@@ -21,29 +21,29 @@ pub(crate) struct Transport {
     #[arg(long)]
     pub(crate) transport: bool,
     /// Round trip in milliseconds
-    #[arg(long, default_value_t = 0.2)]
+    #[arg(long, default_value_t = 0.2, value_parser = not_negative, allow_negative_numbers = true)]
     rtt_ms: f64,
     /// Share of packets that are lost
-    #[arg(long, default_value_t = 0.0)]
+    #[arg(long, default_value_t = 0.0, value_parser = loss, allow_negative_numbers = true)]
     loss: f64,
     /// Megabits per second of the narrowest link
-    #[arg(long, default_value_t = 1000.0)]
+    #[arg(long, default_value_t = 1000.0, value_parser = positive, allow_negative_numbers = true)]
     mbit: f64,
-    /// Calls by size: SHAREx(REQUEST+REPLY) in bytes; may be given several times
+    /// Calls by size: their share, bytes of a request and of a reply; may be given several times
     #[arg(long, value_name = "SHARE:REQUEST:REPLY", value_parser = mix,
           default_values = ["0.6:120:120", "0.3:120:8192", "0.1:8192:120"])]
     mix: Vec<Mix>,
     /// Largest datagram that the servers take, bytes
-    #[arg(long, default_value_t = 65_507)]
+    #[arg(long, default_value_t = 65_507, value_parser = clap::value_parser!(u32).range(512..=65_507))]
     datagram_max: u32,
     /// Time until a datagram is sent again, in milliseconds
-    #[arg(long, default_value_t = 1100.0)]
+    #[arg(long, default_value_t = 1100.0, value_parser = positive, allow_negative_numbers = true)]
     timeout_ms: f64,
     /// Servers that one client talks to
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     servers: u32,
     /// Connections that one client may keep open
-    #[arg(long, default_value_t = 256)]
+    #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..))]
     connections_max: u32,
 }
 
@@ -55,10 +55,29 @@ struct Mix {
     reply: f64,
 }
 
+fn number(text: &str, holds: fn(f64) -> bool, wanted: &str) -> Result<f64, String> {
+    let number = text.parse::<f64>().ok().filter(|number| number.is_finite() && holds(*number));
+    number.ok_or_else(|| format!("must be {wanted}"))
+}
+
+fn positive(text: &str) -> Result<f64, String> {
+    number(text, |number| number > 0.0, "a number above 0")
+}
+
+fn not_negative(text: &str) -> Result<f64, String> {
+    number(text, |number| number >= 0.0, "0 or a number above it")
+}
+
+fn loss(text: &str) -> Result<f64, String> {
+    number(text, |number| (0.0..0.5).contains(&number), "a share from 0 to below 0.5")
+}
+
 fn mix(text: &str) -> Result<Mix, String> {
     let parts: Vec<f64> = text.split(':').filter_map(|part| part.parse().ok()).collect();
     match parts.as_slice() {
-        [share, request, reply] if *share > 0.0 && *request >= 0.0 && *reply >= 0.0 => {
+        [share, request, reply]
+            if *share > 0.0 && parts.iter().all(|part| (0.0..=1e15).contains(part)) =>
+        {
             Ok(Mix { share: *share, request: *request, reply: *reply })
         }
         _ => Err("needs the form SHARE:REQUEST:REPLY".into()),
@@ -232,9 +251,6 @@ impl Transport {
 }
 
 pub(crate) fn run(options: &Transport, format: Format, out: &mut dyn Write) -> Result<(), Failure> {
-    if !(0.0..0.5).contains(&options.loss) || options.mbit <= 0.0 || options.rtt_ms < 0.0 {
-        return Err(Failure::input("the loss must lie between 0 and 0.5, the rest above 0"));
-    }
     let (best, reason) = options.choose();
     let (connections, block) = (options.connections(), options.block(best));
     let mut table = Table::new(&["way", "mean_call_s", "usable"]);
