@@ -4,8 +4,8 @@
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -29,6 +29,9 @@ const SMALL: u64 = 64;
 /// threads, and what it is made of.
 const LARGE: u64 = 2 * 256 + 128;
 
+/// One at a time: the descriptors of this process are for all tests.
+static TURN: Mutex<()> = Mutex::new(());
+
 /// A server, and what it logs.
 struct Attacked {
     serving: Serving,
@@ -36,10 +39,13 @@ struct Attacked {
     address: SocketAddr,
     root: Vec<u8>,
     start: Instant,
+    _turn: MutexGuard<'static, ()>,
 }
 
 impl Attacked {
     fn new() -> Self {
+        // A test that failed is no reason to fail others.
+        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         raise_limit();
         let home = Home::new();
         let log = File::create(home.path("log")).unwrap();
@@ -47,7 +53,7 @@ impl Attacked {
         let ready = serde_json::from_str(&serving.line()).unwrap();
         let address = address(&ready);
         let root = root(address);
-        Self { serving, home, address, root, start: Instant::now() }
+        Self { serving, home, address, root, start: Instant::now(), _turn: turn }
     }
 
     /// A connection from an address of its own, where others than the honest client are.
