@@ -111,7 +111,7 @@ impl Told {
         match self {
             Self::Nobody => {}
             Self::Ourselves(running, _) => running.stop(grace),
-            Self::Rpcbind(registration) => registration.end(),
+            Self::Rpcbind(registration) => drop(registration),
         }
     }
 }

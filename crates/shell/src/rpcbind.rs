@@ -28,7 +28,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Ports that take privilege, from the last on; the others are for known services.
 const RESERVED: core::ops::RangeInclusive<u16> = 600..=1023;
 
-/// What rpcbind was told, so that it can be taken back.
+/// What rpcbind was told; taken back when this is dropped.
 #[derive(Debug)]
 pub struct Registration {
     told: Vec<Entry>,
@@ -100,7 +100,7 @@ impl Registration {
                 continue;
             }
             let holder = rpcbind.holder(entry).unwrap_or_default();
-            registration.end();
+            drop(registration);
             taken?;
             let Entry { program, version, network } = entry;
             let what = format!("program {program} version {version} over {network}");
@@ -108,9 +108,13 @@ impl Registration {
         }
         Ok(registration)
     }
+}
 
-    /// Takes it back.
-    pub fn end(self) {
+impl Drop for Registration {
+    fn drop(&mut self) {
+        if self.told.is_empty() {
+            return;
+        }
         let taken_back = Rpcbind::connect().and_then(|mut rpcbind| {
             self.told.iter().try_for_each(|entry| rpcbind.unset(*entry).map(drop))
         });
