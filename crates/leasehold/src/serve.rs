@@ -43,10 +43,13 @@ pub(crate) fn run(options: &Serve) -> Result<(), Failure> {
     let addresses = server.addresses().to_vec();
     let telling = Telling::prepare(options, &addresses, descriptors)?;
 
+    let standing = stable_log::standing(options, &state)?;
     let verifier = verifier::begin(&state)?;
     let store = Arc::new(open(&directory, verifier, options, descriptors / 4)?);
     let log = match &options.stable_log {
-        Some(path) => Some(StableLog::open(path, options.stable_log_size, &store)?),
+        Some(path) => {
+            Some(StableLog::open(path, options.stable_log_size, &store, &state, standing)?)
+        }
         None => None,
     };
     let idle = Arc::clone(&store);

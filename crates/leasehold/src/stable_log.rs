@@ -1,13 +1,16 @@
 //! The log of `--stable-log`: opening it, keeping it short, and telling how it is.
 
-use std::path::Path;
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Write as _};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_fs::Store;
-use leasehold_shell::{Periodic, Pool, state};
+use leasehold_shell::{Periodic, Pool, state as shell_state};
 use leasehold_store_dir::DirStore;
-use leasehold_store_logged::{Event, FileMedia, Logged, Options};
+use leasehold_store_logged::{Event, FileMedia, Logged, Options, Standing};
 
 use crate::failure::{Failure, Kind};
 use crate::options::{Durability, Serve};
@@ -16,9 +19,20 @@ use crate::options::{Durability, Serve};
 /// It is also how much a replay may undo of what programs on this machine did.
 const LAG: Duration = Duration::from_secs(5);
 
+/// The file in the state directory that names the log as long as that may hold what the disk does
+/// not: no start goes without it then.
+const NOTE: &str = "stable-log";
+
+/// What stands before the path of a log that is out of date.
+const VOID: &[u8] = b"void ";
+
+/// What stands before the path of any other.
+const IN_USE: &[u8] = b"in use ";
+
 /// A log in use.
 pub(crate) struct StableLog {
     logged: Arc<Logged>,
+    note: PathBuf,
     _checkpoints: Periodic,
 }
 
@@ -43,31 +57,42 @@ pub(crate) fn check(options: &Serve, directory: &Path) -> Result<(), Failure> {
 
 impl StableLog {
     /// Opens the log; after a crash, has the directory be as was answered.
-    pub(crate) fn open(path: &Path, mib: u32, store: &Arc<DirStore>) -> Result<Self, Failure> {
+    pub(crate) fn open(
+        path: &Path,
+        mib: u32,
+        store: &Arc<DirStore>,
+        state: &Path,
+        standing: Standing,
+    ) -> Result<Self, Failure> {
         let unusable = |error: String| {
             Kind::State.because(format!("cannot use the log {}: {error}", path.display()))
         };
         let media = FileMedia::open(path).map_err(|error| unusable(error.to_string()))?;
-        let boot = state::this_boot().map_err(|error| unusable(error.to_string()))?;
-        let random = state::random().map_err(|error| unusable(error.to_string()))?;
+        let path = path.canonicalize().map_err(|error| unusable(error.to_string()))?;
+        let boot = shell_state::this_boot().map_err(|error| unusable(error.to_string()))?;
+        let random = shell_state::random().map_err(|error| unusable(error.to_string()))?;
         let synced = Arc::clone(store);
-        let shown = path.display().to_string();
+        let (note, log) = (state.join(NOTE), path.clone());
         let logged = Logged::open(Options {
             store: Arc::<DirStore>::clone(store) as Arc<dyn Store>,
             media: Box::new(media),
             size: u64::from(mib) << 20,
+            standing,
             boot,
             random,
             blocking: Arc::new(Pool::new()),
             sync_all: Box::new(move || synced.sync_all()),
             commits_names: store.commits_names(),
-            report: Box::new(move |event| tell(&shown, event)),
+            report: Box::new(move |event| tell(&note, &log, event)),
         });
         let logged = Arc::new(logged.map_err(|error| unusable(error.to_string()))?);
+        let note = state.join(NOTE);
+        put(&note, IN_USE, &path)
+            .map_err(|error| unusable(format!("{}: {error}", note.display())))?;
         let lagging = Arc::clone(&logged);
         let checkpoints = Periodic::start("checkpoint", LAG, move || lagging.checkpoint())
             .map_err(|error| Kind::Running.because(format!("cannot start to serve: {error}")))?;
-        Ok(Self { logged, _checkpoints: checkpoints })
+        Ok(Self { logged, note, _checkpoints: checkpoints })
     }
 
     /// What is served.
@@ -77,12 +102,60 @@ impl StableLog {
 
     /// Has the disk hold everything, when nothing is served any more.
     pub(crate) fn close(&self) {
-        self.logged.close();
+        if self.logged.close()
+            && let Err(error) = fs::remove_file(&self.note)
+        {
+            tracing::warn!(%error, "the next start will want the stable log, though it is empty");
+        }
+    }
+}
+
+/// What is known of the log from the state directory; no start goes without one that may hold
+/// what the disk does not.
+pub(crate) fn standing(options: &Serve, state: &Path) -> Result<Standing, Failure> {
+    let note = state.join(NOTE);
+    let text = match fs::read(&note) {
+        Ok(text) => text,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Standing::Unknown),
+        Err(error) => {
+            return Err(Kind::State.because(format!("cannot read {}: {error}", note.display())));
+        }
+    };
+    let (standing, path) = match (text.strip_prefix(VOID), text.strip_prefix(IN_USE)) {
+        (Some(path), _) => (Standing::Void, path),
+        (None, path) => (Standing::Last, path.unwrap_or_default()),
+    };
+    let path = PathBuf::from(std::ffi::OsString::from_vec(path.to_vec()));
+    let asked = options.stable_log.as_deref().map(Path::canonicalize);
+    match asked {
+        Some(Ok(asked)) if asked == path => Ok(standing),
+        Some(_) | None if standing == Standing::Void => Ok(Standing::Unknown),
+        Some(_) | None => {
+            let (path, note) = (path.display(), note.display());
+            Err(Kind::State.because(format!(
+                "changes that were answered may be in the log {path} only: start with \
+                 --stable-log {path}, or give them up and remove {note}"
+            )))
+        }
+    }
+}
+
+/// Writes the note. It is on stable storage when this returns.
+fn put(note: &Path, standing: &[u8], path: &Path) -> io::Result<()> {
+    let new = note.with_extension("new");
+    let mut file = File::create(&new)?;
+    file.write_all(&[standing, path.as_os_str().as_bytes()].concat())?;
+    file.sync_all()?;
+    fs::rename(&new, note)?;
+    match note.parent() {
+        Some(directory) => File::open(directory)?.sync_all(),
+        None => Ok(()),
     }
 }
 
 /// One line of the log for an event.
-fn tell(path: &str, event: Event) {
+fn tell(note: &Path, log: &Path, event: Event) {
+    let path = log.display().to_string();
     match event {
         Event::Replayed(done) => {
             let (records, made, names) = (done.records, done.made, done.names);
@@ -99,7 +172,9 @@ fn tell(path: &str, event: Event) {
             tracing::error!(path, %error, "the stable log failed: the disk is synced instead");
         }
         Event::NotVoid => {
-            tracing::error!(path, "the stable log is out of date: clear it before its next use");
+            if let Err(error) = put(note, VOID, log) {
+                tracing::error!(path, %error, "the stable log is out of date: never use it again");
+            }
         }
         Event::DiskFailed => {
             tracing::error!(path, "the disk failed: no change is taken until a restart");

@@ -7,6 +7,7 @@ mod listing;
 mod portmap;
 mod replies;
 mod serve;
+mod stable_log;
 mod support;
 mod truth;
 mod verifier;

@@ -104,7 +104,7 @@ pub(crate) struct Head {
 pub(crate) enum Found {
     /// A head.
     Head(Box<Head>),
-    /// Nothing: zeros, or no bytes at all.
+    /// Nothing: zeros, or no bytes at all, as far as one can tell without reading all of it.
     Nothing,
     /// Something that is no log of this version.
     Other,
@@ -136,7 +136,7 @@ impl Head {
         let heads = bytes.chunks(BLOCK_BYTES).filter_map(Self::decode);
         Ok(match heads.max_by_key(|head| head.turn) {
             Some(head) => Found::Head(Box::new(head)),
-            None if bytes.iter().all(|byte| *byte == 0) => Found::Nothing,
+            None if is_blank(media)? => Found::Nothing,
             None => Found::Other,
         })
     }
@@ -223,6 +223,20 @@ impl Head {
         let covered = &block[..block.len() - from.0.len()];
         (from.long()? == checksum(&head.id, &[covered])).then_some(head)
     }
+}
+
+/// Whether nothing is where file systems, partitions, arrays and volumes have what tells of them:
+/// the first MiB and the last 128 KiB.
+fn is_blank(media: &dyn Media) -> io::Result<bool> {
+    let size = media.size()?;
+    for (from, to) in [(0, size.min(1 << 20)), (size.saturating_sub(128 << 10), size)] {
+        let mut bytes = vec![0; usize::try_from(to - from).expect("not above a MiB")];
+        media.read(from, &mut bytes)?;
+        if bytes.iter().any(|byte| *byte != 0) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// Which frame it is.

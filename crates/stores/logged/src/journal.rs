@@ -315,20 +315,23 @@ impl Journal {
         self.give_up_disk(&mut self.writer());
     }
 
-    /// Has the file system hold all that was answered, and the log say so.
-    pub(crate) fn close(&self, names: &[u8]) {
+    /// Has the file system hold all that was answered, and the log say so; says whether it does.
+    pub(crate) fn close(&self, names: &[u8]) -> bool {
         let mut writer = self.writer();
-        if writer.mode != Mode::Log {
-            return;
+        match writer.mode {
+            Mode::Log => {}
+            Mode::Disk => return true,
+            Mode::Nothing => return false,
         }
         if (self.owned.sync_all)().is_err() {
-            return self.give_up_disk(&mut writer);
+            self.give_up_disk(&mut writer);
+            return false;
         }
         writer.mode = Mode::Nothing;
         writer.head.oldest = writer.generation + 2;
         writer.head.is_clean = true;
         // Should it not be written, the next start syncs or replays once more.
-        let _ = writer.head.write_names(&*self.media, &self.layout, names);
+        writer.head.write_names(&*self.media, &self.layout, names).is_ok()
     }
 
     fn queue(&self) -> MutexGuard<'_, Queue> {

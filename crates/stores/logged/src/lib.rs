@@ -55,6 +55,8 @@ pub struct Options {
     pub media: Box<dyn Media>,
     /// How long a log is made, in bytes; one that is there keeps its length.
     pub size: u64,
+    /// What is known of the log from elsewhere.
+    pub standing: Standing,
     /// Tells this boot of the machine from every other.
     pub boot: u128,
     /// Bytes that nobody can guess, for a log that is made.
@@ -68,6 +70,17 @@ pub struct Options {
     pub commits_names: bool,
     /// Is told what an administrator should know.
     pub report: Box<dyn Fn(Event) + Send + Sync>,
+}
+
+/// What is known of a log from elsewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// Nothing.
+    Unknown,
+    /// It is the last one of this store, whose file system may have got another number.
+    Last,
+    /// So it is, and its device failed: what it says is out of date.
+    Void,
 }
 
 /// What an administrator should know.
@@ -114,14 +127,16 @@ impl Logged {
     /// As [`OpenError`] says; the log is then as it was.
     pub fn open(options: Options) -> Result<Self, OpenError> {
         let Options { store, media, size, boot, random, blocking, .. } = options;
-        let Options { sync_all, commits_names, report, .. } = options;
+        let Options { sync_all, commits_names, report, standing, .. } = options;
         let owner = Owner { root: store.root(), file_system: file_system(&*store)? };
         let below = Arc::new(StandIns::new(store));
         let owned = Owned { sync_all, report };
         let (mut head, layout) = match Head::read(&*media)? {
             Found::Nothing => make(&*media, size, random, owner)?,
             Found::Other => return Err(OpenError::NoLog),
-            Found::Head(head) if head.owner != owner => return Err(OpenError::OtherExport),
+            Found::Head(head) if !head.owner.is(&owner, standing) => {
+                return Err(OpenError::OtherExport);
+            }
             Found::Head(head) => {
                 let layout = Layout::of(head.size).ok_or(OpenError::NoLog)?;
                 (*head, layout)
@@ -131,12 +146,12 @@ impl Logged {
         if !below.decode(&names) {
             return Err(OpenError::Damaged);
         }
-        if !head.is_clean {
+        if !head.is_clean && standing != Standing::Void {
             recover(&below, &*media, &mut head, &layout, boot, &owned)?;
         }
         // Both halves hold what is on the disk.
         head.oldest += 2;
-        (head.is_clean, head.is_owed, head.boot) = (false, false, boot);
+        (head.is_clean, head.is_owed, head.boot, head.owner) = (false, false, boot, owner);
         head.write_names(&*media, &layout, &below.encode())?;
         let journal = Journal::new(media, head, layout, Arc::clone(&blocking), owned);
         let (journal, turns) = (Arc::new(journal), Arc::default());
@@ -150,9 +165,17 @@ impl Logged {
     }
 
     /// Has the file system hold all that was answered, at a clean end, when nothing is served
-    /// any more.
-    pub fn close(&self) {
-        self.journal.close(&self.below.encode());
+    /// any more. False where it does not.
+    #[must_use]
+    pub fn close(&self) -> bool {
+        self.journal.close(&self.below.encode())
+    }
+}
+
+impl Owner {
+    fn is(&self, other: &Self, standing: Standing) -> bool {
+        let is_known = standing != Standing::Unknown;
+        self.root == other.root && (is_known || self.file_system == other.file_system)
     }
 }
 

@@ -10,7 +10,7 @@ use leasehold_fs::{Caller, Inline, Mode, SetAttributes, Store};
 use leasehold_store_mem::MemStore;
 
 use super::device::Device;
-use crate::{Event, Logged, Options, SIZE_MIN};
+use crate::{Event, Logged, Options, SIZE_MIN, Standing};
 
 /// Opens the log on a device, in a boot of the machine.
 fn open(store: &Arc<MemStore>, device: &Device, boot: u128) -> Logged {
@@ -26,6 +26,7 @@ fn open(store: &Arc<MemStore>, device: &Device, boot: u128) -> Logged {
             synced.sync();
             Ok(())
         }),
+        standing: Standing::Unknown,
         commits_names: true,
         report: Box::new(|event| {
             let Event::Replayed(done) = event else { panic!("all is well: {event:?}") };

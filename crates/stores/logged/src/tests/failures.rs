@@ -10,7 +10,7 @@ use leasehold_fs::{FsError, NewFile, ObjectId, Place, SetAttributes, Stability, 
 use super::device::Device;
 use super::forgetful::Forgetful;
 use super::power_cuts::{Machine, name, superuser};
-use crate::{Event, Logged, OpenError, SIZE_MIN};
+use crate::{Event, Logged, OpenError, SIZE_MIN, Standing};
 
 fn create(store: &Logged, text: &str) -> Result<ObjectId, FsError> {
     let place = Place { directory: store.root(), name: name(text) };
@@ -50,14 +50,14 @@ fn a_lost_object_goes_on_under_its_id() {
     assert_eq!((after.file_id, after.modified), (before.file_id, before.modified));
     assert_eq!(read(&store, &file), b"answered");
     // Over a clean stop as well.
-    store.close();
+    assert!(store.close());
     let store = machine.start().expect("it was closed");
     assert!(machine.replayed().is_none());
     assert_eq!(block_on(store.getattr(&file)).map(|seen| seen.file_id), Ok(before.file_id));
     let place = Place { directory: store.root(), name: name("file") };
     block_on(store.remove(&superuser(), place)).result.expect("it is there");
     assert_eq!(block_on(store.getattr(&file)), Err(FsError::Stale));
-    store.close();
+    assert!(store.close());
     let store = machine.start().expect("it was closed");
     assert_eq!(block_on(store.getattr(&file)), Err(FsError::Stale));
     assert_eq!(store.below.encode(), b"", "who is gone needs no stand-in");
@@ -147,6 +147,13 @@ fn without_the_log_the_disk_is_synced() {
         let Place { directory, name } = place(text);
         block_on(machine.disk.lookup(&superuser(), &directory, name)).expect("it was synced");
     }
+    // What the log says is older than what the disk has.
+    let removed = block_on(machine.disk.remove(&superuser(), place("before")));
+    removed.result.expect("it is there");
+    machine.disk.sync().expect("the disk is well");
+    machine.standing = Standing::Void;
+    let store = machine.start().expect("it can be begun anew");
+    assert!(!is_there(&store, "before"));
 }
 
 #[test]
@@ -177,6 +184,10 @@ fn what_is_no_log_of_this_export_is_refused() {
     assert!(matches!(other.start(), Err(OpenError::OtherExport)));
     machine.device.spoil(0, 8192);
     assert!(matches!(machine.start(), Err(OpenError::NoLog)));
+    // A disk whose file system begins further on.
+    let disk = Machine::new();
+    disk.device.spoil(64 << 10, 8);
+    assert!(matches!(disk.start(), Err(OpenError::NoLog)));
     let small = Machine { device: Device::default(), ..Machine::new() };
     assert!(matches!(small.start_with(SIZE_MIN - 1), Err(OpenError::TooSmall)));
 }

@@ -15,13 +15,14 @@ use leasehold_fs::{
 
 use super::device::Device;
 use super::forgetful::Forgetful;
-use crate::{Event, Logged, OpenError, Options, Replayed, SIZE_MIN};
+use crate::{Event, Logged, OpenError, Options, Replayed, SIZE_MIN, Standing};
 
 /// A machine whose power can be cut.
 pub(super) struct Machine {
     pub(super) disk: Arc<Forgetful>,
     pub(super) device: Device,
     pub(super) boot: u128,
+    pub(super) standing: Standing,
     pub(super) events: Arc<Mutex<Vec<Event>>>,
 }
 
@@ -31,6 +32,7 @@ impl Machine {
             disk: Arc::new(Forgetful::new()),
             device: Device::new(usize::try_from(SIZE_MIN).expect("small")),
             boot: 1,
+            standing: Standing::Unknown,
             events: Arc::default(),
         }
     }
@@ -50,6 +52,7 @@ impl Machine {
             random: *b"sixteen letters.",
             blocking: Arc::new(Inline),
             sync_all: Box::new(move || synced.sync()),
+            standing: self.standing,
             commits_names: true,
             report: Box::new(move |event| events.lock().expect("no panic").push(event)),
         })

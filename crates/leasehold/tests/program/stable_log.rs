@@ -1,0 +1,52 @@
+//! A server with a log on a device of its own.
+
+use rustix::process::Signal;
+
+use crate::support::{Home, Serving, run};
+
+fn with_log<'a>(home: &Home, path: &'a mut String) -> [&'a str; 4] {
+    *path = home.path("log");
+    ["--stable-log", path, "--stable-log-size", "8"]
+}
+
+#[test]
+fn no_start_goes_without_a_log_that_is_needed() {
+    let home = Home::new();
+    let mut path = String::new();
+    let options = with_log(&home, &mut path);
+    let (mut serving, _) = Serving::with_json(&home, &options);
+    serving.end(Signal::KILL);
+    for other in [&[][..], &["--stable-log", &home.path("another")]] {
+        let (code, _, said) = run(home.command(other));
+        assert_eq!(code, 5);
+        assert!(said.contains(&format!("start with --stable-log {}", options[1])), "{said}");
+    }
+    let (mut serving, _) = Serving::with_json(&home, &options);
+    assert!(serving.end(Signal::TERM).success());
+    // All is on the disk.
+    let (mut serving, _) = Serving::with_json(&home, &[]);
+    assert!(serving.end(Signal::TERM).success());
+}
+
+#[test]
+fn what_is_no_log_is_not_written_over() {
+    let home = Home::new();
+    let mut path = String::new();
+    let options = with_log(&home, &mut path);
+    let text = "something dear ".repeat(1000);
+    std::fs::write(options[1], &text).unwrap();
+    let (code, _, said) = run(home.command(&options));
+    assert_eq!((code, std::fs::read_to_string(options[1]).unwrap()), (5, text));
+    assert!(said.contains("it holds something else"), "{said}");
+}
+
+#[test]
+fn a_log_does_not_lie_where_clients_reach_it() {
+    let home = Home::new();
+    let inside = home.path("data/log");
+    let (code, _, said) = run(home.command(&["--stable-log", &inside]));
+    assert!(code == 2 && said.contains("lies in the served directory"), "{said}");
+    let (code, _, said) =
+        run(home.command(&["--stable-log", &home.path("log"), "--durability", "memory"]));
+    assert!(code == 2 && said.contains("choose one"), "{said}");
+}
