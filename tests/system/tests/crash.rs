@@ -13,32 +13,32 @@ fn survives(site: Site, seed: u64, rounds: usize) {
 
 #[test]
 fn what_was_acknowledged_survives_on_ext4() {
-    survives(Site::of(FileSystem::Ext4), 1, 12);
+    survives(Site::of(FileSystem::Ext4), 1, 8);
 }
 
 #[test]
 fn what_was_acknowledged_survives_on_ext4_without_a_journal() {
-    survives(Site::of(FileSystem::Ext4WithoutJournal), 2, 6);
+    survives(Site::of(FileSystem::Ext4WithoutJournal), 2, 4);
 }
 
 #[test]
 fn what_was_acknowledged_survives_on_xfs() {
-    survives(Site::of(FileSystem::Xfs), 3, 6);
+    survives(Site::of(FileSystem::Xfs), 3, 5);
 }
 
 #[test]
 fn what_was_acknowledged_survives_on_btrfs() {
-    survives(Site::of(FileSystem::Btrfs), 4, 6);
+    survives(Site::of(FileSystem::Btrfs), 4, 4);
 }
 
 #[test]
 fn what_was_acknowledged_survives_with_an_ordinary_user() {
-    survives(Site::of(FileSystem::Ext4).of_ordinary_user(), 5, 8);
+    survives(Site::of(FileSystem::Ext4).of_ordinary_user(), 5, 5);
 }
 
 #[test]
 fn what_was_acknowledged_survives_with_a_stable_log() {
-    survives(Site::of(FileSystem::Ext4).with_stable_log(), 8, 8);
+    survives(Site::of(FileSystem::Ext4).with_stable_log(), 8, 5);
 }
 
 #[test]
