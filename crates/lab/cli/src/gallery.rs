@@ -11,12 +11,15 @@ mod rfs;
 use crate::output::{Table, line};
 use crate::plot::{Chart, Series};
 use crate::{Failure, policies};
+use leasehold_lab_network::model::{self, Demand, Discipline, FORMAT, Model, Origin, Quantity};
 use leasehold_lab_network::{Centre, CentreKind, Class, ClassKind, Network};
 use leasehold_lab_policy::{Kind, MabSize, Terms, mab};
+use serde::Serialize;
 use std::io::Write;
 use std::path::Path;
 
 /// One figure.
+#[derive(Serialize)]
 pub(crate) struct Exhibit {
     /// The name of its file.
     name: &'static str,
@@ -24,9 +27,12 @@ pub(crate) struct Exhibit {
     of: &'static str,
     /// What the model is made from.
     how: String,
+    #[serde(flatten)]
     chart: Chart,
     /// Mean relative difference between model and seed; none where the seed has no points.
     error: Option<f64>,
+    /// What the curve is drawn from, to go on with.
+    model: Model,
 }
 
 /// A network of one closed class over single servers.
@@ -40,6 +46,60 @@ fn closed(population: usize, think: f64, demands: &[f64]) -> Network {
     Network {
         classes: vec![Class { name: "customers".into(), kind }],
         centres: demands.iter().map(centre).collect(),
+    }
+}
+
+/// A network of one closed class as a model, with what the numbers come from; centres get names,
+/// and none that nobody needs is kept.
+fn model_of(title: &str, source: &str, network: &Network, names: &[&str]) -> Model {
+    let demand = |seconds: f64| Demand {
+        from: Origin::Seed,
+        r#where: source.into(),
+        ..Demand::assumed_seconds(seconds)
+    };
+    let (population, think) = match network.classes[0].kind {
+        ClassKind::Closed { population, think } => (population, think),
+        ClassKind::Open { .. } => (0, 0.0),
+    };
+    let named = || names.iter().zip(&network.centres).filter(|(_, centre)| centre.demands[0] > 0.0);
+    let kind = |kind: &CentreKind| match kind {
+        CentreKind::Delay => model::Kind::Delay,
+        CentreKind::Servers(count) if *count > 1 => {
+            model::Kind::Servers { count: Quantity::assumed(*count as f64) }
+        }
+        CentreKind::Queue | CentreKind::Servers(_) => model::Kind::Queue,
+        CentreKind::LoadDependent(rates) => model::Kind::LoadDependent {
+            rates: rates.clone(),
+            from: Origin::Seed,
+            r#where: source.into(),
+        },
+    };
+    let class = model::Class {
+        name: network.classes[0].name.clone(),
+        kind: model::ClassKind::Closed {
+            population: Quantity::assumed(population as f64),
+            think: demand(think),
+        },
+        demands: named().map(|(name, at)| ((*name).to_owned(), demand(at.demands[0]))).collect(),
+        route: Vec::new(),
+        priority: 0,
+        timeout: None,
+        try_again: None,
+        cache: None,
+    };
+    let centres = named().map(|(name, centre)| model::Centre {
+        name: (*name).to_owned(),
+        kind: kind(&centre.kind),
+        discipline: Discipline::Fcfs,
+        capacity: None,
+        loss: None,
+        crashes: None,
+    });
+    Model {
+        format: FORMAT.into(),
+        title: title.into(),
+        centres: centres.collect(),
+        classes: vec![class],
     }
 }
 
@@ -110,7 +170,12 @@ pub(crate) fn write(directory: &Path, out: &mut dyn Write) -> Result<(), Failure
          error is the mean relative difference between model and seed.\n",
     );
     let mut table = Table::new(&["figure", "of", "error_percent"]);
-    for exhibit in exhibits()? {
+    let exhibits = exhibits()?;
+    let data = serde_json::to_string(&exhibits).map_err(Failure::running)? + "\n";
+    let file = directory.join("gallery.json");
+    std::fs::write(&file, data)
+        .map_err(|error| Failure::running(format!("{}: {error}", file.display())))?;
+    for exhibit in exhibits {
         let file = format!("{}.svg", exhibit.name);
         exhibit.chart.write(&directory.join(&file))?;
         let error = exhibit.error.map(|error| error * 100.0);
@@ -195,6 +260,7 @@ mod tests {
         assert_eq!(exhibits.len(), 15);
         for exhibit in &exhibits {
             assert!(exhibit.chart.svg().expect("drawn").contains("</svg>"));
+            assert_eq!(exhibit.model.check(), [], "{}", exhibit.name);
             let Some(error) = exhibit.error else { continue };
             assert!(error < 0.1, "{}: {error}", exhibit.name);
         }

@@ -51,6 +51,13 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
+impl From<String> for Failure {
+    /// What a knob or a template refuses was given.
+    fn from(text: String) -> Self {
+        Self::input(text)
+    }
+}
+
 /// The text of a file.
 pub(crate) fn read(path: &Path) -> Result<String, Failure> {
     std::fs::read_to_string(path)

@@ -7,19 +7,22 @@
 mod gallery;
 mod input;
 mod jmt;
-mod knob;
+mod look;
 mod output;
 mod plan;
 mod plot;
 mod policies;
 mod progress;
 mod simulate;
-mod slo;
 mod solve;
 mod sweep;
 mod transport;
+mod ui;
 
 pub use input::Failure;
+
+// What the page asks too lives in a crate without I/O.
+use leasehold_lab_plan::{knob, slo};
 
 use clap::Subcommand;
 use std::io::Write;
@@ -36,6 +39,12 @@ pub enum Lab {
     },
     /// Print the JSON schema of model files
     Schema,
+    /// Build a system on a page, move a slider, see what happens
+    Ui(ui::Ui),
+    /// The verdict, how busy each centre is, and what would help, at once
+    Look(look::Look),
+    /// Print the model of a template, or the templates there are
+    Template(look::Template),
     /// Solve a model analytically
     Solve(solve::Solve),
     /// Simulate a model, with confidence intervals
@@ -85,6 +94,9 @@ fn answer(lab: &Lab, out: &mut dyn Write) -> Result<(), Failure> {
         Lab::Schema => {
             output::json(out, &schemars::schema_for!(leasehold_lab_network::model::Model))
         }
+        Lab::Ui(options) => ui::run(options, out),
+        Lab::Look(options) => look::run(options, out),
+        Lab::Template(options) => look::print_template(options, out),
         Lab::Solve(options) => solve::run(options, out),
         Lab::Simulate(options) => simulate::run(options, out),
         Lab::Sweep(options) => sweep::run(options, out),

@@ -11,7 +11,8 @@ use crate::slo::{Slo, time};
 use crate::transport::{self, Transport};
 use crate::{Failure, input};
 use clap::Args;
-use leasehold_lab_network::model::{Class, ClassKind, Model};
+use leasehold_lab_network::model::{Class, Model};
+use leasehold_lab_plan::verdict::{Upgrade, Verdict, unit};
 use search::{Point, Search, System};
 use serde_json::json;
 use std::io::Write;
@@ -60,13 +61,6 @@ fn price(text: &str) -> Result<(String, f64), String> {
         Ok(cost) if cost > 0.0 && cost < 1e12 => Ok((name.into(), cost)),
         _ => Err("the cost must be a number above 0".into()),
     }
-}
-
-/// One centre as it is, or with one more.
-struct Upgrade {
-    centre: String,
-    utilisation: f64,
-    clients: u32,
 }
 
 pub(crate) fn run(options: &Plan, out: &mut dyn Write) -> Result<(), Failure> {
@@ -146,49 +140,21 @@ impl Answer {
     }
 }
 
-/// What one and what several of a class' customers are called.
-const fn unit(class: &Class) -> (&'static str, &'static str) {
-    match class.kind {
-        ClassKind::Closed { .. } => ("client", "clients"),
-        ClassKind::Open { .. } => ("request a second", "requests a second"),
-    }
-}
-
 fn verdict(slo: Slo, most: u32, class: &Class, answer: &Answer) -> String {
-    let (one, several) = unit(class);
-    let counted = |count: u32| format!("{count} {}", if count == 1 { one } else { several });
-    let (name, bound) = (slo.name(), time(slo.bound));
-    let at = |count: u32| answer.curve.iter().find(|(n, _)| *n == count).map(|(_, point)| point);
-    let reached = |count: u32| at(count).map_or(String::new(), |point| time(point.response));
-    let clients = answer.clients;
-    let keep = if clients == 1 { "keeps" } else { "keep" };
-    let head = if clients == 0 {
-        format!("Not even one {one} keeps {name} below {bound}: it takes {}", reached(1))
-    } else if clients >= most {
-        format!("{} and more {keep} {name} below {bound}", counted(clients))
-    } else {
-        let next = clients + 1;
-        format!(
-            "{} {keep} {name} below {bound} ({}; {next} give {})",
-            counted(clients),
-            reached(clients),
-            reached(next)
-        )
+    let at = |count: u32| {
+        let found = answer.curve.iter().find(|(n, _)| *n == count);
+        found.map_or(f64::NAN, |(_, point)| point.response)
     };
-    let Some((next, others)) = answer.upgrades.split_first() else { return format!("{head}.") };
-    if answer.upgrades.iter().all(|upgrade| upgrade.clients == 0) {
-        return format!("{head}, and one more of any centre does not help.");
+    Verdict {
+        class,
+        slo,
+        most,
+        clients: answer.clients,
+        reached: at(answer.clients),
+        beyond: at(answer.clients + 1),
+        upgrades: &answer.upgrades,
     }
-    let mut text = format!(
-        "{head}; \"{}\" is next, {:.0} % busy: one more of it carries {}",
-        next.centre,
-        next.utilisation * 100.0,
-        next.clients
-    );
-    for other in others {
-        text += &format!(", one more of \"{}\" {}", other.centre, other.clients);
-    }
-    text + "."
+    .sentence()
 }
 
 /// Some points up to a little beyond the limit.

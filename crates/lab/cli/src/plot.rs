@@ -2,10 +2,12 @@
 
 use crate::Failure;
 use plotters::prelude::*;
+use serde::Serialize;
 use std::path::Path;
 
 /// How a series is drawn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 enum Mark {
     Line,
     Thin,
@@ -15,13 +17,21 @@ enum Mark {
 }
 
 /// Points under one name; no name keeps it out of the legend.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub(crate) struct Series {
     name: String,
     mark: Mark,
+    #[serde(serialize_with = "short")]
     points: Vec<(f64, f64)>,
     /// How far each point may be off, where that is known.
+    #[serde(skip)]
     plus_minus: Vec<f64>,
+}
+
+/// Points with as many digits as a picture shows.
+fn short<S: serde::Serializer>(points: &[(f64, f64)], to: S) -> Result<S::Ok, S::Error> {
+    let digits = |number: f64| format!("{number:.4e}").parse::<f64>().unwrap_or(number);
+    to.collect_seq(points.iter().map(|(x, y)| (digits(*x), digits(*y))))
 }
 
 impl Series {
@@ -48,7 +58,7 @@ impl Series {
 }
 
 /// A chart with its axes named.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub(crate) struct Chart {
     pub(crate) title: String,
     pub(crate) x: String,

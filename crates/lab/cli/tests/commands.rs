@@ -228,3 +228,53 @@ fn plan_says_why_no_upgrade_helps() {
     let unknown = lab(&[&goal[..], &["--price", "moon=1"]].concat()).expect_err("unknown");
     assert!(unknown.contains("\"moon\" is no centre"), "{unknown}");
 }
+
+#[test]
+fn templates_make_models_that_can_be_looked_at() {
+    let all = json(&["template"]);
+    assert_eq!(all.as_array().expect("templates").len(), 4);
+    let model = lab(&["template", "nfsp", "--set", "iods=2", "--set", "clients=5"]).expect("made");
+    assert!(model.contains("\"iod 2\"") && !model.contains("\"iod 3\""));
+    let path = temporary("nfsp.json");
+    std::fs::write(&path, model).expect("written");
+    let path = path.display().to_string();
+    let text = lab(&["look", &path, "--slo", "p95 < 10 ms"]).expect("an answer");
+    assert!(text.contains("keep p95 below 10.0 ms") && text.contains("\"iod\" is next"), "{text}");
+    let curve = lab(&["look", &path, &path, "--curve", "--csv"]).expect("a curve");
+    assert!(curve.lines().next().is_some_and(|line| line.starts_with("file,load,throughput")));
+    let wrong = lab(&["template", "nfsp", "--set", "moons=2"]).expect_err("no such dial");
+    assert!(wrong.contains("it has clients, metaservers, iods"), "{wrong}");
+    assert!(lab(&["template", "server", "--set", "cores=1.5"]).is_err());
+}
+
+#[test]
+fn estimates_are_near_what_is_simulated() {
+    for (name, limit) in [("server", 0.08), ("nfsp", 0.08), ("diskless", 0.12)] {
+        let path = temporary(&format!("near-{name}.json"));
+        std::fs::write(&path, lab(&["template", name]).expect("made")).expect("written");
+        let path = path.display().to_string();
+        let view = &json(&["look", &path])[0]["view"];
+        let simulated = json(&["simulate", &path, "--width", "0.01", "--services-max", "1000000"]);
+        for (quantity, key) in
+            [("response", "mean"), ("response_p95", "p95"), ("throughput", "throughput")]
+        {
+            let rows = simulated["results"].as_array().expect("rows");
+            let row = rows.iter().find(|row| row["quantity"] == quantity).expect("there");
+            let mean = row["mean"].as_f64().expect("a number");
+            let ours = view["classes"][0][key].as_f64().expect("a number");
+            assert!((ours / mean - 1.0).abs() < limit, "{name} {key}: {ours} {mean}");
+        }
+    }
+}
+
+#[test]
+fn the_page_is_saved_as_one_file() {
+    let path = temporary("lab.html").display().to_string();
+    lab(&["ui", "--save", &path]).expect("saved");
+    let page = std::fs::read_to_string(&path).expect("there");
+    assert!(page.starts_with("<!doctype html>") && page.len() > 500_000);
+    let busy = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = busy.local_addr().expect("bound").to_string();
+    let complaint = lab(&["ui", "--listen", &address]).expect_err("in use");
+    assert!(complaint.contains("cannot listen"), "{complaint}");
+}

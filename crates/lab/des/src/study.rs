@@ -300,15 +300,30 @@ impl Study {
         &mut self,
         advance: &dyn Fn(&mut [Replication], f64),
     ) -> Result<Vec<Outcome>, StudyError> {
+        self.run_watched(advance, &mut |_| {})
+    }
+
+    /// The same, and `watch` sees the study after each look at its widths, so that it can show
+    /// what is known so far.
+    ///
+    /// # Errors
+    /// See [`StudyError`].
+    pub fn run_watched(
+        &mut self,
+        advance: &dyn Fn(&mut [Replication], f64),
+        watch: &mut dyn FnMut(&Self),
+    ) -> Result<Vec<Outcome>, StudyError> {
         for _ in 0..ROUNDS_MIN {
             self.round(advance)?;
         }
+        watch(self);
         let mut before = 0;
         // A system in which nothing happens any more will not get narrower.
         while !self.is_done() && (before + 1..self.options.services_max).contains(&self.services())
         {
             before = self.services();
             self.round(advance)?;
+            watch(self);
         }
         self.round(advance)?;
         Ok(self.outcomes())

@@ -1,7 +1,7 @@
 //! Thesis, chapters 3 and 4: the canonical system of workstations, Ethernet, server processor and
 //! disk, with the parameters that a textbook gives for Lazowska et al. 1986.
 
-use super::{Exhibit, chart, closed, joined, mean_error};
+use super::{Exhibit, chart, closed, joined, mean_error, model_of};
 use crate::Failure;
 use crate::plot::Series;
 use leasehold_lab_des::{Engine, Tally};
@@ -69,6 +69,7 @@ fn congestion() -> Result<Exhibit, Failure> {
         ),
         chart: chart("Congestion", WORKSTATIONS, RESPONSE, vec![Series::line("model", curve)]),
         error: None,
+        model: diskless(SERVER_CPU, DISK, NETWORK)?,
     })
 }
 
@@ -88,6 +89,7 @@ fn utilisation() -> Result<Exhibit, Failure> {
                 .into(),
         chart: chart("Utilisation", WORKSTATIONS, "busy", vec![curve(1), curve(2), curve(0)]),
         error: None,
+        model: diskless(SERVER_CPU, DISK, NETWORK)?,
     })
 }
 
@@ -125,6 +127,12 @@ fn block_size() -> Exhibit {
             vec![Series::line("model", curve.collect()), Series::points("seed", points)],
         ),
         error: Some(mean_error(&model, &times)),
+        model: model_of(
+            "One reader, blocks of 4 KB",
+            "fitted to seed 000, table A.3",
+            &closed(1, 0.0, &[slope / 100.0, per_file / 100.0 * 4.0]),
+            &["each block", "its four KB"],
+        ),
     }
 }
 
@@ -144,6 +152,7 @@ fn packet_size() -> Result<Exhibit, Failure> {
             .into(),
         chart: chart("Packet size", WORKSTATIONS, RESPONSE, vec![base, large]),
         error: None,
+        model: diskless(cpu, DISK, network)?,
     })
 }
 
@@ -169,6 +178,7 @@ fn enhancements() -> Result<Exhibit, Failure> {
         ),
         chart: chart("Enhancements", WORKSTATIONS, RESPONSE, series),
         error: None,
+        model: diskless(SERVER_CPU / 2.0, DISK / 2.0, NETWORK)?,
     })
 }
 
@@ -210,14 +220,30 @@ fn low_variance() -> Result<Exhibit, Failure> {
             ],
         ),
         error: Some(mean_error(&ours, &theirs)),
+        model: low_variance_model(30)?,
+    })
+}
+
+/// The canonical model as a file, with other demands in seconds.
+fn diskless(server_cpu: f64, disk: f64, network: f64) -> Result<Model, Failure> {
+    let mut model = parse(include_str!("../../../../../docs/lab/models/diskless.json"))?;
+    for (name, seconds) in [("server cpu", server_cpu), ("disk", disk), ("network", network)] {
+        if let Some(demand) = model.classes[0].demands.get_mut(name) {
+            demand.value = seconds * 1e3;
+        }
+    }
+    Ok(model)
+}
+
+fn parse(text: &str) -> Result<Model, Failure> {
+    Model::parse(text).map_err(|problems| {
+        Failure::running(problems.iter().map(ToString::to_string).collect::<String>())
     })
 }
 
 fn low_variance_model(population: usize) -> Result<Model, Failure> {
-    let text = include_str!("../../../../../docs/lab/models/diskless-low-variance.json");
-    let mut model = Model::parse(text).map_err(|problems| {
-        Failure::running(problems.iter().map(ToString::to_string).collect::<String>())
-    })?;
+    let mut model =
+        parse(include_str!("../../../../../docs/lab/models/diskless-low-variance.json"))?;
     if let leasehold_lab_network::model::ClassKind::Closed { population: count, .. } =
         &mut model.classes[0].kind
     {

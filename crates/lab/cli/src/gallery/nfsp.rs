@@ -1,7 +1,7 @@
 //! NFSP, figures 3 to 5: what a miss at a metaserver costs, and the bandwidth of reads and writes
 //! of 1 to 21 clients over 12 I/O daemons and 7 metaservers.
 
-use super::{Exhibit, chart, joined, mean_error};
+use super::{Exhibit, chart, joined, mean_error, model_of};
 use crate::Failure;
 use crate::plot::Series;
 use leasehold_lab_network::{Centre, CentreKind, Class, ClassKind, Network, solve};
@@ -27,10 +27,13 @@ fn centre(name: &str, kind: CentreKind, demand: f64) -> Centre {
     Centre { name: name.into(), kind, demands: vec![demand] }
 }
 
-fn throughput(population: usize, centres: Vec<Centre>) -> Result<f64, Failure> {
+fn network(population: usize, centres: Vec<Centre>) -> Network {
     let kind = ClassKind::Closed { population, think: 0.0 };
-    let network = Network { classes: vec![Class { name: "block".into(), kind }], centres };
-    Ok(solve(&network).map_err(Failure::running)?.throughput[0])
+    Network { classes: vec![Class { name: "block".into(), kind }], centres }
+}
+
+fn throughput(population: usize, centres: Vec<Centre>) -> Result<f64, Failure> {
+    Ok(solve(&network(population, centres)).map_err(Failure::running)?.throughput[0])
 }
 
 /// One metaserver after the other is asked: a line through the origin.
@@ -55,6 +58,12 @@ fn misses() -> Exhibit {
             vec![Series::line("model", line), Series::points("seed (from its text)", points)],
         ),
         error: Some(mean_error(&model, &seed)),
+        model: model_of(
+            "NFSP: a miss asks three metaservers, one after the other",
+            "fitted to seed 002, figure 3",
+            &network(1, vec![centre("metaservers", CentreKind::Delay, slope * 3.0 / 1e3)]),
+            &["metaservers"],
+        ),
     }
 }
 
@@ -64,13 +73,18 @@ fn reads() -> Result<Exhibit, Failure> {
     let seed = leasehold_lab_oracles::numbers(&item["series"][0]["y"]);
     let clients: Vec<usize> = (1..=seed.len()).collect();
     let time = BLOCK / LINK;
-    let bandwidth = |count: &usize| {
-        let mut centres = vec![centre("client links", CentreKind::Servers(*count), time)];
+    let centres = |count: usize| {
+        let mut centres = vec![centre("client links", CentreKind::Servers(count), time)];
         for _ in 0..IODS {
             centres.push(centre("iod", CentreKind::Queue, time / IODS as f64));
         }
-        Ok(throughput(count * WINDOW, centres)? * BLOCK)
+        centres
     };
+    let bandwidth = |count: &usize| Ok(throughput(count * WINDOW, centres(*count))? * BLOCK);
+    let names: Vec<String> = core::iter::once("client links".to_owned())
+        .chain((1..=IODS).map(|number| format!("iod {number}")))
+        .collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let model: Vec<f64> = clients.iter().map(bandwidth).collect::<Result<_, Failure>>()?;
     Ok(Exhibit {
         name: "nfsp-reads",
@@ -89,6 +103,12 @@ fn reads() -> Result<Exhibit, Failure> {
             ],
         ),
         error: Some(mean_error(&model, &seed)),
+        model: model_of(
+            "NFSP: ten clients read, four blocks asked for by each",
+            "seed 002: links of 11 MB/s, blocks of 8 KB",
+            &network(10 * WINDOW, centres(10)),
+            &names,
+        ),
     })
 }
 
@@ -99,16 +119,18 @@ fn writes() -> Result<Exhibit, Failure> {
     let wanted = item["anchors"]["mean per-client efficiency"].as_f64().unwrap_or(0.0);
     let clients: Vec<usize> = (1..=21).collect();
     let time = BLOCK / LINK;
-    let bandwidth = |count: &usize| {
-        let crowd = count.div_ceil(METASERVERS);
-        let centres = vec![
+    let centres = || {
+        vec![
             centre("client link", CentreKind::Delay, time),
             centre("metaserver link in", CentreKind::Queue, time),
             centre("metaserver cpu", CentreKind::Queue, time * COPY),
             centre("metaserver link out", CentreKind::Queue, time),
             centre("iods", CentreKind::Delay, time),
-        ];
-        let share = throughput(crowd * 2, centres)? * BLOCK / crowd as f64;
+        ]
+    };
+    let bandwidth = |count: &usize| {
+        let crowd = count.div_ceil(METASERVERS);
+        let share = throughput(crowd * 2, centres())? * BLOCK / crowd as f64;
         Ok(share * *count as f64)
     };
     let model: Vec<f64> = clients.iter().map(bandwidth).collect::<Result<_, Failure>>()?;
@@ -140,5 +162,11 @@ fn writes() -> Result<Exhibit, Failure> {
             ],
         ),
         error: Some((efficiency / wanted - 1.0).abs()),
+        model: model_of(
+            "NFSP: three clients write through one metaserver, two blocks on their way for each",
+            "seed 002: links of 11 MB/s, blocks of 8 KB; copying fitted",
+            &network(6, centres()),
+            &["client link", "metaserver link in", "metaserver cpu", "metaserver link out", "iods"],
+        ),
     })
 }

@@ -1,7 +1,7 @@
 //! NQNFS, figures 2 and 5: elapsed time of two phases against the number of clients, from two
 //! parameters for each curve.
 
-use super::{Exhibit, chart, closed, cycles, joined, mean_error};
+use super::{Exhibit, chart, closed, cycles, joined, mean_error, model_of};
 use crate::Failure;
 use crate::plot::Series;
 
@@ -59,5 +59,6 @@ fn exhibit(
             ],
         ),
         error: Some(mean_error(&model, &measured)),
+        model: model_of(of, "fitted to seed 001", &closed(4, think, &demands), &["server"]),
     })
 }

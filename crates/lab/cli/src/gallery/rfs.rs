@@ -1,6 +1,6 @@
 //! Thesis, appendix A: remote reads and writes of RFS by 1 to 8 copies of a program at once.
 
-use super::{Exhibit, chart, closed, cycles, fit, joined, mean_error};
+use super::{Exhibit, chart, closed, cycles, fit, joined, mean_error, model_of};
 use crate::Failure;
 use crate::plot::Series;
 
@@ -39,14 +39,17 @@ fn exhibit(subject: &Subject) -> Result<Exhibit, Failure> {
     let seed = |series: usize| leasehold_lab_oracles::numbers(&item["series"][series]["y"]);
     let (local, remote) = (seed(0), seed(1));
     let copies: Vec<usize> = (1..=remote.len()).collect();
-    let (mut model, mut words) = (Vec::new(), Vec::new());
+    let (mut model, mut words, mut fitted) = (Vec::new(), Vec::new(), Vec::new());
     let split = subject.buffered.unwrap_or(copies.len());
     for part in [0..split, split..copies.len()].into_iter().filter(|part| !part.is_empty()) {
         let (copies, remote) = (&copies[part.clone()], &remote[part]);
         let (think, demand) = fit(copies, remote)?;
         model.extend(cycles(copies, |n| closed(n, think, &[demand]))?);
+        fitted.push((think, demand));
         words.push(format!("{think:.1} s at the client and {demand:.1} s at the server"));
     }
+    // What holds with many copies is what one goes on with.
+    let (think, demand) = fitted.last().copied().unwrap_or_default();
     let regimes = subject.buffered.map_or(String::new(), |most| {
         format!(
             " Up to {most} copies the server's buffers hold what is written, as the local times \
@@ -72,5 +75,11 @@ fn exhibit(subject: &Subject) -> Result<Exhibit, Failure> {
             ],
         ),
         error: Some(mean_error(&model, &remote)),
+        model: model_of(
+            subject.of,
+            "fitted to the thesis, appendix A",
+            &closed(copies.len(), think, &[demand]),
+            &["server"],
+        ),
     })
 }

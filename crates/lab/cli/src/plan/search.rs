@@ -10,6 +10,7 @@ use crate::slo::Slo;
 use leasehold_lab_des::{Options, Quantity};
 use leasehold_lab_network::model::{ClassKind, Model};
 use leasehold_lab_network::{SolveError, solve};
+use leasehold_lab_plan::verdict::most;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What is looked for.
@@ -74,7 +75,7 @@ impl Search {
             ClassKind::Closed { .. } => Knob::Population(class.name.clone()),
             ClassKind::Open { .. } => Knob::Rate(class.name.clone()),
         };
-        knob.turn(model, f64::from(count))
+        Ok(knob.turn(model, f64::from(count))?)
     }
 
     /// The system under a load.
@@ -140,24 +141,7 @@ impl Search {
     /// The largest load under which the service level holds, where it is known to hold under
     /// `good`: steps that double, then halves.
     pub(super) fn most_clients(&self, system: &mut System, good: u32) -> Result<u32, Failure> {
-        let (mut good, mut step) = (good, 1);
-        let mut bad = loop {
-            let next = good + step;
-            if next > self.most || !self.holds(system, next)? {
-                break next.min(self.most + 1);
-            }
-            good = next;
-            step *= 2;
-        };
-        while bad - good > 1 {
-            let middle = good + (bad - good) / 2;
-            if self.holds(system, middle)? {
-                good = middle;
-            } else {
-                bad = middle;
-            }
-        }
-        Ok(good)
+        most(good, self.most, &mut |count| self.holds(system, count))
     }
 
     /// The cheapest upgrade under which the service level holds for `clients`: all upgrades in

@@ -4,16 +4,19 @@ use leasehold_lab_des::Quantity;
 
 /// What must stay below a bound, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Slo {
+pub struct Slo {
     /// Which response time.
-    pub(crate) quantity: Quantity,
+    pub quantity: Quantity,
     /// The bound in seconds.
-    pub(crate) bound: f64,
+    pub bound: f64,
 }
 
 impl Slo {
     /// Reads `mean < 20 ms`, `p50 < 1 s`, `p95 < 10 ms` or `p99 < 500 us`.
-    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+    ///
+    /// # Errors
+    /// What the text should look like.
+    pub fn parse(text: &str) -> Result<Self, String> {
         let form = "needs the form 'p95 < 10 ms', with mean, p50, p95 or p99 and us, ms or s";
         let (what, bound) = text.split_once('<').ok_or(form)?;
         let named = NAMES.iter().find(|(name, _)| *name == what.trim());
@@ -31,8 +34,21 @@ impl Slo {
         if number > 0.0 { Ok(Self { quantity, bound: number / divisor }) } else { Err(form.into()) }
     }
 
+    /// The share of requests that the bound is for; none for the mean.
+    #[must_use]
+    pub fn share(&self) -> Option<f64> {
+        let shares = [
+            (Quantity::ResponseP50, 0.5),
+            (Quantity::ResponseP95, 0.95),
+            (Quantity::ResponseP99, 0.99),
+        ];
+        let found = shares.into_iter().find(|(quantity, _)| *quantity == self.quantity);
+        found.map(|(_, share)| share)
+    }
+
     /// The name of the bounded time.
-    pub(crate) fn name(&self) -> &'static str {
+    #[must_use]
+    pub fn name(&self) -> &'static str {
         let named = NAMES.iter().find(|(_, quantity)| *quantity == self.quantity);
         named.map_or("mean", |(name, _)| name)
     }
@@ -47,7 +63,8 @@ const NAMES: [(&str, Quantity); 4] = [
 ];
 
 /// A time with the unit that suits its size.
-pub(crate) fn time(seconds: f64) -> String {
+#[must_use]
+pub fn time(seconds: f64) -> String {
     let (value, unit) = if seconds >= 1.0 {
         (seconds, "s")
     } else if seconds >= 1e-3 {

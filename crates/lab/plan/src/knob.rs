@@ -1,11 +1,10 @@
 //! One number of a model that can be turned.
 
-use crate::Failure;
 use leasehold_lab_network::model::{ClassKind, Kind, Model, Origin, Quantity, Unit};
 
 /// Which number.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Knob {
+pub enum Knob {
     /// Customers of a closed class.
     Population(String),
     /// Arrivals per second of an open class.
@@ -25,7 +24,10 @@ pub(crate) enum Knob {
 impl Knob {
     /// Reads `population:CLASS`, `rate:CLASS`, `think:CLASS`, `servers:CENTRE`, `demand:CENTRE`,
     /// `term:CLASS` or `blocks:CLASS`.
-    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+    ///
+    /// # Errors
+    /// What the text should look like.
+    pub fn parse(text: &str) -> Result<Self, String> {
         let (what, name) = text.split_once(':').ok_or("needs the form WHAT:NAME")?;
         let name = name.to_owned();
         match what {
@@ -43,7 +45,8 @@ impl Knob {
     }
 
     /// What the number is, for an axis.
-    pub(crate) fn label(&self) -> String {
+    #[must_use]
+    pub fn label(&self) -> String {
         match self {
             Self::Population(name) => format!("customers of {name}"),
             Self::Rate(name) => format!("arrivals of {name} per second"),
@@ -56,7 +59,9 @@ impl Knob {
     }
 
     /// The model with this number at `value`.
-    pub(crate) fn turn(&self, model: &Model, value: f64) -> Result<Model, Failure> {
+    /// # Errors
+    /// What has no such number, or what the value breaks.
+    pub fn turn(&self, model: &Model, value: f64) -> Result<Model, String> {
         let mut model = model.clone();
         let done = match self {
             Self::Servers(name) => turn_servers(&mut model, name, value),
@@ -77,11 +82,11 @@ impl Knob {
             | Self::Blocks(name) => self.turn_class(&mut model, name, value),
         };
         if !done {
-            return Err(Failure::input(format!("the model has nothing to turn for {self:?}")));
+            return Err(format!("the model has nothing to turn for {self:?}"));
         }
         let problems = model.check();
         match problems.first() {
-            Some(problem) => Err(Failure::input(format!("{} at {value}: {problem}", self.label()))),
+            Some(problem) => Err(format!("{} at {value}: {problem}", self.label())),
             None => Ok(model),
         }
     }
@@ -138,7 +143,8 @@ fn turn_servers(model: &mut Model, name: &str, value: f64) -> bool {
 }
 
 /// The number of servers that a centre has; none for a delay.
-pub(crate) fn servers(kind: &Kind) -> Option<usize> {
+#[must_use]
+pub fn servers(kind: &Kind) -> Option<usize> {
     match kind {
         Kind::Delay => None,
         Kind::Queue | Kind::LoadDependent { .. } | Kind::Ethernet { .. } => Some(1),
@@ -147,7 +153,10 @@ pub(crate) fn servers(kind: &Kind) -> Option<usize> {
 }
 
 /// The values of `FROM..TO` or `FROM..TO:STEP`, both ends included.
-pub(crate) fn range(text: &str) -> Result<Vec<f64>, String> {
+///
+/// # Errors
+/// What the text should look like.
+pub fn range(text: &str) -> Result<Vec<f64>, String> {
     let (ends, step) = text.split_once(':').unwrap_or((text, "1"));
     let (from, to) = ends.split_once("..").ok_or("needs the form FROM..TO or FROM..TO:STEP")?;
     let number = |text: &str| text.parse::<f64>().map_err(|_| format!("\"{text}\" is no number"));

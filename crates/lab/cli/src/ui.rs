@@ -1,0 +1,61 @@
+//! `lab ui`: the page, served or saved.
+
+use crate::output::line;
+use crate::{Failure, input};
+use clap::Args;
+use leasehold_lab_page::{Server, fragment, page};
+use std::io::Write;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+/// Build a system on a page, move a slider, see what happens
+///
+/// Serves one page to a browser on this machine until it is ended; everything is computed there.
+/// With --save the same page goes into a file that any browser opens without a server.
+#[derive(Debug, Args)]
+pub struct Ui {
+    /// A model file to begin with
+    file: Option<PathBuf>,
+    /// Where to listen; port 0 takes a free one
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:7800")]
+    listen: SocketAddr,
+    /// Open it in the browser
+    #[arg(long)]
+    open: bool,
+    /// Write the page to a file instead
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["listen", "open", "file"])]
+    save: Option<PathBuf>,
+}
+
+pub(crate) fn run(options: &Ui, out: &mut dyn Write) -> Result<(), Failure> {
+    if let Some(path) = &options.save {
+        std::fs::write(path, page())
+            .map_err(|error| Failure::running(format!("{}: {error}", path.display())))?;
+        return line(out, &format!("{}", path.display()));
+    }
+    let model = options.file.as_deref().map(input::model).transpose()?;
+    let listen = options.listen;
+    let server = Server::new(listen, page())
+        .map_err(|error| Failure::input(format!("cannot listen at {listen}: {error}")))?;
+    let address = server.address().map_err(Failure::running)?;
+    let begin = model.map_or(String::new(), |model| fragment(&model.to_json()));
+    let address = format!("http://{address}/{begin}");
+    line(out, &format!("The laboratory is at {address}\nCtrl-C ends it."))?;
+    out.flush().map_err(Failure::running)?;
+    if options.open {
+        open(&address)?;
+    }
+    server.run().map_err(Failure::running)
+}
+
+fn open(address: &str) -> Result<(), Failure> {
+    let opener = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
+    let started = Command::new(opener)
+        .arg(address)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn();
+    started.map(drop).map_err(|error| Failure::running(format!("{opener}: {error}")))
+}
