@@ -8,6 +8,7 @@ mod figures;
 mod fuzz;
 mod layers;
 mod licences;
+mod page;
 mod program;
 mod promises;
 mod repository;
@@ -54,6 +55,12 @@ enum Chore {
         #[arg(long, default_value_t = 60)]
         seconds: u64,
     },
+    /// Builds the laboratory's page anew, into the files that are kept in the tree.
+    Page {
+        /// The laboratory behind it too, as WebAssembly.
+        #[arg(long)]
+        lab: bool,
+    },
     /// Installs what the tests need from outside.
     Setup,
     /// Simulates worlds with faults, and checks every promise: `--seed N`, `--minutes M`.
@@ -79,6 +86,7 @@ fn main() -> ExitCode {
         Chore::Crash { options } => crash::run(&repository, &options),
         Chore::Figures(options) => figures::run(&repository, &options),
         Chore::Fuzz { seconds } => fuzz::run(&repository, seconds),
+        Chore::Page { lab } => page::build(&repository, lab),
         Chore::Setup => setup::run(),
         Chore::Sim { options } => sim::run(&repository, &options),
         Chore::Layers => check::report(&layers::checks(&repository)),

@@ -61,6 +61,17 @@ pub(crate) const WEB: &[Tool] = &[
     Tool { program: "node", source: Source::Apt("nodejs") },
 ];
 
+/// What builds the page and looks at it.
+pub(crate) const PAGE: &[Tool] = &[
+    Tool { program: "node", source: Source::Apt("nodejs") },
+    Tool { program: "npm", source: Source::Apt("npm") },
+    Tool { program: "chromium", source: Source::Apt("chromium") },
+];
+
+/// What builds the laboratory for the page.
+pub(crate) const PAGE_LAB: &[Tool] =
+    &[Tool { program: "wasm32-unknown-unknown", source: Source::Target }];
+
 /// What compiles the fuzzer.
 pub(crate) const FUZZER: &[Tool] = &[Tool { program: "g++", source: Source::Apt("g++") }];
 
@@ -78,7 +89,7 @@ const LIMIT: Duration = Duration::from_mins(5);
 
 /// Installs every tool that is missing.
 pub(crate) fn run() -> Tally {
-    [LINTERS, TREE, FUZZER, GUEST, DISKS, FOREIGN]
+    [LINTERS, TREE, FUZZER, GUEST, DISKS, FOREIGN, PAGE]
         .into_iter()
         .map(|tools| Tally::of(ensure(tools)))
         .sum()

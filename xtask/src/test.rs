@@ -7,7 +7,7 @@ use clap::ValueEnum;
 use crate::check::{Check, Tally, report};
 use crate::repository::Repository;
 use crate::setup::{DISKS, FOREIGN, GUEST, LINTERS, TREE, Tool, ensure};
-use crate::{documents, fuzz, layers, licences, program, promises, sim, tidy};
+use crate::{documents, fuzz, layers, licences, page, program, promises, sim, tidy};
 
 /// The package of tests that need real clients; they have steps of their own.
 const SYSTEM: &str = "leasehold-system-tests";
@@ -35,6 +35,8 @@ pub(crate) enum Step {
     Fuzz,
     /// The built server under the Linux kernel's client, and where power and disks fail.
     Kernel,
+    /// The laboratory's page in a real browser, and whether what is kept of it is what is built.
+    Page,
     /// The built server under other clients, and what passes on the wire as tshark reads it.
     Foreign,
 }
@@ -93,6 +95,7 @@ impl Step {
                 let tests = ["--test=kernel", "--test=crash", "--test=failures"];
                 system(repository, 6, &[GUEST, DISKS], &tests)
             }
+            Self::Page => page::test(repository),
             Self::Foreign => system(
                 repository,
                 8,
@@ -118,7 +121,12 @@ fn checked(repository: &Repository, checks: fn(&Repository) -> Vec<Check>) -> Ta
 
 /// Runs a program that needs `tools`, and counts the tests it says it ran; itself, if it says
 /// nothing. One that fails without a failed test counts as a failure too.
-fn tool(repository: &Repository, limit_min: u64, tools: &[Tool], words: &[&str]) -> Tally {
+pub(crate) fn tool(
+    repository: &Repository,
+    limit_min: u64,
+    tools: &[Tool],
+    words: &[&str],
+) -> Tally {
     if !ensure(tools) {
         return Tally::of(false);
     }

@@ -21,7 +21,9 @@ const PURE: &[&str] = &[
     "fs",
     "lab/des",
     "lab/network",
+    "lab/plan",
     "lab/policy",
+    "lab/web",
     "service",
     "stores/mem",
 ];

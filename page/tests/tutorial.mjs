@@ -1,0 +1,41 @@
+// A first-time user finds how many clients two I/O daemons carry, by the tutorial.
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { LEASEHOLD, model } from "./browser.mjs";
+
+export const cases = {
+  async "tutorial: how many clients until p95 passes 10 ms on two I/O daemons"({ open, folder }) {
+    const page = await open();
+    const start = performance.now();
+    await page.getByRole("button", { name: "Tutorial" }).click();
+    const step = (name) => page.getByTestId("tutorial").locator("li.now", { hasText: name }).waitFor();
+    await step("Take a system");
+    await page.getByRole("button", { name: "Show the templates" }).click();
+    await page.getByRole("dialog").getByRole("button", { name: "NFSP" }).click();
+    await step("Two daemons");
+    const slider = page.getByRole("slider", { name: "I/O daemons" });
+    await slider.focus();
+    while ((await slider.getAttribute("aria-valuetext")) !== "2 ") {
+      await page.keyboard.press("ArrowLeft");
+    }
+    await step("Ask the question");
+    await page.getByLabel("Which response time").selectOption("p95");
+    await page.getByLabel("Bound of the response time").fill("10");
+    await page.getByLabel("Bound of the response time").press("Enter");
+    await step("Read the answer");
+    const answer = page.getByTestId("tutorial-answer");
+    await answer.waitFor({ timeout: 60_000 });
+    const found = Number(/(\d+) clients/.exec(await answer.innerText())[1]);
+    const seconds = (performance.now() - start) / 1000;
+    console.log(`       ${found} clients, in ${seconds.toFixed(1)} s`);
+    assert.ok(seconds < 120);
+    // The command line says the same of the same model.
+    const path = join(folder, "two-iods.json");
+    writeFileSync(path, JSON.stringify(await model(page)));
+    const words = ["lab", "plan", path, "--slo", "p95 < 10 ms", "--json"];
+    const plan = JSON.parse(execFileSync(LEASEHOLD, words, { encoding: "utf8" }));
+    assert.ok(Math.abs(plan.clients - found) <= 1, `${plan.clients} ${found}`);
+  },
+};
