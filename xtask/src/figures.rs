@@ -49,7 +49,8 @@ impl Area {
         match self {
             Self::Model => {
                 "Speeds are by processor time of one thread, the best of a few runs. A service is \
-                 one visit of a customer at one centre, done."
+                 one visit of a customer at one centre, done. The approximation is the slower of \
+                 Bard-Schweitzer and Linearizer."
             }
             Self::Speed => {
                 "Ours and the other server in turn in one run; a figure is the worse end of the \

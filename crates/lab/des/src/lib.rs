@@ -8,19 +8,21 @@
 //! its own, named after class and centre, so that two variants of a model meet the same luck.
 
 mod calendar;
+mod ending;
 mod engine;
 mod histogram;
 mod interval;
 mod law;
 mod lru;
+mod metric;
 mod program;
 mod study;
 mod tally;
 mod zipf;
 
+pub use ending::{Shortfall, StudyError};
 pub use engine::{Engine, Runaway};
 pub use interval::{Interval, student_quantile};
-pub use study::{
-    Metric, Options, Outcome, Quantity, Replication, Shortfall, Study, StudyError, in_turn,
-};
+pub use metric::{Metric, Outcome, Quantity};
+pub use study::{Options, Replication, Study, in_turn};
 pub use tally::Tally;

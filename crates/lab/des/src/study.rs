@@ -6,13 +6,13 @@
 //! interval needs no guess at correlations (method of independent replications with deletion;
 //! Law and Kelton, Simulation Modeling and Analysis, chapter 9).
 
+use crate::ending::{Shortfall, StudyError};
 use crate::engine::{Engine, Runaway};
 use crate::interval::Interval;
+use crate::metric::{Metric, Outcome, decides, metrics};
 use crate::tally::Tally;
-use core::fmt;
 use leasehold_lab_network::CentreKind;
 use leasehold_lab_network::model::{Arrivals, ClassKind, Model};
-use serde::Serialize;
 
 /// How a study is run.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -33,119 +33,6 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self { seed: 1, replications: 16, confidence: 0.9, width: 0.01, services_max: 200_000_000 }
-    }
-}
-
-/// What a metric tells.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Quantity {
-    /// Answers per second.
-    Throughput,
-    /// Mean seconds from request to answer.
-    Response,
-    /// Median of the same.
-    ResponseP50,
-    /// 95th percentile.
-    ResponseP95,
-    /// 99th percentile.
-    ResponseP99,
-    /// The share of requests that end without an answer.
-    Unanswered,
-    /// Retransmissions for each request.
-    Retransmitted,
-    /// Answers that nobody waits for any more, for each request.
-    Wasted,
-    /// The share of requests answered from the cache.
-    Hits,
-    /// The share of requests that renew a lease.
-    Renewals,
-    /// Mean number present at a centre.
-    Queue,
-    /// Service asked for at a centre over what it can give; the number busy for a delay.
-    Utilisation,
-    /// Services done per second at a centre.
-    CentreThroughput,
-}
-
-/// One number that a study estimates.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Metric {
-    /// What it tells.
-    pub quantity: Quantity,
-    /// The class.
-    pub class: String,
-    /// The centre; absent for what concerns a class as a whole.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub centre: Option<String>,
-}
-
-/// One metric with its interval.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Outcome {
-    /// What was estimated.
-    #[serde(flatten)]
-    pub metric: Metric,
-    /// Mean and half width.
-    #[serde(flatten)]
-    pub interval: Interval,
-}
-
-/// Why a model has no simulated answer.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum StudyError {
-    /// Its customers and caches do not fit in memory.
-    TooLarge {
-        /// What one replication needs at least.
-        bytes: u128,
-        /// What all replications may take together.
-        limit: u128,
-    },
-    /// It would run for ever.
-    Runaway(Runaway),
-}
-
-impl fmt::Display for StudyError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::TooLarge { bytes, limit } => write!(
-                f,
-                "the customers and caches of one replication take {} MiB, all replications \
-                 together may take {} MiB; simulate fewer customers, smaller caches or fewer \
-                 replications",
-                bytes >> 20,
-                limit >> 20
-            ),
-            Self::Runaway(runaway) => runaway.fmt(f),
-        }
-    }
-}
-
-impl core::error::Error for StudyError {}
-
-/// What a study that has ended still lacks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shortfall {
-    /// The times that the model itself names have not passed often enough.
-    OwnTimes,
-    /// The last half of the time is unlike the one before.
-    Unsteady,
-    /// Intervals are wider than wanted.
-    Wide,
-}
-
-impl fmt::Display for Shortfall {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::OwnTimes => {
-                "the longest time that the model names (a lease, a phase, a crash) has not passed \
-                 eight times"
-            }
-            Self::Unsteady => {
-                "the second half is still unlike the first: queues grow without end or caches fill"
-            }
-            Self::Wide => "intervals are wider than wanted",
-        })
     }
 }
 
@@ -462,11 +349,6 @@ impl Study {
     }
 }
 
-/// Whether a study goes on until this metric is narrow and steady.
-const fn decides(quantity: Quantity) -> bool {
-    matches!(quantity, Quantity::Throughput | Quantity::Response)
-}
-
 fn memory(model: &Model) -> f64 {
     let leases = model.classes.iter().filter_map(|class| class.cache.as_ref()?.lease.as_ref());
     let crashes = model.centres.iter().filter_map(|centre| centre.crashes.as_ref());
@@ -479,41 +361,4 @@ fn memory(model: &Model) -> f64 {
         .chain(crashes.map(|crashes| crashes.up.base() + crashes.down.base()))
         .chain(phases.map(|phase| phase.stay.base()))
         .fold(0.0, f64::max)
-}
-
-/// The metrics of a model, in the order of `Study::values`.
-fn metrics(model: &Model) -> Vec<Metric> {
-    let mut metrics = Vec::new();
-    for class in &model.classes {
-        let mut quantities = vec![
-            Quantity::Throughput,
-            Quantity::Response,
-            Quantity::ResponseP50,
-            Quantity::ResponseP95,
-            Quantity::ResponseP99,
-            Quantity::Unanswered,
-            Quantity::Retransmitted,
-            Quantity::Wasted,
-        ];
-        if class.cache.is_some() {
-            quantities.extend([Quantity::Hits, Quantity::Renewals]);
-        }
-        metrics.extend(quantities.into_iter().map(|quantity| Metric {
-            quantity,
-            class: class.name.clone(),
-            centre: None,
-        }));
-    }
-    for centre in &model.centres {
-        for class in &model.classes {
-            for quantity in [Quantity::Queue, Quantity::Utilisation, Quantity::CentreThroughput] {
-                metrics.push(Metric {
-                    quantity,
-                    class: class.name.clone(),
-                    centre: Some(centre.name.clone()),
-                });
-            }
-        }
-    }
-    metrics
 }

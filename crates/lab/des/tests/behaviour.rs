@@ -11,22 +11,10 @@ use leasehold_lab_des::Quantity::{
 use leasehold_lab_des::{Engine, Options, Replication, Shortfall, Study, in_turn};
 use leasehold_lab_network::model::Model;
 use leasehold_lab_network::solve;
-use leasehold_lab_oracles::build::{closed, model, number, open, seconds};
+use leasehold_lab_oracles::build::{closed, diskless, model, number, open, seconds};
 
 const POISSON: &str = r#""poisson""#;
 const QUEUE: &str = r#"{ "name": "s", "kind": "queue" }"#;
-
-fn diskless(population: usize) -> Model {
-    let centres = r#"{ "name": "net", "kind": "queue" }, { "name": "cpu", "kind": "queue" },
-        { "name": "disk", "kind": "queue" }"#;
-    let demands = format!(
-        r#""net": {}, "cpu": {}, "disk": {}"#,
-        seconds(0.0036, ""),
-        seconds(0.04, ""),
-        seconds(0.0188, "")
-    );
-    model(centres, &[closed("ws", population, &seconds(0.9376, ""), &demands, "")])
-}
 
 /// How often the 90 % interval of throughput and response time holds the exact value.
 fn coverage(model: &Model, studies: u64) -> f64 {

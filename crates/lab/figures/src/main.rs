@@ -102,7 +102,7 @@ fn agrees(outcomes: &[Outcome], check: &Check) -> bool {
 
 /// How often a 90 % interval of the response time holds the exact one.
 fn coverage() -> Vec<Figure> {
-    let model = speed::plain(20);
+    let model = leasehold_lab_oracles::build::diskless(20);
     let exact = solve(&model.network()).map_or(f64::NAN, |solution| solution.response[0]);
     let studies = 400;
     let held = (1..=studies).filter(|&seed| {

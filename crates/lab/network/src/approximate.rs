@@ -104,11 +104,16 @@ impl Iteration {
     /// Time at each centre with waiting: an arriving customer meets all customers there but its
     /// own share of its class, moved by `shift` (zero for Bard-Schweitzer).
     fn residence(&self, population: &[f64], shift: &Table, queues: &Table, residence: &mut Table) {
-        for (centre, row) in residence.iter_mut().enumerate() {
-            let present: f64 = queues[centre].iter().sum();
-            for (class, &count) in population.iter().enumerate().filter(|(_, n)| **n > 0.0) {
-                let met = present - queues[centre][class] / count + shift[centre][class];
-                row[class] = self.demands[centre][class] * (1.0 + met.max(0.0));
+        for (((row, queues), shift), demands) in
+            residence.iter_mut().zip(queues).zip(shift).zip(&self.demands)
+        {
+            let present: f64 = queues.iter().sum();
+            let here = row.iter_mut().zip(queues).zip(shift).zip(demands).zip(population);
+            for ((((cell, queue), shift), demand), &count) in here {
+                if count > 0.0 {
+                    let met = present - queue / count + shift;
+                    *cell = demand * (1.0 + met.max(0.0));
+                }
             }
         }
     }

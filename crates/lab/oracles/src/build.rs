@@ -46,3 +46,17 @@ pub fn model(centres: &str, classes: &[String]) -> Model {
     );
     Model::parse(&text).unwrap_or_else(|problems| panic!("{problems:?} in {text}"))
 }
+
+/// Diskless workstations, a closed model without anything special.
+#[must_use]
+pub fn diskless(population: usize) -> Model {
+    let centres = r#"{ "name": "net", "kind": "queue" }, { "name": "cpu", "kind": "queue" },
+        { "name": "disk", "kind": "queue" }"#;
+    let demands = format!(
+        r#""net": {}, "cpu": {}, "disk": {}"#,
+        seconds(0.0036, ""),
+        seconds(0.04, ""),
+        seconds(0.0188, "")
+    );
+    model(centres, &[closed("ws", population, &seconds(0.9376, ""), &demands, "")])
+}

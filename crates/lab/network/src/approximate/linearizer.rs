@@ -1,14 +1,17 @@
 //! Linearizer (Chandy, Neuse 1982): rounds of estimating, at the full population and at each
 //! population with one customer less, how the shares of the classes at the centres move.
 
-use super::{Iteration, TOLERANCE, Table};
+use super::{Iteration, Table};
 use crate::{Network, Solution, SolveError};
 
 /// How often the shares are estimated anew; the published algorithm's number, more change little.
 const ESTIMATES: usize = 2;
 
 /// Between estimates the queues need only be as good as the estimate they serve.
-const ROUGH_TOLERANCE: f64 = 1e-6;
+const ROUGH_TOLERANCE: f64 = 1e-5;
+
+/// Far below the error of the method itself.
+const TOLERANCE: f64 = 1e-9;
 
 /// Solves a closed network by Linearizer.
 ///
