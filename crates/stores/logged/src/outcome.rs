@@ -9,18 +9,10 @@ use crate::record::{Change, Made, Record, Spot, State};
 /// All that the records of a log say, whatever order the disk took their changes in.
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {
-    pub(crate) names: BTreeMap<Spot, Binding>,
+    /// What each name leads to in the end.
+    pub(crate) names: BTreeMap<Spot, Option<ObjectId>>,
     pub(crate) objects: BTreeMap<ObjectId, Object>,
     pub(crate) record_count: u64,
-}
-
-/// What a name leads to.
-#[derive(Debug, Default)]
-pub(crate) struct Binding {
-    /// In the end.
-    pub(crate) last: Option<ObjectId>,
-    /// At some time: these and no others may be put out of the way.
-    pub(crate) ever: BTreeSet<ObjectId>,
 }
 
 /// What is said of an object.
@@ -119,21 +111,19 @@ impl Outcome {
     }
 
     fn bind(&mut self, place: Change, object: ObjectId) {
-        self.binding(place, object).last = Some(object);
+        self.name(place, object, true);
     }
 
     fn unbind(&mut self, place: Change, object: ObjectId) {
-        self.binding(place, object).last = None;
+        self.name(place, object, false);
     }
 
-    fn binding(&mut self, place: Change, object: ObjectId) -> &mut Binding {
+    fn name(&mut self, place: Change, object: ObjectId, is_given: bool) {
         let Change { spot, state } = place;
         let directory = self.object(spot.directory);
         directory.state = state.or(directory.state);
         self.object(object).spots.insert(spot.clone());
-        let binding = self.names.entry(spot).or_default();
-        binding.ever.insert(object);
-        binding
+        self.names.insert(spot, is_given.then_some(object));
     }
 
     fn object(&mut self, id: ObjectId) -> &mut Object {

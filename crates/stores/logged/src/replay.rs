@@ -11,8 +11,9 @@
 //! 4. Bytes are written and attributes set, except where a COMMIT made them stable with later
 //!    ones; what was committed is not lost.
 //!
-//! A name that leads to something that the log has never seen there was given by a program on
-//! this machine since: it is left alone.
+//! A name that leads to something of which the log says nothing was given by a program on this
+//! machine since: it is left alone. What the log does speak of may be met under any name, for
+//! without a journal an old name can lead to a new object that got the number of the old one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -128,7 +129,7 @@ impl<'a> Replay<'a> {
         self.clear(outcome, &wanted).await?;
         self.give(&wanted).await?;
         self.take_away(outcome).await?;
-        self.close_workshop().await?;
+        self.close_workshop(outcome).await?;
         self.fill(outcome).await?;
         self.lock_again().await
     }
@@ -160,8 +161,8 @@ impl<'a> Replay<'a> {
     /// The names that do not lead where they should, by object.
     async fn wanted(&mut self, outcome: &Outcome) -> BTreeMap<ObjectId, Vec<Spot>> {
         let mut wanted: BTreeMap<ObjectId, Vec<Spot>> = BTreeMap::new();
-        for (spot, binding) in &outcome.names {
-            let Some(object) = binding.last else { continue };
+        for (spot, object) in &outcome.names {
+            let Some(object) = *object else { continue };
             if self.look(spot).await == Some(object) {
                 self.places.insert(object, spot.clone());
             } else {
@@ -266,7 +267,7 @@ impl<'a> Replay<'a> {
     ) -> Result<(), Failure> {
         for id in wanted.keys() {
             let Some(spot) = self.places.get(id).cloned() else { continue };
-            let belongs = outcome.names.get(&spot).is_some_and(|name| name.last == Some(*id));
+            let belongs = outcome.names.get(&spot) == Some(&Some(*id));
             if !belongs && Some(spot.directory) != self.workshop {
                 self.put_aside(&spot, id).await?;
             }
@@ -282,7 +283,7 @@ impl<'a> Replay<'a> {
     ) -> Result<(), Failure> {
         for spot in wanted.values().flatten() {
             let Some(present) = self.look(spot).await else { continue };
-            if outcome.names[spot].ever.contains(&present) {
+            if outcome.objects.contains_key(&present) {
                 self.put_aside(spot, &present).await?;
             }
         }
@@ -364,23 +365,23 @@ impl<'a> Replay<'a> {
 
     /// Takes away all names that are to be gone, those of directories when they are empty.
     async fn take_away(&mut self, outcome: &Outcome) -> Result<(), Failure> {
-        let gone = outcome.names.iter().filter(|(_, binding)| binding.last.is_none());
-        let mut left: Vec<_> = gone.collect();
+        let gone = outcome.names.iter().filter(|(_, object)| object.is_none());
+        let mut left: Vec<_> = gone.map(|(spot, _)| spot).collect();
         loop {
             let mut still_left = Vec::new();
             let before = left.len();
-            for (spot, binding) in left {
+            for spot in left {
                 let Ok(found) = self.lookup(spot).await else { continue };
                 let id = found.object;
-                if !binding.ever.contains(&id) || self.kept.contains(&id) {
+                if !outcome.objects.contains_key(&id) || self.kept.contains(&id) {
                     continue;
                 }
                 let place = place(spot);
                 match self.remove_entry(place, found.attributes.file_type).await {
                     Ok(()) => self.report.names += 1,
-                    Err(FsError::NotEmpty) => still_left.push((spot, binding)),
+                    Err(FsError::NotEmpty) => still_left.push(spot),
                     Err(FsError::Access) if self.unlock(&spot.directory).await => {
-                        still_left.push((spot, binding));
+                        still_left.push(spot);
                     }
                     Err(error) => self.judge(error)?,
                 }
@@ -502,10 +503,15 @@ impl<'a> Replay<'a> {
         Ok(workshop)
     }
 
-    /// Removes what is left in the workshop, and the workshop when it is empty.
-    async fn close_workshop(&mut self) -> Result<(), Failure> {
+    /// Removes what is left in the workshop of this log's, and the workshop when it is empty.
+    async fn close_workshop(&mut self, outcome: &Outcome) -> Result<(), Failure> {
         let Some(workshop) = self.workshop else { return Ok(()) };
+        let names = |id: &ObjectId| [kept_name(id), new_name(id)].map(String::into_bytes);
+        let ours: BTreeSet<_> = outcome.objects.keys().flat_map(names).collect();
         for text in self.names_in(&workshop).await? {
+            if !ours.contains(&text) {
+                continue;
+            }
             let Ok(step) = Step::parse(&text) else { continue };
             let Ok(name) = step.child(FsError::Invalid) else { continue };
             let place = Place { directory: workshop, name };

@@ -81,6 +81,36 @@ fn an_exclusive_create_can_be_repeated_after_its_file_was_lost() {
 }
 
 #[test]
+fn a_name_that_was_given_to_another_since_is_left_alone() {
+    let mut machine = Machine::new();
+    let store = machine.start().expect("the log can be made");
+    let file = create(&store, "file").expect("there is room");
+    write(&store, &file, 0, b"answered").expect("there is room");
+    create(&store, "removed").expect("there is room");
+    let place = |text| Place { directory: machine.disk.root(), name: name(text) };
+    block_on(store.remove(&superuser(), place("removed"))).result.expect("it is there");
+    forgets_all(&mut machine);
+    // By a program on the machine, before the server is there.
+    let place = |text| Place { directory: machine.disk.root(), name: name(text) };
+    let new = NewFile::Guarded(SetAttributes::default());
+    let others = ["file", "removed"].map(|text| {
+        let made = block_on(machine.disk.create(&superuser(), place(text), &new));
+        made.result.expect("there is room").object
+    });
+    let store = machine.start().expect("it can be replayed");
+    assert_eq!(machine.replayed().map(|done| (done.taken, done.failed)), Some((1, 0)));
+    for (text, other) in ["file", "removed"].into_iter().zip(others) {
+        let found = block_on(store.lookup(&superuser(), &store.root(), name(text)));
+        assert_eq!(found.map(|found| found.object), Ok(other));
+    }
+    // What was answered is kept all the same.
+    assert_eq!(read(&store, &file), b"answered");
+    forgets_all(&mut machine);
+    let store = machine.start().expect("it can be replayed");
+    assert_eq!(read(&store, &file), b"answered");
+}
+
+#[test]
 fn a_full_log_waits_for_the_disk() {
     let mut machine = Machine::new();
     let store = machine.start().expect("the log can be made");
