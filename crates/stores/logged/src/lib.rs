@@ -4,7 +4,7 @@
 //! Each change is made in the store beneath, which puts nothing on stable storage for it, and is
 //! answered when the log has a record of how it came out. Every few seconds, or when half of the
 //! log is full, the whole file system is synced and that half is free again. After a crash the
-//! records are replayed before anything is served: `docs/design/0011-stable-log.md`.
+//! records are replayed before anything is served: `docs/design/0012-stable-log.md`.
 
 mod format;
 mod journal;
