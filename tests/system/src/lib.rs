@@ -26,4 +26,4 @@ pub use network::{add_address, on_own_network};
 pub use nfs::{Breaker, Client, Encoded, Lost};
 pub use scratch::Scratch;
 pub use server::{Server, built};
-pub use tool::{output, program};
+pub use tool::{output, program, tools_folder};

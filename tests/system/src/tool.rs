@@ -1,7 +1,7 @@
 //! Programs of the machine.
 
 use std::env;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The path of a program.
@@ -25,4 +25,10 @@ pub fn output(command: &mut Command) -> String {
     let complaint = String::from_utf8_lossy(&done.stderr);
     assert!(done.status.success(), "{command:?}: {}: {complaint}", done.status);
     String::from_utf8_lossy(&done.stdout).into_owned()
+}
+
+/// Where programs are that `cargo xtask setup` has installed for this tree alone.
+#[must_use]
+pub fn tools_folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tools")
 }

@@ -153,12 +153,12 @@ impl<'a> Reporter<'a> {
 
     /// What was skipped and why, what is known to fail, and advice.
     fn remarks(&mut self, finished: &[Finished]) -> io::Result<()> {
-        let mut reasons = BTreeMap::<&str, Vec<String>>::new();
+        let mut reasons = BTreeMap::<&str, Vec<Listed>>::new();
         for one in finished.iter().filter(|one| one.ended == Ended::Skipped) {
-            reasons.entry(&one.detail).or_default().push(one.listed.to_string());
+            reasons.entry(&one.detail).or_default().push(one.listed);
         }
         for (reason, cases) in reasons {
-            writeln!(self.out, "skipped, as {reason}:\n  {}", cases.join("\n  "))?;
+            writeln!(self.out, "skipped, as {reason}:\n  {}", named(&cases).join("\n  "))?;
         }
         for one in finished {
             match (&one.known, one.ended) {
@@ -195,6 +195,20 @@ impl<'a> Reporter<'a> {
         }
         writeln!(self.out, "; {seconds:.1} s, seed {}", server.seed)
     }
+}
+
+/// The names of cases; of a group that is there as a whole, its own.
+fn named(cases: &[Listed]) -> Vec<String> {
+    let mut names = Vec::new();
+    for group in GROUPS {
+        let of_group: Vec<_> = cases.iter().filter(|one| one.group.name == group.name).collect();
+        if of_group.len() == group.cases.len() {
+            names.push(format!("{}/*", group.name));
+        } else {
+            names.extend(of_group.iter().map(ToString::to_string));
+        }
+    }
+    names
 }
 
 fn line(one: &Finished) -> Line<'_> {

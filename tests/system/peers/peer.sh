@@ -1,0 +1,132 @@
+#!/bin/bash
+# Puts a server to the tester, in namespaces of their own: ports, mounts and processes are nobody
+# else's, and end with this script.
+#
+#   unshare --net --mount --pid --fork --kill-child --mount-proc \
+#       bash peer.sh SERVER FOLDER LEASEHOLD OPTIONS...
+#
+# FOLDER is empty and takes the export and all else. The tester is told the server's address, its
+# directory and how to start it again; OPTIONS are what it is told besides.
+set -eu
+server=$1 folder=$2 leasehold=$3
+shift 3
+export=$folder/export
+
+# What runs a program as the user whom server and tester run as.
+as_user=()
+if [ "$server" = ours-as-user ] && [ "$(id -u)" = 0 ]; then
+    as_user=(setpriv --reuid=65534 --regid=65534 --clear-groups)
+fi
+
+# Whether somebody takes connections at a port.
+listens() { (: <"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
+
+await() {
+    for _ in $(seq 300); do
+        if listens "$1"; then return; fi
+        sleep 0.1
+    done
+    echo "$server does not listen on port $1:" >&2
+    tail "$folder/log" >&2
+    exit 3
+}
+
+# Starts a program that goes on, in place of the one that was started before.
+launch() {
+    if [ -e "$folder/pid" ]; then
+        kill -9 "$(cat "$folder/pid")" 2>/dev/null || true
+        # A killed server keeps its ports until the last of its threads is gone.
+        while listens 2049; do sleep 0.02; done
+        rm "$folder/pid"
+    fi
+    "${as_user[@]}" setsid "$@" >>"$folder/log" 2>&1 </dev/null &
+    disown
+    echo $! >"$folder/pid"
+}
+
+start() {
+    case $server in
+    ours | ours-as-user)
+        launch "$leasehold" serve "$export" --name /export --listen 127.0.0.1:2049 \
+            --state "$folder/state" --log warn
+        ;;
+    ganesha)
+        launch ganesha.nfsd -F -N CRIT -f "$folder/ganesha.conf" -L "$folder/log" \
+            -p "$folder/ganesha.pid"
+        await 20048
+        ;;
+    rclone)
+        launch rclone serve nfs "$export" --addr 127.0.0.1:2049 --vfs-cache-mode full \
+            --cache-dir "$folder/state" \
+            --config /dev/null --log-level ERROR
+        ;;
+    go-nfs) launch osnfs "$export" 2049 ;;
+    *)
+        echo "there is no server $server" >&2
+        exit 2
+        ;;
+    esac
+    await 2049
+}
+
+# Brings up what servers need around them, and says where the tester finds this one.
+prepare() {
+    ip link set lo up
+    mount -t tmpfs tmpfs /run
+    mkdir -p "$export" "$folder/state"
+    # What is there already stays as it is.
+    mkdir "$export/kept"
+    echo kept >"$export/kept/file"
+    # An ordinary user need not reach the tree that this was built in.
+    cp "$leasehold" "$folder/leasehold"
+    cp "$0" "$folder/peer.sh"
+    leasehold=$folder/leasehold
+    chmod 777 "$folder" "$export" "$folder/state"
+    : >"$folder/log"
+    chmod 666 "$folder/log"
+    case $server in
+    ours | ours-as-user) target=nfs://127.0.0.1:2049/export ;;
+    ganesha)
+        mkdir -p /run/rpcbind
+        rpcbind -w
+        await 111
+        cat >"$folder/ganesha.conf" <<EOF
+NFS_CORE_PARAM {
+    MNT_Port = 20048; Protocols = 3; Enable_NLM = false; Enable_RQUOTA = false;
+}
+EXPORT {
+    Export_Id = 1; Path = $export; Pseudo = $export; Access_Type = RW; Squash = No_Root_Squash;
+    SecType = sys; Protocols = 3; Transports = TCP, UDP; FSAL { Name = VFS; }
+}
+EOF
+        target=nfs://127.0.0.1$export
+        ;;
+    *) target=nfs://127.0.0.1:2049/ ;;
+    esac
+}
+
+# What must be as it was after a run: names, kinds, modes, owners, times and contents.
+print() {
+    (cd "$export" && find . -mindepth 1 -printf '%p %y %m %U %G %T@ %l\n' -type f -exec cat {} + | sort)
+}
+
+if [ "${1-}" = --again ]; then
+    start
+    exit
+fi
+prepare
+start
+before=$(print)
+status=0
+"${as_user[@]}" "$leasehold" conform "$target" --back-dir "$export" \
+    --restart-command "bash $folder/peer.sh $server $folder $leasehold --again" "$@" || status=$?
+case $server in
+ours*) ;;
+*) exit $status ;;
+esac
+if [ "$before" != "$(print)" ]; then
+    echo "the export is not as it was found:" >&2
+    print >&2
+    exit 4
+fi
+exit $status

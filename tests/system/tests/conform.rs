@@ -1,0 +1,97 @@
+//! The tester against our server, as root and as an ordinary user, and against servers that others
+//! made, whose known failures are listed: so a case is known to pass for one server and to fail for
+//! another.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use leasehold_system_tests::{Scratch, built, program, tools_folder};
+
+/// Where the scripts and the lists of known failures are.
+const PEERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/peers");
+
+/// What a run against a server came to.
+struct Run {
+    succeeded: bool,
+    /// The report, and what was said beside it.
+    text: String,
+}
+
+/// Puts a server to the tester.
+fn run(server: &str, options: &[&str]) -> Run {
+    let folder = Scratch::new(server);
+    let paths = std::env::var("PATH").unwrap_or_default();
+    let path = format!("{paths}:/usr/sbin:{}", tools_folder().join("bin").display());
+    let words = ["--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "bash"];
+    let done = Command::new("timeout")
+        .args(["--kill-after=5", "400"])
+        .arg(program("unshare"))
+        .args(words)
+        .arg(Path::new(PEERS).join("peer.sh"))
+        .arg(server)
+        .arg(folder.path())
+        .arg(built())
+        .args(options)
+        .env("PATH", path)
+        .output()
+        .expect("timeout can be run");
+    let mut text = String::from_utf8_lossy(&done.stdout).into_owned();
+    text.push_str(&String::from_utf8_lossy(&done.stderr));
+    Run { succeeded: done.status.success(), text }
+}
+
+/// The cases that were skipped.
+fn skipped(report: &str) -> Vec<String> {
+    let lines = report.lines().filter_map(|line| serde_json::from_str(line).ok());
+    lines
+        .filter(|line: &serde_json::Value| line["result"] == "skip")
+        .map(|line| line["case"].as_str().expect("a name").to_owned())
+        .collect()
+}
+
+/// The names in a list: a line is a case, and why.
+fn listed(list: &str) -> Vec<String> {
+    let text = fs::read_to_string(Path::new(PEERS).join(list)).expect("the list is in the tree");
+    let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+    lines.map(|line| line.split(' ').next().unwrap_or_default().to_owned()).collect()
+}
+
+/// Our server passes every case but those of a list, which are skipped.
+fn ours(server: &str, list: &str) {
+    let run = run(server, &["--json"]);
+    assert!(run.succeeded, "{}", run.text);
+    assert_eq!(skipped(&run.text), listed(list), "not the cases that are listed as skipped");
+}
+
+/// Another server fails just where it is known to.
+fn theirs(server: &str) {
+    let known = Path::new(PEERS).join(format!("{server}.txt"));
+    let run = run(server, &["--patience", "3", "--known", known.to_str().expect("our own name")]);
+    // One that loses track of its own directories cannot remove that of the run either.
+    let left = run.text.contains("is left behind");
+    let sum = run.text.lines().find(|line| line.contains(" cases: ")).unwrap_or("no sum");
+    let surprises = [" failed", "no longer failing", "not run", "no sum"];
+    let as_known = left && !surprises.iter().any(|what| sum.contains(what));
+    assert!(run.succeeded || as_known, "{}", run.text);
+}
+
+#[test]
+fn our_server_passes_every_case_as_root() {
+    ours("ours", "skipped.txt");
+}
+
+#[test]
+fn our_server_passes_every_case_as_an_ordinary_user() {
+    ours("ours-as-user", "skipped-as-user.txt");
+}
+
+#[test]
+fn ganesha_fails_where_it_is_known_to() {
+    theirs("ganesha");
+}
+
+#[test]
+fn rclone_fails_where_it_is_known_to() {
+    theirs("rclone");
+}
