@@ -38,7 +38,9 @@ pub struct Plan {
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..=100_000_000))]
     most: u32,
     /// Services, or answers where a cache gives more of them, that a simulated point may take
-    #[arg(long, default_value_t = 300_000)]
+    ///
+    /// More is slower and surer: with too few, caches are still cold and rare times are missed.
+    #[arg(long, default_value_t = 1_000_000)]
     effort: u64,
     /// Find the cheapest upgrade that carries this many clients
     #[arg(long, requires = "price", value_parser = clap::value_parser!(u32).range(1..))]
