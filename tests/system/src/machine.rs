@@ -68,7 +68,7 @@ impl Site {
     /// The same, with a log that answers for what is stable.
     #[must_use]
     pub const fn with_stable_log(self) -> Self {
-        Self { has_log: true, server_options: "--stable-log /disk/log", ..self }
+        Self { has_log: true, server_options: "--stable-log /disk/state/log", ..self }
     }
 
     /// Whether change times are kept with names. Who replays a log cannot set them.

@@ -39,6 +39,8 @@ fn what_was_acknowledged_survives_with_an_ordinary_user() {
 #[test]
 fn what_was_acknowledged_survives_with_a_stable_log() {
     survives(Site::of(FileSystem::Ext4).with_stable_log(), 8, 5);
+    survives(Site::of(FileSystem::Ext4WithoutJournal).with_stable_log(), 9, 3);
+    survives(Site::of(FileSystem::Ext4).of_ordinary_user().with_stable_log(), 10, 3);
 }
 
 #[test]
