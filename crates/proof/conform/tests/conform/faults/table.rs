@@ -1,5 +1,9 @@
 //! All faults, in the order in which they are tried.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Mutex;
+
+use leasehold_base::groups::Groups;
 use leasehold_wire::nfs3::create::How;
 
 use super::*;
@@ -299,7 +303,55 @@ pub(crate) const FAULTS: &[Fault] = &[
     fault("bytes follow every result", |e| {
         e.with_results(|results| results.extend_from_slice(&[0; 4]))
     }),
+    fault("further groups are forgotten", |e| {
+        let (call, args) = e.parts()?;
+        let sys = decode_all::<AuthSys<'_>>(&mut Reader::of_part(call.credential.body));
+        let Ok(sys) = sys else {
+            return e.right();
+        };
+        let body = bytes(&AuthSys { groups: Groups::default(), ..sys });
+        let credential = OpaqueAuth { body: &body, ..call.credential };
+        e.serve([bytes(&Call { credential, ..call }), args].concat())
+    }),
+    fault("long names of machines are not answered", |e| {
+        let (call, _) = e.parts()?;
+        if call.credential.body.len() > 200 { None } else { e.right() }
+    }),
+    fault("one number is one call, whatever it asks", |e| {
+        static KEPT: Mutex<BTreeMap<u32, Vec<u8>>> = Mutex::new(BTreeMap::new());
+        let xid = e.parts()?.0.xid.0;
+        let mut kept = KEPT.lock().expect("nobody panics");
+        if let Some(reply) = kept.get(&xid) {
+            return Some(reply.clone());
+        }
+        let reply = e.right()?;
+        kept.insert(xid, reply.clone());
+        Some(reply)
+    }),
+    fault("a call that comes again is not answered", |e| {
+        static SEEN: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
+        let is_new = SEEN.lock().expect("nobody panics").insert(e.parts()?.0.xid.0);
+        if is_new { e.right() } else { None }
+    }),
+    fault("MKDIR of what is there is a success", |e| {
+        let reply = e.right()?;
+        let taken = e.is3(nfs3::mkdir::NUMBER) && reply.get(24..28) == Some(&[0, 0, 0, 17]);
+        if taken { e.success(&[0; 5]) } else { Some(reply) }
+    }),
     // MOUNT.
+    fault("paths below an export lead to its root", |e| {
+        let (program, _, number) = e.called();
+        let (_, args) = e.parts()?;
+        let below = args.windows(8).any(|window| window == b"/export/");
+        if program == mount::PROGRAM && number == mount::mnt::NUMBER && below {
+            return e.with_args(&bytes(&mount::Path(b"/export")));
+        }
+        e.right()
+    }),
+    fault("UMNTALL does nothing", |e| {
+        let (program, _, number) = e.called();
+        if program == mount::PROGRAM && number == 4 { e.success(&[]) } else { e.right() }
+    }),
     fault("every path is the root", |e| {
         let (program, version, number) = e.called();
         if program != mount::PROGRAM || number != mount::mnt::NUMBER {
