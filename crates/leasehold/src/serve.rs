@@ -43,12 +43,13 @@ pub(crate) fn run(options: &Serve) -> Result<(), Failure> {
     let addresses = server.addresses().to_vec();
     let telling = Telling::prepare(options, &addresses, descriptors)?;
 
-    let standing = stable_log::standing(options, &state)?;
+    let standing = stable_log::standing(options, &directory, &state)?;
     let verifier = verifier::begin(&state)?;
     let store = Arc::new(open(&directory, verifier, options, descriptors / 4)?);
     let log = match &options.stable_log {
         Some(path) => {
-            Some(StableLog::open(path, options.stable_log_size, &store, &state, standing)?)
+            let (mib, served) = (options.stable_log_size, (directory.as_path(), &store));
+            Some(StableLog::open(path, mib, served, &state, standing)?)
         }
         None => None,
     };

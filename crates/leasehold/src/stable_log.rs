@@ -1,8 +1,9 @@
 //! The log of `--stable-log`: opening it, keeping it short, and telling how it is.
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write as _};
-use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,8 +20,8 @@ use crate::options::{Durability, Serve};
 /// It is also how much a replay may undo of what programs on this machine did.
 const LAG: Duration = Duration::from_secs(5);
 
-/// The file in the state directory that names the log as long as that may hold what the disk does
-/// not: no start goes without it then.
+/// The file in the state directory that names the log, and what it is the log of, as long as it may
+/// hold what the disk does not: no start goes without it then.
 const NOTE: &str = "stable-log";
 
 /// What stands before the path of a log that is out of date.
@@ -29,10 +30,13 @@ const VOID: &[u8] = b"void ";
 /// What stands before the path of any other.
 const IN_USE: &[u8] = b"in use ";
 
+/// What stands between the path of the log and that of the directory.
+const BETWEEN: u8 = 0;
+
 /// A log in use.
 pub(crate) struct StableLog {
     logged: Arc<Logged>,
-    note: PathBuf,
+    note: Arc<Note>,
     _checkpoints: Periodic,
 }
 
@@ -56,11 +60,11 @@ pub(crate) fn check(options: &Serve, directory: &Path) -> Result<(), Failure> {
 }
 
 impl StableLog {
-    /// Opens the log; after a crash, has the directory be as was answered.
+    /// Opens the log of a directory; after a crash, has that be as was answered.
     pub(crate) fn open(
         path: &Path,
         mib: u32,
-        store: &Arc<DirStore>,
+        (directory, store): (&Path, &Arc<DirStore>),
         state: &Path,
         standing: Standing,
     ) -> Result<Self, Failure> {
@@ -72,23 +76,23 @@ impl StableLog {
         let boot = shell_state::this_boot().map_err(|error| unusable(error.to_string()))?;
         let random = shell_state::random().map_err(|error| unusable(error.to_string()))?;
         let synced = Arc::clone(store);
-        let (note, log) = (state.join(NOTE), path.clone());
+        let note = Arc::new(Note { at: state.join(NOTE), log: path, directory: directory.into() });
+        let told = Arc::clone(&note);
         let logged = Logged::open(Options {
             store: Arc::<DirStore>::clone(store) as Arc<dyn Store>,
             media: Box::new(media),
             size: u64::from(mib) << 20,
+            volume: store.volume(),
             standing,
             boot,
             random,
             blocking: Arc::new(Pool::new()),
             sync_all: Box::new(move || synced.sync_all()),
             commits_names: store.commits_names(),
-            report: Box::new(move |event| tell(&note, &log, event)),
+            report: Box::new(move |event| tell(&told, event)),
         });
         let logged = Arc::new(logged.map_err(|error| unusable(error.to_string()))?);
-        let note = state.join(NOTE);
-        put(&note, IN_USE, &path)
-            .map_err(|error| unusable(format!("{}: {error}", note.display())))?;
+        note.put(IN_USE).map_err(|error| unusable(format!("{}: {error}", note.at.display())))?;
         let lagging = Arc::clone(&logged);
         let checkpoints = Periodic::start("checkpoint", LAG, move || lagging.checkpoint())
             .map_err(|error| Kind::Running.because(format!("cannot start to serve: {error}")))?;
@@ -103,7 +107,7 @@ impl StableLog {
     /// Has the disk hold everything, when nothing is served any more.
     pub(crate) fn close(&self) {
         if self.logged.close()
-            && let Err(error) = fs::remove_file(&self.note)
+            && let Err(error) = fs::remove_file(&self.note.at)
         {
             tracing::warn!(%error, "the next start will want the stable log, though it is empty");
         }
@@ -112,7 +116,11 @@ impl StableLog {
 
 /// What is known of the log from the state directory; no start goes without one that may hold
 /// what the disk does not.
-pub(crate) fn standing(options: &Serve, state: &Path) -> Result<Standing, Failure> {
+pub(crate) fn standing(
+    options: &Serve,
+    directory: &Path,
+    state: &Path,
+) -> Result<Standing, Failure> {
     let note = state.join(NOTE);
     let text = match fs::read(&note) {
         Ok(text) => text,
@@ -121,15 +129,20 @@ pub(crate) fn standing(options: &Serve, state: &Path) -> Result<Standing, Failur
             return Err(Kind::State.because(format!("cannot read {}: {error}", note.display())));
         }
     };
-    let (standing, path) = match (text.strip_prefix(VOID), text.strip_prefix(IN_USE)) {
-        (Some(path), _) => (Standing::Void, path),
-        (None, path) => (Standing::Last, path.unwrap_or_default()),
+    let (is_void, paths) = match (text.strip_prefix(VOID), text.strip_prefix(IN_USE)) {
+        (Some(paths), _) => (true, paths),
+        (None, paths) => (false, paths.unwrap_or_default()),
     };
-    let path = PathBuf::from(std::ffi::OsString::from_vec(path.to_vec()));
+    let mut paths = paths.splitn(2, |byte| *byte == BETWEEN);
+    let mut path = || PathBuf::from(OsStr::from_bytes(paths.next().unwrap_or_default()));
+    let (path, of) = (path(), path());
     let asked = options.stable_log.as_deref().map(Path::canonicalize);
     match asked {
-        Some(Ok(asked)) if asked == path => Ok(standing),
-        Some(_) | None if standing == Standing::Void => Ok(Standing::Unknown),
+        Some(Ok(asked)) if asked == path && is_void => Ok(Standing::Void),
+        // Another volume's log is known by what it says itself.
+        Some(Ok(asked)) if asked == path && of != directory => Ok(Standing::Unknown),
+        Some(Ok(asked)) if asked == path => Ok(Standing::Last),
+        Some(_) | None if is_void => Ok(Standing::Unknown),
         Some(_) | None => {
             let (path, note) = (path.display(), note.display());
             Err(Kind::State.because(format!(
@@ -140,22 +153,33 @@ pub(crate) fn standing(options: &Serve, state: &Path) -> Result<Standing, Failur
     }
 }
 
-/// Writes the note. It is on stable storage when this returns.
-fn put(note: &Path, standing: &[u8], path: &Path) -> io::Result<()> {
-    let new = note.with_extension("new");
-    let mut file = File::create(&new)?;
-    file.write_all(&[standing, path.as_os_str().as_bytes()].concat())?;
-    file.sync_all()?;
-    fs::rename(&new, note)?;
-    match note.parent() {
-        Some(directory) => File::open(directory)?.sync_all(),
-        None => Ok(()),
+/// What the state directory says of a log.
+struct Note {
+    /// Where it says so.
+    at: PathBuf,
+    log: PathBuf,
+    directory: PathBuf,
+}
+
+impl Note {
+    /// Writes the note. It is on stable storage when this returns.
+    fn put(&self, standing: &[u8]) -> io::Result<()> {
+        let new = self.at.with_extension("new");
+        let (log, directory) = (self.log.as_os_str(), self.directory.as_os_str());
+        let mut file = File::create(&new)?;
+        file.write_all(&[standing, log.as_bytes(), &[BETWEEN], directory.as_bytes()].concat())?;
+        file.sync_all()?;
+        fs::rename(&new, &self.at)?;
+        match self.at.parent() {
+            Some(directory) => File::open(directory)?.sync_all(),
+            None => Ok(()),
+        }
     }
 }
 
 /// One line of the log for an event.
-fn tell(note: &Path, log: &Path, event: Event) {
-    let path = log.display().to_string();
+fn tell(note: &Note, event: Event) {
+    let path = note.log.display().to_string();
     match event {
         Event::Replayed(done) => {
             let (records, made, names) = (done.records, done.made, done.names);
@@ -172,7 +196,7 @@ fn tell(note: &Path, log: &Path, event: Event) {
             tracing::error!(path, %error, "the stable log failed: the disk is synced instead");
         }
         Event::NotVoid => {
-            if let Err(error) = put(note, VOID, log) {
+            if let Err(error) = note.put(VOID) {
                 tracing::error!(path, %error, "the stable log is out of date: never use it again");
             }
         }

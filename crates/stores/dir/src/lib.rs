@@ -144,6 +144,12 @@ impl DirStore {
         self.volume.sync_all()
     }
 
+    /// The UUID of the file system, where the kernel (Linux 6.9 or later) tells it.
+    #[must_use]
+    pub fn volume(&self) -> Option<[u8; 16]> {
+        self.volume.uuid
+    }
+
     /// Whether a COMMIT of a new file takes its name along.
     #[must_use]
     pub fn commits_names(&self) -> bool {

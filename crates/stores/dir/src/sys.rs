@@ -28,6 +28,31 @@ fn byte_count(bytes: usize) -> Result<u32> {
     u32::try_from(bytes).map_err(|_| Errno::OVERFLOW)
 }
 
+/// The kernel's `struct fsuuid2`.
+#[repr(C)]
+#[derive(Default)]
+struct FileSystemUuid {
+    length: u8,
+    uuid: [u8; 16],
+}
+
+/// `FS_IOC_GETFSUUID`.
+const GET_FILE_SYSTEM_UUID: libc::Ioctl = libc::_IOR::<FileSystemUuid>(0x15, 0);
+
+/// The UUID of the file system that an object lies on.
+pub(crate) fn file_system_uuid(object: BorrowedFd<'_>) -> Result<[u8; 16]> {
+    let mut found = FileSystemUuid::default();
+    // SAFETY: the request fills a `struct fsuuid2`, which `found` is.
+    let result = unsafe { libc::ioctl(object.as_raw_fd(), GET_FILE_SYSTEM_UUID, &raw mut found) };
+    if result != 0 {
+        return Err(last_error());
+    }
+    if usize::from(found.length) != found.uuid.len() {
+        return Err(Errno::NOTSUP);
+    }
+    Ok(found.uuid)
+}
+
 /// What the last call failed with.
 fn last_error() -> Errno {
     Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)

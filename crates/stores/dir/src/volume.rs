@@ -31,6 +31,7 @@ pub(crate) struct Volume {
     pub(crate) root: Arc<Object>,
     pub(crate) mount: Mount,
     pub(crate) file_system: FileSystemId,
+    pub(crate) uuid: Option<[u8; 16]>,
     pub(crate) properties: Properties,
     /// Whether the sync of a directory takes its new names' inodes along.
     pub(crate) syncs_names: bool,
@@ -97,6 +98,7 @@ impl Volume {
         Ok(Self {
             mount,
             file_system: file_system_id(&root).map_err(OpenError::Root)?,
+            uuid: sys::file_system_uuid(root.as_fd()).ok(),
             properties: known.properties(&root).map_err(OpenError::Root)?,
             syncs_names: known.syncs_names(&root),
             acting,

@@ -70,11 +70,19 @@ impl Layout {
 /// What tells one log from another, and keys its checksums.
 pub(crate) type LogId = [u8; 16];
 
+/// What tells a volume from every other, wherever and under whatever number it is mounted.
+pub(crate) type VolumeId = [u8; 16];
+
+/// What stands for a volume of which nothing is known.
+const NO_VOLUME: VolumeId = [0; 16];
+
 /// Whose changes a log holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Owner {
     pub(crate) root: ObjectId,
     pub(crate) file_system: FileSystemId,
+    /// What tells the volume from every other, where that is known.
+    pub(crate) volume: Option<VolumeId>,
 }
 
 /// What is known of a log as a whole.
@@ -187,6 +195,7 @@ impl Head {
         out.0.extend_from_slice(&self.id);
         out.object(&self.owner.root);
         out.long(self.owner.file_system.0);
+        out.0.extend_from_slice(&self.owner.volume.unwrap_or(NO_VOLUME));
         out.long(self.size);
         out.0.extend_from_slice(&self.boot.to_be_bytes());
         out.byte(u8::from(self.is_clean));
@@ -209,7 +218,11 @@ impl Head {
         }
         let head = Self {
             id: from.array()?,
-            owner: Owner { root: from.object()?, file_system: FileSystemId(from.long()?) },
+            owner: Owner {
+                root: from.object()?,
+                file_system: FileSystemId(from.long()?),
+                volume: Some(from.array()?).filter(|volume| *volume != NO_VOLUME),
+            },
             size: from.long()?,
             boot: u128::from_be_bytes(from.array()?),
             is_clean: from.byte()? == 1,

@@ -55,6 +55,8 @@ pub struct Options {
     pub media: Box<dyn Media>,
     /// How long a log is made, in bytes; one that is there keeps its length.
     pub size: u64,
+    /// What tells the store's volume from every other, where the system knows that: its UUID.
+    pub volume: Option<[u8; 16]>,
     /// What is known of the log from elsewhere.
     pub standing: Standing,
     /// Tells this boot of the machine from every other.
@@ -77,7 +79,7 @@ pub struct Options {
 pub enum Standing {
     /// Nothing.
     Unknown,
-    /// It is the last one of this store, whose file system may have got another number.
+    /// It is the last one of this directory, whose volume may have got another number.
     Last,
     /// So it is, and its device failed: what it says is out of date.
     Void,
@@ -128,7 +130,8 @@ impl Logged {
     pub fn open(options: Options) -> Result<Self, OpenError> {
         let Options { store, media, size, boot, random, blocking, .. } = options;
         let Options { sync_all, commits_names, report, standing, .. } = options;
-        let owner = Owner { root: store.root(), file_system: file_system(&*store)? };
+        let file_system = file_system(&*store)?;
+        let owner = Owner { root: store.root(), file_system, volume: options.volume };
         let below = Arc::new(StandIns::new(store));
         let owned = Owned { sync_all, report };
         let (mut head, layout) = match Head::read(&*media)? {
@@ -173,9 +176,18 @@ impl Logged {
 }
 
 impl Owner {
+    /// Whether both are one directory. Its id alone does not say so: all roots of one kind of file
+    /// system have the same.
     fn is(&self, other: &Self, standing: Standing) -> bool {
-        let is_known = standing != Standing::Unknown;
-        self.root == other.root && (is_known || self.file_system == other.file_system)
+        let has_one_number = self.file_system == other.file_system;
+        let is_one_volume = match (self.volume, other.volume) {
+            // A copy of a volume has its UUID too, and another number.
+            (Some(one), Some(other)) => {
+                one == other && (has_one_number || standing != Standing::Unknown)
+            }
+            (None, _) | (_, None) => has_one_number,
+        };
+        self.root == other.root && is_one_volume
     }
 }
 
@@ -253,7 +265,7 @@ impl fmt::Display for OpenError {
             Self::NoLog => {
                 f.write_str("it holds something else, or a log of another version of this program")
             }
-            Self::OtherExport => f.write_str("it is the log of another directory"),
+            Self::OtherExport => f.write_str("it is the log of another directory or volume"),
             Self::Damaged => f.write_str("its table of objects that were made anew is damaged"),
             Self::Disk(error) => {
                 write!(f, "the exported file system does not take what it holds: {error}")

@@ -26,6 +26,7 @@ fn open(store: &Arc<MemStore>, device: &Device, boot: u128) -> Logged {
             synced.sync();
             Ok(())
         }),
+        volume: None,
         standing: Standing::Unknown,
         commits_names: true,
         report: Box::new(|event| {

@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use leasehold_base::random::Random;
+use leasehold_base::units::FileSystemId;
 use leasehold_fs::suite::block_on;
 use leasehold_fs::{FsError, NewFile, ObjectId, Place, SetAttributes, Stability, Store};
 
 use super::device::Device;
 use super::forgetful::Forgetful;
 use super::power_cuts::{Machine, name, superuser};
+use crate::format::Owner;
 use crate::{Event, Logged, OpenError, SIZE_MIN, Standing};
 
 fn create(store: &Logged, text: &str) -> Result<ObjectId, FsError> {
@@ -206,11 +208,38 @@ fn what_a_broken_disk_may_have_lost_is_in_the_log() {
 }
 
 #[test]
+fn a_volume_with_another_number_is_known_by_its_uuid() {
+    let root = Machine::new().disk.root();
+    let owner = |number, volume: Option<u8>| Owner {
+        root,
+        file_system: FileSystemId(number),
+        volume: volume.map(|byte| [byte; 16]),
+    };
+    for (one, other, unknown, last) in [
+        (owner(1, Some(1)), owner(1, Some(1)), true, true),
+        (owner(1, Some(1)), owner(2, Some(1)), false, true),
+        (owner(1, Some(1)), owner(1, Some(2)), false, false),
+        (owner(1, None), owner(2, None), false, false),
+        (owner(1, None), owner(2, Some(1)), false, false),
+        (owner(1, None), owner(1, Some(1)), true, true),
+    ] {
+        assert_eq!(one.is(&other, Standing::Unknown), unknown, "{one:?} {other:?}");
+        assert_eq!(one.is(&other, Standing::Last), last, "{one:?} {other:?}");
+    }
+}
+
+#[test]
 fn what_is_no_log_of_this_export_is_refused() {
     let machine = Machine::new();
     drop(machine.start().expect("the log can be made"));
     let other = Machine { disk: Arc::new(Forgetful::within("other")), ..Machine::new() };
     let other = Machine { device: machine.device.clone(), ..other };
+    assert!(matches!(other.start(), Err(OpenError::OtherExport)));
+    // Roots of one kind of file system have one id.
+    let volume = Some(*b"another's UUID..");
+    let other = Machine { device: machine.device.clone(), volume, ..Machine::new() };
+    assert!(matches!(other.start(), Err(OpenError::OtherExport)));
+    let other = Machine { standing: Standing::Last, ..other };
     assert!(matches!(other.start(), Err(OpenError::OtherExport)));
     machine.device.spoil(0, 8192);
     assert!(matches!(machine.start(), Err(OpenError::NoLog)));

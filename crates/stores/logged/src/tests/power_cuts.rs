@@ -22,6 +22,7 @@ pub(super) struct Machine {
     pub(super) disk: Arc<Forgetful>,
     pub(super) device: Device,
     pub(super) boot: u128,
+    pub(super) volume: Option<[u8; 16]>,
     pub(super) standing: Standing,
     pub(super) events: Arc<Mutex<Vec<Event>>>,
 }
@@ -32,6 +33,7 @@ impl Machine {
             disk: Arc::new(Forgetful::new()),
             device: Device::new(usize::try_from(SIZE_MIN).expect("small")),
             boot: 1,
+            volume: Some(*b"a volume's UUID."),
             standing: Standing::Unknown,
             events: Arc::default(),
         }
@@ -49,6 +51,7 @@ impl Machine {
             media: Box::new(self.device.clone()),
             size,
             boot: self.boot,
+            volume: self.volume,
             random: *b"sixteen letters.",
             blocking: Arc::new(Inline),
             sync_all: Box::new(move || synced.sync()),
