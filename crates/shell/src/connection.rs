@@ -126,11 +126,20 @@ impl Connection {
         }
     }
 
-    /// Notes that the socket has more to read, has the end to read, or takes more to send.
-    pub(crate) fn note(&mut self, readable: bool, end: bool, writable: bool) {
+    /// Notes that the socket has more to read, has the end to read, or takes more to send. Says
+    /// whether the end is new, of which [`Self::tell_end`] tells.
+    pub(crate) fn note(&mut self, readable: bool, end: bool, writable: bool) -> bool {
         self.readable |= readable || end;
-        self.end_came |= end;
         self.writable |= writable;
+        end && !core::mem::replace(&mut self.end_came, true)
+    }
+
+    /// Tells the service that the client has ended the stream.
+    ///
+    /// Not only when it is closed, nor when the end is read: calls of it may wait for long, or its
+    /// replies may go unread, and its client may come back meanwhile and ask again.
+    pub(crate) fn tell_end(&self, key: Key, bench: &Bench) {
+        bench.shared.handler.connection_closed(self.from, bench.connection_id(key));
     }
 
     /// Takes the reply of a call that waited; it is sent in the connection's next turn.
@@ -173,7 +182,11 @@ impl Connection {
             if self.missing > 0 && self.readable && bench.receiving {
                 self.receive(key, bench)?;
             }
-            self.answer(key, bench)?;
+            let calls = self.answer(key, bench)?;
+            if self.end_came && calls > 0 {
+                // They are calls of a stream that has ended, as those before them.
+                self.tell_end(key, bench);
+            }
         }
         self.send(bench)?;
         self.count_unsent(bench);
@@ -210,9 +223,7 @@ impl Connection {
             Ok(0) => {
                 self.ended = true;
                 self.readable = false;
-                // Not only when it is closed: calls of it may wait for long, and its client may
-                // come back meanwhile and ask for them again.
-                bench.shared.handler.connection_closed(self.from, bench.connection_id(key));
+                self.tell_end(key, bench);
             }
             Ok(count) => {
                 // Less than there was room for: all that had come, and more makes a new edge;
@@ -228,7 +239,8 @@ impl Connection {
         Ok(())
     }
 
-    fn answer(&mut self, key: Key, bench: &mut Bench) -> Result<(), Closing> {
+    /// Answers what there is of calls; says how many.
+    fn answer(&mut self, key: Key, bench: &mut Bench) -> Result<usize, Closing> {
         let arrival = Arrival {
             from: self.from,
             to: self.to,
@@ -242,6 +254,7 @@ impl Connection {
                 Next::Need(missing) => self.missing = missing,
                 Next::Record(call) => {
                     let call = Held::of(call, self.received.memory());
+                    calls += 1;
                     match bench.call(arrival, &call, Origin::Connection(key)) {
                         Answered::Reply(reply) => bench.keep(self.outbox.push(reply)),
                         Answered::Nothing => {}
@@ -253,9 +266,8 @@ impl Connection {
                     }
                 }
             }
-            calls += 1;
         }
-        Ok(())
+        Ok(calls)
     }
 
     fn send(&mut self, bench: &Bench) -> Result<(), Closing> {

@@ -272,7 +272,9 @@ impl EventLoop {
                     return self.close(key, &Closing::Failed(error));
                 }
                 let has = |flag| flags.contains(flag);
-                connection.note(has(Flags::IN), has(Flags::RDHUP), has(Flags::OUT));
+                if connection.note(has(Flags::IN), has(Flags::RDHUP), has(Flags::OUT)) {
+                    connection.tell_end(key, &self.bench);
+                }
                 self.list(key);
             }
         }

@@ -16,7 +16,7 @@ pub trait Handler: Send + Sync {
     fn answer(&self, arrival: Arrival, message: &Bytes, writer: Writer) -> Response;
 
     /// Is told that a stream is no more: once its client has ended it, which may still wait for
-    /// replies, and again when it is closed.
+    /// replies, again behind calls of it that are only read then, and again when it is closed.
     fn connection_closed(&self, from: SocketAddr, connection: ConnectionId);
 
     /// Does what is due by now, and says when there is more to do; it is asked again then, and every

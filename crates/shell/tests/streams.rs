@@ -313,6 +313,37 @@ fn an_end_right_behind_a_call_is_seen() {
     }
 }
 
+/// The service was told only when the end was read, which is never while a client takes no replies
+/// or too many of its calls wait; so what it asked for again over another connection ran twice.
+#[test]
+fn an_end_is_told_before_it_is_read() {
+    let server = Fixture::with(|options| options.loops = 1.try_into().unwrap());
+    let mut deaf = server.client();
+    (0..64).for_each(|_| deaf.send(LARGE, 1 << 20));
+    deaf.0.shutdown(Shutdown::Write).unwrap();
+    let from = deaf.0.local_addr().unwrap();
+    server.state.wait_for_end(from);
+    assert!(server.state.large.load(Ordering::SeqCst) < 64, "its calls are not all read");
+    (0..32).for_each(|_| assert_eq!(deaf.reply().len(), 12 + (1 << 20)));
+    let told = server.state.times_ended(from);
+    assert!(server.state.large.load(Ordering::SeqCst) < 64, "its calls are not all read");
+    assert!(told > 1, "it is told again behind calls that were read since");
+    (32..64).for_each(|_| assert_eq!(deaf.reply().len(), 12 + (1 << 20)));
+    assert!(deaf.is_closed());
+
+    let mut waiting = server.client();
+    (0..200).for_each(|number| waiting.send(PARK, number));
+    server.state.wait_for(127);
+    waiting.0.shutdown(Shutdown::Write).unwrap();
+    server.state.wait_for_end(waiting.0.local_addr().unwrap());
+    assert_eq!(server.state.waited(), 128, "its calls are not all read");
+    for number in 0..200 {
+        server.state.open(number);
+        assert_eq!(waiting.reply(), message(PARK, number));
+    }
+    assert!(waiting.is_closed());
+}
+
 #[test]
 fn a_hostile_mark_closes_just_its_connection() {
     let server = Fixture::with(|options| options.loops = 1.try_into().unwrap());

@@ -131,6 +131,12 @@ impl State {
         }
     }
 
+    /// How often the service was told that a connection is no more.
+    pub fn times_ended(&self, from: SocketAddr) -> usize {
+        let closed = self.closed.lock().unwrap();
+        closed.iter().filter(|(other, _)| *other == from).count()
+    }
+
     /// Waits for what becomes of the call at a gate.
     pub fn end_of(&self, number: u32) -> End {
         let end = Instant::now() + PATIENCE;
