@@ -1,8 +1,8 @@
 //! The log of `--stable-log`: opening it, keeping it short, and telling how it is.
 
 use std::ffi::OsStr;
-use std::fs::{self, File};
-use std::io::{self, ErrorKind, Write as _};
+use std::fs;
+use std::io::{self, ErrorKind};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -76,7 +76,7 @@ impl StableLog {
         let boot = shell_state::this_boot().map_err(|error| unusable(error.to_string()))?;
         let random = shell_state::random().map_err(|error| unusable(error.to_string()))?;
         let synced = Arc::clone(store);
-        let note = Arc::new(Note { at: state.join(NOTE), log: path, directory: directory.into() });
+        let note = Arc::new(Note { state: state.into(), log: path, directory: directory.into() });
         let told = Arc::clone(&note);
         let logged = Logged::open(Options {
             store: Arc::<DirStore>::clone(store) as Arc<dyn Store>,
@@ -92,7 +92,8 @@ impl StableLog {
             report: Box::new(move |event| tell(&told, event)),
         });
         let logged = Arc::new(logged.map_err(|error| unusable(error.to_string()))?);
-        note.put(IN_USE).map_err(|error| unusable(format!("{}: {error}", note.at.display())))?;
+        note.put(IN_USE)
+            .map_err(|error| unusable(format!("{}: {error}", state.join(NOTE).display())))?;
         let lagging = Arc::clone(&logged);
         let checkpoints = Periodic::start("checkpoint", LAG, move || lagging.checkpoint())
             .map_err(|error| Kind::Running.because(format!("cannot start to serve: {error}")))?;
@@ -107,7 +108,7 @@ impl StableLog {
     /// Has the disk hold everything, when nothing is served any more.
     pub(crate) fn close(&self) {
         if self.logged.close()
-            && let Err(error) = fs::remove_file(&self.note.at)
+            && let Err(error) = fs::remove_file(self.note.state.join(NOTE))
         {
             tracing::warn!(%error, "the next start will want the stable log, though it is empty");
         }
@@ -155,8 +156,7 @@ pub(crate) fn standing(
 
 /// What the state directory says of a log.
 struct Note {
-    /// Where it says so.
-    at: PathBuf,
+    state: PathBuf,
     log: PathBuf,
     directory: PathBuf,
 }
@@ -164,16 +164,9 @@ struct Note {
 impl Note {
     /// Writes the note. It is on stable storage when this returns.
     fn put(&self, standing: &[u8]) -> io::Result<()> {
-        let new = self.at.with_extension("new");
         let (log, directory) = (self.log.as_os_str(), self.directory.as_os_str());
-        let mut file = File::create(&new)?;
-        file.write_all(&[standing, log.as_bytes(), &[BETWEEN], directory.as_bytes()].concat())?;
-        file.sync_all()?;
-        fs::rename(&new, &self.at)?;
-        match self.at.parent() {
-            Some(directory) => File::open(directory)?.sync_all(),
-            None => Ok(()),
-        }
+        let parts = [standing, log.as_bytes(), &[BETWEEN], directory.as_bytes()];
+        shell_state::put(&self.state, NOTE, &parts)
     }
 }
 

@@ -80,8 +80,7 @@ pub fn handle_key(directory: &Path) -> Result<HandleKey, StateError> {
 /// Writes a new key under its name in one step, unless one is there by then.
 fn make_key(directory: &Path, path: &Path) -> io::Result<()> {
     // A name of its own, so that starters do not write into each other's file.
-    let name = format!("{HANDLE_KEY}.{:016x}", u64::from_ne_bytes(random()?));
-    let temporary = directory.join(name);
+    let temporary = own_name(directory, HANDLE_KEY)?;
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
     file.write_all(&random::<16>()?)?;
     file.sync_all()?;
@@ -105,6 +104,30 @@ pub fn random<const N: usize>() -> io::Result<[u8; N]> {
         filled += getrandom(&mut bytes[filled..], GetRandomFlags::empty())?;
     }
     Ok(bytes)
+}
+
+/// Puts a file into a directory, or in place of what has the name there, in one step; nobody else
+/// may read it. It is on stable storage when this returns.
+///
+/// # Errors
+/// When it cannot be written; what had the name is as it was.
+pub fn put(directory: &Path, name: &str, parts: &[&[u8]]) -> io::Result<()> {
+    let own = own_name(directory, name)?;
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&own)?;
+    let written = parts.iter().try_for_each(|part| file.write_all(part));
+    let named = written
+        .and_then(|()| file.sync_all())
+        .and_then(|()| fs::rename(&own, directory.join(name)));
+    if named.is_err() {
+        let _ = fs::remove_file(&own);
+    }
+    named?;
+    File::open(directory)?.sync_all()
+}
+
+/// A name like another, that no other server has.
+pub(crate) fn own_name(directory: &Path, name: &str) -> io::Result<PathBuf> {
+    Ok(directory.join(format!("{name}.{:016x}", u64::from_ne_bytes(random()?))))
 }
 
 /// What tells this boot of the machine from every other.
@@ -147,6 +170,22 @@ mod tests {
         assert_eq!(mode(&directory), 0o700);
         let files = fs::read_dir(&directory).expect("can be listed");
         assert_eq!(files.count(), 1, "nothing is left lying about");
+    }
+
+    #[test]
+    fn what_is_put_is_kept_to_oneself() {
+        let home = tempfile::tempdir().expect("a directory for the test");
+        for text in ["first", "second"] {
+            put(home.path(), "note", &[text.as_bytes(), b"!"]).expect("it can be written");
+            let path = home.path().join("note");
+            assert_eq!(fs::read_to_string(&path).expect("is there"), format!("{text}!"));
+            let mode = fs::metadata(&path).expect("is there").permissions().mode();
+            assert_eq!(mode & 0o777, 0o600);
+        }
+        fs::create_dir_all(home.path().join("taken/by a directory")).expect("there is room");
+        put(home.path(), "taken", &[b"text"]).expect_err("it is in the way");
+        let files = fs::read_dir(home.path()).expect("can be listed");
+        assert_eq!(files.count(), 2, "nothing is left lying about");
     }
 
     #[test]

@@ -6,12 +6,11 @@
 //! verifier is good for one server at a time, and clients write nothing again that a clean stop
 //! has saved.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, ErrorKind, Read as _, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::{Path, PathBuf};
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Read as _};
+use std::path::Path;
 
-use crate::state::{StateError, random};
+use crate::state::{self, StateError};
 
 /// The file in the state directory.
 const NAME: &str = "verifier";
@@ -35,17 +34,16 @@ pub fn take_verifier(directory: &Path) -> Result<Option<[u8; 8]>, StateError> {
 /// # Errors
 /// When it cannot be written.
 pub fn leave_verifier(directory: &Path, verifier: [u8; 8]) -> Result<(), StateError> {
-    let path = directory.join(NAME);
-    left(directory, &path, verifier).map_err(|error| StateError {
+    state::put(directory, NAME, &[&verifier]).map_err(|error| StateError {
         task: "leave the write verifier",
-        path,
+        path: directory.join(NAME),
         error,
     })
 }
 
 fn taken(directory: &Path, path: &Path) -> io::Result<Option<[u8; 8]>> {
     // Of two servers that start at once one gets it: the name can be taken away once.
-    let own = own_name(directory)?;
+    let own = state::own_name(directory, NAME)?;
     match fs::rename(path, &own) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         result => result?,
@@ -57,23 +55,6 @@ fn taken(directory: &Path, path: &Path) -> io::Result<Option<[u8; 8]>> {
     read?;
     let damaged = || io::Error::new(ErrorKind::InvalidData, "is not a verifier of 8 bytes");
     found.try_into().map(Some).map_err(|_| damaged())
-}
-
-fn left(directory: &Path, path: &Path, verifier: [u8; 8]) -> io::Result<()> {
-    let own = own_name(directory)?;
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&own)?;
-    let written = file.write_all(&verifier).and_then(|()| file.sync_all());
-    let named = written.and_then(|()| fs::rename(&own, path));
-    if named.is_err() {
-        let _ = fs::remove_file(&own);
-    }
-    named?;
-    File::open(directory)?.sync_all()
-}
-
-/// A name that no other server has.
-fn own_name(directory: &Path) -> io::Result<PathBuf> {
-    Ok(directory.join(format!("{NAME}.{:016x}", u64::from_ne_bytes(random()?))))
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! A server with a log on a device of its own.
 
+use std::os::unix::fs::PermissionsExt as _;
+
 use rustix::process::Signal;
 
 use crate::support::{Home, Serving, run};
@@ -16,6 +18,8 @@ fn no_start_goes_without_a_log_that_is_needed() {
     let options = with_log(&home, &mut path);
     let (mut serving, _) = Serving::with_json(&home, &options);
     serving.end(Signal::KILL);
+    let note = std::fs::metadata(home.path("state/stable-log")).unwrap();
+    assert_eq!(note.permissions().mode() & 0o777, 0o600);
     for other in [&[][..], &["--stable-log", &home.path("another")]] {
         let (code, _, said) = run(home.command(other));
         assert_eq!(code, 5);
