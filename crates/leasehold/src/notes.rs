@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use leasehold_serve::Service;
-use leasehold_shell::{EarlierBoots, Notebook, clock};
+use leasehold_shell::{Changes, Notebook, clock};
 
 use crate::options::Durability;
 
@@ -14,12 +14,12 @@ pub(crate) fn begin(
     state: &Path,
     durability: Durability,
 ) -> (Service, Option<Arc<Notebook>>) {
-    let earlier_boots = match durability {
-        Durability::Disk => EarlierBoots::Count,
-        Durability::Memory => EarlierBoots::AreVoid,
+    let changes = match durability {
+        Durability::Disk => Changes::Stable,
+        Durability::Memory => Changes::InMemory,
     };
     let now = clock::now();
-    match Notebook::open(state, earlier_boots, now) {
+    match Notebook::open(state, changes, now) {
         Ok((notebook, noted)) => {
             tracing::info!(replies = noted.len(), "known from before");
             let notebook = Arc::new(notebook);

@@ -38,7 +38,7 @@ mod verifier;
 
 pub use counters::Counters;
 pub use handler::Handler;
-pub use notebook::{EarlierBoots, Notebook};
+pub use notebook::{Changes, Notebook};
 pub use peer::{Policy, reserved_ports_end};
 pub use periodic::Periodic;
 pub use pool::Pool;

@@ -10,7 +10,11 @@
 //!
 //! The file has a slot for each note, and a slot is one sector: a write that was cut short costs
 //! one note, and nothing else in the file could be damaged. A slot holds a head (what it is, the
-//! note's length, the boot, the time, the checksum) and the note.
+//! note's length with a bit for what is in memory, the boot, the time, the checksum) and the note.
+//!
+//! A note is true for as long as its change is there. So the note of a change that may be in memory
+//! only is void once the machine was started anew, and void to a server that syncs changes, which
+//! would note it anew as one on stable storage.
 //!
 //! The time is that of the clock of its boot. In a later boot a note is as old as it was when the
 //! newest one of its own boot was written: for how long the machine was off nobody knows.
@@ -44,6 +48,8 @@ const SLOT_BYTES: usize = 512;
 const MAGIC: [u8; 4] = *b"LHN1";
 
 const LENGTH_AT: usize = 4;
+/// Stands in the length where the change may be in memory only.
+const IN_MEMORY: u32 = 1 << 31;
 const BOOT_AT: usize = 8;
 const GIVEN_AT: usize = 24;
 const CHECKSUM_AT: usize = 32;
@@ -57,13 +63,13 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// How many slots are read at once.
 const READ_SLOTS: usize = 128;
 
-/// What becomes of notes that were made before the machine was started.
+/// Where a change is when it is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EarlierBoots {
-    /// They count: what had been answered was on stable storage.
-    Count,
-    /// They do not: the machine may have lost what had been answered.
-    AreVoid,
+pub enum Changes {
+    /// On stable storage.
+    Stable,
+    /// In memory, perhaps: a crash of the machine may take it.
+    InMemory,
 }
 
 /// The file with the notes of kept replies, of which no other server can make use meanwhile.
@@ -71,6 +77,7 @@ pub enum EarlierBoots {
 pub struct Notebook {
     file: File,
     boot: u128,
+    changes: Changes,
     /// Notes that could not be written.
     lost: AtomicU64,
 }
@@ -79,6 +86,7 @@ pub struct Notebook {
 struct Page {
     slot: u32,
     boot: u128,
+    changes: Changes,
     given: Time,
     note: Bytes,
 }
@@ -90,7 +98,7 @@ impl Notebook {
     /// When it cannot be had, or another server has it.
     pub fn open(
         directory: &Path,
-        earlier_boots: EarlierBoots,
+        changes: Changes,
         now: Time,
     ) -> Result<(Self, Vec<Noted>), StateError> {
         let path = directory.join(NAME);
@@ -103,7 +111,7 @@ impl Notebook {
         let file = options.open(&path).map_err(failed("open the notes of replies"))?;
         lock(&file).map_err(failed("have the notes of replies for itself"))?;
         let boot = this_boot().map_err(failed("tell which boot this is for"))?;
-        let notebook = Self { file, boot, lost: AtomicU64::new(0) };
+        let notebook = Self { file, boot, changes, lost: AtomicU64::new(0) };
         let (pages, damaged) = notebook.pages().map_err(failed("read the notes of replies"))?;
         if damaged != 0 {
             let path = path.display();
@@ -113,10 +121,17 @@ impl Notebook {
                 those calls come again, it runs again"
             );
         }
-        let pages = pages.into_iter();
-        let pages = pages.filter(|page| page.boot == boot || earlier_boots == EarlierBoots::Count);
+        let pages = pages.into_iter().filter(|page| notebook.counts(page));
         let noted = notebook.bring_up(pages.collect(), now);
         Ok((notebook, noted))
+    }
+
+    /// Whether the change of a note is as lasting as a note of this server will say.
+    fn counts(&self, page: &Page) -> bool {
+        match page.changes {
+            Changes::Stable => true,
+            Changes::InMemory => page.boot == self.boot && self.changes == Changes::InMemory,
+        }
     }
 
     /// Has all notes on stable storage.
@@ -161,7 +176,7 @@ impl Notebook {
             let newest = newest.entry(page.boot).or_default();
             *newest = page.given.max(*newest);
         }
-        let noted = pages.into_iter().map(|Page { slot, boot, given, note }| {
+        let noted = pages.into_iter().map(|Page { slot, boot, given, note, .. }| {
             if boot == self.boot {
                 return Noted { slot, given: given.min(now), note };
             }
@@ -180,7 +195,8 @@ impl Notebook {
         let length = u32::try_from(note.len()).map_err(|_| ErrorKind::InvalidInput)?;
         bytes.get_mut(NOTE_AT..end).ok_or(ErrorKind::InvalidInput)?.copy_from_slice(note);
         bytes[..LENGTH_AT].copy_from_slice(&MAGIC);
-        bytes[LENGTH_AT..BOOT_AT].copy_from_slice(&length.to_be_bytes());
+        let mark = if self.changes == Changes::InMemory { IN_MEMORY } else { 0 };
+        bytes[LENGTH_AT..BOOT_AT].copy_from_slice(&(length | mark).to_be_bytes());
         bytes[BOOT_AT..GIVEN_AT].copy_from_slice(&self.boot.to_be_bytes());
         bytes[GIVEN_AT..CHECKSUM_AT].copy_from_slice(&given.as_nanoseconds().to_be_bytes());
         let checksum = checksum(slot, &bytes[..CHECKSUM_AT], note);
@@ -204,13 +220,14 @@ impl Page {
     fn read(slot: u32, bytes: &[u8]) -> Option<Self> {
         let (head, rest) = bytes.split_at_checked(NOTE_AT)?;
         let length = u32::from_be_bytes(head[LENGTH_AT..BOOT_AT].try_into().ok()?);
-        let note = rest.get(..usize::try_from(length).ok()?)?;
+        let note = rest.get(..usize::try_from(length & !IN_MEMORY).ok()?)?;
         let written = u64::from_be_bytes(head[CHECKSUM_AT..].try_into().ok()?);
         if head[..LENGTH_AT] != MAGIC || checksum(slot, &head[..CHECKSUM_AT], note) != written {
             return None;
         }
         Some(Self {
             slot,
+            changes: if length & IN_MEMORY == 0 { Changes::Stable } else { Changes::InMemory },
             boot: u128::from_be_bytes(head[BOOT_AT..GIVEN_AT].try_into().ok()?),
             given: Time::from_nanoseconds(u64::from_be_bytes(
                 head[GIVEN_AT..CHECKSUM_AT].try_into().ok()?,

@@ -24,7 +24,11 @@ impl Home {
     }
 
     fn open(&self) -> (Notebook, Vec<Noted>) {
-        Notebook::open(self.0.path(), EarlierBoots::Count, NOW).expect("the notebook opens")
+        self.open_with(Changes::Stable)
+    }
+
+    fn open_with(&self, changes: Changes) -> (Notebook, Vec<Noted>) {
+        Notebook::open(self.0.path(), changes, NOW).expect("the notebook opens")
     }
 
     fn found(&self) -> Vec<Noted> {
@@ -160,13 +164,35 @@ fn after_a_boot_a_note_is_as_old_as_at_the_end_of_its_own() {
     drop(notebook);
     let old = [(10, 0), (11, 200), (20, 0), (21, 200)];
     let old = old.map(|(slot, age)| noted(slot, ago(age), b"old"));
-    let void = Notebook::open(home.0.path(), EarlierBoots::AreVoid, NOW).expect("it opens").1;
-    assert_eq!(void, []);
     assert_eq!(home.found(), old);
     // From now on they are of this boot, and time passes for them.
     let later = NOW + Duration::from_secs(60);
-    let found = Notebook::open(home.0.path(), EarlierBoots::AreVoid, later).expect("it opens").1;
+    let found = Notebook::open(home.0.path(), Changes::Stable, later).expect("it opens").1;
     assert_eq!(found, old);
+}
+
+/// The notes of a run in memory counted after a power cut, when a run with the disk came next.
+#[test]
+fn what_was_in_memory_is_void_after_a_boot_and_on_the_disk() {
+    let home = Home::new();
+    let memory = || home.open_with(Changes::InMemory);
+    let (mut notebook, _) = memory();
+    notebook.write(0, ago(1), b"of this boot");
+    notebook.boot = 1;
+    notebook.write(1, ago(1), b"of another");
+    drop(notebook);
+    assert_eq!(home.found(), [], "the disk may lack both");
+    let this = [noted(0, ago(1), b"of this boot")];
+    assert_eq!(memory().1, this, "memory lacks what was in that of another boot");
+    // What was on the disk is there, whoever looks, and as whatever it is noted anew.
+    let (mut notebook, _) = home.open();
+    notebook.boot = 1;
+    notebook.write(2, NOW, b"on the disk");
+    drop(notebook);
+    let both = [this[0].clone(), noted(2, NOW, b"on the disk")];
+    assert_eq!(memory().1, both);
+    assert_eq!(memory().1, both);
+    assert_eq!(home.found(), []);
 }
 
 #[test]
@@ -186,7 +212,7 @@ fn no_note_is_from_the_future_or_from_before_the_clock() {
 fn two_servers_do_not_write_in_one_notebook() {
     let home = Home::new();
     let (notebook, _) = home.open();
-    let error = Notebook::open(home.0.path(), EarlierBoots::Count, NOW).expect_err("it is taken");
+    let error = Notebook::open(home.0.path(), Changes::Stable, NOW).expect_err("it is taken");
     assert!(error.to_string().contains("another server has them"), "{error}");
     drop(notebook);
     home.open();
@@ -195,7 +221,7 @@ fn two_servers_do_not_write_in_one_notebook() {
 #[test]
 fn a_full_disk_is_counted_and_no_more() {
     let file = OpenOptions::new().write(true).open("/dev/full").expect("it is there");
-    let notebook = Notebook { file, boot: 1, lost: AtomicU64::new(0) };
+    let notebook = Notebook { file, boot: 1, changes: Changes::Stable, lost: AtomicU64::new(0) };
     write(&notebook, &three());
     assert_eq!(notebook.lost.load(Ordering::Relaxed), 3);
     // So is a note that is too long.
