@@ -35,7 +35,7 @@ pub(crate) fn run(options: &Serve) -> Result<(), Failure> {
     let descriptors = process::prepare();
     let directory = checks::directory(&options.directory)?;
     let name = checks::name(options.name.as_deref(), &directory)?;
-    stable_log::check(options, &directory)?;
+    let log = stable_log::check(options, &directory)?;
     let state = checks::state(options.state.as_deref())?;
     let key = checks::handle_key(&state)?;
     let server = Server::bind(server_options(options, descriptors))
@@ -43,10 +43,10 @@ pub(crate) fn run(options: &Serve) -> Result<(), Failure> {
     let addresses = server.addresses().to_vec();
     let telling = Telling::prepare(options, &addresses, descriptors)?;
 
-    let standing = stable_log::standing(options, &directory, &state)?;
+    let standing = stable_log::standing(log.as_deref(), &directory, &state)?;
     let verifier = verifier::begin(&state)?;
     let store = Arc::new(open(&directory, verifier, options, descriptors / 4)?);
-    let log = match &options.stable_log {
+    let log = match &log {
         Some(path) => {
             let (mib, served) = (options.stable_log_size, (directory.as_path(), &store));
             Some(StableLog::open(path, mib, served, &state, standing)?)

@@ -40,23 +40,36 @@ pub(crate) struct StableLog {
     _checkpoints: Periodic,
 }
 
-/// Whether the options go together, before any work starts.
-pub(crate) fn check(options: &Serve, directory: &Path) -> Result<(), Failure> {
-    let Some(path) = &options.stable_log else { return Ok(()) };
+/// Where the log is, as an absolute path without symbolic links, or will be; checked before any
+/// work starts.
+pub(crate) fn check(options: &Serve, directory: &Path) -> Result<Option<PathBuf>, Failure> {
+    let Some(path) = &options.stable_log else { return Ok(None) };
     if options.durability == Durability::Memory {
         let text = "--stable-log keeps what --durability memory gives up: choose one";
         return Err(Kind::Options.because(text));
     }
-    let parent = match path.parent() {
-        Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
-        Some(parent) => parent,
-        None => path,
-    };
-    if parent.canonicalize().is_ok_and(|parent| parent.starts_with(directory)) {
+    let path = real(path).map_err(|error| {
+        Kind::State.because(format!("cannot use the log {}: {error}", path.display()))
+    })?;
+    if path.starts_with(directory) {
         let text = "--stable-log lies in the served directory: clients could change it";
         return Err(Kind::Options.because(text));
     }
-    Ok(())
+    Ok(Some(path))
+}
+
+/// The path of what is there, or may be made there.
+fn real(path: &Path) -> io::Result<PathBuf> {
+    match path.canonicalize() {
+        Err(error) if error.kind() == ErrorKind::NotFound => {}
+        result => return result,
+    }
+    // A symbolic link that leads nowhere is not followed when the log is opened.
+    let name = path.file_name().ok_or(ErrorKind::NotFound)?;
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => Ok(parent.canonicalize()?.join(name)),
+        Some(_) | None => Ok(Path::new(".").canonicalize()?.join(name)),
+    }
 }
 
 impl StableLog {
@@ -72,11 +85,11 @@ impl StableLog {
             Kind::State.because(format!("cannot use the log {}: {error}", path.display()))
         };
         let media = FileMedia::open(path).map_err(|error| unusable(error.to_string()))?;
-        let path = path.canonicalize().map_err(|error| unusable(error.to_string()))?;
         let boot = shell_state::this_boot().map_err(|error| unusable(error.to_string()))?;
         let random = shell_state::random().map_err(|error| unusable(error.to_string()))?;
         let synced = Arc::clone(store);
-        let note = Arc::new(Note { state: state.into(), log: path, directory: directory.into() });
+        let note =
+            Arc::new(Note { state: state.into(), log: path.into(), directory: directory.into() });
         let told = Arc::clone(&note);
         let logged = Logged::open(Options {
             store: Arc::<DirStore>::clone(store) as Arc<dyn Store>,
@@ -118,7 +131,7 @@ impl StableLog {
 /// What is known of the log from the state directory; no start goes without one that may hold
 /// what the disk does not.
 pub(crate) fn standing(
-    options: &Serve,
+    asked: Option<&Path>,
     directory: &Path,
     state: &Path,
 ) -> Result<Standing, Failure> {
@@ -137,12 +150,11 @@ pub(crate) fn standing(
     let mut paths = paths.splitn(2, |byte| *byte == BETWEEN);
     let mut path = || PathBuf::from(OsStr::from_bytes(paths.next().unwrap_or_default()));
     let (path, of) = (path(), path());
-    let asked = options.stable_log.as_deref().map(Path::canonicalize);
-    match asked {
-        Some(Ok(asked)) if asked == path && is_void => Ok(Standing::Void),
+    match asked.filter(|asked| asked.exists()) {
+        Some(asked) if asked == path && is_void => Ok(Standing::Void),
         // Another volume's log is known by what it says itself.
-        Some(Ok(asked)) if asked == path && of != directory => Ok(Standing::Unknown),
-        Some(Ok(asked)) if asked == path => Ok(Standing::Last),
+        Some(asked) if asked == path && of != directory => Ok(Standing::Unknown),
+        Some(asked) if asked == path => Ok(Standing::Last),
         Some(_) | None if is_void => Ok(Standing::Unknown),
         Some(_) | None => {
             let (path, note) = (path.display(), note.display());

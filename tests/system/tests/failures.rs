@@ -195,6 +195,17 @@ fn broken() {
     expect(&mut machine, &mut client, &ground.additions(), |_| OK);
 }
 
+/// What something else has under it is no place for a log.
+#[test]
+fn no_log_on_a_disk_in_use() {
+    let mut machine = Machine::new(Site::of(FileSystem::Ext4));
+    let said = machine.tell(
+        "\"$server\" serve /disk/export --state /run/other --listen \"$guest_address:0\" \
+         --stable-log /dev/ubda && false || true",
+    );
+    assert!(said.contains("it is in use"), "{said}");
+}
+
 /// Puts the file system on a device that promises more room than there is behind it: what is
 /// written finds a place in the file system and none on the device.
 const THIN: &str = r#"

@@ -1,6 +1,8 @@
 //! A server with a log on a device of its own.
 
-use std::os::unix::fs::PermissionsExt as _;
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::Path;
 
 use rustix::process::Signal;
 
@@ -18,7 +20,7 @@ fn no_start_goes_without_a_log_that_is_needed() {
     let options = with_log(&home, &mut path);
     let (mut serving, _) = Serving::with_json(&home, &options);
     serving.end(Signal::KILL);
-    let note = std::fs::metadata(home.path("state/stable-log")).unwrap();
+    let note = fs::metadata(home.path("state/stable-log")).unwrap();
     assert_eq!(note.permissions().mode() & 0o777, 0o600);
     for other in [&[][..], &["--stable-log", &home.path("another")]] {
         let (code, _, said) = run(home.command(other));
@@ -33,14 +35,27 @@ fn no_start_goes_without_a_log_that_is_needed() {
 }
 
 #[test]
+fn a_log_in_an_empty_file_is_kept_to_oneself() {
+    let home = Home::new();
+    let mut path = String::new();
+    let options = with_log(&home, &mut path);
+    fs::write(options[1], "").unwrap();
+    fs::set_permissions(options[1], fs::Permissions::from_mode(0o644)).unwrap();
+    let (mut serving, _) = Serving::with_json(&home, &options);
+    assert!(serving.end(Signal::TERM).success());
+    let mode = fs::metadata(options[1]).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+}
+
+#[test]
 fn what_is_no_log_is_not_written_over() {
     let home = Home::new();
     let mut path = String::new();
     let options = with_log(&home, &mut path);
     let text = "something dear ".repeat(1000);
-    std::fs::write(options[1], &text).unwrap();
+    fs::write(options[1], &text).unwrap();
     let (code, _, said) = run(home.command(&options));
-    assert_eq!((code, std::fs::read_to_string(options[1]).unwrap()), (5, text));
+    assert_eq!((code, fs::read_to_string(options[1]).unwrap()), (5, text));
     assert!(said.contains("it holds something else"), "{said}");
 }
 
@@ -50,6 +65,19 @@ fn a_log_does_not_lie_where_clients_reach_it() {
     let inside = home.path("data/log");
     let (code, _, said) = run(home.command(&["--stable-log", &inside]));
     assert!(code == 2 && said.contains("lies in the served directory"), "{said}");
+    // Over a link that leads to a file in there, and over one that leads to none.
+    let link = home.path("link");
+    symlink(&inside, &link).unwrap();
+    let (code, _, said) = run(home.command(&["--stable-log", &link]));
+    assert!(code == 5 && said.contains("cannot use the log"), "{said}");
+    assert!(!Path::new(&inside).exists());
+    fs::write(&inside, "").unwrap();
+    let (code, _, said) = run(home.command(&["--stable-log", &link]));
+    assert!(code == 2 && said.contains("lies in the served directory"), "{said}");
+    fs::hard_link(&inside, home.path("second")).unwrap();
+    let (code, _, said) = run(home.command(&["--stable-log", &home.path("second")]));
+    assert!(code == 5 && said.contains("several names"), "{said}");
+    assert_eq!(fs::read(&inside).unwrap(), b"");
     let (code, _, said) =
         run(home.command(&["--stable-log", &home.path("log"), "--durability", "memory"]));
     assert!(code == 2 && said.contains("choose one"), "{said}");

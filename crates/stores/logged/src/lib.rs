@@ -204,7 +204,7 @@ fn make(
     id: [u8; 16],
     owner: Owner,
 ) -> Result<(Head, Layout), OpenError> {
-    media.resize(size)?;
+    media.prepare(size)?;
     let layout = Layout::of(media.size()?.min(size)).ok_or(OpenError::TooSmall)?;
     // So that no sync has to give the file its blocks.
     let zeros = vec![0; 1 << 20];

@@ -1,13 +1,13 @@
 //! What a log is written on: a file, or a block device, of which the log takes a fixed part.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, Permissions};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::fs::{FlockOperation, SeekFrom, flock, seek};
+use rustix::fs::{FlockOperation, Mode, OFlags, SeekFrom, flock, open, seek};
 use rustix::io::Errno;
 
 /// How long a server that was just killed may take to be gone.
@@ -22,11 +22,12 @@ pub trait Media: Send + Sync {
     /// When the device does not say.
     fn size(&self) -> io::Result<u64>;
 
-    /// Makes it so many bytes long, where that can be chosen.
+    /// Has it be a place for a log: so many bytes long, and for nobody else to read, where that can
+    /// be chosen.
     ///
     /// # Errors
     /// When there is no room.
-    fn resize(&self, bytes: u64) -> io::Result<()>;
+    fn prepare(&self, bytes: u64) -> io::Result<()>;
 
     /// Fills the buffer.
     ///
@@ -55,22 +56,31 @@ pub struct FileMedia {
 }
 
 impl FileMedia {
-    /// Opens it; makes a file where there is none.
+    /// Opens it; makes a file where there is none. The path leads there itself, over no symbolic
+    /// link at its end.
     ///
     /// # Errors
-    /// When it cannot be had, is neither file nor block device, or another server has it.
+    /// When it cannot be had, is neither file nor block device, or has another name, or when
+    /// another server, a mount or anything else has it.
     pub fn open(path: &Path) -> io::Result<Self> {
-        use std::os::unix::fs::FileTypeExt;
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false).mode(0o600);
-        let file = options.open(path)?;
-        let kind = file.metadata()?.file_type();
-        if !kind.is_file() && !kind.is_block_device() {
+        let is_device = is_device(path);
+        let flags = if is_device { OFlags::EXCL } else { OFlags::CREATE };
+        // What is no file may have one wait.
+        let flags = flags | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let mode = Mode::RUSR | Mode::WUSR;
+        let file = File::from(patiently(Errno::BUSY, || open(path, flags, mode))?);
+        let seen = file.metadata()?;
+        if !seen.is_file() && !is_device {
             let what = "it is neither a file nor a block device";
             return Err(io::Error::new(ErrorKind::InvalidInput, what));
         }
-        lock(&file)?;
-        Ok(Self { file, is_device: kind.is_block_device() })
+        if seen.is_file() && seen.nlink() != 1 {
+            let what = "it is a file with several names";
+            return Err(io::Error::new(ErrorKind::InvalidInput, what));
+        }
+        let lock = FlockOperation::NonBlockingLockExclusive;
+        patiently(Errno::WOULDBLOCK, || flock(&file, lock))?;
+        Ok(Self { file, is_device })
     }
 }
 
@@ -79,10 +89,11 @@ impl Media for FileMedia {
         Ok(seek(&self.file, SeekFrom::End(0))?)
     }
 
-    fn resize(&self, bytes: u64) -> io::Result<()> {
+    fn prepare(&self, bytes: u64) -> io::Result<()> {
         if self.is_device {
             return Ok(());
         }
+        self.file.set_permissions(Permissions::from_mode(0o600))?;
         self.file.set_len(bytes)
     }
 
@@ -99,20 +110,24 @@ impl Media for FileMedia {
     }
 }
 
-/// Keeps other servers away until the process ends, whatever ends it.
-fn lock(file: &File) -> io::Result<()> {
+fn is_device(path: &Path) -> bool {
+    path.symlink_metadata().is_ok_and(|seen| seen.file_type().is_block_device())
+}
+
+/// Has what keeps other servers away until the process ends, whatever ends it.
+fn patiently<T>(taken: Errno, take: impl Fn() -> Result<T, Errno>) -> io::Result<T> {
     let end = Instant::now() + PATIENCE;
     loop {
-        match flock(file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => return Ok(()),
+        match take() {
             Err(Errno::INTR) => {}
-            Err(Errno::WOULDBLOCK) if Instant::now() < end => {
+            Err(errno) if errno == taken && Instant::now() < end => {
                 thread::sleep(Duration::from_millis(10));
             }
-            Err(Errno::WOULDBLOCK) => {
-                return Err(io::Error::new(ErrorKind::WouldBlock, "another server uses it"));
+            Err(errno) if errno == taken => {
+                let what = "it is in use, by another server or as a disk";
+                return Err(io::Error::new(ErrorKind::ResourceBusy, what));
             }
-            Err(errno) => return Err(errno.into()),
+            result => return Ok(result?),
         }
     }
 }

@@ -75,7 +75,7 @@ impl Media for Device {
         Ok(self.state().present.len() as u64)
     }
 
-    fn resize(&self, bytes: u64) -> io::Result<()> {
+    fn prepare(&self, bytes: u64) -> io::Result<()> {
         let bytes = usize::try_from(bytes).expect("a test's log is small");
         let mut state = self.state();
         state.present.resize(bytes, 0);
