@@ -388,8 +388,10 @@ impl Store for Logged {
                     settled(changed, wait).await
                 }
                 Err(FsError::Io) => {
-                    // What the log says of the file may be lost with the rest.
-                    self.journal.owe();
+                    // What the log says of the file may be lost with the rest. To note that may
+                    // have to wait for a sync of the log.
+                    let journal = Arc::clone(&self.journal);
+                    offload(&*self.blocking, move || journal.owe()).await;
                     changed
                 }
                 Err(_) => changed,

@@ -2,6 +2,7 @@
 
 use std::io::{self, ErrorKind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, ThreadId};
 
 use crate::Media;
 
@@ -16,6 +17,8 @@ struct State {
     /// What was written since the last sync.
     writes: Vec<(u64, Vec<u8>)>,
     fails: bool,
+    /// Who wrote last.
+    writer: Option<ThreadId>,
     /// A planted fault: a sync that does nothing.
     syncs_nothing: bool,
 }
@@ -50,6 +53,11 @@ impl Device {
 
     pub(super) fn sync_nothing(&self) {
         self.state().syncs_nothing = true;
+    }
+
+    /// The thread that wrote last.
+    pub(super) fn writer(&self) -> Option<ThreadId> {
+        self.state().writer
     }
 
     /// Spoils bytes.
@@ -99,6 +107,7 @@ impl Media for Device {
         let at = usize::try_from(offset).expect("small");
         let target = state.present.get_mut(at..at + bytes.len()).ok_or(ErrorKind::WriteZero)?;
         target.copy_from_slice(bytes);
+        state.writer = Some(thread::current().id());
         state.writes.push((offset, bytes.to_vec()));
         Ok(())
     }

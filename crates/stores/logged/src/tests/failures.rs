@@ -1,12 +1,15 @@
 //! A log or a file system that fails, a log that is damaged, one that is full.
 
 use std::sync::Arc;
+use std::thread;
 
 use bytes::Bytes;
 use leasehold_base::random::Random;
 use leasehold_base::units::FileSystemId;
 use leasehold_fs::suite::block_on;
-use leasehold_fs::{FsError, NewFile, ObjectId, Place, SetAttributes, Stability, Store};
+use leasehold_fs::{
+    Blocking, FsError, Job, NewFile, ObjectId, Place, SetAttributes, Stability, Store,
+};
 
 use super::device::Device;
 use super::forgetful::Forgetful;
@@ -205,6 +208,30 @@ fn what_a_broken_disk_may_have_lost_is_in_the_log() {
     machine.boot = boot;
     let store = machine.start().expect("it can be replayed");
     assert_eq!(read(&store, &file), b"answered");
+}
+
+/// Runs each job on a thread of its own.
+struct Elsewhere;
+
+impl Blocking for Elsewhere {
+    fn run(&self, job: Job) {
+        thread::spawn(job);
+    }
+}
+
+/// To note it means to wait for whoever writes the log, and to write it: nothing for an event loop.
+#[test]
+fn a_failed_commit_is_noted_where_work_may_sleep() {
+    let machine = Machine { blocking: Arc::new(Elsewhere), ..Machine::new() };
+    let store = machine.start().expect("the log can be made");
+    let file = create(&store, "file").expect("there is room");
+    write(&store, &file, 0, b"answered").expect("there is room");
+    machine.disk.fail_after(Some(0));
+    let committed = block_on(store.commit(&superuser(), &file, 0, 0));
+    assert_eq!(committed.result.map(|_| ()), Err(FsError::Io));
+    machine.disk.fail_after(None);
+    assert_ne!(machine.device.writer(), Some(thread::current().id()));
+    assert_eq!(create(&store, "another"), Err(FsError::Io), "what is lost is in the log");
 }
 
 #[test]

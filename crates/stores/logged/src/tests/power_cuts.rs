@@ -9,8 +9,8 @@ use leasehold_base::random::Random;
 use leasehold_base::units::{Cookie, FileTime};
 use leasehold_fs::suite::block_on;
 use leasehold_fs::{
-    Allowance, Attributes, Budget, Caller, FileType, FsError, Inline, Mode, Name, NewFile, NewNode,
-    ObjectId, Place, SetAttributes, SetTime, Stability, Step, Store, Wanted,
+    Allowance, Attributes, Blocking, Budget, Caller, FileType, FsError, Inline, Mode, Name,
+    NewFile, NewNode, ObjectId, Place, SetAttributes, SetTime, Stability, Step, Store, Wanted,
 };
 
 use super::device::Device;
@@ -23,6 +23,7 @@ pub(super) struct Machine {
     pub(super) device: Device,
     pub(super) boot: u128,
     pub(super) volume: Option<[u8; 16]>,
+    pub(super) blocking: Arc<dyn Blocking>,
     pub(super) standing: Standing,
     pub(super) events: Arc<Mutex<Vec<Event>>>,
 }
@@ -34,6 +35,7 @@ impl Machine {
             device: Device::new(usize::try_from(SIZE_MIN).expect("small")),
             boot: 1,
             volume: Some(*b"a volume's UUID."),
+            blocking: Arc::new(Inline),
             standing: Standing::Unknown,
             events: Arc::default(),
         }
@@ -53,7 +55,7 @@ impl Machine {
             boot: self.boot,
             volume: self.volume,
             random: *b"sixteen letters.",
-            blocking: Arc::new(Inline),
+            blocking: Arc::clone(&self.blocking),
             sync_all: Box::new(move || synced.sync()),
             standing: self.standing,
             commits_names: true,
