@@ -11,7 +11,7 @@ use std::time::Duration;
 use leasehold_fs::Store;
 use leasehold_shell::{Periodic, Pool, state as shell_state};
 use leasehold_store_dir::DirStore;
-use leasehold_store_logged::{Event, FileMedia, Logged, Options, Standing};
+use leasehold_store_logged::{Event, FileMedia, Logged, OpenError, Options, Standing};
 
 use crate::failure::{Failure, Kind};
 use crate::options::{Durability, Serve};
@@ -104,7 +104,14 @@ impl StableLog {
             commits_names: store.commits_names(),
             report: Box::new(move |event| tell(&told, event)),
         });
-        let logged = Arc::new(logged.map_err(|error| unusable(error.to_string()))?);
+        let logged = logged.map_err(|error| {
+            if matches!(error, OpenError::Emptied) {
+                let note = state.join(NOTE);
+                return unusable(format!("{error}: to give them up, remove {}", note.display()));
+            }
+            unusable(error.to_string())
+        });
+        let logged = Arc::new(logged?);
         note.put(IN_USE)
             .map_err(|error| unusable(format!("{}: {error}", state.join(NOTE).display())))?;
         let lagging = Arc::clone(&logged);

@@ -3,10 +3,14 @@
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use crate::support::{Home, Serving, run};
+use crate::support::{
+    Home, PATIENCE, Serving, address, call_of_user, opaque, over_stream, root, run,
+};
 
 fn with_log<'a>(home: &Home, path: &'a mut String) -> [&'a str; 4] {
     *path = home.path("log");
@@ -27,6 +31,12 @@ fn no_start_goes_without_a_log_that_is_needed() {
         assert_eq!(code, 5);
         assert!(said.contains(&format!("start with --stable-log {}", options[1])), "{said}");
     }
+    // Nor with another file in its place.
+    fs::rename(options[1], home.path("kept")).unwrap();
+    fs::write(options[1], "").unwrap();
+    let (code, _, said) = run(home.command(&options));
+    assert!(code == 5 && said.contains("to give them up, remove"), "{said}");
+    fs::rename(home.path("kept"), options[1]).unwrap();
     let (mut serving, _) = Serving::with_json(&home, &options);
     assert!(serving.end(Signal::TERM).success());
     // All is on the disk.
@@ -45,6 +55,27 @@ fn a_log_in_an_empty_file_is_kept_to_oneself() {
     assert!(serving.end(Signal::TERM).success());
     let mode = fs::metadata(options[1]).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
+}
+
+/// The head of the log tells when the disk has what the log has, though nobody asks for anything.
+#[test]
+fn the_disk_soon_has_what_the_log_has() {
+    const MKDIR: u32 = 9;
+    let home = Home::new();
+    let mut path = String::new();
+    let options = with_log(&home, &mut path);
+    let (_serving, ready) = Serving::with_json(&home, &options);
+    let head = || fs::read(options[1]).unwrap()[..8192].to_vec();
+    let place = [opaque(&root(address(&ready))), opaque(b"made")].concat();
+    let before = head();
+    let reply =
+        over_stream(address(&ready), &call_of_user(7, MKDIR, &[&place[..], &[0; 24]].concat()));
+    assert_eq!(reply[24..28], [0; 4], "{reply:?}");
+    let end = Instant::now() + Duration::from_secs(5) + PATIENCE;
+    while head() == before {
+        assert!(Instant::now() < end, "the disk lags behind");
+        thread::sleep(Duration::from_millis(50));
+    }
 }
 
 #[test]

@@ -110,6 +110,8 @@ pub enum OpenError {
     NoLog,
     /// It is the log of another export.
     OtherExport,
+    /// It is empty, and was the last one of this directory.
+    Emptied,
     /// What stands in for lost objects cannot be read.
     Damaged,
     /// The file system does not take what it says.
@@ -135,6 +137,7 @@ impl Logged {
         let below = Arc::new(StandIns::new(store));
         let owned = Owned { sync_all, report };
         let (mut head, layout) = match Head::read(&*media)? {
+            Found::Nothing if standing == Standing::Last => return Err(OpenError::Emptied),
             Found::Nothing => make(&*media, size, random, owner)?,
             Found::Other => return Err(OpenError::NoLog),
             Found::Head(head) if !head.owner.is(&owner, standing) => {
@@ -266,6 +269,9 @@ impl fmt::Display for OpenError {
                 f.write_str("it holds something else, or a log of another version of this program")
             }
             Self::OtherExport => f.write_str("it is the log of another directory or volume"),
+            Self::Emptied => {
+                f.write_str("changes that were answered may be lost with what it held")
+            }
             Self::Damaged => f.write_str("its table of objects that were made anew is damaged"),
             Self::Disk(error) => {
                 write!(f, "the exported file system does not take what it holds: {error}")

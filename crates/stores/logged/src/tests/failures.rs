@@ -274,6 +274,9 @@ fn what_is_no_log_of_this_export_is_refused() {
     let disk = Machine::new();
     disk.device.spoil(64 << 10, 8);
     assert!(matches!(disk.start(), Err(OpenError::NoLog)));
+    // Changes that were answered may have been in it.
+    let emptied = Machine { standing: Standing::Last, ..Machine::new() };
+    assert!(matches!(emptied.start(), Err(OpenError::Emptied)));
     let small = Machine { device: Device::default(), ..Machine::new() };
     assert!(matches!(small.start_with(SIZE_MIN - 1), Err(OpenError::TooSmall)));
 }
