@@ -258,17 +258,18 @@ impl Volume {
                 && self.watch(to.directory, &target, &[here])
         };
         let before = (self.attributes_of(&*source).ok(), self.attributes_of(&*target).ok());
-        let result = self
+        let renamed = self
             .acting
             .as_caller(caller)
-            .and_then(|()| self.rename_as_caller((from, &source), (to, &target)))
-            .map(|moved| {
-                self.join_names(to.directory, &target, &mut change);
-                if !is_one {
-                    self.join_names(from.directory, &source, &mut change);
-                    self.join_moved(moved, &mut change);
-                }
-            });
+            .and_then(|()| self.rename_as_caller((from, &source), (to, &target)));
+        let moved = renamed.as_ref().ok().map(|(moved, _)| *moved);
+        let result = renamed.map(|moved| {
+            self.join_names(to.directory, &target, &mut change);
+            if !is_one {
+                self.join_names(from.directory, &source, &mut change);
+                self.join_moved(moved, &mut change);
+            }
+        });
         let wcc = |spot: Spot<'_>, descriptor: &Descriptor, before: Option<Attributes>| {
             if result.is_err() {
                 return self.unchanged(spot.directory);
@@ -277,10 +278,16 @@ impl Volume {
             let alone = are_watched && self.was_alone(spot.directory, descriptor, spot.name);
             Wcc { before: before.filter(|_| alone).map(|before| before.before()), after }
         };
-        let (from, to) = (wcc(from, &source, before.0), wcc(to, &target, before.1));
+        let mut arrived = wcc(to, &target, before.1);
+        // What took the name from ours since is notified as ours was: the kernel makes one of both.
+        let leads_to = |moved| self.handles.at(&*target, to.name.as_bytes()) == Ok(moved);
+        if arrived.before.is_some() && !moved.is_none_or(leads_to) {
+            arrived.before = None;
+        }
+        let left = if is_one { arrived } else { wcc(from, &source, before.0) };
         drop(held);
         let settled = change.settle(Changed { result, wcc: Wcc::default() });
-        settled.map(move |Changed { result, .. }| Renamed { result, from, to })
+        settled.map(move |Changed { result, .. }| Renamed { result, from: left, to: arrived })
     }
 
     /// Renames, and gives back what was moved.

@@ -8,7 +8,9 @@
 //!   notified, and so do we: what came before our change is notified before it.
 //! - Behind the look at the attributes afterwards that lock is taken once more, by a rename that
 //!   does nothing: what those attributes show is notified by then.
-//! - So if nothing but our own change is notified, nobody came between.
+//! - So if nothing but our own change is notified, nobody came between; but of a name that was
+//!   taken over after our rename, for the kernel makes one notification of two that are the same
+//!   and follow each other. Whoever renames looks where the name leads then.
 //!
 //! What somebody else changed between two operations of ours is taken for a change within the next
 //! one, as it may have been; its client finds out by the attributes in either case. Who changes

@@ -15,6 +15,7 @@ use leasehold_fs::{
 };
 
 use super::harness::{Make, World, superuser, wait};
+use crate::Durability;
 
 impl World {
     fn attributes(&self, object: &ObjectId) -> Attributes {
@@ -234,4 +235,58 @@ fn no_change_of_a_local_program_is_hidden() {
         }
     });
     assert!(told >= 1_000 && untold >= 20, "told {told} times, {untold} times not");
+}
+
+/// Whether every change shows in the change time once that has been asked for.
+fn each_change_has_its_time(world: &World) -> bool {
+    let root = world.store.root();
+    let change = |at: u32| {
+        fs::write(world.path(&format!("time {at}")), "").expect("it can be written");
+        let changed = world.attributes(&root).changed;
+        fs::remove_file(world.path(&format!("time {at}"))).expect("it is there");
+        changed != world.attributes(&root).changed
+    };
+    (0..1000).all(change)
+}
+
+/// Twice the same notification in a row is one to the kernel.
+#[test]
+fn no_name_is_hidden_that_a_local_program_took_over() {
+    const ROUNDS: u32 = 20_000;
+    let world = World::make(Make { durability: Durability::Memory, ..Make::default() });
+    if !each_change_has_its_time(&world) {
+        return;
+    }
+    let (root, caller) = (world.store.root(), superuser());
+    let other = world.path("other");
+    fs::create_dir(&other).expect("it can be made");
+    let (start, end) = (Barrier::new(2), Barrier::new(2));
+    let (mut told, mut hidden) = (0, 0);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for round in 0..ROUNDS {
+                let path = other.join("theirs");
+                fs::write(&path, "").expect("it can be written");
+                start.wait();
+                // Now a little earlier, now a little later.
+                (0..round % 500).for_each(|_| std::hint::spin_loop());
+                fs::rename(path, world.path("to")).expect("they are on one file system");
+                end.wait();
+            }
+        });
+        for _ in 0..ROUNDS {
+            let (ours, _) = world.node("from", &NewNode::Fifo);
+            start.wait();
+            let renamed = wait(world.store.rename(&caller, world.at("from"), world.at("to")));
+            end.wait();
+            let Some(after) = renamed.to.after.filter(|_| renamed.to.before.is_some()) else {
+                continue;
+            };
+            told += 1;
+            let is_as_told = after == world.attributes(&root);
+            hidden += u32::from(is_as_told && world.lookup(root, "to") != Ok(ours));
+        }
+    });
+    assert_eq!(hidden, 0, "a name was taken over before we looked, and it does not show");
+    assert!(told > 0);
 }
