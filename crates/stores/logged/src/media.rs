@@ -78,6 +78,11 @@ impl FileMedia {
             let what = "it is a file with several names";
             return Err(io::Error::new(ErrorKind::InvalidInput, what));
         }
+        if seen.is_file() && seen.len() == 0 {
+            // No sync of the file keeps its name where there is no journal.
+            let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+            File::open(parent.unwrap_or(Path::new(".")))?.sync_all()?;
+        }
         let lock = FlockOperation::NonBlockingLockExclusive;
         patiently(Errno::WOULDBLOCK, || flock(&file, lock))?;
         Ok(Self { file, is_device })
