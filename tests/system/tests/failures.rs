@@ -206,6 +206,39 @@ fn no_log_on_a_disk_in_use() {
     assert!(said.contains("it is in use"), "{said}");
 }
 
+/// Serves a volume with a log until the server is killed, then serves another in its place, as if in
+/// another boot of the machine; says what the server says.
+const ANOTHER_VOLUME: &str = r#"
+    modprobe loop
+    mkdir /run/volume
+    serve=("$server" serve /run/volume --state /run/other --listen "$guest_address:0" --json
+        --stable-log /run/log --stable-log-size 8)
+    for image in first second; do
+        truncate -s 16M "/run/$image"
+        mkfs.ext4 -q -F "/run/$image"
+        device=$("$busybox" losetup -f)
+        "$busybox" losetup "$device" "/run/$image"
+        "$busybox" mount -t ext4 "$device" /run/volume
+        [[ $image = first ]] || break
+        "${serve[@]}" >/run/told &
+        until [[ -s /run/told ]]; do read -r -t 0.005 -u 9 || true; done
+        kill -KILL "$!"
+        wait "$!" || true
+        "$busybox" umount /run/volume
+    done
+    tr 0-9a-f 1-9a-f0 </proc/sys/kernel/random/boot_id >/run/boot
+    "$busybox" mount -o bind /run/boot /proc/sys/kernel/random/boot_id
+    timeout 20 "${serve[@]}" || true
+"#;
+
+/// All roots of ext4 have one id. The log of one volume was replayed into another once, when the
+/// machine had crashed and the state directory said that it was the last.
+#[test]
+fn a_log_is_not_replayed_into_another_volume() {
+    let said = Machine::new(Site::of(FileSystem::Ext4)).tell(ANOTHER_VOLUME);
+    assert!(said.contains("it is the log of another directory or volume"), "{said}");
+}
+
 /// Puts the file system on a device that promises more room than there is behind it: what is
 /// written finds a place in the file system and none on the device.
 const THIN: &str = r#"
