@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use leasehold_serve::HandleKey;
@@ -56,12 +57,45 @@ pub(crate) fn name(asked: Option<&str>, directory: &Path) -> Result<String, Fail
     Ok(format!("/{name}"))
 }
 
-/// The state directory.
-pub(crate) fn state(asked: Option<&Path>) -> Result<PathBuf, Failure> {
+/// The state directory, which clients of the served one must not reach.
+pub(crate) fn state(asked: Option<&Path>, served: &Path) -> Result<PathBuf, Failure> {
     let directory = asked.map(Path::to_path_buf).or_else(state::default_directory);
-    directory.ok_or_else(|| {
+    let directory = directory.ok_or_else(|| {
         Kind::State.because("there is no home directory for the state: name one with --state DIR")
-    })
+    })?;
+    let text = directory.display();
+    match is_reached(&directory, served) {
+        Ok(false) => Ok(directory),
+        Ok(true) => Err(Kind::State.because(format!(
+            "the state directory {text} lies in the served directory, where clients could read \
+             the key of all handles, or put another in its place: name a directory outside, which \
+             only this user can write to, with --state DIR"
+        ))),
+        Err(error) => Err(Kind::State.because(format!("cannot use {text}: {error}"))),
+    }
+}
+
+/// Whether a directory, of which a part may have to be made, is reached from the served one. That
+/// may be mounted at several places, so it is looked for by its number and not by its path; what is
+/// mounted below it is not entered.
+fn is_reached(directory: &Path, served: &Path) -> io::Result<bool> {
+    let served = fs::metadata(served)?;
+    let directory = std::path::absolute(directory)?;
+    let there = directory.ancestors().find_map(|path| path.canonicalize().ok());
+    let there = there.ok_or(ErrorKind::NotFound)?;
+    let is_served = |path: &Path| {
+        let found = fs::metadata(path)?;
+        io::Result::Ok((found.dev(), found.ino()) == (served.dev(), served.ino()))
+    };
+    if fs::metadata(&there)?.dev() != served.dev() {
+        return Ok(false);
+    }
+    for path in there.ancestors() {
+        if is_served(path)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// The key of all handles, from the state directory.

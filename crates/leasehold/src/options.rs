@@ -142,7 +142,8 @@ pub(crate) struct Serve {
     /// Directory for what must survive a restart
     ///
     /// Unless named: /var/lib/leasehold for root, else $XDG_STATE_HOME/leasehold or
-    /// ~/.local/state/leasehold. It holds the key that file handles are made with: with another key all mounts are stale.
+    /// ~/.local/state/leasehold. It holds the key that file handles are made with: with another key
+    /// all mounts are stale, so it must lie outside DIR, out of the reach of clients.
     #[arg(long, value_name = "DIR", help_heading = HOW)]
     pub(crate) state: Option<PathBuf>,
 

@@ -36,7 +36,7 @@ pub(crate) fn run(options: &Serve) -> Result<(), Failure> {
     let directory = checks::directory(&options.directory)?;
     let name = checks::name(options.name.as_deref(), &directory)?;
     let log = stable_log::check(options, &directory)?;
-    let state = checks::state(options.state.as_deref())?;
+    let state = checks::state(options.state.as_deref(), &directory)?;
     let key = checks::handle_key(&state)?;
     let server = Server::bind(server_options(options, descriptors))
         .map_err(|error| Kind::Address.because(checks::address_advice(&error)))?;

@@ -4,6 +4,7 @@ use std::fs;
 use std::io::Read;
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
 
 use rustix::process::{Signal, geteuid};
 
@@ -61,6 +62,9 @@ fn handles_survive_a_restart() {
         })
         .collect();
     assert_eq!(replies[0], replies[1]);
+    // An upgrade keeps them too: the form, the id's length, and the number of the export.
+    let handle = &replies[0][32..64];
+    assert!(handle[0] == 1 && handle[1] <= 20 && handle[2..4] == [0, 1], "{handle:?}");
     // With another key they are others.
     fs::remove_dir_all(home.path("state")).unwrap();
     let (_serving, ready) = Serving::with_json(&home, &[]);
@@ -120,6 +124,54 @@ fn a_state_that_cannot_be_kept_names_the_option() {
     command.args(["--state", "/proc/none"]);
     let (code, _, err) = run(command);
     assert!(code == 5 && err.contains("/proc/none") && err.contains("--state DIR"), "{err}");
+}
+
+/// Clients could read the key, and so make handles of whatever they like.
+#[test]
+fn a_state_that_clients_would_reach_is_refused() {
+    let home = Home::new();
+    let refused = |mut command: Command| {
+        // Were it taken, the server would end at the address.
+        let (code, out, err) = run({
+            command.args(["--listen", "192.0.2.1:2049"]);
+            command
+        });
+        assert_eq!((code, out.as_str()), (5, ""), "{err}");
+        assert!(err.contains("lies in the served directory") && err.contains("--state DIR"));
+        assert_eq!(fs::read_dir(home.path("data")).unwrap().count(), 0, "nothing is made");
+    };
+    std::os::unix::fs::symlink("data", home.path("link")).unwrap();
+    for state in ["data", "data/state", "data/not/made/yet", "link/state", "data/../data/state"] {
+        let state = home.path(state);
+        refused(leasehold(&["serve", &home.path("data"), "--state", &state]));
+        refused(leasehold(&["serve", &home.path("link"), "--state", &state]));
+    }
+    let mut relative = leasehold(&["serve", ".", "--state", "state"]);
+    relative.current_dir(home.path("data"));
+    refused(relative);
+    if geteuid().is_root() {
+        // The same directory under another name.
+        fs::create_dir(home.path("other")).unwrap();
+        let mut mounted = Command::new("unshare");
+        let script = "mount --bind \"$1\" \"$2\" && shift 2 && exec \"$@\"";
+        mounted.args([
+            "--mount",
+            "sh",
+            "-c",
+            script,
+            "sh",
+            &home.path("data"),
+            &home.path("other"),
+        ]);
+        let serve = leasehold(&["serve", &home.path("other"), "--state", &home.path("data/state")]);
+        mounted.arg(serve.get_program()).args(serve.get_args());
+        refused(mounted);
+    } else {
+        // What is usual.
+        let mut usual = leasehold(&["serve", &home.path("data")]);
+        usual.env_remove("XDG_STATE_HOME").env("HOME", home.path("data"));
+        refused(usual);
+    }
 }
 
 #[test]
