@@ -27,6 +27,7 @@ cases! {
         a_large_directory_comes_whole;
     Nothing, "RFC 1813 3.3.17":
         everything_that_is_told_is_true
+        each_name_of_an_object_is_listed_with_it
         names_alone_bring_no_attributes
         names_have_a_budget_of_their_own;
     Nothing, "RFC 1813 3.3.18":
@@ -325,6 +326,37 @@ async fn everything_that_is_told_is_true(world: &World<'_>) {
             assert_eq!(attributes.file_id, entry.file_id);
         }
     }
+}
+
+/// Two of the names lie together, and a third apart.
+async fn each_name_of_an_object_is_listed_with_it(world: &World<'_>) {
+    let file = world.file("file").await;
+    let directory = world.directory("directory").await;
+    for place in [world.place("second"), below(&directory, "third")] {
+        world.link(&file, place).await.result.expect("a file can be linked");
+    }
+    let all = list_all(world, &world.top, budget_for(2)).await;
+    let of_file = |all: &[Listed], number| {
+        named(&all.iter().filter(|entry| entry.file_id == number).cloned().collect::<Vec<_>>())
+    };
+    let number = world.attributes(&file).await.file_id.0;
+    assert_eq!(of_file(&all, number), [&b"file"[..], b"second"]);
+    assert_eq!(of_file(&list_all(world, &directory, UNLIMITED).await, number), [b"third"]);
+    for (directory, count) in [(world.top, 2), (directory, 1)] {
+        let everything = Wanted::Everything;
+        let page =
+            world.store.readdir(world.owner(), &directory, Cookie(0), UNLIMITED, everything).await;
+        let page = page.expect("it can be listed");
+        let names: Vec<_> = page.entries.iter().filter(|entry| entry.file_id.0 == number).collect();
+        assert_eq!(names.len(), count);
+        for entry in names {
+            assert!(entry.object.is_none_or(|object| world.same(&object, &file)), "{entry:?}");
+            assert!(entry.attributes.is_none_or(|told| told.link_count == 3), "{entry:?}");
+        }
+    }
+    world.remove(world.place("file")).await.result.expect("it is there");
+    let all = list_all(world, &world.top, UNLIMITED).await;
+    assert_eq!(of_file(&all, number), [b"second"], "the object has its other names");
 }
 
 async fn names_alone_bring_no_attributes(world: &World<'_>) {

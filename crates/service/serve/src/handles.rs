@@ -90,6 +90,25 @@ mod tests {
         }
     }
 
+    /// Clients keep them over an upgrade, and none may make them stale.
+    #[test]
+    fn the_bytes_of_a_handle_are_these() {
+        let key = core::array::from_fn(|at| u8::try_from(at).expect("it is below 16"));
+        let handles = Handles::new(HandleKey(key));
+        let made: [HandleBytes; 2] = [
+            *b"\x01\x08\x00\x01\x01\x02\x03\x04\x05\x06\x07\x08\0\0\0\0\0\0\0\0\0\0\0\0\
+              \x7c\x97\x35\x20\x59\x5b\x19\xa2",
+            *b"\x01\x14\x02\x03\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0a\x0b\x0c\x0d\x0e\x0f\x10\x11\
+              \x12\x13\x14\x26\x2e\x79\xe6\x15\x28\x0d\x56",
+        ];
+        for (handle, export, length) in [(made[0], 1, 8), (made[1], 0x203, 20)] {
+            let id: Vec<u8> = (1..=length).collect();
+            let object = ObjectId::new(&id).expect("short enough");
+            assert_eq!(handles.seal(ExportId(export), &object), handle);
+            assert_eq!(handles.open(&handle), Ok((ExportId(export), object)));
+        }
+    }
+
     #[test]
     fn no_bit_can_be_changed() {
         let handles = Handles::new(HandleKey([7; 16]));

@@ -1,7 +1,9 @@
 //! Handles while names come and go, on a file system that uses the numbers of inodes again at once.
 
 use std::collections::BTreeSet;
+use std::ffi::CString;
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -9,11 +11,12 @@ use std::thread;
 use bytes::Bytes;
 use leasehold_base::random::Random;
 use leasehold_fs::{Caller, FsError, NewFile, ObjectId, Place, SetAttributes, Stability, Store};
+use rustix::fs::{AtFlags, CWD};
 
 use super::conformance::{as_ordinary_user, own_user};
 use super::harness::{Make, World, name, wait};
 use crate::file_system::Kind;
-use crate::{Durability, HandleSource};
+use crate::{Durability, HandleSource, sys};
 
 const DIRECTORIES: [&str; 2] = ["one", "two"];
 const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
@@ -175,4 +178,25 @@ fn no_handle_ever_reaches_another_file() {
             storm(HandleSource::Probe, descriptors_max, own_user());
         }
     });
+}
+
+/// Clients keep handles over an upgrade, and over a start as another user: so an id is the kernel's
+/// handle, however objects are found.
+#[test]
+fn the_bytes_of_an_id_are_those_of_the_kernels_handle() {
+    for world in World::all() {
+        let file = world.file("file");
+        let path = world.path("file").into_os_string().into_encoded_bytes();
+        let path = CString::new(path).expect("it has no NUL");
+        let kernels = sys::handle_at(CWD, &path, AtFlags::empty()).expect("there are handles");
+        assert_eq!(file.as_bytes(), kernels.id.as_bytes());
+        let number = fs::metadata(world.path("file")).expect("it is there").ino().to_ne_bytes();
+        match Kind::of(&*world.store.volume.root.descriptor()).expect("it is told") {
+            // The number and the generation.
+            Kind::Ext => assert_eq!((&file.as_bytes()[..4], kernels.kind), (&number[..4], 1)),
+            // The generation and the number.
+            Kind::Tmpfs => assert_eq!(file.as_bytes()[4..], number),
+            Kind::Btrfs | Kind::Exfat | Kind::F2fs | Kind::Fat | Kind::Xfs | Kind::Other => {}
+        }
+    }
 }
