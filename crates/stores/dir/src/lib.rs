@@ -6,7 +6,7 @@
 //! what others moved, and acts as that user for everybody.
 //!
 //! Nothing leads out of the export: no symbolic link is followed, `..` of the root is the root,
-//! and a name that something is mounted on is refused.
+//! a name that something is mounted on is refused, and so is a directory that was moved out.
 //!
 //! What the shell has to do once: take the process' umask away (`umask(0)`), so that files get
 //! the modes that clients ask for, and raise the limit of descriptors.
@@ -20,6 +20,7 @@ mod file_system;
 mod handle;
 mod identity;
 mod index;
+mod inside;
 mod listing;
 mod locks;
 mod names;
@@ -124,7 +125,8 @@ impl DirStore {
 
     /// Closes files that were open for writing and were not written since the last call, so that
     /// programs on this machine can be run from them, and watches directories no more that were
-    /// not changed since; to be called every few seconds.
+    /// not changed since. Directories are asked anew whether they are still in the export. To be
+    /// called every few seconds.
     pub fn close_idle(&self) {
         self.volume.close_idle();
     }

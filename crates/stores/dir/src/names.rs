@@ -11,10 +11,10 @@ use rustix::fs::{AtFlags, Mode, OFlags, linkat, openat, renameat, unlinkat};
 use rustix::io::Errno;
 
 use crate::errors::meaning;
-use crate::index::Known;
+use crate::inside::Believed;
 use crate::object::{Descriptor, Object, Reach};
 use crate::sync::{Change, Extent};
-use crate::volume::{DEPTH_MAX, NAME, Volume};
+use crate::volume::{NAME, Volume};
 use crate::witness::Trace;
 
 /// How often a name that changes under our hands is looked at again.
@@ -65,38 +65,10 @@ impl Volume {
         self.acting.as_server()?;
         let object = self
             .keep(self.handles.of(&above).map_err(meaning)?, Descriptor::new(above, Reach::Name))?;
-        self.must_be_below_root(&object)?;
+        // At once, should it have been moved out just now.
+        self.climb(&object, Believed::Nobody)?;
         let above = self.attributes(&object)?;
         Ok(Found { object: object.id, attributes: above, directory: Some(attributes) })
-    }
-
-    /// A directory that somebody moved out of the export must not lead out as well.
-    fn must_be_below_root(&self, directory: &Arc<Object>) -> Result<(), FsError> {
-        let mut directory = directory.descriptor();
-        for _ in 0..DEPTH_MAX {
-            let id = self.handles.of(&*directory).map_err(meaning)?;
-            if id == self.root.id {
-                return Ok(());
-            }
-            directory = match openat(&*directory, c"..", NAME | OFlags::DIRECTORY, Mode::empty()) {
-                Ok(above) => Arc::new(Descriptor::new(above, Reach::Name)),
-                // One that even its owner may not search, when that is who we are.
-                Err(Errno::ACCESS) => self.recorded_parent(&id).ok_or(FsError::Access)?,
-                Err(errno) => return Err(meaning(errno)),
-            };
-            // Above the mount's root is another mount.
-            self.attributes_of(&*directory).map_err(|_| FsError::Stale)?;
-        }
-        Err(FsError::Stale)
-    }
-
-    /// The directory that has an object under the name that is kept in mind.
-    fn recorded_parent(&self, id: &ObjectId) -> Option<Arc<Descriptor>> {
-        let Some(Known::At { directory, name }) = self.index.as_ref()?.find(id) else {
-            return None;
-        };
-        let above = self.object(&directory).ok()?.descriptor();
-        (self.handles.at(&*above, &name) == Ok(*id)).then_some(above)
     }
 
     /// What a name stands for, by whatever is cheapest. As the caller.

@@ -1,7 +1,7 @@
 //! An object that is open, and its one descriptor.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use leasehold_base::units::FileTime;
@@ -100,6 +100,7 @@ pub(crate) struct Object {
     used: AtomicBool,
     access_list: AtomicU64,
     not_exclusive: AtomicBool,
+    inside: AtomicU32,
 }
 
 impl Object {
@@ -118,6 +119,7 @@ impl Object {
             used: AtomicBool::new(false),
             access_list: AtomicU64::new(0),
             not_exclusive: AtomicBool::new(false),
+            inside: AtomicU32::new(0),
         }
     }
 
@@ -165,6 +167,16 @@ impl Object {
     /// Notes whether there is an access list.
     pub(crate) fn note_access_list(&self, changed: FileTime, there: bool) {
         self.access_list.store(moment(changed) | u64::from(there), Ordering::Relaxed);
+    }
+
+    /// Whether it was found below the root in this period, which is not 0.
+    pub(crate) fn was_inside(&self, period: u32) -> bool {
+        self.inside.load(Ordering::Relaxed) == period
+    }
+
+    /// Notes that it was.
+    pub(crate) fn note_inside(&self, period: u32) {
+        self.inside.store(period, Ordering::Relaxed);
     }
 
     /// Whether a verifier of an exclusive create may still stand at the file.

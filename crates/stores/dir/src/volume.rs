@@ -3,6 +3,7 @@
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 use std::thread;
 
 use leasehold_base::units::FileSystemId;
@@ -48,6 +49,8 @@ pub(crate) struct Volume {
     pub(crate) blocking: Arc<dyn Blocking>,
     pub(crate) buffers: Arc<Buffers>,
     pub(crate) witness: Witness,
+    /// Counts the times that what was found below the root was believed to be there.
+    pub(crate) period: AtomicU32,
 }
 
 /// Why there is no object for an id.
@@ -60,6 +63,9 @@ pub(crate) enum Missing {
     /// Where it is must be searched for.
     Lost,
 }
+
+/// An object, and its name in the directory above.
+type Step = (ObjectId, Box<[u8]>);
 
 /// For opening an object only to name it.
 pub(crate) const NAME: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
@@ -112,6 +118,7 @@ impl Volume {
             blocking,
             buffers: Arc::default(),
             witness: Witness::new(known.is_notified()),
+            period: AtomicU32::new(1),
             root: Arc::new(Object::new(
                 id,
                 number,
@@ -124,6 +131,7 @@ impl Volume {
     /// The open object of an id.
     pub(crate) fn object(&self, id: &ObjectId) -> Result<Arc<Object>, Missing> {
         if let Some(object) = self.open_object(id) {
+            self.must_be_inside(&object).map_err(Missing::Failed)?;
             return Ok(object);
         }
         if !self.handles.could_be(id) {
@@ -133,7 +141,13 @@ impl Volume {
             None => self.open_by_handle(id, TRIES_AT_ONCE),
             Some(index) => {
                 self.acting.as_server().map_err(Missing::Failed)?;
-                self.walk(index, id)
+                let (base, steps) = self.way(index, id)?;
+                match self.must_be_inside(&base) {
+                    Ok(()) => self.walk(base, steps),
+                    // The object may have another name.
+                    Err(FsError::Stale) => Err(Missing::Lost),
+                    Err(error) => Err(Missing::Failed(error)),
+                }
             }
         }
     }
@@ -162,7 +176,8 @@ impl Volume {
             match sys::open_by_handle(root.as_fd(), self.handles.kind(), id, NAME) {
                 Ok(file) => {
                     let kept = self.keep(*id, Descriptor::new(file, Reach::Name));
-                    return kept.map_err(Missing::Failed);
+                    let inside = |object| self.must_be_inside(&object).map(|()| object);
+                    return kept.and_then(inside).map_err(Missing::Failed);
                 }
                 Err(Errno::NOMEM) => thread::yield_now(),
                 // It cannot read the handle.
@@ -173,11 +188,12 @@ impl Volume {
         Err(Missing::Busy)
     }
 
-    /// Goes from the nearest open directory above down to the object, by the recorded names.
-    fn walk(&self, index: &Index, id: &ObjectId) -> Result<Arc<Object>, Missing> {
+    /// The nearest open directory above an object, and the recorded names from there down to it,
+    /// the last first.
+    fn way(&self, index: &Index, id: &ObjectId) -> Result<(Arc<Object>, Vec<Step>), Missing> {
         let mut steps = Vec::new();
         let mut next = *id;
-        let mut base = loop {
+        loop {
             match index.find(&next) {
                 None => return Err(Missing::Lost),
                 Some(Known::Gone) => return Err(Missing::Failed(FsError::Stale)),
@@ -187,12 +203,16 @@ impl Volume {
                 }
             }
             if let Some(base) = self.open_object(&next) {
-                break base;
+                return Ok((base, steps));
             }
             if steps.len() == DEPTH_MAX {
                 return Err(Missing::Lost);
             }
-        };
+        }
+    }
+
+    /// Goes that way.
+    fn walk(&self, mut base: Arc<Object>, steps: Vec<Step>) -> Result<Arc<Object>, Missing> {
         for (id, name) in steps.into_iter().rev() {
             let file =
                 openat(&*base.descriptor(), &*name, NAME, Mode::empty()).map_err(|errno| {
@@ -207,6 +227,17 @@ impl Volume {
             base = self.keep(id, Descriptor::new(file, Reach::Name)).map_err(Missing::Failed)?;
         }
         Ok(base)
+    }
+
+    /// Where an object has the name that is kept in mind, be that in the export or not.
+    pub(crate) fn recorded_place(&self, id: &ObjectId) -> Option<(Arc<Descriptor>, Box<[u8]>)> {
+        let index = self.index.as_ref()?;
+        let Some(Known::At { directory, name }) = index.find(id) else { return None };
+        let above = self.open_object(&directory).or_else(|| {
+            let (base, steps) = self.way(index, &directory).ok()?;
+            self.walk(base, steps).ok()
+        });
+        Some((above?.descriptor(), name))
     }
 
     /// Keeps a descriptor as that of an object, unless the object is open already.
@@ -292,9 +323,11 @@ impl Volume {
     }
 
     /// Closes descriptors for writing that nobody uses: as long as one is open, nobody can run
-    /// the file. Directories are watched no more that nobody changes.
+    /// the file. Directories are watched no more that nobody changes, and are asked anew where
+    /// they are.
     pub(crate) fn close_idle(&self) {
         self.witness.forget_idle();
+        self.doubt_all();
         for object in self.descriptors.all() {
             let descriptor = object.descriptor();
             if descriptor.reach() == Reach::Write

@@ -9,7 +9,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use leasehold_base::units::Cookie;
 use leasehold_fs::{
-    Access, Allowance, Budget, FsError, Mode, ObjectId, SetAttributes, Stability, Store, Wanted,
+    Access, Allowance, Budget, FsError, Mode, NewFile, ObjectId, SetAttributes, Stability, Store,
+    Wanted,
 };
 use rustix::fs::XattrFlags;
 use rustix::mount::{
@@ -83,6 +84,53 @@ fn a_directory_that_was_moved_out_does_not_lead_out() {
     for directory in [a, b] {
         let above = wait(world.store.parent(&superuser(), &directory));
         assert_eq!(above.map(|found| found.object), Err(FsError::Stale));
+    }
+}
+
+/// At once where it is not open, else when it is asked anew.
+#[test]
+fn a_directory_that_was_moved_out_is_not_reached_any_more() {
+    for world in World::all() {
+        let (root, volume) = (world.store.root(), &world.store.volume);
+        let outside = tempfile::tempdir().expect("it can be made");
+        let there = outside.path().join("there");
+        fs::create_dir_all(world.path("open/below")).expect("they can be made");
+        fs::create_dir_all(world.path("closed/below")).expect("they can be made");
+        for path in ["open", "closed"] {
+            fs::write(world.path(path).join("file"), "").expect("it can be made");
+            let moved = world.lookup(root, path).expect("it is there");
+            let below = world.lookup(moved, "below").expect("it is there");
+            for directory in [moved, below] {
+                wait(world.store.getattr(&directory)).expect("it is there");
+            }
+            // Elsewhere in the export it stays what it was.
+            fs::rename(world.path(path), world.path("elsewhere")).expect("it can be moved");
+            world.store.close_idle();
+            assert_eq!(world.lookup(moved, "below"), Ok(below));
+            assert!(wait(world.store.getattr(&below)).is_ok());
+            fs::rename(world.path("elsewhere"), &there).expect("it is one file system");
+            if path == "closed" {
+                for open in [moved, below].iter().filter_map(|id| volume.open_object(id)) {
+                    volume.descriptors.remove(&open);
+                }
+            } else {
+                world.store.close_idle();
+            }
+            for directory in [below, moved] {
+                let place = leasehold_fs::Place { directory, name: name("new") };
+                let new = NewFile::Guarded(SetAttributes::default());
+                let made = wait(world.store.create(&superuser(), place, &new));
+                assert_eq!(made.result.map(drop), Err(FsError::Stale), "{path}");
+                assert_eq!(wait(world.store.getattr(&directory)), Err(FsError::Stale), "{path}");
+                let found = world.lookup(directory, "file");
+                assert_eq!(found, Err(FsError::Stale), "{path}");
+            }
+            assert!(!there.join("new").exists() && !there.join("below/new").exists());
+            fs::rename(&there, world.path("back")).expect("it can be moved back");
+            assert_eq!(world.lookup(root, "back"), Ok(moved), "it is there again");
+            assert!(world.lookup(moved, "file").is_ok());
+            fs::remove_dir_all(world.path("back")).expect("it is ours");
+        }
     }
 }
 
