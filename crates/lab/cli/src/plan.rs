@@ -13,7 +13,7 @@ use crate::{Failure, input};
 use clap::Args;
 use leasehold_lab_network::model::{Class, Model};
 use leasehold_lab_plan::verdict::{Upgrade, Verdict, unit};
-use search::{Point, Search, System};
+use search::{Lack, Point, Search, System};
 use serde_json::json;
 use std::io::Write;
 use std::path::PathBuf;
@@ -39,8 +39,8 @@ pub struct Plan {
     most: u32,
     /// Services, or answers where a cache gives more of them, that a simulated point may take
     ///
-    /// More is slower and surer: with too few, caches are still cold and rare times are missed.
-    #[arg(long, default_value_t = 1_000_000)]
+    /// More is slower and surer; the answer says when a point was not finished within it.
+    #[arg(long, default_value_t = 500_000)]
     effort: u64,
     /// Find the cheapest upgrade that carries this many clients
     #[arg(long, requires = "price", value_parser = clap::value_parser!(u32).range(1..))]
@@ -92,7 +92,9 @@ pub(crate) fn run(options: &Plan, out: &mut dyn Write) -> Result<(), Failure> {
     if let Some(path) = &options.plot {
         draw(slo, &model, class, &answer.curve, path)?;
     }
-    let verdict = verdict(slo, options.most, &model.classes[class], &answer);
+    let warning = Lack::warning(&answer.lacks, options.effort);
+    let sentence = verdict(slo, options.most, &model.classes[class], &answer);
+    let verdict = format!("{}{warning}.", sentence.trim_end_matches('.'));
     let (upgrades, curve) = (upgrade_table(&answer.upgrades), curve_table(slo, &answer.curve));
     if options.format.json {
         return output::json(
@@ -101,6 +103,7 @@ pub(crate) fn run(options: &Plan, out: &mut dyn Write) -> Result<(), Failure> {
                 "verdict": verdict,
                 "clients": answer.clients,
                 "method": method,
+                "unfinished": unfinished(&answer.lacks),
                 "one_more": upgrades.json(),
                 "curve": curve.json(),
             }),
@@ -119,6 +122,8 @@ struct Answer {
     /// The busiest first.
     upgrades: Vec<Upgrade>,
     curve: Vec<(u32, Point)>,
+    /// What the points that decide these numbers lack.
+    lacks: Vec<Lack>,
 }
 
 impl Answer {
@@ -126,20 +131,28 @@ impl Answer {
         let mut system = System::new(model.clone(), "the system as it is");
         let clients = search.most_clients(&mut system, 0)?;
         let here = search.at(&mut system, clients.max(1))?;
-        let mut upgrades = Vec::new();
+        let (mut upgrades, mut lacks) = (Vec::new(), Vec::new());
         for (centre, used) in model.centres.iter().zip(&here.utilisation) {
             if let Some(servers) = knob::servers(&centre.kind) {
                 let more = Knob::Servers(centre.name.clone()).turn(model, (servers + 1) as f64)?;
                 let mut more = System::new(more, format!("one more of \"{}\"", centre.name));
                 // What carries so many now carries them with more, too.
                 let clients = search.most_clients(&mut more, clients)?;
+                lacks.extend(more.lacks(clients));
                 upgrades.push(Upgrade { centre: centre.name.clone(), utilisation: *used, clients });
             }
         }
         upgrades.sort_by(|a, b| b.utilisation.total_cmp(&a.utilisation));
         let curve = curve(search, &mut system, clients)?;
-        Ok(Self { clients, upgrades, curve })
+        lacks.extend(system.lacks(clients));
+        Ok(Self { clients, upgrades, curve, lacks })
     }
+}
+
+/// The shortfalls of points, for programs.
+fn unfinished(lacks: &[Lack]) -> Vec<serde_json::Value> {
+    let one = |lack: &Lack| json!({ "shortfall": lack.shortfall.to_string(), "effort_wanted": lack.effort });
+    lacks.iter().map(one).collect()
 }
 
 fn verdict(slo: Slo, most: u32, class: &Class, answer: &Answer) -> String {
@@ -171,7 +184,8 @@ fn curve(search: &Search, system: &mut System, clients: u32) -> Result<Vec<(u32,
 
 fn curve_table(slo: Slo, curve: &[(u32, Point)]) -> Table {
     let response = format!("{}_s", slo.name());
-    let mut table = Table::new(&["clients", &response, "plus_minus", "holds", "throughput_per_s"]);
+    let mut table =
+        Table::new(&["clients", &response, "plus_minus", "holds", "throughput_per_s", "lacks"]);
     for (count, point) in curve {
         let holds = if point.response < slo.bound { "yes" } else { "no" };
         table.row([
@@ -180,6 +194,7 @@ fn curve_table(slo: Slo, curve: &[(u32, Point)]) -> Table {
             point.plus_minus.into(),
             holds.into(),
             point.throughput.into(),
+            point.lack.map_or("", |lack| lack.shortfall.word()).into(),
         ]);
     }
     table
@@ -240,16 +255,23 @@ fn cheapest(
         .collect();
     let what = if bought.is_empty() { "nothing more".into() } else { bought.join(" and ") };
     let verdict = format!(
-        "The cheapest way to {goal} is {what}, for {}: {}.",
+        "The cheapest way to {goal} is {what}, for {}: {}{}.",
         output::pretty(found.cost),
-        time(found.response)
+        time(found.response),
+        Lack::warning(found.lack.as_slice(), options.effort)
     );
     if options.format.json {
         let more: serde_json::Map<String, serde_json::Value> =
             found.more.iter().map(|(centre, count)| (centre.clone(), json!(count))).collect();
         let (cost, response) = (found.cost, found.response);
-        let answer =
-            json!({ "verdict": verdict, "more": more, "cost": cost, "response_s": response });
+        let unfinished = unfinished(found.lack.as_slice());
+        let answer = json!({
+            "verdict": verdict,
+            "more": more,
+            "cost": cost,
+            "response_s": response,
+            "unfinished": unfinished,
+        });
         return output::json(out, &answer);
     }
     output::line(out, &verdict)

@@ -220,6 +220,32 @@ fn every_example_can_be_planned() {
     }
 }
 
+/// Caches begin filled: a small effort gives a wider interval, not another answer, and says so.
+#[test]
+fn plans_of_little_effort_agree_and_say_what_they_lack() {
+    let plan = |effort: &str| {
+        let words = ["plan", &model("leases"), "--slo", "p95 < 10 ms", "--effort", effort];
+        json(&words)
+    };
+    let (little, more) = (plan("50000"), plan("400000"));
+    let limit = |answer: &serde_json::Value| {
+        let clients = answer["clients"].as_f64().expect("a number");
+        let curve = answer["curve"].as_array().expect("rows");
+        let here = curve.iter().find(|row| row["clients"].as_f64() == Some(clients));
+        let of = |key: &str| here.and_then(|row| row[key].as_f64()).expect("a number");
+        (clients, of("plus_minus") / of("p95_s"))
+    };
+    let ((few, wide), (many, narrow)) = (limit(&little), limit(&more));
+    // Near the limit p95 rises three times as fast as the clients, so this is a wide margin.
+    assert!((few / many - 1.0).abs() < 0.02 + wide + narrow, "{few} {wide} {many} {narrow}");
+    let verdict = little["verdict"].as_str().expect("a sentence");
+    assert!(verdict.contains("; this is unsure, ") && verdict.contains("--effort"), "{verdict}");
+    assert!(little["unfinished"].as_array().is_some_and(|lacks| !lacks.is_empty()));
+    let sure = json(&["plan", &model("diskless"), "--slo", "mean < 100 ms"]);
+    assert!(sure["unfinished"].as_array().is_some_and(Vec::is_empty));
+    assert!(!sure["verdict"].to_string().contains("unsure"));
+}
+
 #[test]
 fn plan_says_why_no_upgrade_helps() {
     let goal = ["plan", &model("diskless"), "--slo", "mean < 30 ms", "--clients", "40"];

@@ -46,6 +46,18 @@ pub enum Shortfall {
     Wide,
 }
 
+impl Shortfall {
+    /// It in a word, for a table.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::OwnTimes => "time",
+            Self::Unsteady => "steadiness",
+            Self::Wide => "width",
+        }
+    }
+}
+
 impl fmt::Display for Shortfall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

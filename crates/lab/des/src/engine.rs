@@ -8,6 +8,7 @@ mod centre;
 mod client;
 
 use crate::calendar::Calendar;
+use crate::filling::filled;
 use crate::lru::Lru;
 use crate::program::{ClassRules, Leg, Program, Source, position};
 use crate::tally::Tally;
@@ -424,15 +425,13 @@ impl Engine {
 }
 
 impl ClassState {
-    fn new(rules: ClassRules) -> Self {
+    fn new(mut rules: ClassRules) -> Self {
         let clients = match (&rules.source, &rules.cache) {
             (Source::Closed { population, .. }, Some(cache)) if cache.each_client => *population,
             _ => 1,
         };
-        let caches = match &rules.cache {
-            Some(cache) => (0..clients).map(|_| Lru::new(cache.objects, cache.blocks)).collect(),
-            None => Vec::new(),
-        };
+        let caches =
+            rules.cache.as_mut().map_or_else(Vec::new, |cache| filled(cache, clients as usize));
         Self { rules, caches, phase: 0, trace_offset: 0.0, arrival_ticket: 0, first_customer: 0 }
     }
 

@@ -10,6 +10,7 @@
 mod calendar;
 mod ending;
 mod engine;
+mod filling;
 mod histogram;
 mod interval;
 mod law;

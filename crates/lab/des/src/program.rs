@@ -85,12 +85,18 @@ pub(crate) struct CacheRules {
     pub(crate) blocks: usize,
     pub(crate) objects: usize,
     pub(crate) popularity: Zipf,
+    /// The exponent of the popularity.
+    pub(crate) zipf: f64,
     pub(crate) writes: f64,
     /// The lease term; infinite without leases.
     pub(crate) term: f64,
     /// The first leg of a hit and of a renewal.
     pub(crate) hit: u32,
     pub(crate) renewal: u32,
+    /// Requests a second to one cache if nobody ever waited.
+    pub(crate) rate: f64,
+    /// Luck with what the cache holds at the beginning.
+    pub(crate) filling: Random,
 }
 
 /// The whole model, compiled.
@@ -187,10 +193,13 @@ impl Program {
             blocks: cache.blocks.count(),
             objects: cache.objects.count(),
             popularity: Zipf::new(position(cache.objects.count()), cache.zipf),
+            zipf: cache.zipf,
             writes: cache.writes,
             term: cache.lease.as_ref().map_or(f64::INFINITY, |lease| lease.term.base()),
             hit,
             renewal,
+            rate: unhindered(class, cache),
+            filling: streams.named(&["filling", &class.name]),
         }
     }
 
@@ -250,6 +259,22 @@ impl Program {
         }
         self.legs.push(Leg::End);
         first
+    }
+}
+
+/// Requests a second to one of a class' caches if nobody ever waited.
+fn unhindered(class: &Class, cache: &Cache) -> f64 {
+    match &class.kind {
+        ClassKind::Open { rate, .. } => rate.base(),
+        ClassKind::Closed { population, think } => {
+            let busy: f64 = class.demands.values().map(Demand::seconds).sum();
+            let customers = match cache.scope {
+                Scope::Client => 1.0,
+                Scope::Server => population.base(),
+            };
+            // Who neither thinks nor works asks without end, but not infinitely fast.
+            customers / (think.seconds() + busy).max(1e-9)
+        }
     }
 }
 

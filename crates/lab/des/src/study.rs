@@ -230,6 +230,17 @@ impl Study {
         }
     }
 
+    /// The `services_max` with which the study would likely lack nothing: intervals narrow with the
+    /// square root of what they rest on; what is unsteady may need any time and gets four times.
+    #[must_use]
+    pub fn services_wanted(&self) -> f64 {
+        let own_times = MEMORIES_MIN * self.memory / self.until;
+        let steady = if self.is_steady() { 1.0 } else { 4.0 };
+        let narrow = self.widest() / self.options.width;
+        let times = own_times.max(steady).max(narrow * narrow);
+        self.services() as f64 * times
+    }
+
     /// Whether the study lacks nothing.
     #[must_use]
     pub fn is_done(&self) -> bool {
@@ -275,16 +286,18 @@ impl Study {
 
     /// Whether the metrics that the width is asked for have reached it.
     fn is_narrow(&self) -> bool {
-        let intervals = self.intervals(Replication::counted);
+        self.widest() <= self.options.width
+    }
+
+    /// The widest interval of the metrics that a width is asked for, over its mean.
+    fn widest(&self) -> f64 {
         self.metrics
             .iter()
-            .zip(intervals)
+            .zip(self.intervals(Replication::counted))
             .filter(|(metric, _)| decides(metric.quantity))
-            // What never happened has no mean and keeps nobody waiting.
-            .all(|(_, interval)| {
-                let relative = interval.relative();
-                relative.is_nan() || relative <= self.options.width
-            })
+            // What never happened has no mean and keeps nobody waiting: a maximum passes over it.
+            .map(|(_, interval)| interval.relative())
+            .fold(0.0, f64::max)
     }
 
     /// The interval of each metric over a part of every replication, in the order of `metrics`.

@@ -3,6 +3,11 @@
 use crate::law::unit;
 use leasehold_base::random::Random;
 
+/// The popularity of each of so many, not yet scaled.
+pub(crate) fn weights(objects: usize, exponent: f64) -> Vec<f64> {
+    (1..=objects.max(1)).map(|rank| libm::pow(rank as f64, -exponent)).collect()
+}
+
 /// Chooses `k` (from 0) in proportion to `(k + 1)` to the power of minus an exponent.
 #[derive(Clone, Debug)]
 pub(crate) struct Zipf {
@@ -13,8 +18,7 @@ pub(crate) struct Zipf {
 impl Zipf {
     pub(crate) fn new(objects: u32, exponent: f64) -> Self {
         let count = objects.max(1);
-        let weights: Vec<f64> =
-            (1..=count).map(|rank| libm::pow(f64::from(rank), -exponent)).collect();
+        let weights = weights(count as usize, exponent);
         let mean = weights.iter().sum::<f64>() / f64::from(count);
         let mut slots: Vec<(f64, u32)> =
             weights.iter().zip(0..).map(|(weight, index)| (weight / mean, index)).collect();

@@ -7,7 +7,7 @@ use crate::knob::{self, Knob};
 use crate::progress::Progress;
 use crate::simulate;
 use crate::slo::Slo;
-use leasehold_lab_des::{Options, Quantity};
+use leasehold_lab_des::{Options, Quantity, Shortfall};
 use leasehold_lab_network::model::{ClassKind, Model};
 use leasehold_lab_network::{SolveError, solve};
 use leasehold_lab_plan::verdict::most;
@@ -32,6 +32,39 @@ pub(super) struct Point {
     pub(super) throughput: f64,
     /// By centre, of one server.
     pub(super) utilisation: Vec<f64>,
+    pub(super) lack: Option<Lack>,
+}
+
+/// What a simulated point still lacked at its end.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Lack {
+    pub(super) shortfall: Shortfall,
+    /// The effort that would likely do.
+    pub(super) effort: f64,
+}
+
+impl Lack {
+    /// What to add to a sentence that rests on points of which some lack something.
+    pub(super) fn warning(lacks: &[Self], effort: u64) -> String {
+        let Some(worst) = lacks.iter().max_by(|a, b| a.effort.total_cmp(&b.effort)) else {
+            return String::new();
+        };
+        let count = lacks.len();
+        let (points, they) = if count == 1 { ("a point", "it") } else { ("points", "they") };
+        let which = if count == 1 { points.into() } else { format!("{count} {points}") };
+        let digit = 10_f64.powf(worst.effort.log10().floor());
+        let wanted = (worst.effort / digit).ceil() * digit;
+        let advice = if wanted < 1e15 {
+            format!("--effort {wanted} should do")
+        } else {
+            "it needs a far larger --effort".into()
+        };
+        format!(
+            "; this is unsure, {which} on which it rests ended at --effort {effort} before {they} \
+             were finished ({}): {advice}",
+            worst.shortfall
+        )
+    }
 }
 
 /// A system, and what is known of it already, by load.
@@ -48,6 +81,7 @@ pub(super) struct Found {
     pub(super) more: Vec<(String, usize)>,
     pub(super) cost: f64,
     pub(super) response: f64,
+    pub(super) lack: Option<Lack>,
 }
 
 /// Upgrades to look at before giving up.
@@ -59,6 +93,11 @@ const MORE_MAX: usize = 63;
 impl System {
     pub(super) fn new(model: Model, name: impl Into<String>) -> Self {
         Self { model, name: name.into(), points: BTreeMap::new() }
+    }
+
+    /// What the points lack that decide that so many are the most.
+    pub(super) fn lacks(&self, most: u32) -> impl Iterator<Item = Lack> {
+        [most, most + 1].into_iter().filter_map(|count| self.points.get(&count)?.lack)
     }
 }
 
@@ -102,6 +141,7 @@ impl Search {
                 plus_minus: 0.0,
                 throughput: solution.throughput[self.class],
                 utilisation: solution.utilisation.iter().map(|row| row.iter().sum()).collect(),
+                lack: None,
             }),
             // An open class beyond what a centre can give waits for ever.
             Err(SolveError::Saturated { .. }) => Ok(Point {
@@ -109,13 +149,14 @@ impl Search {
                 plus_minus: 0.0,
                 throughput: f64::NAN,
                 utilisation: vec![1.0; model.centres.len()],
+                lack: None,
             }),
             Err(error) => Err(Failure::input(error)),
         }
     }
 
     fn simulated(&self, model: &Model, what: &str) -> Result<Point, Failure> {
-        // Few replications, each of them long: caches fill and leases run out within the effort.
+        // Few replications, each of them long: leases run out often enough within the effort.
         let options = Options {
             replications: 4,
             width: 0.02,
@@ -131,6 +172,10 @@ impl Search {
             plus_minus: response.map_or(f64::NAN, |interval| interval.half_width),
             throughput: of_class(Quantity::Throughput).map_or(f64::NAN, |interval| interval.mean),
             utilisation: model.centres.iter().map(|c| answer.utilisation(&c.name)).collect(),
+            lack: answer
+                .study
+                .shortfall()
+                .map(|shortfall| Lack { shortfall, effort: answer.study.services_wanted() }),
         })
     }
 
@@ -153,12 +198,12 @@ impl Search {
         clients: u32,
         prices: &[(String, f64)],
     ) -> Result<Found, Failure> {
-        let response = |more: &[usize]| -> Result<f64, Failure> {
+        let point = |more: &[usize]| -> Result<Point, Failure> {
             let mut system = System::new(upgrade(model, prices, more)?, format!("plus {more:?}"));
-            Ok(self.at(&mut system, clients)?.response)
+            self.at(&mut system, clients)
         };
         let plenty = vec![MORE_MAX; prices.len()];
-        let best = response(&plenty)?;
+        let best = point(&plenty)?.response;
         if best >= self.slo.bound {
             let best = crate::slo::time(best);
             return Err(Failure::input(format!(
@@ -171,7 +216,7 @@ impl Search {
             least[index] = (0..=MORE_MAX).collect::<Vec<_>>().partition_point(|count| {
                 let mut more = plenty.clone();
                 more[index] = *count;
-                response(&more).is_ok_and(|time| time >= self.slo.bound)
+                point(&more).is_ok_and(|point| point.response >= self.slo.bound)
             });
         }
         let cost_of = |more: &[usize]| -> f64 {
@@ -182,11 +227,11 @@ impl Search {
         let mut open = BTreeSet::from([key(&least)]);
         for _ in 0..UPGRADES_MAX {
             let Some((_, more)) = open.pop_first() else { break };
-            let response = response(&more)?;
+            let Point { response, lack, .. } = point(&more)?;
             if response < self.slo.bound {
                 let names = prices.iter().map(|(name, _)| name.clone());
                 let cost = cost_of(&more);
-                return Ok(Found { more: names.zip(more).collect(), cost, response });
+                return Ok(Found { more: names.zip(more).collect(), cost, response, lack });
             }
             for index in 0..prices.len() {
                 let mut next = more.clone();
