@@ -152,6 +152,8 @@ pub fn run(
     let mut random = Random::from_seed(seed);
     let mut machine = Machine::new(site);
     let mut workers = settle_in(&machine, &mut random);
+    // What a server without its syncs left out by now would keep the next one from starting.
+    machine.tell("sync");
     let mut report = Report::default();
     for (number, plan) in rounds.into_iter().enumerate() {
         let faults = round(&mut machine, &mut workers, &plan, &mut report);
