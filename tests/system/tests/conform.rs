@@ -64,8 +64,18 @@ fn ours(server: &str, list: &str) {
     assert_eq!(skipped(&run.text), listed(list), "not the cases that are listed as skipped");
 }
 
-/// Another server fails just where it is known to.
+/// Another server fails just where it is known to. One that loses a race now and then gets a second
+/// chance: what it does otherwise by nature, it does twice.
 fn theirs(server: &str) {
+    let first = surprise(server);
+    let second = first.as_ref().and_then(|_| surprise(server));
+    if let (Some(first), Some(second)) = (first, second) {
+        panic!("{first}\n\nand again:\n{second}");
+    }
+}
+
+/// The report on another server, if it was not as is known.
+fn surprise(server: &str) -> Option<String> {
     let known = Path::new(PEERS).join(format!("{server}.txt"));
     let run = run(server, &["--patience", "3", "--known", known.to_str().expect("our own name")]);
     // One that loses track of its own directories cannot remove that of the run either.
@@ -73,7 +83,7 @@ fn theirs(server: &str) {
     let sum = run.text.lines().find(|line| line.contains(" cases: ")).unwrap_or("no sum");
     let surprises = [" failed", "no longer failing", "not run", "no sum"];
     let as_known = left && !surprises.iter().any(|what| sum.contains(what));
-    assert!(run.succeeded || as_known, "{}", run.text);
+    (!run.succeeded && !as_known).then_some(run.text)
 }
 
 #[test]
