@@ -20,6 +20,9 @@ struct Level<Handle> {
 /// Directories within each other that cases make, at most.
 const DEPTH_MAX: usize = 64;
 
+/// How often a directory is emptied again, because a call that nobody waited for came late.
+const LATE_MAX: usize = 20;
+
 /// Whether a name is one in its directory; a server that lists others is not followed there.
 fn is_real(name: &[u8]) -> bool {
     name != b"." && name != b".." && !name.contains(&b'/')
@@ -31,12 +34,18 @@ pub(crate) fn version3(v3: &mut V3, parent: nfs3::Handle, name: &[u8]) -> Result
         return Ok(());
     };
     let mut levels = vec![Level { parent, name: name.to_vec(), directory }];
+    let mut late = 0;
     while let Some(level) = levels.last() {
         let (inside, parent, name) = (level.directory, level.parent, level.name.clone());
         match empty3(v3, inside)? {
             Some((name, directory)) => levels.push(Level { parent: inside, name, directory }),
             None => {
-                v3.rmdir(parent, &name)?.done()?;
+                let removed = v3.rmdir(parent, &name)?;
+                if late < LATE_MAX && removed.status() == Some(Status::NotEmpty) {
+                    late += 1;
+                    continue;
+                }
+                removed.done()?;
                 let gone = !v3.lookup(parent, &name)?.is_done();
                 ensure!(gone, "{} is still there after RMDIR", name.escape_ascii());
                 levels.pop();
