@@ -138,12 +138,12 @@ impl<'s> Bench<'s> {
             // Whatever state the case has left its own client in.
             self.v3 = self.server.v3(&self.server.me, &self.talk);
             let place = self.place3()?;
-            return sweep::version3(&mut self.v3, place, self.name.as_bytes());
+            return sweep::sweep(&mut self.v3, place, self.name.as_bytes());
         }
         if self.own2.is_some() {
             self.v2 = self.server.v2(&self.server.me, &self.talk);
             let place = self.place2()?;
-            return sweep::version2(&mut self.v2, place, self.name.as_bytes());
+            return sweep::sweep(&mut self.v2, place, self.name.as_bytes());
         }
         Ok(())
     }

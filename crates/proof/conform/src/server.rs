@@ -304,10 +304,10 @@ impl Server {
             // Handles may have died in a restart, names have not.
             let root = self.mounter(&talk).mnt(&self.export)?.done()?.directory;
             let mut v3 = self.v3(&self.me, &talk);
-            sweep::version3(&mut v3, root, self.place.name.as_bytes())?;
+            sweep::sweep(&mut v3, root, self.place.name.as_bytes())?;
         } else if let Some(root) = self.root2 {
             let mut v2 = self.v2(&self.me, &talk);
-            sweep::version2(&mut v2, root, self.place.name.as_bytes())?;
+            sweep::sweep(&mut v2, root, self.place.name.as_bytes())?;
         }
         self.unmount(&talk)
     }

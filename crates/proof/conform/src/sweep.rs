@@ -1,7 +1,9 @@
 //! Removes what cases have made, and nothing else: a name is given, and all below it goes.
 
-use leasehold_wire::nfs3::{self, FileType, Status};
-use leasehold_wire::{nfs2, nfs3::remove};
+use core::fmt::Debug;
+
+use leasehold_wire::nfs3::remove;
+use leasehold_wire::{nfs2, nfs3};
 
 use crate::case::{Stop, ensure};
 use crate::v2::{self, V2};
@@ -28,122 +30,171 @@ fn is_real(name: &[u8]) -> bool {
     name != b"." && name != b".." && !name.contains(&b'/')
 }
 
-/// Removes a name and all below it, with version 3.
-pub(crate) fn version3(v3: &mut V3, parent: nfs3::Handle, name: &[u8]) -> Result<(), Stop> {
-    let Some(directory) = directory3(v3, parent, name)? else {
+/// A directory that has to be emptied first, with its name.
+type Full<Handle> = Option<(Vec<u8>, Handle)>;
+
+/// A version of the protocol, as far as removing needs it.
+pub(crate) trait Version {
+    /// What names objects.
+    type Handle: Copy;
+
+    /// The directory of a name, made usable; where the name is none of a directory it is removed.
+    fn open_or_remove(
+        &mut self,
+        parent: Self::Handle,
+        name: &[u8],
+    ) -> Result<Option<Self::Handle>, Stop>;
+
+    /// Removes all names in a directory; comes back early with a directory that has to be emptied
+    /// first.
+    fn empty(&mut self, directory: Self::Handle) -> Result<Full<Self::Handle>, Stop>;
+
+    /// Removes an empty directory; says no where it is not empty and that may be.
+    fn remove_directory(
+        &mut self,
+        parent: Self::Handle,
+        name: &[u8],
+        may_be_full: bool,
+    ) -> Result<bool, Stop>;
+
+    /// Whether LOOKUP finds a name.
+    fn is_there(&mut self, parent: Self::Handle, name: &[u8]) -> Result<bool, Stop>;
+}
+
+/// Removes a name and all below it.
+pub(crate) fn sweep<V: Version>(
+    version: &mut V,
+    parent: V::Handle,
+    name: &[u8],
+) -> Result<(), Stop> {
+    let Some(directory) = version.open_or_remove(parent, name)? else {
         return Ok(());
     };
     let mut levels = vec![Level { parent, name: name.to_vec(), directory }];
     let mut late = 0;
     while let Some(level) = levels.last() {
         let (inside, parent, name) = (level.directory, level.parent, level.name.clone());
-        match empty3(v3, inside)? {
-            Some((name, directory)) => levels.push(Level { parent: inside, name, directory }),
-            None => {
-                let removed = v3.rmdir(parent, &name)?;
-                if late < LATE_MAX && removed.status() == Some(Status::NotEmpty) {
-                    late += 1;
-                    continue;
-                }
-                removed.done()?;
-                let gone = !v3.lookup(parent, &name)?.is_done();
-                ensure!(gone, "{} is still there after RMDIR", name.escape_ascii());
-                levels.pop();
-            }
+        if let Some((name, directory)) = version.empty(inside)? {
+            levels.push(Level { parent: inside, name, directory });
+        } else if version.remove_directory(parent, &name, late < LATE_MAX)? {
+            let gone = !version.is_there(parent, &name)?;
+            ensure!(gone, "{} is still there after RMDIR", name.escape_ascii());
+            levels.pop();
+        } else {
+            late += 1;
         }
         ensure!(levels.len() < DEPTH_MAX, "directories lie within each other without end");
     }
     Ok(())
 }
 
-/// The directory of a name, made usable; where the name is none of a directory it is removed.
-fn directory3(
-    v3: &mut V3,
-    parent: nfs3::Handle,
-    name: &[u8],
-) -> Result<Option<nfs3::Handle>, Stop> {
-    let object = match v3.lookup(parent, name)?.either() {
-        Ok(found) => found.object,
-        Err((Status::NotFound, _)) => return Ok(None),
-        Err((status, _)) => {
-            let name = name.escape_ascii();
-            return Err(Stop::fail(format!("{name} cannot be removed: LOOKUP gives {status:?}")));
-        }
-    };
-    if v3.is(object, FileType::Directory)? {
-        v3.setattr(object, v3::mode(0o700))?.done()?;
-        return Ok(Some(object));
-    }
-    v3.remove(parent, name)?.done()?;
-    Ok(None)
+fn unremovable(name: &[u8], status: impl Debug) -> Stop {
+    let name = name.escape_ascii();
+    Stop::fail(format!("{name} cannot be removed: LOOKUP gives {status:?}"))
 }
 
-/// Removes all names in a directory; comes back early with a directory that has to be emptied
-/// first.
-fn empty3(v3: &mut V3, directory: nfs3::Handle) -> Result<Option<(Vec<u8>, nfs3::Handle)>, Stop> {
-    let names = v3.list(directory, LIST_BYTES)?;
-    let names: Vec<Vec<u8>> =
-        names.into_iter().map(|entry| entry.name).filter(|name| is_real(name)).collect();
-    let args: Vec<remove::Args<'_>> = names.iter().map(|name| place(directory, name)).collect();
-    // Most names are files; what stays is looked at.
-    v3.client.call_many(procedure(remove::NUMBER), &args)?;
-    let left = v3.list(directory, LIST_BYTES)?;
-    for entry in left.into_iter().filter(|entry| is_real(&entry.name)) {
-        if let Some(found) = directory3(v3, directory, &entry.name)? {
-            return Ok(Some((entry.name, found)));
-        }
-    }
-    Ok(None)
-}
+impl Version for V3 {
+    type Handle = nfs3::Handle;
 
-/// Removes a name and all below it, with version 2.
-pub(crate) fn version2(v2: &mut V2, parent: nfs2::Handle, name: &[u8]) -> Result<(), Stop> {
-    let Some(directory) = directory2(v2, parent, name)? else {
-        return Ok(());
-    };
-    let mut levels = vec![Level { parent, name: name.to_vec(), directory }];
-    while let Some(level) = levels.last() {
-        let (inside, parent, name) = (level.directory, level.parent, level.name.clone());
-        match empty2(v2, inside)? {
-            Some((name, directory)) => levels.push(Level { parent: inside, name, directory }),
-            None => {
-                v2.rmdir(parent, &name)?.done()?;
-                let gone = !v2.lookup(parent, &name)?.is_done();
-                ensure!(gone, "{} is still there after RMDIR", name.escape_ascii());
-                levels.pop();
+    fn open_or_remove(
+        &mut self,
+        parent: nfs3::Handle,
+        name: &[u8],
+    ) -> Result<Option<nfs3::Handle>, Stop> {
+        let object = match self.lookup(parent, name)?.either() {
+            Ok(found) => found.object,
+            Err((nfs3::Status::NotFound, _)) => return Ok(None),
+            Err((status, _)) => return Err(unremovable(name, status)),
+        };
+        if self.is(object, nfs3::FileType::Directory)? {
+            self.setattr(object, v3::mode(0o700))?.done()?;
+            return Ok(Some(object));
+        }
+        self.remove(parent, name)?.done()?;
+        Ok(None)
+    }
+
+    fn empty(&mut self, directory: nfs3::Handle) -> Result<Full<nfs3::Handle>, Stop> {
+        let names = self.list(directory, LIST_BYTES)?;
+        let names: Vec<Vec<u8>> =
+            names.into_iter().map(|entry| entry.name).filter(|name| is_real(name)).collect();
+        let args: Vec<remove::Args<'_>> = names.iter().map(|name| place(directory, name)).collect();
+        // Most names are files; what stays is looked at.
+        self.client.call_many(procedure(remove::NUMBER), &args)?;
+        let left = self.list(directory, LIST_BYTES)?;
+        for entry in left.into_iter().filter(|entry| is_real(&entry.name)) {
+            if let Some(found) = self.open_or_remove(directory, &entry.name)? {
+                return Ok(Some((entry.name, found)));
             }
         }
-        ensure!(levels.len() < DEPTH_MAX, "directories lie within each other without end");
+        Ok(None)
     }
-    Ok(())
+
+    fn remove_directory(
+        &mut self,
+        parent: nfs3::Handle,
+        name: &[u8],
+        may_be_full: bool,
+    ) -> Result<bool, Stop> {
+        let removed = self.rmdir(parent, name)?;
+        let is_full = may_be_full && removed.status() == Some(nfs3::Status::NotEmpty);
+        if !is_full {
+            removed.done()?;
+        }
+        Ok(!is_full)
+    }
+
+    fn is_there(&mut self, parent: nfs3::Handle, name: &[u8]) -> Result<bool, Stop> {
+        Ok(self.lookup(parent, name)?.is_done())
+    }
 }
 
-fn directory2(
-    v2: &mut V2,
-    parent: nfs2::Handle,
-    name: &[u8],
-) -> Result<Option<nfs2::Handle>, Stop> {
-    let found = match v2.lookup(parent, name)?.either() {
-        Ok(found) => found,
-        Err((nfs2::Status::NotFound, ())) => return Ok(None),
-        Err((status, ())) => {
-            let name = name.escape_ascii();
-            return Err(Stop::fail(format!("{name} cannot be removed: LOOKUP gives {status:?}")));
-        }
-    };
-    if found.attributes.file_type == nfs2::FileType::Directory {
-        v2.setattr(found.object, v2::mode(0o700))?.done()?;
-        return Ok(Some(found.object));
-    }
-    v2.remove(parent, name)?.done()?;
-    Ok(None)
-}
+impl Version for V2 {
+    type Handle = nfs2::Handle;
 
-fn empty2(v2: &mut V2, directory: nfs2::Handle) -> Result<Option<(Vec<u8>, nfs2::Handle)>, Stop> {
-    for entry in v2.list(directory, 8 << 10)?.into_iter().filter(|entry| is_real(&entry.name)) {
-        if let Some(found) = directory2(v2, directory, &entry.name)? {
-            return Ok(Some((entry.name, found)));
+    fn open_or_remove(
+        &mut self,
+        parent: nfs2::Handle,
+        name: &[u8],
+    ) -> Result<Option<nfs2::Handle>, Stop> {
+        let found = match self.lookup(parent, name)?.either() {
+            Ok(found) => found,
+            Err((nfs2::Status::NotFound, ())) => return Ok(None),
+            Err((status, ())) => return Err(unremovable(name, status)),
+        };
+        if found.attributes.file_type == nfs2::FileType::Directory {
+            self.setattr(found.object, v2::mode(0o700))?.done()?;
+            return Ok(Some(found.object));
         }
+        self.remove(parent, name)?.done()?;
+        Ok(None)
     }
-    Ok(None)
+
+    fn empty(&mut self, directory: nfs2::Handle) -> Result<Full<nfs2::Handle>, Stop> {
+        let entries = self.list(directory, 8 << 10)?;
+        for entry in entries.into_iter().filter(|entry| is_real(&entry.name)) {
+            if let Some(found) = self.open_or_remove(directory, &entry.name)? {
+                return Ok(Some((entry.name, found)));
+            }
+        }
+        Ok(None)
+    }
+
+    fn remove_directory(
+        &mut self,
+        parent: nfs2::Handle,
+        name: &[u8],
+        may_be_full: bool,
+    ) -> Result<bool, Stop> {
+        let removed = self.rmdir(parent, name)?;
+        let is_full = may_be_full && removed.status() == Some(nfs2::Status::NotEmpty);
+        if !is_full {
+            removed.done()?;
+        }
+        Ok(!is_full)
+    }
+
+    fn is_there(&mut self, parent: nfs2::Handle, name: &[u8]) -> Result<bool, Stop> {
+        Ok(self.lookup(parent, name)?.is_done())
+    }
 }
