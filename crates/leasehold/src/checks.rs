@@ -75,13 +75,13 @@ pub(crate) fn state(asked: Option<&Path>, served: &Path) -> Result<PathBuf, Fail
     }
 }
 
-/// Whether a directory, of which a part may have to be made, is reached from the served one. That
+/// Whether a place, of which a part may have to be made, is reached from the served directory. That
 /// may be mounted at several places, so it is looked for by its number and not by its path; what is
 /// mounted below it is not entered.
-fn is_reached(directory: &Path, served: &Path) -> io::Result<bool> {
+pub(crate) fn is_reached(place: &Path, served: &Path) -> io::Result<bool> {
     let served = fs::metadata(served)?;
-    let directory = std::path::absolute(directory)?;
-    let there = directory.ancestors().find_map(|path| path.canonicalize().ok());
+    let place = std::path::absolute(place)?;
+    let there = place.ancestors().find_map(|path| path.canonicalize().ok());
     let there = there.ok_or(ErrorKind::NotFound)?;
     let is_served = |path: &Path| {
         let found = fs::metadata(path)?;

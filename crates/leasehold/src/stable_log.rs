@@ -13,6 +13,7 @@ use leasehold_shell::{Periodic, Pool, state as shell_state};
 use leasehold_store_dir::DirStore;
 use leasehold_store_logged::{Event, FileMedia, Logged, OpenError, Options, Standing};
 
+use crate::checks::is_reached;
 use crate::failure::{Failure, Kind};
 use crate::options::{Durability, Serve};
 
@@ -48,10 +49,11 @@ pub(crate) fn check(options: &Serve, directory: &Path) -> Result<Option<PathBuf>
         let text = "--stable-log keeps what --durability memory gives up: choose one";
         return Err(Kind::Options.because(text));
     }
-    let path = real(path).map_err(|error| {
+    let unusable = |error: io::Error| {
         Kind::State.because(format!("cannot use the log {}: {error}", path.display()))
-    })?;
-    if path.starts_with(directory) {
+    };
+    let path = real(path).map_err(unusable)?;
+    if path.starts_with(directory) || is_reached(&path, directory).map_err(unusable)? {
         let text = "--stable-log lies in the served directory: clients could change it";
         return Err(Kind::Options.because(text));
     }

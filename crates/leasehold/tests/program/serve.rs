@@ -10,7 +10,7 @@ use rustix::process::{Signal, geteuid};
 
 use crate::support::{
     Home, NFS, PATIENCE, Serving, address, call, leasehold, mount, over_datagram, over_stream, run,
-    success,
+    success, with_mounted,
 };
 
 #[test]
@@ -151,21 +151,9 @@ fn a_state_that_clients_would_reach_is_refused() {
     refused(relative);
     if geteuid().is_root() {
         // The same directory under another name.
-        fs::create_dir(home.path("other")).unwrap();
-        let mut mounted = Command::new("unshare");
-        let script = "mount --bind \"$1\" \"$2\" && shift 2 && exec \"$@\"";
-        mounted.args([
-            "--mount",
-            "sh",
-            "-c",
-            script,
-            "sh",
-            &home.path("data"),
-            &home.path("other"),
-        ]);
-        let serve = leasehold(&["serve", &home.path("other"), "--state", &home.path("data/state")]);
-        mounted.arg(serve.get_program()).args(serve.get_args());
-        refused(mounted);
+        let other = home.path("other");
+        let serve = leasehold(&["serve", &other, "--state", &home.path("data/state")]);
+        refused(with_mounted(&home.path("data"), &other, &serve));
     } else {
         // What is usual.
         let mut usual = leasehold(&["serve", &home.path("data")]);

@@ -6,10 +6,10 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::Signal;
+use rustix::process::{Signal, geteuid};
 
 use crate::support::{
-    Home, PATIENCE, Serving, address, call_of_user, opaque, over_stream, root, run,
+    Home, PATIENCE, Serving, address, call_of_user, opaque, over_stream, root, run, with_mounted,
 };
 
 fn with_log<'a>(home: &Home, path: &'a mut String) -> [&'a str; 4] {
@@ -109,6 +109,12 @@ fn a_log_does_not_lie_where_clients_reach_it() {
     let (code, _, said) = run(home.command(&["--stable-log", &home.path("second")]));
     assert!(code == 5 && said.contains("several names"), "{said}");
     assert_eq!(fs::read(&inside).unwrap(), b"");
+    if geteuid().is_root() {
+        let other = home.path("other");
+        let serve = home.command(&["--stable-log", &format!("{other}/log")]);
+        let (code, _, said) = run(with_mounted(&home.path("data"), &other, &serve));
+        assert!(code == 2 && said.contains("lies in the served directory"), "{said}");
+    }
     let (code, _, said) =
         run(home.command(&["--stable-log", &home.path("log"), "--durability", "memory"]));
     assert!(code == 2 && said.contains("choose one"), "{said}");

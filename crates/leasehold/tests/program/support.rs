@@ -46,6 +46,16 @@ pub(crate) fn leasehold(arguments: &[&str]) -> Command {
     command
 }
 
+/// The same command where a directory can be reached by another name, too; needs root.
+pub(crate) fn with_mounted(directory: &str, other: &str, command: &Command) -> Command {
+    fs::create_dir(other).unwrap();
+    let mut mounted = Command::new("unshare");
+    let script = "mount --bind \"$1\" \"$2\" && shift 2 && exec \"$@\"";
+    mounted.args(["--mount", "sh", "-c", script, "sh", directory, other]);
+    mounted.arg(command.get_program()).args(command.get_args());
+    mounted
+}
+
 /// Runs a program that ends at once; its exit code, and what it wrote to stdout and stderr.
 pub(crate) fn run(mut command: Command) -> (i32, String, String) {
     let output = command.output().unwrap();
