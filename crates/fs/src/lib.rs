@@ -8,7 +8,6 @@
 //! shell's event loops and on the simulator's single thread.
 
 mod answer;
-mod attributes;
 mod blocking;
 mod caller;
 mod error;
@@ -22,11 +21,13 @@ mod store;
 pub mod suite;
 
 pub use answer::Answer;
-pub use attributes::{Attributes, Before, Device, FileType, Mode, SetAttributes, SetTime, Wcc};
 pub use blocking::{Blocking, Inline, Job, offload};
 pub use caller::{Caller, NOBODY, SUPERUSER};
 pub use error::{FsError, Retry};
 pub use export::{Export, ExportId, Request};
+pub use leasehold_base::attributes::{
+    Attributes, Before, Device, FileType, Mode, SetAttributes, SetTime, Wcc,
+};
 pub use name::{Name, Step};
 pub use object::ObjectId;
 pub use others_first::others_first;

@@ -1,6 +1,6 @@
 //! The attributes of an object, and what may be changed of them.
 
-use leasehold_base::units::{FileId, FileSystemId, FileTime};
+use crate::units::{FileId, FileSystemId, FileTime};
 
 /// The kinds of objects, in the order of RFC 1813 2.5 (`ftype3`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
