@@ -1,6 +1,7 @@
 //! The command line: parsing and wiring only.
 
 mod checks;
+mod control;
 mod events;
 mod failure;
 mod notes;
@@ -9,6 +10,7 @@ mod portmap;
 mod ready;
 mod serve;
 mod stable_log;
+mod status;
 mod verifier;
 
 use std::io::Write as _;
@@ -30,6 +32,7 @@ fn main() -> ExitCode {
     };
     let outcome = match options.command {
         Command::Serve(options) => serve::run(&options),
+        Command::Status(options) => status::run(&options),
         Command::Conform(options) => return conform(&options),
         Command::Lab(lab) => leasehold_lab_cli::run(&lab, &mut std::io::stdout().lock())
             .map_err(failure::Failure::from),

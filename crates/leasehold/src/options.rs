@@ -33,6 +33,8 @@ Exit codes:
 pub(crate) enum Command {
     /// Serve a directory to NFS clients, versions 3 and 2
     Serve(Serve),
+    /// Say what a running server serves, and what it did
+    Status(Status),
     Conform(leasehold_conform::Options),
     /// Model a system: solve, simulate, plan, draw
     #[command(subcommand)]
@@ -164,6 +166,18 @@ pub(crate) struct Serve {
         help_heading = HOW
     )]
     pub(crate) log: LevelFilter,
+}
+
+/// Say what a running server serves, and what it did
+#[derive(Debug, clap::Args)]
+pub(crate) struct Status {
+    /// The state directory of the server [default: as of `serve`]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) state: Option<PathBuf>,
+
+    /// Say it as one line of JSON
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// When a change counts as safe.

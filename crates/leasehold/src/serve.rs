@@ -12,6 +12,7 @@ use leasehold_shell::{self as shell, Periodic, Policy, Pool, Server};
 use leasehold_store_dir::{self as dir, DirStore};
 
 use crate::checks;
+use crate::control::{self, Desk};
 use crate::events::Log;
 use crate::failure::{Failure, Kind};
 use crate::notes;
@@ -78,12 +79,16 @@ pub(crate) fn run(options: &Serve) -> Result<(), Failure> {
         .start(Arc::new(service))
         .map_err(|error| Kind::Running.because(format!("cannot start to serve: {error}")))?;
     let telling = telling.start()?;
-    Ready::new(&addresses, telling.found(), vec![exported], options.durability)
+    let ready = Ready::new(&addresses, telling.found(), vec![exported], options.durability);
+    let ready = Arc::new(ready);
+    let control = control::begin(&state, Desk::new(Arc::clone(&ready)));
+    ready
         .announce(options.json)
         .map_err(|error| Kind::Running.because(format!("cannot write to stdout: {error}")))?;
 
     termination.wait();
     tracing::info!("asked to end");
+    drop(control);
     telling.stop(GRACE);
     running.stop(GRACE);
     notes::end(notebook);

@@ -13,6 +13,7 @@ mod buffers;
 mod census;
 pub mod clock;
 mod connection;
+pub mod control;
 mod counters;
 mod datagrams;
 mod event_loop;

@@ -1,0 +1,90 @@
+//! What an administrator can say to a running server by its control socket: an object of JSON a
+//! line, `{"do": "status"}`, answered by `{"ok": ...}` or `{"error": "what, and what to do"}`.
+//!
+//! A command is added in two places: a variant of [`Request`], whose fields are what it is given
+//! beside its name, and an arm of [`Desk::answer`], which gets at the running server by the fields
+//! of [`Desk`]. Whoever asks calls [`ask`].
+
+use std::io::ErrorKind;
+use std::path::Path;
+use std::sync::Arc;
+
+use leasehold_shell::control::{Asker, Control};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::ready::Ready;
+
+/// What can be asked of a running server.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "do", rename_all = "kebab-case", deny_unknown_fields)]
+pub(crate) enum Request {
+    /// What it serves, and what it did since it was started.
+    Status,
+}
+
+/// Where requests are answered: what there is to know and to command of a running server.
+pub(crate) struct Desk {
+    ready: Arc<Ready>,
+}
+
+impl Desk {
+    pub(crate) fn new(ready: Arc<Ready>) -> Self {
+        Self { ready }
+    }
+
+    /// Does what is asked.
+    fn answer(&self, request: &Request) -> Result<Value, String> {
+        match request {
+            Request::Status => {
+                serde_json::to_value(&*self.ready).map_err(|error| error.to_string())
+            }
+        }
+    }
+
+    /// A line for a line.
+    fn line(&self, line: &str) -> String {
+        let answered = serde_json::from_str(line)
+            .map_err(|error| format!("this server does not know the request: {error}"))
+            .and_then(|request| self.answer(&request));
+        match answered {
+            Ok(value) => json!({ "ok": value }).to_string(),
+            Err(text) => json!({ "error": text }).to_string(),
+        }
+    }
+}
+
+/// Has requests answered from now on; without, where the socket cannot be had.
+pub(crate) fn begin(state: &Path, desk: Desk) -> Option<Control> {
+    let answer = move |line: &str| desk.line(line);
+    Control::listen(state, Arc::new(answer))
+        .inspect_err(|error| match error.kind() == ErrorKind::AddrInUse {
+            true => tracing::warn!(
+                state = %state.display(),
+                "another server has this state directory: `status` and such reach that one"
+            ),
+            false => tracing::warn!(%error, "`status` and such cannot reach this server"),
+        })
+        .ok()
+}
+
+/// Asks the running server that has this state directory.
+///
+/// # Errors
+/// What is wrong and what to do, as text.
+pub(crate) fn ask(state: &Path, request: &Request) -> Result<Value, String> {
+    let place = state.display();
+    let mut asker = Asker::connect(state).map_err(|error| {
+        format!("no server answers at {place} ({error}): name its state directory with --state DIR")
+    })?;
+    let line = serde_json::to_string(request).map_err(|error| error.to_string())?;
+    let answer = asker
+        .ask(&line)
+        .map_err(|error| format!("the server at {place} did not answer: {error}"))?;
+    let mut answer: Value = serde_json::from_str(&answer)
+        .map_err(|error| format!("the server at {place} answered what is no JSON: {error}"))?;
+    match answer["error"].as_str() {
+        Some(text) => Err(text.to_owned()),
+        None => Ok(answer["ok"].take()),
+    }
+}

@@ -1,0 +1,224 @@
+//! The control socket: where a running server hears its administrator.
+//!
+//! A Unix socket with the name `control` in the state directory. The user that the server runs as
+//! and root are answered, nobody else; the kernel says who asks. A line comes and a line goes, as
+//! often as the asker likes; what the lines say is not known here. One server of a state directory
+//! has the name; it is free again when that one ends, however it ends.
+
+use core::time::Duration;
+use std::fs::{self, File, Permissions};
+use std::io::{self, BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+
+use rustix::net::Shutdown;
+
+use crate::state::own_name;
+
+/// The name of the socket.
+const NAME: &str = "control";
+
+/// The longest line that is taken from an asker.
+const LINE_BYTES_MAX: u64 = 64 << 10;
+
+/// The longest line that an asker takes: a page of facts on each of many clients.
+const ANSWER_BYTES_MAX: u64 = 64 << 20;
+
+/// Askers at one time.
+const ASKERS_MAX: usize = 16;
+
+/// How long an asker may leave an answer untaken.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The longest name that the address of a Unix socket has room for.
+const ADDRESS_BYTES_MAX: usize = 107;
+
+/// What answers a line with a line; neither has its end.
+pub type Answerer = dyn Fn(&str) -> String + Send + Sync;
+
+/// A control socket; its name goes when it is dropped.
+#[derive(Debug)]
+pub struct Control {
+    path: PathBuf,
+    listener: Arc<UnixListener>,
+    ends: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Control {
+    /// Listens in a state directory.
+    ///
+    /// # Errors
+    /// When the socket cannot be made, or another server has it ([`ErrorKind::AddrInUse`]).
+    pub fn listen(state: &Path, answerer: Arc<Answerer>) -> io::Result<Self> {
+        let path = state.join(NAME);
+        if connect(state).is_ok() {
+            return Err(ErrorKind::AddrInUse.into());
+        }
+        // Nobody reaches it before it is its owner's alone.
+        let own = own_name(state, NAME)?;
+        let listener = at(&own, |own| UnixListener::bind(own))?;
+        let named = fs::set_permissions(&own, Permissions::from_mode(0o600))
+            .and_then(|()| fs::rename(&own, &path));
+        if let Err(error) = named {
+            let _ = fs::remove_file(&own);
+            return Err(error);
+        }
+        let (listener, ends) = (Arc::new(listener), Arc::new(AtomicBool::new(false)));
+        let thread = thread::Builder::new().name("control".to_owned()).spawn({
+            let (listener, ends) = (Arc::clone(&listener), Arc::clone(&ends));
+            move || accept(&listener, &ends, &answerer)
+        })?;
+        Ok(Self { path, listener, ends, thread: Some(thread) })
+    }
+}
+
+impl Drop for Control {
+    fn drop(&mut self) {
+        self.ends.store(true, Ordering::Release);
+        let _ = fs::remove_file(&self.path);
+        // Wakes the thread that accepts.
+        let _ = rustix::net::shutdown(&*self.listener, Shutdown::Both);
+        if let Some(thread) = self.thread.take() {
+            drop(thread.join());
+        }
+    }
+}
+
+/// Takes connections until the socket is shut down.
+fn accept(listener: &UnixListener, ends: &AtomicBool, answerer: &Arc<Answerer>) {
+    let seats = Arc::new(());
+    while !ends.load(Ordering::Acquire) {
+        let Ok((stream, _)) = listener.accept() else {
+            // There are no descriptors for it now, and such.
+            thread::sleep(Duration::from_millis(10));
+            continue;
+        };
+        if !may_ask(&stream) || Arc::strong_count(&seats) > ASKERS_MAX {
+            continue;
+        }
+        let (answerer, seat) = (Arc::clone(answerer), Arc::clone(&seats));
+        // Where no thread is to be had, the asker notices by the end of the stream.
+        let _ = thread::Builder::new().name("asker".to_owned()).spawn(move || {
+            // An asker that goes away is nobody's fault.
+            let _ = converse(&stream, &*answerer);
+            drop(seat);
+        });
+    }
+}
+
+/// Whether it is the user that the server runs as, or root.
+fn may_ask(stream: &UnixStream) -> bool {
+    let own = rustix::process::geteuid();
+    rustix::net::sockopt::socket_peercred(stream)
+        .is_ok_and(|peer| peer.uid == own || peer.uid.is_root())
+}
+
+fn converse(stream: &UnixStream, answerer: &Answerer) -> io::Result<()> {
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let mut lines = BufReader::new(stream);
+    let mut line = String::new();
+    loop {
+        line.clear();
+        lines.by_ref().take(LINE_BYTES_MAX).read_line(&mut line)?;
+        let Some(asked) = line.strip_suffix('\n') else { return Ok(()) };
+        let mut answer = answerer(asked);
+        answer.push('\n');
+        (&*stream).write_all(answer.as_bytes())?;
+    }
+}
+
+/// A conversation with a running server.
+#[derive(Debug)]
+pub struct Asker {
+    stream: BufReader<UnixStream>,
+}
+
+impl Asker {
+    /// Connects to the server that has this state directory.
+    ///
+    /// # Errors
+    /// When there is none that runs, or it is another user's.
+    pub fn connect(state: &Path) -> io::Result<Self> {
+        connect(state).map(|stream| Self { stream: BufReader::new(stream) })
+    }
+
+    /// Says a line; returns the line that is answered.
+    ///
+    /// # Errors
+    /// When the server does not answer.
+    pub fn ask(&mut self, line: &str) -> io::Result<String> {
+        self.stream.get_mut().write_all(format!("{line}\n").as_bytes())?;
+        let mut answer = String::new();
+        self.stream.by_ref().take(ANSWER_BYTES_MAX).read_line(&mut answer)?;
+        if answer.pop() == Some('\n') { Ok(answer) } else { Err(ErrorKind::UnexpectedEof.into()) }
+    }
+}
+
+fn connect(state: &Path) -> io::Result<UnixStream> {
+    at(&state.join(NAME), |path| UnixStream::connect(path))
+}
+
+/// Does something with the address of a socket in a directory whose path may be too long for one.
+fn at<T>(path: &Path, act: impl Fn(&Path) -> io::Result<T>) -> io::Result<T> {
+    if path.as_os_str().len() <= ADDRESS_BYTES_MAX {
+        return act(path);
+    }
+    let (Some(directory), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err(ErrorKind::InvalidInput.into());
+    };
+    let directory = File::open(directory)?;
+    act(&Path::new("/proc/self/fd").join(directory.as_raw_fd().to_string()).join(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn echo() -> Arc<Answerer> {
+        Arc::new(|line: &str| format!("<{line}>"))
+    }
+
+    #[test]
+    fn a_line_comes_and_a_line_goes() {
+        let home = tempfile::tempdir().expect("a directory for the test");
+        let control = Control::listen(home.path(), echo()).expect("it can be made");
+        let mode = fs::metadata(home.path().join(NAME)).expect("is there").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        let mut asker = Asker::connect(home.path()).expect("it listens");
+        for line in ["one", "", "three"] {
+            assert_eq!(asker.ask(line).expect("it answers"), format!("<{line}>"));
+        }
+        let long = "a".repeat(usize::try_from(LINE_BYTES_MAX).expect("is small"));
+        asker.ask(&long).expect_err("no line is that long");
+        let another = Control::listen(home.path(), echo()).expect_err("it is taken");
+        assert_eq!(another.kind(), ErrorKind::AddrInUse);
+        drop(control);
+        assert_eq!(fs::read_dir(home.path()).expect("can be listed").count(), 0);
+        Asker::connect(home.path()).expect_err("nobody listens");
+    }
+
+    #[test]
+    fn what_a_killed_server_left_is_replaced() {
+        let home = tempfile::tempdir().expect("a directory for the test");
+        drop(UnixListener::bind(home.path().join(NAME)).expect("there is room"));
+        let _control = Control::listen(home.path(), echo()).expect("nobody has it");
+        let mut asker = Asker::connect(home.path()).expect("it listens");
+        assert_eq!(asker.ask("a").expect("it answers"), "<a>");
+    }
+
+    #[test]
+    fn the_path_may_be_long() {
+        let home = tempfile::tempdir().expect("a directory for the test");
+        let state = home.path().join("a".repeat(200));
+        fs::create_dir(&state).expect("there is room");
+        let _control = Control::listen(&state, echo()).expect("it can be made");
+        let mut asker = Asker::connect(&state).expect("it listens");
+        assert_eq!(asker.ask("a").expect("it answers"), "<a>");
+    }
+}
