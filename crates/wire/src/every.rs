@@ -3,9 +3,10 @@
 use bytes::{Bytes, BytesMut};
 use leasehold_base::xdr::{Decode, Encode, Error, Reader, Writer, decode_all};
 
+use crate::lease::callback;
 use crate::portmap::rpcbind;
 use crate::record::{Next, Splitter};
-use crate::{mount, nfs2, nfs3, portmap, rpc};
+use crate::{lease, mount, nfs2, nfs3, nqnfs, portmap, rpc};
 
 /// Reads a whole message and writes what was read.
 ///
@@ -167,6 +168,66 @@ macro_rules! for_every_procedure {
                 UMNT mount::umnt: Args<'_> => Reply;
                 UMNTALL mount::umntall: Args => Reply;
                 EXPORT mount::export: Args => Reply<'_>;
+            }
+            nqnfs::PROGRAM, nqnfs::VERSION {
+                NULL rpc::null: Args => Reply;
+                GETATTR nqnfs::getattr: Args => Reply;
+                SETATTR nqnfs::setattr: Args => Reply;
+                LOOKUP nqnfs::lookup: Args<'_> => Reply;
+                ACCESS nqnfs::access: Args => Reply;
+                READLINK nqnfs::readlink: Args => Reply<'_>;
+                READ nqnfs::read: Args => Reply;
+                WRITE nqnfs::write: Args => Reply;
+                CREATE nqnfs::create: Args<'_> => Reply;
+                MKDIR nqnfs::mkdir: Args<'_> => Reply;
+                SYMLINK nqnfs::symlink: Args<'_> => Reply;
+                MKNOD nqnfs::mknod: Args<'_> => Reply;
+                REMOVE nqnfs::remove: Args<'_> => Reply;
+                RMDIR nqnfs::rmdir: Args<'_> => Reply;
+                RENAME nqnfs::rename: Args<'_> => Reply;
+                LINK nqnfs::link: Args<'_> => Reply;
+                READDIR nqnfs::readdir: Args => Listing<'_>;
+                READDIRPLUS nqnfs::readdirplus: Args => Listing<'_>;
+                FSSTAT nqnfs::fsstat: Args => Reply;
+                FSINFO nqnfs::fsinfo: Args => Reply;
+                PATHCONF nqnfs::pathconf: Args => Reply;
+                COMMIT nqnfs::commit: Args => Reply;
+                GETLEASE nqnfs::getlease: Args => Reply;
+                VACATED nqnfs::vacated: Args => Reply;
+                EVICTED nqnfs::evicted: Args => Reply;
+            }
+            lease::PROGRAM, lease::VERSION {
+                NULL rpc::null: Args => Reply;
+                GETATTR lease::getattr: Args => Reply;
+                SETATTR lease::setattr: Args => Reply;
+                LOOKUP lease::lookup: Args<'_> => Reply;
+                ACCESS lease::access: Args => Reply;
+                READLINK lease::readlink: Args => Reply<'_>;
+                READ lease::read: Args => Reply;
+                WRITE lease::write: Args => Reply;
+                CREATE lease::create: Args<'_> => Reply;
+                MKDIR lease::mkdir: Args<'_> => Reply;
+                SYMLINK lease::symlink: Args<'_> => Reply;
+                MKNOD lease::mknod: Args<'_> => Reply;
+                REMOVE lease::remove: Args<'_> => Reply;
+                RMDIR lease::rmdir: Args<'_> => Reply;
+                RENAME lease::rename: Args<'_> => Reply;
+                LINK lease::link: Args<'_> => Reply;
+                READDIR lease::readdir: Args => Listing<'_>;
+                READDIRPLUS lease::readdirplus: Args => Listing<'_>;
+                FSSTAT lease::fsstat: Args => Reply;
+                FSINFO lease::fsinfo: Args => Reply;
+                PATHCONF lease::pathconf: Args => Reply;
+                COMMIT lease::commit: Args => Reply;
+                APPEND lease::append: Args => Reply;
+                HELLO lease::hello: Args<'_> => Reply;
+                LEASE lease::leases: Args => Reply;
+                GOODBYE lease::goodbye: Args => Reply;
+            }
+            callback::PROGRAM, callback::VERSION {
+                NULL rpc::null: Args => Reply;
+                EVICT callback::evict: Args => Reply;
+                REPORT callback::report: Args => Reply;
             }
         }
     };

@@ -6,15 +6,19 @@
 
 #[macro_use]
 mod declare;
+#[macro_use]
+mod mirror;
 #[cfg(test)]
 #[macro_use]
 mod testing;
 
 pub mod every;
+pub mod lease;
 pub mod list;
 pub mod mount;
 pub mod nfs2;
 pub mod nfs3;
+pub mod nqnfs;
 pub mod outcome;
 pub mod portmap;
 pub mod record;

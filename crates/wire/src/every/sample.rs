@@ -178,6 +178,9 @@ macro_rules! structures {
     )*};
 }
 
+// Behind the declarations that it uses.
+mod leases;
+
 structures! {
     nfs3::Device { major minor }
     nfs3::Time { seconds nanoseconds }
