@@ -195,7 +195,7 @@ impl World {
             trust: Trust::Claimed,
             now: self.now,
         };
-        let answer = pin!(self.service.answer(arrival, message, Writer::new()).reply);
+        let answer = pin!(self.service.answer(arrival, message.clone(), Writer::new()).reply);
         match answer.poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(reply) => reply.map(Message::into_bytes),
             Poll::Pending => panic!("the store in memory answers at once"),

@@ -1,6 +1,7 @@
 //! What names an object.
 
 use core::fmt;
+use core::hash::{Hash, Hasher};
 
 /// What names an object to its store: bytes that the store made and alone understands. They name
 /// the same object for as long as it lives, across rename, restart and upgrade, and no other
@@ -8,7 +9,7 @@ use core::fmt;
 ///
 /// At most [`ObjectId::BYTES_MAX`] bytes, so that a handle with export, form and checksum fits
 /// the 32 bytes of version 2.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ObjectId {
     length: u8,
     bytes: [u8; Self::BYTES_MAX],
@@ -30,6 +31,13 @@ impl ObjectId {
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..usize::from(self.length)]
+    }
+}
+
+/// All bytes as one piece of fixed length, which is quick to hash; those that are not used are zero.
+impl Hash for ObjectId {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write(&self.bytes);
     }
 }
 

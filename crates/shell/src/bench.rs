@@ -71,12 +71,13 @@ impl Bench {
     }
 
     /// Hands a message to the service.
-    pub(crate) fn call(&mut self, arrival: Arrival, held: &Held, origin: Origin) -> Answered {
+    pub(crate) fn call(&mut self, arrival: Arrival, held: Held, origin: Origin) -> Answered {
+        let Held { call, memory: call_memory } = held;
         let writer = self.writers.pop().unwrap_or_default();
         let handler = &self.shared.handler;
         // A state that a panic left behind is the service's to guard; the loop's own is not
         // touched by the call.
-        let answer = AssertUnwindSafe(|| handler.answer(arrival, &held.call, writer));
+        let answer = AssertUnwindSafe(|| handler.answer(arrival, call, writer));
         let Response { reply, must_end } = match catch_unwind(answer) {
             Ok(response) => response,
             Err(panic) => return self.answered(Err(panic)),
@@ -84,7 +85,7 @@ impl Bench {
         match reply {
             Answer::Now(reply) => self.answered(Ok(reply.flatten())),
             Answer::Later(pending) => {
-                let parked = Parked { pending, must_end, origin, call_memory: held.memory };
+                let parked = Parked { pending, must_end, origin, call_memory };
                 match self.tasks.start(&self.remote, parked) {
                     Poll::Pending => Answered::Parked,
                     Poll::Ready(outcome) => self.answered(outcome),

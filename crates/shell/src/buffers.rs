@@ -37,13 +37,11 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    /// A call that was received into so much memory. A small one, which may wait for long, is
+    /// A call that was received into so much memory. A small one, which may wait for long, was
     /// copied out of it; a larger one holds all of it.
     pub(crate) fn of(call: Bytes, memory: usize) -> Self {
-        if call.len() >= COPY_BYTES_MAX {
-            return Self { memory: memory.max(call.len()), call };
-        }
-        Self { memory: call.len(), call: Bytes::copy_from_slice(&call) }
+        let is_shared = call.len() >= COPY_BYTES_MAX;
+        Self { memory: if is_shared { memory.max(call.len()) } else { call.len() }, call }
     }
 }
 

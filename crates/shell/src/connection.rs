@@ -254,13 +254,14 @@ impl Connection {
                 Next::Need(missing) => self.missing = missing,
                 Next::Record(call) => {
                     let call = Held::of(call, self.received.memory());
+                    let memory = call.memory;
                     calls += 1;
-                    match bench.call(arrival, &call, Origin::Connection(key)) {
+                    match bench.call(arrival, call, Origin::Connection(key)) {
                         Answered::Reply(reply) => bench.keep(self.outbox.push(reply)),
                         Answered::Nothing => {}
                         Answered::Parked => {
                             self.parked += 1;
-                            self.parked_bytes += call.memory;
+                            self.parked_bytes += memory;
                         }
                         Answered::Panicked => return Err(Closing::Panicked),
                     }

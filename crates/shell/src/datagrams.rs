@@ -7,6 +7,7 @@ use std::os::fd::OwnedFd;
 use leasehold_base::limits::DATAGRAM_BYTES_MAX;
 use leasehold_base::xdr::Message;
 use leasehold_serve::{Arrival, Transport, Trust};
+use leasehold_wire::record;
 use rustix::io::Errno;
 
 use crate::bench::{Answered, Bench};
@@ -69,8 +70,9 @@ impl Datagrams {
                     };
                     last = Some((route, trust));
                     let memory = received.memory();
-                    let call = Held::of(received.bytes.split().freeze(), memory);
-                    self.answer(&call, route, trust, bench);
+                    let length = received.bytes.len();
+                    let call = Held::of(record::take(&mut received.bytes, length), memory);
+                    self.answer(call, route, trust, bench);
                 }
                 Ok(None) => received.bytes.clear(),
                 Err(Errno::AGAIN) => self.readable = false,
@@ -81,7 +83,7 @@ impl Datagrams {
         bench.buffers.settle(&mut received);
     }
 
-    fn answer(&mut self, call: &Held, route: Route, trust: Trust, bench: &mut Bench) {
+    fn answer(&mut self, call: Held, route: Route, trust: Trust, bench: &mut Bench) {
         let arrival = Arrival {
             from: route.from,
             to: route.to.address,

@@ -19,10 +19,11 @@ use crate::connection::{Closing, Connection, Turn};
 use crate::counters::Counters;
 use crate::datagrams::Datagrams;
 use crate::limits::{
-    BATCH_ACCEPTS_MAX, KEEPALIVE, LOOP_HELD_BYTES_MAX, LOOP_UNSENT_BYTES_MAX, SWEEP_INTERVAL,
+    BATCH_ACCEPTS_MAX, KEEPALIVE, LOOP_HELD_BYTES_MAX, LOOP_UNSENT_BYTES_MAX, PUT_OFF_MAX,
+    SWEEP_INTERVAL,
 };
 use crate::peer::Judge;
-use crate::remote::{Accepted, Remote, Requests};
+use crate::remote::{self, Accepted, Remote, Requests};
 use crate::server::Shared;
 use crate::slab::{Key, Slab};
 use crate::spin::{CROWD_MIN, LOOK_MAX, Look, Spin};
@@ -90,6 +91,10 @@ pub(crate) struct EventLoop {
     bench: Bench,
     judge: Judge,
     requests: Requests,
+    /// Memory for the calls that were woken by the loop itself, and for how many rounds they were
+    /// put off.
+    own: Vec<u32>,
+    put_off: u32,
     /// The end of all waiting, once the server stops.
     deadline: Option<Time>,
     swept: Time,
@@ -118,6 +123,8 @@ impl EventLoop {
             bench: Bench::new(shared, remote),
             judge,
             requests: Requests::default(),
+            own: Vec::new(),
+            put_off: 0,
             deadline: None,
             swept: clock::now(),
             wake: None,
@@ -144,6 +151,7 @@ impl EventLoop {
     /// Serves until it is told to stop.
     pub(crate) fn run(mut self) {
         let mut events = Vec::with_capacity(EVENTS_MAX);
+        self.bench.remote.keep_own();
         while !self.is_over() {
             self.wait(&mut events);
             for event in &events {
@@ -158,6 +166,7 @@ impl EventLoop {
             for socket in &mut self.datagrams {
                 socket.turn(&mut self.bench, &mut self.judge);
             }
+            self.go_on_with_own();
             if self.bench.now.since(self.swept) >= self.sweep_interval() {
                 self.sweep();
             }
@@ -189,6 +198,7 @@ impl EventLoop {
     /// How long the loop may sleep; for ever, where nothing is given.
     fn time_to_sleep(&self) -> Option<Duration> {
         let work = !self.listed.is_empty()
+            || remote::has_own()
             || !self.want_room.is_empty() && self.bench.has_room()
             || self.listeners.iter().any(|listener| listener.pending)
             || self.datagrams.iter().any(|socket| socket.can_go_on(&self.bench));
@@ -379,6 +389,22 @@ impl EventLoop {
                 self.datagrams[place].complete(reply, &route, &mut self.bench);
             }
         }
+    }
+
+    /// Goes on with the calls that were woken in this round, by others of this loop or to go
+    /// behind all that came in together: so not before that is taken in, for some rounds.
+    fn go_on_with_own(&mut self) {
+        if !self.listed.is_empty() && self.put_off < PUT_OFF_MAX {
+            self.put_off += 1;
+            return;
+        }
+        self.put_off = 0;
+        let mut own = core::mem::take(&mut self.own);
+        remote::take_own(&mut own);
+        for task in own.drain(..) {
+            self.go_on(task);
+        }
+        self.own = own;
     }
 
     /// Gives a turn to those that wait for room, the longest first, for as long as there is room.

@@ -13,7 +13,7 @@ use leasehold_serve::{Arrival, Response, Service, Transport};
 /// Whoever answers messages; [`Service`], or a stand-in of a test.
 pub trait Handler: Send + Sync {
     /// Answers one RPC message; with nothing, when there must be no reply.
-    fn answer(&self, arrival: Arrival, message: &Bytes, writer: Writer) -> Response;
+    fn answer(&self, arrival: Arrival, message: Bytes, writer: Writer) -> Response;
 
     /// Is told that a stream is no more: once its client has ended it, which may still wait for
     /// replies, again behind calls of it that are only read then, and again when it is closed.
@@ -25,7 +25,7 @@ pub trait Handler: Send + Sync {
 }
 
 impl Handler for Arc<Service> {
-    fn answer(&self, arrival: Arrival, message: &Bytes, writer: Writer) -> Response {
+    fn answer(&self, arrival: Arrival, message: Bytes, writer: Writer) -> Response {
         Service::answer(self, arrival, message, writer)
     }
 
@@ -39,13 +39,13 @@ impl Handler for Arc<Service> {
 }
 
 impl Handler for Portmapper {
-    fn answer(&self, arrival: Arrival, message: &Bytes, writer: Writer) -> Response {
+    fn answer(&self, arrival: Arrival, message: Bytes, writer: Writer) -> Response {
         let carrier = match arrival.transport() {
             Transport::Stream => Carrier::Stream,
             Transport::Datagram => Carrier::Datagram,
         };
         let asked = Asked { from: arrival.from.ip(), to: arrival.to, carrier };
-        Answer::now(Self::answer(self, asked, message, writer)).into()
+        Answer::now(Self::answer(self, asked, &message, writer)).into()
     }
 
     // It remembers nothing of anybody.

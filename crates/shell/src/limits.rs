@@ -15,6 +15,9 @@ pub(crate) const BATCH_BYTES_MAX: usize = 256 << 10;
 /// Calls that one turn of a connection answers before another connection has its turn.
 pub(crate) const BATCH_CALLS_MAX: usize = 64;
 
+/// Rounds for which calls are put off that wait for others which came in together with them.
+pub(crate) const PUT_OFF_MAX: u32 = 4;
+
 /// Datagrams that one turn of a socket answers.
 pub(crate) const BATCH_DATAGRAMS_MAX: usize = 64;
 

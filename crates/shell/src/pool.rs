@@ -9,6 +9,7 @@ use std::thread;
 use leasehold_fs::{Blocking, Job};
 
 use crate::limits::{POOL_JOBS_MAX, POOL_THREADS_MAX};
+use crate::remote::told_at_the_end;
 
 /// A pool of a few threads, started as they are needed; idle ones stay.
 ///
@@ -101,7 +102,7 @@ impl Shared {
     /// The life of a thread.
     fn work(&self) {
         while let Some(job) = self.next() {
-            if catch_unwind(AssertUnwindSafe(job)).is_err() {
+            if catch_unwind(AssertUnwindSafe(|| told_at_the_end(job))).is_err() {
                 // Whoever waits for its result sees that none comes.
                 tracing::error!("work on the pool panicked");
             }

@@ -3,7 +3,7 @@
 use core::fmt;
 
 use bytes::{Buf, Bytes, BytesMut};
-use leasehold_base::limits::{FRAGMENTS_MAX, MESSAGE_BYTES_MAX};
+use leasehold_base::limits::{COPY_BYTES_MAX, FRAGMENTS_MAX, MESSAGE_BYTES_MAX};
 
 /// The length of a record mark, in bytes.
 pub const MARK_BYTES: usize = 4;
@@ -69,8 +69,9 @@ impl Splitter {
         self.fragments.capacity()
     }
 
-    /// Takes the next record off the front of what was received. A record in one fragment is
-    /// shared with the buffer, one in several is put together.
+    /// Takes the next record off the front of what was received. A small record is copied, so
+    /// that one which is kept for long holds just itself; a larger one in one fragment is shared
+    /// with the buffer, and one in several is put together.
     ///
     /// # Errors
     /// The stream is then of no more use.
@@ -88,22 +89,34 @@ impl Splitter {
                 return Ok(Next::Need(MARK_BYTES + length - received.len()));
             }
             received.advance(MARK_BYTES);
-            let fragment = received.split_to(length);
             let last = mark & LAST != 0;
             if last && self.fragment_count == 0 {
-                return Ok(Next::Record(fragment.freeze()));
+                return Ok(Next::Record(take(received, length)));
             }
-            self.fragments.extend_from_slice(&fragment);
+            self.fragments.extend_from_slice(&received[..length]);
+            received.advance(length);
             self.fragment_count += 1;
             if last {
                 self.fragment_count = 0;
-                return Ok(Next::Record(core::mem::take(&mut self.fragments).into()));
+                let record = core::mem::take(&mut self.fragments);
+                return Ok(Next::Record(record.into_boxed_slice().into()));
             }
             if self.fragment_count == FRAGMENTS_MAX {
                 return Err(Error::TooManyFragments);
             }
         }
     }
+}
+
+/// Takes so many bytes off the front of what was received: small ones by a copy, which costs less
+/// than to share them does.
+pub fn take(received: &mut BytesMut, length: usize) -> Bytes {
+    if length >= COPY_BYTES_MAX {
+        return received.split_to(length).freeze();
+    }
+    let taken = Bytes::copy_from_slice(&received[..length]);
+    received.advance(length);
+    taken
 }
 
 #[cfg(test)]

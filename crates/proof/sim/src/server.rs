@@ -159,7 +159,7 @@ impl Server {
             trust: Trust::Claimed,
             now: self.clock.local(now),
         };
-        let response = service.answer(arrival, bytes, Writer::new());
+        let response = service.answer(arrival, bytes.clone(), Writer::new());
         let xid = Xid(u32::from_be_bytes(*bytes.first_chunk().expect("a call has a head")));
         self.running.insert(self.received, Running { way, xid, response });
     }

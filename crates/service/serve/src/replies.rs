@@ -113,7 +113,7 @@ impl KeptReplies {
                 program: call.program,
                 version: call.version,
                 procedure: call.procedure,
-                checksum: checksum(message, caller),
+                checksum: checksum(message, caller, harm),
             },
             harm,
         };
@@ -269,26 +269,32 @@ impl Drop for Started {
 }
 
 /// The head of a message that is looked at: RPC's head, the longest credential and verifier, and
-/// the arguments of every call but the data of a WRITE.
-const CHECKED_HEAD_BYTES: usize = 10 << 10;
+/// the arguments, of a WRITE those before the data.
+const fn checked_head_bytes(harm: Harm) -> usize {
+    match harm {
+        Harm::Late => 1 << 10,
+        Harm::Always => 10 << 10,
+    }
+}
 
 /// The end of a longer message that is looked at as well. All of the data of a WRITE would cost
 /// more than to write it, and says no more: a client that has not seen the end of a call gives no
 /// other call its number.
-const CHECKED_TAIL_BYTES: usize = 1 << 10;
+const CHECKED_TAIL_BYTES: usize = 256;
 
 /// Tells one call from another that has its number by chance, and a caller who is believed from
 /// one who says the same and is not. It is the same in every version, because it is noted.
-fn checksum(message: &[u8], caller: &Caller) -> u64 {
+fn checksum(message: &[u8], caller: &Caller, harm: Harm) -> u64 {
     let mut hasher = SipHasher13::new();
     let Caller { uid, gid, groups } = caller;
     for number in [*uid, *gid, groups.count()].iter().chain(groups.as_slice()) {
         hasher.write(&number.to_be_bytes());
     }
-    if message.len() <= CHECKED_HEAD_BYTES {
+    let head_bytes = checked_head_bytes(harm);
+    if message.len() <= head_bytes + CHECKED_TAIL_BYTES {
         hasher.write(message);
     } else {
-        hasher.write(&message[..CHECKED_HEAD_BYTES]);
+        hasher.write(&message[..head_bytes]);
         hasher.write(&message[message.len() - CHECKED_TAIL_BYTES..]);
     }
     hasher.write_u64(message.len() as u64);

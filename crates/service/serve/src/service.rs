@@ -3,7 +3,7 @@
 use core::net::SocketAddr;
 use std::sync::Arc;
 
-use bytes::Bytes;
+use bytes::{Buf as _, Bytes};
 use leasehold_base::limits::HANDLE_V2_BYTES;
 use leasehold_base::units::{ConnectionId, Time};
 use leasehold_base::xdr::{Encode as _, Reader, Writer};
@@ -56,8 +56,8 @@ impl Service {
     /// Answers one RPC message; with nothing, when it is none or must not be answered.
     ///
     /// The reply is written with `writer`, whose memory may be of use again.
-    pub fn answer(self: &Arc<Self>, arrival: Arrival, message: &Bytes, writer: Writer) -> Response {
-        let mut reader = Reader::new(message);
+    pub fn answer(self: &Arc<Self>, arrival: Arrival, message: Bytes, writer: Writer) -> Response {
+        let mut reader = Reader::new(&message);
         let call = match Call::decode(&mut reader) {
             Ok(call) => call,
             Err(error) => {
@@ -85,19 +85,23 @@ impl Service {
             }
         };
         let context = Context { service: Arc::clone(self), caller, arrival };
-        let arguments = reader.rest_shared();
-        let run = |writer| (row.handler)(row.errors, context, call.xid, arguments, writer);
+        let (xid, head_bytes) = (call.xid, message.len() - reader.rest().len());
+        let run = |mut message: Bytes, writer| {
+            // Not a share of it, which would cost a piece of memory.
+            message.advance(head_bytes);
+            (row.handler)(row.errors, context, xid, message, writer)
+        };
         let harm = match row.keep {
             Keep::Always => Harm::Always,
             Keep::Late => Harm::Late,
-            Keep::Never => return Answer::Later(run(writer)).into(),
+            Keep::Never => return Answer::Later(run(message, writer)).into(),
         };
-        match self.replies.admit(&arrival, &call, &caller, harm, message) {
-            Admitted::Runs(started) => started.run(run(writer)),
+        match self.replies.admit(&arrival, &call, &caller, harm, &message) {
+            Admitted::Runs(started) => started.run(run(message, writer)),
             Admitted::Answered(response) => response,
             // On a stream it would wait for long before it asks again by itself.
             Admitted::Refused if row.later() == Later::Said && arrival.connection.is_some() => {
-                Answer::now(Some((row.ask_again)(call.xid, writer))).into()
+                Answer::now(Some((row.ask_again)(xid, writer))).into()
             }
             Admitted::Refused => Answer::now(None).into(),
         }

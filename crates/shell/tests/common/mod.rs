@@ -193,7 +193,7 @@ impl Drop for Waiting {
 struct Tiny(Arc<State>);
 
 impl Handler for Tiny {
-    fn answer(&self, arrival: Arrival, message: &Bytes, writer: Writer) -> Response {
+    fn answer(&self, arrival: Arrival, message: Bytes, writer: Writer) -> Response {
         if message.starts_with(&WHO.to_be_bytes()) {
             return Answer::now(Some(Bytes::from(format!("{:?}", arrival.trust)).into())).into();
         }
@@ -204,7 +204,7 @@ impl Handler for Tiny {
             return Answer::now(Some(Bytes::from(words.concat()).into())).into();
         }
         let must_end = message.starts_with(&PARK_TO_END.to_be_bytes());
-        Response { reply: answer(&self.0, message, writer), must_end }
+        Response { reply: answer(&self.0, &message, writer), must_end }
     }
 
     fn connection_closed(&self, from: SocketAddr, connection: ConnectionId) {

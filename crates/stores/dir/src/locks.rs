@@ -66,9 +66,13 @@ const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
 impl Hasher for Mixer {
     fn write(&mut self, bytes: &[u8]) {
-        for piece in bytes.chunks(8) {
+        let (words, rest) = bytes.as_chunks();
+        for word in words {
+            self.write_u64(u64::from_ne_bytes(*word));
+        }
+        if !rest.is_empty() {
             let mut word = [0; 8];
-            word[..piece.len()].copy_from_slice(piece);
+            word[..rest.len()].copy_from_slice(rest);
             self.write_u64(u64::from_ne_bytes(word));
         }
     }

@@ -65,7 +65,7 @@ const RESULTS_AT: usize = 24;
 impl Exchange<'_> {
     /// What the server answers to a call that may have been changed.
     fn serve(&self, message: Vec<u8>) -> Option<Vec<u8>> {
-        let answer = self.service.answer(self.arrival, &Bytes::from(message), Writer::new()).reply;
+        let answer = self.service.answer(self.arrival, Bytes::from(message), Writer::new()).reply;
         let mut answer = pin!(answer);
         loop {
             // A store in memory makes nobody wait.

@@ -104,7 +104,7 @@ struct Front {
 }
 
 impl Handler for Front {
-    fn answer(&self, arrival: Arrival, message: &Bytes, writer: Writer) -> Response {
+    fn answer(&self, arrival: Arrival, message: Bytes, writer: Writer) -> Response {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("after 1970");
         self.store.set_now(FileTime {
             seconds: i64::try_from(now.as_secs()).expect("before the end of time"),
@@ -113,7 +113,7 @@ impl Handler for Front {
         let arrival = Arrival { trust: Trust::Claimed, ..arrival };
         match self.fault {
             None => self.service.answer(arrival, message, writer),
-            Some(fault) => fault.answer(&self.service, arrival, message).into(),
+            Some(fault) => fault.answer(&self.service, arrival, &message).into(),
         }
     }
 

@@ -34,7 +34,7 @@ const READDIR: (u32, u32, u32) = (PROGRAM, VERSION, readdir::NUMBER);
 fn list(server: &mut Server) -> Listing {
     let args = behind(server, Cookie(1 << 31 | 7), 4096);
     let message = server.message(READDIR, &args);
-    server.service.answer(server.arrival, &message, Writer::new()).reply
+    server.service.answer(server.arrival, message, Writer::new()).reply
 }
 
 /// The numbers of the names behind a position, each with its own position, or how that failed.

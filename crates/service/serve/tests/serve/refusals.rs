@@ -13,7 +13,7 @@ use crate::support::{NAME, Server};
 
 /// What is said at once; nothing, where the call runs. Those that run are kept and never end.
 fn said(server: &Server, message: &Bytes, running: &mut Vec<Response>) -> Option<Option<Bytes>> {
-    let response = server.service.answer(server.arrival, message, Writer::new());
+    let response = server.service.answer(server.arrival, message.clone(), Writer::new());
     if let Answer::Now(reply) = response.reply {
         return Some(reply.flatten().map(Message::into_bytes));
     }

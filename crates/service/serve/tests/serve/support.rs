@@ -76,7 +76,7 @@ impl Server {
 
     /// The whole reply to a message; the store in memory never keeps one waiting.
     pub(crate) fn answer(&self, message: &Bytes) -> Option<Bytes> {
-        let answer = pin!(self.service.answer(self.arrival, message, Writer::new()).reply);
+        let answer = pin!(self.service.answer(self.arrival, message.clone(), Writer::new()).reply);
         match answer.poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(reply) => reply.map(leasehold_base::xdr::Message::into_bytes),
             Poll::Pending => panic!("the store in memory answers at once"),
