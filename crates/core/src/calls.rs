@@ -22,6 +22,7 @@
 //! 8. A connection is opened when a call needs it. A lost one is opened anew at once; after that,
 //!    until a reply comes, there is a pause before each attempt that doubles.
 //! 9. A soft call ends without reply when its time is over, wherever it then is.
+//! 10. A call that nobody waits for any more is forgotten: it frees its place, and is not sent again.
 //!
 //! What it does not do: it holds no message. Its owner keeps the bytes of a call until it ends and
 //! puts the xid into them.
@@ -38,7 +39,7 @@ use estimate::Estimate;
 
 /// What carries the calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Transport {
+pub enum Carrier {
     /// Connections that lose nothing while they last.
     Stream,
     /// Messages that may get lost, doubled and out of order.
@@ -49,13 +50,15 @@ pub enum Transport {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
     /// What carries the calls.
-    pub transport: Transport,
+    pub carrier: Carrier,
     /// The number of calls on their way at once.
     pub in_flight_max: usize,
     /// The number of calls on their way and waiting.
     pub calls_max: usize,
     /// When a call ends without reply: never for a hard mount.
     pub soft: Option<Duration>,
+    /// How long a reply on a stream is waited for before anything is done about it, at first.
+    pub patience: Duration,
 }
 
 /// Names a call to the owner, who gives a greater one to each call than to those before.
@@ -80,6 +83,11 @@ pub enum Event {
         call: CallId,
         /// How much work it is.
         weight: Weight,
+    },
+    /// Nobody waits for the call any more. One that has ended is not missed.
+    Forget {
+        /// The call.
+        call: CallId,
     },
     /// A reply came in.
     Reply {
@@ -164,7 +172,7 @@ enum Link {
 }
 
 /// How long a reply on a stream is waited for, at first and at most: what Linux waits.
-const STREAM_PATIENCE: Duration = Duration::from_secs(60);
+pub const STREAM_PATIENCE: Duration = Duration::from_secs(60);
 const STREAM_PATIENCE_MAX: Duration = Duration::from_secs(600);
 
 /// The first pause and the longest between attempts to connect: a restarted server is found soon,
@@ -176,9 +184,9 @@ impl Calls {
     /// Starts without calls and without a connection.
     #[must_use]
     pub fn new(options: Options, mut random: Random) -> Self {
-        let link = match options.transport {
-            Transport::Stream => Link::NotConnected,
-            Transport::Datagram => Link::Datagrams,
+        let link = match options.carrier {
+            Carrier::Stream => Link::NotConnected,
+            Carrier::Datagram => Link::Datagrams,
         };
         Self {
             options,
@@ -203,6 +211,7 @@ impl Calls {
     pub fn step(&mut self, now: Time, event: Event, effects: &mut Vec<Effect>) {
         match event {
             Event::Begin { call, weight } => self.begin(now, call, weight, effects),
+            Event::Forget { call } => self.forget(call),
             Event::Reply { xid } => self.reply(now, xid, effects),
             Event::Connected => self.connected(now, effects),
             Event::Disconnected => self.disconnected(now),
@@ -278,6 +287,12 @@ impl Calls {
         self.set_alarm(id, None);
     }
 
+    fn forget(&mut self, id: CallId) {
+        if self.calls.contains_key(&id) {
+            self.end(id);
+        }
+    }
+
     fn reply(&mut self, now: Time, xid: Xid, effects: &mut Vec<Effect>) {
         if let Link::Connected { heard } = &mut self.link {
             *heard = now;
@@ -349,9 +364,9 @@ impl Calls {
                 let weight = call.weight;
                 let xid = self.new_xid();
                 self.on_their_way.insert(xid, id);
-                let patience = match self.options.transport {
-                    Transport::Stream => STREAM_PATIENCE,
-                    Transport::Datagram => self.estimate(weight).timeout(),
+                let patience = match self.options.carrier {
+                    Carrier::Stream => self.options.patience,
+                    Carrier::Datagram => self.estimate(weight).timeout(),
                 };
                 Sent { xid, at: now, patience, once: true }
             }
@@ -387,9 +402,9 @@ impl Calls {
     }
 
     fn unanswered(&mut self, now: Time, id: CallId, sent: Sent, effects: &mut Vec<Effect>) {
-        let patience_max = match self.options.transport {
-            Transport::Stream => STREAM_PATIENCE_MAX,
-            Transport::Datagram => estimate::MAX,
+        let patience_max = match self.options.carrier {
+            Carrier::Stream => STREAM_PATIENCE_MAX,
+            Carrier::Datagram => estimate::MAX,
         };
         let patience = (sent.patience * 2).min(patience_max);
         let call = self.calls.get_mut(&id).expect("what rings was begun");

@@ -3,8 +3,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::dialogue::{lines, play, value};
 
-fn options(transport: Transport, soft: Option<Duration>) -> Options {
-    Options { transport, in_flight_max: 2, calls_max: 4, soft }
+fn options(carrier: Carrier, soft: Option<Duration>) -> Options {
+    Options { carrier, in_flight_max: 2, calls_max: 4, soft, patience: STREAM_PATIENCE }
 }
 
 #[test]
@@ -31,18 +31,19 @@ fn dialogues() {
 
 /// The first line of a dialogue: `udp` or `tcp`, perhaps `soft SECONDS` and `xid FIRST`.
 fn opening(words: &[&str]) -> Calls {
-    let transport = if words[0] == "udp" { Transport::Datagram } else { Transport::Stream };
+    let carrier = if words[0] == "udp" { Carrier::Datagram } else { Carrier::Stream };
     let soft = value(words, "soft").map(Duration::from_secs);
-    let mut calls = Calls::new(options(transport, soft), Random::from_seed(1));
+    let mut calls = Calls::new(options(carrier, soft), Random::from_seed(1));
     calls.next_xid = Xid(value(words, "xid").unwrap_or(1));
     calls
 }
 
-/// `begin CALL [heavy]`, `reply XID`, `connected`, `disconnected`, `tick`.
+/// `begin CALL [heavy]`, `forget CALL`, `reply XID`, `connected`, `disconnected`, `tick`.
 fn event(words: &[&str]) -> Event {
     let weight = if words.contains(&"heavy") { Weight::Heavy } else { Weight::Light };
     match words[0] {
         "begin" => Event::Begin { call: CallId(value(words, "begin").expect("a call")), weight },
+        "forget" => Event::Forget { call: CallId(value(words, "forget").expect("a call")) },
         "reply" => Event::Reply { xid: Xid(value(words, "reply").expect("an xid")) },
         "connected" => Event::Connected,
         "disconnected" => Event::Disconnected,
@@ -65,14 +66,14 @@ struct World {
 }
 
 impl World {
-    fn new(transport: Transport, soft: Option<Duration>) -> Self {
+    fn new(carrier: Carrier, soft: Option<Duration>) -> Self {
         Self {
-            calls: Calls::new(options(transport, soft), Random::from_seed(7)),
+            calls: Calls::new(options(carrier, soft), Random::from_seed(7)),
             now: Time::ZERO,
             begun: 0,
             open: BTreeMap::new(),
             at_server: Vec::new(),
-            connected: transport == Transport::Datagram,
+            connected: carrier == Carrier::Datagram,
             asked_to_connect: false,
         }
     }
@@ -124,7 +125,7 @@ impl World {
     fn chance(&mut self, dice: u64) {
         let lose = dice & 64 != 0;
         let which = usize::try_from(dice >> 8).unwrap_or(0);
-        match dice % 8 {
+        match dice % 9 {
             0 | 1 => self.begin(Weight::Light, lose),
             2 => self.begin(Weight::Heavy, lose),
             3 | 4 if !self.at_server.is_empty() => {
@@ -138,8 +139,13 @@ impl World {
                     self.step(Event::Reply { xid }, lose);
                 }
             }
+            7 if !self.open.is_empty() => {
+                let forgotten = *self.open.keys().nth(which % self.open.len()).expect("in range");
+                self.open.remove(&forgotten);
+                self.step(Event::Forget { call: forgotten }, lose);
+            }
             5 if self.asked_to_connect => self.connection(true, lose),
-            6 if self.calls.options.transport == Transport::Stream
+            6 if self.calls.options.carrier == Carrier::Stream
                 && (self.connected || self.asked_to_connect) =>
             {
                 self.connection(false, lose);
@@ -183,25 +189,25 @@ impl World {
     }
 }
 
-fn any_world() -> impl Strategy<Value = (Transport, Option<Duration>)> {
-    let transport = prop_oneof![Just(Transport::Stream), Just(Transport::Datagram)];
-    (transport, prop_oneof![Just(None), (1..90_u64).prop_map(|s| Some(Duration::from_secs(s)))])
+fn any_world() -> impl Strategy<Value = (Carrier, Option<Duration>)> {
+    let carrier = prop_oneof![Just(Carrier::Stream), Just(Carrier::Datagram)];
+    (carrier, prop_oneof![Just(None), (1..90_u64).prop_map(|s| Some(Duration::from_secs(s)))])
 }
 
 proptest! {
     #[test]
     fn each_call_ends_once_and_soon_after_the_network_heals(
-        (transport, soft) in any_world(),
+        (carrier, soft) in any_world(),
         dice in prop::collection::vec(any::<u64>(), 0..80),
     ) {
-        let mut world = World::new(transport, soft);
+        let mut world = World::new(carrier, soft);
         for dice in dice {
             world.chance(dice);
         }
-        let bound = match transport {
-            Transport::Datagram => estimate::MAX,
+        let bound = match carrier {
+            Carrier::Datagram => estimate::MAX,
             // One patience until the dead connection is noticed, one more for a dropped call.
-            Transport::Stream => STREAM_PATIENCE_MAX * 2,
+            Carrier::Stream => STREAM_PATIENCE_MAX * 2,
         };
         prop_assert!(world.heal() <= bound);
         prop_assert!(world.calls.is_empty());

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use leasehold_base::random::Random;
 use leasehold_base::units::{Time, Xid};
 use leasehold_base::xdr::{Decode as _, Reader};
-use leasehold_core::calls::{CallId, Calls, Effect, Event, Options, Transport};
+use leasehold_core::calls::{CallId, Calls, Carrier, Effect, Event, Options, STREAM_PATIENCE};
 use leasehold_wire::nfs3::Status;
 use leasehold_wire::rpc::{Reply, ReplyStatus};
 
@@ -61,9 +61,10 @@ enum Doing {
 
 impl Client {
     /// The programs are numbered from `first_program` on.
-    pub(crate) fn new(transport: Transport, first_program: u8, random: &mut Random) -> Self {
+    pub(crate) fn new(carrier: Carrier, first_program: u8, random: &mut Random) -> Self {
         let in_flight_max = 1 + usize::from(random.one_in(2));
-        let options = Options { transport, in_flight_max, calls_max: 8, soft: None };
+        let options =
+            Options { carrier, in_flight_max, calls_max: 8, soft: None, patience: STREAM_PATIENCE };
         let ids = first_program..first_program + PROGRAM_COUNT;
         let program = |id| (Program::new(id, random.fork()), Doing::Thinking { until: Time::ZERO });
         let programs = ids.map(program).collect();

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use leasehold_base::random::Random;
 use leasehold_base::units::Time;
-use leasehold_core::calls::Transport;
+use leasehold_core::calls::Carrier;
 
 use crate::client::{Client, PROGRAM_COUNT, Wish};
 use crate::digest::Digest;
@@ -74,7 +74,7 @@ enum Happening {
 
 struct Host {
     client: Client,
-    transport: Transport,
+    carrier: Carrier,
     address: SocketAddr,
     /// Whether each connection has a port of its own.
     changes_port: bool,
@@ -336,8 +336,8 @@ impl World {
 
     fn send(&mut self, index: usize, bytes: &Bytes) {
         let host = &self.hosts[index];
-        match (host.transport, host.connection) {
-            (Transport::Datagram, _) => {
+        match (host.carrier, host.connection) {
+            (Carrier::Datagram, _) => {
                 let (random, faults, from) = (&mut self.random, &self.faults, host.address);
                 let way = Way::Datagram { client: index };
                 for at in host.link.datagram(random, faults, self.now, Direction::ToServer) {
@@ -345,13 +345,13 @@ impl World {
                     self.queue.schedule(at, Happening::ToServer { way, from, bytes });
                 }
             }
-            (Transport::Stream, Some(connection)) => {
+            (Carrier::Stream, Some(connection)) => {
                 let from = self.connections[&connection].from;
                 let at = self.segment(connection, Direction::ToServer);
                 let (way, bytes) = (Way::Stream { connection }, bytes.clone());
                 self.queue.schedule(at, Happening::ToServer { way, from, bytes });
             }
-            (Transport::Stream, None) => panic!("nothing is sent without a connection"),
+            (Carrier::Stream, None) => panic!("nothing is sent without a connection"),
         }
     }
 
@@ -469,13 +469,13 @@ impl World {
 
 impl Host {
     fn draw(number: u8, one_address: bool, random: &mut Random) -> Self {
-        let transport = if random.one_in(2) { Transport::Datagram } else { Transport::Stream };
+        let carrier = if random.one_in(2) { Carrier::Datagram } else { Carrier::Stream };
         // Clients behind one address have ports of their own.
         let last = if one_address { 1 } else { number + 1 };
         let port = PORT + u16::from(number) * 10_000;
         Self {
-            client: Client::new(transport, number * PROGRAM_COUNT, random),
-            transport,
+            client: Client::new(carrier, number * PROGRAM_COUNT, random),
+            carrier,
             address: SocketAddr::from(([10, 0, 0, last], port)),
             changes_port: random.one_in(2),
             link: Link::default(),
