@@ -11,6 +11,7 @@
 mod bench;
 mod buffers;
 mod census;
+pub mod client;
 pub mod clock;
 mod connection;
 pub mod control;

@@ -82,6 +82,13 @@ pub(crate) const SWEEP_INTERVAL: Duration = Duration::from_secs(5);
 pub(crate) const KEEPALIVE: (Duration, Duration, u32) =
     (Duration::from_secs(60), Duration::from_secs(15), 6);
 
+/// How long a client tries one connection: what a server's machine takes to answer, thrice lost on
+/// the way.
+pub(crate) const CONNECT_PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long what a client sent may stay unacknowledged before its connection is taken for dead.
+pub(crate) const USER_TIMEOUT: Duration = Duration::from_secs(20);
+
 /// Addresses of which one loop remembers whether they are this machine's.
 pub(crate) const OWN_ADDRESSES_MAX: usize = 1024;
 

@@ -68,11 +68,26 @@ impl Outbox {
             self.pieces.push_back(Piece::Large(message, 0));
             return None;
         }
+        self.push_parts(&message);
+        Some(message.into_writer())
+    }
+
+    /// Appends a message that its sender may need again.
+    pub(crate) fn push_copy(&mut self, message: &Message) {
+        if message.len() >= COPY_BYTES_MAX {
+            // Its payload is shared, not copied.
+            self.push(message.clone());
+        } else {
+            self.push_words(&mark(message.len()));
+            self.push_parts(message);
+        }
+    }
+
+    fn push_parts(&mut self, message: &Message) {
         let (before, payload, after) = message.parts();
         for part in [before, &payload[..], after] {
             self.push_words(part);
         }
-        Some(message.into_writer())
     }
 
     fn push_words(&mut self, words: &[u8]) {

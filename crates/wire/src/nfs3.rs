@@ -87,6 +87,27 @@ pub enum Reply<Done, Failed> {
     Failed(Status, Failed),
 }
 
+impl<Done, Failed> Reply<Done, Failed> {
+    /// What was done.
+    ///
+    /// # Errors
+    /// The status, where it was not.
+    pub fn done(self) -> Result<Done, Status> {
+        match self {
+            Self::Done(done) => Ok(done),
+            Self::Failed(status, _) => Err(status),
+        }
+    }
+
+    /// The same reply, with what was done made into something else.
+    pub fn map<Other>(self, change: impl FnOnce(Done) -> Other) -> Reply<Other, Failed> {
+        match self {
+            Self::Done(done) => Reply::Done(change(done)),
+            Self::Failed(status, failed) => Reply::Failed(status, failed),
+        }
+    }
+}
+
 /// The word of NFS3_OK.
 const OK: u32 = 0;
 

@@ -51,6 +51,15 @@ impl Message {
         [before, payload, after].concat().into()
     }
 
+    /// Puts another first word in place of the one that was written: what a message is sent under
+    /// may be known later than all else in it.
+    ///
+    /// # Panics
+    /// When the message does not begin with a word.
+    pub fn replace_first_word(&mut self, word: u32) {
+        self.words[..4].copy_from_slice(&word.to_be_bytes());
+    }
+
     /// Gives the memory of the words back, to be written to anew.
     #[must_use]
     pub fn into_writer(mut self) -> Writer {

@@ -103,5 +103,18 @@ fn large_payload_is_carried_apart_and_padded() {
     assert_eq!(reader.finish(), Ok(()));
 }
 
+#[test]
+fn the_first_word_is_replaced_and_nothing_else() {
+    let mut writer = Writer::new();
+    writer.u32(1);
+    writer.payload(Bytes::from(vec![7; PAYLOAD]));
+    let mut message = writer.finish();
+    message.replace_first_word(0x0102_0304);
+    let bytes = message.into_bytes();
+    let mut reader = Reader::new(&bytes);
+    assert_eq!(reader.u32(), Ok(0x0102_0304));
+    assert_eq!(reader.opaque(u32::MAX).map(<[u8]>::len), Ok(PAYLOAD));
+}
+
 /// Above the size from which a payload is carried apart.
 const PAYLOAD: usize = 64 << 10;

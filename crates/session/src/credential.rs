@@ -1,0 +1,56 @@
+//! Who calls.
+
+use bytes::Bytes;
+use leasehold_base::groups::Groups;
+use leasehold_base::xdr::{Encode as _, Writer};
+use leasehold_wire::rpc::{AuthSys, OpaqueAuth, flavor};
+
+/// A user to call as. It is encoded once, and cheap to clone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Credential {
+    uid: u32,
+    gid: u32,
+    groups: Groups,
+    /// The body of AUTH_SYS; none for AUTH_NONE.
+    body: Option<Bytes>,
+}
+
+impl Credential {
+    /// Nobody in particular: what finding a server needs.
+    #[must_use]
+    pub fn none() -> Self {
+        Self { uid: u32::MAX, gid: u32::MAX, groups: Groups::default(), body: None }
+    }
+
+    /// A user by number, by the client's word (AUTH_SYS), on the machine of that name. Of a longer
+    /// list of groups only the first 16 can be said.
+    #[must_use]
+    pub fn system(machine: &str, uid: u32, gid: u32, groups: &[u32]) -> Self {
+        let said = &groups[..groups.len().min(leasehold_base::limits::GROUPS_MAX)];
+        let groups = Groups::new(said).unwrap_or_default();
+        // A server takes 255 bytes of a name, and no rule says what is in them.
+        let machine_name = &machine.as_bytes()[..machine.len().min(255)];
+        let mut writer = Writer::new();
+        AuthSys { stamp: 0, machine_name, uid, gid, groups }.encode(&mut writer);
+        Self { uid, gid, groups, body: Some(writer.finish().into_bytes()) }
+    }
+
+    /// The user.
+    #[must_use]
+    pub const fn uid(&self) -> u32 {
+        self.uid
+    }
+
+    /// Whether the user is in a group.
+    #[must_use]
+    pub fn is_in(&self, group: u32) -> bool {
+        self.gid == group || self.groups.as_slice().contains(&group)
+    }
+
+    pub(crate) fn as_auth(&self) -> OpaqueAuth<'_> {
+        match &self.body {
+            Some(body) => OpaqueAuth { flavor: flavor::SYS, body },
+            None => OpaqueAuth::NONE,
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! Waiting for time to pass.
+
+use core::future::Future;
+use core::pin::Pin;
+use core::task::{Context, Poll};
+
+use leasehold_base::units::Time;
+
+use crate::session::Session;
+
+/// Ends at a time.
+#[must_use = "nobody sleeps who is not polled"]
+pub struct Sleep {
+    session: Session,
+    until: Time,
+    sleeper: Option<u64>,
+}
+
+impl Sleep {
+    pub(crate) fn new(session: &Session, until: Time) -> Self {
+        Self { session: session.clone(), until, sleeper: None }
+    }
+}
+
+impl Future for Sleep {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        if self.session.now() >= self.until {
+            return Poll::Ready(());
+        }
+        let (until, sleeper) = (self.until, self.sleeper);
+        self.sleeper = Some(
+            self.session
+                .shared
+                .with(|state, _, doings| state.sleep(until, sleeper, context.waker(), doings)),
+        );
+        Poll::Pending
+    }
+}
+
+impl Drop for Sleep {
+    fn drop(&mut self) {
+        if let Some(sleeper) = self.sleeper {
+            self.session.shared.state().no_sleep(self.until, sleeper);
+        }
+    }
+}

@@ -1,0 +1,338 @@
+//! What a session knows: its lanes, its calls that have not ended, and who sleeps.
+
+use core::task::Waker;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use leasehold_base::random::Random;
+use leasehold_base::units::{Time, Xid};
+use leasehold_base::xdr::Message;
+use leasehold_core::calls::{CallId, Calls, Carrier, Effect, Event, Weight};
+
+use crate::error::Error;
+use crate::options::Options;
+use crate::transport::Connection;
+
+/// What a session did so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Calls that were begun.
+    pub calls: u64,
+    /// Calls that ended with a reply.
+    pub replies: u64,
+    /// Copies that were sent beyond the first of a call.
+    pub sent_again: u64,
+    /// Calls that ended because their time was over.
+    pub timed_out: u64,
+    /// Calls that nobody waited for any more.
+    pub forgotten: u64,
+    /// Replies to what was not called, or no more: the second to a call that was sent twice.
+    pub late: u64,
+    /// Connections that were opened.
+    pub connections: u64,
+    /// Calls from the server that nobody took.
+    pub unclaimed: u64,
+}
+
+/// What is to be done once the state is let go.
+#[derive(Default)]
+pub(crate) struct Doings {
+    pub(crate) connects: Vec<Connection>,
+    pub(crate) sends: Vec<(Connection, Arc<Message>)>,
+    pub(crate) wakers: Vec<Waker>,
+    pub(crate) wake_at: Option<Time>,
+}
+
+pub(crate) struct State {
+    lanes: Vec<Lane>,
+    calls: BTreeMap<CallId, Pending>,
+    next_call: u64,
+    sleepers: BTreeMap<(Time, u64), Waker>,
+    next_sleeper: u64,
+    /// When the transport was asked to wake.
+    asked: Option<Time>,
+    carrier: Carrier,
+    fail_unreached: bool,
+    closed: bool,
+    /// Room for effects, used again.
+    effects: Vec<Effect>,
+    pub(crate) counters: Counters,
+}
+
+struct Lane {
+    calls: Calls,
+    generation: u32,
+    is_connected: bool,
+    /// Whether anything was ever there.
+    was_reached: bool,
+}
+
+struct Pending {
+    lane: usize,
+    message: Arc<Message>,
+    copies: u64,
+    waker: Waker,
+    outcome: Option<Result<Bytes, Error>>,
+}
+
+impl State {
+    pub(crate) fn new(options: &Options, mut random: Random) -> Self {
+        let lane = |_| Lane {
+            calls: Calls::new(options.of_lane(), random.fork()),
+            generation: 0,
+            is_connected: options.carrier == Carrier::Datagram,
+            was_reached: false,
+        };
+        Self {
+            lanes: (0..options.lanes()).map(lane).collect(),
+            calls: BTreeMap::new(),
+            next_call: 0,
+            sleepers: BTreeMap::new(),
+            next_sleeper: 0,
+            asked: None,
+            carrier: options.carrier,
+            fail_unreached: options.fail_unreached,
+            closed: false,
+            effects: Vec::new(),
+            counters: Counters::default(),
+        }
+    }
+
+    /// Begins a call in the lane that has the fewest.
+    pub(crate) fn begin(
+        &mut self,
+        now: Time,
+        (message, weight): (Message, Weight),
+        waker: Waker,
+        doings: &mut Doings,
+    ) -> Result<CallId, Error> {
+        if self.closed {
+            return Err(Error::Closed);
+        }
+        let lanes = self.lanes.iter().enumerate();
+        // One that has no connection right now holds its calls up.
+        let fewest = lanes.min_by_key(|(_, lane)| (lane.calls.len(), !lane.is_connected));
+        let (lane, _) = fewest.expect("a session has a lane");
+        let call = CallId(self.next_call);
+        self.next_call += 1;
+        self.counters.calls += 1;
+        let message = Arc::new(message);
+        self.calls.insert(call, Pending { lane, message, copies: 0, waker, outcome: None });
+        self.step(now, lane, Event::Begin { call, weight }, None, doings);
+        Ok(call)
+    }
+
+    /// What became of a call; `waker` hears of it where it goes on.
+    pub(crate) fn outcome(&mut self, call: CallId, waker: &Waker) -> Option<Result<Bytes, Error>> {
+        let pending = self.calls.get_mut(&call).expect("a call is kept until its outcome is taken");
+        if pending.outcome.is_none() {
+            pending.waker.clone_from(waker);
+            return None;
+        }
+        self.calls.remove(&call).and_then(|pending| pending.outcome)
+    }
+
+    /// Nobody waits for the call any more.
+    pub(crate) fn forget(&mut self, now: Time, call: CallId, doings: &mut Doings) {
+        let Some(pending) = self.calls.remove(&call) else { return };
+        if pending.outcome.is_none() {
+            self.counters.forgotten += 1;
+            self.step(now, pending.lane, Event::Forget { call }, None, doings);
+        }
+    }
+
+    pub(crate) fn reply(
+        &mut self,
+        now: Time,
+        connection: Connection,
+        (xid, message): (Xid, Bytes),
+        doings: &mut Doings,
+    ) {
+        if !self.is_current(connection) {
+            return;
+        }
+        self.lanes[connection.lane].was_reached = true;
+        let ended = self.counters.replies;
+        self.step(now, connection.lane, Event::Reply { xid }, Some(message), doings);
+        self.counters.late += u64::from(self.counters.replies == ended);
+    }
+
+    pub(crate) fn connected(&mut self, now: Time, connection: Connection, doings: &mut Doings) {
+        if !self.is_current(connection) {
+            return;
+        }
+        let lane = &mut self.lanes[connection.lane];
+        (lane.is_connected, lane.was_reached) = (true, true);
+        self.counters.connections += 1;
+        self.step(now, connection.lane, Event::Connected, None, doings);
+    }
+
+    pub(crate) fn disconnected(
+        &mut self,
+        now: Time,
+        connection: Connection,
+        why: &str,
+        doings: &mut Doings,
+    ) {
+        if !self.is_current(connection) {
+            return;
+        }
+        if self.fail_unreached && !self.lanes.iter().any(|lane| lane.was_reached) {
+            self.end_all(now, &Error::Unreachable(why.into()), doings);
+        }
+        if self.carrier == Carrier::Stream {
+            let lane = &mut self.lanes[connection.lane];
+            lane.is_connected = false;
+            // Whatever the old one still says is not heard.
+            lane.generation = lane.generation.wrapping_add(1);
+            self.step(now, connection.lane, Event::Disconnected, None, doings);
+        }
+    }
+
+    pub(crate) fn tick(&mut self, now: Time, doings: &mut Doings) {
+        self.asked = None;
+        while let Some(sleeper) = self.sleepers.first_entry()
+            && sleeper.key().0 <= now
+        {
+            doings.wakers.push(sleeper.remove());
+        }
+        for lane in 0..self.lanes.len() {
+            self.step(now, lane, Event::Tick, None, doings);
+        }
+    }
+
+    /// Ends all calls, and takes no more.
+    pub(crate) fn close(&mut self, now: Time, doings: &mut Doings) {
+        self.closed = true;
+        self.end_all(now, &Error::Closed, doings);
+    }
+
+    fn end_all(&mut self, now: Time, why: &Error, doings: &mut Doings) {
+        let open: Vec<CallId> = self.open().map(|(call, _)| *call).collect();
+        // First all are ended, so that none is sent in the place of another.
+        for call in &open {
+            self.end(*call, Err(why.clone()), doings);
+        }
+        for call in open.into_iter().rev() {
+            let lane = self.calls[&call].lane;
+            self.step(now, lane, Event::Forget { call }, None, doings);
+        }
+    }
+
+    fn open(&self) -> impl Iterator<Item = (&CallId, &Pending)> {
+        self.calls.iter().filter(|(_, pending)| pending.outcome.is_none())
+    }
+
+    /// How many calls go on.
+    pub(crate) fn open_count(&self) -> usize {
+        self.lanes.iter().map(|lane| lane.calls.len()).sum()
+    }
+
+    /// How many connections there are.
+    pub(crate) fn connected_count(&self) -> usize {
+        self.lanes.iter().filter(|lane| lane.is_connected).count()
+    }
+
+    /// Sets when somebody is woken, or who.
+    pub(crate) fn sleep(
+        &mut self,
+        until: Time,
+        sleeper: Option<u64>,
+        waker: &Waker,
+        doings: &mut Doings,
+    ) -> u64 {
+        let sleeper = sleeper.unwrap_or_else(|| {
+            self.next_sleeper += 1;
+            self.next_sleeper
+        });
+        self.sleepers.insert((until, sleeper), waker.clone());
+        self.ask(doings);
+        sleeper
+    }
+
+    pub(crate) fn no_sleep(&mut self, until: Time, sleeper: u64) {
+        self.sleepers.remove(&(until, sleeper));
+    }
+
+    pub(crate) fn is_current(&self, connection: Connection) -> bool {
+        let lane = self.lanes.get(connection.lane);
+        lane.is_some_and(|lane| lane.generation == connection.generation)
+    }
+
+    fn step(
+        &mut self,
+        now: Time,
+        lane: usize,
+        event: Event,
+        mut reply: Option<Bytes>,
+        doings: &mut Doings,
+    ) {
+        let mut effects = core::mem::take(&mut self.effects);
+        self.lanes[lane].calls.step(now, event, &mut effects);
+        for effect in effects.drain(..) {
+            match effect {
+                Effect::Send { call, xid } => self.send(call, xid, doings),
+                Effect::Done(call) => {
+                    self.counters.replies += 1;
+                    let reply = reply.take().expect("a call ends with the reply that came in");
+                    self.end(call, Ok(reply), doings);
+                }
+                Effect::TimedOut(call) => {
+                    self.counters.timed_out += 1;
+                    self.end(call, Err(Error::TimedOut), doings);
+                }
+                Effect::Refused(call) => self.end(call, Err(Error::Busy), doings),
+                Effect::Connect => {
+                    let lane_state = &mut self.lanes[lane];
+                    lane_state.generation = lane_state.generation.wrapping_add(1);
+                    lane_state.is_connected = false;
+                    let generation = lane_state.generation;
+                    doings.connects.push(Connection { lane, generation });
+                }
+            }
+        }
+        self.effects = effects;
+        self.ask(doings);
+    }
+
+    fn send(&mut self, call: CallId, xid: Xid, doings: &mut Doings) {
+        let pending = self.calls.get_mut(&call).expect("what is sent has not ended");
+        if pending.outcome.is_some() {
+            // It is being forgotten, in the turn of another.
+            return;
+        }
+        if pending.copies == 0 {
+            let message = Arc::get_mut(&mut pending.message).expect("nobody else has it yet");
+            message.replace_first_word(xid.0);
+        } else {
+            self.counters.sent_again += 1;
+        }
+        pending.copies += 1;
+        let connection =
+            Connection { lane: pending.lane, generation: self.lanes[pending.lane].generation };
+        doings.sends.push((connection, Arc::clone(&pending.message)));
+    }
+
+    fn end(&mut self, call: CallId, outcome: Result<Bytes, Error>, doings: &mut Doings) {
+        // One that is forgotten is not there any more.
+        if let Some(pending) = self.calls.get_mut(&call)
+            && pending.outcome.is_none()
+        {
+            pending.outcome = Some(outcome);
+            doings.wakers.push(core::mem::replace(&mut pending.waker, Waker::noop().clone()));
+        }
+    }
+
+    /// Has the transport wake where that is sooner than it was asked to.
+    fn ask(&mut self, doings: &mut Doings) {
+        let lanes = self.lanes.iter().filter_map(|lane| lane.calls.next_wake());
+        let sleeper = self.sleepers.first_key_value().map(|((time, _), _)| *time);
+        if let Some(wake) = lanes.chain(sleeper).min()
+            && self.asked.is_none_or(|asked| wake < asked)
+        {
+            self.asked = Some(wake);
+            doings.wake_at = Some(wake);
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! The client's side of the shell: sockets, a thread and a clock for sessions.
+//!
+//! A [`Runtime`] is one thread that receives for any number of sessions, opens their connections
+//! and keeps their timers. A call is sent by the thread that polls it first, without a way through
+//! the runtime's thread; the reply wakes whoever waits. [`mount`] finds a server and
+//! mounts one of its exports.
+
+mod find;
+mod hub;
+mod link;
+mod sockets;
+
+pub use find::{Mounted, NotFound, Target, mount};
+pub use futures_executor::block_on;
+pub use hub::Runtime;
+pub use sockets::SourcePort;

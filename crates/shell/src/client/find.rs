@@ -1,0 +1,339 @@
+//! How a server is found, and one of its directories mounted.
+//!
+//! Rules:
+//! 1. The port of NFS is the one given, else what the server's portmap says, else 2049.
+//! 2. The port of MOUNT is the one given; else, where a port of NFS is given, that one if MOUNT is
+//!    served there; else what portmap says; else the port of NFS.
+//! 3. The version is the one asked for, else the newest that server and client both speak.
+//! 4. Of a path, the longest front is mounted that the server exports, and the rest is looked up.
+//!    Where its list of exports has none, the longest front that it lets be mounted; but a server
+//!    that gives the same handle for `/` takes any path for its only one.
+
+use core::fmt;
+use core::net::{IpAddr, SocketAddr};
+use core::time::Duration;
+use std::net::ToSocketAddrs as _;
+
+use leasehold_session::nfs::{Bounds, Nfs, Version};
+use leasehold_session::{Carrier, Credential, Error, Options, mount as mount_calls, portmap};
+use leasehold_wire::mount::mnt::Status;
+use leasehold_wire::nfs3::Handle;
+use leasehold_wire::rpc::{ReplyStatus, Versions};
+use leasehold_wire::{mount as mount_wire, nfs3, portmap as portmap_wire};
+
+use super::hub::Runtime;
+use super::sockets::SourcePort;
+
+/// The port of NFS where nothing else is said.
+const NFS_PORT: u16 = 2049;
+
+/// How long each step of finding a server may take.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// What is to be mounted, and how.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// The server's name or address.
+    pub host: String,
+    /// The port of NFS.
+    pub port: Option<u16>,
+    /// The port of MOUNT.
+    pub mount_port: Option<u16>,
+    /// The version of NFS.
+    pub version: Option<Version>,
+    /// The path of a directory on the server.
+    pub path: Vec<u8>,
+    /// Which ports to speak from.
+    pub source: SourcePort,
+    /// How the session of what is mounted calls.
+    pub options: Options,
+}
+
+impl Target {
+    /// A directory of a server, with all else as it is found.
+    #[must_use]
+    pub fn new(host: &str, path: &[u8], options: Options) -> Self {
+        Self {
+            host: host.to_owned(),
+            port: None,
+            mount_port: None,
+            version: None,
+            path: path.to_vec(),
+            source: SourcePort::default(),
+            options,
+        }
+    }
+}
+
+/// A directory of a server, ready for use.
+#[derive(Clone)]
+pub struct Mounted {
+    /// The server.
+    pub nfs: Nfs,
+    /// Its address.
+    pub server: SocketAddr,
+    /// The handle that MOUNT gave.
+    pub root: Handle,
+    /// The path that MOUNT gave it for.
+    pub mounted: Vec<u8>,
+    /// The names that lead from there to the path that was asked for; empty where it is the root.
+    pub rest: Vec<Vec<u8>>,
+    /// The server's sizes and limits.
+    pub bounds: Bounds,
+}
+
+/// Why nothing was mounted: what was tried, where, and what came of it.
+#[derive(Clone, Debug)]
+pub enum NotFound {
+    /// The name of the server means no address.
+    NoAddress(String),
+    /// A step came to nothing.
+    Step {
+        /// What was asked.
+        what: &'static str,
+        /// Whom.
+        at: SocketAddr,
+        /// What came of it.
+        error: Error,
+    },
+    /// The server does not speak a version that is wanted; the range that it does.
+    NoVersion(SocketAddr, Option<Versions>),
+    /// MOUNT refuses the path.
+    Refused(String, Status),
+    /// The system has no socket or thread left.
+    System(String),
+}
+
+impl fmt::Display for NotFound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoAddress(why) => write!(f, "the server's name is not known: {why}"),
+            Self::Step { what, at, error } => write!(f, "{what} at {at}: {error}"),
+            Self::NoVersion(at, Some(Versions { low, high })) => {
+                write!(f, "the server at {at} speaks NFS versions {low} to {high} only")
+            }
+            Self::NoVersion(at, None) => write!(f, "no NFS server at {at}"),
+            Self::Refused(path, status) => match status {
+                Status::Access | Status::NotOwner => {
+                    write!(f, "the server does not let {path} be mounted from here")
+                }
+                Status::NotFound => write!(f, "the server has no directory {path}"),
+                Status::NotDirectory => write!(f, "{path} on the server is no directory"),
+                Status::Io
+                | Status::Invalid
+                | Status::NameTooLong
+                | Status::NotSupported
+                | Status::ServerFault => write!(f, "the server cannot mount {path}: {status:?}"),
+            },
+            Self::System(why) => f.write_str(why),
+        }
+    }
+}
+
+impl std::error::Error for NotFound {}
+
+/// Finds a server and mounts a directory of it. The name is resolved on this thread.
+///
+/// # Errors
+/// Says which step came to nothing, for the last of the server's addresses that was tried.
+pub async fn mount(
+    runtime: &Runtime,
+    target: &Target,
+    who: &Credential,
+) -> Result<Mounted, NotFound> {
+    let no_address = |error: std::io::Error| NotFound::NoAddress(error.to_string());
+    let addresses = (target.host.as_str(), 0).to_socket_addrs().map_err(no_address)?;
+    let mut last = NotFound::NoAddress("it has no address".to_owned());
+    for address in addresses {
+        let search = Search { runtime, target, who, address: address.ip() };
+        match search.mount().await {
+            Ok(mounted) => return Ok(mounted),
+            // The server was there: another address of it says the same.
+            Err(refused @ (NotFound::Refused(..) | NotFound::NoVersion(_, Some(_)))) => {
+                return Err(refused);
+            }
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+/// The search at one address.
+struct Search<'a> {
+    runtime: &'a Runtime,
+    target: &'a Target,
+    who: &'a Credential,
+    address: IpAddr,
+}
+
+impl Search<'_> {
+    async fn mount(&self) -> Result<Mounted, NotFound> {
+        let (server, version) = self.nfs().await?;
+        let (mount_server, mount_session) = self.mount_service(server, version).await?;
+        let (root, mounted, rest) = self.root(mount_server, &mount_session, version).await?;
+        let session = self.runtime.session(server, self.target.options, self.target.source);
+        let nfs = Nfs::new(session.map_err(|error| system(&error))?, version);
+        let bounds = nfs.bounds(self.who, &root).await;
+        let bounds = bounds.map_err(|error| step("FSINFO", server, error))?;
+        Ok(Mounted { nfs, server, root, mounted, rest, bounds })
+    }
+
+    /// Where NFS is, and which version is spoken.
+    async fn nfs(&self) -> Result<(SocketAddr, Version), NotFound> {
+        let wanted: &[Version] = match &self.target.version {
+            Some(version) => core::slice::from_ref(version),
+            None => &[Version::V3, Version::V2],
+        };
+        let mut failure = None;
+        let mut last_port = None;
+        for version in wanted {
+            let port = match self.target.port {
+                Some(port) => port,
+                None => self.mapped(nfs3::PROGRAM, version.number()).await.unwrap_or(NFS_PORT),
+            };
+            let server = SocketAddr::new(self.address, port);
+            // No other answer is to be had at a port where nobody is.
+            if last_port == Some(port) && matches!(failure, Some(NotFound::Step { .. })) {
+                break;
+            }
+            last_port = Some(port);
+            let nfs = Nfs::new(self.brief(server)?, *version);
+            match nfs.null(&Credential::none()).await {
+                Ok(()) => return Ok((server, *version)),
+                Err(Error::Denied(ReplyStatus::ProgramMismatch(versions))) => {
+                    failure = Some(NotFound::NoVersion(server, Some(versions)));
+                }
+                Err(Error::Denied(ReplyStatus::ProgramUnavailable)) => {
+                    failure = Some(NotFound::NoVersion(server, None));
+                }
+                Err(error) => failure = Some(step("NFS", server, error)),
+            }
+        }
+        Err(failure.expect("a version is tried"))
+    }
+
+    /// Where MOUNT is.
+    async fn mount_service(
+        &self,
+        nfs: SocketAddr,
+        version: Version,
+    ) -> Result<(SocketAddr, leasehold_session::Session), NotFound> {
+        if let Some(port) = self.target.mount_port {
+            let server = SocketAddr::new(self.address, port);
+            return Ok((server, self.brief(server)?));
+        }
+        if self.target.port.is_some() {
+            let session = self.brief(nfs)?;
+            if self.serves_mount(&session, version).await {
+                return Ok((nfs, session));
+            }
+        }
+        let number = mount_calls::version_for(version);
+        let port = self.mapped(mount_wire::PROGRAM, number).await.unwrap_or(nfs.port());
+        let server = SocketAddr::new(self.address, port);
+        Ok((server, self.brief(server)?))
+    }
+
+    async fn serves_mount(&self, session: &leasehold_session::Session, version: Version) -> bool {
+        let procedure = leasehold_session::Procedure {
+            program: mount_wire::PROGRAM,
+            version: mount_calls::version_for(version),
+            number: leasehold_wire::rpc::null::NUMBER,
+            weight: leasehold_session::Weight::Light,
+        };
+        session.call(&Credential::none(), procedure, &()).await.is_ok()
+    }
+
+    /// The handle of the path, or of the longest part of its front that can be mounted, and the
+    /// names that are left.
+    async fn root(
+        &self,
+        server: SocketAddr,
+        session: &leasehold_session::Session,
+        version: Version,
+    ) -> Result<(Handle, Vec<u8>, Vec<Vec<u8>>), NotFound> {
+        let names = names_of(&self.target.path);
+        let mnt = async |count| {
+            let path = path_of(&names, count);
+            let mounted = mount_calls::mount(session, self.who, version, &path).await;
+            mounted.map_err(|error| step("MOUNT", server, error))
+        };
+        let found = |root, count: usize| {
+            let rest = names[count..].iter().map(|name| name.to_vec()).collect();
+            (root, path_of(&names, count), rest)
+        };
+        let exported = self.exported(session, version, &names).await;
+        if let Some(count) = exported
+            && let Ok(root) = mnt(count).await?
+        {
+            return Ok(found(root, count));
+        }
+        let mut refused = None;
+        for count in (0..=names.len()).rev() {
+            match mnt(count).await? {
+                Ok(root) => {
+                    let takes_any_path = count > 0 && mnt(0).await? == Ok(root);
+                    return Ok(found(root, if takes_any_path { 0 } else { count }));
+                }
+                Err(status) => {
+                    // What is said of the whole path is what its user asked about.
+                    let path = String::from_utf8_lossy(&path_of(&names, count)).into_owned();
+                    refused.get_or_insert(NotFound::Refused(path, status));
+                }
+            }
+        }
+        Err(refused.expect("at least the root is tried"))
+    }
+
+    /// The number of names in the longest front of a path that the server exports.
+    async fn exported(
+        &self,
+        session: &leasehold_session::Session,
+        version: Version,
+        names: &[&[u8]],
+    ) -> Option<usize> {
+        let exports = mount_calls::exports(session, self.who, version).await.ok()?;
+        let fronts = exports.iter().filter_map(|export| {
+            let export = names_of(&export.directory);
+            names.starts_with(&export).then_some(export.len())
+        });
+        fronts.max()
+    }
+
+    /// The port that the server's portmap has, if there is one.
+    async fn mapped(&self, program: u32, version: u32) -> Option<u16> {
+        let at = SocketAddr::new(self.address, portmap_wire::PORT);
+        let session = self.brief(at).ok()?;
+        portmap::port(&session, program, version, self.carrier()).await.ok()?
+    }
+
+    /// A session for finding out.
+    fn brief(&self, at: SocketAddr) -> Result<leasehold_session::Session, NotFound> {
+        let options = match self.carrier() {
+            Carrier::Stream => Options::stream(),
+            Carrier::Datagram => Options::datagram(),
+        };
+        let options = options.impatient(PATIENCE);
+        self.runtime.session(at, options, self.target.source).map_err(|error| system(&error))
+    }
+
+    fn carrier(&self) -> Carrier {
+        self.target.options.carrier
+    }
+}
+
+fn step(what: &'static str, at: SocketAddr, error: Error) -> NotFound {
+    NotFound::Step { what, at, error }
+}
+
+fn system(error: &std::io::Error) -> NotFound {
+    NotFound::System(error.to_string())
+}
+
+fn names_of(path: &[u8]) -> Vec<&[u8]> {
+    path.split(|byte| *byte == b'/').filter(|name| !name.is_empty()).collect()
+}
+
+fn path_of(names: &[&[u8]], count: usize) -> Vec<u8> {
+    [b"/", &names[..count].join(&b'/')[..]].concat()
+}
