@@ -7,6 +7,7 @@
 
 pub mod calls;
 pub mod replies;
+pub mod stripes;
 
 #[cfg(test)]
 #[expect(clippy::disallowed_methods, reason = "tests read their dialogues from files")]

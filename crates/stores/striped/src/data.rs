@@ -1,0 +1,165 @@
+//! Reading, writing and making stable.
+
+use bytes::Bytes;
+use leasehold_fs::{Caller, Changed, Committed, FsError, ObjectId, ReadDone, Stability, WriteDone};
+
+use crate::Striped as Volume;
+use crate::file::{Data, Objects};
+use crate::look::apparent;
+use crate::metafile::{CHANGE_OFFSET, HEAD_BYTES, change};
+use crate::objects::Said;
+
+impl Volume {
+    pub(crate) async fn read_data(
+        &self,
+        caller: &Caller,
+        object: &ObjectId,
+        offset: u64,
+        count: u32,
+    ) -> Result<ReadDone, FsError> {
+        // Whether the caller may, and whether it is a file at all, is seen by reading nothing.
+        let allowed = self.names.read(caller, object, 0, 0).await?;
+        let file = self.file(object);
+        let data = self.shared(object, &file).await?;
+        match &*data {
+            Data::Inline(_) => {
+                let behind = offset.saturating_add(HEAD_BYTES);
+                let done = self.names.read(caller, object, behind, count).await?;
+                Ok(ReadDone { attributes: apparent(&data, done.attributes), ..done })
+            }
+            Data::OnIods(objects) => {
+                let size = objects.size();
+                let length = size.saturating_sub(offset).min(u64::from(count));
+                let bytes = self.gather(objects, offset, length).await?;
+                let end = offset.saturating_add(length) >= size;
+                let attributes = apparent(&data, self.names.getattr(object).await?);
+                Ok(ReadDone { data: bytes, end, attributes })
+            }
+            Data::Nowhere | Data::Unknown | Data::Gone => {
+                let attributes = apparent(&data, allowed.attributes);
+                Ok(ReadDone { data: Bytes::new(), end: true, attributes })
+            }
+        }
+    }
+
+    pub(crate) async fn write_data(
+        &self,
+        caller: &Caller,
+        object: &ObjectId,
+        offset: u64,
+        data: Bytes,
+        stability: Stability,
+    ) -> Changed<WriteDone> {
+        // Whether the caller may is seen by writing nothing.
+        let allowed = self.names.write(caller, object, 0, Bytes::new(), Stability::Unstable).await;
+        let end = offset.saturating_add(data.len() as u64);
+        let done = match allowed.result.and_then(|done| self.fits(end).map(|()| done)) {
+            Ok(done) => done,
+            Err(error) => {
+                let wcc = self.true_wcc(object, allowed.wcc).await;
+                return Changed { result: Err(error), wcc };
+            }
+        };
+        if data.is_empty() {
+            let verifier = self.verifier(done.verifier, &[]);
+            let wcc = self.true_wcc(object, allowed.wcc).await;
+            return Changed { result: Ok(WriteDone { stability, verifier, ..done }), wcc };
+        }
+        let file = self.file(object);
+        loop {
+            let held = match self.shared(object, &file).await {
+                Ok(held) => held,
+                Err(error) => return Changed::failed(error),
+            };
+            match &*held {
+                Data::Inline(_) if end <= u64::from(self.options.inline_bytes_max) => {
+                    let behind = offset + HEAD_BYTES;
+                    let done = self.names.write(caller, object, behind, data, stability).await;
+                    return self.told(&held, &done, &[]);
+                }
+                Data::OnIods(objects) => {
+                    let (count, said) = match self.spread(objects, offset, data, stability).await {
+                        Ok(done) => done,
+                        Err(error) => {
+                            let wcc = Self::wcc(&held, &allowed.wcc);
+                            return Changed { result: Err(error), wcc };
+                        }
+                    };
+                    let mut done = self.touch(caller, object, objects, stability).await;
+                    if let Ok(done) = &mut done.result {
+                        done.count = count;
+                    }
+                    return self.told(&held, &done, &said);
+                }
+                Data::Nowhere | Data::Inline(_) | Data::Unknown | Data::Gone => {}
+            }
+            drop(held);
+            let room = async {
+                let mut held = self.alone(object, &file).await?;
+                self.make_room(caller, object, &mut held, end, Stability::Unstable).await
+            };
+            if let Err(error) = room.await {
+                let wcc = self.true_wcc(object, allowed.wcc).await;
+                return Changed { result: Err(error), wcc };
+            }
+        }
+    }
+
+    /// The answer to a WRITE, from that of the names.
+    fn told(&self, data: &Data, done: &Changed<WriteDone>, said: &[Said]) -> Changed<WriteDone> {
+        let wcc = Self::wcc(data, &done.wcc);
+        let result = done
+            .result
+            .map(|done| WriteDone { verifier: self.verifier(done.verifier, said), ..done });
+        Changed { result, wcc }
+    }
+
+    /// Has the metafile show that the data was changed.
+    pub(crate) async fn touch(
+        &self,
+        caller: &Caller,
+        object: &ObjectId,
+        file: &Objects,
+        stability: Stability,
+    ) -> Changed<WriteDone> {
+        let mark = change(file.next_change());
+        self.names.write(caller, object, CHANGE_OFFSET, mark, stability).await
+    }
+
+    pub(crate) async fn commit_data(
+        &self,
+        caller: &Caller,
+        object: &ObjectId,
+    ) -> Changed<Committed> {
+        let done = self.names.commit(caller, object, 0, 0).await;
+        let names = match done.result {
+            Ok(committed) => committed.verifier,
+            Err(error) => {
+                let wcc = self.true_wcc(object, done.wcc).await;
+                return Changed { result: Err(error), wcc };
+            }
+        };
+        let file = self.file(object);
+        let data = match self.shared(object, &file).await {
+            Ok(data) => data,
+            Err(error) => return Changed::failed(error),
+        };
+        let said = match &*data {
+            Data::OnIods(objects) => self.commit_objects(&objects.head).await,
+            Data::Nowhere | Data::Inline(_) | Data::Unknown | Data::Gone => Ok(Vec::new()),
+        };
+        let result = said.map(|said| Committed { verifier: self.verifier(names, &said) });
+        Changed { result, wcc: Self::wcc(&data, &done.wcc) }
+    }
+
+    /// Removes the objects of a file that is gone.
+    pub(crate) async fn purge(&self, object: &ObjectId) {
+        let file = self.file(object);
+        let mut data = file.write().await;
+        if let Data::OnIods(objects) = &*data {
+            self.remove_objects(&objects.head).await;
+        }
+        *data = Data::Gone;
+        self.files.forget(&self.names.identity(object));
+    }
+}

@@ -1,0 +1,124 @@
+//! What is known of a file: where its data lies and how large it is.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_lock::RwLock;
+use leasehold_fs::ObjectId;
+
+use crate::iod::Extent;
+use crate::metafile::Head;
+
+/// How many files are kept in mind; of others the iods are asked again.
+const FILES_MAX: usize = 65_536;
+
+/// Where the data of a file lies. Reading and writing share the lock; what moves data or cuts it
+/// off has it alone.
+pub(crate) type File = RwLock<Data>;
+
+/// Where the data of a file lies.
+#[derive(Debug, Default)]
+pub(crate) enum Data {
+    /// Not known yet.
+    #[default]
+    Unknown,
+    /// Nowhere: nothing was written.
+    Nowhere,
+    /// In the metafile, behind the head.
+    Inline(Head),
+    /// On iods.
+    OnIods(Objects),
+    /// The file is gone.
+    Gone,
+}
+
+/// Data on iods.
+#[derive(Debug)]
+pub(crate) struct Objects {
+    pub(crate) head: Head,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    extents: Vec<Extent>,
+    /// The number of the last change.
+    change: u64,
+}
+
+impl Objects {
+    pub(crate) fn new(head: Head, extents: Vec<Extent>, change: u64) -> Self {
+        Self { head, state: Mutex::new(State { extents, change }) }
+    }
+
+    fn state<T>(&self, look: impl FnOnce(&mut State) -> T) -> T {
+        look(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The size of the file: where the last of its objects ends.
+    pub(crate) fn size(&self) -> u64 {
+        self.state(|state| self.size_of(state))
+    }
+
+    fn size_of(&self, state: &State) -> u64 {
+        let sizes = (0..).zip(&state.extents);
+        let ends = sizes.map(|(object, extent)| self.head.layout.file_size(object, extent.size));
+        ends.max().unwrap_or(0)
+    }
+
+    /// Size and bytes on the disks.
+    pub(crate) fn extent(&self) -> Extent {
+        self.state(|state| {
+            let used = state.extents.iter().map(|extent| extent.used).sum();
+            Extent { size: self.size_of(state), used }
+        })
+    }
+
+    /// The extent of each object.
+    pub(crate) fn extents(&self) -> Vec<Extent> {
+        self.state(|state| state.extents.clone())
+    }
+
+    /// Takes note of an object after it was written to: of several answers the largest is the last.
+    pub(crate) fn grown(&self, object: u16, extent: Extent) {
+        self.state(|state| {
+            let known = &mut state.extents[usize::from(object)];
+            known.size = known.size.max(extent.size);
+            known.used = known.used.max(extent.used);
+        });
+    }
+
+    /// Takes note of an object, with nobody else at the file.
+    pub(crate) fn resized(&self, object: u16, extent: Extent) {
+        self.state(|state| state.extents[usize::from(object)] = extent);
+    }
+
+    /// The number of a change.
+    pub(crate) fn next_change(&self) -> u64 {
+        self.state(|state| {
+            state.change = state.change.wrapping_add(1);
+            state.change
+        })
+    }
+}
+
+/// The files that are in mind.
+#[derive(Debug, Default)]
+pub(crate) struct Files(Mutex<BTreeMap<ObjectId, Arc<File>>>);
+
+impl Files {
+    /// A file, by the part of its id that is equal for all its ids.
+    pub(crate) fn get(&self, identity: ObjectId) -> Arc<File> {
+        let mut files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if files.len() >= FILES_MAX && !files.contains_key(&identity) {
+            // Who is at work on a file has it in hand, and all must have the same.
+            files.retain(|_, file| Arc::strong_count(file) > 1);
+        }
+        Arc::clone(files.entry(identity).or_default())
+    }
+
+    /// Forgets a file that is gone.
+    pub(crate) fn forget(&self, identity: &ObjectId) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(identity);
+    }
+}

@@ -1,0 +1,87 @@
+//! An I/O daemon, as the metaserver sees it.
+
+use core::fmt;
+
+use bytes::Bytes;
+use leasehold_fs::{Answer, FsError, Space, Stability, Verifier};
+
+/// What an I/O daemon (iod) keeps: objects of bytes by name.
+///
+/// What holds for every operation:
+/// - An object that was never written is empty; to ask for it makes nothing.
+/// - Names are the metaserver's; nobody else's objects are there.
+/// - An operation that cannot be answered without sleeping answers later; it never blocks.
+pub trait Iod: Send + Sync {
+    /// How large an object is.
+    fn extent(&self, object: ObjectName) -> Answer<'_, Result<Extent, FsError>>;
+
+    /// Reads up to `count` bytes; fewer only at the end.
+    fn read(
+        &self,
+        object: ObjectName,
+        offset: u64,
+        count: u32,
+    ) -> Answer<'_, Result<Bytes, FsError>>;
+
+    /// Writes all of the data as stable as asked, or fails; then some of it may be there. Makes
+    /// the object.
+    fn write(
+        &self,
+        object: ObjectName,
+        offset: u64,
+        data: Bytes,
+        stability: Stability,
+    ) -> Answer<'_, Result<Written, FsError>>;
+
+    /// Cuts an object off, or makes it longer by a hole; on stable storage when it answers.
+    fn resize(&self, object: ObjectName, size: u64) -> Answer<'_, Result<Extent, FsError>>;
+
+    /// Puts on stable storage what was written to an object.
+    fn commit(&self, object: ObjectName) -> Answer<'_, Result<Verifier, FsError>>;
+
+    /// Removes an object, if it is there.
+    fn remove(&self, object: ObjectName) -> Answer<'_, Result<(), FsError>>;
+
+    /// The verifier that a COMMIT would bring now.
+    fn verifier(&self) -> Answer<'_, Result<Verifier, FsError>>;
+
+    /// Room for data.
+    fn space(&self) -> Answer<'_, Result<Space, FsError>>;
+}
+
+/// The name of an object: of all stripes that a file has on one iod. No two files ever have the
+/// same.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ObjectName(pub [u8; 16]);
+
+impl ObjectName {
+    /// The name as 32 hexadecimal digits.
+    #[must_use]
+    pub fn text(self) -> String {
+        format!("{:032x}", u128::from_be_bytes(self.0))
+    }
+}
+
+impl fmt::Debug for ObjectName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text())
+    }
+}
+
+/// How large an object is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Extent {
+    /// Size in bytes.
+    pub size: u64,
+    /// Bytes that it takes on the disk.
+    pub used: u64,
+}
+
+/// What became of data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// The object afterwards.
+    pub extent: Extent,
+    /// The verifier of a later COMMIT, unless something was lost.
+    pub verifier: Verifier,
+}

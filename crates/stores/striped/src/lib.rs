@@ -1,0 +1,138 @@
+//! A store whose names lie in one store, and whose data lies in stripes on I/O daemons.
+//!
+//! This is the metaserver of NFSP: names, owners, modes and times are those of metafiles in a store
+//! of names, data goes to iods. The ids of files are those of their metafiles, so handles live as
+//! long as those do. See `docs/design/0013-stripes.md`.
+//!
+//! The rules:
+//! 1. A file of at most [`Options::inline_bytes_max`] lies in its metafile. One that grows beyond
+//!    is moved out: its data is stable on iods before the metafile says so.
+//! 2. The size of a file on iods is where the last of its objects ends. Nothing keeps it twice.
+//! 3. Every change of data is followed by a small write to the metafile, which gives the file its
+//!    times, checks the caller, and is as stable as the change.
+//! 4. A name is removed before the objects of its file are.
+//! 5. The verifier is a function of those of the names' store and of all iods. In the answer to a
+//!    WRITE or COMMIT stands what the iods said that it went to, so that a client finds out at the
+//!    latest by its COMMIT.
+
+mod data;
+mod file;
+mod iod;
+mod local;
+mod look;
+mod metafile;
+mod objects;
+mod room;
+mod store;
+#[cfg(test)]
+mod tests;
+
+use core::hash::Hasher as _;
+use core::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use leasehold_core::stripes::Layout;
+use leasehold_fs::{FsError, Store, Verifier};
+use siphasher::sip::SipHasher24;
+
+use crate::file::Files;
+use crate::metafile::{Head, WIDTH_MAX};
+
+pub use iod::{Extent, Iod, ObjectName, Written};
+pub use local::{LocalIod, Mark, MarkError};
+
+/// How files are laid out, and what this start of the metaserver is given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// The volume that all iods belong to.
+    pub volume: u64,
+    /// Bytes of a stripe.
+    pub unit: u32,
+    /// The largest file that lies in its metafile.
+    pub inline_bytes_max: u32,
+    /// Different for each start of the metaserver: names of objects begin with it.
+    pub start: u64,
+}
+
+/// The store.
+pub struct Striped {
+    names: Arc<dyn Store>,
+    iods: Vec<Arc<dyn Iod>>,
+    options: Options,
+    files: Files,
+    /// The last that each iod said.
+    verifiers: Mutex<Vec<Verifier>>,
+    made: AtomicU64,
+}
+
+/// Why a volume cannot be opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpenError {
+    /// There are no iods, or more than 48.
+    Count,
+    /// Stripes would have no bytes.
+    Unit,
+    /// An iod failed, by its number.
+    Iod(u16, FsError),
+}
+
+impl Striped {
+    /// A volume of metafiles and iods, in the order of their numbers.
+    ///
+    /// # Errors
+    /// As [`OpenError`] says.
+    pub async fn open(
+        names: Arc<dyn Store>,
+        iods: Vec<Arc<dyn Iod>>,
+        options: Options,
+    ) -> Result<Self, OpenError> {
+        let count = u16::try_from(iods.len()).map_err(|_| OpenError::Count)?;
+        if count == 0 || count > WIDTH_MAX {
+            return Err(OpenError::Count);
+        }
+        if options.unit == 0 {
+            return Err(OpenError::Unit);
+        }
+        let mut verifiers = Vec::new();
+        for (number, iod) in (0..).zip(&iods) {
+            let verifier = iod.verifier().await;
+            verifiers.push(verifier.map_err(|error| OpenError::Iod(number, error))?);
+        }
+        let (verifiers, made) = (Mutex::new(verifiers), AtomicU64::new(0));
+        Ok(Self { names, iods, options, files: Files::default(), verifiers, made })
+    }
+
+    /// A head for a file that has none: over all iods, each file beginning at another.
+    fn new_head(&self, inline: bool) -> Head {
+        let number = self.made.fetch_add(1, Ordering::Relaxed);
+        let mut name = [0; 16];
+        name[..8].copy_from_slice(&self.options.start.to_be_bytes());
+        name[8..].copy_from_slice(&number.to_be_bytes());
+        // What differs from name to name comes first, for iods keep objects by the first byte.
+        name.reverse();
+        let width = u16::try_from(self.iods.len()).expect("it was checked");
+        let first = u16::try_from(number % u64::from(width)).expect("it is below the width");
+        let iods = (0..width).map(|object| (first + object) % width).collect();
+        let layout = Layout::new(self.options.unit, width).expect("both were checked");
+        Head { volume: self.options.volume, name: ObjectName(name), layout, iods, inline }
+    }
+
+    /// Takes note of what an iod said, and gives what the client is told: of the others the last
+    /// that is known.
+    fn verifier(&self, names: Verifier, said: &[(u16, Verifier)]) -> Verifier {
+        let mut known = self.verifiers.lock().unwrap_or_else(PoisonError::into_inner);
+        for &(iod, verifier) in said {
+            known[usize::from(iod)] = verifier;
+        }
+        let mut hasher = SipHasher24::new();
+        hasher.write(&names.0);
+        for verifier in known.iter() {
+            hasher.write(&verifier.0);
+        }
+        Verifier(hasher.finish().to_be_bytes())
+    }
+
+    fn iod(&self, number: u16) -> &dyn Iod {
+        &*self.iods[usize::from(number)]
+    }
+}

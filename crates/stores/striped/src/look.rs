@@ -1,0 +1,132 @@
+//! What is known of a file, and what a client is to see of it.
+
+use std::sync::Arc;
+
+use async_lock::{RwLockReadGuard, RwLockWriteGuard};
+use futures_util::future::join_all;
+use leasehold_fs::{Attributes, Caller, Changed, FileType, FsError, ObjectId, SUPERUSER, Wcc};
+
+use crate::Striped as Volume;
+use crate::file::{Data, File, Objects};
+use crate::iod::Extent;
+use crate::metafile::{Damaged, FIXED_BYTES, HEAD_BYTES, Head};
+
+impl Volume {
+    pub(crate) fn file(&self, object: &ObjectId) -> Arc<File> {
+        self.files.get(self.names.identity(object))
+    }
+
+    /// The data of a file, shared with others.
+    pub(crate) async fn shared<'f>(
+        &self,
+        object: &ObjectId,
+        file: &'f File,
+    ) -> Result<RwLockReadGuard<'f, Data>, FsError> {
+        let data = file.read().await;
+        match &*data {
+            Data::Unknown => {}
+            Data::Gone => return Err(FsError::Stale),
+            Data::Nowhere | Data::Inline(_) | Data::OnIods(_) => return Ok(data),
+        }
+        drop(data);
+        Ok(RwLockWriteGuard::downgrade(self.alone(object, file).await?))
+    }
+
+    /// The data of a file, with nobody else at it.
+    pub(crate) async fn alone<'f>(
+        &self,
+        object: &ObjectId,
+        file: &'f File,
+    ) -> Result<RwLockWriteGuard<'f, Data>, FsError> {
+        let mut data = file.write().await;
+        match &*data {
+            Data::Unknown => *data = self.look(object).await?,
+            Data::Gone => return Err(FsError::Stale),
+            Data::Nowhere | Data::Inline(_) | Data::OnIods(_) => {}
+        }
+        Ok(data)
+    }
+
+    /// Finds out where the data of a file is.
+    async fn look(&self, object: &ObjectId) -> Result<Data, FsError> {
+        let superuser = Caller { uid: SUPERUSER, gid: 0, ..Caller::nobody() };
+        let length = u32::try_from(HEAD_BYTES).expect("it is small");
+        let bytes = self.names.read(&superuser, object, 0, length).await?.data;
+        let head = match Head::decode(&bytes) {
+            Ok(Some(head)) => head,
+            Ok(None) => return Ok(Data::Nowhere),
+            Err(Damaged) => return Err(FsError::Io),
+        };
+        let known = head.iods.iter().all(|&iod| usize::from(iod) < self.iods.len());
+        if head.volume != self.options.volume || !known {
+            return Err(FsError::Io);
+        }
+        if head.inline {
+            return Ok(Data::Inline(head));
+        }
+        let asked = head.iods.iter().map(|&iod| self.iod(iod).extent(head.name));
+        let extents: Result<Vec<Extent>, FsError> = join_all(asked).await.into_iter().collect();
+        // The number only has to differ from the last, which nobody has in mind any more.
+        let change = bytes.get(FIXED_BYTES..).map_or(0, number);
+        Ok(Data::OnIods(Objects::new(head, extents?, change)))
+    }
+
+    /// The attributes of a file from those of its metafile.
+    pub(crate) async fn true_of(
+        &self,
+        object: &ObjectId,
+        attributes: Attributes,
+    ) -> Result<Attributes, FsError> {
+        if attributes.file_type != FileType::Regular || attributes.size == 0 {
+            return Ok(attributes);
+        }
+        let file = self.file(object);
+        let data = self.shared(object, &file).await?;
+        Ok(apparent(&data, attributes))
+    }
+
+    /// What a change told of a file, from what it told of its metafile.
+    pub(crate) async fn true_wcc(&self, object: &ObjectId, wcc: Wcc) -> Wcc {
+        let after = match wcc.after {
+            Some(after) => self.true_of(object, after).await.ok(),
+            None => None,
+        };
+        Wcc { before: None, after }
+    }
+
+    /// A change of attributes alone, from that of the metafile's.
+    pub(crate) async fn true_change(&self, object: &ObjectId, done: Changed<()>) -> Changed<()> {
+        match done.wcc.after {
+            Some(after) if after.file_type == FileType::Regular => {
+                Changed { wcc: self.true_wcc(object, done.wcc).await, ..done }
+            }
+            Some(_) | None => done,
+        }
+    }
+
+    /// What a change told of a file that somebody has in hand.
+    pub(crate) fn wcc(data: &Data, wcc: &Wcc) -> Wcc {
+        Wcc { before: None, after: wcc.after.map(|after| apparent(data, after)) }
+    }
+}
+
+/// What a client is to see of a file, from the attributes of its metafile.
+pub(crate) fn apparent(data: &Data, attributes: Attributes) -> Attributes {
+    match data {
+        Data::Inline(_) => {
+            Attributes { size: attributes.size.saturating_sub(HEAD_BYTES), ..attributes }
+        }
+        Data::OnIods(objects) => {
+            let extent = objects.extent();
+            Attributes { size: extent.size, used: attributes.used + extent.used, ..attributes }
+        }
+        Data::Nowhere | Data::Unknown | Data::Gone => Attributes { size: 0, ..attributes },
+    }
+}
+
+/// The number of the last change, as it stands in a head.
+fn number(text: &[u8]) -> u64 {
+    let digits = text.iter().filter(|byte| byte.is_ascii_digit());
+    digits
+        .fold(0, |number: u64, digit| number.wrapping_mul(10).wrapping_add(u64::from(digit - b'0')))
+}

@@ -1,0 +1,166 @@
+//! The objects of a file: asked of all iods at once.
+
+use bytes::{Bytes, BytesMut};
+use futures_util::future::join_all;
+use leasehold_core::stripes::Piece;
+use leasehold_fs::{FsError, Stability, Verifier};
+
+use crate::Striped as Volume;
+use crate::file::Objects;
+use crate::metafile::Head;
+
+/// What an iod said of stable storage.
+pub(crate) type Said = (u16, Verifier);
+
+/// How often a WRITE is done again when an iod restarts in its midst.
+const TRIES: u32 = 3;
+
+impl Volume {
+    /// A range within the file; what no object has is zero.
+    pub(crate) async fn gather(
+        &self,
+        file: &Objects,
+        offset: u64,
+        length: u64,
+    ) -> Result<Bytes, FsError> {
+        let head = &file.head;
+        let pieces: Vec<Piece> = head.layout.pieces(offset, length).collect();
+        let reads = pieces.iter().map(|piece| {
+            let iod = self.iod(head.iods[usize::from(piece.object)]);
+            iod.read(head.name, piece.object_offset, length32(piece.length))
+        });
+        let parts: Result<Vec<Bytes>, FsError> = join_all(reads).await.into_iter().collect();
+        let parts = parts?;
+        if let ([piece], [part]) = (&*pieces, &*parts)
+            && part.len() as u64 == piece.length
+        {
+            return Ok(part.clone());
+        }
+        let mut whole = BytesMut::with_capacity(size(length));
+        for (piece, part) in pieces.iter().zip(&parts) {
+            let wanted = size(piece.length);
+            let part = &part[..part.len().min(wanted)];
+            whole.extend_from_slice(part);
+            whole.resize(whole.len() + wanted - part.len(), 0);
+        }
+        Ok(whole.freeze())
+    }
+
+    /// Writes to the iods; gives how many bytes from the start on are there, and what the iods
+    /// said. Fails when not one is.
+    pub(crate) async fn spread(
+        &self,
+        file: &Objects,
+        offset: u64,
+        data: Bytes,
+        stability: Stability,
+    ) -> Result<(u32, Vec<Said>), FsError> {
+        for _ in 0..TRIES {
+            let (count, said) = self.spread_once(file, offset, &data, stability).await?;
+            // An iod that restarted in between may have lost what it took first.
+            if stability > Stability::Unstable || agree(&said) {
+                return Ok((count, said));
+            }
+        }
+        Err(FsError::Io)
+    }
+
+    async fn spread_once(
+        &self,
+        file: &Objects,
+        offset: u64,
+        data: &Bytes,
+        stability: Stability,
+    ) -> Result<(u32, Vec<Said>), FsError> {
+        let head = &file.head;
+        let pieces: Vec<Piece> = head.layout.pieces(offset, data.len() as u64).collect();
+        let writes = pieces.iter().map(|piece| {
+            let start = size(piece.file_offset - offset);
+            let part = data.slice(start..start + size(piece.length));
+            let iod = self.iod(head.iods[usize::from(piece.object)]);
+            iod.write(head.name, piece.object_offset, part, stability)
+        });
+        let mut said = Vec::new();
+        let (mut count, mut failed) = (0, None);
+        for (piece, written) in pieces.iter().zip(join_all(writes).await) {
+            match written {
+                Ok(written) => {
+                    file.grown(piece.object, written.extent);
+                    said.push((head.iods[usize::from(piece.object)], written.verifier));
+                    if failed.is_none() {
+                        count += length32(piece.length);
+                    }
+                }
+                Err(error) => failed = failed.or(Some(error)),
+            }
+        }
+        match failed {
+            Some(error) if count == 0 => Err(error),
+            Some(_) | None => Ok((count, said)),
+        }
+    }
+
+    /// Cuts data off, or makes the file longer by a hole.
+    pub(crate) async fn resize(&self, file: &Objects, size: u64) -> Result<(), FsError> {
+        let layout = file.head.layout;
+        let mut sizes: Vec<u64> = file.extents().iter().map(|extent| extent.size).collect();
+        for (object, known) in (0..).zip(&mut sizes) {
+            *known = (*known).min(layout.object_size(object, size));
+        }
+        // The object that the last byte lies in says where the file ends.
+        if let Some(last) = size.checked_sub(1) {
+            let (object, place) = layout.place(last);
+            sizes[usize::from(object)] = place + 1;
+        }
+        self.resize_objects(file, &sizes).await
+    }
+
+    /// Gives each object its size.
+    pub(crate) async fn resize_objects(
+        &self,
+        file: &Objects,
+        sizes: &[u64],
+    ) -> Result<(), FsError> {
+        let name = file.head.name;
+        let resizes = file.head.iods.iter().zip(sizes);
+        let resizes = resizes.map(|(&iod, &size)| self.iod(iod).resize(name, size));
+        let mut result = Ok(());
+        for (object, resized) in (0..).zip(join_all(resizes).await) {
+            match resized {
+                Ok(extent) => file.resized(object, extent),
+                Err(error) => result = Err(error),
+            }
+        }
+        result
+    }
+
+    pub(crate) async fn commit_objects(&self, head: &Head) -> Result<Vec<Said>, FsError> {
+        let commits = head.iods.iter().map(|&iod| self.iod(iod).commit(head.name));
+        let verifiers: Result<Vec<Verifier>, FsError> =
+            join_all(commits).await.into_iter().collect();
+        Ok(head.iods.iter().copied().zip(verifiers?).collect())
+    }
+
+    pub(crate) async fn remove_objects(&self, head: &Head) {
+        let removals = head.iods.iter().map(|&iod| self.iod(iod).remove(head.name));
+        // What cannot be removed now belongs to nobody, and does no harm but take room.
+        drop(join_all(removals).await);
+    }
+}
+
+/// Whether each iod said one thing only.
+fn agree(said: &[Said]) -> bool {
+    let said_once = |&(iod, verifier): &Said| {
+        said.iter().all(|&(other, told)| other != iod || told == verifier)
+    };
+    said.iter().all(said_once)
+}
+
+/// A length within one request.
+fn size(length: u64) -> usize {
+    usize::try_from(length).expect("a request has a bound")
+}
+
+fn length32(length: u64) -> u32 {
+    u32::try_from(length).expect("a request has a bound")
+}

@@ -1,0 +1,188 @@
+//! Where data finds room, and how a file gets its size.
+
+use bytes::{Bytes, BytesMut};
+use leasehold_base::units::FileTime;
+use leasehold_fs::{
+    Attributes, Caller, Changed, FsError, ObjectId, SetAttributes, SetTime, Stability, Store as _,
+    Wcc,
+};
+
+use crate::Striped as Volume;
+use crate::file::{Data, Objects};
+use crate::iod::Extent;
+use crate::metafile::{CHANGE_BYTES, FIXED_BYTES, HEAD_BYTES, Head, change};
+
+/// Bytes that are moved out at once.
+const MOVED_BYTES: u32 = 1 << 20;
+
+impl Volume {
+    pub(crate) fn fits(&self, end: u64) -> Result<(), FsError> {
+        let most = self.properties().file_bytes_max;
+        if end > most { Err(FsError::FileTooBig) } else { Ok(()) }
+    }
+
+    /// Has data up to `end` find room: in the metafile as long as it is little, else on iods. A new
+    /// head is as stable as asked.
+    pub(crate) async fn make_room(
+        &self,
+        caller: &Caller,
+        object: &ObjectId,
+        data: &mut Data,
+        end: u64,
+        stability: Stability,
+    ) -> Result<(), FsError> {
+        let inline = end <= u64::from(self.options.inline_bytes_max);
+        match &*data {
+            Data::Nowhere => {
+                if self.names.getattr(object).await?.size > 0 {
+                    // What lies behind a head that was lost.
+                    let none = SetAttributes { size: Some(0), ..SetAttributes::default() };
+                    self.names.setattr(caller, object, &none, None).await.result?;
+                }
+                let head = self.new_head(inline);
+                self.put_head(caller, object, &head, stability).await?;
+                *data = Self::placed(head);
+            }
+            Data::Inline(head) if !inline => {
+                let out = self.move_out(caller, object, head.clone()).await?;
+                *data = Data::OnIods(out);
+            }
+            Data::Inline(_) | Data::OnIods(_) | Data::Unknown | Data::Gone => {}
+        }
+        Ok(())
+    }
+
+    /// Data that is yet to be written.
+    fn placed(head: Head) -> Data {
+        if head.inline {
+            return Data::Inline(head);
+        }
+        let none = vec![Extent::default(); head.iods.len()];
+        Data::OnIods(Objects::new(head, none, 0))
+    }
+
+    async fn put_head(
+        &self,
+        caller: &Caller,
+        object: &ObjectId,
+        head: &Head,
+        stability: Stability,
+    ) -> Result<(), FsError> {
+        let mut bytes = BytesMut::from(&*head.encode());
+        bytes.extend_from_slice(&change(0));
+        bytes.resize(FIXED_BYTES + CHANGE_BYTES, b'\n');
+        let length = bytes.len();
+        let done = self.names.write(caller, object, 0, bytes.freeze(), stability).await.result?;
+        if done.count as usize == length { Ok(()) } else { Err(FsError::NoSpace) }
+    }
+
+    /// Moves data from the metafile to the iods.
+    async fn move_out(
+        &self,
+        caller: &Caller,
+        object: &ObjectId,
+        head: Head,
+    ) -> Result<Objects, FsError> {
+        let head = Head { inline: false, ..head };
+        let none = vec![Extent::default(); head.iods.len()];
+        let file = Objects::new(head, none, 0);
+        // An attempt before may have left something.
+        self.resize_objects(&file, &vec![0; file.head.iods.len()]).await?;
+        let mut offset = 0;
+        loop {
+            let from = HEAD_BYTES + offset;
+            let part = self.names.read(caller, object, from, MOVED_BYTES).await?;
+            let length = part.data.len() as u64;
+            if length > 0 {
+                let stable = Stability::FileSync;
+                let (count, _) = self.spread(&file, offset, part.data, stable).await?;
+                if u64::from(count) < length {
+                    return Err(FsError::NoSpace);
+                }
+            }
+            offset += length;
+            if part.end || length == 0 {
+                break;
+            }
+        }
+        self.put_head(caller, object, &file.head, Stability::FileSync).await?;
+        // What is left behind the head says nothing any more, and only takes room.
+        let cut = SetAttributes { size: Some(HEAD_BYTES), ..SetAttributes::default() };
+        let _ = self.names.setattr(caller, object, &cut, None).await;
+        Ok(file)
+    }
+
+    /// SETATTR of a file with a size among the changes.
+    pub(crate) async fn set_size(
+        &self,
+        caller: &Caller,
+        object: &ObjectId,
+        changes: &SetAttributes,
+        size: u64,
+        guard: Option<FileTime>,
+    ) -> Changed<()> {
+        let file = self.file(object);
+        let mut data = match self.alone(object, &file).await {
+            Ok(data) => data,
+            Err(error) => return Changed::failed(error),
+        };
+        let allowed = self.names.write(caller, object, 0, Bytes::new(), Stability::Unstable).await;
+        let done = match allowed.result {
+            Ok(_) => self.set_size_alone(caller, object, changes, size, guard, &mut data).await,
+            Err(error) => Err(error),
+        };
+        let (result, after) = match done {
+            Ok(after) => (Ok(()), after),
+            Err(error) => (Err(error), self.names.getattr(object).await.ok()),
+        };
+        Changed { result, wcc: Self::wcc(&data, &Wcc { before: None, after }) }
+    }
+
+    /// Gives the attributes of the metafile, where they are known.
+    async fn set_size_alone(
+        &self,
+        caller: &Caller,
+        object: &ObjectId,
+        changes: &SetAttributes,
+        size: u64,
+        guard: Option<FileTime>,
+        data: &mut Data,
+    ) -> Result<Option<Attributes>, FsError> {
+        self.fits(size)?;
+        // What comes first may change that time.
+        if let Some(guard) = guard
+            && self.names.getattr(object).await?.changed != guard
+        {
+            return Err(FsError::NotSynchronized);
+        }
+        if size > 0 {
+            self.make_room(caller, object, data, size, Stability::FileSync).await?;
+        }
+        let Data::OnIods(objects) = data else {
+            let head = if let Data::Inline(_) = data { HEAD_BYTES } else { 0 };
+            let behind = SetAttributes { size: Some(size + head), ..*changes };
+            let done = self.names.setattr(caller, object, &behind, None).await;
+            return done.result.map(|()| done.wcc.after);
+        };
+        let others = SetAttributes { size: None, ..*changes };
+        if others != SetAttributes::default() {
+            // They may be refused, so they come first.
+            self.names.setattr(caller, object, &others, None).await.result?;
+        }
+        self.resize(objects, size).await?;
+        let touched = self.touch(caller, object, objects, Stability::FileSync).await;
+        touched.result?;
+        let mut after = touched.wcc.after;
+        if others.modified != SetTime::Keep || others.accessed != SetTime::Keep {
+            let times = SetAttributes {
+                accessed: others.accessed,
+                modified: others.modified,
+                ..SetAttributes::default()
+            };
+            let done = self.names.setattr(caller, object, &times, None).await;
+            done.result?;
+            after = done.wcc.after;
+        }
+        Ok(after)
+    }
+}

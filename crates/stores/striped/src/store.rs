@@ -1,0 +1,359 @@
+//! The store's operations: those of names go to the names' store, those of data to `data`.
+
+use bytes::Bytes;
+use futures_util::future::join_all;
+use leasehold_base::units::{Cookie, FileTime};
+use leasehold_fs::{
+    Access, Answer, Attributes, Budget, Caller, Changed, Committed, Entries, Entry, FileType,
+    Found, FsError, Linked, Name, NewFile, NewNode, ObjectId, Page, Place, Properties, ReadDone,
+    Renamed, SetAttributes, SetTime, Space, Stability, Store, Target, Wanted, Wcc, WriteDone,
+};
+
+use crate::Striped;
+use crate::metafile::HEAD_BYTES;
+
+/// No attribute.
+const NOTHING: SetAttributes = SetAttributes {
+    mode: None,
+    uid: None,
+    gid: None,
+    size: None,
+    accessed: SetTime::Keep,
+    modified: SetTime::Keep,
+};
+
+impl Striped {
+    async fn true_found(&self, found: Found) -> Result<Found, FsError> {
+        let attributes = self.true_of(&found.object, found.attributes).await?;
+        Ok(Found { attributes, ..found })
+    }
+
+    /// The file that a name leads to, if it is about to lose its last name: with what is known of
+    /// its data, which nobody can find out afterwards.
+    async fn doomed(&self, caller: &Caller, place: Place<'_>) -> Option<ObjectId> {
+        let found = self.names.lookup(caller, &place.directory, place.name).await.ok()?;
+        let Attributes { file_type, link_count, size, .. } = found.attributes;
+        if file_type != FileType::Regular || link_count > 1 || size == 0 {
+            return None;
+        }
+        // A file whose head cannot be read leaves its objects behind.
+        self.shared(&found.object, &self.file(&found.object)).await.ok()?;
+        Some(found.object)
+    }
+
+    /// Removes the data of a file, if the last name is gone.
+    async fn purge_if_gone(&self, doomed: Option<ObjectId>) {
+        if let Some(object) = doomed
+            && self.names.getattr(&object).await == Err(FsError::Stale)
+        {
+            self.purge(&object).await;
+        }
+    }
+
+    /// Makes a file; the size of its metafile is not for clients to set.
+    async fn create_file(
+        &self,
+        caller: &Caller,
+        place: Place<'_>,
+        file: &NewFile,
+    ) -> Changed<Found> {
+        let (set, may_be_there) = match *file {
+            NewFile::Unchecked(set) => (set, true),
+            NewFile::Guarded(set) => (set, false),
+            NewFile::Exclusive(_) => return self.create_unsized(caller, place, file).await,
+        };
+        let Some(size) = set.size else { return self.create_unsized(caller, place, file).await };
+        let unsized_set = SetAttributes { size: None, ..set };
+        let new = NewFile::Guarded(unsized_set);
+        let made = self.create_unsized(caller, place, &new).await;
+        match made.result {
+            // Times that were asked for are not those of the change of size.
+            Ok(found) if size > 0 => {
+                let SetAttributes { accessed, modified, .. } = set;
+                let size = SetAttributes { size: Some(size), accessed, modified, ..NOTHING };
+                self.sized(caller, found, &size, made.wcc).await
+            }
+            Err(FsError::AlreadyExists) if may_be_there => {
+                let there = NewFile::Unchecked(NOTHING);
+                let found = self.create_unsized(caller, place, &there).await;
+                match found.result {
+                    Ok(there) => {
+                        let size = SetAttributes { size: Some(size), ..NOTHING };
+                        self.sized(caller, there, &size, found.wcc).await
+                    }
+                    Err(_) => found,
+                }
+            }
+            Ok(_) | Err(_) => made,
+        }
+    }
+
+    async fn create_unsized(
+        &self,
+        caller: &Caller,
+        place: Place<'_>,
+        file: &NewFile,
+    ) -> Changed<Found> {
+        let Changed { result, wcc } = self.names.create(caller, place, file).await;
+        match result {
+            Ok(found) => Changed { result: self.true_found(found).await, wcc },
+            Err(error) => Changed { result: Err(error), wcc },
+        }
+    }
+
+    /// Gives a file that CREATE found or made its size; `wcc` is the directory's.
+    async fn sized(
+        &self,
+        caller: &Caller,
+        found: Found,
+        changes: &SetAttributes,
+        wcc: Wcc,
+    ) -> Changed<Found> {
+        let size = changes.size.unwrap_or(found.attributes.size);
+        let sized = self.set_size(caller, &found.object, changes, size, None).await;
+        let result = sized.result.map(|()| {
+            let attributes = sized.wcc.after.unwrap_or(found.attributes);
+            Found { attributes, ..found }
+        });
+        Changed { result, wcc }
+    }
+
+    async fn true_page(&self, page: Page) -> Page {
+        let mut entries = Entries::default();
+        for entry in page.entries.iter() {
+            let attributes = match (entry.object, entry.attributes) {
+                // Attributes are optional, and the iods of one file may be away.
+                (Some(object), Some(attributes)) => self.true_of(&object, attributes).await.ok(),
+                (None, Some(attributes)) if attributes.file_type != FileType::Regular => {
+                    Some(attributes)
+                }
+                (None | Some(_), _) => None,
+            };
+            entries.push(&Entry { attributes, ..entry });
+        }
+        Page { entries, ..page }
+    }
+
+    async fn room(
+        &self,
+        caller: &Caller,
+        object: &ObjectId,
+    ) -> Result<(Space, Attributes), FsError> {
+        let (names, attributes) = self.names.space(caller, object).await?;
+        let attributes = self.true_of(object, attributes).await?;
+        let asked = join_all(self.iods.iter().map(|iod| iod.space())).await;
+        let none = Space { bytes: 0, free_bytes: 0, available_bytes: 0, ..names };
+        let mut all = none;
+        for space in asked {
+            let space = space?;
+            all.bytes += space.bytes;
+            all.free_bytes += space.free_bytes;
+            all.available_bytes += space.available_bytes;
+        }
+        Ok((all, attributes))
+    }
+}
+
+impl Store for Striped {
+    fn root(&self) -> ObjectId {
+        self.names.root()
+    }
+
+    fn identity(&self, object: &ObjectId) -> ObjectId {
+        self.names.identity(object)
+    }
+
+    fn properties(&self) -> Properties {
+        let names = self.names.properties();
+        // As long as data may lie behind a head.
+        Properties { file_bytes_max: names.file_bytes_max - HEAD_BYTES, ..names }
+    }
+
+    fn getattr<'a>(&'a self, object: &'a ObjectId) -> Answer<'a, Result<Attributes, FsError>> {
+        Answer::later(async move {
+            let attributes = self.names.getattr(object).await?;
+            self.true_of(object, attributes).await
+        })
+    }
+
+    fn setattr<'a>(
+        &'a self,
+        caller: &'a Caller,
+        object: &'a ObjectId,
+        changes: &'a SetAttributes,
+        guard: Option<FileTime>,
+    ) -> Answer<'a, Changed<()>> {
+        Answer::later(async move {
+            let file_type = match self.names.getattr(object).await {
+                Ok(attributes) => attributes.file_type,
+                Err(error) => return Changed::failed(error),
+            };
+            match changes.size {
+                Some(size) if file_type == FileType::Regular => {
+                    self.set_size(caller, object, changes, size, guard).await
+                }
+                Some(_) | None => {
+                    let done = self.names.setattr(caller, object, changes, guard).await;
+                    self.true_change(object, done).await
+                }
+            }
+        })
+    }
+
+    fn lookup<'a>(
+        &'a self,
+        caller: &'a Caller,
+        directory: &'a ObjectId,
+        name: Name<'a>,
+    ) -> Answer<'a, Result<Found, FsError>> {
+        Answer::later(async move {
+            self.true_found(self.names.lookup(caller, directory, name).await?).await
+        })
+    }
+
+    fn parent<'a>(
+        &'a self,
+        caller: &'a Caller,
+        directory: &'a ObjectId,
+    ) -> Answer<'a, Result<Found, FsError>> {
+        self.names.parent(caller, directory)
+    }
+
+    fn access<'a>(
+        &'a self,
+        caller: &'a Caller,
+        object: &'a ObjectId,
+        wanted: Access,
+    ) -> Answer<'a, Result<(Access, Attributes), FsError>> {
+        Answer::later(async move {
+            let (access, attributes) = self.names.access(caller, object, wanted).await?;
+            Ok((access, self.true_of(object, attributes).await?))
+        })
+    }
+
+    fn readlink<'a>(
+        &'a self,
+        caller: &'a Caller,
+        object: &'a ObjectId,
+    ) -> Answer<'a, Result<(Target, Attributes), FsError>> {
+        self.names.readlink(caller, object)
+    }
+
+    fn read<'a>(
+        &'a self,
+        caller: &'a Caller,
+        object: &'a ObjectId,
+        offset: u64,
+        count: u32,
+    ) -> Answer<'a, Result<ReadDone, FsError>> {
+        Answer::later(self.read_data(caller, object, offset, count))
+    }
+
+    fn write<'a>(
+        &'a self,
+        caller: &'a Caller,
+        object: &'a ObjectId,
+        offset: u64,
+        data: Bytes,
+        stability: Stability,
+    ) -> Answer<'a, Changed<WriteDone>> {
+        Answer::later(self.write_data(caller, object, offset, data, stability))
+    }
+
+    fn create<'a>(
+        &'a self,
+        caller: &'a Caller,
+        place: Place<'a>,
+        file: &'a NewFile,
+    ) -> Answer<'a, Changed<Found>> {
+        Answer::later(self.create_file(caller, place, file))
+    }
+
+    fn make<'a>(
+        &'a self,
+        caller: &'a Caller,
+        place: Place<'a>,
+        node: &'a NewNode<'a>,
+        attributes: &'a SetAttributes,
+    ) -> Answer<'a, Changed<Found>> {
+        self.names.make(caller, place, node, attributes)
+    }
+
+    fn remove<'a>(&'a self, caller: &'a Caller, place: Place<'a>) -> Answer<'a, Changed<()>> {
+        Answer::later(async move {
+            let doomed = self.doomed(caller, place).await;
+            let changed = self.names.remove(caller, place).await;
+            self.purge_if_gone(doomed).await;
+            changed
+        })
+    }
+
+    fn rmdir<'a>(&'a self, caller: &'a Caller, place: Place<'a>) -> Answer<'a, Changed<()>> {
+        self.names.rmdir(caller, place)
+    }
+
+    fn rename<'a>(
+        &'a self,
+        caller: &'a Caller,
+        from: Place<'a>,
+        to: Place<'a>,
+    ) -> Answer<'a, Renamed> {
+        Answer::later(async move {
+            let doomed = self.doomed(caller, to).await;
+            let renamed = self.names.rename(caller, from, to).await;
+            self.purge_if_gone(doomed).await;
+            renamed
+        })
+    }
+
+    fn link<'a>(
+        &'a self,
+        caller: &'a Caller,
+        object: &'a ObjectId,
+        place: Place<'a>,
+    ) -> Answer<'a, Linked> {
+        Answer::later(async move {
+            let linked = self.names.link(caller, object, place).await;
+            let attributes = match linked.attributes {
+                Some(attributes) => self.true_of(object, attributes).await.ok(),
+                None => None,
+            };
+            Linked { attributes, ..linked }
+        })
+    }
+
+    fn readdir<'a>(
+        &'a self,
+        caller: &'a Caller,
+        directory: &'a ObjectId,
+        cookie: Cookie,
+        budget: Budget,
+        wanted: Wanted,
+    ) -> Answer<'a, Result<Page, FsError>> {
+        match wanted {
+            Wanted::Names => self.names.readdir(caller, directory, cookie, budget, wanted),
+            Wanted::Everything => Answer::later(async move {
+                let page = self.names.readdir(caller, directory, cookie, budget, wanted).await?;
+                Ok(self.true_page(page).await)
+            }),
+        }
+    }
+
+    fn space<'a>(
+        &'a self,
+        caller: &'a Caller,
+        object: &'a ObjectId,
+    ) -> Answer<'a, Result<(Space, Attributes), FsError>> {
+        Answer::later(self.room(caller, object))
+    }
+
+    fn commit<'a>(
+        &'a self,
+        caller: &'a Caller,
+        object: &'a ObjectId,
+        _offset: u64,
+        _length: u32,
+    ) -> Answer<'a, Changed<Committed>> {
+        Answer::later(self.commit_data(caller, object))
+    }
+}

@@ -1,0 +1,5 @@
+//! The store over stores in memory.
+
+mod conformance;
+mod together;
+mod volume;

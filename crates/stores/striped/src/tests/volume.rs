@@ -1,0 +1,218 @@
+//! A volume in memory, and what becomes of files in it.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use leasehold_base::units::{FileSystemId, FileTime};
+use leasehold_fs::suite::block_on;
+use leasehold_fs::{
+    Caller, Mode, Name, NewFile, ObjectId, Place, SetAttributes, Stability, Step, Store, Verifier,
+};
+use leasehold_store_mem::{Config, MemStore};
+
+use crate::{Iod, LocalIod, Mark, Options, Striped};
+
+/// Few bytes, so that small files lie on all iods.
+pub(super) const UNIT: u32 = 7;
+pub(super) const INLINE: u32 = 20;
+
+pub(super) const SUPERUSER: u32 = 0;
+
+/// A volume of names and three iods, and what lies beneath.
+pub(super) struct Volume {
+    pub(super) names: Arc<MemStore>,
+    pub(super) iods: Vec<Arc<MemStore>>,
+    starts: u64,
+}
+
+pub(super) fn superuser() -> Caller {
+    Caller { uid: SUPERUSER, gid: 0, ..Caller::nobody() }
+}
+
+impl Volume {
+    pub(super) fn new() -> Self {
+        let store = |number| {
+            let config = Config { file_system: FileSystemId(number), ..Config::default() };
+            Arc::new(MemStore::new(config))
+        };
+        Self { names: store(7), iods: (10..13).map(store).collect(), starts: 0 }
+    }
+
+    pub(super) fn set_now(&self, seconds: i64) {
+        let now = FileTime { seconds, nanoseconds: 0 };
+        self.names.set_now(now);
+        self.iods.iter().for_each(|iod| iod.set_now(now));
+    }
+
+    /// Loses what is not stable, anywhere.
+    pub(super) fn crash(&self) {
+        self.names.crash();
+        self.iods.iter().for_each(|iod| iod.crash());
+    }
+
+    pub(super) fn start(&mut self) -> Striped {
+        self.start_with(|_, iod| iod)
+    }
+
+    /// Starts with iods that something stands before.
+    pub(super) fn start_with(
+        &mut self,
+        wrap: impl Fn(u16, Arc<dyn Iod>) -> Arc<dyn Iod>,
+    ) -> Striped {
+        self.starts += 1;
+        let options =
+            Options { volume: 5, unit: UNIT, inline_bytes_max: INLINE, start: self.starts };
+        let mut iods: Vec<Arc<dyn Iod>> = Vec::new();
+        for (number, store) in (0..).zip(&self.iods) {
+            let mark = Mark { volume: 5, number };
+            let known = block_on(LocalIod::mark(&**store)).expect("it is sound");
+            assert_eq!(known, (self.starts > 1).then_some(mark));
+            let store = Arc::<MemStore>::clone(store) as Arc<dyn Store>;
+            let opened = block_on(LocalIod::open(store, mark));
+            iods.push(wrap(number, Arc::new(opened.expect("it has room"))));
+        }
+        let names = Arc::<MemStore>::clone(&self.names) as Arc<dyn Store>;
+        block_on(Striped::open(names, iods, options)).expect("all are there")
+    }
+
+    /// Files and directories on iods.
+    fn objects(&self) -> u64 {
+        let spaces = self.iods.iter().map(|iod| block_on(iod.space(&superuser(), &iod.root())));
+        let spaces = spaces.map(|space| space.expect("it is there").0);
+        spaces.map(|space| space.files - space.free_files).sum()
+    }
+}
+
+fn name(text: &str) -> Name<'_> {
+    match Step::parse(text.as_bytes()) {
+        Ok(Step::Child(name)) => name,
+        step => panic!("{step:?} is no name"),
+    }
+}
+
+fn place<'a>(store: &Striped, text: &'a str) -> Place<'a> {
+    Place { directory: store.root(), name: name(text) }
+}
+
+pub(super) fn make(store: &Striped, text: &str) -> ObjectId {
+    let mode = SetAttributes { mode: Some(Mode::from_bits(0o644)), ..SetAttributes::default() };
+    let made = block_on(store.create(&superuser(), place(store, text), &NewFile::Guarded(mode)));
+    made.result.expect("it is new").object
+}
+
+fn put(store: &Striped, file: &ObjectId, offset: u64, data: &[u8], how: Stability) -> Verifier {
+    let data = Bytes::copy_from_slice(data);
+    let length = data.len();
+    let done = block_on(store.write(&superuser(), file, offset, data, how)).result;
+    let done = done.expect("it has room");
+    assert_eq!(done.count as usize, length);
+    done.verifier
+}
+
+pub(super) fn data(store: &Striped, file: &ObjectId) -> Vec<u8> {
+    let read = block_on(store.read(&superuser(), file, 0, 1 << 20)).expect("it is there");
+    assert!(read.end);
+    assert_eq!(read.data.len() as u64, read.attributes.size);
+    read.data.to_vec()
+}
+
+fn commit(store: &Striped, file: &ObjectId) -> Verifier {
+    let done = block_on(store.commit(&superuser(), file, 0, 0)).result;
+    done.expect("nothing fails").verifier
+}
+
+fn text(length: u8) -> Vec<u8> {
+    (1..=length).collect()
+}
+
+#[test]
+fn a_file_that_grows_moves_out() {
+    let mut volume = Volume::new();
+    let store = volume.start();
+    let empty = volume.objects();
+    let file = make(&store, "file");
+    put(&store, &file, 0, &text(10), Stability::FileSync);
+    assert_eq!(volume.objects(), empty, "small files need no iod");
+    put(&store, &file, 10, &text(90), Stability::FileSync);
+    let whole = [text(10), text(90)].concat();
+    assert_eq!(data(&store, &file), whole);
+    assert!(volume.objects() > empty);
+    volume.crash();
+    let store = volume.start();
+    assert_eq!(data(&store, &file), whole);
+    // What moved out does not come back, but may be cut to nothing.
+    let none = SetAttributes { size: Some(0), ..SetAttributes::default() };
+    block_on(store.setattr(&superuser(), &file, &none, None)).result.expect("it may be");
+    assert_eq!(data(&store, &file), []);
+}
+
+#[test]
+fn a_file_that_is_gone_leaves_nothing_on_iods() {
+    let mut volume = Volume::new();
+    let store = volume.start();
+    let (file, over) = (make(&store, "file"), make(&store, "over"));
+    for file in [&file, &over] {
+        put(&store, file, 0, &text(100), Stability::FileSync);
+    }
+    let superuser = superuser();
+    let linked = block_on(store.link(&superuser, &file, place(&store, "second")));
+    linked.result.expect("it can be");
+    let with_two = volume.objects();
+    block_on(store.remove(&superuser, place(&store, "file"))).result.expect("it is there");
+    assert_eq!(volume.objects(), with_two, "it has another name");
+    assert_eq!(data(&store, &file), text(100));
+    let renamed =
+        block_on(store.rename(&superuser, place(&store, "second"), place(&store, "over")));
+    renamed.result.expect("it can be");
+    assert_eq!(volume.objects(), with_two - 3, "one file of three objects was in the way");
+    assert_eq!(data(&store, &file), text(100));
+    // Also when nobody asked for its data since the start.
+    let store = volume.start();
+    block_on(store.remove(&superuser, place(&store, "over"))).result.expect("it is there");
+    assert_eq!(volume.objects(), with_two - 6);
+}
+
+#[test]
+fn an_iod_that_lost_data_changes_the_verifier_of_the_commit() {
+    let mut volume = Volume::new();
+    let store = volume.start();
+    let [file, other] = ["file", "other"].map(|name| make(&store, name));
+    let written = put(&store, &file, 0, &text(100), Stability::Unstable);
+    assert_eq!(commit(&store, &file), written);
+    let again = put(&store, &file, 50, &text(100), Stability::Unstable);
+    assert_eq!(again, written);
+    volume.iods[1].crash();
+    assert_ne!(commit(&store, &file), again);
+    // A client that goes on by one verifier for all files comes to an end, too.
+    let [one, two] =
+        [&file, &other].map(|file| put(&store, file, 50, &text(100), Stability::Unstable));
+    assert_eq!([one, two], [commit(&store, &file), commit(&store, &other)]);
+    assert_eq!(data(&store, &file), [text(50), text(100)].concat());
+}
+
+#[test]
+fn a_metaserver_that_restarts_alone_loses_nothing() {
+    let mut volume = Volume::new();
+    let store = volume.start();
+    let file = make(&store, "file");
+    let written = put(&store, &file, 0, &text(100), Stability::Unstable);
+    drop(store);
+    let store = volume.start();
+    assert_eq!(commit(&store, &file), written);
+    volume.crash();
+    assert_eq!(data(&volume.start(), &file), text(100));
+}
+
+#[test]
+fn a_foreign_or_damaged_head_is_told() {
+    let mut volume = Volume::new();
+    let store = volume.start();
+    let file = make(&store, "file");
+    put(&store, &file, 0, &text(100), Stability::FileSync);
+    let damage = Bytes::from_static(b"x");
+    let done = block_on(volume.names.write(&superuser(), &file, 30, damage, Stability::FileSync));
+    done.result.expect("it has room");
+    let store = volume.start();
+    let read = block_on(store.read(&superuser(), &file, 0, 10));
+    assert_eq!(read, Err(leasehold_fs::FsError::Io));
+}
