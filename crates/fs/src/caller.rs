@@ -3,7 +3,7 @@
 use leasehold_base::groups::Groups;
 
 /// The user that an operation is done for, after all mapping.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Caller {
     /// Effective user.
     pub uid: u32,

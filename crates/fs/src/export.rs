@@ -16,17 +16,20 @@ pub struct Export {
     pub name: String,
     /// Its absolute path on the server, which clients may mount as well; empty where it has none.
     pub path: String,
-    /// Whether every change is refused with [`FsError::ReadOnly`](crate::FsError::ReadOnly).
+    /// Whether every change is refused with [`FsError::ReadOnly`](crate::FsError::ReadOnly), whoever
+    /// asks.
     pub read_only: bool,
     /// Where its files lie.
     pub store: Arc<dyn Store>,
 }
 
 /// On whose behalf and in which export an operation is done.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub struct Request<'a> {
     /// The export.
     pub export: &'a Export,
     /// Who asks, after all mapping.
     pub caller: Caller,
+    /// Whether every change is refused with [`FsError::ReadOnly`](crate::FsError::ReadOnly).
+    pub read_only: bool,
 }

@@ -37,8 +37,8 @@ pub use space::space;
 pub use write::write;
 
 use crate::{
-    Attributes, Changed, Export, FileType, FsError, ObjectId, Place, SetAttributes, SetTime, Step,
-    Wcc,
+    Attributes, Changed, Export, FileType, FsError, ObjectId, Place, Request, SetAttributes,
+    SetTime, Step, Wcc,
 };
 
 /// Why an operation that changes nothing failed, with the object that it was about.
@@ -73,18 +73,18 @@ async fn refused<T>(export: &Export, object: &ObjectId, error: FsError) -> Chang
 }
 
 /// Fails with [`FsError::ReadOnly`] where nothing may be changed.
-fn writable(export: &Export) -> Result<(), FsError> {
-    if export.read_only { Err(FsError::ReadOnly) } else { Ok(()) }
+fn writable(request: &Request<'_>) -> Result<(), FsError> {
+    if request.read_only { Err(FsError::ReadOnly) } else { Ok(()) }
 }
 
 /// The place of a new name; `.` and `..` are always there already.
 fn new_place<'a>(
-    export: &Export,
+    request: &Request<'_>,
     directory: &ObjectId,
     name: &'a [u8],
 ) -> Result<Place<'a>, FsError> {
-    writable(export)?;
-    place(export, directory, name, FsError::AlreadyExists)
+    writable(request)?;
+    place(request.export, directory, name, FsError::AlreadyExists)
 }
 
 /// The place of a name that is neither `.` nor `..`, for which the error is `dots`.

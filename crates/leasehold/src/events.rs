@@ -2,19 +2,25 @@
 
 use std::time::Duration;
 
-use leasehold_serve::{Event, Observer};
+use leasehold_serve::{Event, Exports, Observer};
 use leasehold_shell::Rate;
 
-/// Writes events to the log; of each kind one a second.
+/// How often the log tells at most of clients that are not believed.
+const COMPLAINTS_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Writes events to the log; of each kind one a second, or fewer.
 pub(crate) struct Log {
     mounts: Rate,
     refusals: Rate,
+    handles: Rate,
+    complaints: Rate,
 }
 
 impl Log {
     pub(crate) fn new() -> Self {
         let rate = || Rate::one_in(Duration::from_secs(1));
-        Self { mounts: rate(), refusals: rate() }
+        let complaints = Rate::one_in(COMPLAINTS_INTERVAL);
+        Self { mounts: rate(), refusals: rate(), handles: rate(), complaints }
     }
 }
 
@@ -25,20 +31,38 @@ impl Observer for Log {
                 let Some(held_back) = self.mounts.pass() else { return };
                 tracing::info!(client = %from, path = %path.escape_ascii(), held_back, "mounted");
             }
-            Event::MountRefused { from, path, error, exports } => {
+            Event::MountRefused { from, path, hidden: Some(export), .. } => {
                 let Some(held_back) = self.refusals.pass() else { return };
-                let names: Vec<_> = exports.iter().map(|export| &export.name).collect();
+                let path = path.escape_ascii();
                 tracing::warn!(
-                    client = %from,
-                    path = %path.escape_ascii(),
-                    ?error,
-                    exports = ?names,
-                    held_back,
-                    "refused a mount"
+                    client = %from, %path, export, held_back,
+                    "refused a mount: no rule of the export has this client"
                 );
+            }
+            Event::MountRefused { from, path, error, hidden: None, exports } => {
+                let Some(held_back) = self.refusals.pass() else { return };
+                let (path, exports) = (path.escape_ascii(), names(exports));
+                tracing::warn!(client = %from, %path, ?error, ?exports, held_back, "refused a mount");
+            }
+            Event::HandleRefused { from, export } => {
+                let Some(held_back) = self.handles.pass() else { return };
+                let what = "refused a handle: no rule of the export has this client";
+                tracing::warn!(client = %from, export, held_back, "{what}");
+            }
+            Event::NotBelieved { from, refused } => {
+                let Some(held_back) = self.complaints.pass() else { return };
+                let outcome = if *refused { "it is refused" } else { "it is nobody" };
+                let what = "a client's word about its user is not believed";
+                let advice = "mount as root from a port below 1024 (option resvport), serve as the \
+                              user that asks, or believe all by `insecure`";
+                tracing::warn!(client = %from, held_back, "{what}, {outcome}: {advice}");
             }
         }
     }
+}
+
+fn names(exports: &Exports) -> Vec<&str> {
+    exports.iter().map(|export| &*export.name).collect()
 }
 
 #[cfg(test)]

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_fs::{Export, ExportId, Verifier};
-use leasehold_serve::Service;
+use leasehold_serve::access::Access;
+use leasehold_serve::{Offer, Service};
 use leasehold_shell::process::{self, Termination};
 use leasehold_shell::{self as shell, Periodic, Policy, Pool, Server};
 use leasehold_store_dir::{self as dir, DirStore};
@@ -71,7 +72,9 @@ pub(crate) fn run(options: &Serve) -> Result<(), Failure> {
             None => Arc::<DirStore>::clone(&store),
         },
     };
-    let service = Service::new(vec![export], key, Box::new(Log::new()));
+    let offer =
+        Offer { access: Access::everybody(options.insecure), ..Offer::to_everybody(export) };
+    let service = Service::offering(vec![offer], key, Box::new(Log::new()));
     // Behind the address: a server that was just killed has given up that, and its notes too.
     let (service, notebook) = notes::begin(service, &state, options.durability);
     let service = Arc::new(service);
@@ -104,7 +107,6 @@ fn server_options(options: &Serve, descriptors: usize) -> shell::Options {
     let policy = Policy {
         privileged: process::can_act_as_others(),
         uid: rustix::process::geteuid().as_raw(),
-        insecure: options.insecure,
         reserved_ports_end: shell::reserved_ports_end(),
     };
     let usual = shell::Options::new(options.listen.clone(), policy);

@@ -31,7 +31,7 @@ impl Credential {
         // A server takes 255 bytes of a name, and no rule says what is in them.
         let machine_name = &machine.as_bytes()[..machine.len().min(255)];
         let mut writer = Writer::new();
-        AuthSys { stamp: 0, machine_name, uid, gid, groups }.encode(&mut writer);
+        AuthSys { stamp: 0, machine_name, uid, gid, groups: groups.clone() }.encode(&mut writer);
         Self { uid, gid, groups, body: Some(writer.finish().into_bytes()) }
     }
 

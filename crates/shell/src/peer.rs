@@ -33,8 +33,6 @@ pub struct Policy {
     pub privileged: bool,
     /// The user that runs the server.
     pub uid: u32,
-    /// Whether the word of clients is taken whose machine does not vouch for it.
-    pub insecure: bool,
     /// The ports of this machine below this one take privilege.
     pub reserved_ports_end: u16,
 }
@@ -71,17 +69,18 @@ impl Policy {
     /// What a client's word is worth.
     fn judge(&self, owner: Owner, port: u16) -> Trust {
         let unproven = if self.privileged { Trust::Nobody } else { Trust::Refused };
+        let unvouched = Trust::Unvouched { refuse: !self.privileged };
         match owner {
             Owner::User(ROOT) => Trust::Claimed,
             Owner::User(uid) if self.privileged => Trust::Pinned { uid, gid: primary_group(uid) },
-            Owner::User(uid) if uid == self.uid || self.insecure => Trust::Claimed,
-            Owner::User(_) => unproven,
+            Owner::User(uid) if uid == self.uid => Trust::Claimed,
+            Owner::User(_) => unvouched,
             Owner::Unknown | Owner::Unsaid if port < self.reserved_ports_end => Trust::Claimed,
             // How many ports take privilege there is known there only.
             Owner::Elsewhere if port < RESERVED_PORTS_END => Trust::Claimed,
-            Owner::Unsaid | Owner::Elsewhere if self.insecure => Trust::Claimed,
-            // Also with `insecure`: a local user has but to close its socket to be unknown.
-            Owner::Unknown | Owner::Unsaid | Owner::Elsewhere => unproven,
+            Owner::Unsaid | Owner::Elsewhere => unvouched,
+            // Whatever a rule says: a local user has but to close its socket to be unknown.
+            Owner::Unknown => unproven,
         }
     }
 
@@ -90,17 +89,6 @@ impl Policy {
         match transport {
             Transport::Stream => true,
             Transport::Datagram => port < self.reserved_ports_end,
-        }
-    }
-
-    /// What a client has to do that is not believed.
-    fn advice(&self, owner: Owner) -> &'static str {
-        match owner {
-            Owner::User(_) => "let root mount, or serve as that user",
-            Owner::Unknown => "ask over TCP, or from a port below 1024 (option resvport)",
-            Owner::Unsaid | Owner::Elsewhere => {
-                "mount from a port below 1024 (option resvport), or serve with --insecure"
-            }
         }
     }
 }
@@ -147,12 +135,13 @@ impl Judge {
             None => Owner::Unsaid,
         };
         let trust = policy.judge(owner, from.port());
+        // Of others a rule of an export decides, and whoever asks it complains.
         if matches!(trust, Trust::Nobody | Trust::Refused)
             && let Some(held_back) = self.complaints.pass()
         {
             let outcome = if trust == Trust::Nobody { "it is nobody" } else { "it is refused" };
-            let advice = policy.advice(owner);
             let what = "a client's word about its user is not believed";
+            let advice = "ask over TCP, or from a port below 1024 (option resvport)";
             tracing::warn!(client = %from, held_back, "{what}, {outcome}: {advice}");
         }
         trust

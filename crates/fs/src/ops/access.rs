@@ -13,7 +13,7 @@ pub async fn access(
     object: &ObjectId,
     wanted: Access,
 ) -> Result<(Access, Attributes), Failed> {
-    let may_change = !request.export.read_only;
+    let may_change = !request.read_only;
     let wanted = Access {
         modify: wanted.modify && may_change,
         extend: wanted.extend && may_change,

@@ -11,7 +11,7 @@ pub async fn commit(
     offset: u64,
     length: u32,
 ) -> Changed<Committed> {
-    if let Err(error) = writable(request.export) {
+    if let Err(error) = writable(request) {
         return refused(request.export, object, error).await;
     }
     request.export.store.commit(&request.caller, object, offset, length).await

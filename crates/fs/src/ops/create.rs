@@ -1,7 +1,7 @@
 //! Making regular files.
 
 use super::{new_place, refused, valid};
-use crate::{Changed, Export, Found, FsError, NewFile, ObjectId, Place, Request};
+use crate::{Changed, Found, FsError, NewFile, ObjectId, Place, Request};
 
 /// Makes a regular file (RFC 1813 3.3.8).
 pub async fn create(
@@ -10,19 +10,19 @@ pub async fn create(
     name: &[u8],
     file: &NewFile,
 ) -> Changed<Found> {
-    match check(request.export, directory, name, file) {
+    match check(request, directory, name, file) {
         Ok(place) => request.export.store.create(&request.caller, place, file).await,
         Err(error) => refused(request.export, directory, error).await,
     }
 }
 
 fn check<'a>(
-    export: &Export,
+    request: &Request<'_>,
     directory: &ObjectId,
     name: &'a [u8],
     file: &NewFile,
 ) -> Result<Place<'a>, FsError> {
-    let place = new_place(export, directory, name)?;
+    let place = new_place(request, directory, name)?;
     match file {
         NewFile::Unchecked(attributes) | NewFile::Guarded(attributes) => valid(attributes)?,
         NewFile::Exclusive(_) => {}

@@ -10,7 +10,7 @@ pub async fn link(
     directory: &ObjectId,
     name: &[u8],
 ) -> Linked {
-    match new_place(request.export, directory, name) {
+    match new_place(request, directory, name) {
         Ok(place) => request.export.store.link(&request.caller, object, place).await,
         Err(error) => Linked {
             result: Err(error),

@@ -3,7 +3,7 @@
 use leasehold_base::limits::PATH_BYTES_MAX;
 
 use super::{new_place, refused, valid};
-use crate::{Changed, Export, Found, FsError, NewNode, ObjectId, Place, Request, SetAttributes};
+use crate::{Changed, Found, FsError, NewNode, ObjectId, Place, Request, SetAttributes};
 
 /// Makes a directory, symbolic link or special file (RFC 1813 3.3.9 to 3.3.11).
 pub async fn make(
@@ -13,20 +13,20 @@ pub async fn make(
     node: &NewNode<'_>,
     attributes: &SetAttributes,
 ) -> Changed<Found> {
-    match check(request.export, directory, name, node, attributes) {
+    match check(request, directory, name, node, attributes) {
         Ok(place) => request.export.store.make(&request.caller, place, node, attributes).await,
         Err(error) => refused(request.export, directory, error).await,
     }
 }
 
 fn check<'a>(
-    export: &Export,
+    request: &Request<'_>,
     directory: &ObjectId,
     name: &'a [u8],
     node: &NewNode<'_>,
     attributes: &SetAttributes,
 ) -> Result<Place<'a>, FsError> {
-    let place = new_place(export, directory, name)?;
+    let place = new_place(request, directory, name)?;
     valid(attributes)?;
     match node {
         NewNode::Symlink(target) if target.is_empty() || target.contains(&0) => {

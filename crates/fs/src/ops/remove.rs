@@ -1,11 +1,11 @@
 //! Removing names.
 
 use super::{place, refused, writable};
-use crate::{Changed, Export, FsError, ObjectId, Place, Request};
+use crate::{Changed, FsError, ObjectId, Place, Request};
 
 /// Removes a name of anything but a directory (RFC 1813 3.3.12); `.` and `..` are directories.
 pub async fn remove(request: &Request<'_>, directory: &ObjectId, name: &[u8]) -> Changed<()> {
-    match check(request.export, directory, name, FsError::IsDirectory) {
+    match check(request, directory, name, FsError::IsDirectory) {
         Ok(place) => request.export.store.remove(&request.caller, place).await,
         Err(error) => refused(request.export, directory, error).await,
     }
@@ -14,18 +14,18 @@ pub async fn remove(request: &Request<'_>, directory: &ObjectId, name: &[u8]) ->
 /// Removes an empty directory (RFC 1813 3.3.13, which names the errors of `.` and `..`).
 pub async fn rmdir(request: &Request<'_>, directory: &ObjectId, name: &[u8]) -> Changed<()> {
     let dots = if name == b".." { FsError::AlreadyExists } else { FsError::Invalid };
-    match check(request.export, directory, name, dots) {
+    match check(request, directory, name, dots) {
         Ok(place) => request.export.store.rmdir(&request.caller, place).await,
         Err(error) => refused(request.export, directory, error).await,
     }
 }
 
 fn check<'a>(
-    export: &Export,
+    request: &Request<'_>,
     directory: &ObjectId,
     name: &'a [u8],
     dots: FsError,
 ) -> Result<Place<'a>, FsError> {
-    writable(export)?;
-    place(export, directory, name, dots)
+    writable(request)?;
+    place(request.export, directory, name, dots)
 }

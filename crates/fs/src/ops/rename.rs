@@ -1,7 +1,7 @@
 //! Giving an object another name.
 
 use super::{place, refused, writable};
-use crate::{Export, FsError, ObjectId, Place, Renamed, Request};
+use crate::{FsError, ObjectId, Place, Renamed, Request};
 
 /// Gives an object another name, over what had that name before, in one step (RFC 1813 3.3.14).
 /// Neither name may be `.` or `..`.
@@ -10,7 +10,7 @@ pub async fn rename(
     from: (&ObjectId, &[u8]),
     to: (&ObjectId, &[u8]),
 ) -> Renamed {
-    let error = match check(request.export, from, to) {
+    let error = match check(request, from, to) {
         Ok((from, to)) => return request.export.store.rename(&request.caller, from, to).await,
         Err(error) => error,
     };
@@ -20,13 +20,13 @@ pub async fn rename(
 }
 
 fn check<'a>(
-    export: &Export,
+    request: &Request<'_>,
     from: (&ObjectId, &'a [u8]),
     to: (&ObjectId, &'a [u8]),
 ) -> Result<(Place<'a>, Place<'a>), FsError> {
-    writable(export)?;
+    writable(request)?;
     Ok((
-        place(export, from.0, from.1, FsError::Invalid)?,
-        place(export, to.0, to.1, FsError::Invalid)?,
+        place(request.export, from.0, from.1, FsError::Invalid)?,
+        place(request.export, to.0, to.1, FsError::Invalid)?,
     ))
 }

@@ -3,7 +3,7 @@
 use leasehold_base::units::FileTime;
 
 use super::{refused, valid, writable};
-use crate::{Changed, Export, FsError, ObjectId, Request, SetAttributes};
+use crate::{Changed, FsError, ObjectId, Request, SetAttributes};
 
 /// Changes attributes, all or none; with `guard`, only while the object's change time is that one
 /// (RFC 1813 3.3.2).
@@ -13,15 +13,15 @@ pub async fn setattr(
     changes: &SetAttributes,
     guard: Option<FileTime>,
 ) -> Changed<()> {
-    if let Err(error) = check(request.export, changes) {
+    if let Err(error) = check(request, changes) {
         return refused(request.export, object, error).await;
     }
     request.export.store.setattr(&request.caller, object, changes, guard).await
 }
 
-fn check(export: &Export, changes: &SetAttributes) -> Result<(), FsError> {
-    writable(export)?;
-    if changes.size.is_some_and(|size| size > export.store.properties().file_bytes_max) {
+fn check(request: &Request<'_>, changes: &SetAttributes) -> Result<(), FsError> {
+    writable(request)?;
+    if changes.size.is_some_and(|size| size > request.export.store.properties().file_bytes_max) {
         return Err(FsError::FileTooBig);
     }
     valid(changes)

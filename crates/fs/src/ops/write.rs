@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::{refused, writable};
-use crate::{Changed, Export, FsError, ObjectId, Request, Stability, WriteDone};
+use crate::{Changed, FsError, ObjectId, Request, Stability, WriteDone};
 
 /// Writes data, and makes it as stable as asked before it answers (RFC 1813 3.3.7).
 pub async fn write(
@@ -13,16 +13,16 @@ pub async fn write(
     data: Bytes,
     stability: Stability,
 ) -> Changed<WriteDone> {
-    if let Err(error) = check(request.export, offset, data.len()) {
+    if let Err(error) = check(request, offset, data.len()) {
         return refused(request.export, object, error).await;
     }
     request.export.store.write(&request.caller, object, offset, data, stability).await
 }
 
-fn check(export: &Export, offset: u64, length: usize) -> Result<(), FsError> {
-    writable(export)?;
+fn check(request: &Request<'_>, offset: u64, length: usize) -> Result<(), FsError> {
+    writable(request)?;
     let end = offset.checked_add(length as u64).ok_or(FsError::FileTooBig)?;
-    if end > export.store.properties().file_bytes_max {
+    if end > request.export.store.properties().file_bytes_max {
         return Err(FsError::FileTooBig);
     }
     Ok(())

@@ -100,8 +100,8 @@ async fn who_may_run_a_program_may_read_it(world: &World<'_>) {
 async fn a_group_has_the_rights_of_a_group(world: &World<'_>) {
     let file = world.file_of("file", b"abc").await;
     let groups = Groups::new(&[77, world.owner().gid]).expect("two groups fit");
-    let member = Caller { groups, ..*world.other() };
-    let primary = Caller { gid: world.owner().gid, ..*world.other() };
+    let member = Caller { groups, ..world.other().clone() };
+    let primary = Caller { gid: world.owner().gid, ..world.other().clone() };
     for caller in [member, primary] {
         world.set_mode(&file, 0o640).await;
         read(world, &caller, &file).await.expect("the group may");

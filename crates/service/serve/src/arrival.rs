@@ -41,6 +41,11 @@ pub enum Trust {
     Nobody,
     /// No credential of the sender's is taken: authentication fails as too weak.
     Refused,
+    /// Nothing vouches for what it claims; a rule may have it believed all the same.
+    Unvouched {
+        /// Without such a rule it is refused; otherwise it is nobody.
+        refuse: bool,
+    },
 }
 
 /// How a message came in.

@@ -7,30 +7,26 @@ use leasehold_wire::rpc::{AuthStatus, AuthSys, OpaqueAuth, flavor};
 
 use crate::Trust;
 
-/// Who the sender says that it is.
+/// Who the sender says that it is; none where it says nothing.
 ///
 /// # Errors
 /// What is wrong with the credential, to be answered.
-pub(crate) fn claimed(credential: &OpaqueAuth<'_>) -> Result<Caller, AuthStatus> {
+pub(crate) fn claimed(credential: &OpaqueAuth<'_>) -> Result<Option<Caller>, AuthStatus> {
     match credential.flavor {
-        flavor::NONE => Ok(Caller::nobody()),
-        flavor::SYS => system_user(credential),
+        flavor::NONE => Ok(None),
+        flavor::SYS => system_user(credential).map(Some),
         // No shorthand was ever given out: the client has to send the whole credential.
         flavor::SHORT => Err(AuthStatus::RejectedCredential),
         _ => Err(AuthStatus::BadCredential),
     }
 }
 
-/// Who asks, as far as the sender's word is worth it.
-///
-/// # Errors
-/// That it is worth nothing, to be answered.
-pub(crate) fn believed(claimed: Caller, trust: Trust) -> Result<Caller, AuthStatus> {
+/// Who sends, in whichever export it is about: what tells equal messages of two senders apart.
+pub(crate) fn sender(claimed: Option<&Caller>, trust: Trust) -> Caller {
     match trust {
-        Trust::Claimed => Ok(claimed),
-        Trust::Pinned { uid, gid } => Ok(Caller { uid, gid, groups: Groups::default() }),
-        Trust::Nobody => Ok(Caller::nobody()),
-        Trust::Refused => Err(AuthStatus::TooWeak),
+        Trust::Claimed | Trust::Unvouched { .. } => claimed.cloned().unwrap_or_else(Caller::nobody),
+        Trust::Pinned { uid, gid } => Caller { uid, gid, groups: Groups::default() },
+        Trust::Nobody | Trust::Refused => Caller::nobody(),
     }
 }
 

@@ -23,8 +23,24 @@ pub enum Event<'a> {
         path: &'a [u8],
         /// Why it was refused.
         error: FsError,
+        /// The export that was meant and that no rule lets it find.
+        hidden: Option<&'a str>,
         /// What there is.
         exports: &'a Exports,
+    },
+    /// A client came with a handle of an export that no rule lets it find.
+    HandleRefused {
+        /// The client.
+        from: SocketAddr,
+        /// The export's name.
+        export: &'a str,
+    },
+    /// A client's word about its user is not believed, as nothing vouches for it.
+    NotBelieved {
+        /// The client.
+        from: SocketAddr,
+        /// Whether it is refused; otherwise it is the anonymous user.
+        refused: bool,
     },
 }
 

@@ -1,39 +1,90 @@
-//! What is offered, and by which paths it is mounted.
+//! What is offered, to whom, and by which paths it is mounted.
 
+use core::net::IpAddr;
+
+use leasehold_base::limits::TRANSFER_BYTES_MAX;
 use leasehold_fs::{Export, ExportId};
 
+use crate::Transport;
+use crate::access::Access;
+
+/// An export and who may do what in it.
+pub struct Offer {
+    /// The export.
+    pub export: Export,
+    /// Who may do what.
+    pub access: Access,
+    /// The largest READ or WRITE that clients are told to make, in bytes.
+    pub transfer_bytes_max: u32,
+}
+
+impl Offer {
+    /// An export for everybody, as whom they are believed to be.
+    #[must_use]
+    pub fn to_everybody(export: Export) -> Self {
+        let access = Access::everybody(false);
+        Self { export, access, transfer_bytes_max: TRANSFER_BYTES_MAX }
+    }
+
+    /// The largest READ or WRITE by a transport, in bytes.
+    pub(crate) fn transfer_bytes_max(&self, transport: Transport) -> u32 {
+        self.transfer_bytes_max.min(transport.transfer_bytes_max())
+    }
+}
+
 /// All that a server offers.
-pub struct Exports(Vec<Export>);
+pub struct Exports(Vec<Offer>);
 
 impl Exports {
-    pub(crate) const fn new(exports: Vec<Export>) -> Self {
-        Self(exports)
+    pub(crate) const fn new(offers: Vec<Offer>) -> Self {
+        Self(offers)
     }
 
     /// The exports.
     pub fn iter(&self) -> impl Iterator<Item = &Export> {
-        self.0.iter()
+        self.0.iter().map(|offer| &offer.export)
     }
 
-    pub(crate) fn by_id(&self, id: ExportId) -> Option<&Export> {
-        self.0.iter().find(|export| export.id == id)
+    /// The exports that a client finds, each with who may do what.
+    pub(crate) fn found_by(&self, client: IpAddr) -> impl Iterator<Item = &Offer> + Clone {
+        self.0.iter().filter(move |offer| offer.access.has(client))
     }
 
-    /// The export that a client means by a path, and what of the path lies below it. An export is
-    /// meant by its absolute path, by `/` and its name, and, where it is the only one, by `/`.
-    pub(crate) fn by_path<'a>(&self, path: &'a [u8]) -> Option<(&Export, &'a [u8])> {
-        let by = |root: fn(&Export) -> &[u8]| {
-            self.iter().filter_map(move |export| Some((export, below(path, root(export))?)))
-        };
-        // The longest fits best: one export may lie within another.
-        let paths = by(|export| export.path.as_bytes());
-        let names = by(|export| export.name.as_bytes());
-        let best = paths.chain(names).min_by_key(|(_, below)| below.len());
-        match (best, self.0.as_slice()) {
-            (None, [only]) => Some((only, path)),
-            (best, _) => best,
-        }
+    /// Whether a rule takes the word of a client that nothing vouches for.
+    pub(crate) fn believes_unvouched(&self, client: IpAddr) -> bool {
+        self.0.iter().any(|offer| offer.access.rule(client).is_some_and(|rule| rule.insecure))
     }
+
+    pub(crate) fn by_id(&self, id: ExportId) -> Option<&Offer> {
+        self.0.iter().find(|offer| offer.export.id == id)
+    }
+
+    /// The export that a client means by a path, of those that it finds, and what of the path lies
+    /// below it. An export is meant by its absolute path, by `/` and its name, and, where it is the
+    /// only one that this client finds, by `/`.
+    pub(crate) fn by_path<'a>(&self, path: &'a [u8], client: IpAddr) -> Option<(&Offer, &'a [u8])> {
+        by_path(self.found_by(client), path)
+    }
+
+    /// The export that a path means, whoever may find it.
+    pub(crate) fn meant(&self, path: &[u8]) -> Option<&Offer> {
+        by_path(self.0.iter(), path).map(|(offer, _)| offer)
+    }
+}
+
+fn by_path<'o, 'a>(
+    offers: impl Iterator<Item = &'o Offer> + Clone,
+    path: &'a [u8],
+) -> Option<(&'o Offer, &'a [u8])> {
+    let mut all = offers.clone();
+    let only = all.next().filter(|_| all.next().is_none());
+    let at = |offer: &'o Offer, root: &str| Some((offer, below(path, root.as_bytes())?));
+    // The longest fits best: one export may lie within another.
+    let both = offers.flat_map(|offer| {
+        let Export { path, name, .. } = &offer.export;
+        [at(offer, path), at(offer, name)].into_iter().flatten()
+    });
+    both.min_by_key(|(_, below)| below.len()).or_else(|| Some((only?, path)))
 }
 
 /// What of a path lies below a directory; none when it is another one. Slashes at the ends of

@@ -6,6 +6,7 @@
 
 #![allow(clippy::result_large_err, reason = "what goes with a failure goes straight to the writer")]
 
+pub mod access;
 mod arrival;
 mod context;
 mod credential;
@@ -24,12 +25,14 @@ mod replies;
 mod response;
 mod service;
 pub mod table;
+mod users;
 
 pub use arrival::{Arrival, Transport, Trust};
 pub use errors::Errors;
 pub use events::{Deaf, Event, Observer};
-pub use exports::Exports;
+pub use exports::{Exports, Offer};
 pub use handles::HandleKey;
 pub use notebook::{Notebook, Noted};
 pub use response::Response;
 pub use service::Service;
+pub use users::{Unknown, Users};

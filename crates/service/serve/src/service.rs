@@ -3,47 +3,69 @@
 use core::net::SocketAddr;
 use std::sync::Arc;
 
+use arc_swap::{ArcSwap, Guard};
 use bytes::{Buf as _, Bytes};
 use leasehold_base::limits::HANDLE_V2_BYTES;
 use leasehold_base::units::{ConnectionId, Time};
 use leasehold_base::xdr::{Encode as _, Reader, Writer};
-use leasehold_core::replies::Harm;
 use leasehold_fs::{Answer, Export};
-use leasehold_wire::rpc::{Call, Reply, ReplyStatus};
+use leasehold_wire::rpc::{AuthStatus, Call, Reply, ReplyStatus};
 
 use crate::context::Context;
-use crate::events::Observer;
-use crate::exports::Exports;
+use crate::events::{Event, Observer};
+use crate::exports::{Exports, Offer};
 use crate::handles::{HandleKey, Handles};
 use crate::mount::MountTable;
 use crate::nfs2::Cookies;
 use crate::notebook::{Notebook, Noted};
 use crate::replies::{Admitted, KeptReplies};
-use crate::table::{Keep, Later};
-use crate::{Arrival, Response, credential, table};
+use crate::table::Later;
+use crate::users::{Unknown, Users};
+use crate::{Arrival, Response, Trust, credential, table};
 
 /// Every program that is served, over all exports.
 pub struct Service {
-    pub(crate) exports: Exports,
+    exports: ArcSwap<Exports>,
     pub(crate) handles: Handles,
     pub(crate) cookies: Cookies,
     pub(crate) mounts: MountTable,
     pub(crate) observer: Box<dyn Observer>,
+    pub(crate) users: Box<dyn Users>,
     replies: KeptReplies,
 }
 
 impl Service {
-    /// Serves these exports; `key` must be the same after a restart, or all handles die.
+    /// Serves these exports to everybody; `key` must be the same after a restart, or all handles
+    /// die.
     #[must_use]
     pub fn new(exports: Vec<Export>, key: HandleKey, observer: Box<dyn Observer>) -> Self {
+        Self::offering(exports.into_iter().map(Offer::to_everybody).collect(), key, observer)
+    }
+
+    /// Serves these exports to whom they are offered.
+    #[must_use]
+    pub fn offering(offers: Vec<Offer>, key: HandleKey, observer: Box<dyn Observer>) -> Self {
         Self {
-            exports: Exports::new(exports),
+            exports: ArcSwap::from_pointee(Exports::new(offers)),
             handles: Handles::new(key),
             cookies: Cookies::default(),
             mounts: MountTable::default(),
             observer,
+            users: Box::new(Unknown),
             replies: KeptReplies::new(),
         }
+    }
+
+    /// Asks this list for groups, where a rule says so.
+    #[must_use]
+    pub fn with_users(self, users: Box<dyn Users>) -> Self {
+        Self { users, ..self }
+    }
+
+    /// Offers something else from now on, in one step: a call that has begun goes on with what was
+    /// offered when it came.
+    pub fn offer(&self, offers: Vec<Offer>) {
+        self.exports.store(Arc::new(Exports::new(offers)));
     }
 
     /// Recalls the replies that are noted in a notebook, and notes those to come.
@@ -51,6 +73,11 @@ impl Service {
     pub fn with_notebook(self, notebook: &Arc<dyn Notebook>, noted: &[Noted], now: Time) -> Self {
         self.replies.note_in(notebook, noted, now);
         self
+    }
+
+    /// What is offered now.
+    pub(crate) fn exports(&self) -> Guard<Arc<Exports>> {
+        self.exports.load()
     }
 
     /// Answers one RPC message; with nothing, when it is none or must not be answered.
@@ -71,32 +98,39 @@ impl Service {
             Ok(row) => row,
             Err(status) => return refuse(&Reply { xid: call.xid, status }, writer),
         };
-        let caller = credential::claimed(&call.credential).and_then(|claimed| {
+        let exports = self.exports();
+        let claimed = credential::claimed(&call.credential).and_then(|claimed| {
             // It does nothing for anybody, and shows even to whom nothing is granted that the
             // server is there.
             let is_null = call.procedure == table::NULL;
-            if is_null { Ok(claimed) } else { credential::believed(claimed, arrival.trust) }
+            let is_heard = is_null || is_heard(&arrival, &exports);
+            if is_heard { Ok(claimed) } else { Err(AuthStatus::TooWeak) }
         });
-        let caller = match caller {
-            Ok(caller) => caller,
+        let claimed = match claimed {
+            Ok(claimed) => claimed,
             Err(status) => {
+                if status == AuthStatus::TooWeak && arrival.trust != Trust::Refused {
+                    let (from, refused) = (arrival.from, true);
+                    self.observer.event(&Event::NotBelieved { from, refused });
+                }
                 let status = ReplyStatus::AuthError(status);
                 return refuse(&Reply { xid: call.xid, status }, writer);
             }
         };
-        let context = Context { service: Arc::clone(self), caller, arrival };
+        let harm = row.keep.harm();
+        // Only where a copy may have come before does it matter who exactly sends.
+        let sender = harm.map(|_| credential::sender(claimed.as_ref(), arrival.trust));
+        let context = Context { service: Arc::clone(self), exports, claimed, arrival };
         let (xid, head_bytes) = (call.xid, message.len() - reader.rest().len());
         let run = |mut message: Bytes, writer| {
             // Not a share of it, which would cost a piece of memory.
             message.advance(head_bytes);
             (row.handler)(row.errors, context, xid, message, writer)
         };
-        let harm = match row.keep {
-            Keep::Always => Harm::Always,
-            Keep::Late => Harm::Late,
-            Keep::Never => return Answer::Later(run(message, writer)).into(),
+        let (Some(harm), Some(sender)) = (harm, sender) else {
+            return Answer::Later(run(message, writer)).into();
         };
-        match self.replies.admit(&arrival, &call, &caller, harm, &message) {
+        match self.replies.admit(&arrival, &call, &sender, harm, &message) {
             Admitted::Runs(started) => started.run(run(message, writer)),
             Admitted::Answered(response) => response,
             // On a stream it would wait for long before it asks again by itself.
@@ -110,7 +144,8 @@ impl Service {
     /// The handle of the root of the export of a name, as MOUNT gives it.
     #[must_use]
     pub fn root_handle(&self, name: &str) -> Option<[u8; HANDLE_V2_BYTES]> {
-        let export = self.exports.iter().find(|export| export.name == name)?;
+        let exports = self.exports();
+        let export = exports.iter().find(|export| export.name == name)?;
         Some(self.handles.seal(export.id, &export.store.root()))
     }
 
@@ -122,6 +157,16 @@ impl Service {
     /// Says that a stream is no more, so that its client may ask again on another one.
     pub fn connection_closed(&self, from: SocketAddr, connection: ConnectionId) {
         self.replies.connection_closed(from, connection);
+    }
+}
+
+/// Whether any export hears a client of this trust.
+fn is_heard(arrival: &Arrival, exports: &Exports) -> bool {
+    match arrival.trust {
+        Trust::Claimed | Trust::Nobody | Trust::Pinned { .. } => true,
+        Trust::Refused => false,
+        Trust::Unvouched { refuse: false } => true,
+        Trust::Unvouched { refuse: true } => exports.believes_unvouched(arrival.from.ip()),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use leasehold_base::units::Xid;
 use leasehold_base::xdr::{Message, Writer};
+use leasehold_core::replies::Harm;
 use leasehold_fs::FsError;
 use leasehold_wire::rpc::{ReplyStatus, Versions};
 
@@ -60,6 +61,17 @@ pub enum Keep {
     Late,
     /// To do it again would do something else.
     Always,
+}
+
+impl Keep {
+    /// What harm it would do to run it again; none, where nothing is kept.
+    pub(crate) const fn harm(self) -> Option<Harm> {
+        match self {
+            Self::Never => None,
+            Self::Late => Some(Harm::Late),
+            Self::Always => Some(Harm::Always),
+        }
+    }
 }
 
 /// The lease that a procedure needs, on which of its objects (NQNFS's implicit checks).

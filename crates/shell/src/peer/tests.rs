@@ -11,16 +11,15 @@ use super::*;
 use crate::sys::{self, Route};
 
 const SERVER: Policy =
-    Policy { privileged: true, uid: ROOT, insecure: false, reserved_ports_end: RESERVED_PORTS_END };
+    Policy { privileged: true, uid: ROOT, reserved_ports_end: RESERVED_PORTS_END };
 const USER_SERVER: Policy = Policy { privileged: false, uid: 1000, ..SERVER };
 
 fn judge(policy: Policy) -> Judge {
     Judge::new(Some(policy), Arc::new(Rate::one_in(Duration::from_secs(10))))
 }
 
-fn insecure(policy: Policy) -> Policy {
-    Policy { insecure: true, ..policy }
-}
+const NOBODY_UNLESS_RULED: Trust = Trust::Unvouched { refuse: false };
+const REFUSED_UNLESS_RULED: Trust = Trust::Unvouched { refuse: true };
 
 #[test]
 fn a_privileged_server_believes_root_and_pins_others() {
@@ -33,19 +32,15 @@ fn a_privileged_server_believes_root_and_pins_others() {
     // A guest of this machine has an address of it, and sockets of its own kernel.
     assert_eq!(judge(Owner::Unknown, 1023), Trust::Claimed);
     assert_eq!(judge(Owner::Elsewhere, 1023), Trust::Claimed);
-    assert_eq!(judge(Owner::Elsewhere, 1024), Trust::Nobody);
+    assert_eq!(judge(Owner::Elsewhere, 1024), NOBODY_UNLESS_RULED);
+    assert_eq!(judge(Owner::Unsaid, 1024), NOBODY_UNLESS_RULED);
     // Where the system lets anybody have low ports, they say nothing.
     let open = Policy { reserved_ports_end: 80, ..SERVER };
     assert_eq!(open.judge(Owner::Unknown, 80), Trust::Nobody);
-    assert_eq!(open.judge(Owner::Unsaid, 80), Trust::Nobody);
+    assert_eq!(open.judge(Owner::Unsaid, 80), NOBODY_UNLESS_RULED);
     assert_eq!(open.judge(Owner::Unsaid, 79), Trust::Claimed);
     // But what other machines let their users have is not for this one to say.
     assert_eq!(open.judge(Owner::Elsewhere, 1023), Trust::Claimed);
-    let judge = |owner, port| insecure(SERVER).judge(owner, port);
-    assert_eq!(judge(Owner::Elsewhere, 1024), Trust::Claimed);
-    assert_eq!(judge(Owner::Unsaid, 1024), Trust::Claimed);
-    assert_eq!(judge(Owner::User(4_000_000), 5000), pinned);
-    assert_eq!(judge(Owner::Unknown, 5000), Trust::Nobody);
 }
 
 #[test]
@@ -53,13 +48,10 @@ fn an_unprivileged_server_serves_its_own_user() {
     let judge = |owner, port| USER_SERVER.judge(owner, port);
     assert_eq!(judge(Owner::User(1000), 5000), Trust::Claimed);
     assert_eq!(judge(Owner::User(ROOT), 5000), Trust::Claimed);
-    assert_eq!(judge(Owner::User(1001), 5000), Trust::Refused);
+    assert_eq!(judge(Owner::User(1001), 5000), REFUSED_UNLESS_RULED);
     assert_eq!(judge(Owner::Unknown, 5000), Trust::Refused);
     assert_eq!(judge(Owner::Elsewhere, 1023), Trust::Claimed);
-    assert_eq!(judge(Owner::Elsewhere, 1024), Trust::Refused);
-    let judge = |owner, port| insecure(USER_SERVER).judge(owner, port);
-    assert_eq!(judge(Owner::User(1001), 5000), Trust::Claimed);
-    assert_eq!(judge(Owner::Elsewhere, 1024), Trust::Claimed);
+    assert_eq!(judge(Owner::Elsewhere, 1024), REFUSED_UNLESS_RULED);
 }
 
 /// Does something as another user where the test has the privilege; says as which user.
@@ -134,7 +126,6 @@ fn a_datagram_with_the_address_of_another_users_socket_is_not_that_users() {
 
     let trust = |policy| judge(policy).trust(Transport::Datagram, from, to, Time::ZERO);
     assert_eq!(trust(SERVER), Trust::Nobody);
-    assert_eq!(trust(insecure(SERVER)), Trust::Nobody);
     let uid = geteuid().as_raw();
     assert_eq!(trust(Policy { uid, ..USER_SERVER }), Trust::Refused);
 }
@@ -162,7 +153,7 @@ fn a_client_from_elsewhere_is_told_by_its_port() {
         judge.trust(Transport::Stream, from, to, Time::ZERO)
     };
     assert_eq!(trust("192.0.2.1:700"), Trust::Claimed);
-    assert_eq!(trust("192.0.2.1:7000"), Trust::Nobody);
+    assert_eq!(trust("192.0.2.1:7000"), NOBODY_UNLESS_RULED);
 }
 
 /// Where the kernel does not say who owns a socket, low ports still take privilege.
@@ -175,7 +166,7 @@ fn without_a_kernel_that_answers_local_clients_are_told_by_their_ports() {
         judge.trust(Transport::Stream, from, to, Time::ZERO)
     };
     assert_eq!(trust("127.0.0.1:700"), Trust::Claimed);
-    assert_eq!(trust("127.0.0.1:7000"), Trust::Nobody);
+    assert_eq!(trust("127.0.0.1:7000"), NOBODY_UNLESS_RULED);
 }
 
 #[test]

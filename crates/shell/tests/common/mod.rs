@@ -271,7 +271,7 @@ impl Fixture {
 
     pub fn with(change: impl FnOnce(&mut Options)) -> Self {
         leasehold_shell::process::prepare();
-        let policy = Policy { privileged: true, uid: 0, insecure: false, reserved_ports_end: 1024 };
+        let policy = Policy { privileged: true, uid: 0, reserved_ports_end: 1024 };
         let mut options = Options::new(vec!["127.0.0.1:0".parse().unwrap()], policy);
         options.loops = NonZeroUsize::new(2).unwrap();
         change(&mut options);

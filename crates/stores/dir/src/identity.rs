@@ -6,7 +6,7 @@
 //! inherit its user: what the shell opens there on its own account it must not expect to open as
 //! itself.
 
-use std::cell::Cell;
+use std::cell::RefCell;
 
 use leasehold_base::groups::Groups;
 use leasehold_fs::{Caller, FsError};
@@ -42,7 +42,7 @@ const OVERRIDES: CapabilitySet = CapabilitySet::CHOWN
 
 thread_local! {
     /// Whom this thread acts for; none before its first operation.
-    static NOW: Cell<Option<Caller>> = const { Cell::new(None) };
+    static NOW: RefCell<Option<Caller>> = const { RefCell::new(None) };
 }
 
 /// The superuser, who is the server where it can be anybody.
@@ -62,7 +62,7 @@ impl Acting {
     /// # Errors
     /// Where it did not (securebits of the process): callers would have the server's powers.
     pub(crate) fn probe() -> Result<Self, Errno> {
-        if NOW.get().is_some() {
+        if NOW.with_borrow(Option::is_some) {
             // This thread has served another store, and may be a caller without powers now.
             // Where it cannot be the superuser again, it never was.
             let _ = become_user(&superuser());
@@ -104,10 +104,10 @@ impl Acting {
 
 /// Makes this thread act for `caller`, if it does not already.
 fn switch(caller: &Caller) -> Result<(), FsError> {
-    if NOW.get().as_ref() == Some(caller) {
+    if NOW.with_borrow(|now| now.as_ref() == Some(caller)) {
         return Ok(());
     }
-    if NOW.get().is_none() {
+    if NOW.with_borrow(Option::is_none) {
         // Quotas and reserved blocks hold for callers, so the server must not be exempt. And a
         // thread that is not the superuser yet would keep its powers when it becomes a caller:
         // the kernel takes them only on the way from user 0 to another.
@@ -120,7 +120,7 @@ fn switch(caller: &Caller) -> Result<(), FsError> {
 /// Makes sure that this thread, which acts as the server's user for everybody, has no more power
 /// than that user.
 fn keep() -> Result<(), FsError> {
-    if NOW.get().is_none() {
+    if NOW.with_borrow(Option::is_none) {
         give_up(OVERRIDES)?;
         NOW.set(Some(Caller::nobody()));
     }
@@ -154,6 +154,6 @@ fn become_user(caller: &Caller) -> Result<(), FsError> {
     if user_differs && !sys::set_file_system_user(caller.uid) {
         return Err(FsError::Access);
     }
-    NOW.set(Some(*caller));
+    NOW.set(Some(caller.clone()));
     Ok(())
 }

@@ -34,7 +34,7 @@ impl Volume {
         if !frees_much {
             return self.set(caller, object, changes, guard);
         }
-        let (volume, caller, object) = (Arc::clone(self), *caller, Arc::clone(object));
+        let (volume, caller, object) = (Arc::clone(self), caller.clone(), Arc::clone(object));
         let changes = *changes;
         let set = offload(&*self.blocking, move || volume.set(&caller, &object, &changes, guard));
         Answer::later(async move { set.await.await })

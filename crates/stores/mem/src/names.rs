@@ -138,7 +138,7 @@ impl Tree {
         let inherited = above.mode.bits() & SET_GROUP;
         let gid = if inherited != 0 { above.gid } else { caller.gid };
         let stamp = self.stamp();
-        let id = self.add(&Caller { gid, ..*caller }, mode, body, stamp);
+        let id = self.add(&Caller { gid, ..caller.clone() }, mode, body, stamp);
         if let Err(error) = may_set(&self.attributes(id), caller, attributes) {
             self.forget(id);
             return Err(error);

@@ -132,7 +132,7 @@ fn serve(
     fault: Option<&'static Fault>,
     key: HandleKey,
 ) -> (Running, SocketAddr) {
-    let policy = Policy { privileged: true, uid: 0, insecure: true, reserved_ports_end: 1024 };
+    let policy = Policy { privileged: true, uid: 0, reserved_ports_end: 1024 };
     let options = leasehold_shell::Options {
         loops: NonZeroUsize::MIN,
         ..leasehold_shell::Options::new(vec![address], policy)

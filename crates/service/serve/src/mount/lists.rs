@@ -7,17 +7,23 @@ use leasehold_wire::mount::{Name, Path, dump as wire_dump, export as wire_export
 use super::table::Mount;
 use crate::Transport;
 use crate::context::Context;
-use crate::exports::plain_path;
+use crate::exports::{Offer, plain_path};
 use crate::procedure::Refusal;
 
 /// The address on a datagram may be another's, who would be sent a long list for a short
 /// question: so that one is told no more than what it mounted itself.
 pub(super) async fn dump(context: &Context, (): ()) -> Result<Mounts, Refusal<()>> {
-    let mounts = &context.service.mounts;
-    Ok(Mounts(match context.arrival.transport() {
+    let (mounts, asking) = (&context.service.mounts, context.arrival.from.ip());
+    let mut mounts = match context.arrival.transport() {
         Transport::Stream => mounts.list(),
-        Transport::Datagram => mounts.list_of(context.arrival.from.ip()),
-    }))
+        Transport::Datagram => mounts.list_of(asking),
+    };
+    // Rules may have changed since; and nobody learns here of an export that is hidden from it.
+    mounts.retain(|(client, path)| {
+        let access = context.exports.meant(path).map(|offer| &offer.access);
+        access.is_some_and(|access| [*client, asking].into_iter().all(|one| access.has(one)))
+    });
+    Ok(Mounts(mounts))
 }
 
 /// Who mounted what.
@@ -34,19 +40,41 @@ impl Encode for Mounts {
     }
 }
 
+/// Over datagrams, for the same reason, who else may mount an export is left out.
 pub(super) async fn export(context: &Context, (): ()) -> Result<Exports, Refusal<()>> {
-    Ok(Exports(context.service.exports.iter().map(|export| plain_path(export, b"")).collect()))
+    let client = context.arrival.from.ip();
+    let entry = |offer: &Offer| {
+        let rules = offer.access.rules().iter();
+        let named = rules.flat_map(|rule| &rule.clients).filter(|clients| {
+            context.arrival.transport() == Transport::Stream
+                || clients.networks.iter().any(|network| network.contains(client))
+        });
+        let names: Vec<Vec<u8>> = named.map(|clients| clients.text.clone().into_bytes()).collect();
+        let everybody = names.iter().any(|name| name == b"*");
+        Entry {
+            path: plain_path(&offer.export, b""),
+            // To name nobody is how the protocol says that everybody may.
+            names: if everybody { Vec::new() } else { names },
+        }
+    };
+    Ok(Exports(context.exports.found_by(client).map(entry).collect()))
 }
 
-/// The names of all exports, each for everybody.
-pub(super) struct Exports(Vec<Vec<u8>>);
+/// The exports that a client finds, and who may mount each.
+pub(super) struct Exports(Vec<Entry>);
+
+struct Entry {
+    path: Vec<u8>,
+    names: Vec<Vec<u8>>,
+}
 
 impl Encode for Exports {
     fn encode(&self, writer: &mut Writer) {
         ListOf(|| {
-            self.0
-                .iter()
-                .map(|name| wire_export::Entry { directory: Path(name), groups: List(Vec::new()) })
+            self.0.iter().map(|Entry { path, names }| wire_export::Entry {
+                directory: Path(path),
+                groups: List(names.iter().map(|name| Name(name)).collect()),
+            })
         })
         .encode(writer);
     }

@@ -35,15 +35,17 @@ async fn mount(context: &Context, path: &[u8]) -> Result<HandleBytes, FsError> {
     let from = context.arrival.from;
     match walk(context, path).await {
         Ok(directory) => {
-            if let Some((export, below)) = service.exports.by_path(path) {
-                service.mounts.add(from.ip(), plain_path(export, below));
+            if let Some((offer, below)) = context.exports.by_path(path, from.ip()) {
+                service.mounts.add(from.ip(), plain_path(&offer.export, below));
             }
             service.observer.event(&Event::Mounted { from, path });
             Ok(service.handles.seal(directory.request.export.id, &directory.object))
         }
         Err(error) => {
-            let exports = &service.exports;
-            service.observer.event(&Event::MountRefused { from, path, error, exports });
+            let exports = &context.exports;
+            let hidden = exports.meant(path).filter(|offer| !offer.access.has(from.ip()));
+            let hidden = hidden.map(|offer| &*offer.export.name);
+            service.observer.event(&Event::MountRefused { from, path, error, hidden, exports });
             Err(error)
         }
     }
@@ -51,8 +53,9 @@ async fn mount(context: &Context, path: &[u8]) -> Result<HandleBytes, FsError> {
 
 /// The directory of a path: an export's root, or a directory below it.
 async fn walk<'a>(context: &'a Context, path: &[u8]) -> Result<Target<'a>, FsError> {
-    let (export, below) = context.service.exports.by_path(path).ok_or(FsError::NotFound)?;
-    let mut target = context.target_in(export, export.store.root());
+    let client = context.arrival.from.ip();
+    let (offer, below) = context.exports.by_path(path, client).ok_or(FsError::NotFound)?;
+    let mut target = context.target_in(offer, offer.export.store.root()).await?;
     for name in names(below) {
         let found = ops::lookup(&target.request, &target.object, name)
             .await
@@ -66,8 +69,9 @@ async fn walk<'a>(context: &'a Context, path: &[u8]) -> Result<Target<'a>, FsErr
 }
 
 pub(super) async fn umnt(context: &Context, path: Path<'_>) -> Result<(), Refusal<()>> {
-    if let Some((export, below)) = context.service.exports.by_path(path.0) {
-        context.service.mounts.remove(context.arrival.from.ip(), plain_path(export, below));
+    let client = context.arrival.from.ip();
+    if let Some((offer, below)) = context.exports.by_path(path.0, client) {
+        context.service.mounts.remove(client, plain_path(&offer.export, below));
     }
     Ok(())
 }

@@ -18,7 +18,7 @@ pub(super) async fn create(
     let number = args.attributes.size;
     let node = match args.attributes.mode.unwrap_or(0) & type_bits::MASK {
         0 | type_bits::REGULAR => {
-            let target = context.target(&args.place.directory.0)?;
+            let target = context.target(&args.place.directory.0).await?;
             let name = args.place.name.0;
             let file = NewFile::Unchecked(attributes);
             let made = ops::create(&target.request, &target.object, name, &file).await;
@@ -63,7 +63,7 @@ async fn make(
     node: &NewNode<'_>,
     attributes: SetAttributes,
 ) -> Result<Found, Refusal<()>> {
-    let target = context.target(&place.directory.0)?;
+    let target = context.target(&place.directory.0).await?;
     let name = place.name.0;
     let made = ops::make(&target.request, &target.object, name, node, &attributes).await;
     Ok(convert::found(context, &target, &made.result?))

@@ -18,7 +18,7 @@ pub(super) async fn read(
     context: &Context,
     args: wire::read::Args,
 ) -> Result<wire::read::Done, Refusal<()>> {
-    let target = context.target(&args.file.0)?;
+    let target = context.target(&args.file.0).await?;
     let count = args.count.min(TRANSFER_V2_BYTES_MAX).min(END - args.offset);
     let file = &target.object;
     let done = ops::read(&target.request, file, args.offset.into(), count).await?;
@@ -33,7 +33,7 @@ pub(super) async fn write(
     context: &Context,
     args: wire::write::Args,
 ) -> Result<wire::Attributes, Refusal<()>> {
-    let target = context.target(&args.file.0)?;
+    let target = context.target(&args.file.0).await?;
     if args.data.len() > (END - args.offset) as usize {
         // A client that adds to the end of a larger file as it sees it would write into its middle.
         return Err(FsError::FileTooBig.into());

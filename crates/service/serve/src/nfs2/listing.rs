@@ -14,7 +14,7 @@ pub(super) async fn readdir(
     context: &Context,
     args: wire::readdir::Args,
 ) -> Result<Names, Refusal<()>> {
-    let target = context.target(&args.directory.0)?;
+    let target = context.target(&args.directory.0).await?;
     let cookie = context.service.cookies.widen(&target, args.cookie).await?;
     let count = args.count.min(TRANSFER_V2_BYTES_MAX);
     let bytes = count.checked_sub(wire::readdir::EMPTY_BYTES).ok_or(FsError::TooSmall)?;

@@ -13,7 +13,7 @@ pub(super) async fn getattr(
     context: &Context,
     args: wire::getattr::Args,
 ) -> Result<wire::Attributes, Refusal<()>> {
-    let target = context.target(&args.0)?;
+    let target = context.target(&args.0).await?;
     let attributes = ops::getattr(&target.request, &target.object).await?;
     Ok(convert::attributes(&attributes))
 }
@@ -22,7 +22,7 @@ pub(super) async fn setattr(
     context: &Context,
     args: wire::setattr::Args,
 ) -> Result<wire::Attributes, Refusal<()>> {
-    let target = context.target(&args.object.0)?;
+    let target = context.target(&args.object.0).await?;
     let changes = convert::set_attributes(&args.attributes);
     let changed = ops::setattr(&target.request, &target.object, &changes, None).await;
     settled(&target, changed).await.map(|((), attributes)| attributes)
@@ -45,7 +45,7 @@ pub(super) async fn lookup(
     context: &Context,
     args: wire::lookup::Args<'_>,
 ) -> Result<wire::Found, Refusal<()>> {
-    let target = context.target(&args.directory.0)?;
+    let target = context.target(&args.directory.0).await?;
     let found = ops::lookup(&target.request, &target.object, args.name.0).await?;
     Ok(convert::found(context, &target, &found))
 }
@@ -54,7 +54,7 @@ pub(super) async fn readlink(
     context: &Context,
     args: wire::readlink::Args,
 ) -> Result<Target, Refusal<()>> {
-    let target = context.target(&args.0)?;
+    let target = context.target(&args.0).await?;
     let (path, _) = ops::readlink(&target.request, &target.object).await?;
     if path.len() > PATH_V2_BYTES_MAX as usize {
         return Err(FsError::NameTooLong.into());

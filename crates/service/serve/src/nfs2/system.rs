@@ -16,7 +16,7 @@ pub(super) async fn statfs(
     context: &Context,
     args: wire::statfs::Args,
 ) -> Result<wire::statfs::Done, Refusal<()>> {
-    let target = context.target(&args.0)?;
+    let target = context.target(&args.0).await?;
     let (space, _) = ops::space(&target.request, &target.object).await?;
     // Large file systems are told in larger blocks.
     let mut block_bytes = BLOCK_BYTES_MIN;

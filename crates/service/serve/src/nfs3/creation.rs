@@ -17,7 +17,7 @@ pub(super) async fn create(
         How::Guarded(attributes) => NewFile::Guarded(convert::set_attributes(attributes)),
         How::Exclusive(verifier) => NewFile::Exclusive(*verifier),
     };
-    let target = context.target(args.place.directory.as_bytes())?;
+    let target = context.target(args.place.directory.as_bytes()).await?;
     let name = args.place.name.0;
     let changed = ops::create(&target.request, &target.object, name, &file).await;
     made(context, &target, changed)
@@ -63,7 +63,7 @@ async fn make(
     node: &NewNode<'_>,
     attributes: &SetAttributes,
 ) -> Result<Made, Refusal<Wcc>> {
-    let target = context.target(place.directory.as_bytes())?;
+    let target = context.target(place.directory.as_bytes()).await?;
     let name = place.name.0;
     let changed = ops::make(&target.request, &target.object, name, node, attributes).await;
     made(context, &target, changed)

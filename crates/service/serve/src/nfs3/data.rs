@@ -11,8 +11,8 @@ pub(super) async fn read(
     context: &Context,
     args: wire::read::Args,
 ) -> Result<wire::read::Done, Refusal<After>> {
-    let target = context.target(args.file.as_bytes())?;
-    let count = args.count.min(context.arrival.transport().transfer_bytes_max());
+    let target = context.target(args.file.as_bytes()).await?;
+    let count = args.count.min(target.offer.transfer_bytes_max(context.arrival.transport()));
     let done = ops::read(&target.request, &target.object, args.offset, count).await?;
     Ok(wire::read::Done {
         attributes: Some(convert::attributes(&done.attributes)),
@@ -26,7 +26,7 @@ pub(super) async fn write(
     context: &Context,
     args: wire::write::Args,
 ) -> Result<wire::write::Done, Refusal<Wcc>> {
-    let target = context.target(args.file.as_bytes())?;
+    let target = context.target(args.file.as_bytes()).await?;
     if args.data.len() != args.count as usize {
         return Err(FsError::Invalid.into());
     }
@@ -54,7 +54,7 @@ pub(super) async fn commit(
     context: &Context,
     args: wire::commit::Args,
 ) -> Result<wire::commit::Done, Refusal<Wcc>> {
-    let target = context.target(args.file.as_bytes())?;
+    let target = context.target(args.file.as_bytes()).await?;
     let changed = ops::commit(&target.request, &target.object, args.offset, args.count).await;
     let (done, file) = convert::settled(changed)?;
     Ok(wire::commit::Done { file, verifier: done.verifier.0 })

@@ -21,7 +21,7 @@ pub(super) async fn readdir(
     context: &Context,
     args: wire::readdir::Args,
 ) -> Result<Names, Refusal<After>> {
-    let target = context.target(args.directory.as_bytes())?;
+    let target = context.target(args.directory.as_bytes()).await?;
     let bytes = entry_bytes(context, args.count, wire::readdir::EMPTY_BYTES)?;
     let budget = Budget {
         reply: Allowance { bytes, entry_bytes: wire::readdir::ENTRY_BYTES },
@@ -38,7 +38,7 @@ pub(super) async fn readdirplus(
     context: &Context,
     args: wire::readdirplus::Args,
 ) -> Result<Everything, Refusal<After>> {
-    let target = context.target(args.directory.as_bytes())?;
+    let target = context.target(args.directory.as_bytes()).await?;
     let bytes = entry_bytes(context, args.count, wire::readdirplus::EMPTY_BYTES)?;
     // One entry always fits what is asked of names alone: some clients ask for very little.
     let one = wire::readdir::ENTRY_BYTES + target.request.export.store.properties().name_bytes_max;

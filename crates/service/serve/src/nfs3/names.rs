@@ -11,7 +11,7 @@ pub(super) async fn remove(
     context: &Context,
     args: wire::remove::Args<'_>,
 ) -> Result<Wcc, Refusal<Wcc>> {
-    let target = context.target(args.directory.as_bytes())?;
+    let target = context.target(args.directory.as_bytes()).await?;
     let changed = ops::remove(&target.request, &target.object, args.name.0).await;
     convert::settled(changed).map(|((), wcc)| wcc)
 }
@@ -20,7 +20,7 @@ pub(super) async fn rmdir(
     context: &Context,
     args: wire::rmdir::Args<'_>,
 ) -> Result<Wcc, Refusal<Wcc>> {
-    let target = context.target(args.directory.as_bytes())?;
+    let target = context.target(args.directory.as_bytes()).await?;
     let changed = ops::rmdir(&target.request, &target.object, args.name.0).await;
     convert::settled(changed).map(|((), wcc)| wcc)
 }
@@ -29,8 +29,8 @@ pub(super) async fn rename(
     context: &Context,
     args: wire::rename::Args<'_>,
 ) -> Result<wire::rename::Done, Refusal<wire::rename::Done>> {
-    let from = context.target(args.from.directory.as_bytes())?;
-    let to = context.target(args.to.directory.as_bytes())?;
+    let from = context.target(args.from.directory.as_bytes()).await?;
+    let to = context.target(args.to.directory.as_bytes()).await?;
     from.same_export(&to)?;
     let renamed =
         ops::rename(&from.request, (&from.object, args.from.name.0), (&to.object, args.to.name.0))
@@ -47,8 +47,8 @@ pub(super) async fn link(
     context: &Context,
     args: wire::link::Args<'_>,
 ) -> Result<wire::link::Done, Refusal<wire::link::Done>> {
-    let file = context.target(args.file.as_bytes())?;
-    let directory = context.target(args.link.directory.as_bytes())?;
+    let file = context.target(args.file.as_bytes()).await?;
+    let directory = context.target(args.link.directory.as_bytes()).await?;
     file.same_export(&directory)?;
     let name = args.link.name.0;
     let linked = ops::link(&file.request, &file.object, &directory.object, name).await;

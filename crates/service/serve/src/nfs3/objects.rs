@@ -12,7 +12,7 @@ pub(super) async fn getattr(
     context: &Context,
     args: wire::getattr::Args,
 ) -> Result<wire::getattr::Done, Refusal<()>> {
-    let target = context.target(args.object.as_bytes())?;
+    let target = context.target(args.object.as_bytes()).await?;
     let attributes = ops::getattr(&target.request, &target.object).await?;
     Ok(wire::getattr::Done { attributes: convert::attributes(&attributes) })
 }
@@ -21,7 +21,7 @@ pub(super) async fn setattr(
     context: &Context,
     args: wire::setattr::Args,
 ) -> Result<Wcc, Refusal<Wcc>> {
-    let target = context.target(args.object.as_bytes())?;
+    let target = context.target(args.object.as_bytes()).await?;
     let changes = convert::set_attributes(&args.attributes);
     let guard = args.guard.map(Into::into);
     let changed = ops::setattr(&target.request, &target.object, &changes, guard).await;
@@ -32,7 +32,7 @@ pub(super) async fn lookup(
     context: &Context,
     args: wire::lookup::Args<'_>,
 ) -> Result<wire::lookup::Done, Refusal<After>> {
-    let target = context.target(args.directory.as_bytes())?;
+    let target = context.target(args.directory.as_bytes()).await?;
     let found = ops::lookup(&target.request, &target.object, args.name.0).await?;
     Ok(wire::lookup::Done {
         object: convert::handle(context, &target, &found.object),
@@ -45,7 +45,7 @@ pub(super) async fn access(
     context: &Context,
     args: wire::access::Args,
 ) -> Result<wire::access::Done, Refusal<After>> {
-    let target = context.target(args.object.as_bytes())?;
+    let target = context.target(args.object.as_bytes()).await?;
     let wire::access::Access { read, lookup, modify, extend, delete, execute } = args.access;
     let wanted = fs::Access { read, lookup, modify, extend, delete, execute };
     let (granted, attributes) = ops::access(&target.request, &target.object, wanted).await?;
@@ -60,7 +60,7 @@ pub(super) async fn readlink(
     context: &Context,
     args: wire::readlink::Args,
 ) -> Result<Target, Refusal<After>> {
-    let target = context.target(args.symlink.as_bytes())?;
+    let target = context.target(args.symlink.as_bytes()).await?;
     let (path, attributes) = ops::readlink(&target.request, &target.object).await?;
     Ok(Target { attributes: convert::attributes(&attributes), path })
 }

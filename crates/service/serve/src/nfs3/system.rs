@@ -18,7 +18,7 @@ pub(super) async fn fsstat(
     context: &Context,
     args: wire::fsstat::Args,
 ) -> Result<wire::fsstat::Done, Refusal<After>> {
-    let target = context.target(args.root.as_bytes())?;
+    let target = context.target(args.root.as_bytes()).await?;
     let (space, attributes) = ops::space(&target.request, &target.object).await?;
     Ok(wire::fsstat::Done {
         attributes: Some(convert::attributes(&attributes)),
@@ -37,10 +37,10 @@ pub(super) async fn fsinfo(
     context: &Context,
     args: wire::fsinfo::Args,
 ) -> Result<wire::fsinfo::Done, Refusal<After>> {
-    let target = context.target(args.root.as_bytes())?;
+    let target = context.target(args.root.as_bytes()).await?;
     let attributes = ops::getattr(&target.request, &target.object).await?;
     let properties = target.request.export.store.properties();
-    let bytes_max = context.arrival.transport().transfer_bytes_max();
+    let bytes_max = target.offer.transfer_bytes_max(context.arrival.transport());
     Ok(wire::fsinfo::Done {
         attributes: Some(convert::attributes(&attributes)),
         read_bytes_max: bytes_max,
@@ -65,7 +65,7 @@ pub(super) async fn pathconf(
     context: &Context,
     args: wire::pathconf::Args,
 ) -> Result<wire::pathconf::Done, Refusal<After>> {
-    let target = context.target(args.object.as_bytes())?;
+    let target = context.target(args.object.as_bytes()).await?;
     let attributes = ops::getattr(&target.request, &target.object).await?;
     let properties = target.request.export.store.properties();
     Ok(wire::pathconf::Done {

@@ -3,7 +3,6 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 
 use leasehold_base::units::Time;
-use leasehold_fs::Caller;
 
 use super::*;
 use crate::table::{Row, row};
@@ -28,9 +27,11 @@ async fn later(_: &Context, (): ()) -> Result<(), Refusal<()>> {
 
 /// The error that a row's caller is told when its procedure would have it ask again later.
 fn told(row: &Row) -> Option<u32> {
+    let service = Arc::new(Service::new(Vec::new(), HandleKey([1; 16]), Box::new(Deaf)));
     let context = Context {
-        service: Arc::new(Service::new(Vec::new(), HandleKey([1; 16]), Box::new(Deaf))),
-        caller: Caller::nobody(),
+        exports: service.exports(),
+        service,
+        claimed: None,
         arrival: Arrival {
             from: "192.0.2.1:700".parse().expect("an address"),
             to: "192.0.2.9".parse().expect("an address"),

@@ -1,5 +1,6 @@
 //! The server as its callers see it: bytes in, bytes out.
 
+mod access;
 mod cookies;
 mod mount;
 mod notes;

@@ -185,6 +185,8 @@ impl Observer for Listener {
                 let names: Vec<&str> = exports.iter().map(|export| &*export.name).collect();
                 format!("refused {}, there are {names:?}", path.escape_ascii())
             }
+            Event::HandleRefused { export, .. } => format!("a handle of {export}"),
+            Event::NotBelieved { refused, .. } => format!("not believed, refused: {refused}"),
         };
         self.0.lock().expect("no one panicked").push(line);
     }

@@ -101,7 +101,7 @@ fn is_superuser() -> bool {
 fn with_subjects<T>(owner: Caller, how: How, work: impl FnOnce(&dyn Fn() -> Subject) -> T) -> T {
     rustix::process::umask(rustix::fs::Mode::empty());
     let directory = tempfile::tempdir().expect("a temporary directory can be made");
-    let done = work(&|| subject(&directory, owner, how));
+    let done = work(&|| subject(&directory, owner.clone(), how));
     // The thread acts as its last caller, who may not remove the directory.
     let _ = Acting::probe();
     done

@@ -1,0 +1,120 @@
+//! Networks: an address, and how many of its bits count.
+
+use core::fmt;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use core::str::FromStr;
+
+/// A network of either family, a single address included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Network {
+    /// Its first address.
+    first: IpAddr,
+    prefix: u8,
+}
+
+/// Why a text names no network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BadNetwork {
+    /// It is no address at all; perhaps the name of a host.
+    NoAddress,
+    /// The number after the slash is none, or larger than an address has bits.
+    Prefix,
+    /// Bits of the address are set that do not count: this network was meant, or this host.
+    HostBits(Network),
+}
+
+impl Network {
+    /// All addresses of both families.
+    pub const EVERYWHERE: [Self; 2] = [
+        Self { first: IpAddr::V4(Ipv4Addr::UNSPECIFIED), prefix: 0 },
+        Self { first: IpAddr::V6(Ipv6Addr::UNSPECIFIED), prefix: 0 },
+    ];
+
+    /// The single address of a host.
+    #[must_use]
+    pub fn host(address: IpAddr) -> Self {
+        let address = address.to_canonical();
+        let prefix = if address.is_ipv4() { 32 } else { 128 };
+        Self { first: address, prefix }
+    }
+
+    /// Whether it holds all addresses of its family.
+    #[must_use]
+    pub const fn is_everywhere(&self) -> bool {
+        self.prefix == 0
+    }
+
+    /// Whether an address is in it.
+    #[must_use]
+    pub fn contains(&self, address: IpAddr) -> bool {
+        let (first, last) = self.span();
+        let address = address.to_canonical();
+        address.is_ipv4() == self.first.is_ipv4() && (first..=last).contains(&number(address))
+    }
+
+    /// Whether it is of version 4.
+    pub(super) const fn is_ipv4(&self) -> bool {
+        self.first.is_ipv4()
+    }
+
+    /// Its first and its last address as numbers.
+    pub(super) fn span(&self) -> (u128, u128) {
+        (number(self.first), number(self.first) | self.free_bits())
+    }
+
+    /// The bits that do not count, set.
+    fn free_bits(&self) -> u128 {
+        let width = if self.first.is_ipv4() { 32 } else { 128 };
+        let free = width - u32::from(self.prefix);
+        u128::MAX.checked_shr(128 - free).unwrap_or(0)
+    }
+}
+
+/// An address as a number.
+pub(super) fn number(address: IpAddr) -> u128 {
+    match address {
+        IpAddr::V4(address) => u128::from(address.to_bits()),
+        IpAddr::V6(address) => address.to_bits(),
+    }
+}
+
+fn address_of(number: u128, is_ipv4: bool) -> IpAddr {
+    if is_ipv4 {
+        let bits = u32::try_from(number).expect("an address of version 4 has 32 bits");
+        Ipv4Addr::from_bits(bits).into()
+    } else {
+        Ipv6Addr::from_bits(number).into()
+    }
+}
+
+impl FromStr for Network {
+    type Err = BadNetwork;
+
+    fn from_str(text: &str) -> Result<Self, BadNetwork> {
+        let (address, prefix) = match text.split_once('/') {
+            Some((address, prefix)) => (address, Some(prefix)),
+            None => (text, None),
+        };
+        let address: IpAddr = address.parse().map_err(|_| BadNetwork::NoAddress)?;
+        let host = Self::host(address);
+        let Some(prefix) = prefix else { return Ok(host) };
+        // Of an IPv4 address in the clothes of IPv6 nobody can say which bits were meant.
+        if address != host.first {
+            return Err(BadNetwork::Prefix);
+        }
+        let prefix = prefix.parse().ok().filter(|prefix| *prefix <= host.prefix);
+        let prefix = prefix.ok_or(BadNetwork::Prefix)?;
+        let free = Self { prefix, ..host }.free_bits();
+        let first = address_of(number(address) & !free, address.is_ipv4());
+        let network = Self { first, prefix };
+        if first == host.first { Ok(network) } else { Err(BadNetwork::HostBits(network)) }
+    }
+}
+
+impl fmt::Display for Network {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.first)?;
+        let is_host = *self == Self::host(self.first);
+        if is_host { Ok(()) } else { write!(f, "/{}", self.prefix) }
+    }
+}

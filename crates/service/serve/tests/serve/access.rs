@@ -1,0 +1,214 @@
+//! Rules of exports, as their clients meet them.
+
+use std::sync::{Arc, Mutex};
+
+use leasehold_base::limits::TRANSFER_BYTES_MAX;
+use leasehold_fs::{Export, ExportId};
+use leasehold_serve::access::{Access, Clients, Identity, Network, Rule, Squash, User};
+use leasehold_serve::{Event, HandleKey, Observer, Offer, Service, Trust};
+use leasehold_store_mem::MemStore;
+use leasehold_wire::list::List;
+use leasehold_wire::mount::{self, Path, dump, export, mnt};
+use leasehold_wire::nfs3::{self, DirectoryArgs, Name, getattr, mkdir};
+use leasehold_wire::rpc::{AuthStatus, ReplyStatus};
+
+use crate::support::Server;
+
+const NFS: u32 = nfs3::PROGRAM;
+
+fn rule(clients: &[&str], identity: Identity) -> Rule {
+    let clients = clients.iter().map(|text| Clients {
+        text: (*text).to_owned(),
+        networks: match *text {
+            "*" => Network::EVERYWHERE.to_vec(),
+            text => vec![text.parse().expect("a network")],
+        },
+    });
+    Rule { clients: clients.collect(), read_only: false, insecure: false, identity }
+}
+
+fn offer(id: u16, name: &str, store: &Arc<MemStore>, rules: Vec<Rule>) -> Offer {
+    let store = Arc::<MemStore>::clone(store);
+    let path = format!("/srv/{name}");
+    let export = Export { id: ExportId(id), name: name.into(), path, read_only: false, store };
+    Offer { export, access: Access::new(rules), transfer_bytes_max: TRANSFER_BYTES_MAX }
+}
+
+/// Counts what it is told of refusals.
+#[derive(Clone, Default)]
+struct Refusals(Arc<Mutex<Vec<String>>>);
+
+impl Observer for Refusals {
+    fn event(&self, event: &Event<'_>) {
+        let line = match event {
+            Event::Mounted { .. } => return,
+            Event::MountRefused { hidden, .. } => format!("hidden {hidden:?}"),
+            Event::HandleRefused { export, .. } => format!("handle of {export}"),
+            Event::NotBelieved { refused, .. } => format!("not believed, refused {refused}"),
+        };
+        self.0.lock().expect("no one panicked").push(line);
+    }
+}
+
+/// A server with these exports; its client is 192.0.2.1.
+fn server(offers: Vec<Offer>, refusals: &Refusals) -> Server {
+    let mut server = Server::new();
+    let observer = Box::new(refusals.clone());
+    server.service = Arc::new(Service::offering(offers, HandleKey([1; 16]), observer));
+    server
+}
+
+fn mount(server: &mut Server, path: &str) -> Result<nfs3::Handle, mnt::Status> {
+    match server.call((mount::PROGRAM, 3, mnt::NUMBER), &Path(path.as_bytes())).read() {
+        mnt::Reply::Done(done) => Ok(done.directory),
+        mnt::Reply::Failed(status) => Err(status),
+    }
+}
+
+fn owner(server: &mut Server, handle: nfs3::Handle) -> Result<(u32, u32), nfs3::Status> {
+    match server.call((NFS, 3, getattr::NUMBER), &getattr::Args { object: handle }).read() {
+        getattr::Reply::Done(done) => Ok((done.attributes.uid, done.attributes.gid)),
+        getattr::Reply::Failed(status, ()) => Err(status),
+    }
+}
+
+/// Makes a directory, and says who owns it.
+fn make(server: &mut Server, root: nfs3::Handle, name: &str) -> Result<(u32, u32), nfs3::Status> {
+    let args = mkdir::Args {
+        place: DirectoryArgs { directory: root, name: Name(name.as_bytes()) },
+        attributes: nfs3::SetAttributes::default(),
+    };
+    match server.call((NFS, 3, mkdir::NUMBER), &args).read() {
+        mkdir::Reply::Done(done) => {
+            let attributes = done.attributes.expect("they are told");
+            Ok((attributes.uid, attributes.gid))
+        }
+        mkdir::Reply::Failed(status, _) => Err(status),
+    }
+}
+
+#[test]
+fn an_export_is_hidden_from_whom_no_rule_has() {
+    let refusals = Refusals::default();
+    let (open, closed) = (Arc::new(MemStore::default()), Arc::new(MemStore::default()));
+    let theirs = || vec![rule(&["198.51.100.0/24"], Identity::default())];
+    let ours = || vec![rule(&["192.0.2.0/24"], Identity::default())];
+    let offers =
+        |closed_for| vec![offer(1, "open", &open, ours()), offer(2, "closed", &closed, closed_for)];
+    let mut server = server(offers(theirs()), &refusals);
+
+    // As if it were not there, also where it is asked for by its place on the server.
+    for path in ["/closed", "/srv/closed", "/none"] {
+        assert_eq!(mount(&mut server, path), Err(mnt::Status::NotFound), "{path}");
+    }
+    let root = mount(&mut server, "/").expect("the only one that this client finds");
+    assert_eq!(mount(&mut server, "/open"), Ok(root));
+    let listed = |server: &mut Server| -> Vec<(Vec<u8>, Vec<Vec<u8>>)> {
+        let results = server.call((mount::PROGRAM, 3, export::NUMBER), &());
+        let List(entries) = results.read::<export::Reply<'_>>();
+        let names =
+            |entry: &export::Entry<'_>| entry.groups.0.iter().map(|name| name.0.to_vec()).collect();
+        entries.iter().map(|entry| (entry.directory.0.to_vec(), names(entry))).collect()
+    };
+    assert_eq!(listed(&mut server), [(b"/open".to_vec(), vec![b"192.0.2.0/24".to_vec()])]);
+
+    // The other client's handle is stale for this one, and good for that.
+    server.arrival.from = "198.51.100.7:700".parse().expect("an address");
+    let theirs_root = mount(&mut server, "/closed").expect("that one may");
+    server.arrival.from = "192.0.2.1:700".parse().expect("an address");
+    assert_eq!(owner(&mut server, theirs_root), Err(nfs3::Status::Stale));
+    assert_eq!(make(&mut server, theirs_root, "x"), Err(nfs3::Status::Stale));
+
+    // Nobody hears of a mount of an export that is hidden from it.
+    let mounts = |server: &mut Server| {
+        let results = server.call((mount::PROGRAM, 3, dump::NUMBER), &());
+        results.read::<dump::Reply<'_>>().0.len()
+    };
+    assert_eq!(mounts(&mut server), 1);
+
+    // From one call to the next the rules are others; handles stay what they were.
+    server.service.offer(offers(ours()));
+    assert!(owner(&mut server, theirs_root).is_ok());
+    assert_eq!(mounts(&mut server), 1, "the other client may no longer have it mounted");
+    server.arrival.from = "198.51.100.7:700".parse().expect("an address");
+    assert_eq!(owner(&mut server, theirs_root), Err(nfs3::Status::Stale));
+    assert_eq!(listed(&mut server), []);
+
+    let refusals = refusals.0.lock().expect("no one panicked");
+    let closed = r#"hidden Some("closed")"#;
+    let told = [closed, closed, "hidden None", "handle of closed", "handle of closed"];
+    assert_eq!(refusals[..5], told);
+}
+
+#[test]
+fn an_export_is_listed_for_everybody_without_names() {
+    let store = Arc::new(MemStore::default());
+    let rules = vec![rule(&["192.0.2.1"], Identity::default()), rule(&["*"], Identity::default())];
+    let mut server = server(vec![offer(1, "a", &store, rules)], &Refusals::default());
+    let results = server.call((mount::PROGRAM, 3, export::NUMBER), &());
+    assert_eq!(results.read::<export::Reply<'_>>().0[0].groups.0, []);
+}
+
+#[test]
+fn each_client_is_squashed_and_kept_from_changes_by_its_rule() {
+    let store = Arc::new(MemStore::default());
+    let squashed =
+        |squash| Identity { squash, anonymous: User { uid: 77, gid: 78 }, ..Identity::default() };
+    let rules = vec![
+        Rule { read_only: true, ..rule(&["192.0.2.1"], Identity::default()) },
+        rule(&["192.0.2.2"], squashed(Squash::Root)),
+        rule(&["192.0.2.3"], squashed(Squash::All)),
+        rule(&["192.0.2.4"], Identity::default()),
+    ];
+    let mut server = server(vec![offer(1, "a", &store, rules)], &Refusals::default());
+    let root = mount(&mut server, "/a").expect("it may");
+    let mut as_client = |last: u8, uid: u32, name: &str| {
+        server.arrival.from = ([192, 0, 2, last], 700).into();
+        server.uid = uid;
+        make(&mut server, root, name)
+    };
+    assert_eq!(as_client(4, 0, "by root"), Ok((0, 0)));
+    assert_eq!(as_client(1, 0, "nowhere"), Err(nfs3::Status::ReadOnly));
+    // The root directory is root's, with mode 755.
+    assert_eq!(as_client(2, 0, "by nobody"), Err(nfs3::Status::Access));
+    assert_eq!(as_client(3, 0, "by nobody"), Err(nfs3::Status::Access));
+    assert_eq!(as_client(5, 0, "by a stranger"), Err(nfs3::Status::Stale));
+}
+
+#[test]
+fn a_rule_may_take_a_word_that_nothing_vouches_for() {
+    let refusals = Refusals::default();
+    let store = Arc::new(MemStore::default());
+    let rules = |insecure| {
+        let identity = Identity { anonymous: User { uid: 77, gid: 78 }, ..Identity::default() };
+        vec![Rule { insecure, ..rule(&["*"], identity) }]
+    };
+    let mut server = server(vec![offer(1, "a", &store, rules(false))], &refusals);
+    let root = mount(&mut server, "/a").expect("it may");
+    server.arrival.trust = Trust::Unvouched { refuse: false };
+    assert_eq!(make(&mut server, root, "x"), Err(nfs3::Status::Access), "user 77 may not");
+    server.arrival.trust = Trust::Unvouched { refuse: true };
+    let args = getattr::Args { object: root };
+    let status = server.status((NFS, 3, getattr::NUMBER), &args);
+    assert_eq!(status, ReplyStatus::AuthError(AuthStatus::TooWeak));
+    assert_eq!(server.status((NFS, 3, 0), &()), ReplyStatus::Success, "it shows that it is there");
+    let told = ["not believed, refused false", "not believed, refused true"];
+    assert_eq!(*refusals.0.lock().expect("no one panicked"), told);
+    server.service.offer(vec![offer(1, "a", &store, rules(true))]);
+    assert_eq!(make(&mut server, root, "x"), Ok((0, 0)));
+}
+
+#[test]
+fn clients_are_told_the_sizes_of_an_export() {
+    let store = Arc::new(MemStore::default());
+    let small = Offer {
+        transfer_bytes_max: 64 << 10,
+        ..offer(1, "a", &store, vec![rule(&["*"], Identity::default())])
+    };
+    let mut server = server(vec![small], &Refusals::default());
+    let root = mount(&mut server, "/a").expect("it may");
+    let args = nfs3::fsinfo::Args { root };
+    let reply: nfs3::fsinfo::Reply = server.call((NFS, 3, nfs3::fsinfo::NUMBER), &args).read();
+    let nfs3::Reply::Done(done) = reply else { panic!("{reply:?}") };
+    assert_eq!((done.read_bytes_max, done.write_bytes_best), (64 << 10, 64 << 10));
+}
