@@ -31,7 +31,7 @@ impl Mem {
     }
 
     pub(crate) fn start_on(address: SocketAddr, store: Arc<MemStore>) -> Self {
-        let policy = Policy { privileged: true, uid: 0, insecure: true, reserved_ports_end: 1024 };
+        let policy = Policy { privileged: true, uid: 0, reserved_ports_end: 1024 };
         let options = Options { loops: NonZeroUsize::MIN, ..Options::new(vec![address], policy) };
         let server = Server::bind(options).unwrap();
         let address = server.addresses()[0];
