@@ -36,6 +36,7 @@ mod spin;
 pub mod state;
 mod sys;
 mod tasks;
+pub mod users;
 mod verifier;
 
 pub use counters::Counters;

@@ -92,6 +92,9 @@ pub(crate) const USER_TIMEOUT: Duration = Duration::from_secs(20);
 /// Addresses of which one loop remembers whether they are this machine's.
 pub(crate) const OWN_ADDRESSES_MAX: usize = 1024;
 
+/// Users whose groups are remembered.
+pub(crate) const KNOWN_USERS_MAX: usize = 65_536;
+
 /// Threads for work that sleeps.
 pub(crate) const POOL_THREADS_MAX: usize = 8;
 

@@ -4,6 +4,7 @@
 
 use core::mem::MaybeUninit;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
+use std::ffi::{CStr, CString};
 use std::io::{self, IoSlice};
 use std::os::fd::{AsRawFd, OwnedFd};
 
@@ -278,4 +279,78 @@ fn length_of<T>() -> libc::socklen_t {
 
 fn last_error() -> Errno {
     Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO)
+}
+
+/// The longest entry of a list of users or groups that is read: a group of many thousand members.
+const ENTRY_BYTES_MAX: usize = 8 << 20;
+
+/// Asks the C library for an entry of one of the machine's lists, with room for its texts that
+/// grows until it fits; `ask` gives the library's error number, and a pointer that is null where
+/// there is no such entry.
+fn entry<T, U>(
+    mut ask: impl FnMut(*mut T, &mut [libc::c_char], *mut *mut T) -> i32,
+    take: impl Fn(&T) -> U,
+) -> Option<U> {
+    let mut room = vec![0; 4096];
+    loop {
+        let mut entry = MaybeUninit::<T>::uninit();
+        let mut found = core::ptr::null_mut();
+        match ask(entry.as_mut_ptr(), &mut room, &raw mut found) {
+            0 if found.is_null() => return None,
+            // SAFETY: the library has filled the entry, as it says by pointing to it, and the texts
+            // that it points to are in `room`.
+            0 => return Some(take(unsafe { entry.assume_init_ref() })),
+            libc::ERANGE if room.len() < ENTRY_BYTES_MAX => room.resize(room.len() * 4, 0),
+            _ => return None,
+        }
+    }
+}
+
+/// The number of a user by its name.
+pub(crate) fn user_named(name: &str) -> Option<u32> {
+    let name = CString::new(name).ok()?;
+    let ask = |entry, room: &mut [libc::c_char], found| {
+        // SAFETY: the name ends with a NUL; entry, room and pointer may be written for the call.
+        unsafe { libc::getpwnam_r(name.as_ptr(), entry, room.as_mut_ptr(), room.len(), found) }
+    };
+    entry(ask, |user: &libc::passwd| user.pw_uid)
+}
+
+/// The number of a group by its name.
+pub(crate) fn group_named(name: &str) -> Option<u32> {
+    let name = CString::new(name).ok()?;
+    let ask = |entry, room: &mut [libc::c_char], found| {
+        // SAFETY: the name ends with a NUL; entry, room and pointer may be written for the call.
+        unsafe { libc::getgrnam_r(name.as_ptr(), entry, room.as_mut_ptr(), room.len(), found) }
+    };
+    entry(ask, |group: &libc::group| group.gr_gid)
+}
+
+/// The groups of a user, its main one first.
+pub(crate) fn groups_of(uid: u32) -> Option<Vec<u32>> {
+    let ask = |entry, room: &mut [libc::c_char], found| {
+        // SAFETY: entry, room and pointer may be written for the call.
+        unsafe { libc::getpwuid_r(uid, entry, room.as_mut_ptr(), room.len(), found) }
+    };
+    let (name, main) = entry(ask, |user: &libc::passwd| {
+        // SAFETY: a user that was found has a name, which ends with a NUL.
+        (unsafe { CStr::from_ptr(user.pw_name) }.to_owned(), user.pw_gid)
+    })?;
+    let mut groups = vec![0; 64];
+    loop {
+        let mut count = i32::try_from(groups.len()).ok()?;
+        // SAFETY: the name ends with a NUL, and there is room for `count` groups.
+        let got =
+            unsafe { libc::getgrouplist(name.as_ptr(), main, groups.as_mut_ptr(), &raw mut count) };
+        let count = usize::try_from(count).ok()?;
+        if got >= 0 {
+            groups.truncate(count);
+            return Some(groups);
+        }
+        // The kernel takes no more than 65,536.
+        if groups.len() > 1 << 16 {
+            return None;
+        }
+        groups.resize(count.max(groups.len() * 2), 0);
+    }
 }
