@@ -29,6 +29,8 @@ use crate::error::Error;
 use crate::session::{Procedure, Session};
 
 pub use bounds::Bounds;
+/// The messages of version 3, in which all is said here.
+pub use leasehold_wire::nfs3 as messages;
 pub use listing::{Entry, Listed, Listing, Place};
 
 /// The versions of NFS that are spoken here.

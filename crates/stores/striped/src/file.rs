@@ -104,9 +104,9 @@ impl Objects {
 
 /// The files that are in mind.
 #[derive(Debug, Default)]
-pub(crate) struct Files(Mutex<BTreeMap<ObjectId, Arc<File>>>);
+pub(crate) struct FileTable(Mutex<BTreeMap<ObjectId, Arc<File>>>);
 
-impl Files {
+impl FileTable {
     /// A file, by the part of its id that is equal for all its ids.
     pub(crate) fn get(&self, identity: ObjectId) -> Arc<File> {
         let mut files = self.0.lock().unwrap_or_else(PoisonError::into_inner);

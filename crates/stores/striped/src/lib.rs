@@ -17,11 +17,14 @@
 
 mod data;
 mod file;
+mod files;
+mod folder;
 mod iod;
 mod local;
 mod look;
 mod metafile;
 mod objects;
+mod remote;
 mod room;
 mod store;
 #[cfg(test)]
@@ -35,11 +38,14 @@ use leasehold_core::stripes::Layout;
 use leasehold_fs::{FsError, Store, Verifier};
 use siphasher::sip::SipHasher24;
 
-use crate::file::Files;
+use crate::file::FileTable;
 use crate::metafile::{Head, WIDTH_MAX};
 
+pub use files::Files;
+pub use folder::{Folder, Mark, MarkError};
 pub use iod::{Extent, Iod, ObjectName, Written};
-pub use local::{LocalIod, Mark, MarkError};
+pub use local::Local;
+pub use remote::Remote;
 
 /// How files are laid out, and what this start of the metaserver is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +65,7 @@ pub struct Striped {
     names: Arc<dyn Store>,
     iods: Vec<Arc<dyn Iod>>,
     options: Options,
-    files: Files,
+    files: FileTable,
     /// The last that each iod said.
     verifiers: Mutex<Vec<Verifier>>,
     made: AtomicU64,
@@ -99,7 +105,7 @@ impl Striped {
             verifiers.push(verifier.map_err(|error| OpenError::Iod(number, error))?);
         }
         let (verifiers, made) = (Mutex::new(verifiers), AtomicU64::new(0));
-        Ok(Self { names, iods, options, files: Files::default(), verifiers, made })
+        Ok(Self { names, iods, options, files: FileTable::default(), verifiers, made })
     }
 
     /// A head for a file that has none: over all iods, each file beginning at another.

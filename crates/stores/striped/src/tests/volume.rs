@@ -10,7 +10,7 @@ use leasehold_fs::{
 };
 use leasehold_store_mem::{Config, MemStore};
 
-use crate::{Iod, LocalIod, Mark, Options, Striped};
+use crate::{Folder, Iod, Local, Mark, Options, Striped};
 
 /// Few bytes, so that small files lie on all iods.
 pub(super) const UNIT: u32 = 7;
@@ -65,10 +65,10 @@ impl Volume {
         let mut iods: Vec<Arc<dyn Iod>> = Vec::new();
         for (number, store) in (0..).zip(&self.iods) {
             let mark = Mark { volume: 5, number };
-            let known = block_on(LocalIod::mark(&**store)).expect("it is sound");
+            let files = Local::new(Arc::<MemStore>::clone(store));
+            let known = block_on(Mark::of(&files)).expect("it is sound");
             assert_eq!(known, (self.starts > 1).then_some(mark));
-            let store = Arc::<MemStore>::clone(store) as Arc<dyn Store>;
-            let opened = block_on(LocalIod::open(store, mark));
+            let opened = block_on(Folder::open(files, mark));
             iods.push(wrap(number, Arc::new(opened.expect("it has room"))));
         }
         let names = Arc::<MemStore>::clone(&self.names) as Arc<dyn Store>;

@@ -1,0 +1,85 @@
+//! Files somewhere: as much of a file system as an iod needs of one.
+
+use core::future::Future;
+
+use bytes::Bytes;
+use leasehold_fs::{FsError, Space, Stability, Verifier};
+
+use crate::iod::Extent;
+
+/// Directories and files by name, wherever they lie, as one user.
+pub trait Files: Send + Sync {
+    /// What names a file or directory, as long as it lives.
+    type Object: Copy + Send + Sync;
+
+    /// The directory that all lies below.
+    fn root(&self) -> Self::Object;
+
+    /// Whether a directory has no names in it.
+    fn is_empty(
+        &self,
+        directory: Self::Object,
+    ) -> impl Future<Output = Result<bool, FsError>> + Send;
+
+    /// The object of a name.
+    fn lookup(
+        &self,
+        directory: Self::Object,
+        name: &str,
+    ) -> impl Future<Output = Result<Option<Self::Object>, FsError>> + Send;
+
+    /// Makes a directory for its owner alone, where there is none.
+    fn make_directory(
+        &self,
+        directory: Self::Object,
+        name: &str,
+    ) -> impl Future<Output = Result<Self::Object, FsError>> + Send;
+
+    /// Makes a file for its owner alone, where there is none.
+    fn make_file(
+        &self,
+        directory: Self::Object,
+        name: &str,
+    ) -> impl Future<Output = Result<Self::Object, FsError>> + Send;
+
+    /// Removes a file.
+    fn remove(
+        &self,
+        directory: Self::Object,
+        name: &str,
+    ) -> impl Future<Output = Result<(), FsError>> + Send;
+
+    /// How large a file is.
+    fn extent(&self, file: Self::Object) -> impl Future<Output = Result<Extent, FsError>> + Send;
+
+    /// Gives a file its size; stable when it answers.
+    fn resize(
+        &self,
+        file: Self::Object,
+        size: u64,
+    ) -> impl Future<Output = Result<Extent, FsError>> + Send;
+
+    /// Reads at most `count` bytes, and whether they reach to the end.
+    fn read(
+        &self,
+        file: Self::Object,
+        offset: u64,
+        count: u32,
+    ) -> impl Future<Output = Result<(Bytes, bool), FsError>> + Send;
+
+    /// Writes as much of the data as there is room for; gives how much, the verifier, and the
+    /// file's extent where it is known.
+    fn write(
+        &self,
+        file: Self::Object,
+        offset: u64,
+        data: Bytes,
+        stability: Stability,
+    ) -> impl Future<Output = Result<(usize, Verifier, Option<Extent>), FsError>> + Send;
+
+    /// Puts a file on stable storage.
+    fn commit(&self, file: Self::Object) -> impl Future<Output = Result<Verifier, FsError>> + Send;
+
+    /// Room for data.
+    fn space(&self) -> impl Future<Output = Result<Space, FsError>> + Send;
+}

@@ -1,0 +1,299 @@
+//! An iod whose objects are files below a folder, in this process or on another server.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use bytes::{Bytes, BytesMut};
+use leasehold_fs::{Answer, FsError, Space, Stability, Verifier};
+
+use crate::files::Files;
+use crate::iod::{Extent, Iod, ObjectName, Written};
+
+/// How many places of objects are kept in mind.
+const KNOWN_MAX: usize = 65_536;
+
+/// Objects lie in directories by the first byte of their names.
+const DIRECTORY_DIGITS: usize = 2;
+
+/// The file that says what the rest is part of.
+const MARK: &str = "leasehold-iod";
+
+/// A longer mark is none.
+const MARK_BYTES_MAX: u32 = 256;
+
+/// How often a WRITE is done again when the server restarts in its midst.
+const TRIES: u32 = 3;
+
+/// An iod over files.
+pub struct Folder<F: Files> {
+    files: F,
+    mark: F::Object,
+    known: Mutex<Known<F::Object>>,
+}
+
+struct Known<Object> {
+    directories: BTreeMap<u8, Object>,
+    objects: BTreeMap<ObjectName, Object>,
+}
+
+/// What an iod is part of; kept with its objects, so that no other is taken for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mark {
+    /// The volume.
+    pub volume: u64,
+    /// Its number there, from zero.
+    pub number: u16,
+}
+
+/// Why the mark of an iod is not known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MarkError {
+    /// What holds it failed.
+    Files(FsError),
+    /// The folder has names in it, and no mark.
+    NotEmpty,
+    /// The mark cannot be read.
+    Damaged,
+}
+
+impl Mark {
+    /// The mark of a folder; none where that is empty.
+    ///
+    /// # Errors
+    /// As [`MarkError`] says.
+    pub async fn of(files: &impl Files) -> Result<Option<Self>, MarkError> {
+        let root = files.root();
+        let Some(file) = files.lookup(root, MARK).await.map_err(MarkError::Files)? else {
+            let empty = files.is_empty(root).await.map_err(MarkError::Files)?;
+            return if empty { Ok(None) } else { Err(MarkError::NotEmpty) };
+        };
+        let (text, _) = files.read(file, 0, MARK_BYTES_MAX).await.map_err(MarkError::Files)?;
+        // A crash may have come before it was written.
+        if text.is_empty() {
+            return Ok(None);
+        }
+        Self::parse(&text).ok_or(MarkError::Damaged).map(Some)
+    }
+
+    fn text(self) -> String {
+        format!("volume {:016x}\niod {}\n", self.volume, self.number)
+    }
+
+    fn parse(text: &[u8]) -> Option<Self> {
+        let mut lines = core::str::from_utf8(text).ok()?.lines();
+        let volume = u64::from_str_radix(lines.next()?.strip_prefix("volume ")?, 16).ok()?;
+        let number = lines.next()?.strip_prefix("iod ")?.parse().ok()?;
+        Some(Self { volume, number })
+    }
+}
+
+impl<F: Files> Folder<F> {
+    /// The iod of a folder that has this mark, or gets it.
+    ///
+    /// # Errors
+    /// What holds it failed.
+    pub async fn open(files: F, mark: Mark) -> Result<Self, FsError> {
+        let file = files.make_file(files.root(), MARK).await?;
+        let text = mark.text();
+        let known = Known { directories: BTreeMap::new(), objects: BTreeMap::new() };
+        let iod = Self { files, mark: file, known: Mutex::new(known) };
+        iod.write_all(file, 0, &text.into_bytes().into(), Stability::FileSync).await?;
+        Ok(iod)
+    }
+
+    fn known<T>(&self, look: impl FnOnce(&mut Known<F::Object>) -> T) -> T {
+        look(&mut self.known.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The directory of an object; none where there is none yet.
+    async fn directory(&self, name: ObjectName) -> Result<Option<F::Object>, FsError> {
+        let number = name.0[0];
+        if let Some(found) = self.known(|known| known.directories.get(&number).copied()) {
+            return Ok(Some(found));
+        }
+        let found = self.files.lookup(self.files.root(), &name.text()[..DIRECTORY_DIGITS]).await?;
+        if let Some(found) = found {
+            self.known(|known| known.directories.insert(number, found));
+        }
+        Ok(found)
+    }
+
+    /// The file of an object; none where it was never written.
+    async fn find(&self, name: ObjectName) -> Result<Option<F::Object>, FsError> {
+        if let Some(object) = self.known(|known| known.objects.get(&name).copied()) {
+            return Ok(Some(object));
+        }
+        let Some(directory) = self.directory(name).await? else { return Ok(None) };
+        let found = self.files.lookup(directory, &name.text()).await?;
+        Ok(found.inspect(|object| self.keep(name, *object)))
+    }
+
+    /// The file of an object, made if need be.
+    async fn find_or_make(&self, name: ObjectName) -> Result<F::Object, FsError> {
+        if let Some(object) = self.find(name).await? {
+            return Ok(object);
+        }
+        let text = name.text();
+        let directory = match self.directory(name).await? {
+            Some(directory) => directory,
+            None => {
+                let root = self.files.root();
+                self.files.make_directory(root, &text[..DIRECTORY_DIGITS]).await?
+            }
+        };
+        let object = self.files.make_file(directory, &text).await?;
+        self.keep(name, object);
+        Ok(object)
+    }
+
+    fn keep(&self, name: ObjectName, object: F::Object) {
+        self.known(|known| {
+            if known.objects.len() >= KNOWN_MAX {
+                known.objects.clear();
+            }
+            known.objects.insert(name, object);
+        });
+    }
+
+    async fn write_all(
+        &self,
+        file: F::Object,
+        offset: u64,
+        data: &Bytes,
+        stability: Stability,
+    ) -> Result<Written, FsError> {
+        for _ in 0..TRIES {
+            if let Some(written) = self.write_once(file, offset, data, stability).await? {
+                return Ok(written);
+            }
+        }
+        Err(FsError::Io)
+    }
+
+    /// Writes; nothing comes of it where the server may have lost the beginning before the end
+    /// came.
+    async fn write_once(
+        &self,
+        file: F::Object,
+        offset: u64,
+        data: &Bytes,
+        stability: Stability,
+    ) -> Result<Option<Written>, FsError> {
+        let mut first = None;
+        let mut done = 0;
+        loop {
+            let (rest, place) = (data.slice(done..), offset + done as u64);
+            let (count, verifier, extent) = self.files.write(file, place, rest, stability).await?;
+            if *first.get_or_insert(verifier) != verifier && stability == Stability::Unstable {
+                return Ok(None);
+            }
+            done += count.min(data.len() - done);
+            if done == data.len() {
+                let extent = match extent {
+                    Some(extent) => extent,
+                    None => self.files.extent(file).await?,
+                };
+                return Ok(Some(Written { extent, verifier }));
+            }
+            if count == 0 {
+                return Err(FsError::Io);
+            }
+        }
+    }
+
+    async fn read_all(&self, file: F::Object, offset: u64, count: u32) -> Result<Bytes, FsError> {
+        let (first, end) = self.files.read(file, offset, count).await?;
+        if end || first.len() >= count as usize {
+            return Ok(first);
+        }
+        // The server likes smaller ones.
+        let mut data = BytesMut::from(&*first);
+        while data.len() < count as usize {
+            let rest = count - u32::try_from(data.len()).map_err(|_| FsError::ServerFault)?;
+            let (part, end) = self.files.read(file, offset + data.len() as u64, rest).await?;
+            data.extend_from_slice(&part);
+            if end {
+                break;
+            }
+            if part.is_empty() {
+                return Err(FsError::Io);
+            }
+        }
+        Ok(data.freeze())
+    }
+}
+
+impl<F: Files> Iod for Folder<F> {
+    fn extent(&self, object: ObjectName) -> Answer<'_, Result<Extent, FsError>> {
+        Answer::later(async move {
+            match self.find(object).await? {
+                Some(file) => self.files.extent(file).await,
+                None => Ok(Extent::default()),
+            }
+        })
+    }
+
+    fn read(
+        &self,
+        object: ObjectName,
+        offset: u64,
+        count: u32,
+    ) -> Answer<'_, Result<Bytes, FsError>> {
+        Answer::later(async move {
+            match self.find(object).await? {
+                Some(file) => self.read_all(file, offset, count).await,
+                None => Ok(Bytes::new()),
+            }
+        })
+    }
+
+    fn write(
+        &self,
+        object: ObjectName,
+        offset: u64,
+        data: Bytes,
+        stability: Stability,
+    ) -> Answer<'_, Result<Written, FsError>> {
+        Answer::later(async move {
+            let file = self.find_or_make(object).await?;
+            self.write_all(file, offset, &data, stability).await
+        })
+    }
+
+    fn resize(&self, object: ObjectName, size: u64) -> Answer<'_, Result<Extent, FsError>> {
+        Answer::later(async move {
+            let file = match self.find(object).await? {
+                None if size == 0 => return Ok(Extent::default()),
+                None => self.find_or_make(object).await?,
+                Some(file) => file,
+            };
+            self.files.resize(file, size).await
+        })
+    }
+
+    fn commit(&self, object: ObjectName) -> Answer<'_, Result<Verifier, FsError>> {
+        Answer::later(async move {
+            let file = self.find(object).await?.unwrap_or(self.mark);
+            self.files.commit(file).await
+        })
+    }
+
+    fn remove(&self, object: ObjectName) -> Answer<'_, Result<(), FsError>> {
+        Answer::later(async move {
+            self.known(|known| known.objects.remove(&object));
+            let Some(directory) = self.directory(object).await? else { return Ok(()) };
+            match self.files.remove(directory, &object.text()).await {
+                Ok(()) | Err(FsError::NotFound) => Ok(()),
+                Err(error) => Err(error),
+            }
+        })
+    }
+
+    fn verifier(&self) -> Answer<'_, Result<Verifier, FsError>> {
+        Answer::later(self.files.commit(self.mark))
+    }
+
+    fn space(&self) -> Answer<'_, Result<Space, FsError>> {
+        Answer::later(self.files.space())
+    }
+}

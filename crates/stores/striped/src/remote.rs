@@ -1,0 +1,215 @@
+//! Files of an NFS server.
+
+use bytes::Bytes;
+use leasehold_fs::{FsError, Space, Stability, Verifier};
+use leasehold_session::nfs::messages::{Attributes, Handle, Status, create, write};
+use leasehold_session::nfs::{Bounds, Nfs, Place, messages};
+use leasehold_session::{Credential, Error};
+
+use crate::files::Files;
+use crate::iod::Extent;
+use crate::local::comes_with_a_directory;
+
+/// Files below a directory of a server, as one user of it.
+pub struct Remote {
+    nfs: Nfs,
+    who: Credential,
+    root: Handle,
+    bounds: Bounds,
+}
+
+impl Remote {
+    /// The files below a directory, of a server with these bounds.
+    #[must_use]
+    pub const fn new(nfs: Nfs, who: Credential, root: Handle, bounds: Bounds) -> Self {
+        Self { nfs, who, root, bounds }
+    }
+
+    /// What the server told of a file, or tells now.
+    async fn told(&self, file: &Handle, told: Option<Attributes>) -> Result<Extent, FsError> {
+        match told {
+            Some(attributes) => Ok(extent(&attributes)),
+            None => self.extent(*file).await,
+        }
+    }
+
+    /// The object that was made, which a server need not tell.
+    async fn made(
+        &self,
+        made: Option<Handle>,
+        directory: Handle,
+        name: &str,
+    ) -> Result<Handle, FsError> {
+        match made {
+            Some(object) => Ok(object),
+            None => self.lookup(directory, name).await?.ok_or(FsError::NotFound),
+        }
+    }
+}
+
+impl Files for Remote {
+    type Object = Handle;
+
+    fn root(&self) -> Handle {
+        self.root
+    }
+
+    async fn is_empty(&self, directory: Handle) -> Result<bool, FsError> {
+        let bytes = self.bounds.directory_bytes;
+        let listed = self.nfs.list(&self.who, &directory, Place::default(), bytes, false).await;
+        let listed = listed.map_err(lost)?.done().map_err(meaning)?;
+        Ok(listed.end && listed.entries.iter().all(|entry| comes_with_a_directory(&entry.name)))
+    }
+
+    async fn lookup(&self, directory: Handle, name: &str) -> Result<Option<Handle>, FsError> {
+        let found = self.nfs.lookup(&self.who, &directory, name.as_bytes()).await.map_err(lost)?;
+        match found.done() {
+            Ok(found) => Ok(Some(found.object)),
+            Err(Status::NotFound) => Ok(None),
+            Err(status) => Err(meaning(status)),
+        }
+    }
+
+    async fn make_directory(&self, directory: Handle, name: &str) -> Result<Handle, FsError> {
+        let made = self.nfs.mkdir(&self.who, &directory, name.as_bytes(), &mode(0o700)).await;
+        match made.map_err(lost)?.done() {
+            Ok(made) => self.made(made.object, directory, name).await,
+            Err(Status::AlreadyExists) => self.made(None, directory, name).await,
+            Err(status) => Err(meaning(status)),
+        }
+    }
+
+    async fn make_file(&self, directory: Handle, name: &str) -> Result<Handle, FsError> {
+        let how = create::How::Unchecked(mode(0o600));
+        let made = self.nfs.create(&self.who, &directory, name.as_bytes(), how).await;
+        let made = made.map_err(lost)?.done().map_err(meaning)?;
+        self.made(made.object, directory, name).await
+    }
+
+    async fn remove(&self, directory: Handle, name: &str) -> Result<(), FsError> {
+        let removed = self.nfs.remove(&self.who, &directory, name.as_bytes()).await;
+        removed.map_err(lost)?.done().map(drop).map_err(meaning)
+    }
+
+    async fn extent(&self, file: Handle) -> Result<Extent, FsError> {
+        let told = self.nfs.getattr(&self.who, &file).await.map_err(lost)?.done();
+        Ok(extent(&told.map_err(meaning)?.attributes))
+    }
+
+    async fn resize(&self, file: Handle, size: u64) -> Result<Extent, FsError> {
+        let changes =
+            messages::SetAttributes { size: Some(size), ..messages::SetAttributes::default() };
+        let done = self.nfs.setattr(&self.who, &file, &changes, None).await;
+        let done = done.map_err(lost)?.done().map_err(meaning)?;
+        self.told(&file, done.after).await
+    }
+
+    async fn read(&self, file: Handle, offset: u64, count: u32) -> Result<(Bytes, bool), FsError> {
+        let count = count.min(self.bounds.read_bytes);
+        let read = self.nfs.read(&self.who, &file, offset, count).await.map_err(lost)?;
+        let read = read.done().map_err(meaning)?;
+        Ok((read.data, read.end))
+    }
+
+    async fn write(
+        &self,
+        file: Handle,
+        offset: u64,
+        data: Bytes,
+        stability: Stability,
+    ) -> Result<(usize, Verifier, Option<Extent>), FsError> {
+        let count = data.len().min(self.bounds.write_bytes as usize);
+        let what = (data.slice(..count), wanted(stability));
+        let done = self.nfs.write(&self.who, &file, offset, what).await.map_err(lost)?;
+        let done = done.done().map_err(meaning)?;
+        if done.stability < wanted(stability) {
+            // What was to be stable is not; RFC 1813 3.3.7 forbids it.
+            return Err(FsError::Io);
+        }
+        let extent = done.file.after.as_ref().map(extent);
+        Ok((done.count as usize, Verifier(done.verifier), extent))
+    }
+
+    async fn commit(&self, file: Handle) -> Result<Verifier, FsError> {
+        let done = self.nfs.commit(&self.who, &file, 0, 0).await.map_err(lost)?.done();
+        Ok(Verifier(done.map_err(meaning)?.verifier))
+    }
+
+    async fn space(&self) -> Result<Space, FsError> {
+        let told = self.nfs.fsstat(&self.who, &self.root).await.map_err(lost)?;
+        let told = told.done().map_err(meaning)?;
+        Ok(Space {
+            bytes: told.bytes,
+            free_bytes: told.free_bytes,
+            available_bytes: told.available_bytes,
+            files: told.files,
+            free_files: told.free_files,
+            available_files: told.available_files,
+        })
+    }
+}
+
+fn extent(attributes: &Attributes) -> Extent {
+    Extent { size: attributes.size, used: attributes.used }
+}
+
+fn mode(bits: u32) -> messages::SetAttributes {
+    let mode = Some(bits);
+    messages::SetAttributes { mode, ..messages::SetAttributes::default() }
+}
+
+const fn wanted(stability: Stability) -> write::Stability {
+    match stability {
+        Stability::Unstable => write::Stability::Unstable,
+        Stability::DataSync => write::Stability::DataSync,
+        Stability::FileSync => write::Stability::FileSync,
+    }
+}
+
+/// What it means to a client that an iod did not answer, or not so that it can be understood.
+#[expect(clippy::needless_pass_by_value, reason = "as it comes out of a result")]
+fn lost(error: Error) -> FsError {
+    match error {
+        Error::Failed(status) => meaning(status),
+        Error::Busy => FsError::Later,
+        Error::Closed
+        | Error::Denied(_)
+        | Error::Garbled(_)
+        | Error::TimedOut
+        | Error::Unreachable(_) => FsError::Io,
+    }
+}
+
+/// What it means to a client that an iod refuses: of its own names, numbers and permissions the
+/// client knows nothing.
+const fn meaning(status: Status) -> FsError {
+    match status {
+        Status::NoSpace => FsError::NoSpace,
+        Status::QuotaExceeded => FsError::QuotaExceeded,
+        Status::FileTooBig => FsError::FileTooBig,
+        Status::ReadOnly => FsError::ReadOnly,
+        Status::Jukebox => FsError::Later,
+        Status::NotFound => FsError::NotFound,
+        Status::Stale | Status::BadHandle => FsError::Stale,
+        Status::NotOwner
+        | Status::Io
+        | Status::NoSuchAddress
+        | Status::Access
+        | Status::AlreadyExists
+        | Status::CrossDevice
+        | Status::NoSuchDevice
+        | Status::NotDirectory
+        | Status::IsDirectory
+        | Status::Invalid
+        | Status::TooManyLinks
+        | Status::NameTooLong
+        | Status::NotEmpty
+        | Status::Remote
+        | Status::NotSynchronized
+        | Status::BadCookie
+        | Status::NotSupported
+        | Status::TooSmall
+        | Status::ServerFault
+        | Status::BadType => FsError::Io,
+    }
+}
