@@ -229,6 +229,9 @@ pub struct Replies {
     running: BTreeMap<Ticket, Key>,
     /// How many calls of each client run.
     clients: BTreeMap<IpAddr, usize>,
+    /// The connections that calls came on and that are open.
+    open: BTreeMap<(IpAddr, ConnectionId), Opening>,
+    openings: u64,
     kept: Queue,
     kept_bytes: usize,
     slots: Slots,
@@ -239,15 +242,22 @@ pub struct Replies {
 /// A call and its sender, ordered so that the copies of one call lie together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
+    /// Made of client and call: so that one look nearly always tells two keys apart.
+    digest: u64,
     client: IpAddr,
     call: Call,
     port: Port,
 }
 
+/// Tells the time for which a connection is open from one before, should a call of it be read when
+/// it was said to be closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Opening(u64);
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Entry {
-    /// The connection that its last copy came on, if that is open.
-    connection: Option<ConnectionId>,
+    /// The connection that its last copy came on, which may have been closed since.
+    connection: Option<(ConnectionId, Opening)>,
     harm: Harm,
     state: State,
 }
@@ -275,6 +285,8 @@ impl Replies {
             entries: BTreeMap::new(),
             running: BTreeMap::new(),
             clients: BTreeMap::new(),
+            open: BTreeMap::new(),
+            openings: 0,
             kept: Queue::new(),
             kept_bytes: 0,
             slots: Slots::new(),
@@ -291,12 +303,15 @@ impl Replies {
         self.expire(now);
         match event {
             Event::Call { origin, connection, call, harm } => {
-                let key = Key { client: origin.client, call, port: origin.port };
-                self.call(now, key, connection, harm, effects);
+                let opening = |id| (id, self.opening(origin.client, id));
+                let connection = connection.map(opening);
+                self.call(now, Key::of(origin, call), connection, harm, effects);
             }
             Event::Done { ticket, reply } => self.done(now, ticket, reply, effects),
             Event::Abandoned { ticket } => self.abandon(ticket, effects),
-            Event::ConnectionClosed { client, connection } => self.close(client, connection),
+            Event::ConnectionClosed { client, connection } => {
+                self.open.remove(&(client, connection));
+            }
             Event::Recalled { slot, given, note } => self.recall(now, slot, given, note),
             Event::Tick => {}
         }
@@ -362,7 +377,7 @@ impl Replies {
         &mut self,
         now: Time,
         wanted: Key,
-        connection: Option<ConnectionId>,
+        connection: Option<(ConnectionId, Opening)>,
         harm: Harm,
         effects: &mut Vec<Effect>,
     ) {
@@ -396,22 +411,40 @@ impl Replies {
 
     /// The call that a message is a copy of: rule 5.
     fn find(&self, wanted: Key) -> Option<Key> {
+        let mut alike = self.entries.range(wanted.any_port()).peekable();
+        // Nearly always nothing is like it.
+        alike.peek()?;
         if self.entries.contains_key(&wanted) {
             return Some(wanted);
         }
-        let mut alike = self.entries.range(wanted.any_stream()).map(|(key, entry)| (*key, entry));
-        match (wanted.port, alike.next(), alike.next()) {
+        let mut streams = alike.filter(|(key, _)| matches!(key.port, Port::Stream(_)));
+        match (wanted.port, streams.next(), streams.next()) {
             (Port::Stream(_), Some((key, entry)), None)
-                if entry.connection.is_none() || matches!(entry.state, State::Running { .. }) =>
+                if !self.is_open(key.client, entry)
+                    || matches!(entry.state, State::Running { .. }) =>
             {
-                Some(key)
+                Some(*key)
             }
             _ => None,
         }
     }
 
+    /// Whether the connection that the last copy of a call came on is open.
+    fn is_open(&self, client: IpAddr, entry: &Entry) -> bool {
+        let is_open = |(id, opening)| self.open.get(&(client, id)) == Some(&opening);
+        entry.connection.is_some_and(is_open)
+    }
+
+    /// Notes that a connection is open.
+    fn opening(&mut self, client: IpAddr, connection: ConnectionId) -> Opening {
+        *self.open.entry((client, connection)).or_insert_with(|| {
+            self.openings += 1;
+            Opening(self.openings)
+        })
+    }
+
     /// Lets a call belong to the connection of its copy.
-    fn rename(&mut self, from: Key, to: Key, connection: Option<ConnectionId>) {
+    fn rename(&mut self, from: Key, to: Key, connection: Option<(ConnectionId, Opening)>) {
         let mut entry = self.entries.remove(&from).expect("what was found is there");
         entry.connection = connection;
         match &entry.state {
@@ -421,7 +454,12 @@ impl Replies {
         self.entries.insert(to, entry);
     }
 
-    fn admit(&mut self, key: Key, connection: Option<ConnectionId>, harm: Harm) -> Effect {
+    fn admit(
+        &mut self,
+        key: Key,
+        connection: Option<(ConnectionId, Opening)>,
+        harm: Harm,
+    ) -> Effect {
         let running = self.running_of(key.client);
         if running >= self.limits.running_of_client
             || self.entries.len() >= self.limits.entries && !self.evict()
@@ -453,7 +491,7 @@ impl Replies {
 
     fn recall(&mut self, now: Time, slot: u32, given: Time, note: Note) {
         let Note { origin, call, reply } = note;
-        let key = Key { client: origin.client, call, port: origin.port };
+        let key = Key::of(origin, call);
         if now.since(given) >= self.limits.age || slot as usize >= self.limits.entries {
             return;
         }
@@ -500,12 +538,6 @@ impl Replies {
         self.clients.get(&client).copied().unwrap_or(0)
     }
 
-    fn close(&mut self, client: IpAddr, connection: ConnectionId) {
-        for (_, entry) in self.entries.range_mut(Key::all_of(client)) {
-            entry.connection.take_if(|its| *its == connection);
-        }
-    }
-
     fn expire(&mut self, now: Time) {
         while let Some(oldest) = self.kept.oldest()
             && now.since(oldest.since) >= self.limits.age
@@ -538,23 +570,12 @@ impl Replies {
 const AUDITED_MAX: usize = 64;
 
 impl Key {
-    const FIRST: Call = Call { xid: Xid(0), program: 0, version: 0, procedure: 0, checksum: 0 };
-    const LAST: Call = Call {
-        xid: Xid(u32::MAX),
-        program: u32::MAX,
-        version: u32::MAX,
-        procedure: u32::MAX,
-        checksum: u64::MAX,
-    };
-
-    /// Everything of a client.
-    fn all_of(client: IpAddr) -> RangeInclusive<Self> {
-        let (first, last) = (Port::Datagram(0), Port::Stream(u16::MAX));
-        Self { client, call: Self::FIRST, port: first }..=Self {
-            client,
-            call: Self::LAST,
-            port: last,
-        }
+    fn of(origin: Origin, call: Call) -> Self {
+        // Odd, so that nothing is lost; the golden ratio's, so that near numbers come apart.
+        const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+        let Origin { client, port } = origin;
+        let digest = call.checksum ^ u64::from(call.xid.0).wrapping_mul(SPREAD);
+        Self { digest, client, call, port }
     }
 
     fn note(self, slot: u32, given: Time, reply: &Bytes) -> Effect {
@@ -562,9 +583,9 @@ impl Key {
         Effect::Note { slot, given, note: Note { origin, call: self.call, reply: reply.clone() } }
     }
 
-    /// The same call from any stream of the client.
-    fn any_stream(self) -> RangeInclusive<Self> {
-        Self { port: Port::Stream(0), ..self }..=Self { port: Port::Stream(u16::MAX), ..self }
+    /// The same call from any port of the client.
+    fn any_port(self) -> RangeInclusive<Self> {
+        Self { port: Port::Datagram(0), ..self }..=Self { port: Port::Stream(u16::MAX), ..self }
     }
 }
 

@@ -21,20 +21,33 @@ pub(super) struct Age {
 #[derive(Clone, Debug)]
 pub(super) struct Queue {
     all: BTreeMap<Age, Key>,
-    of_client: BTreeMap<IpAddr, BTreeSet<(Harm, Age)>>,
-    /// Clients by how many replies each has.
-    by_count: BTreeSet<(usize, IpAddr)>,
+    of_client: BTreeMap<IpAddr, Ages>,
     next_number: u64,
+}
+
+/// The replies of one client, by harm.
+#[derive(Clone, Debug, Default)]
+struct Ages {
+    late: BTreeSet<Age>,
+    always: BTreeSet<Age>,
+}
+
+impl Ages {
+    fn len(&self) -> usize {
+        self.late.len() + self.always.len()
+    }
+
+    fn of(&mut self, harm: Harm) -> &mut BTreeSet<Age> {
+        match harm {
+            Harm::Late => &mut self.late,
+            Harm::Always => &mut self.always,
+        }
+    }
 }
 
 impl Queue {
     pub(super) const fn new() -> Self {
-        Self {
-            all: BTreeMap::new(),
-            of_client: BTreeMap::new(),
-            by_count: BTreeSet::new(),
-            next_number: 0,
-        }
+        Self { all: BTreeMap::new(), of_client: BTreeMap::new(), next_number: 0 }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -50,20 +63,18 @@ impl Queue {
         self.all.first_key_value().map(|(age, _)| *age)
     }
 
-    /// Of the client that has most, the oldest of least harm.
+    /// Of the client that has most, the oldest of least harm. Looks at every client: there are few
+    /// while there are many replies of one, and to rank them at each call would cost more.
     pub(super) fn most_dispensable(&self) -> Option<Age> {
-        let (_, client) = self.by_count.last()?;
-        self.of_client.get(client)?.first().map(|(_, age)| *age)
+        let ages = self.of_client.values().max_by_key(|ages| ages.len())?;
+        ages.late.first().or_else(|| ages.always.first()).copied()
     }
 
     pub(super) fn push(&mut self, since: Time, key: Key, harm: Harm) -> Age {
         let age = Age { since, number: self.next_number, harm };
         self.next_number += 1;
         self.all.insert(age, key);
-        let ages = self.of_client.entry(key.client).or_default();
-        self.by_count.remove(&(ages.len(), key.client));
-        ages.insert((harm, age));
-        self.by_count.insert((ages.len(), key.client));
+        self.of_client.entry(key.client).or_default().of(harm).insert(age);
         age
     }
 
@@ -71,12 +82,9 @@ impl Queue {
     pub(super) fn remove(&mut self, age: Age) -> Key {
         let key = self.all.remove(&age).expect("an age is that of a kept reply");
         let ages = self.of_client.get_mut(&key.client).expect("a kept reply has a client");
-        self.by_count.remove(&(ages.len(), key.client));
-        ages.remove(&(age.harm, age));
-        if ages.is_empty() {
+        ages.of(age.harm).remove(&age);
+        if ages.len() == 0 {
             self.of_client.remove(&key.client);
-        } else {
-            self.by_count.insert((ages.len(), key.client));
         }
         key
     }
@@ -86,16 +94,14 @@ impl Queue {
         *self.all.get_mut(&age).expect("an age is that of a kept reply") = to;
     }
 
-    /// Audits the three orders against each other.
+    /// Audits the orders against each other.
     pub(super) fn check(&self) {
         for (age, key) in &self.all {
-            assert!(
-                self.of_client[&key.client].contains(&(age.harm, *age)),
-                "each is among its client's"
-            );
+            let ages = &self.of_client[&key.client];
+            let of_harm = if age.harm == Harm::Late { &ages.late } else { &ages.always };
+            assert!(of_harm.contains(age), "each is among its client's");
         }
-        let counts = self.of_client.iter().map(|(client, ages)| (ages.len(), *client));
-        assert_eq!(counts.clone().collect::<BTreeSet<_>>(), self.by_count, "clients are ranked");
-        assert_eq!(counts.map(|(count, _)| count).sum::<usize>(), self.all.len());
+        assert!(self.of_client.values().all(|ages| ages.len() > 0), "clients have replies");
+        assert_eq!(self.of_client.values().map(Ages::len).sum::<usize>(), self.all.len());
     }
 }

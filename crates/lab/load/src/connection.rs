@@ -4,7 +4,7 @@ use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::{Buf as _, Bytes, BytesMut};
 use leasehold_base::units::Xid;
 use leasehold_base::xdr::{Decode, Encode, Reader, Writer, decode_all};
 use leasehold_wire::record::{Next, Splitter, mark};
@@ -30,6 +30,8 @@ pub(crate) struct Connection {
     stream: TcpStream,
     credential: Vec<u8>,
     out: Vec<u8>,
+    /// Memory that is used again.
+    writer: Writer,
     received: BytesMut,
     splitter: Splitter,
     room: Vec<u8>,
@@ -47,6 +49,7 @@ impl Connection {
             stream,
             credential: writer.finish().into_bytes().to_vec(),
             out: Vec::new(),
+            writer: Writer::new(),
             received: BytesMut::new(),
             splitter: Splitter::default(),
             room: vec![0; RECEIVE_BYTES],
@@ -61,7 +64,7 @@ impl Connection {
         procedure: u32,
         args: &(impl Encode + ?Sized),
     ) {
-        let mut writer = Writer::new();
+        let mut writer = core::mem::take(&mut self.writer);
         let credential = OpaqueAuth { flavor: flavor::SYS, body: &self.credential };
         let verifier = OpaqueAuth::NONE;
         Call { xid: Xid(xid), program, version, procedure, credential, verifier }
@@ -73,6 +76,7 @@ impl Connection {
         for part in [before, payload, after] {
             self.out.extend_from_slice(part);
         }
+        self.writer = message.into_writer();
     }
 
     /// Sends the batch.
@@ -87,7 +91,7 @@ impl Connection {
         loop {
             let next = self.splitter.next(&mut self.received);
             match next.map_err(|error| Error::Wrong(error.to_string()))? {
-                Next::Record(record) => return results(&record).map(Some),
+                Next::Record(record) => return results(record).map(Some),
                 Next::Need(_) if !wait => return Ok(None),
                 Next::Need(bytes) => self.receive(bytes)?,
             }
@@ -123,13 +127,15 @@ impl Connection {
 }
 
 /// The number of a reply, and what follows its head.
-fn results(record: &Bytes) -> Result<(u32, Bytes), Error> {
-    let mut reader = Reader::new(record);
+fn results(mut record: Bytes) -> Result<(u32, Bytes), Error> {
+    let mut reader = Reader::new(&record);
     let reply = Reply::decode(&mut reader).map_err(|error| Error::Wrong(error.to_string()))?;
     if reply.status != ReplyStatus::Success {
         return Err(Error::Wrong(format!("{:?}", reply.status)));
     }
-    Ok((reply.xid.0, reader.rest_shared()))
+    let head_bytes = record.len() - reader.rest().len();
+    record.advance(head_bytes);
+    Ok((reply.xid.0, record))
 }
 
 /// Results as the procedure has them.
