@@ -34,6 +34,17 @@ impl Message {
         (before, &self.payload, after)
     }
 
+    /// Its bytes from the first on, up to the payload or behind it where it has none.
+    #[must_use]
+    pub fn front(&self) -> &[u8] {
+        match self.payload_at {
+            // Nothing stands before the payload: there is none, or it is all.
+            0 if self.payload.is_empty() => &self.words,
+            0 => &self.payload,
+            at => &self.words[..at],
+        }
+    }
+
     /// The message as one piece; copies only where there is a payload.
     #[must_use]
     pub fn into_bytes(self) -> Bytes {

@@ -61,7 +61,7 @@ impl Handles {
         if handle[0] != FORM || self.checksum(signed).to_be_bytes() != checksum {
             return Err(FsError::BadHandle);
         }
-        let export = ExportId(u16::from_be_bytes([handle[2], handle[3]]));
+        let export = ExportId(export_of(handle));
         let id = signed[OBJECT_AT..].get(..usize::from(handle[1])).ok_or(FsError::BadHandle)?;
         Ok((export, ObjectId::new(id).ok_or(FsError::BadHandle)?))
     }
@@ -71,6 +71,14 @@ impl Handles {
         hasher.write(bytes);
         hasher.finish()
     }
+}
+
+/// The number of the export that a handle names, if it is one of ours.
+///
+/// # Panics
+/// When it is shorter than a handle.
+pub(crate) fn export_of(handle: &[u8]) -> u16 {
+    u16::from_be_bytes([handle[2], handle[3]])
 }
 
 #[cfg(test)]

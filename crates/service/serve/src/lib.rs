@@ -7,6 +7,7 @@
 #![allow(clippy::result_large_err, reason = "what goes with a failure goes straight to the writer")]
 
 pub mod access;
+pub mod account;
 mod arrival;
 mod context;
 mod credential;

@@ -36,6 +36,9 @@ pub(crate) trait Dialect {
     /// and its caller asks again by itself.
     const SAYS_LATER: bool = true;
 
+    /// Whether its results begin with a status, which is zero for success.
+    const HAS_STATUS: bool = true;
+
     /// Writes what stands before the results of success.
     fn done(writer: &mut Writer);
 
@@ -115,6 +118,8 @@ pub(crate) fn ask_again<P: Procedure>(xid: Xid, mut writer: Writer) -> Message {
 pub(crate) struct Plain;
 
 impl Dialect for Plain {
+    const HAS_STATUS: bool = false;
+
     fn done(_: &mut Writer) {}
 
     fn failed(_: FsError, _: &mut Writer) {}

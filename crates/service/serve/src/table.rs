@@ -47,6 +47,8 @@ pub struct Row {
     pub counterpart: Option<u32>,
     /// Whether its version has a word for [`FsError::Later`].
     says_later: bool,
+    /// Whether its results begin with a status.
+    pub(crate) has_status: bool,
     pub(crate) handler: Handler,
     /// Writes the reply that has a caller ask again later, for what is [`Later::Said`].
     pub(crate) ask_again: fn(Xid, Writer) -> Message,
@@ -144,6 +146,7 @@ impl Row {
             around: Around::Without,
             counterpart: None,
             says_later: P::Dialect::SAYS_LATER,
+            has_status: P::Dialect::HAS_STATUS,
             handler: handler::<P>,
             ask_again: ask_again::<P>,
         }

@@ -1,0 +1,176 @@
+//! What is counted of calls: an account for each loop, folded when somebody asks.
+//!
+//! Criteria in order of weight:
+//! - It is always on, so it costs next to nothing: what it needs is read from the bytes of the call
+//!   and of the reply, at fixed places; an account belongs to one loop, so it shares nothing.
+//! - All is counted; one call in sixteen is timed, at random, because calls come in patterns.
+//! - Its memory is bounded: the clients beyond a number are counted as one, `others`, and exports
+//!   are those of which a handle was opened, so that nobody adds one by making up handles.
+//!
+//! It knows no clock: whoever owns it says how long a call took.
+
+mod clients;
+mod head;
+mod histogram;
+mod outcome;
+mod tally;
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use leasehold_base::units::Time;
+use leasehold_base::xdr::Message;
+
+pub use clients::{Client, ClientId, Clients};
+use head::{Layout, Place};
+pub use histogram::{BUCKETS, Histogram};
+pub use outcome::{OUTCOMES, Outcome};
+pub use tally::{Tally, Timing};
+
+/// Calls of which one is timed, in the mean.
+pub const TIMED_ONE_IN: u32 = 16;
+
+/// What is counted of one procedure.
+#[derive(Clone, Debug)]
+pub struct Counted {
+    /// Its calls.
+    pub tally: Tally,
+    /// How many of them ended so, by the places of [`OUTCOMES`]; those that succeeded are the rest.
+    pub failed: [u64; OUTCOMES.len()],
+}
+
+impl Default for Counted {
+    fn default() -> Self {
+        Self { tally: Tally::default(), failed: [0; OUTCOMES.len()] }
+    }
+}
+
+/// A call that was begun, and where its end is to be counted.
+#[derive(Clone, Copy, Debug)]
+pub struct Begun {
+    place: Place,
+    client: ClientId,
+    bytes_in: u32,
+    /// Whether it is to be timed.
+    pub timed: bool,
+}
+
+/// What one loop has counted, or several together.
+#[derive(Clone)]
+pub struct Account {
+    layout: Layout,
+    rows: Vec<Counted>,
+    exports: BTreeMap<u16, Tally>,
+    /// Its clients.
+    pub clients: Clients,
+    until_timed: u32,
+    chance: u32,
+}
+
+impl Default for Account {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Account {
+    /// One in which nothing is counted yet.
+    #[must_use]
+    pub fn new() -> Self {
+        let layout = Layout::new();
+        let rows = vec![Counted::default(); layout.rows()];
+        let clients = Clients::default();
+        Self { layout, rows, exports: BTreeMap::new(), clients, until_timed: 1, chance: 1 }
+    }
+
+    /// Notes that a call came from a client.
+    #[inline]
+    pub fn begin(&mut self, call: &Bytes, client: ClientId) -> Begun {
+        self.until_timed -= 1;
+        let timed = self.until_timed == 0;
+        if timed {
+            self.until_timed = self.draw();
+        }
+        let bytes_in = u32::try_from(call.len()).unwrap_or(u32::MAX);
+        Begun { place: self.layout.place(call), client, bytes_in, timed }
+    }
+
+    /// How many calls go by until the next is timed: from 1 to 31.
+    fn draw(&mut self) -> u32 {
+        // Marsaglia's xorshift of 32 bits.
+        self.chance ^= self.chance << 13;
+        self.chance ^= self.chance >> 17;
+        self.chance ^= self.chance << 5;
+        1 + self.chance % (2 * TIMED_ONE_IN - 1)
+    }
+
+    /// Counts a call that has come to its end: its reply, where it has one, and how long it took,
+    /// where it was timed.
+    #[inline]
+    pub fn end(&mut self, begun: Begun, reply: Option<&Message>, timing: Option<&Timing>) {
+        let bytes_in = u64::from(begun.bytes_in);
+        let bytes_out = reply.map_or(0, Message::len) as u64;
+        let outcome = Outcome::of(reply, begun.place.has_status);
+        let row = &mut self.rows[usize::from(begun.place.row)];
+        if !outcome.is_success() {
+            row.failed[outcome.index()] += 1;
+        }
+        let failed = !outcome.is_success();
+        row.tally.count(bytes_in, bytes_out, failed, timing);
+        self.clients.tally(begun.client).count(bytes_in, bytes_out, failed, timing);
+        if let Some(export) = begun.place.export {
+            let tally = match self.exports.get_mut(&export) {
+                Some(tally) => tally,
+                None if outcome.handle_was_opened() => self.exports.entry(export).or_default(),
+                None => return,
+            };
+            tally.count(bytes_in, bytes_out, failed, timing);
+        }
+    }
+
+    /// Adds what another has counted.
+    pub fn fold(&mut self, other: &Self) {
+        for (row, more) in self.rows.iter_mut().zip(&other.rows) {
+            row.tally.fold(&more.tally);
+            for (count, more) in row.failed.iter_mut().zip(&more.failed) {
+                *count += more;
+            }
+        }
+        for (export, more) in &other.exports {
+            self.exports.entry(*export).or_default().fold(more);
+        }
+        self.clients.fold(&other.clients);
+    }
+
+    /// What was counted of each procedure, with program, version and name; the last is what is no
+    /// call of a procedure that is served.
+    pub fn procedures(&self) -> impl Iterator<Item = (&'static str, u32, &'static str, &Counted)> {
+        self.layout
+            .names()
+            .zip(&self.rows)
+            .map(|((program, version, name), counted)| (program, version, name, counted))
+    }
+
+    /// What was counted of each export, by its number.
+    pub fn exports(&self) -> impl Iterator<Item = (u16, &Tally)> {
+        self.exports.iter().map(|(export, tally)| (*export, tally))
+    }
+
+    /// All calls together.
+    #[must_use]
+    pub fn total(&self) -> Tally {
+        self.rows.iter().fold(Tally::default(), |mut total, row| {
+            total.fold(&row.tally);
+            total
+        })
+    }
+
+    /// Notes that a client is heard at this moment.
+    #[inline]
+    pub fn heard(&mut self, client: ClientId, now: Time) {
+        self.clients.heard(client, now);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,216 @@
+//! Clients by their addresses: a bounded number, and the others as one.
+
+use core::net::IpAddr;
+use std::collections::BTreeMap;
+
+use leasehold_base::units::Time;
+
+use super::Tally;
+
+/// Clients that one loop knows at a time. One more takes the place of the one that was not heard
+/// for longest of those without a connection, which then counts with the others.
+const CLIENTS_MAX: usize = 512;
+
+/// Names a client of an account for as long as that knows it; all later uses mean the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClientId {
+    index: u32,
+    generation: u32,
+}
+
+impl ClientId {
+    /// The clients that have no place of their own.
+    pub const OTHERS: Self = Self { index: u32::MAX, generation: 0 };
+}
+
+/// What is known of a client.
+#[derive(Clone, Debug)]
+pub struct Client {
+    /// Where it is.
+    pub address: IpAddr,
+    /// Its open connections.
+    pub connections: u32,
+    /// When it was last heard.
+    pub heard: Time,
+    /// Its calls.
+    pub tally: Tally,
+}
+
+#[derive(Clone, Debug)]
+struct Slot {
+    generation: u32,
+    client: Client,
+}
+
+/// The clients of an account.
+#[derive(Clone, Debug, Default)]
+pub struct Clients {
+    slots: Vec<Slot>,
+    by_address: BTreeMap<IpAddr, u32>,
+    others: Tally,
+}
+
+impl Clients {
+    /// The client at an address, who is heard at this moment.
+    pub fn at(&mut self, address: IpAddr, now: Time) -> ClientId {
+        let address = address.to_canonical();
+        let index = match self.by_address.get(&address) {
+            Some(index) => *index,
+            None => match self.admit(address) {
+                Some(index) => index,
+                None => return ClientId::OTHERS,
+            },
+        };
+        let slot = &mut self.slots[index as usize];
+        slot.client.heard = now;
+        ClientId { index, generation: slot.generation }
+    }
+
+    /// Gives a client a place, if there is one.
+    fn admit(&mut self, address: IpAddr) -> Option<u32> {
+        let client = Client { address, connections: 0, heard: Time::ZERO, tally: Tally::default() };
+        let index = if self.slots.len() < CLIENTS_MAX {
+            self.slots.push(Slot { generation: 0, client });
+            self.slots.len() - 1
+        } else {
+            let free = self.slots.iter_mut().enumerate();
+            let free = free.filter(|(_, slot)| slot.client.connections == 0);
+            let (index, slot) = free.min_by_key(|(_, slot)| slot.client.heard)?;
+            let before = core::mem::replace(&mut slot.client, client);
+            slot.generation = slot.generation.wrapping_add(1);
+            self.by_address.remove(&before.address);
+            self.others.fold(&before.tally);
+            index
+        };
+        let index = u32::try_from(index).expect("there are few places");
+        self.by_address.insert(address, index);
+        Some(index)
+    }
+
+    fn client(&mut self, id: ClientId) -> Option<&mut Client> {
+        let slot = self.slots.get_mut(id.index as usize)?;
+        (slot.generation == id.generation).then_some(&mut slot.client)
+    }
+
+    /// Notes that a client has a connection more; it keeps its place until that is closed.
+    pub fn connected(&mut self, id: ClientId) {
+        if let Some(client) = self.client(id) {
+            client.connections += 1;
+        }
+    }
+
+    /// Notes that a connection that was told of is closed.
+    pub fn disconnected(&mut self, id: ClientId) {
+        if let Some(client) = self.client(id) {
+            client.connections -= 1;
+        }
+    }
+
+    /// Notes that a client is heard at this moment.
+    #[inline]
+    pub(super) fn heard(&mut self, id: ClientId, now: Time) {
+        if let Some(client) = self.client(id) {
+            client.heard = now;
+        }
+    }
+
+    /// Where the calls of a client are counted.
+    #[inline]
+    pub(super) fn tally(&mut self, id: ClientId) -> &mut Tally {
+        match self.slots.get_mut(id.index as usize) {
+            Some(slot) if slot.generation == id.generation => &mut slot.client.tally,
+            Some(_) | None => &mut self.others,
+        }
+    }
+
+    /// Adds what another account knows; here the number of clients has no bound but the sum of
+    /// theirs.
+    pub(super) fn fold(&mut self, other: &Self) {
+        self.others.fold(&other.others);
+        for slot in &other.slots {
+            let more = &slot.client;
+            if let Some(index) = self.by_address.get(&more.address) {
+                let client = &mut self.slots[*index as usize].client;
+                client.connections += more.connections;
+                client.heard = client.heard.max(more.heard);
+                client.tally.fold(&more.tally);
+            } else {
+                let index = u32::try_from(self.slots.len()).expect("there are few places");
+                self.by_address.insert(more.address, index);
+                self.slots.push(slot.clone());
+            }
+        }
+    }
+
+    /// Those that have a place of their own.
+    pub fn iter(&self) -> impl Iterator<Item = &Client> {
+        self.slots.iter().map(|slot| &slot.client)
+    }
+
+    /// What the others did.
+    #[must_use]
+    pub const fn others(&self) -> &Tally {
+        &self.others
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::net::Ipv4Addr;
+
+    use super::*;
+
+    fn address(number: usize) -> IpAddr {
+        Ipv4Addr::from_bits(0x0a00_0000 + u32::try_from(number).expect("is small")).into()
+    }
+
+    fn calls(clients: &Clients, at: IpAddr) -> Option<u64> {
+        clients.iter().find(|client| client.address == at).map(|client| client.tally.calls)
+    }
+
+    #[test]
+    fn those_beyond_the_bound_are_counted_as_one() {
+        let mut clients = Clients::default();
+        let ids: Vec<_> = (0..CLIENTS_MAX)
+            .map(|number| clients.at(address(number), Time::from_nanoseconds(number as u64)))
+            .collect();
+        // The first is heard first, but is connected.
+        clients.connected(ids[0]);
+        for id in &ids {
+            clients.tally(*id).count(1, 1, false, None);
+        }
+        let more = clients.at(address(CLIENTS_MAX), Time::from_nanoseconds(1 << 20));
+        clients.tally(more).count(1, 1, false, None);
+        assert_eq!(calls(&clients, address(0)), Some(1));
+        assert_eq!(calls(&clients, address(1)), None);
+        assert_eq!(calls(&clients, address(CLIENTS_MAX)), Some(1));
+        assert_eq!((clients.iter().count(), clients.others().calls), (CLIENTS_MAX, 1));
+        // A late reply to the one that lost its place is not its successor's.
+        clients.tally(ids[1]).count(1, 1, false, None);
+        assert_eq!(calls(&clients, address(CLIENTS_MAX)), Some(1));
+        assert_eq!(clients.others().calls, 2);
+    }
+
+    #[test]
+    fn without_a_free_place_all_more_are_others() {
+        let mut clients = Clients::default();
+        for number in 0..CLIENTS_MAX {
+            let id = clients.at(address(number), Time::ZERO);
+            clients.connected(id);
+        }
+        let id = clients.at(address(CLIENTS_MAX), Time::ZERO);
+        assert_eq!(id, ClientId::OTHERS);
+        clients.connected(id);
+        clients.disconnected(id);
+        clients.tally(id).count(1, 1, true, None);
+        assert_eq!((clients.others().calls, clients.others().failed), (1, 1));
+    }
+
+    #[test]
+    fn an_address_is_the_same_in_both_families() {
+        let mut clients = Clients::default();
+        let mapped = "::ffff:10.0.0.1".parse().expect("an address");
+        let first = clients.at(mapped, Time::ZERO);
+        assert_eq!(clients.at(address(1), Time::ZERO), first);
+    }
+}

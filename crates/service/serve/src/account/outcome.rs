@@ -1,0 +1,127 @@
+//! How a call ended, read from the bytes of its reply.
+
+use leasehold_base::xdr::Message;
+
+use super::head::word;
+
+/// Where a reply says whether it was accepted, how that went, and where its results begin; all
+/// verifiers of ours are empty (RFC 5531 section 9).
+const REPLY_STATUS_AT: usize = 8;
+const ACCEPT_STATUS_AT: usize = 20;
+const RESULTS_AT: usize = 24;
+
+/// How a call can end, by name: first what RPC says, then the statuses by the names of RFC 1813 and
+/// RFC 1094, with their numbers.
+pub const OUTCOMES: &[(&str, u32)] = &[
+    ("ok", 0),
+    ("unanswered", 0),
+    ("rpc-refused", 0),
+    ("program-unavailable", 1),
+    ("version-unavailable", 2),
+    ("procedure-unavailable", 3),
+    ("garbage-arguments", 4),
+    ("other", 0),
+    ("perm", 1),
+    ("noent", 2),
+    ("io", 5),
+    ("nxio", 6),
+    ("acces", 13),
+    ("exist", 17),
+    ("xdev", 18),
+    ("nodev", 19),
+    ("notdir", 20),
+    ("isdir", 21),
+    ("inval", 22),
+    ("fbig", 27),
+    ("nospc", 28),
+    ("rofs", 30),
+    ("mlink", 31),
+    ("nametoolong", 63),
+    ("notempty", 66),
+    ("dquot", 69),
+    ("stale", 70),
+    ("badhandle", 10001),
+    ("not-sync", 10002),
+    ("bad-cookie", 10003),
+    ("notsupp", 10004),
+    ("toosmall", 10005),
+    ("serverfault", 10006),
+    ("badtype", 10007),
+    ("jukebox", 10008),
+];
+
+const UNANSWERED: usize = 1;
+const REFUSED: usize = 2;
+const OTHER: usize = 7;
+const FIRST_STATUS: usize = 8;
+
+/// How a call ended: a place of [`OUTCOMES`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outcome(usize);
+
+impl Outcome {
+    /// How the call of this reply ended.
+    #[inline]
+    pub(super) fn of(reply: Option<&Message>, has_status: bool) -> Self {
+        let Some(reply) = reply else { return Self(UNANSWERED) };
+        let bytes = reply.front();
+        match (word(bytes, REPLY_STATUS_AT), word(bytes, ACCEPT_STATUS_AT)) {
+            (Some(0), Some(0)) if !has_status => Self(0),
+            (Some(0), Some(0)) => match word(bytes, RESULTS_AT) {
+                Some(0) => Self(0),
+                status => Self::of_status(status),
+            },
+            (accepted, status) => Self::of_rpc(accepted, status),
+        }
+    }
+
+    #[cold]
+    fn of_rpc(accepted: Option<u32>, status: Option<u32>) -> Self {
+        match (accepted, status) {
+            // The four that follow the refusal.
+            (Some(0), Some(status @ 1..=4)) => Self(REFUSED + status as usize),
+            (Some(1), _) => Self(REFUSED),
+            _ => Self(OTHER),
+        }
+    }
+
+    fn of_status(status: Option<u32>) -> Self {
+        let statuses = OUTCOMES.iter().enumerate().skip(FIRST_STATUS);
+        let found = statuses.into_iter().find(|(_, (_, number))| Some(*number) == status);
+        Self(found.map_or(OTHER, |(index, _)| index))
+    }
+
+    /// Its place.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self.0
+    }
+
+    /// Whether the call did what was asked.
+    #[must_use]
+    pub const fn is_success(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Whether the call got so far that its handle was found to be ours.
+    pub(super) fn handle_was_opened(self) -> bool {
+        let (name, _) = OUTCOMES[self.0];
+        self.0 == 0 || self.0 >= FIRST_STATUS && !matches!(name, "badhandle" | "stale")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_places_are_as_named() {
+        let name = |place: usize| OUTCOMES[place].0;
+        assert_eq!(name(UNANSWERED), "unanswered");
+        assert_eq!((name(REFUSED), name(OTHER)), ("rpc-refused", "other"));
+        assert_eq!(OUTCOMES[FIRST_STATUS], ("perm", 1));
+        for number in 1..=4 {
+            assert_eq!(OUTCOMES[REFUSED + number as usize].1, number);
+        }
+    }
+}
