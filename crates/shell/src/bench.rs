@@ -7,11 +7,13 @@ use core::task::Poll;
 use leasehold_base::units::{ConnectionId, Time};
 use leasehold_base::xdr::{Message, Writer};
 use leasehold_fs::Answer;
+use leasehold_serve::account::ClientId;
 use leasehold_serve::{Arrival, Response};
 
 use crate::buffers::{Buffers, Held};
 use crate::counters::Counters;
 use crate::limits::{LOOP_PARKED_BYTES_MAX, LOOP_PARKED_MAX, LOOP_UNSENT_BYTES_MAX, WRITERS_MAX};
+use crate::meter::{Meter, Metered};
 use crate::outbox::Outbox;
 use crate::remote::Remote;
 use crate::server::Shared;
@@ -24,6 +26,7 @@ pub(crate) struct Bench {
     pub(crate) remote: Arc<Remote>,
     pub(crate) buffers: Buffers,
     pub(crate) tasks: Tasks,
+    pub(crate) meter: Meter,
     /// The time of this round of turns.
     pub(crate) now: Time,
     /// Whether anything is still received: not while the server ends.
@@ -55,6 +58,7 @@ impl Bench {
             remote,
             buffers: Buffers::default(),
             tasks: Tasks::default(),
+            meter: Meter::default(),
             now: Time::ZERO,
             receiving: true,
             unsent: 0,
@@ -70,9 +74,16 @@ impl Bench {
         ConnectionId { event_loop, slot: key.index, generation: key.generation }
     }
 
-    /// Hands a message to the service.
-    pub(crate) fn call(&mut self, arrival: Arrival, held: Held, origin: Origin) -> Answered {
+    /// Hands a message of a client to the service.
+    pub(crate) fn call(
+        &mut self,
+        arrival: Arrival,
+        held: Held,
+        client: ClientId,
+        origin: Origin,
+    ) -> Answered {
         let Held { call, memory: call_memory } = held;
+        let metered = self.meter.begin(&call, client, self.now);
         let writer = self.writers.pop().unwrap_or_default();
         let handler = &self.shared.handler;
         // A state that a panic left behind is the service's to guard; the loop's own is not
@@ -80,22 +91,23 @@ impl Bench {
         let answer = AssertUnwindSafe(|| handler.answer(arrival, call, writer));
         let Response { reply, must_end } = match catch_unwind(answer) {
             Ok(response) => response,
-            Err(panic) => return self.answered(Err(panic)),
+            Err(panic) => return self.answered(Err(panic), metered),
         };
         match reply {
-            Answer::Now(reply) => self.answered(Ok(reply.flatten())),
+            Answer::Now(reply) => self.answered(Ok(reply.flatten()), metered),
             Answer::Later(pending) => {
-                let parked = Parked { pending, must_end, origin, call_memory };
+                let parked = Parked { pending, must_end, origin, call_memory, metered };
                 match self.tasks.start(&self.remote, parked) {
                     Poll::Pending => Answered::Parked,
-                    Poll::Ready(outcome) => self.answered(outcome),
+                    Poll::Ready(outcome) => self.answered(outcome, metered),
                 }
             }
         }
     }
 
     /// What became of a call that is done.
-    pub(crate) fn answered(&self, outcome: Outcome) -> Answered {
+    pub(crate) fn answered(&mut self, outcome: Outcome, metered: Metered) -> Answered {
+        self.meter.end(metered, outcome.as_ref().ok().and_then(Option::as_ref));
         match outcome {
             Ok(Some(reply)) => Answered::Reply(reply),
             Ok(None) => Answered::Nothing,

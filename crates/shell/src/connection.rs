@@ -5,6 +5,7 @@ use std::os::fd::OwnedFd;
 
 use leasehold_base::units::Time;
 use leasehold_base::xdr::Message;
+use leasehold_serve::account::ClientId;
 use leasehold_serve::{Arrival, Trust};
 use leasehold_wire::record::{self, MARK_BYTES, Next, Splitter};
 use rustix::io::Errno;
@@ -25,6 +26,8 @@ use crate::tasks::Origin;
 pub(crate) struct Connection {
     pub(crate) socket: OwnedFd,
     pub(crate) from: SocketAddr,
+    /// Whose it is.
+    pub(crate) client: ClientId,
     to: IpAddr,
     trust: Trust,
     received: Received,
@@ -99,6 +102,7 @@ impl Connection {
     pub(crate) fn new(
         socket: OwnedFd,
         from: SocketAddr,
+        client: ClientId,
         to: IpAddr,
         trust: Trust,
         now: Time,
@@ -106,6 +110,7 @@ impl Connection {
         Self {
             socket,
             from,
+            client,
             to,
             trust,
             received: Received::default(),
@@ -248,6 +253,7 @@ impl Connection {
             trust: self.trust,
             now: bench.now,
         };
+        bench.meter.heard(self.client, bench.now);
         let mut calls = 0;
         while self.missing == 0 && calls < BATCH_CALLS_MAX && self.may_answer(bench) {
             match self.splitter.next(&mut self.received.bytes).map_err(Closing::Garbled)? {
@@ -256,7 +262,7 @@ impl Connection {
                     let call = Held::of(call, self.received.memory());
                     let memory = call.memory;
                     calls += 1;
-                    match bench.call(arrival, call, Origin::Connection(key)) {
+                    match bench.call(arrival, call, self.client, Origin::Connection(key)) {
                         Answered::Reply(reply) => bench.keep(self.outbox.push(reply)),
                         Answered::Nothing => {}
                         Answered::Parked => {

@@ -6,6 +6,7 @@ use std::os::fd::OwnedFd;
 
 use leasehold_base::limits::DATAGRAM_BYTES_MAX;
 use leasehold_base::xdr::Message;
+use leasehold_serve::account::ClientId;
 use leasehold_serve::{Arrival, Transport, Trust};
 use leasehold_wire::record;
 use rustix::io::Errno;
@@ -17,6 +18,13 @@ use crate::limits::{BATCH_DATAGRAMS_MAX, SOCKET_PARKED_MAX};
 use crate::peer::Judge;
 use crate::sys::{self, Route};
 use crate::tasks::Origin;
+
+/// What is known of the sender of a datagram.
+#[derive(Clone, Copy)]
+struct Sender {
+    trust: Trust,
+    client: ClientId,
+}
 
 /// A socket for datagrams.
 ///
@@ -52,7 +60,7 @@ impl Datagrams {
     /// Answers what has come, up to a limit.
     pub(crate) fn turn(&mut self, bench: &mut Bench, judge: &mut Judge) {
         // Within one turn a sender's socket does not change hands.
-        let mut last: Option<(Route, Trust)> = None;
+        let mut last: Option<(Route, Sender)> = None;
         let mut received = Received::default();
         for _ in 0..BATCH_DATAGRAMS_MAX {
             if !self.can_go_on(bench) {
@@ -61,18 +69,21 @@ impl Datagrams {
             bench.buffers.make_room(&mut received, DATAGRAM_BYTES_MAX);
             match sys::receive_datagram(&self.socket, &mut received.bytes) {
                 Ok(Some(route)) => {
-                    let trust = match last {
-                        Some((before, trust)) if before == route => trust,
+                    let sender = match last {
+                        Some((before, sender)) if before == route => sender,
                         _ => {
                             let to = SocketAddr::new(route.to.address, self.port);
-                            judge.trust(Transport::Datagram, route.from, to, bench.now)
+                            Sender {
+                                trust: judge.trust(Transport::Datagram, route.from, to, bench.now),
+                                client: bench.meter.client(route.from.ip(), bench.now),
+                            }
                         }
                     };
-                    last = Some((route, trust));
+                    last = Some((route, sender));
                     let memory = received.memory();
                     let length = received.bytes.len();
                     let call = Held::of(record::take(&mut received.bytes, length), memory);
-                    self.answer(call, route, trust, bench);
+                    self.answer(call, route, sender, bench);
                 }
                 Ok(None) => received.bytes.clear(),
                 Err(Errno::AGAIN) => self.readable = false,
@@ -83,15 +94,15 @@ impl Datagrams {
         bench.buffers.settle(&mut received);
     }
 
-    fn answer(&mut self, call: Held, route: Route, trust: Trust, bench: &mut Bench) {
+    fn answer(&mut self, call: Held, route: Route, sender: Sender, bench: &mut Bench) {
         let arrival = Arrival {
             from: route.from,
             to: route.to.address,
             connection: None,
-            trust,
+            trust: sender.trust,
             now: bench.now,
         };
-        match bench.call(arrival, call, Origin::Datagram(self.place, route)) {
+        match bench.call(arrival, call, sender.client, Origin::Datagram(self.place, route)) {
             Answered::Reply(reply) => self.send(reply, &route, bench),
             Answered::Nothing | Answered::Panicked => {}
             Answered::Parked => self.parked += 1,

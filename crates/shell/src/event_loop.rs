@@ -24,6 +24,7 @@ use crate::limits::{
 };
 use crate::peer::Judge;
 use crate::remote::{self, Accepted, Remote, Requests};
+use crate::report::{LoopReport, Told};
 use crate::server::Shared;
 use crate::slab::{Key, Slab};
 use crate::spin::{CROWD_MIN, LOOK_MAX, Look, Spin};
@@ -233,6 +234,7 @@ impl EventLoop {
         }
         self.bench.now = clock::now();
         self.last_wait = self.bench.now.since(start);
+        self.bench.meter.slept(self.last_wait);
     }
 
     /// Looks for events without sleeping, for a moment.
@@ -327,12 +329,30 @@ impl EventLoop {
         for task in requests.woken.drain(..) {
             self.go_on(task);
         }
+        for whom in requests.told.drain(..) {
+            // Whoever asked may have given up.
+            drop(whom.send(Box::new(self.tell())));
+        }
         if let Some(deadline) = requests.stop.take() {
             self.deadline = Some(deadline);
             self.bench.receiving = false;
             self.listeners.clear();
         }
         self.requests = requests;
+    }
+
+    /// What was counted so far, and how the loop is.
+    fn tell(&self) -> Told {
+        let (account, slept) = self.bench.meter.told();
+        let report = LoopReport {
+            connections: self.connections.len(),
+            parked: self.bench.tasks.len(),
+            parked_bytes: self.bench.tasks.bytes(),
+            unsent_bytes: self.bench.unsent,
+            held_bytes: self.bench.held,
+            slept,
+        };
+        Told { report, account }
     }
 
     /// Closes the connection that rested for longest of those from an address.
@@ -357,7 +377,9 @@ impl EventLoop {
             return;
         };
         let trust = self.judge.trust(Transport::Stream, from, to, self.bench.now);
-        let connection = Connection::new(socket, from, to.ip(), trust, self.bench.now);
+        let now = self.bench.now;
+        let client = self.bench.meter.connected(from.ip(), now);
+        let connection = Connection::new(socket, from, client, to.ip(), trust, now);
         let key = self.connections.insert(connection);
         let connection = self.connections.get_mut(key).expect("was inserted just now");
         use epoll::EventFlags as Flags;
@@ -373,7 +395,7 @@ impl EventLoop {
     /// Goes on with a call that was woken.
     fn go_on(&mut self, task: u32) {
         let Some(done) = self.bench.tasks.poll(task) else { return };
-        let answered = self.bench.answered(done.outcome);
+        let answered = self.bench.answered(done.outcome, done.metered);
         let panicked = matches!(answered, Answered::Panicked);
         let reply = if let Answered::Reply(reply) = answered { Some(reply) } else { None };
         match done.origin {
@@ -475,6 +497,7 @@ impl EventLoop {
 
     fn close(&mut self, key: Key, closing: &Closing) {
         if let Some(connection) = self.connections.remove(key) {
+            self.bench.meter.disconnected(connection.client);
             if connection.wants_room {
                 self.want_room.retain(|other| *other != key);
             }
@@ -495,7 +518,7 @@ impl EventLoop {
                 tracing::warn!(%client, held_back, "closed a connection: its client {fault}");
             }
             if connection.has_parked() {
-                self.bench.tasks.let_go(key);
+                self.bench.tasks.let_go(key, &mut self.bench.meter);
             }
             connection.end(&mut self.bench);
         }

@@ -4,11 +4,14 @@ use core::cell::RefCell;
 use core::net::{IpAddr, SocketAddr};
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::os::fd::OwnedFd;
+use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use leasehold_base::units::Time;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
+
+use crate::report::Told;
 
 /// A loop, as other threads see it: a list of what they want of it, and a bell.
 #[derive(Debug)]
@@ -30,6 +33,8 @@ pub(crate) struct Requests {
     pub(crate) connections: Vec<Accepted>,
     /// Addresses of which the connection that rested for longest makes room for another's.
     pub(crate) crowding: Vec<IpAddr>,
+    /// Where to tell what was counted.
+    pub(crate) told: Vec<Sender<Box<Told>>>,
     /// To end, at the latest at the moment given.
     pub(crate) stop: Option<Time>,
 }
@@ -87,6 +92,12 @@ impl Remote {
     /// Has the connection closed that rested for longest of those from an address.
     pub(crate) fn crowd_out(&self, address: IpAddr) {
         self.requests().crowding.push(address);
+        self.ring();
+    }
+
+    /// Has the loop tell what it has counted.
+    pub(crate) fn tell(&self, whom: Sender<Box<Told>>) {
+        self.requests().told.push(whom);
         self.ring();
     }
 

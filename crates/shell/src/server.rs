@@ -11,6 +11,8 @@ use std::process;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
+use leasehold_base::units::Time;
+
 use crate::census::Census;
 use crate::clock;
 use crate::counters::Counters;
@@ -20,6 +22,7 @@ use crate::limits::{CONNECTIONS_MAX, CROWDING_MAX, STALL_MAX};
 use crate::peer::{Judge, Policy};
 use crate::rate::Rate;
 use crate::remote::{Accepted, Remote};
+use crate::report::Reporter;
 use crate::sockets::Sockets;
 
 /// How often the log tells at most of clients that are not believed.
@@ -114,6 +117,7 @@ impl Server {
             .collect::<Result<_, _>>()?;
         let shared = Arc::new(Shared {
             handler,
+            started: clock::now(),
             remotes,
             counters: Counters::default(),
             stall_max: self.options.stall_max,
@@ -160,7 +164,9 @@ fn run(one: EventLoop) {
 /// What all loops share.
 pub(crate) struct Shared {
     pub(crate) handler: Arc<dyn Handler>,
-    remotes: Vec<Arc<Remote>>,
+    /// When the server was started.
+    pub(crate) started: Time,
+    pub(crate) remotes: Vec<Arc<Remote>>,
     pub(crate) counters: Counters,
     pub(crate) stall_max: Duration,
     connections_max: usize,
@@ -218,10 +224,16 @@ pub struct Running {
 }
 
 impl Running {
-    /// How often what happened so far.
+    /// How often what happened so far that seldom happens.
     #[must_use]
     pub fn counters(&self) -> &Counters {
         &self.shared.counters
+    }
+
+    /// What asks the loops what they have counted.
+    #[must_use]
+    pub fn reporter(&self) -> Reporter {
+        Reporter::new(Arc::clone(&self.shared))
     }
 
     /// Ends it: accepts and receives no more, answers and sends what was received, for `grace` at

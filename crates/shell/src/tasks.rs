@@ -10,6 +10,7 @@ use std::task::Wake;
 
 use leasehold_base::xdr::Message;
 
+use crate::meter::{Meter, Metered};
 use crate::remote::Remote;
 use crate::slab::Key;
 use crate::sys::Route;
@@ -33,6 +34,7 @@ pub(crate) enum Origin {
 pub(crate) struct Done {
     pub(crate) origin: Origin,
     pub(crate) call_memory: usize,
+    pub(crate) metered: Metered,
     pub(crate) outcome: Outcome,
 }
 
@@ -61,6 +63,8 @@ pub(crate) struct Parked {
     pub(crate) origin: Origin,
     /// The memory that it holds, in bytes.
     pub(crate) call_memory: usize,
+    /// How it is counted.
+    pub(crate) metered: Metered,
 }
 
 /// Tells a loop that a call of its can go on.
@@ -105,11 +109,17 @@ impl Tasks {
         });
         self.bytes += parked.call_memory;
         self.slots[index as usize].parked = Some(parked);
-        self.poll(index).map_or(Poll::Pending, |done| Poll::Ready(done.outcome))
+        if let Some(done) = self.poll(index) {
+            return Poll::Ready(done.outcome);
+        }
+        if let Some(parked) = &mut self.slots[index as usize].parked {
+            parked.metered.put_aside();
+        }
+        Poll::Pending
     }
 
     /// Drops the calls of a connection that is closed, but for those that must end.
-    pub(crate) fn let_go(&mut self, connection: Key) {
+    pub(crate) fn let_go(&mut self, connection: Key, meter: &mut Meter) {
         for (index, slot) in (0..).zip(&mut self.slots) {
             let is_let_go = |parked: &mut Parked| {
                 let origin = &parked.origin;
@@ -117,6 +127,7 @@ impl Tasks {
             };
             if let Some(parked) = slot.parked.take_if(is_let_go) {
                 self.bytes -= parked.call_memory;
+                meter.end(parked.metered, None);
                 self.free.push(index);
             }
         }
@@ -136,10 +147,10 @@ impl Tasks {
             Ok(Poll::Ready(reply)) => Ok(reply),
             Err(panic) => Err(panic),
         };
-        let (origin, call_memory) = (parked.origin, parked.call_memory);
+        let Parked { origin, call_memory, metered, .. } = *parked;
         self.bytes -= call_memory;
         slot.parked = None;
         self.free.push(index);
-        Some(Done { origin, call_memory, outcome })
+        Some(Done { origin, call_memory, metered, outcome })
     }
 }

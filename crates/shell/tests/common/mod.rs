@@ -18,7 +18,7 @@ use leasehold_base::units::{ConnectionId, Time};
 use leasehold_base::xdr::{Message, Reader, Writer};
 use leasehold_fs::Answer;
 use leasehold_serve::{Arrival, Response};
-use leasehold_shell::{Counters, Handler, Options, Policy, Running, Server};
+use leasehold_shell::{Counters, Handler, Options, Policy, Report, Running, Server};
 use leasehold_wire::record::mark;
 use rustix::process::{Uid, geteuid};
 use rustix::thread::set_thread_res_uid;
@@ -289,6 +289,10 @@ impl Fixture {
 
     pub fn counters(&self) -> &Counters {
         self.running.as_ref().unwrap().counters()
+    }
+
+    pub fn report(&self) -> Report {
+        self.running.as_ref().unwrap().reporter().report()
     }
 
     /// Stops the server; says how long that took.
