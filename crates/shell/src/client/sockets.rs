@@ -22,6 +22,29 @@ pub enum SourcePort {
 /// Ports that take privilege, without those of known services.
 const PRIVILEGED: core::ops::RangeInclusive<u16> = 600..=1023;
 
+impl SourcePort {
+    /// Opens something on a port of this kind: `attempt` is given the port to bind to, or none for
+    /// any. One that is taken makes room for the next.
+    ///
+    /// # Errors
+    /// The attempt's own, for the last port.
+    pub fn open<T>(self, attempt: impl Fn(Option<u16>) -> Result<T, Errno>) -> Result<T, Errno> {
+        if self == Self::PrivilegedIfPossible {
+            // Clients that start together begin at different places.
+            let first = usize::try_from(rustix::process::getpid().as_raw_pid()).unwrap_or(0);
+            let first = first % PRIVILEGED.len();
+            for port in PRIVILEGED.chain(PRIVILEGED).skip(first).take(PRIVILEGED.len()) {
+                match attempt(Some(port)) {
+                    Err(Errno::ADDRINUSE | Errno::ADDRNOTAVAIL) => {}
+                    Err(Errno::ACCESS) => break,
+                    done => return done,
+                }
+            }
+        }
+        attempt(None)
+    }
+}
+
 /// Begins to connect a stream. It speaks from the port that an earlier connection had, where there
 /// was one: many servers know a call that is sent again only from there.
 pub(super) fn connect_stream(
@@ -47,12 +70,12 @@ pub(super) fn connect_stream(
     {
         return Ok(socket);
     }
-    from_some_port(source, attempt)
+    source.open(attempt)
 }
 
 /// A socket for datagrams to one server.
 pub(super) fn open_datagrams(to: SocketAddr, source: SourcePort) -> Result<OwnedFd, Errno> {
-    from_some_port(source, |port| {
+    source.open(|port| {
         let socket = open(SocketType::DGRAM, to)?;
         if let Some(port) = port {
             net::bind(&socket, &any_address(to, port))?;
@@ -72,25 +95,6 @@ pub(super) fn port_of(socket: &OwnedFd) -> Option<u16> {
 pub(super) fn abort(socket: &OwnedFd) {
     // Where the socket is broken already there is nothing left to reset.
     let _ = sockopt::set_socket_linger(socket, Some(core::time::Duration::ZERO));
-}
-
-fn from_some_port(
-    source: SourcePort,
-    attempt: impl Fn(Option<u16>) -> Result<OwnedFd, Errno>,
-) -> Result<OwnedFd, Errno> {
-    if source == SourcePort::PrivilegedIfPossible {
-        // Clients that start together begin at different places.
-        let first = usize::try_from(rustix::process::getpid().as_raw_pid()).unwrap_or(0);
-        let first = first % PRIVILEGED.len();
-        for port in PRIVILEGED.chain(PRIVILEGED).skip(first).take(PRIVILEGED.len()) {
-            match attempt(Some(port)) {
-                Err(Errno::ADDRINUSE | Errno::ADDRNOTAVAIL) => {}
-                Err(Errno::ACCESS) => break,
-                done => return done,
-            }
-        }
-    }
-    attempt(None)
 }
 
 /// Options that fail cost speed or a late discovery, never correctness.

@@ -9,7 +9,9 @@ use leasehold_wire::nfs3::create::How;
 use leasehold_wire::nfs3::write::Stability;
 use leasehold_wire::nfs3::{SetAttributes, Status};
 
-use crate::support::{Mem, PATIENCE, mounted, root};
+use leasehold_rig::{Manners, MemServer};
+
+use crate::support::{PATIENCE, mounted, root, target_of};
 
 /// What all versions and transports do alike.
 async fn everything(mounted: &Mounted) {
@@ -74,10 +76,10 @@ async fn names(mounted: &Mounted, directory: &leasehold_wire::nfs3::Handle) -> V
 
 #[test]
 fn every_operation_works_in_each_version_over_each_transport() {
-    let server = Mem::start();
+    let server = MemServer::start(Manners::Full);
     for options in [Options::stream(), Options::datagram()] {
         for version in [None, Some(Version::V2)] {
-            let target = Target { version, ..server.target(options) };
+            let target = Target { version, ..target_of(&server, options) };
             let mounted = mounted(&target);
             assert_eq!(mounted.nfs.version(), version.unwrap_or(Version::V3));
             block_on(everything(&mounted));
@@ -88,9 +90,9 @@ fn every_operation_works_in_each_version_over_each_transport() {
 
 #[test]
 fn many_calls_at_once_over_several_connections() {
-    let server = Mem::start();
+    let server = MemServer::start(Manners::Full);
     let options = Options { connections: 3, in_flight_max: 4, ..Options::stream() };
-    let mounted = mounted(&server.target(options));
+    let mounted = mounted(&target_of(&server, options));
     let (nfs, who) = (&mounted.nfs, &root());
     let calls = (0..500).map(|_| nfs.getattr(who, &mounted.root));
     let replies = block_on(futures_util::future::join_all(calls));
@@ -101,10 +103,10 @@ fn many_calls_at_once_over_several_connections() {
 
 #[test]
 fn what_is_not_there_is_said() {
-    let server = Mem::start();
+    let server = MemServer::start(Manners::Full);
     let runtime = Runtime::start().unwrap();
     let impatient = Options::stream().impatient(PATIENCE);
-    let missing = Target { path: b"/data/no/such".to_vec(), ..server.target(impatient) };
+    let missing = Target { path: b"/data/no/such".to_vec(), ..target_of(&server, impatient) };
     // The export is mounted, and the rest is for the caller to look up.
     let found = block_on(mount(&runtime, &missing, &root())).unwrap();
     assert_eq!(
@@ -112,7 +114,8 @@ fn what_is_not_there_is_said() {
         (&b"/data"[..], vec![b"no".to_vec(), b"such".to_vec()])
     );
 
-    let (address, _) = server.stop();
+    let address = server.address();
+    drop(server);
     let nobody = Target { port: Some(address.port()), ..Target::new("127.0.0.1", b"/", impatient) };
     let Err(error) = block_on(mount(&runtime, &nobody, &root())) else { panic!("nobody is there") };
     assert!(matches!(error, NotFound::Step { what: "NFS", .. }), "{error}");
@@ -121,9 +124,9 @@ fn what_is_not_there_is_said() {
 
 #[test]
 fn exports_are_listed() {
-    let server = Mem::start();
+    let server = MemServer::start(Manners::Full);
     let runtime = Runtime::start().unwrap();
-    let session = runtime.session(server.address, Options::stream(), Default::default()).unwrap();
+    let session = runtime.session(server.address(), Options::stream(), Default::default()).unwrap();
     let exports = block_on(mount_calls::exports(&session, &root(), Version::V3)).unwrap();
     assert!(exports.iter().any(|export| &export.directory[..] == b"/data"), "{exports:?}");
 }

@@ -1,0 +1,116 @@
+//! Connections through the cable.
+
+use core::net::SocketAddr;
+use std::io::{self, Read as _, Write as _};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread;
+use std::time::Instant;
+
+use leasehold_shell::client::SourcePort;
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
+
+use super::control::{Control, Joined};
+
+/// Directions, as indices.
+pub(crate) const TO_SERVER: usize = 0;
+pub(crate) const TO_CLIENTS: usize = 1;
+
+/// Pieces on their way in one direction, and their size: 16 MiB, more than a fast server sends in
+/// the longest delay.
+const PIECES_MAX: usize = 256;
+const PIECE_BYTES: usize = 64 << 10;
+
+/// Something that arrives at a time; nothing is the end of a direction.
+struct Piece {
+    due: Instant,
+    bytes: Vec<u8>,
+}
+
+/// Takes connections until the cable is taken away.
+pub(crate) fn carry(listener: &TcpListener, server: SocketAddr, control: &Arc<Control>) {
+    for client in listener.incoming() {
+        if control.state().is_over {
+            return;
+        }
+        // A client that is gone already, or a server that is not there: the client sees an end.
+        if let Ok(client) = client {
+            let _ = join(client, server, control);
+        }
+    }
+}
+
+fn join(client: TcpStream, server: SocketAddr, control: &Arc<Control>) -> io::Result<()> {
+    let server = connect(server)?;
+    client.set_nodelay(true)?;
+    server.set_nodelay(true)?;
+    let joined = Arc::new(control.opened([client.try_clone()?, server.try_clone()?]));
+    direct(client.try_clone()?, server.try_clone()?, TO_SERVER, &joined)?;
+    direct(server, client, TO_CLIENTS, &joined)
+}
+
+/// Connects from a port that takes privilege, if there is one.
+fn connect(to: SocketAddr) -> io::Result<TcpStream> {
+    let family = if to.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let connected = SourcePort::default().open(|port| -> Result<_, Errno> {
+        let flags = SocketFlags::CLOEXEC;
+        let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
+        if let Some(port) = port {
+            sockopt::set_socket_reuseaddr(&socket, true)?;
+            rustix::net::bind(&socket, &super::datagrams::any_address(to, port))?;
+        }
+        rustix::net::connect(&socket, &to)?;
+        Ok(socket)
+    });
+    Ok(connected?.into())
+}
+
+/// Carries what goes one way, by a thread at each end.
+fn direct(
+    mut from: TcpStream,
+    to: TcpStream,
+    direction: usize,
+    joined: &Arc<Joined>,
+) -> io::Result<()> {
+    let (sender, receiver) = sync_channel(PIECES_MAX);
+    let (taking, giving) = (Arc::clone(joined), Arc::clone(joined));
+    thread::Builder::new().spawn(move || take(&mut from, &sender, &taking))?;
+    thread::Builder::new().spawn(move || give(to, &receiver, direction, &giving))?;
+    Ok(())
+}
+
+fn take(from: &mut TcpStream, sender: &SyncSender<Piece>, joined: &Joined) {
+    loop {
+        let mut bytes = vec![0; PIECE_BYTES];
+        let count = match from.read(&mut bytes) {
+            Ok(count) => count,
+            Err(_) => return joined.reset(),
+        };
+        bytes.truncate(count);
+        let due = Instant::now() + joined.control.state().faults.round_trip / 2;
+        if sender.send(Piece { due, bytes }).is_err() || count == 0 {
+            return;
+        }
+    }
+}
+
+fn give(mut to: TcpStream, receiver: &Receiver<Piece>, direction: usize, joined: &Joined) {
+    while let Ok(Piece { due, bytes }) = receiver.recv() {
+        if !joined.wait(due, direction) {
+            let _ = to.shutdown(Shutdown::Both);
+            return;
+        }
+        if bytes.is_empty() {
+            let _ = to.shutdown(Shutdown::Write);
+            return;
+        }
+        if to.write_all(&bytes).is_err() {
+            return joined.reset();
+        }
+        joined.control.state().counters.bytes += bytes.len() as u64;
+    }
+    // The other end was reset.
+    let _ = to.shutdown(Shutdown::Both);
+}

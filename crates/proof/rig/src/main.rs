@@ -1,0 +1,116 @@
+//! Test servers and bad cables as commands.
+
+use std::io::Write as _;
+use std::net::SocketAddr;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Parser;
+use leasehold_rig::{Cable, EXPORT, Faults, Manners, MemServer};
+use leasehold_shell::process::Termination;
+
+/// Test servers and bad cables, until they are told to end
+#[derive(Debug, Parser)]
+#[command(name = "leasehold-rig", max_term_width = 100)]
+enum Command {
+    /// Lay a bad cable before a server, TCP and UDP
+    Cable(CableOptions),
+    /// Serve a store in memory that is empty
+    Serve {
+        /// Where to serve
+        #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:2049")]
+        listen: SocketAddr,
+
+        /// Leave out of replies all that may be left out, and take one byte a WRITE
+        #[arg(long, conflicts_with = "version_2_only")]
+        stingy: bool,
+
+        /// Serve version 2 of NFS alone
+        #[arg(long)]
+        version_2_only: bool,
+    },
+}
+
+#[derive(Debug, clap::Args)]
+struct CableOptions {
+    /// Where clients are to go
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:2050")]
+    listen: SocketAddr,
+
+    /// The server
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:2049")]
+    server: SocketAddr,
+
+    /// The round trip that it adds, in milliseconds; may be a part of one. Example: 0.2
+    #[arg(long, value_name = "MS", default_value_t = 0.0, value_parser = milliseconds)]
+    round_trip: f64,
+
+    /// Datagrams that do not arrive, in thousandths
+    #[arg(long, value_name = "SHARE", default_value_t = 0)]
+    lost: u16,
+
+    /// Datagrams that arrive twice, in thousandths
+    #[arg(long, value_name = "SHARE", default_value_t = 0)]
+    doubled: u16,
+
+    /// Datagrams that later ones overtake, in thousandths
+    #[arg(long, value_name = "SHARE", default_value_t = 0)]
+    reordered: u16,
+}
+
+fn milliseconds(text: &str) -> Result<f64, String> {
+    let number: f64 = text.parse().map_err(|_| "a number of milliseconds".to_owned())?;
+    let is_in_range = (0.0..=60_000.0).contains(&number);
+    is_in_range.then_some(number).ok_or_else(|| "0 to 60000 milliseconds".to_owned())
+}
+
+fn main() -> ExitCode {
+    let command = Command::parse();
+    let termination = Termination::prepare();
+    let outcome = match command {
+        Command::Cable(options) => lay(&options, termination),
+        Command::Serve { listen, stingy, version_2_only } => {
+            let manners = match (stingy, version_2_only) {
+                (true, _) => Manners::Stingy,
+                (false, true) => Manners::Version2Only,
+                (false, false) => Manners::Full,
+            };
+            serve(listen, manners, termination)
+        }
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            let _ = writeln!(std::io::stderr(), "leasehold-rig: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn lay(options: &CableOptions, termination: Termination) -> Result<(), String> {
+    let faults = Faults {
+        round_trip: Duration::from_secs_f64(options.round_trip / 1000.0),
+        lost: options.lost,
+        doubled: options.doubled,
+        reordered: options.reordered,
+    };
+    let cable = Cable::lay(options.listen, options.server, faults);
+    let cable = cable.map_err(|error| format!("{}: {error}", options.listen))?;
+    say(&format!("{} leads to {}", cable.address(), options.server));
+    termination.wait();
+    Ok(())
+}
+
+fn serve(listen: SocketAddr, manners: Manners, termination: Termination) -> Result<(), String> {
+    let server = MemServer::start_over(listen, Arc::default(), manners);
+    let server = server.map_err(|error| error.to_string())?;
+    say(&format!("/{EXPORT} is served at {}", server.address()));
+    termination.wait();
+    Ok(())
+}
+
+fn say(line: &str) {
+    // Where stdout is closed nobody wants to know.
+    let _ = writeln!(std::io::stdout(), "{line}");
+}

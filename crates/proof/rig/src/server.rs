@@ -1,0 +1,89 @@
+//! A server over a store in memory.
+
+use core::net::SocketAddr;
+use core::num::NonZeroUsize;
+use core::time::Duration;
+use std::sync::Arc;
+
+use leasehold_fs::{Export, ExportId};
+use leasehold_serve::{Deaf, HandleKey, Service};
+use leasehold_shell::{BindError, Handler, Options, Policy, Running, Server, reserved_ports_end};
+use leasehold_store_mem::MemStore;
+
+use crate::manners::{Mannered, Manners};
+
+/// The name of the export.
+pub const EXPORT: &str = "data";
+
+/// A server over a store in memory, on the loopback, TCP and UDP on one port; stopped when this is
+/// dropped. It believes everybody, and its handles survive a restart over the same store.
+pub struct MemServer {
+    address: SocketAddr,
+    store: Arc<MemStore>,
+    running: Option<Running>,
+}
+
+impl MemServer {
+    /// Starts an empty one on a free port.
+    ///
+    /// # Panics
+    /// When there is no port, descriptor or thread left: a test cannot go on.
+    #[must_use]
+    pub fn start(manners: Manners) -> Self {
+        let any = SocketAddr::from(([127, 0, 0, 1], 0));
+        Self::start_over(any, Arc::default(), manners).expect("there is a port left")
+    }
+
+    /// Starts one at an address over a store, such as those of one that was stopped.
+    ///
+    /// # Errors
+    /// When the address cannot be had.
+    ///
+    /// # Panics
+    /// As [`MemServer::start`].
+    pub fn start_over(
+        address: SocketAddr,
+        store: Arc<MemStore>,
+        manners: Manners,
+    ) -> Result<Self, BindError> {
+        let reserved_ports_end = reserved_ports_end();
+        let policy = Policy { privileged: true, uid: 0, reserved_ports_end };
+        let usual = Options::new(vec![address], policy);
+        let server = Server::bind(Options { loops: NonZeroUsize::MIN, ..usual })?;
+        let address = server.addresses()[0];
+        let export = Export {
+            id: ExportId(1),
+            name: EXPORT.to_owned(),
+            path: format!("/srv/{EXPORT}"),
+            read_only: false,
+            store: Arc::<MemStore>::clone(&store),
+        };
+        let service = Arc::new(Service::new(vec![export], HandleKey([7; 16]), Box::new(Deaf)));
+        let handler: Arc<dyn Handler> = match manners {
+            Manners::Full => Arc::new(service),
+            Manners::Stingy | Manners::Version2Only => Arc::new(Mannered::new(service, manners)),
+        };
+        let running = server.start(handler).expect("there are threads left");
+        Ok(Self { address, store, running: Some(running) })
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// What it serves.
+    #[must_use]
+    pub const fn store(&self) -> &Arc<MemStore> {
+        &self.store
+    }
+}
+
+impl Drop for MemServer {
+    fn drop(&mut self) {
+        if let Some(running) = self.running.take() {
+            running.stop(Duration::ZERO);
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! A client for the servers of the rig.
+
+use std::time::Duration;
+
+use leasehold_rig::{EXPORT, MemServer};
+use leasehold_session::{Credential, Options};
+use leasehold_shell::client::{Mounted, Runtime, Target, block_on, mount};
+
+/// The longest time that a call may take in a test.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What mounts the export of a server, perhaps by way of a cable.
+pub(crate) fn target(address: std::net::SocketAddr, calling: Options) -> Target {
+    let host = address.ip().to_string();
+    let path = format!("/{EXPORT}").into_bytes();
+    Target { port: Some(address.port()), ..Target::new(&host, &path, calling) }
+}
+
+/// The same for a server.
+pub(crate) fn target_of(server: &MemServer, calling: Options) -> Target {
+    target(server.address(), calling)
+}
+
+/// The superuser.
+pub(crate) fn root() -> Credential {
+    Credential::system("test", 0, 0, &[])
+}
+
+/// Mounts with a runtime of its own.
+pub(crate) fn mounted(target: &Target) -> Mounted {
+    let runtime = Runtime::start().unwrap();
+    block_on(mount(&runtime, target, &root())).unwrap()
+}
