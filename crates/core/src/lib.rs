@@ -6,6 +6,7 @@
 //! `check()` audits a whole state and panics where it contradicts itself.
 
 pub mod calls;
+pub mod leases;
 pub mod replies;
 pub mod stripes;
 

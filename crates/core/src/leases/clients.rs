@@ -1,0 +1,367 @@
+//! Who there is, and what a server that was started anew waits for.
+//!
+//! Rules:
+//! 1. A client is known when it has said who it is: its name and its instance. A greater instance
+//!    voids all that the lesser one held; a lesser one is refused.
+//! 2. A client is on the stable list before it is granted its first lease: what it asks for waits
+//!    until the list is written.
+//! 3. A client that goes, or that an administrator forgets, is known no more and is off the list.
+//! 4. So is one that was not heard of for so long that nothing it held is alive.
+//! 5. A server that starts with nobody on its list is open at once.
+//! 6. Otherwise it is recovering, until each client on the list has recovered, has come with a
+//!    greater instance, has gone or was forgotten; or until the longest term, the allowance for
+//!    drift and a write slack have passed since the start, and a write slack since the last WRITE
+//!    of before, which is not waited for longer than the longest slack.
+//! 7. While it is recovering, only clients on the list are let in.
+//! 8. What is of another epoch than the server's is refused.
+//!
+//! The stable list is names and instances. A client is taken off it only after nothing of what it
+//! held is alive, so a list that is too long costs time after a restart and nothing else.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use leasehold_base::units::Time;
+
+use super::{Client, Terms, Ticket};
+
+/// What a client calls itself: bytes that no other client has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Name(pub [u8; 16]);
+
+/// What happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A client says who it is.
+    Hello(Name, u64),
+    /// A client asks for leases, in a call that waits until it may.
+    Asks(Client, Ticket),
+    /// The client is on the stable list with this instance, as [`Effect::List`] said.
+    Listed(Name, u64),
+    /// A client has brought back all from before the start.
+    Recovered(Client),
+    /// A WRITE of before was served while the server was recovering.
+    Wrote,
+    /// A client has gone, or is not to be waited for.
+    Gone(Name),
+    /// Time went on.
+    Tick,
+}
+
+/// What is to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// The client is known by this number.
+    Welcome(Name, Client),
+    /// The client is not known, because this instance of it is.
+    Superseded(Name, u64),
+    /// The client and its instance go to the stable list; [`Event::Listed`] follows.
+    List(Name, u64),
+    /// The client comes off the stable list, some time.
+    Unlist(Name),
+    /// The call may ask.
+    Proceed(Ticket),
+    /// The client holds nothing any more.
+    Forget(Client),
+    /// The recovery is over.
+    Open,
+}
+
+/// Why a call is not let in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// It is of another epoch than this, which is.
+    Epoch(u64),
+    /// It is of an instance that is over; this is the one that is.
+    Instance(u64),
+    /// Its client is not known.
+    Unknown,
+    /// The server is recovering, and does not wait for its client.
+    Later,
+}
+
+/// The clients of a server.
+#[derive(Clone, Debug)]
+pub struct Clients {
+    terms: Terms,
+    epoch: u64,
+    known: BTreeMap<Name, Known>,
+    names: BTreeMap<Client, Name>,
+    /// When each client that is known will not have been heard of for too long, or later.
+    idle: BTreeSet<(Time, Name)>,
+    recovery: Option<Recovery>,
+    next_client: u32,
+    #[cfg(feature = "mutants")]
+    ignores_epochs: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Known {
+    client: Client,
+    instance: u64,
+    heard: Time,
+    /// Its entry among the idle.
+    idle: Time,
+    listing: Listing,
+}
+
+/// Whether a client is on the stable list.
+#[derive(Clone, Debug)]
+enum Listing {
+    No,
+    /// Not yet; this waits for it.
+    Asked(Vec<Ticket>),
+    Yes,
+}
+
+#[derive(Clone, Debug)]
+struct Recovery {
+    /// Who is waited for, and which instance.
+    missing: BTreeMap<Name, u64>,
+    /// When all leases of before have run out.
+    end: Time,
+    last_write: Time,
+}
+
+impl Clients {
+    /// Starts in a new epoch with the stable list.
+    #[must_use]
+    pub fn new(now: Time, terms: Terms, epoch: u64, list: BTreeMap<Name, u64>) -> Self {
+        let end = now + terms.waited(terms.longest_term) + terms.write_slack;
+        let recovery =
+            (!list.is_empty()).then_some(Recovery { missing: list, end, last_write: now });
+        Self {
+            terms,
+            epoch,
+            known: BTreeMap::new(),
+            names: BTreeMap::new(),
+            idle: BTreeSet::new(),
+            recovery,
+            next_client: 1,
+            #[cfg(feature = "mutants")]
+            ignores_epochs: false,
+        }
+    }
+
+    /// Plants a fault: calls are taken whatever epoch they are of, and a client that calls is one
+    /// that has recovered.
+    #[cfg(feature = "mutants")]
+    pub const fn ignore_epochs(&mut self) {
+        self.ignores_epochs = true;
+    }
+
+    /// Takes one event, and appends what is to be done in order.
+    pub fn step(&mut self, now: Time, event: Event, effects: &mut Vec<Effect>) {
+        match event {
+            Event::Hello(name, instance) => self.hello(now, name, instance, effects),
+            Event::Asks(client, ticket) => self.asks(client, ticket, effects),
+            Event::Listed(name, instance) => {
+                if let Some(known) = self.known.get_mut(&name)
+                    && known.instance == instance
+                    && let Listing::Asked(waiting) = &mut known.listing
+                {
+                    effects.extend(core::mem::take(waiting).into_iter().map(Effect::Proceed));
+                    known.listing = Listing::Yes;
+                }
+            }
+            Event::Recovered(client) => {
+                if let (Some(recovery), Some(name)) = (&mut self.recovery, self.names.get(&client))
+                {
+                    recovery.missing.remove(name);
+                }
+            }
+            Event::Wrote => {
+                self.recovery.iter_mut().for_each(|recovery| recovery.last_write = now);
+            }
+            Event::Gone(name) => self.gone(name, effects),
+            Event::Tick => {}
+        }
+        self.recover(now, effects);
+        self.drop_idle(now, effects);
+        if cfg!(debug_assertions) {
+            self.check();
+        }
+    }
+
+    /// The client of a call that names itself, its instance and an epoch; it was heard of now.
+    ///
+    /// # Errors
+    /// When the call must have no effect.
+    pub fn admit(
+        &mut self,
+        now: Time,
+        (name, instance): (Name, u64),
+        epoch: u64,
+    ) -> Result<Client, Refusal> {
+        #[cfg(feature = "mutants")]
+        if self.ignores_epochs && !self.known.contains_key(&name) {
+            self.hello(now, name, instance, &mut Vec::new());
+            self.expect_no_more(name);
+        }
+        let is_of_epoch = epoch == self.epoch;
+        #[cfg(feature = "mutants")]
+        let is_of_epoch = is_of_epoch || self.ignores_epochs;
+        if !is_of_epoch {
+            return Err(Refusal::Epoch(self.epoch));
+        }
+        let known = self.known.get_mut(&name).ok_or(Refusal::Unknown)?;
+        if known.instance != instance {
+            return Err(Refusal::Instance(known.instance));
+        }
+        known.heard = now;
+        if self.recovery.is_some() && matches!(known.listing, Listing::No | Listing::Asked(_)) {
+            return Err(Refusal::Later);
+        }
+        Ok(known.client)
+    }
+
+    /// When somebody is idle for too long, or the recovery may be over.
+    #[must_use]
+    pub fn next_wake(&self) -> Option<Time> {
+        let idle = self.idle.first().map(|(time, _)| *time);
+        idle.into_iter()
+            .chain(self.recovery.as_ref().map(|recovery| recovery.due(&self.terms)))
+            .min()
+    }
+
+    /// The epoch.
+    #[must_use]
+    pub const fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// Who is waited for; none when the server is not recovering.
+    #[must_use]
+    pub fn missing(&self) -> Option<impl Iterator<Item = Name> + '_> {
+        self.recovery.as_ref().map(|recovery| recovery.missing.keys().copied())
+    }
+
+    /// The name of a client.
+    #[must_use]
+    pub fn name(&self, client: Client) -> Option<Name> {
+        self.names.get(&client).copied()
+    }
+
+    /// Audits the whole state.
+    ///
+    /// # Panics
+    /// When it contradicts itself.
+    pub fn check(&self) {
+        assert_eq!(self.known.len(), self.names.len(), "each client has a number");
+        assert_eq!(self.known.len(), self.idle.len(), "each is looked after");
+        for (name, known) in &self.known {
+            assert_eq!(self.names.get(&known.client), Some(name));
+            assert!(self.idle.contains(&(known.idle, *name)));
+        }
+    }
+
+    fn hello(&mut self, now: Time, name: Name, instance: u64, effects: &mut Vec<Effect>) {
+        let listed = self.recovery.as_ref().and_then(|recovery| recovery.missing.get(&name));
+        let was = self.known.get(&name).map(|known| known.instance).or(listed.copied());
+        if let Some(was) = was.filter(|was| *was > instance) {
+            effects.push(Effect::Superseded(name, was));
+            return;
+        }
+        if let Some(known) = self.known.get_mut(&name).filter(|known| known.instance == instance) {
+            known.heard = now;
+            effects.push(Effect::Welcome(name, known.client));
+            return;
+        }
+        // A lesser instance on the list is none: a restart would take that for the one that is.
+        let listing = if listed == Some(&instance) { Listing::Yes } else { Listing::No };
+        if was.is_some_and(|was| was < instance) {
+            self.expect_no_more(name);
+            self.drop_known(name, effects);
+        }
+        let client = Client(self.next_client);
+        self.next_client += 1;
+        let idle = now + self.idle_max();
+        self.known.insert(name, Known { client, instance, heard: now, idle, listing });
+        self.names.insert(client, name);
+        self.idle.insert((idle, name));
+        effects.push(Effect::Welcome(name, client));
+    }
+
+    fn asks(&mut self, client: Client, ticket: Ticket, effects: &mut Vec<Effect>) {
+        let name = self.names.get(&client);
+        let Some((name, known)) = name.and_then(|name| Some((*name, self.known.get_mut(name)?)))
+        else {
+            effects.push(Effect::Proceed(ticket));
+            return;
+        };
+        match &mut known.listing {
+            Listing::Yes => effects.push(Effect::Proceed(ticket)),
+            Listing::Asked(waiting) => waiting.push(ticket),
+            Listing::No => {
+                known.listing = Listing::Asked(vec![ticket]);
+                effects.push(Effect::List(name, known.instance));
+            }
+        }
+    }
+
+    fn gone(&mut self, name: Name, effects: &mut Vec<Effect>) {
+        self.expect_no_more(name);
+        self.drop_known(name, effects);
+        effects.push(Effect::Unlist(name));
+    }
+
+    /// Nothing from before the start is waited for of this client any more.
+    fn expect_no_more(&mut self, name: Name) {
+        if let Some(recovery) = &mut self.recovery {
+            recovery.missing.remove(&name);
+        }
+    }
+
+    fn drop_known(&mut self, name: Name, effects: &mut Vec<Effect>) {
+        if let Some(Known { client, idle, listing, .. }) = self.known.remove(&name) {
+            self.names.remove(&client);
+            self.idle.remove(&(idle, name));
+            // What a forgotten client is granted is void.
+            if let Listing::Asked(waiting) = listing {
+                effects.extend(waiting.into_iter().map(Effect::Proceed));
+            }
+            effects.push(Effect::Forget(client));
+        }
+    }
+
+    fn recover(&mut self, now: Time, effects: &mut Vec<Effect>) {
+        let over = |recovery: &mut Recovery| {
+            recovery.missing.is_empty() || now >= recovery.due(&self.terms)
+        };
+        if let Some(recovery) = self.recovery.take_if(over) {
+            // They may come with late data, but nothing that they held is alive.
+            let unknown = recovery.missing.into_keys();
+            let unknown = unknown.filter(|name| !self.known.contains_key(name));
+            effects.extend(unknown.map(Effect::Unlist));
+            effects.push(Effect::Open);
+        }
+    }
+
+    /// The time in which all leases of a client that is not heard of have ended, and all that it
+    /// asked for before: it waits for a lease of another no longer than one is alive.
+    fn idle_max(&self) -> core::time::Duration {
+        (self.terms.waited(self.terms.longest_term) + self.terms.slack_max) * 2
+    }
+
+    fn drop_idle(&mut self, now: Time, effects: &mut Vec<Effect>) {
+        while let Some((time, name)) = self.idle.first().copied().filter(|(time, _)| *time <= now) {
+            self.idle.remove(&(time, name));
+            let idle_max = self.idle_max();
+            let known = self.known.get_mut(&name).expect("who is looked after is known");
+            known.idle = known.heard + idle_max;
+            self.idle.insert((known.idle, name));
+            if known.idle <= now {
+                self.drop_known(name, effects);
+                effects.push(Effect::Unlist(name));
+            }
+        }
+    }
+}
+
+impl Recovery {
+    fn due(&self, terms: &Terms) -> Time {
+        self.end.max(self.last_write + terms.write_slack).min(self.end + terms.slack_max)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,324 @@
+//! A client's leases: what it may use of its caches, and what it owes the server.
+//!
+//! Rules:
+//! 1. What is cached of an object is used while a lease on it is held: until its term, counted from
+//!    when it was asked for, is over, and not while it is evicted.
+//! 2. Who needs a lease that is not held waits for it; one ask is under way for an object, and none
+//!    while it is evicted or has late data.
+//! 3. A grant of a serial that was given back before, or of a lesser one, is void: it was overtaken.
+//! 4. A lease of which use was made is renewed when a third of its term is left. One that is not
+//!    renewed when a sixth is left is withdrawn: its owner takes back what it gave to others of the
+//!    object, and what was changed is pushed.
+//! 5. An evicted lease is withdrawn, what was changed is pushed, and then it is returned, as vacated.
+//!    One that is not held is returned at once.
+//! 6. A lease with another serial than the last one had is of an object that may have changed:
+//!    unless the modrev is that of what is cached, this is dropped.
+//! 7. What was changed and not pushed when the lease was over is late: it is pushed with the modrev
+//!    that it was made from, before a lease is asked for. If it is refused it goes to be rescued.
+//! 8. While a change of the object by a call is under way, and nobody knows whether it was done, what
+//!    is cached is not used. If it was made to the modrev of what is cached, this is good after it;
+//!    if nobody knows, it is dropped and the lease given back.
+//! 9. A lease that may not be cached lets its holder work by calls. What is cached is dropped.
+//! 10. In another epoch no lease is held. Those whose term is not over are reclaimed, with what was
+//!     changed under them; then late data is pushed; then the client has recovered.
+//! 11. What is to be written needs space that is reserved; if the server has no more, it is full.
+//! 12. A lease that may not be cached is given back when its object is closed, and any when it is
+//!     not needed.
+
+mod state;
+
+use core::time::Duration;
+use std::collections::{BTreeMap, BTreeSet};
+
+use leasehold_base::units::Time;
+
+use super::table::Grant;
+use super::{Kind, Modrev, Object, Open, Serial, Ticket};
+use state::State;
+
+/// Names an ask, to its owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Request(pub u64);
+
+/// What happens to a client's leases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// Somebody is to read from the cache, or to write to it so many bytes.
+    Use(Ticket, Object, Kind, u64),
+    /// What was asked for was granted, with the object's modrev, or was not.
+    Answered(Request, Option<(Grant, Modrev)>),
+    /// The server wants a lease back.
+    Evicted(Object, Serial),
+    /// What others were given of the object is taken back.
+    Withdrawn(Object),
+    /// The object was changed in the cache, by so many bytes more.
+    Dirtied(Object, u64),
+    /// All that was changed is with the server, where the object has this modrev.
+    Pushed(Object, Modrev),
+    /// Late data was refused.
+    Refused(Object),
+    /// A call that changes the object is on its way.
+    Changing(Object),
+    /// It has ended, with these modrevs before and after if that is known.
+    Changed(Object, Option<(Modrev, Modrev)>),
+    /// Programs have the object open.
+    Opened(Object, Open),
+    /// Nothing is cached of the object, and its lease is not needed.
+    Released(Object),
+    /// The server is in another epoch. What is being pushed is void, and will be asked for anew.
+    Restarted,
+    /// Time went on.
+    Tick,
+}
+
+/// What is to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Who waits may use the cache.
+    Use(Ticket),
+    /// Who waits does it by a call.
+    Through(Ticket),
+    /// Who waits is told that there is no space.
+    Full(Ticket),
+    /// A lease is asked for; its term counts from now.
+    Ask {
+        /// Names it.
+        request: Request,
+        /// The object.
+        object: Object,
+        /// Which kind.
+        kind: Kind,
+        /// Bytes to be reserved.
+        space: u64,
+        /// Whether it is held from before a restart.
+        reclaim: bool,
+    },
+    /// What others were given of the object is to be taken back; [`Event::Withdrawn`] follows.
+    Withdraw(Object),
+    /// What was changed is to be sent to the server, with the modrev that it was made from;
+    /// [`Event::Pushed`] or [`Event::Refused`] follows.
+    Push(Object, Modrev),
+    /// What is cached is no good any more.
+    Drop(Object),
+    /// What was changed is kept apart, with the modrev that it was made from.
+    Rescue(Object, Modrev),
+    /// A lease is given back.
+    Return(Object, Serial, Open),
+    /// All from before the restart is brought back.
+    Recovered,
+}
+
+/// A client's leases.
+#[derive(Clone, Debug)]
+pub struct Holder {
+    states: BTreeMap<Object, State>,
+    due: BTreeSet<(Time, Object)>,
+    requests: BTreeMap<Request, (Object, Time)>,
+    next_request: u64,
+    recovering: bool,
+    #[cfg(feature = "mutants")]
+    mutant: Option<Mutant>,
+}
+
+/// A deliberate fault, to be found by simulation.
+#[cfg(feature = "mutants")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mutant {
+    /// Leases go on in another epoch.
+    KeepsEpochs,
+    /// A lease that was overtaken by its eviction is held.
+    TakesOvertaken,
+    /// Late data is pushed as if it were not late.
+    PushesLate,
+    /// Terms are counted from when the answer came.
+    CountsFromAnswer,
+    /// What is cached is used while a change is under way.
+    UsesWhileChanging,
+    /// What is cached stays when a new lease has another modrev.
+    KeepsOld,
+    /// A lease is returned before what was changed is back.
+    VacatesDirty,
+}
+
+/// What is under way while a state changes.
+struct Turn<'a> {
+    now: Time,
+    object: Object,
+    effects: &'a mut Vec<Effect>,
+    requests: &'a mut BTreeMap<Request, (Object, Time)>,
+    next_request: &'a mut u64,
+    #[cfg(feature = "mutants")]
+    mutant: Option<Mutant>,
+}
+
+impl Turn<'_> {
+    #[cfg(feature = "mutants")]
+    fn has(&self, mutant: Mutant) -> bool {
+        self.mutant == Some(mutant)
+    }
+
+    fn ask(&mut self, kind: Kind, space: u64, reclaim: bool) -> Request {
+        let request = Request(*self.next_request);
+        *self.next_request += 1;
+        self.requests.insert(request, (self.object, self.now));
+        let object = self.object;
+        self.effects.push(Effect::Ask { request, object, kind, space, reclaim });
+        request
+    }
+}
+
+impl Default for Holder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Holder {
+    /// Starts without leases.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self {
+            states: BTreeMap::new(),
+            due: BTreeSet::new(),
+            requests: BTreeMap::new(),
+            next_request: 1,
+            recovering: false,
+            #[cfg(feature = "mutants")]
+            mutant: None,
+        }
+    }
+
+    /// Plants a fault.
+    #[cfg(feature = "mutants")]
+    pub const fn plant(&mut self, mutant: Mutant) {
+        self.mutant = Some(mutant);
+    }
+
+    /// Takes one event, and appends what is to be done in order.
+    ///
+    /// # Panics
+    /// When the cache is changed without a write lease.
+    pub fn step(&mut self, now: Time, event: Event, effects: &mut Vec<Effect>) {
+        match event {
+            Event::Use(ticket, object, kind, space) => {
+                self.states.entry(object).or_default();
+                self.at(now, object, effects, |state, turn| state.want(ticket, kind, space, turn));
+            }
+            Event::Answered(request, grant) => {
+                if let Some((object, sent)) = self.requests.remove(&request) {
+                    self.at(now, object, effects, |state, turn| state.answered(sent, grant, turn));
+                }
+            }
+            Event::Evicted(object, serial) => self.evicted(now, object, serial, effects),
+            Event::Withdrawn(object) => {
+                self.at(now, object, effects, |state, _| state.withdrawn());
+            }
+            Event::Dirtied(object, bytes) => {
+                self.at(now, object, effects, |state, turn| state.dirtied(bytes, turn.now));
+            }
+            Event::Pushed(object, modrev) => {
+                self.at(now, object, effects, |state, _| state.pushed(modrev));
+            }
+            Event::Refused(object) => {
+                self.at(now, object, effects, State::refused);
+            }
+            Event::Changing(object) => {
+                self.states.entry(object).or_default();
+                self.at(now, object, effects, |state, _| state.changing());
+            }
+            Event::Changed(object, modrevs) => {
+                self.at(now, object, effects, |state, turn| state.changed(modrevs, turn));
+            }
+            Event::Opened(object, open) => {
+                self.states.entry(object).or_default();
+                self.at(now, object, effects, |state, turn| state.opened(open, turn));
+            }
+            Event::Released(object) => {
+                self.at(now, object, effects, State::released);
+            }
+            Event::Restarted => self.restarted(now, effects),
+            Event::Tick => {}
+        }
+        while let Some((_, object)) = self.due.first().copied().filter(|(due, _)| *due <= now) {
+            self.at(now, object, effects, |_, _| ());
+        }
+        if self.recovering && !self.states.values().any(State::owes_recovery) {
+            self.recovering = false;
+            effects.push(Effect::Recovered);
+        }
+    }
+
+    /// When a lease is to be renewed, or is over.
+    #[must_use]
+    pub fn next_wake(&self) -> Option<Time> {
+        self.due.first().map(|(time, _)| *time)
+    }
+
+    /// The lease that is held on an object: which kind, its serial, and whether it may be cached.
+    #[must_use]
+    pub fn held(&self, now: Time, object: Object) -> Option<(Kind, Serial, bool)> {
+        self.states.get(&object)?.held(now)
+    }
+
+    /// Whether what is cached of an object may be used now, to read or to write.
+    #[must_use]
+    pub fn is_usable(&self, now: Time, object: Object, kind: Kind) -> bool {
+        self.states.get(&object).is_some_and(|state| state.is_usable(now, kind))
+    }
+
+    fn at(
+        &mut self,
+        now: Time,
+        object: Object,
+        effects: &mut Vec<Effect>,
+        change: impl FnOnce(&mut State, &mut Turn<'_>),
+    ) {
+        let Some(state) = self.states.get_mut(&object) else { return };
+        let mut turn = Turn {
+            now,
+            object,
+            effects,
+            requests: &mut self.requests,
+            next_request: &mut self.next_request,
+            #[cfg(feature = "mutants")]
+            mutant: self.mutant,
+        };
+        change(state, &mut turn);
+        state.settle(&mut turn);
+        self.due.remove(&(state.due, object));
+        if let Some(due) = state.next_due(now) {
+            state.due = due;
+            self.due.insert((due, object));
+        } else if state.is_forgettable() {
+            self.states.remove(&object);
+        }
+    }
+
+    fn evicted(&mut self, now: Time, object: Object, serial: Serial, effects: &mut Vec<Effect>) {
+        if self.states.contains_key(&object) {
+            self.at(now, object, effects, |state, turn| state.evicted(serial, turn));
+        } else {
+            effects.push(Effect::Return(object, serial, Open::No));
+        }
+    }
+
+    fn restarted(&mut self, now: Time, effects: &mut Vec<Effect>) {
+        #[cfg(feature = "mutants")]
+        if self.mutant == Some(Mutant::KeepsEpochs) {
+            effects.push(Effect::Recovered);
+            return;
+        }
+        self.requests.clear();
+        self.recovering = true;
+        let objects: Vec<Object> = self.states.keys().copied().collect();
+        for object in objects {
+            self.at(now, object, effects, State::restarted);
+        }
+    }
+}
+
+/// How long after an ask that was not granted the next follows.
+const ASK_AGAIN: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests;

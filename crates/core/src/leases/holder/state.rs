@@ -1,0 +1,413 @@
+//! What a client has of one object.
+
+use core::time::Duration;
+
+use leasehold_base::units::Time;
+
+#[cfg(feature = "mutants")]
+use super::Mutant;
+use super::{ASK_AGAIN, Effect, Turn};
+use crate::leases::table::Grant;
+use crate::leases::{Kind, Modrev, Open, Serial, Ticket};
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct State {
+    /// When it is to be looked at.
+    pub(super) due: Time,
+    lease: Option<Lease>,
+    /// The lease that what is cached was last good under.
+    last_serial: Serial,
+    /// Grants up to this are void.
+    returned: Serial,
+    /// The modrev of what is cached.
+    modrev: Option<Modrev>,
+    dirty: bool,
+    pushing: bool,
+    /// Whether the owner is taking back what it gave to others; what for does not matter.
+    withdrawing: bool,
+    /// The lease that is wanted back.
+    evicted: Option<Serial>,
+    asking: Option<Asking>,
+    again: Time,
+    waiting: Vec<Waiting>,
+    /// Calls on their way that change the object.
+    changing: u32,
+    open: Open,
+    space: u64,
+    /// Whether use was made of the lease since it was granted.
+    used: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Lease {
+    kind: Kind,
+    cachable: bool,
+    serial: Serial,
+    end: Time,
+    term: Duration,
+    /// Whether it was withdrawn because its end is near.
+    ending: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asking {
+    Anew,
+    Again,
+    Reclaim,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    ticket: Ticket,
+    kind: Kind,
+    space: u64,
+    /// Whether an ask for so much space is under way.
+    asked: bool,
+}
+
+impl Lease {
+    fn renew_at(&self) -> Time {
+        before(self.end, self.term / 3)
+    }
+
+    fn withdraw_at(&self) -> Time {
+        before(self.end, self.term / 6)
+    }
+}
+
+fn before(time: Time, span: Duration) -> Time {
+    let span = u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
+    Time::from_nanoseconds(time.as_nanoseconds().saturating_sub(span))
+}
+
+impl State {
+    pub(super) fn is_usable(&self, now: Time, kind: Kind) -> bool {
+        self.changing == 0 && self.is_covered(now, kind)
+    }
+
+    fn is_covered(&self, now: Time, kind: Kind) -> bool {
+        let lease = self.lease.filter(|lease| now < lease.end && !lease.ending);
+        let fits = lease.is_some_and(|lease| lease.cachable && lease.kind >= kind);
+        fits && self.evicted.is_none() && !self.withdrawing
+    }
+
+    pub(super) fn held(&self, now: Time) -> Option<(Kind, Serial, bool)> {
+        let lease = self.lease.filter(|lease| now < lease.end)?;
+        Some((lease.kind, lease.serial, lease.cachable))
+    }
+
+    /// Whether it has something from before a restart that the server has to get first.
+    pub(super) fn owes_recovery(&self) -> bool {
+        self.asking == Some(Asking::Reclaim) || self.dirty && self.lease.is_none()
+    }
+
+    pub(super) fn is_forgettable(&self) -> bool {
+        let idle = self.waiting.is_empty() && self.asking.is_none() && self.changing == 0;
+        let clean = !self.dirty && !self.pushing && !self.withdrawing && self.modrev.is_none();
+        idle && clean && self.lease.is_none() && self.open == Open::No
+    }
+
+    pub(super) fn want(&mut self, ticket: Ticket, kind: Kind, space: u64, turn: &Turn<'_>) {
+        self.waiting.push(Waiting { ticket, kind, space, asked: false });
+        self.used |= self.is_covered(turn.now, kind);
+    }
+
+    pub(super) fn answered(
+        &mut self,
+        sent: Time,
+        grant: Option<(Grant, Modrev)>,
+        turn: &mut Turn<'_>,
+    ) {
+        let asking = self.asking.take();
+        let Some((grant, modrev)) = grant else {
+            self.again = turn.now + ASK_AGAIN;
+            self.waiting.iter_mut().for_each(|waiting| waiting.asked = false);
+            return;
+        };
+        #[cfg(feature = "mutants")]
+        let sent = if turn.has(Mutant::CountsFromAnswer) { turn.now } else { sent };
+        let overtaken = grant.serial <= self.returned;
+        #[cfg(feature = "mutants")]
+        let overtaken = overtaken && !turn.has(Mutant::TakesOvertaken);
+        let end = sent + grant.term;
+        if overtaken || end <= turn.now {
+            return;
+        }
+        if self.last_serial != grant.serial && !self.take_anew(asking, grant, modrev, turn) {
+            return;
+        }
+        if grant.kind == Kind::Write && grant.cachable {
+            self.modrev = self.modrev.max(Some(modrev));
+        }
+        self.last_serial = grant.serial;
+        self.space = grant.space;
+        self.used = false;
+        let end = self
+            .lease
+            .filter(|lease| lease.serial == grant.serial)
+            .map_or(end, |lease| lease.end.max(end));
+        let Grant { kind, cachable, serial, term, .. } = grant;
+        self.lease = Some(Lease { kind, cachable, serial, end, term, ending: false });
+        if cachable {
+            self.refuse_for_space(turn);
+        }
+    }
+
+    /// Rule 6: whether a lease that is another than the last is taken.
+    fn take_anew(
+        &mut self,
+        asking: Option<Asking>,
+        grant: Grant,
+        modrev: Modrev,
+        turn: &mut Turn<'_>,
+    ) -> bool {
+        if self.dirty && asking != Some(Asking::Reclaim) {
+            // What is late goes back first; the grant came while it was on its way.
+            self.give_back(grant.serial, turn);
+            return false;
+        }
+        #[cfg(feature = "mutants")]
+        if turn.has(Mutant::KeepsOld) {
+            return true;
+        }
+        let differs = self.modrev != Some(modrev) || !grant.cachable;
+        if differs && !self.dirty {
+            turn.effects.extend(self.modrev.map(|_| Effect::Drop(turn.object)));
+            self.modrev = grant.cachable.then_some(modrev);
+        }
+        true
+    }
+
+    /// Rule 11: who was asked for and did not get its space is told so.
+    fn refuse_for_space(&mut self, turn: &mut Turn<'_>) {
+        let space = self.space;
+        self.waiting.retain(|waiting| {
+            let full = waiting.asked && waiting.space > space;
+            if full {
+                turn.effects.push(Effect::Full(waiting.ticket));
+            }
+            !full
+        });
+    }
+
+    pub(super) fn evicted(&mut self, serial: Serial, turn: &mut Turn<'_>) {
+        match self.lease {
+            Some(lease) if lease.serial <= serial && lease.cachable => {
+                if self.evicted.is_none() {
+                    self.evicted = Some(serial);
+                    self.withdraw(turn);
+                }
+            }
+            // Late data of that lease may still be on its way.
+            _ if self.dirty && self.last_serial <= serial => self.evicted = Some(serial),
+            _ => self.give_back(serial, turn),
+        }
+    }
+
+    fn give_back(&mut self, serial: Serial, turn: &mut Turn<'_>) {
+        self.returned = self.returned.max(serial);
+        turn.effects.push(Effect::Return(turn.object, serial, self.open));
+    }
+
+    fn withdraw(&mut self, turn: &mut Turn<'_>) {
+        if !self.withdrawing {
+            self.withdrawing = true;
+            turn.effects.push(Effect::Withdraw(turn.object));
+        }
+    }
+
+    pub(super) fn withdrawn(&mut self) {
+        self.withdrawing = false;
+    }
+
+    pub(super) fn dirtied(&mut self, bytes: u64, now: Time) {
+        // Others may bring changes back while it is withdrawn; they made them under the lease.
+        assert!(self.withdrawing || self.is_covered(now, Kind::Write), "written under a lease");
+        self.dirty = true;
+        self.used = true;
+        self.space = self.space.saturating_sub(bytes);
+    }
+
+    pub(super) fn pushed(&mut self, modrev: Modrev) {
+        self.dirty = false;
+        self.pushing = false;
+        self.modrev = self.modrev.max(Some(modrev));
+    }
+
+    pub(super) fn refused(&mut self, turn: &mut Turn<'_>) {
+        self.dirty = false;
+        self.pushing = false;
+        turn.effects.push(Effect::Rescue(turn.object, self.base()));
+        self.released(turn);
+    }
+
+    pub(super) fn changing(&mut self) {
+        self.changing += 1;
+    }
+
+    pub(super) fn changed(&mut self, modrevs: Option<(Modrev, Modrev)>, turn: &mut Turn<'_>) {
+        self.changing = self.changing.saturating_sub(1);
+        let Some(modrev) = self.modrev else { return };
+        let writes = self.dirty || self.lease.is_some_and(|lease| lease.kind == Kind::Write);
+        match modrevs {
+            Some((before, after)) if writes || before == modrev => {
+                self.modrev = Some(after.max(modrev));
+            }
+            Some((_, after)) => {
+                self.modrev = Some(after);
+                turn.effects.push(Effect::Drop(turn.object));
+            }
+            None if self.dirty => {}
+            None => self.released(turn),
+        }
+    }
+
+    /// Keeps neither what is cached nor the lease.
+    pub(super) fn released(&mut self, turn: &mut Turn<'_>) {
+        if self.dirty {
+            return;
+        }
+        if self.modrev.take().is_some() {
+            turn.effects.push(Effect::Drop(turn.object));
+        }
+        if let Some(lease) = self.lease.take() {
+            self.give_back(lease.serial, turn);
+        }
+    }
+
+    pub(super) fn opened(&mut self, open: Open, turn: &mut Turn<'_>) {
+        self.open = open;
+        if open == Open::No
+            && let Some(lease) = self.lease.take_if(|lease| !lease.cachable)
+        {
+            self.give_back(lease.serial, turn);
+        }
+    }
+
+    /// Rule 10.
+    pub(super) fn restarted(&mut self, turn: &mut Turn<'_>) {
+        let lease = self.lease.take();
+        self.asking = None;
+        self.evicted = None;
+        self.pushing = false;
+        self.returned = Serial(0);
+        self.last_serial = Serial(0);
+        self.again = turn.now;
+        self.waiting.iter_mut().for_each(|waiting| waiting.asked = false);
+        if let Some(lease) = lease.filter(|lease| lease.cachable && turn.now < lease.end) {
+            self.asking = Some(Asking::Reclaim);
+            turn.ask(lease.kind, self.space, true);
+        }
+    }
+
+    /// Does what follows from what happened.
+    pub(super) fn settle(&mut self, turn: &mut Turn<'_>) {
+        let now = turn.now;
+        self.let_run(turn);
+        if let Some(lease) = self.lease {
+            let keeps = self.used || self.dirty || self.open != Open::No;
+            let wanted = keeps && lease.cachable && self.evicted.is_none();
+            if now >= lease.renew_at() && now < lease.end && wanted && self.asking.is_none() {
+                self.ask(Asking::Again, turn);
+            }
+            if now >= lease.withdraw_at() && lease.cachable && !lease.ending {
+                self.lease = Some(Lease { ending: true, ..lease });
+                self.withdraw(turn);
+            }
+            if now >= lease.end {
+                self.lease = None;
+            }
+        }
+        self.push(turn);
+        self.vacate(turn);
+        let free = self.asking.is_none() && self.evicted.is_none() && !self.withdrawing;
+        let late = self.dirty && self.lease.is_none_or(|lease| lease.ending);
+        if !self.waiting.is_empty() && free && !late && now >= self.again {
+            self.let_run(turn);
+            if self.waits_for_lease(now) {
+                self.ask(Asking::Anew, turn);
+            }
+        }
+    }
+
+    /// Whether somebody waits for more than the end of a change.
+    fn waits_for_lease(&self, now: Time) -> bool {
+        self.waiting.iter().any(|one| !self.is_covered(now, one.kind) || one.space > self.space)
+    }
+
+    fn ask(&mut self, asking: Asking, turn: &mut Turn<'_>) {
+        let mut kind = if self.dirty { Kind::Write } else { Kind::Read };
+        kind = kind.max(self.lease.filter(|lease| lease.cachable).map_or(kind, |lease| lease.kind));
+        let mut space = self.space;
+        for waiting in &mut self.waiting {
+            waiting.asked = true;
+            kind = kind.max(waiting.kind);
+            space = space.max(waiting.space);
+        }
+        self.asking = Some(asking);
+        turn.ask(kind, space, false);
+    }
+
+    fn let_run(&mut self, turn: &mut Turn<'_>) {
+        for waiting in core::mem::take(&mut self.waiting) {
+            let Waiting { ticket, kind, space, .. } = waiting;
+            let shared = self
+                .lease
+                .is_some_and(|lease| !lease.cachable && lease.kind >= kind && turn.now < lease.end);
+            let usable = self.is_usable(turn.now, kind);
+            #[cfg(feature = "mutants")]
+            let usable =
+                usable || turn.has(Mutant::UsesWhileChanging) && self.is_covered(turn.now, kind);
+            if usable && space <= self.space {
+                self.used = true;
+                turn.effects.push(Effect::Use(ticket));
+            } else if shared {
+                turn.effects.push(Effect::Through(ticket));
+            } else {
+                self.waiting.push(waiting);
+            }
+        }
+    }
+
+    /// Sends back what was changed, when the lease is wanted back or near its end.
+    fn push(&mut self, turn: &mut Turn<'_>) {
+        let lease = self.lease.filter(|lease| turn.now < lease.end);
+        let ending = lease.is_none_or(|lease| lease.ending || !lease.cachable);
+        let needed = self.evicted.is_some() || ending;
+        let reclaims = self.asking == Some(Asking::Reclaim);
+        if self.dirty && needed && !self.pushing && !self.withdrawing && !reclaims {
+            self.pushing = true;
+            let base = self.base();
+            #[cfg(feature = "mutants")]
+            let base = if turn.has(Mutant::PushesLate) { Modrev(u64::MAX) } else { base };
+            turn.effects.push(Effect::Push(turn.object, base));
+        }
+    }
+
+    fn base(&self) -> Modrev {
+        self.modrev.expect("what is changed was made from a state that is known")
+    }
+
+    /// Rule 5.
+    fn vacate(&mut self, turn: &mut Turn<'_>) {
+        let dirty = self.dirty;
+        #[cfg(feature = "mutants")]
+        let dirty = dirty && !turn.has(Mutant::VacatesDirty);
+        if dirty || self.withdrawing {
+            return;
+        }
+        if let Some(serial) = self.evicted.take() {
+            self.lease.take_if(|lease| lease.serial <= serial);
+            self.give_back(serial, turn);
+        }
+    }
+
+    pub(super) fn next_due(&self, now: Time) -> Option<Time> {
+        let lease = self.lease.iter().flat_map(|lease| match lease.cachable {
+            true => [lease.renew_at(), lease.withdraw_at(), lease.end],
+            false => [lease.end; 3],
+        });
+        let again = (!self.waiting.is_empty()).then_some(self.again);
+        lease.chain(again).filter(|due| *due > now).min()
+    }
+}

@@ -1,0 +1,545 @@
+//! The leases on one object, and who waits for them.
+
+use core::time::Duration;
+use std::collections::VecDeque;
+
+use leasehold_base::units::Time;
+
+#[cfg(feature = "mutants")]
+use super::Mutant;
+use super::{Access, Ask, Call, Common, Effect, Grant, Moment, Outcome, Run, Standing, Told, Turn};
+use crate::leases::{Client, Kind, Open, Serial, Ticket};
+
+/// How long an eviction or inquiry waits for its answer before it is sent again, at first and at
+/// most.
+const AGAIN_FIRST: Duration = Duration::from_millis(500);
+const AGAIN_MAX: Duration = Duration::from_secs(8);
+
+/// How soon a write lease that waits for calls that wait unseen is looked at again.
+const BACKLOG_PAUSE: Duration = Duration::from_millis(100);
+
+/// A lease on an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lease {
+    /// Who holds it.
+    pub client: Client,
+    /// Which kind.
+    pub kind: Kind,
+    /// Whether its holder may cache.
+    pub cachable: bool,
+    /// Whether it is wanted back.
+    pub evicted: bool,
+    /// Its number.
+    pub serial: Serial,
+    /// When its term and the allowance for drift are over.
+    pub end: Time,
+    /// When its holder last wrote.
+    pub last_write: Time,
+    /// Bytes that are reserved.
+    pub space: u64,
+}
+
+/// What is known of an object that somebody holds a lease on or a call runs on.
+#[derive(Clone, Debug)]
+pub(super) struct Record {
+    /// When it is to be looked at.
+    pub(super) due: Time,
+    leases: Vec<Lease>,
+    busy: Option<Box<Busy>>,
+}
+
+/// What there is only while more happens than that time passes.
+#[derive(Clone, Debug, Default)]
+struct Busy {
+    running: Vec<Running>,
+    waiting: VecDeque<Waiting>,
+    evictions: Vec<Sent>,
+    inquiry: Option<Sent>,
+    /// The newest round of inquiries.
+    round: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Running {
+    ticket: Ticket,
+    client: Option<Client>,
+    writes: bool,
+    /// A lease that it was granted anew.
+    granted: Option<Serial>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    call: Call,
+    /// The first round of inquiries that is good for it.
+    round: Option<u64>,
+    told: Option<Told>,
+}
+
+/// What was sent to the holder of a lease and is sent again.
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    client: Client,
+    serial: Serial,
+    again: Time,
+    pause: Duration,
+}
+
+impl Sent {
+    fn new(lease: &Lease, now: Time) -> Self {
+        let Lease { client, serial, .. } = *lease;
+        Self { client, serial, again: now + AGAIN_FIRST, pause: AGAIN_FIRST }
+    }
+
+    /// Whether it is to be sent again now.
+    fn is_due(&mut self, now: Time) -> bool {
+        let due = self.again <= now;
+        if due {
+            self.pause = (self.pause * 2).min(AGAIN_MAX);
+            self.again = now + self.pause;
+        }
+        due
+    }
+
+    fn is_of(&self, lease: &Lease) -> bool {
+        (self.client, self.serial) == (lease.client, lease.serial)
+    }
+}
+
+impl Call {
+    /// Whether another's lease must be given up before the call can run.
+    fn is_stopped_by(&self, lease: &Lease) -> bool {
+        let by_access = match self.access {
+            Access::Nothing | Access::Look => false,
+            Access::Read => lease.kind == Kind::Write,
+            Access::Write => true,
+        };
+        let asked = self.ask.filter(|ask| !ask.opportune);
+        by_access || asked.is_some_and(|ask| ask.is_stopped_by(lease))
+    }
+}
+
+impl Ask {
+    /// Whether another's lease does not go together with what is asked for.
+    fn is_stopped_by(&self, lease: &Lease) -> bool {
+        self.kind == Kind::Write || lease.kind == Kind::Write
+    }
+}
+
+impl Lease {
+    /// Whether its holder may do this by itself.
+    fn covers(&self, access: Access) -> bool {
+        self.cachable
+            && match access {
+                Access::Nothing => false,
+                Access::Look | Access::Read => true,
+                Access::Write => self.kind == Kind::Write,
+            }
+    }
+
+    /// Rule 7: whether it is over.
+    fn is_over(&self, Moment { now, terms, backlog }: Moment) -> bool {
+        let waits_for_writes = self.kind == Kind::Write
+            && self.cachable
+            && now < self.end + terms.slack_max
+            && (backlog || now < self.last_write + terms.write_slack);
+        now >= self.end && !waits_for_writes
+    }
+
+    /// When it may be over.
+    fn due(&self, Moment { now, terms, .. }: Moment) -> Time {
+        if now < self.end {
+            return self.end;
+        }
+        let slack = self.last_write + terms.write_slack;
+        let soon = if slack > now { slack } else { now + BACKLOG_PAUSE };
+        soon.min(self.end + terms.slack_max)
+    }
+}
+
+impl Record {
+    pub(super) const fn new(due: Time) -> Self {
+        Self { due, leases: Vec::new(), busy: None }
+    }
+
+    pub(super) fn leases(&self) -> &[Lease] {
+        &self.leases
+    }
+
+    pub(super) const fn is_busy(&self) -> bool {
+        self.busy.is_some()
+    }
+
+    pub(super) fn check(&self) {
+        let mut writers = 0;
+        for (index, lease) in self.leases.iter().enumerate() {
+            writers += usize::from(lease.kind == Kind::Write && lease.cachable);
+            let another = self.leases[..index].iter().any(|other| other.client == lease.client);
+            assert!(!another, "a client has one lease on an object");
+            let evictions = self.busy.iter().flat_map(|busy| &busy.evictions);
+            assert_eq!(
+                evictions.filter(|sent| sent.is_of(lease)).count(),
+                usize::from(lease.evicted),
+                "who is evicted is told so"
+            );
+        }
+        let cachable = self.leases.iter().filter(|lease| lease.cachable).count();
+        assert!(writers == 0 || cachable == 1, "a writer is alone");
+    }
+
+    pub(super) fn call(&mut self, call: Call, turn: &mut Turn<'_>) {
+        if turn.common.recovering {
+            self.call_in_recovery(call, turn);
+            return;
+        }
+        // Rule 5: it brings back what it changed, and nobody else is served before.
+        if let Some(lease) = self.lease_of(call.client)
+            && lease.evicted
+            && lease.covers(call.access)
+        {
+            self.run(Waiting { call: Call { ask: None, ..call }, round: None, told: None }, turn);
+            return;
+        }
+        self.busy().waiting.push_back(Waiting { call, round: None, told: None });
+    }
+
+    /// Rule 14.
+    fn call_in_recovery(&mut self, call: Call, turn: &mut Turn<'_>) {
+        let stops = |ask: Ask| {
+            move |lease: &Lease| Some(lease.client) != call.client && ask.is_stopped_by(lease)
+        };
+        let own = self.lease_of(call.client);
+        let covered = own.is_some_and(|lease| lease.covers(call.access));
+        let may_ask = |ask: &Ask| {
+            let renews = own.is_some_and(|lease| lease.kind >= ask.kind);
+            (ask.reclaim || renews) && !self.leases.iter().any(stops(*ask))
+        };
+        let ask = call.ask.filter(may_ask);
+        let writes = call.access == Access::Write && call.client.is_some();
+        let in_way = self.leases.iter().any(|lease| self.is_in_way(&call, lease));
+        let reclaims = call.access == Access::Nothing && call.ask.is_some_and(|ask| ask.reclaim);
+        if covered || reclaims || ask.is_some() && own.is_some() || writes && !in_way {
+            self.run(Waiting { call: Call { ask, ..call }, round: None, told: None }, turn);
+        } else {
+            turn.effects.push(Effect::Later(call.ticket));
+        }
+    }
+
+    pub(super) fn done(&mut self, ticket: Ticket, outcome: Outcome, turn: &mut Turn<'_>) {
+        let running = &mut self.busy().running;
+        let at = running.iter().position(|one| one.ticket == ticket);
+        let ended = running.swap_remove(at.expect("a call that ends runs"));
+        if let Some(lease) = self.leases.iter_mut().find(|one| Some(one.client) == ended.client) {
+            let used = outcome.used.min(lease.space);
+            lease.space -= used;
+            turn.common.reserved_bytes -= used;
+        }
+        turn.common.free_bytes = turn.common.free_bytes.saturating_sub(outcome.used);
+        if outcome.void
+            && let Some(serial) = ended.granted
+        {
+            self.release(|lease| lease.serial == serial, turn);
+        }
+    }
+
+    pub(super) fn give_up(&mut self, ticket: Ticket) {
+        if let Some(busy) = &mut self.busy {
+            busy.waiting.retain(|waiting| waiting.call.ticket != ticket);
+        }
+    }
+
+    /// Rule 6: the client knows; what is still to come takes longer.
+    pub(super) fn received(&mut self, client: Client, serial: Serial, now: Time) {
+        let sent = self.busy.iter_mut().flat_map(|busy| &mut busy.evictions);
+        for sent in sent.filter(|sent| (sent.client, sent.serial) == (client, serial)) {
+            sent.pause = AGAIN_MAX;
+            sent.again = now + AGAIN_MAX;
+        }
+    }
+
+    pub(super) fn returned(
+        &mut self,
+        client: Client,
+        serial: Serial,
+        open: Open,
+        turn: &mut Turn<'_>,
+    ) {
+        let is_meant = |lease: &Lease| (lease.client, lease.serial) == (client, serial);
+        let Some(lease) = self.leases.iter().copied().find(is_meant) else { return };
+        self.release(is_meant, turn);
+        if lease.evicted && open == Open::Write {
+            let terms = turn.common.terms;
+            let end = turn.now + terms.waited(terms.default_term);
+            let serial = turn.common.serial();
+            let evicted = false;
+            self.keep(Lease { cachable: false, evicted, serial, end, space: 0, ..lease }, turn);
+        }
+    }
+
+    pub(super) fn reported(&mut self, client: Client, round: u64, told: Told) {
+        let Some(busy) = &mut self.busy else { return };
+        if busy.inquiry.is_some_and(|sent| sent.client == client) && busy.round == round {
+            busy.inquiry = None;
+        }
+        for waiting in &mut busy.waiting {
+            if waiting.round.is_some_and(|first| first <= round) {
+                waiting.told = Some(told);
+            }
+        }
+    }
+
+    pub(super) fn send_again(&mut self, client: Client, turn: &mut Turn<'_>) {
+        if let Some(busy) = &mut self.busy {
+            for sent in busy.evictions.iter_mut().chain(&mut busy.inquiry) {
+                if sent.client == client {
+                    sent.again = turn.now;
+                    sent.pause = AGAIN_FIRST / 2;
+                }
+            }
+        }
+    }
+
+    pub(super) fn forget_all(&mut self, turn: &mut Turn<'_>) {
+        self.release(|_| true, turn);
+    }
+
+    /// Takes away what is over, and what clients held that are forgotten.
+    pub(super) fn end(&mut self, turn: &mut Turn<'_>) {
+        let moment = turn.common.moment(turn.now);
+        let over = self.leases.iter().filter(|lease| lease.is_over(moment));
+        turn.common.counts.waited_out += over.map(|lease| u64::from(lease.evicted)).sum::<u64>();
+        self.release(|lease| lease.is_over(moment), turn);
+        if !turn.common.forgotten.is_empty() {
+            let forgotten = core::mem::take(&mut turn.common.forgotten);
+            self.release(|lease| forgotten.contains_key(&lease.client), turn);
+            turn.common.forgotten = forgotten;
+        }
+    }
+
+    /// Does what follows from what happened: lets run what can, and sends what is to be sent.
+    pub(super) fn settle(&mut self, turn: &mut Turn<'_>) {
+        let now = turn.now;
+        self.let_run(turn);
+        let Some(busy) = &mut self.busy else { return };
+        for sent in &mut busy.evictions {
+            if sent.is_due(now) {
+                turn.effects.push(Effect::Evict(sent.client, turn.object, sent.serial));
+            }
+        }
+        if let Some(sent) = &mut busy.inquiry
+            && sent.is_due(now)
+        {
+            let effect = Effect::Inquire(sent.client, turn.object, sent.serial, busy.round);
+            turn.effects.push(effect);
+        }
+        if busy.running.is_empty() && busy.waiting.is_empty() && busy.evictions.is_empty() {
+            self.busy = None;
+        }
+    }
+
+    /// When the record is next to be looked at; never when there is nothing in it.
+    pub(super) fn next_due(&self, common: &Common, now: Time) -> Option<Time> {
+        let leases = self.leases.iter().map(|lease| lease.due(common.moment(now)));
+        let sent = self.busy.iter().flat_map(|busy| busy.evictions.iter().chain(&busy.inquiry));
+        let next = leases.chain(sent.map(|sent| sent.again)).min();
+        next.or_else(|| self.busy.as_ref().map(|_| now + AGAIN_MAX))
+    }
+
+    fn busy(&mut self) -> &mut Busy {
+        self.busy.get_or_insert_default()
+    }
+
+    fn lease_of(&self, client: Option<Client>) -> Option<&Lease> {
+        self.leases.iter().find(|lease| Some(lease.client) == client)
+    }
+
+    fn is_in_way(&self, call: &Call, lease: &Lease) -> bool {
+        lease.cachable && Some(lease.client) != call.client && call.is_stopped_by(lease)
+    }
+
+    /// Whether a writing call of another client runs: rule 11.
+    fn is_being_changed(&self, client: Option<Client>) -> bool {
+        let mut running = self.busy.iter().flat_map(|busy| &busy.running);
+        running.any(|one| one.writes && (one.client.is_none() || one.client != client))
+    }
+
+    /// Lets calls run that nobody is in the way of, in order.
+    fn let_run(&mut self, turn: &mut Turn<'_>) {
+        let Some(busy) = &mut self.busy else { return };
+        let waiting = core::mem::take(&mut busy.waiting);
+        let mut is_behind = false;
+        for mut one in waiting {
+            if self.can_run(&mut one, is_behind, turn) {
+                self.run(one, turn);
+                continue;
+            }
+            let asks = one.call.ask.is_some_and(|ask| !ask.opportune);
+            is_behind |= asks || one.call.access == Access::Write;
+            self.busy().waiting.push_back(one);
+        }
+    }
+
+    /// Whether a call can run now; if not, does what it waits for.
+    fn can_run(&mut self, one: &mut Waiting, is_behind: bool, turn: &mut Turn<'_>) -> bool {
+        #[cfg(feature = "mutants")]
+        if one.call.ask.is_none()
+            && (turn.common.has(Mutant::ChecksNoWrites) && one.call.access == Access::Write
+                || turn.common.has(Mutant::ChecksNoReads) && one.call.access == Access::Read)
+        {
+            return true;
+        }
+        let mut free = true;
+        for index in 0..self.leases.len() {
+            let lease = self.leases[index];
+            if self.is_in_way(&one.call, &lease) {
+                free = false;
+                self.evict(index, turn);
+            }
+        }
+        // Neither writes nor asks run for ever while somebody waits who came before.
+        free &= !is_behind || one.call.access != Access::Write;
+        if one.call.ask.is_some_and(|ask| !ask.opportune) {
+            // It asks to be let in anew, and waits for its own eviction to end.
+            let evicted = self.lease_of(one.call.client).is_some_and(|lease| lease.evicted);
+            let changed = self.is_being_changed(one.call.client);
+            #[cfg(feature = "mutants")]
+            let changed = changed && !turn.common.has(Mutant::ForgetsRunning);
+            free &= !evicted && !changed && !is_behind;
+        }
+        free && self.can_look(one, turn)
+    }
+
+    /// Rule 10: whether a call that only looks knows what the holder of a write lease knows.
+    fn can_look(&mut self, one: &mut Waiting, turn: &mut Turn<'_>) -> bool {
+        let looks = one.call.access == Access::Look && one.told.is_none();
+        let writer = self.leases.iter().find(|lease| {
+            lease.cachable && lease.kind == Kind::Write && Some(lease.client) != one.call.client
+        });
+        let Some(lease) = writer.copied().filter(|_| looks) else { return true };
+        let busy = self.busy();
+        if busy.inquiry.as_ref().is_some_and(|sent| sent.is_of(&lease)) {
+            // What is under way was asked for before.
+            one.round = one.round.or(Some(busy.round + 1));
+        } else {
+            busy.round = turn.common.serial().0;
+            one.round = Some(busy.round);
+            busy.inquiry = Some(Sent::new(&lease, turn.now));
+            let effect = Effect::Inquire(lease.client, turn.object, lease.serial, busy.round);
+            turn.effects.push(effect);
+        }
+        false
+    }
+
+    fn evict(&mut self, index: usize, turn: &mut Turn<'_>) {
+        let lease = &mut self.leases[index];
+        if !lease.evicted {
+            lease.evicted = true;
+            turn.common.counts.evicted += 1;
+            turn.effects.push(Effect::Evict(lease.client, turn.object, lease.serial));
+            let sent = Sent::new(lease, turn.now);
+            self.busy().evictions.push(sent);
+        }
+    }
+
+    fn run(&mut self, one: Waiting, turn: &mut Turn<'_>) {
+        let Waiting { call, told, .. } = one;
+        let writes = call.access == Access::Write;
+        let own = self.leases.iter_mut().find(|lease| Some(lease.client) == call.client);
+        let standing = match own {
+            Some(lease) if lease.covers(Access::Write) => {
+                if writes {
+                    lease.last_write = turn.now;
+                }
+                Standing::Held
+            }
+            _ => Standing::Free,
+        };
+        let known = self.lease_of(call.client).map(|lease| lease.serial);
+        let grant = match (call.client, call.ask) {
+            (Some(client), Some(ask)) => self.grant(client, ask, turn),
+            _ => None,
+        };
+        let granted = grant.map(|grant| grant.serial).filter(|serial| Some(*serial) != known);
+        let Call { ticket, client, .. } = call;
+        self.busy().running.push(Running { ticket, client, writes, granted });
+        turn.effects.push(Effect::Run(Run { ticket, standing, grant, told }));
+    }
+
+    fn grant(&mut self, client: Client, ask: Ask, turn: &mut Turn<'_>) -> Option<Grant> {
+        let others = || self.leases.iter().filter(|lease| lease.client != client);
+        let own = self.lease_of(Some(client)).copied();
+        if own.is_some_and(|lease| lease.evicted)
+            || others().any(|lease| lease.cachable && ask.is_stopped_by(lease))
+            || ask.opportune && self.is_being_changed(Some(client))
+        {
+            return None;
+        }
+        // Rule 8.
+        let shared = others()
+            .any(|lease| !lease.cachable && (lease.kind == Kind::Write || ask.kind == Kind::Write));
+        let term = turn.common.terms.clamp(ask.term);
+        let end = turn.now + turn.common.waited(term);
+        let free = turn.common.free_bytes.saturating_sub(turn.common.reserved_bytes);
+        let renewed = own.filter(|lease| lease.cachable && !shared);
+        let lease = match renewed {
+            Some(lease) => {
+                let kind = turn.common.upgraded(lease.kind, ask.kind);
+                let space = lease.space + ask.space.saturating_sub(lease.space).min(free);
+                Lease { kind, end: lease.end.max(end), space, ..lease }
+            }
+            None => Lease {
+                client,
+                kind: ask.kind,
+                cachable: !shared,
+                evicted: false,
+                serial: turn.common.serial(),
+                end,
+                last_write: own.map_or(Time::ZERO, |lease| lease.last_write),
+                space: if shared { 0 } else { ask.space.min(free) },
+            },
+        };
+        let Lease { cachable, serial, space, .. } = lease;
+        let kind = lease.kind.max(ask.kind);
+        self.release(|lease| lease.client == client, turn);
+        // Rule 12.
+        if turn.common.leases >= turn.common.leases_max {
+            turn.common.counts.full += 1;
+            return Some(Grant { kind, cachable: false, term, serial, space: 0 });
+        }
+        let counts = &mut turn.common.counts;
+        match (renewed, shared) {
+            (Some(_), _) => counts.renewed += 1,
+            (None, true) => counts.shared += 1,
+            (None, false) => counts.granted += 1,
+        }
+        self.keep(lease, turn);
+        Some(Grant { kind, cachable, term, serial, space })
+    }
+
+    fn keep(&mut self, lease: Lease, turn: &mut Turn<'_>) {
+        turn.common.leases += 1;
+        turn.common.reserved_bytes += lease.space;
+        // Most objects have one lease: there is no room to spare until the second.
+        if self.leases.is_empty() {
+            self.leases.reserve_exact(1);
+        }
+        self.leases.push(lease);
+    }
+
+    /// Takes away some leases, and what was sent about them.
+    fn release(&mut self, is_over: impl Fn(&Lease) -> bool, turn: &mut Turn<'_>) {
+        let Self { leases, busy, .. } = self;
+        leases.retain(|lease| {
+            let over = is_over(lease);
+            if over {
+                turn.common.leases -= 1;
+                turn.common.reserved_bytes -= lease.space;
+                if let Some(busy) = busy {
+                    busy.evictions.retain(|sent| !sent.is_of(lease));
+                    busy.inquiry.take_if(|sent| sent.is_of(lease));
+                }
+            }
+            !over
+        });
+    }
+}

@@ -1,0 +1,172 @@
+//! Dialogues, one for each rule at least, and what a lease costs.
+
+use super::*;
+use crate::dialogue::{play, value};
+use leasehold_base::units::{FileId, FileSystemId};
+
+fn object(number: u64) -> Object {
+    Object { file_system: FileSystemId(0), file: FileId(number) }
+}
+
+#[test]
+fn dialogues() {
+    play("leases/table", || {
+        let mut table = Table::new(Terms::DEFAULT, 100, false);
+        move |now, words| {
+            match words[0] {
+                "full-at" => {
+                    let most = words[1].parse().expect("a number of leases");
+                    table = Table::new(Terms::DEFAULT, most, false);
+                    return Vec::new();
+                }
+                "restart" => {
+                    table = Table::new(Terms::DEFAULT, 100, true);
+                    return Vec::new();
+                }
+                "leases" => {
+                    return vec![format!("{} reserved {}", table.len(), table.reserved_bytes())];
+                }
+                _ => {}
+            }
+            let mut effects = Vec::new();
+            table.step(now, event(words), &mut effects);
+            table.check();
+            effects.iter().map(told).collect()
+        }
+    });
+}
+
+/// `call TICKET [by CLIENT] nothing|look|read|write [ask|try|reclaim read|write [for SECONDS]
+/// [space BYTES]]`, `done TICKET [used BYTES] [void]`, `given-up TICKET`, `received CLIENT SERIAL`,
+/// `returned CLIENT SERIAL [open read|write]`, `reported CLIENT SERIAL round ROUND [size BYTES]`,
+/// `reconnected|forgotten CLIENT`, `gone`, `backlog yes|no`, `space BYTES`, `opened` and `tick`;
+/// each may end with `of OBJECT`. `restart`, `full-at LEASES` and `leases` are no events.
+fn event(words: &[&str]) -> Event {
+    let number = |at: usize| words[at].parse::<u64>().expect("a number");
+    let client = || Client(words[1].parse().expect("a client"));
+    let object = object(value(words, "of").unwrap_or(1));
+    match words[0] {
+        "call" => Event::Call(call(words, object)),
+        "done" => {
+            let used = value(words, "used").unwrap_or(0);
+            let outcome = Outcome { used, void: words.contains(&"void") };
+            Event::Done(object, Ticket(number(1)), outcome)
+        }
+        "given-up" => Event::GivenUp(object, Ticket(number(1))),
+        "received" => Event::Received(client(), object, Serial(number(2))),
+        "returned" => {
+            let open = match value::<String>(words, "open").as_deref() {
+                None => Open::No,
+                Some("read") => Open::Read,
+                Some(_) => Open::Write,
+            };
+            Event::Returned(client(), object, Serial(number(2)), open)
+        }
+        "reported" => {
+            let told = value(words, "size").map(|size| Told { size, modified: 0 });
+            let round = value(words, "round").expect("a round");
+            Event::Reported(client(), object, Serial(number(2)), round, told)
+        }
+        "reconnected" => Event::Reconnected(client()),
+        "forgotten" => Event::Forgotten(client()),
+        "gone" => Event::Gone(object),
+        "backlog" => Event::Backlog(words[1] == "yes"),
+        "space" => Event::Space(number(1)),
+        "opened" => Event::Opened,
+        "tick" => Event::Tick,
+        other => panic!("no such event: {other}"),
+    }
+}
+
+fn call(words: &[&str], object: Object) -> Call {
+    let access = words.iter().find_map(|word| match *word {
+        "nothing" => Some(Access::Nothing),
+        "look" => Some(Access::Look),
+        "read" => Some(Access::Read),
+        "write" => Some(Access::Write),
+        _ => None,
+    });
+    let asks = ["ask", "try", "reclaim"];
+    let ask = asks.into_iter().find_map(|how| {
+        let kind = value::<String>(words, how)?;
+        Some(Ask {
+            kind: if kind == "read" { Kind::Read } else { Kind::Write },
+            term: Duration::from_secs(value(words, "for").unwrap_or(0)),
+            opportune: how == "try",
+            space: value(words, "space").unwrap_or(0),
+            reclaim: how == "reclaim",
+        })
+    });
+    Call {
+        ticket: Ticket(words[1].parse().expect("a ticket")),
+        object,
+        client: value(words, "by").map(Client),
+        access: access.expect("what the call does"),
+        ask,
+    }
+}
+
+fn told(effect: &Effect) -> String {
+    let Effect::Run(Run { ticket, standing, grant, told }) = effect else {
+        return match *effect {
+            Effect::Later(ticket) => format!("later {}", ticket.0),
+            Effect::Evict(client, object, serial) => {
+                format!("evict {} {} of {}", client.0, serial.0, object.file.0)
+            }
+            Effect::Inquire(client, object, serial, round) => {
+                format!("inquire {} {} of {} round {round}", client.0, serial.0, object.file.0)
+            }
+            Effect::Run(_) => unreachable!("it is none"),
+        };
+    };
+    let held = if *standing == Standing::Held { " held" } else { "" };
+    let grant = grant.map_or(String::new(), |grant| {
+        let Grant { kind, cachable, term, serial, space } = grant;
+        let shared = if cachable { "" } else { " shared" };
+        let space = if space == 0 { String::new() } else { format!(" space {space}") };
+        format!(" granted {kind:?}{shared} {} for {}{space}", serial.0, term.as_secs())
+    });
+    let told = told.map_or(String::new(), |told| format!(" size {}", told.size));
+    format!("run {}{held}{grant}{told}", ticket.0)
+}
+
+/// A million leases, each on an object of its own, are asked for, used and done.
+#[test]
+fn a_million_leases_take_256_bytes_each() {
+    const LEASES: u32 = 1_000_000;
+    let mut filled = None;
+    let info = allocation_counter::measure(|| {
+        let mut table = Table::new(Terms::DEFAULT, LEASES as usize, false);
+        let mut effects = Vec::new();
+        for number in 0..LEASES {
+            let now = Time::ZERO + Duration::from_micros(number.into());
+            let object = object(u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+            let ask = Ask {
+                kind: Kind::Read,
+                term: Duration::ZERO,
+                opportune: false,
+                space: 0,
+                reclaim: false,
+            };
+            let (ticket, client) = (Ticket(u64::from(number)), Some(Client(number % 100)));
+            let call = Call { ticket, object, client, access: Access::Read, ask: Some(ask) };
+            table.step(now, Event::Call(call), &mut effects);
+            table.step(now, Event::Done(object, ticket, Outcome::default()), &mut effects);
+            effects.clear();
+        }
+        filled = Some(table);
+    });
+    let mut table = filled.expect("it was filled");
+    assert_eq!(table.len(), LEASES as usize);
+    let bytes_each = info.bytes_current / i64::from(LEASES);
+    assert!(bytes_each <= 256, "{bytes_each} bytes for a lease");
+    // None of them asks for work before the first is over, and a step then does a part of it.
+    assert!(table.next_wake() >= Some(Time::ZERO + Duration::from_secs(30)));
+    let (end, mut effects) = (Time::ZERO + Duration::from_secs(40), Vec::new());
+    table.step(end, Event::Tick, &mut effects);
+    assert_eq!(table.len(), LEASES as usize - DUE_AT_ONCE_MAX);
+    while table.next_wake().is_some() {
+        table.step(end, Event::Tick, &mut effects);
+    }
+    assert!(table.is_empty() && effects.is_empty());
+}

@@ -1,0 +1,16 @@
+//! What the machines have in common.
+
+use super::*;
+
+#[test]
+fn terms_are_clamped() {
+    let clamp = |seconds| Terms::DEFAULT.clamp(Duration::from_secs(seconds)).as_secs();
+    assert_eq!([0, 1, 30, 60, 61, u64::MAX].map(clamp), [30, 1, 30, 60, 60, 60]);
+}
+
+#[test]
+fn late_data_goes_to_what_it_was_made_from_or_to_what_a_crash_left_of_it() {
+    assert!(Modrev(5).admits_late(Modrev(5)));
+    assert!(Modrev(5).admits_late(Modrev(4)));
+    assert!(!Modrev(5).admits_late(Modrev(6)));
+}
