@@ -306,8 +306,9 @@ impl State {
         self.let_run(turn);
         if let Some(lease) = self.lease {
             let keeps = self.used || self.dirty || self.open != Open::No;
-            let wanted = keeps && lease.cachable && self.evicted.is_none();
-            if now >= lease.renew_at() && now < lease.end && wanted && self.asking.is_none() {
+            let wanted = keeps && lease.cachable && !lease.ending && self.evicted.is_none();
+            let free = self.asking.is_none() && now >= self.again;
+            if now >= lease.renew_at() && now < lease.end && wanted && free {
                 self.ask(Asking::Again, turn);
             }
             if now >= lease.withdraw_at() && lease.cachable && !lease.ending {
@@ -407,7 +408,6 @@ impl State {
             true => [lease.renew_at(), lease.withdraw_at(), lease.end],
             false => [lease.end; 3],
         });
-        let again = (!self.waiting.is_empty()).then_some(self.again);
-        lease.chain(again).filter(|due| *due > now).min()
+        lease.chain([self.again]).filter(|due| *due > now).min()
     }
 }
