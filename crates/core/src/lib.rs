@@ -5,6 +5,7 @@
 //! a lock or calls back, so the same code runs under the shell and under a seeded simulator.
 //! `check()` audits a whole state and panics where it contradicts itself.
 
+pub mod cache;
 pub mod calls;
 pub mod leases;
 pub mod replies;

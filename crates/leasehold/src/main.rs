@@ -11,7 +11,6 @@ mod ready;
 mod serve;
 mod stable_log;
 mod status;
-mod stripes;
 mod verifier;
 
 use std::io::Write as _;

@@ -50,11 +50,6 @@ start() {
         launch "$leasehold" serve "$export" --name /export --listen 127.0.0.1:2049 \
             --state "$folder/state" --log warn
         ;;
-    ours-striped)
-        launch "$leasehold" serve "$export" --name /export --listen 127.0.0.1:2049 \
-            --state "$folder/state" --log warn --stripe "$folder/one" --stripe "$folder/two" \
-            --stripe-unit 4 --stripe-inline 1
-        ;;
     ganesha)
         launch ganesha.nfsd -F -N CRIT -f "$folder/ganesha.conf" -L "$folder/log" \
             -p "$folder/ganesha.pid"
@@ -80,15 +75,8 @@ prepare() {
     mount -t tmpfs tmpfs /run
     mkdir -p "$export" "$folder/state"
     # What is there already stays as it is.
-    if [ "$server" = ours-striped ]; then
-        mkdir "$folder/one" "$folder/two"
-        # What is in the directory is not what clients see.
-        back=()
-    else
-        mkdir "$export/kept"
-        echo kept >"$export/kept/file"
-        back=(--back-dir "$export")
-    fi
+    mkdir "$export/kept"
+    echo kept >"$export/kept/file"
     # An ordinary user need not reach the tree that this was built in.
     cp "$leasehold" "$folder/leasehold"
     cp "$0" "$folder/peer.sh"
@@ -97,7 +85,7 @@ prepare() {
     : >"$folder/log"
     chmod 666 "$folder/log"
     case $server in
-    ours | ours-as-user | ours-striped) target=nfs://127.0.0.1:2049/export ;;
+    ours | ours-as-user) target=nfs://127.0.0.1:2049/export ;;
     ganesha)
         mkdir -p /run/rpcbind
         rpcbind -w
@@ -130,7 +118,7 @@ prepare
 start
 before=$(print)
 status=0
-"${as_user[@]}" "$leasehold" conform "$target" "${back[@]}" \
+"${as_user[@]}" "$leasehold" conform "$target" --back-dir "$export" \
     --restart-command "bash $folder/peer.sh $server $folder $leasehold --again" "$@" || status=$?
 case $server in
 ours*) ;;

@@ -1,0 +1,701 @@
+//! A client's cache of one mount: attributes, names and data, and what was written here and is not
+//! yet on the server's stable storage.
+//!
+//! Criteria in order of weight:
+//! - What a program wrote is not lost: it stays here until the server has it on stable storage,
+//!   whatever the server forgets meanwhile; where that fails, the program is told.
+//! - What is read is what was last written here, and no older than the mount's variant allows.
+//! - The server is asked seldom, and in large pieces.
+//! - Memory is bounded.
+//!
+//! Rules:
+//! 1. Attributes are trusted for a time that doubles while they are found unchanged, within limits.
+//!    An answer to a question from before a change of ours was answered is not believed over it.
+//! 2. A change of ours is told from another's by the attributes before it: from what is known, all
+//!    our changes lead to the newest attributes, or somebody else was there. Then clean data and
+//!    names are dropped.
+//! 3. A name, or its absence, is good for as long as its directory's attributes are trusted and its
+//!    directory was changed by us alone. Names are bounded; a listing gets a quarter of the room.
+//! 4. Written data is dirty, then on its way, then written unstably, then clean (the page states of
+//!    the paper's figure 1). A COMMIT that is answered with another verifier than the WRITE was
+//!    makes it dirty again. Only clean data is evicted.
+//! 5. Dirty data goes out when it fills a WRITE, when it has been here for long, when much is
+//!    unsaved, when somebody waits for it, and before anything else about the file is changed.
+//! 6. Two WRITEs of the same bytes are never on their way at once.
+//! 7. When all that is unsaved of a file fits one WRITE and somebody waits for it, then that is
+//!    asked to be stable, and needs no COMMIT.
+//! 8. A program that writes waits while too much is unsaved, and while the file is being changed.
+//! 9. What the server refuses to take is dropped, and the failure is remembered for each who has
+//!    the file open.
+//! 10. A file that is read in order is read ahead, twice as far each time.
+//! 11. Bytes that change here while a READ is on its way are not taken from its answer.
+//! 12. So many READs, WRITEs and COMMITs are on their way at once, for one file and for all; files
+//!     take turns.
+//!
+//! What it does not do: it calls nobody and knows no handles. Whether the server is asked when a
+//! file is opened, and whether data is pushed when it is closed, is its owner's choice of variant;
+//! a lease will be one more reason to trust, in place of rule 1's times.
+
+mod attributes;
+mod dispatch;
+mod extents;
+mod file;
+mod names;
+
+use core::ops::Range;
+use core::time::Duration;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use bytes::Bytes;
+use leasehold_base::attributes::{Attributes, FileType, Wcc};
+use leasehold_base::units::{FileTime, Time};
+
+use attributes::{Content, Known};
+use file::File;
+use names::Names;
+pub use names::Source;
+
+/// Names an object to the owner, who gives a number of its own to each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ObjectKey(pub u64);
+
+/// Names something that a program waits for to the owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ticket(pub u64);
+
+/// Names a call that the owner is to make.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct JobId(pub u64);
+
+/// When a question was asked, among all that were asked and answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Asked {
+    time: Time,
+    serial: Serial,
+}
+
+/// What a server changes when it may have lost what was written unstably.
+pub type Verifier = [u8; 8];
+
+/// Counts what happens, to tell before from after.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Serial(u64);
+
+/// How much is cached, and for how long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// The bytes of all data; unsaved data and what somebody waits for may be above.
+    pub bytes_max: u64,
+    /// The bytes of data that the server may lose.
+    pub unsaved_bytes_max: u64,
+    /// The number of names, absent ones too.
+    pub names_max: usize,
+    /// The least and the longest time that attributes of a file are trusted.
+    pub file_trust: (Duration, Duration),
+    /// The same of a directory.
+    pub directory_trust: (Duration, Duration),
+    /// The largest READ.
+    pub read_bytes: u32,
+    /// How far is read ahead at most.
+    pub ahead_bytes: u64,
+    /// The largest WRITE.
+    pub write_bytes: u32,
+    /// How long written data stays here at most before it is sent.
+    pub write_delay: Duration,
+    /// Whether each WRITE is to be stable when it is answered.
+    pub always_stable: bool,
+    /// The number of calls for one file's data on their way at once.
+    pub calls_of_file_max: usize,
+    /// The number of calls for data on their way at once.
+    pub calls_max: usize,
+}
+
+impl Options {
+    const fn trust(&self, file_type: FileType) -> (Duration, Duration) {
+        match file_type {
+            FileType::Directory => self.directory_trust,
+            FileType::Regular
+            | FileType::BlockDevice
+            | FileType::CharacterDevice
+            | FileType::Symlink
+            | FileType::Socket
+            | FileType::Fifo => self.file_trust,
+        }
+    }
+}
+
+/// What a READ was answered with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fetched {
+    /// The bytes: at least one, except at the end.
+    pub data: Bytes,
+    /// Whether the file ends behind them.
+    pub end: bool,
+    /// The file afterwards.
+    pub attributes: Option<Attributes>,
+}
+
+/// What a WRITE was answered with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stored {
+    /// How many of the bytes the server took: at least one, and not more than there were.
+    pub count: u32,
+    /// The verifier under which it may lose them; none when they are stable.
+    pub unstable: Option<Verifier>,
+    /// The file before and after.
+    pub wcc: Wcc,
+}
+
+/// What a COMMIT was answered with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Committed {
+    /// The server's verifier.
+    pub verifier: Verifier,
+    /// The file before and after.
+    pub wcc: Wcc,
+}
+
+/// What happens to the cache. `E` is the owner's kind of error.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event<E> {
+    /// A program reads; what the owner wants to know of the attributes it knows.
+    Read {
+        /// Who waits.
+        ticket: Ticket,
+        /// The file.
+        file: ObjectKey,
+        /// Where.
+        offset: u64,
+        /// How many bytes at most.
+        count: u32,
+    },
+    /// A program writes.
+    Write {
+        /// Who waits.
+        ticket: Ticket,
+        /// The file.
+        file: ObjectKey,
+        /// Where.
+        offset: u64,
+        /// What.
+        data: Bytes,
+        /// The time of day.
+        at: FileTime,
+    },
+    /// A program wants what was written before to be on stable storage.
+    Sync {
+        /// Who waits.
+        ticket: Ticket,
+        /// The file.
+        file: ObjectKey,
+    },
+    /// The owner is about to change the file otherwise, and wants what was written before to be at
+    /// the server, and nothing more to be written until [`Event::Release`].
+    Hold {
+        /// Who waits.
+        ticket: Ticket,
+        /// The file.
+        file: ObjectKey,
+    },
+    /// The change for which the file was held is over.
+    Release {
+        /// The file.
+        file: ObjectKey,
+    },
+    /// Bytes are no longer what they were: cut off, or written past the cache.
+    Overwritten {
+        /// The file.
+        file: ObjectKey,
+        /// Which.
+        range: Range<u64>,
+    },
+    /// The data that is not saved is not wanted any more: nobody can read the file again.
+    Discard {
+        /// The file.
+        file: ObjectKey,
+    },
+    /// The server told the attributes of an object.
+    Observed {
+        /// The object.
+        object: ObjectKey,
+        /// When that was asked.
+        asked: Asked,
+        /// The attributes.
+        attributes: Attributes,
+    },
+    /// A change of the object is sent, other than a WRITE that was asked for here.
+    BeginChange {
+        /// The object.
+        object: ObjectKey,
+    },
+    /// It was answered.
+    EndChange {
+        /// The object.
+        object: ObjectKey,
+        /// The object before and after.
+        wcc: Wcc,
+    },
+    /// The server told what a name leads to, or it was changed.
+    Named {
+        /// The directory.
+        directory: ObjectKey,
+        /// The name.
+        name: Box<[u8]>,
+        /// What it leads to; none when there is no such name.
+        target: Option<ObjectKey>,
+        /// How that came to be known.
+        source: Source,
+        /// When it was asked; for a change of ours, when it was answered.
+        asked: Asked,
+    },
+    /// A name may lead elsewhere now.
+    Unnamed {
+        /// The directory.
+        directory: ObjectKey,
+        /// The name.
+        name: Box<[u8]>,
+    },
+    /// The attributes of an object are to be asked for before they are used again.
+    Distrust {
+        /// The object.
+        object: ObjectKey,
+    },
+    /// The object is gone from the server, or may be another one: nothing clean is kept of it, and
+    /// no name leads to it.
+    Invalidate {
+        /// The object.
+        object: ObjectKey,
+    },
+    /// Nobody uses the object any more; nothing of it is kept.
+    Forget {
+        /// The object.
+        object: ObjectKey,
+    },
+    /// A READ was answered.
+    Fetched {
+        /// The call.
+        job: JobId,
+        /// How.
+        result: Result<Fetched, E>,
+    },
+    /// A WRITE was answered.
+    Stored {
+        /// The call.
+        job: JobId,
+        /// How.
+        result: Result<Stored, E>,
+    },
+    /// A COMMIT was answered.
+    Committed {
+        /// The call.
+        job: JobId,
+        /// How.
+        result: Result<Committed, E>,
+    },
+    /// Time went on.
+    Tick,
+}
+
+/// What is to be done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect<E> {
+    /// A READ is sent.
+    Fetch {
+        /// The call.
+        job: JobId,
+        /// The file.
+        file: ObjectKey,
+        /// Where.
+        offset: u64,
+        /// How many bytes.
+        count: u32,
+    },
+    /// A WRITE is sent.
+    Store {
+        /// The call.
+        job: JobId,
+        /// The file.
+        file: ObjectKey,
+        /// Where.
+        offset: u64,
+        /// What.
+        data: Bytes,
+        /// Whether it is to be stable when it is answered.
+        stable: bool,
+    },
+    /// A COMMIT of the whole file is sent.
+    Commit {
+        /// The call.
+        job: JobId,
+        /// The file.
+        file: ObjectKey,
+    },
+    /// What was read: fewer bytes than asked for only where the file ends.
+    Read {
+        /// Who waits.
+        ticket: Ticket,
+        /// The bytes in order.
+        result: Result<Vec<Bytes>, E>,
+    },
+    /// A write was taken.
+    Wrote {
+        /// Who waits.
+        ticket: Ticket,
+    },
+    /// What was written before is on stable storage, or has failed: see [`Cache::failure`].
+    Synced {
+        /// Who waits.
+        ticket: Ticket,
+    },
+    /// The file can be changed.
+    Held {
+        /// Who waits.
+        ticket: Ticket,
+        /// The file.
+        file: ObjectKey,
+    },
+    /// No name leads to the object any more.
+    Idle {
+        /// The object.
+        object: ObjectKey,
+    },
+}
+
+/// What was counted so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Bytes that the server had lost and that were written again.
+    pub rewritten_bytes: u64,
+    /// Bytes that were evicted.
+    pub evicted_bytes: u64,
+    /// Bytes that the server refused, and that are lost.
+    pub refused_bytes: u64,
+    /// Writes that had to wait.
+    pub held_writes: u64,
+}
+
+/// One mount's cache.
+#[derive(Clone, Debug)]
+pub struct Cache<E> {
+    options: Options,
+    objects: BTreeMap<ObjectKey, Object<E>>,
+    names: Names,
+    /// Counts questions, changes and writes.
+    serial: Serial,
+    jobs: BTreeMap<JobId, ObjectKey>,
+    next_job: u64,
+    /// Files that may have something to call for.
+    hungry: BTreeSet<ObjectKey>,
+    /// The file that called last.
+    turn: ObjectKey,
+    /// Writes that wait, oldest first.
+    held: VecDeque<HeldWrite>,
+    /// Files that have unsaved data, and since when.
+    unsaved: BTreeMap<ObjectKey, Time>,
+    /// Files that have data.
+    filled: BTreeSet<ObjectKey>,
+    bytes: u64,
+    unsaved_bytes: u64,
+    /// Where the last round of eviction stopped.
+    hand: (ObjectKey, u64),
+    /// The largest WRITE that the server takes as a whole, as far as that is known.
+    write_bytes: u64,
+    counters: Counters,
+}
+
+#[derive(Clone, Debug)]
+struct Object<E> {
+    known: Known,
+    file: File<E>,
+}
+
+impl<E> Default for Object<E> {
+    fn default() -> Self {
+        Self { known: Known::default(), file: File::default() }
+    }
+}
+
+#[derive(Clone, Debug)]
+struct HeldWrite {
+    ticket: Ticket,
+    file: ObjectKey,
+    offset: u64,
+    data: Bytes,
+    at: FileTime,
+}
+
+/// More than this is audited in the owner's tests only.
+const AUDITED_MAX: usize = 64;
+
+impl<E: Clone> Cache<E> {
+    /// Starts empty.
+    #[must_use]
+    pub fn new(options: Options) -> Self {
+        Self {
+            objects: BTreeMap::new(),
+            names: Names::new(options.names_max),
+            serial: Serial(1),
+            jobs: BTreeMap::new(),
+            next_job: 0,
+            hungry: BTreeSet::new(),
+            turn: ObjectKey(0),
+            held: VecDeque::new(),
+            unsaved: BTreeMap::new(),
+            filled: BTreeSet::new(),
+            bytes: 0,
+            unsaved_bytes: 0,
+            hand: (ObjectKey(0), 0),
+            write_bytes: u64::from(options.write_bytes),
+            counters: Counters::default(),
+            options,
+        }
+    }
+
+    /// Takes one event, and appends what is to be done in order.
+    ///
+    /// # Panics
+    /// When a call is answered that was not asked for, or a file is released that was not held.
+    pub fn step(&mut self, now: Time, event: Event<E>, effects: &mut Vec<Effect<E>>) {
+        match event {
+            Event::Read { ticket, file, offset, count } => {
+                self.read(ticket, file, offset, count, effects);
+            }
+            Event::Write { ticket, file, offset, data, at } => {
+                self.held.push_back(HeldWrite { ticket, file, offset, data, at });
+                self.hungry.insert(file);
+            }
+            Event::Sync { ticket, file } => {
+                let serial = self.tick_serial();
+                self.object(file).file.syncs.push((ticket, serial));
+                self.hungry.insert(file);
+            }
+            Event::Hold { ticket, file } => {
+                self.object(file).file.holds.push_back(ticket);
+                self.hungry.insert(file);
+            }
+            Event::Release { file } => self.change_file(file, File::release),
+            Event::Overwritten { file, range } => {
+                self.change_file(file, |file| file.overwrite(range));
+            }
+            Event::Discard { file } => self.change_file(file, |file| file.overwrite(0..u64::MAX)),
+            Event::Observed { object, asked, attributes } => {
+                self.observed(object, asked, &attributes, effects);
+            }
+            Event::BeginChange { object } => self.object(object).known.begin_change(),
+            Event::EndChange { object, wcc } => self.end_change(now, object, &wcc, effects),
+            Event::Named { directory, name, target, source, asked } => {
+                self.named((directory, &name), target, (source, asked), effects);
+            }
+            Event::Unnamed { directory, name } => {
+                let mut idle = Vec::new();
+                self.names.forget(directory, &name, &mut idle);
+                tell_idle(idle, effects);
+            }
+            Event::Distrust { object } => {
+                if let Some(object) = self.objects.get_mut(&object) {
+                    object.known.distrust();
+                }
+            }
+            Event::Invalidate { object } => {
+                self.object(object).known.distrust();
+                self.names.forget_leading(object);
+                self.drop_content(object, effects);
+                effects.push(Effect::Idle { object });
+            }
+            Event::Forget { object } => self.forget(object, effects),
+            Event::Fetched { job, result } => self.fetched(now, job, result, effects),
+            Event::Stored { job, result } => self.stored(now, job, result, effects),
+            Event::Committed { job, result } => self.committed(now, job, result, effects),
+            Event::Tick => {}
+        }
+        self.go_on(now, effects);
+        if cfg!(debug_assertions) && self.objects.len() <= AUDITED_MAX {
+            self.check();
+        }
+    }
+
+    /// When time alone will be an event.
+    #[must_use]
+    pub fn next_wake(&self) -> Option<Time> {
+        let waiting = self.unsaved.iter().filter(|(file, _)| {
+            self.objects.get(file).is_some_and(|object| object.file.background.is_none())
+        });
+        waiting.map(|(_, since)| *since + self.options.write_delay).min()
+    }
+
+    /// The moment of a question to the server, to be told along with what it answers.
+    pub fn ask(&mut self, now: Time) -> Asked {
+        Asked { time: now, serial: self.tick_serial() }
+    }
+
+    /// The attributes of an object as programs here are to see them, and for how long they can be
+    /// trusted yet: zero when they are to be asked for.
+    #[must_use]
+    pub fn attributes(&self, now: Time, object: ObjectKey) -> Option<(Attributes, Duration)> {
+        let object = self.objects.get(&object)?;
+        let mut attributes = *object.known.attributes()?;
+        if let Some((end, at)) = object.file.unwritten() {
+            attributes.size = attributes.size.max(end);
+            attributes.modified = attributes.modified.max(at);
+            attributes.changed = attributes.changed.max(at);
+        }
+        Some((attributes, object.known.trusted_for(now)))
+    }
+
+    /// What a name leads to, where that is known and can be trusted; the inner none is an absent
+    /// name.
+    pub fn find(
+        &mut self,
+        now: Time,
+        directory: ObjectKey,
+        name: &[u8],
+    ) -> Option<Option<ObjectKey>> {
+        let trusted = self.objects.get(&directory)?.known.trusted_for(now);
+        if trusted.is_zero() { None } else { self.names.find(directory, name) }
+    }
+
+    /// Whether a name leads to the object.
+    #[must_use]
+    pub fn is_named(&self, object: ObjectKey) -> bool {
+        self.names.lead_to(object)
+    }
+
+    /// How many failures to save a file's data there were, and the last.
+    #[must_use]
+    pub fn failure(&self, file: ObjectKey) -> (u64, Option<E>) {
+        self.objects.get(&file).map_or((0, None), |object| object.file.failures.clone())
+    }
+
+    /// Whether the server may lose some of a file's data, or does not have it.
+    #[must_use]
+    pub fn is_unsaved(&self, file: ObjectKey) -> bool {
+        self.unsaved.contains_key(&file) || self.held.iter().any(|write| write.file == file)
+    }
+
+    /// The files that the server may lose data of, or does not have.
+    #[must_use]
+    pub fn unsaved_objects(&self) -> Vec<ObjectKey> {
+        let held = self.held.iter().map(|write| write.file);
+        self.unsaved.keys().copied().chain(held).collect::<BTreeSet<_>>().into_iter().collect()
+    }
+
+    /// What was counted so far.
+    #[must_use]
+    pub const fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// The bytes of data here, and of those that are unsaved.
+    #[must_use]
+    pub const fn bytes(&self) -> (u64, u64) {
+        (self.bytes, self.unsaved_bytes)
+    }
+
+    /// The number of names here.
+    #[must_use]
+    pub fn names(&self) -> usize {
+        self.names.len()
+    }
+
+    /// Audits the whole state.
+    ///
+    /// # Panics
+    /// When it contradicts itself.
+    pub fn check(&self) {
+        self.names.check();
+        assert!(self.jobs.len() <= self.options.calls_max, "calls are bounded");
+        let (mut bytes, mut unsaved_bytes) = (0, 0);
+        for (key, object) in &self.objects {
+            object.file.check(&self.options);
+            let (all, unsaved) = object.file.bytes();
+            assert_eq!(self.filled.contains(key), all > 0);
+            assert_eq!(self.unsaved.contains_key(key), unsaved > 0);
+            (bytes, unsaved_bytes) = (bytes + all, unsaved_bytes + unsaved);
+        }
+        assert_eq!((bytes, unsaved_bytes), (self.bytes, self.unsaved_bytes));
+    }
+
+    fn object(&mut self, key: ObjectKey) -> &mut Object<E> {
+        self.objects.entry(key).or_default()
+    }
+
+    /// Changes a file that has not been forgotten.
+    fn change_file(&mut self, key: ObjectKey, change: impl FnOnce(&mut File<E>)) {
+        if let Some(object) = self.objects.get_mut(&key) {
+            change(&mut object.file);
+            self.hungry.insert(key);
+        }
+    }
+
+    fn tick_serial(&mut self) -> Serial {
+        self.serial = Serial(self.serial.0 + 1);
+        self.serial
+    }
+
+    fn observed(
+        &mut self,
+        key: ObjectKey,
+        asked: Asked,
+        attributes: &Attributes,
+        effects: &mut Vec<Effect<E>>,
+    ) {
+        let options = self.options;
+        let object = self.object(key);
+        object.file.end = None;
+        if object.known.observe(&options, asked, attributes) == Content::Changed {
+            self.drop_content(key, effects);
+        }
+        self.hungry.insert(key);
+    }
+
+    fn end_change(&mut self, now: Time, key: ObjectKey, wcc: &Wcc, effects: &mut Vec<Effect<E>>) {
+        let asked = self.ask(now);
+        let options = self.options;
+        let Some(object) = self.objects.get_mut(&key) else { return };
+        let content = object.known.end_change(&options, asked, wcc);
+        if content == Content::Changed {
+            self.drop_content(key, effects);
+        }
+        self.hungry.insert(key);
+    }
+
+    /// Somebody else changed an object: what was cached of its content is not good any more.
+    fn drop_content(&mut self, key: ObjectKey, effects: &mut Vec<Effect<E>>) {
+        self.object(key).file.drop_clean();
+        self.hungry.insert(key);
+        let mut idle = Vec::new();
+        self.names.forget_all(key, &mut idle);
+        tell_idle(idle, effects);
+    }
+
+    fn named(
+        &mut self,
+        (directory, name): (ObjectKey, &[u8]),
+        target: Option<ObjectKey>,
+        (source, asked): (Source, Asked),
+        effects: &mut Vec<Effect<E>>,
+    ) {
+        let known = &self.object(directory).known;
+        let mut idle = Vec::new();
+        if known.is_comparable() && !known.is_outdated(asked) {
+            self.names.insert((directory, name), target, source, &mut idle);
+        }
+        // The owner hears of an object that no name leads to, also when this one was not kept.
+        idle.extend(target.filter(|object| !self.names.lead_to(*object)));
+        tell_idle(idle, effects);
+    }
+
+    fn forget(&mut self, key: ObjectKey, effects: &mut Vec<Effect<E>>) {
+        self.drop_content(key, effects);
+        self.names.forget_leading(key);
+        self.object(key).file.overwrite(0..u64::MAX);
+        self.recount(Time::ZERO, key);
+        self.objects.remove(&key);
+        self.hungry.remove(&key);
+        self.held.retain(|write| write.file != key);
+    }
+}
+
+fn tell_idle<E>(idle: Vec<ObjectKey>, effects: &mut Vec<Effect<E>>) {
+    effects.extend(idle.into_iter().map(|object| Effect::Idle { object }));
+}

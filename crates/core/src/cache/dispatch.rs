@@ -1,0 +1,404 @@
+//! What follows from each event: who is answered, and what is called for.
+
+use core::ops::Range;
+
+use leasehold_base::attributes::Wcc;
+use leasehold_base::units::Time;
+
+use super::extents::Outcome;
+use super::file::{Fetch, Reader};
+use super::{Cache, Committed, Effect, Fetched, JobId, ObjectKey, Stored, Ticket};
+
+/// Small reads ask for whole pages, so that the next small read is answered from here.
+const PAGE_BYTES: u64 = 4096;
+
+impl<E: Clone> Cache<E> {
+    pub(super) fn read(
+        &mut self,
+        ticket: Ticket,
+        key: ObjectKey,
+        offset: u64,
+        count: u32,
+        effects: &mut Vec<Effect<E>>,
+    ) {
+        let options = self.options;
+        let file = &mut self.object(key).file;
+        let range = offset..offset.saturating_add(u64::from(count));
+        file.ahead.read(&range, &options);
+        file.readers.push(Reader { ticket, range });
+        self.answer_readers(key, effects);
+        self.hungry.insert(key);
+    }
+
+    /// Answers the reads whose bytes are here.
+    fn answer_readers(&mut self, key: ObjectKey, effects: &mut Vec<Effect<E>>) {
+        let Some(object) = self.objects.get_mut(&key) else { return };
+        let file = &mut object.file;
+        let end = file.end(object.known.attributes().map(|attributes| attributes.size));
+        let extents = &mut file.extents;
+        file.readers.retain(|reader| {
+            let range = reader.range.start..reader.range.end.min(end).max(reader.range.start);
+            if !extents.missing(range.clone()).is_empty() {
+                return true;
+            }
+            let parts = extents.read(&range);
+            effects.push(Effect::Read { ticket: reader.ticket, result: Ok(parts) });
+            false
+        });
+    }
+
+    pub(super) fn fetched(
+        &mut self,
+        now: Time,
+        job: JobId,
+        result: Result<Fetched, E>,
+        effects: &mut Vec<Effect<E>>,
+    ) {
+        let Some(key) = self.end_job(job) else { return };
+        let object = self.object(key);
+        let asked = object.file.fetches.remove(&job).expect("a READ was sent under this number");
+        match result {
+            Ok(Fetched { data, end, attributes }) => {
+                if let Some(attributes) = attributes {
+                    self.observed(key, asked.asked, &attributes, effects);
+                }
+                self.object(key).file.fill(&asked, &data, end);
+            }
+            Err(error) => self.object(key).file.readers.retain(|reader| {
+                let failed = super::file::overlap(&reader.range, &asked.range);
+                if failed {
+                    let result = Err(error.clone());
+                    effects.push(Effect::Read { ticket: reader.ticket, result });
+                }
+                !failed
+            }),
+        }
+        self.recount(now, key);
+    }
+
+    pub(super) fn stored(
+        &mut self,
+        now: Time,
+        job: JobId,
+        result: Result<Stored, E>,
+        effects: &mut Vec<Effect<E>>,
+    ) {
+        let Some(key) = self.end_job(job) else { return };
+        let object = self.object(key);
+        let range = object.file.writes.remove(&job).expect("a WRITE was sent under this number");
+        let length = range.end - range.start;
+        match result {
+            Ok(Stored { count, unstable, wcc }) => {
+                let count = u64::from(count).min(length);
+                let outcome = unstable.map_or(Outcome::Stable, Outcome::Unstable);
+                object.file.extents.end_write(&range, job, count, outcome);
+                object.known.reaches(range.start + count);
+                self.learn_write_bytes(count, length);
+                self.end_change(now, key, &wcc, effects);
+            }
+            Err(error) => {
+                object.file.extents.fail_write(&range, job);
+                self.failed(key, length, error);
+                self.end_change(now, key, &Wcc::default(), effects);
+            }
+        }
+        self.recount(now, key);
+    }
+
+    /// A server that takes less than a WRITE carries gets no larger ones for a while.
+    fn learn_write_bytes(&mut self, count: u64, length: u64) {
+        let most = u64::from(self.options.write_bytes);
+        if count < length {
+            self.write_bytes = count.clamp(1, most);
+        } else if length == self.write_bytes {
+            self.write_bytes = (self.write_bytes * 2).min(most);
+        }
+    }
+
+    fn failed(&mut self, key: ObjectKey, bytes: u64, error: E) {
+        self.counters.refused_bytes += bytes;
+        let failures = &mut self.object(key).file.failures;
+        *failures = (failures.0 + 1, Some(error));
+    }
+
+    pub(super) fn committed(
+        &mut self,
+        now: Time,
+        job: JobId,
+        result: Result<Committed, E>,
+        effects: &mut Vec<Effect<E>>,
+    ) {
+        let Some(key) = self.end_job(job) else { return };
+        let file = &mut self.object(key).file;
+        assert_eq!(file.commit.take(), Some(job), "a COMMIT was sent under this number");
+        match result {
+            Ok(Committed { verifier, wcc }) => {
+                self.counters.rewritten_bytes +=
+                    self.object(key).file.extents.end_commit(job, verifier);
+                self.end_change(now, key, &wcc, effects);
+            }
+            Err(error) => {
+                let lost = file.extents.fail_commit(job);
+                self.failed(key, lost, error);
+                self.end_change(now, key, &Wcc::default(), effects);
+            }
+        }
+        self.recount(now, key);
+    }
+
+    fn end_job(&mut self, job: JobId) -> Option<ObjectKey> {
+        let key = self.jobs.remove(&job).expect("an answered call was asked for");
+        self.hungry.insert(key);
+        // The file may have been forgotten in the meantime.
+        self.objects.contains_key(&key).then_some(key)
+    }
+
+    /// What every event may be followed by.
+    pub(super) fn go_on(&mut self, now: Time, effects: &mut Vec<Effect<E>>) {
+        self.take_writes(now, effects);
+        self.push_old(now);
+        for key in self.hungry.clone() {
+            self.settle(now, key, effects);
+        }
+        self.call_in_turn(now, effects);
+        self.evict();
+    }
+
+    /// Answers who waits for a file's state.
+    fn settle(&mut self, now: Time, key: ObjectKey, effects: &mut Vec<Effect<E>>) {
+        self.answer_readers(key, effects);
+        self.recount(now, key);
+        let Some(object) = self.objects.get_mut(&key) else { return };
+        let file = &mut object.file;
+        let extents = &file.extents;
+        file.syncs.retain(|(ticket, serial)| {
+            let waits = extents.is_unsaved(*serial);
+            if !waits {
+                effects.push(Effect::Synced { ticket: *ticket });
+            }
+            waits
+        });
+        if file.background.is_some_and(|serial| !extents.is_unsaved(serial)) {
+            file.background = None;
+        }
+        if let Some(ticket) = file.holds.front().filter(|_| !file.held)
+            && !file.extents.has_dirty()
+            && file.writes.is_empty()
+        {
+            effects.push(Effect::Held { ticket: *ticket, file: key });
+            file.held = true;
+        }
+    }
+
+    /// Takes the writes that wait, in order for each file, for as long as there is room.
+    fn take_writes(&mut self, now: Time, effects: &mut Vec<Effect<E>>) {
+        let mut at = 0;
+        let mut passed = Vec::new();
+        while let Some(write) = self.held.get(at) {
+            let key = write.file;
+            let room = self.unsaved_bytes == 0
+                || self.unsaved_bytes + write.data.len() as u64 <= self.options.unsaved_bytes_max;
+            if !room {
+                break;
+            }
+            if passed.contains(&key) || self.object(key).file.is_closed_to_writes() {
+                passed.push(key);
+                at += 1;
+                continue;
+            }
+            let write = self.held.remove(at).expect("it was just there");
+            let serial = self.tick_serial();
+            let chunk = u64::from(self.options.write_bytes);
+            let file = &mut self.object(key).file;
+            file.write(write.offset, &write.data, (serial, write.at), chunk);
+            self.hungry.insert(key);
+            self.recount(now, key);
+            effects.push(Effect::Wrote { ticket: write.ticket });
+        }
+    }
+
+    /// Has data sent that has been here for long, or all when there is much.
+    fn push_old(&mut self, now: Time) {
+        let crowded =
+            self.unsaved_bytes > self.options.unsaved_bytes_max / 2 || !self.held.is_empty();
+        if self.unsaved.is_empty() {
+            return;
+        }
+        let serial = self.tick_serial();
+        let delay = self.options.write_delay;
+        let due: Vec<ObjectKey> = self
+            .unsaved
+            .iter()
+            .filter(|(_, since)| crowded || **since + delay <= now)
+            .map(|(key, _)| *key)
+            .collect();
+        for key in due {
+            let file = &mut self.object(key).file;
+            if file.background.is_none() {
+                file.background = Some(serial);
+                self.unsaved.insert(key, now);
+                self.hungry.insert(key);
+            }
+        }
+    }
+
+    /// Calls for what the files need, one call a file in turn.
+    fn call_in_turn(&mut self, now: Time, effects: &mut Vec<Effect<E>>) {
+        while self.jobs.len() < self.options.calls_max {
+            let after = self
+                .hungry
+                .range((core::ops::Bound::Excluded(self.turn), core::ops::Bound::Unbounded));
+            let Some(key) = after.chain(self.hungry.range(..=self.turn)).next().copied() else {
+                return;
+            };
+            self.turn = key;
+            if !self.call_for(now, key, effects) {
+                self.hungry.remove(&key);
+            }
+        }
+    }
+
+    /// Makes the next call that a file needs; says whether there was one.
+    fn call_for(&mut self, now: Time, key: ObjectKey, effects: &mut Vec<Effect<E>>) -> bool {
+        let options = self.options;
+        let Some(object) = self.objects.get(&key) else { return false };
+        let file = &object.file;
+        if file.calls() >= options.calls_of_file_max {
+            return false;
+        }
+        let size = object.known.attributes().map(|attributes| attributes.size);
+        if let Some(range) = self.wanted(key, size) {
+            self.fetch(now, key, range, effects);
+            return true;
+        }
+        if let Some(range) = file.due_write(self.write_bytes) {
+            self.store(key, &range, effects);
+            return true;
+        }
+        if let Some(serial) = file.wanted_stable()
+            && file.commit.is_none()
+            && file.extents.has_uncommitted()
+            && !file.extents.is_unwritten(serial)
+        {
+            self.commit(key, effects);
+            return true;
+        }
+        // What nobody waits for yet leaves room for what somebody will.
+        let room = file.calls() + 1 < options.calls_of_file_max;
+        let end = size.unwrap_or(0).min(file.ahead.goal);
+        let start = file.ahead.behind();
+        if let Some(range) = file.unasked(&(start..end.max(start))).filter(|_| room) {
+            let end = range.end.min(range.start + u64::from(options.read_bytes));
+            self.fetch(now, key, range.start..end, effects);
+            return true;
+        }
+        false
+    }
+
+    /// The next bytes that a reader waits for and that nobody has asked for.
+    fn wanted(&self, key: ObjectKey, size: Option<u64>) -> Option<Range<u64>> {
+        let file = &self.objects[&key].file;
+        let (most, end) = (u64::from(self.options.read_bytes), file.end(size));
+        let unasked = file.readers.iter().find_map(|reader| {
+            file.unasked(&(reader.range.start..reader.range.end.min(end).max(reader.range.start)))
+        })?;
+        let pages = unasked.end.div_ceil(PAGE_BYTES).saturating_mul(PAGE_BYTES);
+        let wish = if file.ahead.is_in_order() { (unasked.start / most + 1) * most } else { pages };
+        let start = unasked.start - unasked.start % PAGE_BYTES;
+        let start = if file.ahead.is_in_order() { unasked.start } else { start };
+        // Neither behind the end nor what is here or on its way already.
+        let wide = start..wish.max(unasked.end).min(end).max(unasked.end);
+        let around = file.unasked_around(&wide, unasked.start);
+        Some(around.start..around.end.min(around.start + most))
+    }
+
+    fn fetch(
+        &mut self,
+        now: Time,
+        key: ObjectKey,
+        range: Range<u64>,
+        effects: &mut Vec<Effect<E>>,
+    ) {
+        let job = self.begin_job(key);
+        let asked = self.ask(now);
+        let (offset, length) = (range.start, range.end - range.start);
+        self.object(key).file.fetches.insert(job, Fetch { range, asked, holes: Vec::new() });
+        let count = u32::try_from(length).expect("a READ is no larger than the largest");
+        effects.push(Effect::Fetch { job, file: key, offset, count });
+    }
+
+    fn store(&mut self, key: ObjectKey, range: &Range<u64>, effects: &mut Vec<Effect<E>>) {
+        let job = self.begin_job(key);
+        let always = self.options.always_stable;
+        let object = self.object(key);
+        let file = &mut object.file;
+        let alone = file.extents.unsaved_bytes() == range.end - range.start;
+        let stable = always || (alone && !file.syncs.is_empty());
+        let data = file.extents.begin_write(range, job);
+        file.writes.insert(job, range.clone());
+        object.known.begin_change();
+        effects.push(Effect::Store { job, file: key, offset: range.start, data, stable });
+    }
+
+    fn commit(&mut self, key: ObjectKey, effects: &mut Vec<Effect<E>>) {
+        let job = self.begin_job(key);
+        let object = self.object(key);
+        object.file.extents.begin_commit(job);
+        object.file.commit = Some(job);
+        object.known.begin_change();
+        effects.push(Effect::Commit { job, file: key });
+    }
+
+    fn begin_job(&mut self, key: ObjectKey) -> JobId {
+        let job = JobId(self.next_job);
+        self.next_job += 1;
+        self.jobs.insert(job, key);
+        job
+    }
+
+    /// Notes how many bytes a file has now.
+    pub(super) fn recount(&mut self, now: Time, key: ObjectKey) {
+        let Some(object) = self.objects.get_mut(&key) else { return };
+        let (bytes, unsaved) = object.file.bytes();
+        let (bytes_before, unsaved_before) =
+            core::mem::replace(&mut object.file.counted, (bytes, unsaved));
+        self.bytes = self.bytes + bytes - bytes_before;
+        self.unsaved_bytes = self.unsaved_bytes + unsaved - unsaved_before;
+        if bytes > 0 {
+            self.filled.insert(key);
+        } else {
+            self.filled.remove(&key);
+        }
+        if unsaved > 0 {
+            self.unsaved.entry(key).or_insert(now);
+        } else {
+            self.unsaved.remove(&key);
+        }
+    }
+
+    /// Drops clean data that was not read for longest, roughly: the second round of a clock's hand
+    /// takes what was not read since the first.
+    fn evict(&mut self) {
+        let mut rounds = 0;
+        while self.bytes > self.options.bytes_max && self.bytes > self.unsaved_bytes && rounds < 3 {
+            let (key, offset) = self.hand;
+            let Some(key) = self.filled.range(key..).next().copied() else {
+                self.hand = (ObjectKey(0), 0);
+                rounds += 1;
+                continue;
+            };
+            let offset = if key == self.hand.0 { offset } else { 0 };
+            let file = &mut self.object(key).file;
+            let pinned: Vec<Range<u64>> =
+                file.readers.iter().map(|reader| reader.range.clone()).collect();
+            match file.extents.evict(offset, &pinned) {
+                Some((next, dropped)) => {
+                    self.hand = (key, next);
+                    self.counters.evicted_bytes += dropped;
+                }
+                None => self.hand = (ObjectKey(key.0 + 1), 0),
+            }
+            self.recount(Time::ZERO, key);
+        }
+    }
+}

@@ -1,0 +1,300 @@
+//! The data of one file, and what is being done about it.
+
+use core::ops::Range;
+use std::collections::{BTreeMap, VecDeque};
+
+use bytes::Bytes;
+use leasehold_base::units::FileTime;
+
+use super::extents::{Extents, in_memory};
+use super::{Asked, JobId, Options, Serial, Ticket};
+
+/// One file's data; of a directory or a link, nothing.
+#[derive(Clone, Debug)]
+pub(super) struct File<E> {
+    pub(super) extents: Extents,
+    /// Reads that wait for bytes.
+    pub(super) readers: Vec<Reader>,
+    /// READs on their way.
+    pub(super) fetches: BTreeMap<JobId, Fetch>,
+    /// WRITEs on their way.
+    pub(super) writes: BTreeMap<JobId, Range<u64>>,
+    /// A COMMIT on its way.
+    pub(super) commit: Option<JobId>,
+    /// Who waits for what was written up to then.
+    pub(super) syncs: Vec<(Ticket, Serial)>,
+    /// What was written up to then is sent without anybody waiting.
+    pub(super) background: Option<Serial>,
+    /// Changes that wait for each other; the first is under way when the file is held.
+    pub(super) holds: VecDeque<Ticket>,
+    pub(super) held: bool,
+    /// Where a READ found the end, when that was not where the attributes have it.
+    pub(super) end: Option<u64>,
+    pub(super) ahead: Ahead,
+    /// How many failures to save there were, and the last.
+    pub(super) failures: (u64, Option<E>),
+    /// When a program last wrote here.
+    pub(super) modified: FileTime,
+    /// How many bytes and unsaved bytes the whole cache has counted here.
+    pub(super) counted: (u64, u64),
+}
+
+/// A read that waits for bytes.
+#[derive(Clone, Debug)]
+pub(super) struct Reader {
+    pub(super) ticket: Ticket,
+    pub(super) range: Range<u64>,
+}
+
+/// A READ on its way.
+#[derive(Clone, Debug)]
+pub(super) struct Fetch {
+    pub(super) range: Range<u64>,
+    pub(super) asked: Asked,
+    /// Where its answer is not to be believed: the bytes have changed since.
+    pub(super) holes: Vec<Range<u64>>,
+}
+
+/// How a file is read.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Ahead {
+    /// Where a reader in order goes on.
+    next: u64,
+    /// How far is read ahead.
+    window: u64,
+    /// Up to where bytes are wanted though nobody waits for them.
+    pub(super) goal: u64,
+}
+
+/// The first step of reading ahead: what kernels ask for at once.
+const AHEAD_MIN: u64 = 128 << 10;
+
+impl Ahead {
+    /// A program reads.
+    pub(super) fn read(&mut self, range: &Range<u64>, options: &Options) {
+        if range.start == self.next {
+            self.window = (self.window * 2).clamp(AHEAD_MIN, AHEAD_MIN.max(options.ahead_bytes));
+            self.window = self.window.min(options.ahead_bytes);
+            // Whole READs: not one for each step of the reader.
+            let goal = range.end + self.window;
+            self.goal = goal - goal % u64::from(options.read_bytes);
+        } else {
+            (self.window, self.goal) = (0, 0);
+        }
+        self.next = range.end;
+    }
+
+    /// Where what is wanted ahead begins.
+    pub(super) const fn behind(&self) -> u64 {
+        self.next
+    }
+
+    /// Whether the file is read in order.
+    pub(super) const fn is_in_order(&self) -> bool {
+        self.window > 0
+    }
+}
+
+impl<E> Default for File<E> {
+    fn default() -> Self {
+        Self {
+            extents: Extents::default(),
+            readers: Vec::new(),
+            fetches: BTreeMap::new(),
+            writes: BTreeMap::new(),
+            commit: None,
+            syncs: Vec::new(),
+            background: None,
+            holds: VecDeque::new(),
+            held: false,
+            end: None,
+            ahead: Ahead::default(),
+            failures: (0, None),
+            modified: FileTime::default(),
+            counted: (0, 0),
+        }
+    }
+}
+
+impl<E> File<E> {
+    /// All bytes, and those that are unsaved.
+    pub(super) const fn bytes(&self) -> (u64, u64) {
+        (self.extents.bytes(), self.extents.unsaved_bytes())
+    }
+
+    /// How many calls are on their way.
+    pub(super) fn calls(&self) -> usize {
+        self.fetches.len() + self.writes.len() + usize::from(self.commit.is_some())
+    }
+
+    /// Whether a change of the file is under way or waits, so that no program may write.
+    pub(super) fn is_closed_to_writes(&self) -> bool {
+        !self.holds.is_empty()
+    }
+
+    /// Whether all that is dirty is to go out.
+    pub(super) fn is_pushing(&self) -> bool {
+        !self.syncs.is_empty() || self.background.is_some() || !self.holds.is_empty()
+    }
+
+    /// The oldest serial up to which somebody wants all to be saved.
+    pub(super) fn wanted_stable(&self) -> Option<Serial> {
+        self.syncs.iter().map(|(_, serial)| *serial).chain(self.background).min()
+    }
+
+    pub(super) fn release(&mut self) {
+        assert!(core::mem::take(&mut self.held), "the file was held");
+        self.holds.pop_front();
+    }
+
+    /// Where the bytes end that the server does not have, and when they were written.
+    pub(super) fn unwritten(&self) -> Option<(u64, FileTime)> {
+        let end = self.extents.unwritten_end();
+        (end > 0).then_some((end, self.modified))
+    }
+
+    /// Bytes that a program wrote.
+    pub(super) fn write(
+        &mut self,
+        offset: u64,
+        data: &Bytes,
+        (serial, at): (Serial, FileTime),
+        chunk: u64,
+    ) {
+        self.extents.write(offset, data, serial, chunk);
+        self.distrust_answers(&(offset..offset + data.len() as u64));
+        (self.modified, self.end) = (at, None);
+    }
+
+    /// Bytes that are no longer what they were.
+    pub(super) fn overwrite(&mut self, range: Range<u64>) {
+        self.distrust_answers(&range);
+        self.extents.remove(range);
+        self.end = None;
+    }
+
+    /// Somebody else changed the file.
+    pub(super) fn drop_clean(&mut self) {
+        self.distrust_answers(&(0..u64::MAX));
+        self.extents.remove_clean();
+        self.end = None;
+    }
+
+    fn distrust_answers(&mut self, range: &Range<u64>) {
+        for fetch in self.fetches.values_mut().filter(|fetch| overlap(&fetch.range, range)) {
+            fetch.holes.push(range.clone());
+            if fetch.holes.len() > HOLES_MAX {
+                fetch.holes = vec![fetch.range.clone()];
+            }
+        }
+    }
+
+    /// Takes what a READ brought, where it can be believed. What lies between the server's end and
+    /// bytes that it does not have yet reads as zeros.
+    pub(super) fn fill(&mut self, fetch: &Fetch, data: &Bytes, end: bool) {
+        let length = (data.len() as u64).min(fetch.range.end - fetch.range.start);
+        let reached = fetch.range.start + length;
+        self.fill_around_holes(fetch, fetch.range.start, &data.slice(..in_memory(length)));
+        if end && reached < fetch.range.end {
+            let zeros_end = self.extents.unwritten_end().min(fetch.range.end);
+            if reached < zeros_end {
+                let zeros = Bytes::from(vec![0; in_memory(zeros_end - reached)]);
+                self.fill_around_holes(fetch, reached, &zeros);
+            }
+            if fetch.holes.is_empty() {
+                self.end = Some(reached);
+            }
+        }
+    }
+
+    fn fill_around_holes(&mut self, fetch: &Fetch, offset: u64, data: &Bytes) {
+        let mut holes = fetch.holes.clone();
+        holes.sort_by_key(|hole| hole.start);
+        let end = offset + data.len() as u64;
+        let mut at = offset;
+        for hole in holes.iter().chain([&(end..end)]) {
+            let until = hole.start.clamp(at, end);
+            if at < until {
+                let part = in_memory(at - offset)..in_memory(until - offset);
+                self.extents.fill(at, &data.slice(part));
+            }
+            at = at.max(hole.end.min(end));
+        }
+    }
+
+    /// Where the file ends for programs here, when its attributes say `size`.
+    pub(super) fn end(&self, size: Option<u64>) -> u64 {
+        let here = self.extents.unwritten_end();
+        let there = size.unwrap_or(u64::MAX).min(self.end.unwrap_or(u64::MAX));
+        there.max(here)
+    }
+
+    /// Bytes of `range` that are neither here nor on their way; the first gap.
+    pub(super) fn unasked(&self, range: &Range<u64>) -> Option<Range<u64>> {
+        let mut at = range.start;
+        while at < range.end {
+            let gap = self.extents.missing(at..range.end).into_iter().next()?;
+            let mut asked: Vec<&Range<u64>> =
+                self.fetches.values().map(|fetch| &fetch.range).collect();
+            asked.sort_by_key(|asked| asked.start);
+            let mut start = gap.start;
+            for asked in asked {
+                if asked.start <= start && start < asked.end {
+                    start = asked.end;
+                } else if start < asked.start && asked.start < gap.end && start < gap.end {
+                    return Some(start..asked.start);
+                }
+            }
+            if start < gap.end {
+                return Some(start..gap.end);
+            }
+            at = start;
+        }
+        None
+    }
+
+    /// The part of `wide` around `at` that is neither here nor on its way.
+    pub(super) fn unasked_around(&self, wide: &Range<u64>, at: u64) -> Range<u64> {
+        let mut start = wide.start;
+        while let Some(gap) = self.unasked(&(start..wide.end)) {
+            if gap.contains(&at) {
+                return gap;
+            }
+            start = gap.end;
+        }
+        at..wide.end
+    }
+
+    /// Dirty bytes that may go out now.
+    pub(super) fn due_write(&self, chunk: u64) -> Option<Range<u64>> {
+        if self.held {
+            return None;
+        }
+        let mut from = 0;
+        loop {
+            let run = self.extents.next_dirty(from, chunk, !self.is_pushing())?;
+            if !self.writes.values().any(|write| overlap(write, &run)) {
+                return Some(run);
+            }
+            from = run.end;
+        }
+    }
+
+    pub(super) fn check(&self, options: &Options) {
+        self.extents.check();
+        assert!(self.calls() <= options.calls_of_file_max, "calls for a file are bounded");
+        assert!(!self.held || !self.holds.is_empty(), "a file is held for somebody");
+        let mut writes: Vec<&Range<u64>> = self.writes.values().collect();
+        writes.sort_by_key(|write| write.start);
+        let apart = writes.windows(2).all(|pair| pair[0].end <= pair[1].start);
+        assert!(apart, "two WRITEs of the same bytes are never on their way at once");
+    }
+}
+
+/// So many changes are kept apart while one READ is on its way; with more, all of its answer is
+/// not believed.
+const HOLES_MAX: usize = 64;
+
+pub(super) fn overlap(a: &Range<u64>, b: &Range<u64>) -> bool {
+    a.start < b.end && b.start < a.end
+}

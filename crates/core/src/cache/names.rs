@@ -1,0 +1,195 @@
+//! The names of directories and the objects they lead to, absent ones too.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::ObjectKey;
+
+/// How a name came to be known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// It was asked for, or made.
+    Asked,
+    /// A listing told it along with others.
+    Listed,
+}
+
+/// What a name leads to: none when it is known to be absent.
+type Target = Option<ObjectKey>;
+
+#[derive(Clone, Debug)]
+struct Named {
+    target: Target,
+    source: Source,
+    turn: u64,
+}
+
+/// Where a name stands: its directory and its bytes.
+type Place = (ObjectKey, Box<[u8]>);
+
+/// All names, bounded: the one that was not used for longest goes first. Those that came in
+/// listings and were never asked for have a quarter of the room, so that the listing of one large
+/// directory leaves the others their names.
+#[derive(Clone, Debug)]
+pub(super) struct Names {
+    max: usize,
+    directories: BTreeMap<ObjectKey, BTreeMap<Box<[u8]>, Named>>,
+    asked: BTreeMap<u64, Place>,
+    listed: BTreeMap<u64, Place>,
+    /// The names that lead to an object.
+    leading: BTreeMap<ObjectKey, BTreeSet<Place>>,
+    turn: u64,
+}
+
+impl Names {
+    pub(super) const fn new(max: usize) -> Self {
+        Self {
+            max,
+            directories: BTreeMap::new(),
+            asked: BTreeMap::new(),
+            listed: BTreeMap::new(),
+            leading: BTreeMap::new(),
+            turn: 0,
+        }
+    }
+
+    /// What a name leads to, when it is known.
+    pub(super) fn find(&mut self, directory: ObjectKey, name: &[u8]) -> Option<Target> {
+        let named = self.directories.get(&directory)?.get(name)?;
+        let target = named.target;
+        self.remove(directory, name);
+        self.put(directory, name, target, Source::Asked);
+        Some(target)
+    }
+
+    /// Remembers a name. Objects that no name leads to any more are added to `idle`.
+    pub(super) fn insert(
+        &mut self,
+        place: (ObjectKey, &[u8]),
+        target: Target,
+        source: Source,
+        idle: &mut Vec<ObjectKey>,
+    ) {
+        let (directory, name) = place;
+        let known = self.directories.get(&directory).and_then(|names| names.get(name));
+        // A listing is no use of a name.
+        let source = known.map_or(source, |known| match known.source {
+            Source::Asked => Source::Asked,
+            Source::Listed => source,
+        });
+        let before = self.remove(directory, name).flatten();
+        self.put(directory, name, target, source);
+        self.note_idle(before, idle);
+        while self.listed.len() > self.max / 4 {
+            self.evict(Source::Listed, idle);
+        }
+        while self.asked.len() + self.listed.len() > self.max {
+            self.evict(Source::Asked, idle);
+        }
+    }
+
+    /// Forgets a name.
+    pub(super) fn forget(&mut self, directory: ObjectKey, name: &[u8], idle: &mut Vec<ObjectKey>) {
+        let before = self.remove(directory, name).flatten();
+        self.note_idle(before, idle);
+    }
+
+    /// Forgets all names in a directory.
+    pub(super) fn forget_all(&mut self, directory: ObjectKey, idle: &mut Vec<ObjectKey>) {
+        while let Some((name, _)) =
+            self.directories.get(&directory).and_then(BTreeMap::first_key_value)
+        {
+            let name = name.clone();
+            self.forget(directory, &name, idle);
+        }
+    }
+
+    /// Forgets the names that lead to an object.
+    pub(super) fn forget_leading(&mut self, object: ObjectKey) {
+        while let Some((directory, name)) = self.leading.get(&object).and_then(BTreeSet::first) {
+            let (directory, name) = (*directory, name.clone());
+            self.remove(directory, &name);
+        }
+    }
+
+    /// Whether a name leads to an object.
+    pub(super) fn lead_to(&self, object: ObjectKey) -> bool {
+        self.leading.contains_key(&object)
+    }
+
+    /// How many names are known.
+    pub(super) fn len(&self) -> usize {
+        self.asked.len() + self.listed.len()
+    }
+
+    fn note_idle(&self, before: Target, idle: &mut Vec<ObjectKey>) {
+        idle.extend(before.filter(|object| !self.lead_to(*object)));
+    }
+
+    fn evict(&mut self, source: Source, idle: &mut Vec<ObjectKey>) {
+        let first = match source {
+            Source::Asked => self.asked.first_key_value().or(self.listed.first_key_value()),
+            Source::Listed => self.listed.first_key_value(),
+        };
+        let Some((_, (directory, name))) = first else { return };
+        let (directory, name) = (*directory, name.clone());
+        self.forget(directory, &name, idle);
+    }
+
+    fn put(&mut self, directory: ObjectKey, name: &[u8], target: Target, source: Source) {
+        self.turn += 1;
+        let turn = self.turn;
+        let place: Place = (directory, name.into());
+        if let Some(object) = target {
+            self.leading.entry(object).or_default().insert(place.clone());
+        }
+        match source {
+            Source::Asked => self.asked.insert(turn, place),
+            Source::Listed => self.listed.insert(turn, place),
+        };
+        let names = self.directories.entry(directory).or_default();
+        names.insert(name.into(), Named { target, source, turn });
+    }
+
+    fn remove(&mut self, directory: ObjectKey, name: &[u8]) -> Option<Target> {
+        let names = self.directories.get_mut(&directory)?;
+        let (name, named) = names.remove_entry(name)?;
+        if names.is_empty() {
+            self.directories.remove(&directory);
+        }
+        match named.source {
+            Source::Asked => self.asked.remove(&named.turn),
+            Source::Listed => self.listed.remove(&named.turn),
+        };
+        if let Some(object) = named.target {
+            let places = self.leading.get_mut(&object).expect("a name is noted at its object");
+            places.remove(&(directory, name));
+            if places.is_empty() {
+                self.leading.remove(&object);
+            }
+        }
+        Some(named.target)
+    }
+
+    /// Audits the whole state.
+    pub(super) fn check(&self) {
+        assert!(self.len() <= self.max, "names are bounded");
+        let named: usize = self.directories.values().map(BTreeMap::len).sum();
+        assert_eq!(named, self.len(), "each name has a turn");
+        for (directory, names) in &self.directories {
+            for (name, named) in names {
+                let place = (*directory, name.clone());
+                let turns = match named.source {
+                    Source::Asked => &self.asked,
+                    Source::Listed => &self.listed,
+                };
+                assert_eq!(turns.get(&named.turn), Some(&place));
+                let noted =
+                    |object| self.leading.get(&object).is_some_and(|all| all.contains(&place));
+                assert!(named.target.is_none_or(noted));
+            }
+        }
+        let leading: usize = self.leading.values().map(BTreeSet::len).sum();
+        let present = self.directories.values().flat_map(BTreeMap::values);
+        assert_eq!(present.filter(|named| named.target.is_some()).count(), leading);
+    }
+}

@@ -1,0 +1,445 @@
+//! One mounted file system: its cache, its nodes, and the calls that follow from them.
+
+use core::future::Future;
+use core::pin::Pin;
+use core::task::{Context, Poll, Waker};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use leasehold_base::attributes::Wcc;
+use leasehold_base::random::Random;
+use leasehold_base::units::Time;
+use leasehold_core::cache::{Asked, Cache, Counters, Effect, Event, ObjectKey, Ticket};
+use leasehold_session::nfs::{Bounds, Nfs};
+use leasehold_session::{Credential, Error};
+use leasehold_wire::nfs3::{self, Handle, Status};
+
+use crate::calls::Call;
+use crate::convert;
+use crate::nodes::{NodeId, Nodes, Seen};
+use crate::open::Opens;
+use crate::options::{Options, Variant};
+use crate::task;
+
+/// A mounted file system, by its nodes. Clones are the same client.
+///
+/// Every operation is a future that is `Send` and of no runtime. What the cache can answer is
+/// ready when it is first polled; everything else is woken by the session's transport. A future
+/// that is dropped is an operation that nobody waits for: the server may do it or not.
+#[derive(Clone)]
+pub struct Client {
+    pub(crate) shared: Arc<Shared>,
+}
+
+pub(crate) struct Shared {
+    pub(crate) nfs: Nfs,
+    pub(crate) options: Options,
+    pub(crate) bounds: Bounds,
+    state: Mutex<State>,
+}
+
+/// All that changes.
+pub(crate) struct State {
+    pub(crate) cache: Cache<Error>,
+    pub(crate) nodes: Nodes,
+    pub(crate) opens: Opens,
+    pub(crate) random: Random,
+    waiting: BTreeMap<Ticket, Waiting>,
+    next_ticket: u64,
+    /// Files that were to be held for somebody who has gone.
+    abandoned: BTreeSet<Ticket>,
+    /// When the cache is to hear of the time.
+    alarm: Option<Time>,
+}
+
+#[derive(Default)]
+struct Waiting {
+    waker: Option<Waker>,
+    outcome: Option<Outcome>,
+}
+
+/// What somebody waited for.
+pub(crate) enum Outcome {
+    /// It is so.
+    Done,
+    /// What was read.
+    Read(Result<Vec<Bytes>, Error>),
+}
+
+/// What is done once the state is let go.
+#[derive(Default)]
+pub(crate) struct Doings {
+    effects: Vec<Effect<Error>>,
+    calls: Vec<Call>,
+    wakers: Vec<Waker>,
+}
+
+impl Client {
+    /// The file system of a directory, as its server has it: asks for its attributes.
+    ///
+    /// # Errors
+    /// When the directory's attributes cannot be had.
+    pub async fn new(
+        nfs: Nfs,
+        root: Handle,
+        bounds: Bounds,
+        who: &Credential,
+        options: Options,
+    ) -> Result<Self, Error> {
+        let state = State {
+            cache: Cache::new(options.of_cache(&bounds)),
+            nodes: Nodes::new(root),
+            opens: Opens::default(),
+            random: Random::from_seed(options.seed),
+            waiting: BTreeMap::new(),
+            next_ticket: 0,
+            abandoned: BTreeSet::new(),
+            alarm: None,
+        };
+        let shared = Shared { nfs, options, bounds, state: Mutex::new(state) };
+        let client = Self { shared: Arc::new(shared) };
+        client.refresh(who, NodeId::ROOT).await?;
+        Ok(client)
+    }
+
+    /// How it caches.
+    #[must_use]
+    pub fn options(&self) -> &Options {
+        &self.shared.options
+    }
+
+    /// The server's sizes and limits.
+    #[must_use]
+    pub fn bounds(&self) -> &Bounds {
+        &self.shared.bounds
+    }
+
+    /// The server.
+    #[must_use]
+    pub fn nfs(&self) -> &Nfs {
+        &self.shared.nfs
+    }
+
+    /// What the cache has counted so far.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        self.shared.state().cache.counters()
+    }
+
+    /// The bytes of cached data, and of those that the server may lose.
+    #[must_use]
+    pub fn cached_bytes(&self) -> (u64, u64) {
+        self.shared.state().cache.bytes()
+    }
+
+    pub(crate) fn caches(&self) -> bool {
+        self.shared.options.variant != Variant::None
+    }
+
+    /// Changes the state, then does what follows.
+    pub(crate) fn with<T>(&self, change: impl FnOnce(&mut State, Time, &mut Doings) -> T) -> T {
+        let now = self.shared.nfs.session().now();
+        let mut doings = Doings::default();
+        let (changed, alarm) = {
+            let mut state = self.shared.state();
+            let changed = change(&mut state, now, &mut doings);
+            (changed, state.new_alarm(now))
+        };
+        for waker in doings.wakers {
+            waker.wake();
+        }
+        for call in doings.calls {
+            task::spawn(call.run(self.clone()));
+        }
+        if let Some(alarm) = alarm {
+            self.ring_at(now, alarm);
+        }
+        changed
+    }
+
+    /// Tells the cache what happened.
+    pub(crate) fn step(&self, event: Event<Error>) {
+        self.with(|state, now, doings| state.step(now, event, doings));
+    }
+
+    /// The moment of a question to the server.
+    pub(crate) fn ask(&self) -> Asked {
+        self.with(|state, now, _| state.cache.ask(now))
+    }
+
+    /// Tells the cache something that ends with an answer.
+    pub(crate) fn request(&self, event: impl FnOnce(Ticket) -> Event<Error>) -> Wait {
+        Wait { client: self.clone(), ticket: self.begin(event) }
+    }
+
+    fn begin(&self, event: impl FnOnce(Ticket) -> Event<Error>) -> Ticket {
+        self.with(|state, now, doings| {
+            let ticket = Ticket(state.next_ticket);
+            state.next_ticket += 1;
+            state.waiting.insert(ticket, Waiting::default());
+            state.step(now, event(ticket), doings);
+            ticket
+        })
+    }
+
+    fn ring_at(&self, now: Time, alarm: Time) {
+        let weak = Arc::downgrade(&self.shared);
+        let sleep = self.shared.nfs.session().sleep(alarm.since(now));
+        task::spawn(async move {
+            sleep.await;
+            if let Some(shared) = weak.upgrade() {
+                Self { shared }.with(|state, now, doings| {
+                    state.alarm = None;
+                    state.step(now, Event::Tick, doings);
+                });
+            }
+        });
+    }
+
+    /// The handle of a node, while there is one.
+    pub(crate) fn handle(&self, node: NodeId) -> Result<Handle, Error> {
+        self.shared.state().nodes.handle(node).ok_or(Error::Failed(Status::Stale))
+    }
+
+    /// An operation on a node failed. What is gone is forgotten, so that it is looked up again.
+    pub(crate) fn failed(&self, node: NodeId, status: Status) -> Error {
+        if matches!(status, Status::Stale | Status::BadHandle) {
+            self.step(Event::Invalidate { object: node.key() });
+        }
+        Error::Failed(status)
+    }
+
+    /// Tells the cache of attributes that came with a reply.
+    pub(crate) fn observe(&self, node: NodeId, asked: Asked, seen: Option<&nfs3::Attributes>) {
+        self.with(|state, now, doings| {
+            state.observe(now, (node, asked), seen, doings);
+        });
+    }
+
+    /// The attributes of a node where they can be trusted.
+    pub(crate) fn seen(&self, node: NodeId) -> Option<Seen> {
+        let seen = self.with(|state, now, _| state.seen(now, node))?;
+        (!seen.trusted_for.is_zero()).then_some(seen)
+    }
+
+    /// Asks for the attributes of a node.
+    pub(crate) async fn refresh(&self, who: &Credential, node: NodeId) -> Result<Seen, Error> {
+        let (handle, asked) = (self.handle(node)?, self.ask());
+        match self.shared.nfs.getattr(who, &handle).await? {
+            nfs3::Reply::Done(done) => {
+                self.observe(node, asked, Some(&done.attributes));
+                let seen = self.with(|state, now, _| state.seen(now, node));
+                seen.ok_or(Error::Failed(Status::Stale))
+            }
+            nfs3::Reply::Failed(status, ()) => Err(self.failed(node, status)),
+        }
+    }
+
+    /// Has a change of an object begun, until the guard is finished or dropped.
+    pub(crate) fn begin_change(&self, node: NodeId) -> Change {
+        self.step(Event::BeginChange { object: node.key() });
+        Change { client: self.clone(), node: Some(node) }
+    }
+
+    /// Waits until all that was written of a file is at the server, and keeps it so until the
+    /// guard is dropped.
+    pub(crate) async fn hold(&self, node: NodeId) -> Hold {
+        let ticket = self.begin(|ticket| Event::Hold { ticket, file: node.key() });
+        let hold = Hold { client: self.clone(), ticket, node };
+        core::future::poll_fn(|context| self.poll(ticket, context)).await;
+        hold
+    }
+}
+
+impl Shared {
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        // A panic within is a bug that every later step would meet again.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Tells the cache what happened, and notes what follows.
+    pub(crate) fn step(&mut self, now: Time, event: Event<Error>, doings: &mut Doings) {
+        let mut events = VecDeque::from([event]);
+        while let Some(event) = events.pop_front() {
+            self.cache.step(now, event, &mut doings.effects);
+            for effect in core::mem::take(&mut doings.effects) {
+                events.extend(self.follow(effect, doings));
+            }
+        }
+    }
+
+    /// Does what the cache asks for; says what is to be told to it in turn.
+    fn follow(&mut self, effect: Effect<Error>, doings: &mut Doings) -> Option<Event<Error>> {
+        match effect {
+            Effect::Fetch { .. } | Effect::Store { .. } | Effect::Commit { .. } => {
+                doings.calls.push(Call::new(&self.nodes, effect));
+                None
+            }
+            Effect::Read { ticket, result } => {
+                self.answer(ticket, Outcome::Read(result), doings);
+                None
+            }
+            Effect::Wrote { ticket } | Effect::Synced { ticket } => {
+                self.answer(ticket, Outcome::Done, doings);
+                None
+            }
+            Effect::Held { ticket, file } => {
+                if self.abandoned.remove(&ticket) {
+                    return Some(Event::Release { file });
+                }
+                self.answer(ticket, Outcome::Done, doings);
+                None
+            }
+            Effect::Idle { object } => self.forget_unused(NodeId::of(object)),
+        }
+    }
+
+    fn answer(&mut self, ticket: Ticket, outcome: Outcome, doings: &mut Doings) {
+        if let Some(waiting) = self.waiting.get_mut(&ticket) {
+            waiting.outcome = Some(outcome);
+            doings.wakers.extend(waiting.waker.take());
+        }
+    }
+
+    /// Forgets a node that nobody has, no name leads to and that has nothing to be saved.
+    pub(crate) fn forget_unused(&mut self, node: NodeId) -> Option<Event<Error>> {
+        let object = node.key();
+        let used = self.cache.is_named(object) || self.cache.is_unsaved(object);
+        (!used && self.nodes.remove_unused(node)).then_some(Event::Forget { object })
+    }
+
+    /// What is known of a node's attributes.
+    pub(crate) fn seen(&self, now: Time, node: NodeId) -> Option<Seen> {
+        let (mut attributes, trusted_for) = self.cache.attributes(now, node.key())?;
+        if self.nodes.is_removed(node) {
+            // The name that it still has is ours.
+            attributes.link_count = attributes.link_count.saturating_sub(1);
+        }
+        Some(Seen { attributes, trusted_for })
+    }
+
+    /// Notes what an answer tells of a node.
+    pub(crate) fn observe(
+        &mut self,
+        now: Time,
+        (node, asked): (NodeId, Asked),
+        seen: Option<&nfs3::Attributes>,
+        doings: &mut Doings,
+    ) {
+        // A node may have been forgotten while it was asked about.
+        if let Some(seen) = seen.filter(|_| self.nodes.get(node).is_some()) {
+            let attributes = convert::attributes(seen);
+            self.step(now, Event::Observed { object: node.key(), asked, attributes }, doings);
+        }
+    }
+
+    /// When the cache is to hear of the time, where that is sooner than was arranged.
+    fn new_alarm(&mut self, now: Time) -> Option<Time> {
+        let wake = self.cache.next_wake()?.max(now);
+        if self.alarm.is_some_and(|alarm| alarm <= wake) {
+            return None;
+        }
+        self.alarm = Some(wake);
+        Some(wake)
+    }
+
+    fn abandon(&mut self, now: Time, ticket: Ticket, node: NodeId, doings: &mut Doings) {
+        let waited = self.waiting.remove(&ticket);
+        if waited.is_none_or(|waiting| waiting.outcome.is_some()) {
+            self.step(now, Event::Release { file: node.key() }, doings);
+        } else {
+            self.abandoned.insert(ticket);
+        }
+    }
+}
+
+/// Ends with what was asked for.
+pub(crate) struct Wait {
+    client: Client,
+    ticket: Ticket,
+}
+
+impl Client {
+    fn poll(&self, ticket: Ticket, context: &Context<'_>) -> Poll<Outcome> {
+        let mut state = self.shared.state();
+        let waiting = state.waiting.get_mut(&ticket).expect("a ticket is waited for once");
+        match waiting.outcome.take() {
+            Some(outcome) => {
+                state.waiting.remove(&ticket);
+                Poll::Ready(outcome)
+            }
+            None => {
+                waiting.waker = Some(context.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+}
+
+impl Future for Wait {
+    type Output = Outcome;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Outcome> {
+        self.client.poll(self.ticket, context)
+    }
+}
+
+impl Drop for Wait {
+    fn drop(&mut self) {
+        self.client.shared.state().waiting.remove(&self.ticket);
+    }
+}
+
+/// A change of an object that was begun.
+pub(crate) struct Change {
+    client: Client,
+    node: Option<NodeId>,
+}
+
+impl Change {
+    /// It was answered.
+    pub(crate) fn finish(mut self, wcc: &nfs3::Wcc) {
+        self.end(convert::wcc(wcc));
+    }
+
+    fn end(&mut self, wcc: Wcc) {
+        if let Some(node) = self.node.take() {
+            self.client.step(Event::EndChange { object: node.key(), wcc });
+        }
+    }
+}
+
+impl Drop for Change {
+    fn drop(&mut self) {
+        self.end(Wcc::default());
+    }
+}
+
+/// A file that nothing is written to.
+pub(crate) struct Hold {
+    client: Client,
+    ticket: Ticket,
+    node: NodeId,
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        self.client.with(|state, now, doings| {
+            state.abandon(now, self.ticket, self.node, doings);
+        });
+    }
+}
+
+/// What an object is called by the cache.
+impl NodeId {
+    pub(crate) const fn key(self) -> ObjectKey {
+        ObjectKey(self.0)
+    }
+
+    pub(crate) const fn of(object: ObjectKey) -> Self {
+        Self(object.0)
+    }
+}

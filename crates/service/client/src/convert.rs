@@ -1,0 +1,77 @@
+//! Attributes as messages have them, and as files do.
+
+use leasehold_base::attributes as files;
+use leasehold_base::units::FileTime;
+use leasehold_wire::nfs3;
+
+pub(crate) const fn attributes(from: &nfs3::Attributes) -> files::Attributes {
+    files::Attributes {
+        file_type: file_type(from.file_type),
+        mode: files::Mode::from_bits(from.mode),
+        link_count: from.link_count,
+        uid: from.uid,
+        gid: from.gid,
+        size: from.size,
+        used: from.used,
+        device: files::Device { major: from.device.major, minor: from.device.minor },
+        file_system: from.file_system,
+        file_id: from.file_id,
+        accessed: time(from.accessed),
+        modified: time(from.modified),
+        changed: time(from.changed),
+    }
+}
+
+pub(crate) fn wcc(from: &nfs3::Wcc) -> files::Wcc {
+    files::Wcc {
+        before: from.before.map(|before| files::Before {
+            size: before.size,
+            modified: time(before.modified),
+            changed: time(before.changed),
+        }),
+        after: from.after.as_ref().map(attributes),
+    }
+}
+
+const fn file_type(from: nfs3::FileType) -> files::FileType {
+    match from {
+        nfs3::FileType::Regular => files::FileType::Regular,
+        nfs3::FileType::Directory => files::FileType::Directory,
+        nfs3::FileType::BlockDevice => files::FileType::BlockDevice,
+        nfs3::FileType::CharacterDevice => files::FileType::CharacterDevice,
+        nfs3::FileType::Symlink => files::FileType::Symlink,
+        nfs3::FileType::Socket => files::FileType::Socket,
+        nfs3::FileType::Fifo => files::FileType::Fifo,
+    }
+}
+
+/// Seconds are not negative in the protocol (RFC 1813 2.5).
+const fn time(from: nfs3::Time) -> FileTime {
+    FileTime { seconds: from.seconds as i64, nanoseconds: from.nanoseconds }
+}
+
+pub(crate) fn set_attributes(from: &files::SetAttributes) -> nfs3::SetAttributes {
+    nfs3::SetAttributes {
+        mode: from.mode.map(files::Mode::bits),
+        uid: from.uid,
+        gid: from.gid,
+        size: from.size,
+        accessed: set_time(from.accessed),
+        modified: set_time(from.modified),
+    }
+}
+
+/// A time that the protocol cannot say becomes the nearest that it can.
+fn set_time(from: files::SetTime) -> nfs3::SetTime {
+    match from {
+        files::SetTime::Keep => nfs3::SetTime::Keep,
+        files::SetTime::Now => nfs3::SetTime::Now,
+        files::SetTime::To(time) => {
+            let seconds = time.seconds.clamp(0, i64::from(u32::MAX));
+            nfs3::SetTime::To(nfs3::Time {
+                seconds: u32::try_from(seconds).expect("it was just made to fit"),
+                nanoseconds: time.nanoseconds,
+            })
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! Files that are opened, read and written.
+
+use bytes::{Bytes, BytesMut};
+use leasehold_core::cache::Event;
+use leasehold_fs::Access;
+use leasehold_session::{Credential, Error};
+use leasehold_wire::nfs3::Status;
+
+use crate::client::{Client, Outcome};
+use crate::nodes::NodeId;
+use crate::open::{Open, OpenHow, OpenId};
+use crate::options::Variant;
+
+/// What was read: bytes in order, in the pieces in which they lie.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Data(Vec<Bytes>);
+
+impl Data {
+    /// How many bytes.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.iter().map(Bytes::len).sum()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.iter().all(Bytes::is_empty)
+    }
+
+    /// The pieces.
+    #[must_use]
+    pub fn parts(&self) -> &[Bytes] {
+        &self.0
+    }
+
+    /// All bytes as one piece; copies them when there are several.
+    #[must_use]
+    pub fn into_bytes(mut self) -> Bytes {
+        if self.0.len() <= 1 {
+            return self.0.pop().unwrap_or_default();
+        }
+        let mut joined = BytesMut::with_capacity(self.len());
+        for part in &self.0 {
+            joined.extend_from_slice(part);
+        }
+        joined.freeze()
+    }
+}
+
+impl Client {
+    /// Opens a file or a directory; the caller must have the access that `how` needs.
+    ///
+    /// # Errors
+    /// As [`Client::getattr`].
+    pub async fn open(
+        &self,
+        who: &Credential,
+        node: NodeId,
+        how: OpenHow,
+    ) -> Result<OpenId, Error> {
+        // Who opens a file keeps it from being removed for good, so that comes first.
+        let open = self.opened(who, node, how);
+        let granted = self.may_open(who, node, how).await;
+        if granted.is_err() {
+            self.release(open);
+        }
+        granted.map(|()| open)
+    }
+
+    async fn may_open(&self, who: &Credential, node: NodeId, how: OpenHow) -> Result<(), Error> {
+        // Who may run a file may read it (RFC 1813 4.4).
+        let wanted =
+            Access { read: how.read, execute: how.read, modify: how.write, ..Access::default() };
+        let granted = match self.shared.options.variant {
+            Variant::BufferCache => self.access(who, node, wanted).await?,
+            Variant::None | Variant::CloseToOpen => self.ask_access(who, node, wanted).await?,
+        };
+        let may_read = !how.read || granted.read || granted.execute;
+        let may_write = !how.write || granted.modify;
+        if may_read && may_write { Ok(()) } else { Err(Error::Failed(Status::Access)) }
+    }
+
+    /// Notes that a file is open.
+    pub(crate) fn opened(&self, who: &Credential, node: NodeId, how: OpenHow) -> OpenId {
+        let how = OpenHow { direct: how.direct || !self.caches(), ..how };
+        self.with(|state, _, _| {
+            state.nodes.open(node);
+            if let Some(node) = state.nodes.get_mut(node) {
+                node.set_reader(who);
+            }
+            let (failures_seen, _) = state.cache.failure(node.key());
+            let verifier = [0; 8];
+            state.opens.insert(Open { node, who: who.clone(), how, failures_seen, verifier })
+        })
+    }
+
+    /// What was opened under a number.
+    pub(crate) fn get_open(&self, open: OpenId) -> Result<Open, Error> {
+        self.shared.state().opens.get(open).cloned().ok_or(Error::Failed(Status::BadHandle))
+    }
+
+    /// The node that was opened.
+    #[must_use]
+    pub fn node_of(&self, open: OpenId) -> Option<NodeId> {
+        self.shared.state().opens.get(open).map(|open| open.node)
+    }
+
+    /// Reads: fewer bytes than asked for only at the end of the file.
+    ///
+    /// # Errors
+    /// As [`Client::getattr`].
+    pub async fn read(&self, open: OpenId, offset: u64, count: u32) -> Result<Data, Error> {
+        let Open { node, who, how, .. } = self.get_open(open)?;
+        if how.direct {
+            return self.read_directly(&who, node, offset, count).await.map(Data);
+        }
+        self.getattr(&who, node).await?;
+        if let Some(known) = self.shared.state().nodes.get_mut(node) {
+            known.set_reader(&who);
+        }
+        let file = node.key();
+        match self.request(|ticket| Event::Read { ticket, file, offset, count }).await {
+            Outcome::Read(result) => result.map(Data),
+            Outcome::Done => Err(Error::Failed(Status::ServerFault)),
+        }
+    }
+
+    /// Writes all of it, or nothing. Where writes are delayed this waits only for room; what fails
+    /// later is told by the next write, fsync or flush.
+    ///
+    /// # Errors
+    /// As [`Client::getattr`].
+    pub async fn write(&self, open: OpenId, offset: u64, data: Bytes) -> Result<(), Error> {
+        let Open { node, who, how, failures_seen, .. } = self.get_open(open)?;
+        let end = offset.checked_add(data.len() as u64);
+        if end.is_none_or(|end| end > self.shared.bounds.file_bytes_max) {
+            return Err(Error::Failed(Status::FileTooBig));
+        }
+        if data.is_empty() {
+            return Ok(());
+        }
+        if how.direct {
+            return self.write_directly(&who, node, offset, data).await;
+        }
+        let file = node.key();
+        let (failures, failure) = self.shared.state().cache.failure(file);
+        if let Some(error) = failure.filter(|_| failures != failures_seen) {
+            return Err(error);
+        }
+        self.write_as(&who, node).await;
+        let at = (self.shared.options.time_of_day)();
+        self.request(|ticket| Event::Write { ticket, file, offset, data, at }).await;
+        Ok(())
+    }
+
+    /// Has what is written from now on sent as a caller: what others wrote is sent as them.
+    async fn write_as(&self, who: &Credential, node: NodeId) {
+        let others = self.with(|state, _, _| {
+            let unsaved = state.cache.is_unsaved(node.key());
+            state.nodes.get(node).is_some_and(|known| unsaved && !known.is_writer(who))
+        });
+        if others {
+            self.sync_node(node).await;
+        }
+        if let Some(known) = self.shared.state().nodes.get_mut(node) {
+            known.set_writer(who);
+        }
+    }
+
+    /// Waits until what was written before is on stable storage, or has failed.
+    pub(crate) async fn sync_node(&self, node: NodeId) {
+        self.request(|ticket| Event::Sync { ticket, file: node.key() }).await;
+    }
+
+    /// One who has the file open closes it: pushes what was written there, with close-to-open.
+    ///
+    /// # Errors
+    /// What failed to be saved since this was last asked by this open.
+    pub async fn flush(&self, open: OpenId) -> Result<(), Error> {
+        let Open { node, how, .. } = self.get_open(open)?;
+        if how.write && self.shared.options.variant == Variant::CloseToOpen {
+            self.sync_node(node).await;
+        }
+        self.new_failure(open)
+    }
+
+    /// Waits until what was written before is on the server's stable storage, whoever wrote it.
+    ///
+    /// # Errors
+    /// As [`Client::flush`].
+    pub async fn fsync(&self, open: OpenId) -> Result<(), Error> {
+        let node = self.get_open(open)?.node;
+        self.sync_node(node).await;
+        self.new_failure(open)
+    }
+
+    fn new_failure(&self, open: OpenId) -> Result<(), Error> {
+        self.with(|state, _, _| {
+            let Some(open) = state.opens.get_mut(open) else { return Ok(()) };
+            let (failures, failure) = state.cache.failure(open.node.key());
+            let seen = core::mem::replace(&mut open.failures_seen, failures);
+            failure.filter(|_| seen != failures).map_or(Ok(()), Err)
+        })
+    }
+
+    /// What was opened is used no more. Nothing is pushed and nothing is told: that is for
+    /// [`Client::flush`].
+    pub fn release(&self, open: OpenId) {
+        let aside = self.with(|state, now, doings| {
+            let Open { node, who, .. } = state.opens.remove(open)?;
+            let aside = state.nodes.close(node);
+            if aside.is_some() {
+                // With its last name the file goes, and what was written to it.
+                state.step(now, Event::Discard { file: node.key() }, doings);
+            }
+            if let Some(event) = state.forget_unused(node) {
+                state.step(now, event, doings);
+            }
+            aside.map(|place| (who, place))
+        });
+        if let Some((who, (directory, name))) = aside {
+            self.remove_aside(who, directory, name.into_vec());
+        }
+    }
+
+    /// Waits until everything that was written before is on the server's stable storage, or has
+    /// failed, which is told to who has the file open.
+    pub async fn sync(&self) {
+        let unsaved = self.shared.state().cache.unsaved_objects();
+        for object in unsaved {
+            self.sync_node(NodeId::of(object)).await;
+        }
+    }
+}

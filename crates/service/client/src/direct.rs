@@ -1,0 +1,84 @@
+//! Data past the cache.
+
+use bytes::Bytes;
+use leasehold_core::cache::Event;
+use leasehold_session::{Credential, Error};
+
+use crate::calls;
+use crate::client::Client;
+use crate::nodes::NodeId;
+use leasehold_wire::nfs3;
+use leasehold_wire::nfs3::write::Stability;
+
+impl Client {
+    /// Reads what the server has, once it has what was written here.
+    pub(crate) async fn read_directly(
+        &self,
+        who: &Credential,
+        node: NodeId,
+        offset: u64,
+        count: u32,
+    ) -> Result<Vec<Bytes>, Error> {
+        let handle = self.handle(node)?;
+        if self.shared.state().cache.is_unsaved(node.key()) {
+            drop(self.hold(node).await);
+        }
+        let mut parts = Vec::new();
+        let (mut at, end) = (offset, offset.saturating_add(u64::from(count)));
+        let most = self.shared.options.of_cache(&self.shared.bounds).read_bytes;
+        while at < end {
+            let asked = self.ask();
+            let wanted = u32::try_from(end - at).unwrap_or(u32::MAX).min(most);
+            let fetched = match calls::read(self, who, &handle, at, wanted).await {
+                Err(Error::Failed(status)) => return Err(self.failed(node, status)),
+                fetched => fetched?,
+            };
+            if let Some(attributes) = fetched.attributes {
+                self.step(Event::Observed { object: node.key(), asked, attributes });
+            }
+            at += fetched.data.len() as u64;
+            parts.push(fetched.data);
+            if fetched.end {
+                break;
+            }
+        }
+        Ok(parts)
+    }
+
+    /// Writes to the server's stable storage, after what was written here.
+    pub(crate) async fn write_directly(
+        &self,
+        who: &Credential,
+        node: NodeId,
+        offset: u64,
+        mut data: Bytes,
+    ) -> Result<(), Error> {
+        let handle = self.handle(node)?;
+        let most = self.shared.options.of_cache(&self.shared.bounds).write_bytes as usize;
+        let hold = if self.caches() { Some(self.hold(node).await) } else { None };
+        let mut at = offset;
+        while !data.is_empty() {
+            let part = data.slice(..data.len().min(most));
+            let length = part.len() as u64;
+            let change = self.begin_change(node);
+            let stability = Stability::FileSync;
+            let reply = self.shared.nfs.write(who, &handle, at, (part, stability)).await?;
+            self.step(Event::Overwritten { file: node.key(), range: at..at + length });
+            let done = match reply {
+                nfs3::Reply::Done(done) => done,
+                nfs3::Reply::Failed(status, wcc) => {
+                    change.finish(&wcc);
+                    return Err(self.failed(node, status));
+                }
+            };
+            change.finish(&done.file);
+            if done.count == 0 {
+                return Err(Error::Failed(nfs3::Status::Io));
+            }
+            at += u64::from(done.count);
+            drop(data.split_to(done.count as usize));
+        }
+        drop(hold);
+        Ok(())
+    }
+}

@@ -1,0 +1,38 @@
+//! An NFS client as a library: an asynchronous file API with a cache.
+//!
+//! [`Client`] is a mounted file system by its nodes, with the operations that a kernel wants of
+//! one; a front end for FUSE is a thin layer over it.
+//!
+//! What it promises depends on the [`Variant`]; whatever that is, what fsync answered is on the
+//! server's stable storage, and a server that restarts loses nothing that was written: data stays
+//! here until a COMMIT has been answered under the verifier of its WRITEs, and is written again
+//! otherwise.
+
+mod attributes;
+mod calls;
+mod client;
+mod convert;
+mod data;
+mod direct;
+mod listing;
+mod make;
+mod names;
+mod nodes;
+mod open;
+mod options;
+mod silly;
+mod task;
+
+pub use client::Client;
+pub use data::Data;
+pub use leasehold_base::attributes::{Attributes, Device, FileType, Mode, SetAttributes, SetTime};
+pub use leasehold_core::cache::Counters;
+pub use leasehold_fs::{Access, Space};
+pub use leasehold_session::nfs::Bounds;
+pub use leasehold_session::{Credential, Error};
+pub use leasehold_wire::nfs3::{Handle, Status};
+pub use listing::{Entry, Listing};
+pub use make::Special;
+pub use nodes::{Found, NodeId, Seen};
+pub use open::{OpenHow, OpenId};
+pub use options::{Options, Variant};

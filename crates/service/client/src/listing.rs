@@ -1,0 +1,100 @@
+//! The names of a directory.
+
+use bytes::Bytes;
+use leasehold_base::units::{Cookie, FileId};
+use leasehold_core::cache::Source;
+use leasehold_session::Error;
+use leasehold_session::nfs::Place;
+use leasehold_wire::nfs3;
+
+use crate::client::Client;
+use crate::nodes::{Found, NodeId};
+use crate::open::{Open, OpenId};
+
+/// One name of a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The number of its object.
+    pub file_id: FileId,
+    /// The name.
+    pub name: Bytes,
+    /// Where the listing goes on behind it.
+    pub cookie: Cookie,
+    /// The object, where attributes were asked for and the server gave them. `.` and `..` have
+    /// none. Each has one reference more.
+    pub found: Option<Found>,
+}
+
+/// A part of a directory.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Listing {
+    /// The entries, `.` and `..` among them where the server has them.
+    pub entries: Vec<Entry>,
+    /// Whether the directory has no more.
+    pub end: bool,
+}
+
+impl Client {
+    /// A part of a directory that is open, behind a cookie of an earlier part; zero begins at the
+    /// start. Attributes cost the server a look at each object, so they are to be asked for only by
+    /// who wants them.
+    ///
+    /// # Errors
+    /// [`nfs3::Status::BadCookie`] when the directory changed so that the cookie means nothing, and
+    /// as [`Client::getattr`].
+    pub async fn readdir(
+        &self,
+        open: OpenId,
+        cookie: Cookie,
+        with_attributes: bool,
+    ) -> Result<Listing, Error> {
+        let Open { node: directory, who, verifier, .. } = self.get_open(open)?;
+        let handle = self.handle(directory)?;
+        let verifier = if cookie == Cookie(0) { [0; 8] } else { verifier };
+        let bytes = self.shared.bounds.directory_bytes;
+        let (asked, from) = (self.ask(), Place { cookie, verifier });
+        let reply = self.shared.nfs.list(&who, &handle, from, bytes, with_attributes).await?;
+        let listed = match reply {
+            nfs3::Reply::Done(listed) => listed,
+            nfs3::Reply::Failed(status, seen) => {
+                self.observe(directory, asked, seen.as_ref());
+                return Err(self.failed(directory, status));
+            }
+        };
+        self.observe(directory, asked, listed.attributes.as_ref());
+        self.with(|state, _, _| {
+            if let Some(open) = state.opens.get_mut(open) {
+                open.verifier = listed.verifier;
+            }
+        });
+        let entry = |entry: leasehold_session::nfs::Entry| Entry {
+            found: self.listed(directory, asked, &entry),
+            file_id: entry.file_id,
+            name: entry.name,
+            cookie: entry.cookie,
+        };
+        Ok(Listing { entries: listed.entries.into_iter().map(entry).collect(), end: listed.end })
+    }
+
+    /// What a listing tells of an object.
+    fn listed(
+        &self,
+        directory: NodeId,
+        asked: leasehold_core::cache::Asked,
+        entry: &leasehold_session::nfs::Entry,
+    ) -> Option<Found> {
+        let (object, attributes) = (entry.object.as_ref()?, entry.attributes.as_ref()?);
+        if matches!(&entry.name[..], b"." | b"..") {
+            return None;
+        }
+        let told = (Source::Listed, asked);
+        let node = self.learn((directory, &entry.name), (object, Some(attributes)), told);
+        let seen = self.with(|state, now, _| state.seen(now, node))?;
+        Some(Found {
+            node,
+            attributes: seen.attributes,
+            trusted_for: seen.trusted_for,
+            named_for: self.named_for(directory),
+        })
+    }
+}

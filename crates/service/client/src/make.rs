@@ -1,0 +1,179 @@
+//! New objects.
+
+use leasehold_base::attributes::{Device, Mode, SetAttributes, SetTime};
+use leasehold_core::cache::Source;
+use leasehold_session::{Credential, Error};
+use leasehold_wire::nfs3::{self, Made, Reply, Status, Wcc, create, mknod};
+
+use crate::client::{Change, Client};
+use crate::convert;
+use crate::nodes::{Found, NodeId};
+use crate::open::{OpenHow, OpenId};
+
+/// A special file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Special {
+    /// A block device.
+    BlockDevice(Device),
+    /// A character device.
+    CharacterDevice(Device),
+    /// A socket.
+    Socket,
+    /// A named pipe.
+    Fifo,
+}
+
+impl Client {
+    /// Makes a regular file and opens it; with `exclusive`, only when the name was not there, even
+    /// when calls or replies are lost. The mode is no matter for how this open may be used.
+    ///
+    /// # Errors
+    /// As [`Client::getattr`].
+    pub async fn create(
+        &self,
+        who: &Credential,
+        (directory, name): (NodeId, &[u8]),
+        (mode, exclusive): (Mode, bool),
+        how: OpenHow,
+    ) -> Result<(Found, OpenId), Error> {
+        let found = if exclusive {
+            self.create_exclusive(who, (directory, name), mode).await?
+        } else {
+            let attributes = SetAttributes { mode: Some(mode), ..SetAttributes::default() };
+            let way = create::How::Unchecked(convert::set_attributes(&attributes));
+            self.create_by(who, (directory, name), way).await?
+        };
+        Ok((found, self.opened(who, found.node, how)))
+    }
+
+    async fn create_exclusive(
+        &self,
+        who: &Credential,
+        place: (NodeId, &[u8]),
+        mode: Mode,
+    ) -> Result<Found, Error> {
+        let verifier = self.with(|state, _, _| state.random.next_u64()).to_be_bytes();
+        let attributes = SetAttributes { mode: Some(mode), ..SetAttributes::default() };
+        let found = match self.create_by(who, place, create::How::Exclusive(verifier)).await {
+            Err(Error::Failed(Status::NotSupported)) => {
+                let way = create::How::Guarded(convert::set_attributes(&attributes));
+                return self.create_by(who, place, way).await;
+            }
+            found => found?,
+        };
+        // The server keeps the verifier where times and mode belong (RFC 1813 3.3.8).
+        let (accessed, modified) = (SetTime::Now, SetTime::Now);
+        let attributes = SetAttributes { accessed, modified, ..attributes };
+        match self.setattr(who, found.node, &attributes).await {
+            Ok(seen) => Ok(Found { attributes: seen.attributes, ..found }),
+            Err(error) => {
+                self.forget(found.node, 1);
+                Err(error)
+            }
+        }
+    }
+
+    async fn create_by(
+        &self,
+        who: &Credential,
+        (directory, name): (NodeId, &[u8]),
+        how: create::How,
+    ) -> Result<Found, Error> {
+        let handle = self.handle(directory)?;
+        let change = self.begin_change(directory);
+        let reply = self.shared.nfs.create(who, &handle, name, how).await?;
+        self.made(who, (directory, name), reply, change).await
+    }
+
+    /// Makes a directory.
+    ///
+    /// # Errors
+    /// As [`Client::getattr`].
+    pub async fn mkdir(
+        &self,
+        who: &Credential,
+        (directory, name): (NodeId, &[u8]),
+        mode: Mode,
+    ) -> Result<Found, Error> {
+        let handle = self.handle(directory)?;
+        let attributes = of_mode(mode);
+        let change = self.begin_change(directory);
+        let reply = self.shared.nfs.mkdir(who, &handle, name, &attributes).await?;
+        self.made(who, (directory, name), reply, change).await
+    }
+
+    /// Makes a symbolic link.
+    ///
+    /// # Errors
+    /// As [`Client::getattr`].
+    pub async fn symlink(
+        &self,
+        who: &Credential,
+        (directory, name): (NodeId, &[u8]),
+        target: &[u8],
+    ) -> Result<Found, Error> {
+        let handle = self.handle(directory)?;
+        let attributes = of_mode(Mode::from_bits(0o777));
+        let change = self.begin_change(directory);
+        let reply = self.shared.nfs.symlink(who, &handle, name, (target, &attributes)).await?;
+        self.made(who, (directory, name), reply, change).await
+    }
+
+    /// Makes a special file; version 2 of the protocol has none.
+    ///
+    /// # Errors
+    /// As [`Client::getattr`].
+    pub async fn mknod(
+        &self,
+        who: &Credential,
+        (directory, name): (NodeId, &[u8]),
+        mode: Mode,
+        special: Special,
+    ) -> Result<Found, Error> {
+        let handle = self.handle(directory)?;
+        let attributes = of_mode(mode);
+        let device = |device: Device| mknod::DeviceData {
+            attributes,
+            device: nfs3::Device { major: device.major, minor: device.minor },
+        };
+        let node = match special {
+            Special::BlockDevice(number) => mknod::Node::BlockDevice(device(number)),
+            Special::CharacterDevice(number) => mknod::Node::CharacterDevice(device(number)),
+            Special::Socket => mknod::Node::Socket(attributes),
+            Special::Fifo => mknod::Node::Fifo(attributes),
+        };
+        let change = self.begin_change(directory);
+        let reply = self.shared.nfs.mknod(who, &handle, name, node).await?;
+        self.made(who, (directory, name), reply, change).await
+    }
+
+    /// What the cache is to know of a new object. A server may leave out everything about it.
+    async fn made(
+        &self,
+        who: &Credential,
+        (directory, name): (NodeId, &[u8]),
+        reply: Reply<Made, Wcc>,
+        change: Change,
+    ) -> Result<Found, Error> {
+        let made = match reply {
+            Reply::Done(made) => made,
+            Reply::Failed(status, wcc) => {
+                change.finish(&wcc);
+                self.unname(directory, name);
+                return Err(self.failed(directory, status));
+            }
+        };
+        change.finish(&made.directory);
+        let Some(object) = &made.object else {
+            self.unname(directory, name);
+            return self.ask_lookup(who, directory, name).await;
+        };
+        let told = (Source::Asked, self.ask());
+        let node = self.learn((directory, name), (object, made.attributes.as_ref()), told);
+        self.found(who, node, directory).await
+    }
+}
+
+fn of_mode(mode: Mode) -> nfs3::SetAttributes {
+    convert::set_attributes(&SetAttributes { mode: Some(mode), ..SetAttributes::default() })
+}

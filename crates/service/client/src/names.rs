@@ -1,0 +1,374 @@
+//! Names: what they lead to, and what becomes of them.
+
+use core::time::Duration;
+
+use leasehold_core::cache::{Asked, Event, Source};
+use leasehold_session::{Credential, Error};
+use leasehold_wire::nfs3::{self, Attributes, Handle, Status};
+
+use crate::client::Client;
+use crate::nodes::{Found, NodeId};
+
+impl Client {
+    /// The object of a name in a directory. `.` and `..` go to the server.
+    ///
+    /// # Errors
+    /// [`Status::NotFound`] when there is no such name, and as [`Client::getattr`].
+    pub async fn lookup(
+        &self,
+        who: &Credential,
+        directory: NodeId,
+        name: &[u8],
+    ) -> Result<Found, Error> {
+        match self.find(directory, name) {
+            Some(Some(node)) => match self.found(who, node, directory).await {
+                Err(Error::Failed(Status::Stale | Status::BadHandle)) => {}
+                found => return found,
+            },
+            Some(None) => return Err(Error::Failed(Status::NotFound)),
+            None => {}
+        }
+        self.ask_lookup(who, directory, name).await
+    }
+
+    /// Gives references back that came with [`Found`]. What has none left and is not open is
+    /// forgotten when the cache has no more use for it.
+    pub fn forget(&self, node: NodeId, count: u64) {
+        self.with(|state, now, doings| {
+            state.nodes.give_back(node, count);
+            if let Some(event) = state.forget_unused(node) {
+                state.step(now, event, doings);
+            }
+        });
+    }
+
+    /// What a cached name leads to, with one reference more.
+    fn find(&self, directory: NodeId, name: &[u8]) -> Option<Option<NodeId>> {
+        self.with(|state, now, _| {
+            let target = state.cache.find(now, directory.key(), name)?;
+            let Some(node) = target.map(NodeId::of) else { return Some(None) };
+            state.nodes.seen_at(node, directory, name);
+            state.nodes.refer(node).then_some(Some(node))
+        })
+    }
+
+    /// What was last seen under a name, with one reference more: it need not be there any more.
+    fn last_at(&self, directory: NodeId, name: &[u8]) -> Option<NodeId> {
+        let mut state = self.shared.state();
+        let node = state.nodes.at(directory, name)?;
+        state.nodes.refer(node).then_some(node)
+    }
+
+    /// A node to which one reference was taken; it is given back when there are no attributes.
+    pub(crate) async fn found(
+        &self,
+        who: &Credential,
+        node: NodeId,
+        directory: NodeId,
+    ) -> Result<Found, Error> {
+        let mut reference = Reference { client: self, node: Some(node) };
+        let seen = self.getattr(who, node).await?;
+        reference.node = None;
+        Ok(Found {
+            node,
+            attributes: seen.attributes,
+            trusted_for: seen.trusted_for,
+            named_for: self.named_for(directory),
+        })
+    }
+
+    /// For how long the names of a directory can be trusted.
+    pub(crate) fn named_for(&self, directory: NodeId) -> Duration {
+        self.seen(directory).map_or(Duration::ZERO, |seen| seen.trusted_for)
+    }
+
+    /// The object of a name, asked of the server.
+    pub(crate) async fn ask_lookup(
+        &self,
+        who: &Credential,
+        directory: NodeId,
+        name: &[u8],
+    ) -> Result<Found, Error> {
+        let (handle, asked) = (self.handle(directory)?, self.ask());
+        match self.shared.nfs.lookup(who, &handle, name).await? {
+            nfs3::Reply::Done(done) => {
+                self.observe(directory, asked, done.directory.as_ref());
+                let target = (&done.object, done.attributes.as_ref());
+                let node = self.learn((directory, name), target, (Source::Asked, asked));
+                self.found(who, node, directory).await
+            }
+            nfs3::Reply::Failed(status, seen) => {
+                self.observe(directory, asked, seen.as_ref());
+                if status == Status::NotFound {
+                    self.name((directory, name), None, (Source::Asked, asked));
+                }
+                Err(self.failed(directory, status))
+            }
+        }
+    }
+
+    /// The server told what a name leads to: the node, with one reference more.
+    pub(crate) fn learn(
+        &self,
+        (directory, name): (NodeId, &[u8]),
+        (object, attributes): (&Handle, Option<&Attributes>),
+        (source, asked): (Source, Asked),
+    ) -> NodeId {
+        let node = self.with(|state, now, doings| {
+            let node = state.nodes.take(object);
+            state.nodes.seen_at(node, directory, name);
+            state.observe(now, (node, asked), attributes, doings);
+            node
+        });
+        self.name((directory, name), Some(node), (source, asked));
+        node
+    }
+
+    /// Tells the cache what a name leads to.
+    pub(crate) fn name(
+        &self,
+        (directory, name): (NodeId, &[u8]),
+        target: Option<NodeId>,
+        (source, asked): (Source, Asked),
+    ) {
+        // The special names are no entries that come and go.
+        if !matches!(name, b"." | b"..") {
+            self.step(Event::Named {
+                directory: directory.key(),
+                name: name.into(),
+                target: target.map(NodeId::key),
+                source,
+                asked,
+            });
+        }
+    }
+
+    /// A name may lead elsewhere now.
+    pub(crate) fn unname(&self, directory: NodeId, name: &[u8]) {
+        self.step(Event::Unnamed { directory: directory.key(), name: name.into() });
+    }
+
+    /// Gives a file one more name.
+    ///
+    /// # Errors
+    /// As [`Client::getattr`].
+    pub async fn link(
+        &self,
+        who: &Credential,
+        node: NodeId,
+        directory: NodeId,
+        name: &[u8],
+    ) -> Result<Found, Error> {
+        let (file, handle) = (self.handle(node)?, self.handle(directory)?);
+        let asked = self.ask();
+        let change = self.begin_change(directory);
+        let reply = self.shared.nfs.link(who, &file, &handle, name).await?;
+        let (result, done) = match reply {
+            nfs3::Reply::Done(done) => (Ok(()), done),
+            nfs3::Reply::Failed(status, done) => (Err(status), done),
+        };
+        change.finish(&done.directory);
+        match &done.attributes {
+            Some(attributes) => self.observe(node, asked, Some(attributes)),
+            None => self.step(Event::Distrust { object: node.key() }),
+        }
+        if let Err(status) = result {
+            self.unname(directory, name);
+            return Err(self.failed(directory, status));
+        }
+        self.shared.state().nodes.refer(node);
+        self.name((directory, name), Some(node), (Source::Asked, self.ask()));
+        self.found(who, node, directory).await
+    }
+
+    /// Removes a name that is no directory's. A file that is open keeps its data: it gets a name of
+    /// ours until it is released.
+    ///
+    /// # Errors
+    /// As [`Client::getattr`].
+    pub async fn remove(
+        &self,
+        who: &Credential,
+        directory: NodeId,
+        name: &[u8],
+    ) -> Result<(), Error> {
+        let open = self.shared.state().nodes.open_at(directory, name);
+        if let Some(node) = open {
+            return self.put_aside(who, node, (directory, name)).await.map(drop);
+        }
+        let target = self.last_at(directory, name);
+        let certain = self.is_at(target, directory, name);
+        let removed = self.remove_name(who, directory, name).await;
+        if let Some(node) = target {
+            self.unlinked(node, certain && removed.is_ok());
+            self.forget(node, 1);
+        }
+        removed
+    }
+
+    /// Whether it is known that a name leads to a node.
+    fn is_at(&self, node: Option<NodeId>, directory: NodeId, name: &[u8]) -> bool {
+        let target = self.with(|state, now, _| state.cache.find(now, directory.key(), name));
+        target.flatten().is_some_and(|target| Some(NodeId::of(target)) == node)
+    }
+
+    /// One name of a node may be gone.
+    fn unlinked(&self, node: NodeId, gone: bool) {
+        self.with(|state, now, doings| {
+            let last = state.seen(now, node).is_some_and(|seen| seen.attributes.link_count <= 1);
+            state.step(now, Event::Distrust { object: node.key() }, doings);
+            if gone && last {
+                // Nobody can read it again: what was not sent need not be.
+                state.step(now, Event::Discard { file: node.key() }, doings);
+            }
+        });
+    }
+
+    /// REMOVE, and what the cache is to know of it.
+    pub(crate) async fn remove_name(
+        &self,
+        who: &Credential,
+        directory: NodeId,
+        name: &[u8],
+    ) -> Result<(), Error> {
+        let handle = self.handle(directory)?;
+        let change = self.begin_change(directory);
+        let reply = self.shared.nfs.remove(who, &handle, name).await?;
+        self.removed(directory, name, &reply, change)
+    }
+
+    /// Removes an empty directory.
+    ///
+    /// # Errors
+    /// As [`Client::getattr`].
+    pub async fn rmdir(
+        &self,
+        who: &Credential,
+        directory: NodeId,
+        name: &[u8],
+    ) -> Result<(), Error> {
+        let handle = self.handle(directory)?;
+        let target = self.last_at(directory, name);
+        let change = self.begin_change(directory);
+        let reply = self.shared.nfs.rmdir(who, &handle, name).await;
+        let result = reply.and_then(|reply| self.removed(directory, name, &reply, change));
+        if let Some(node) = target {
+            self.step(Event::Distrust { object: node.key() });
+            self.forget(node, 1);
+        }
+        result
+    }
+
+    fn removed(
+        &self,
+        directory: NodeId,
+        name: &[u8],
+        reply: &nfs3::Reply<nfs3::Wcc, nfs3::Wcc>,
+        change: crate::client::Change,
+    ) -> Result<(), Error> {
+        let (status, wcc) = match reply {
+            nfs3::Reply::Done(wcc) => (None, wcc),
+            nfs3::Reply::Failed(status, wcc) => (Some(*status), wcc),
+        };
+        change.finish(wcc);
+        match status {
+            None | Some(Status::NotFound) => {
+                self.name((directory, name), None, (Source::Asked, self.ask()));
+            }
+            Some(_) => self.unname(directory, name),
+        }
+        status.map_or(Ok(()), |status| Err(self.failed(directory, status)))
+    }
+
+    /// Gives an object another name, instead of what had that name. A file that is open and loses
+    /// its name so keeps its data, as with [`Client::remove`].
+    ///
+    /// # Errors
+    /// As [`Client::getattr`].
+    pub async fn rename(
+        &self,
+        who: &Credential,
+        from: (NodeId, &[u8]),
+        to: (NodeId, &[u8]),
+    ) -> Result<(), Error> {
+        let moved = self.last_at(from.0, from.1);
+        let replaced = self.shared.state().nodes.open_at(to.0, to.1);
+        // Two names of one file: nothing happens (POSIX).
+        let replaced = replaced.filter(|node| Some(*node) != moved);
+        let aside = match replaced {
+            Some(node) if from != to => Some((node, self.put_aside(who, node, to).await?)),
+            Some(_) | None => None,
+        };
+        let result = self.rename_name(who, from, to, moved).await;
+        if let (Err(_), Some((node, name))) = (&result, &aside) {
+            // It was put aside for nothing: where it can be, it gets its name back.
+            let back = self.rename_name(who, (to.0, name), to, Some(*node)).await;
+            if back.is_ok() {
+                self.shared.state().nodes.set_removed(*node, None);
+                self.shared.state().nodes.seen_at(*node, to.0, to.1);
+            }
+        }
+        if let Some(node) = moved {
+            self.forget(node, 1);
+        }
+        result
+    }
+
+    /// RENAME, and what the cache is to know of it.
+    pub(crate) async fn rename_name(
+        &self,
+        who: &Credential,
+        from: (NodeId, &[u8]),
+        to: (NodeId, &[u8]),
+        moved: Option<NodeId>,
+    ) -> Result<(), Error> {
+        let (from_handle, to_handle) = (self.handle(from.0)?, self.handle(to.0)?);
+        let replaced = self.last_at(to.0, to.1);
+        let certain = self.is_at(replaced, to.0, to.1);
+        let changes =
+            (self.begin_change(from.0), (from.0 != to.0).then(|| self.begin_change(to.0)));
+        let reply = self.shared.nfs.rename(who, (&from_handle, from.1), (&to_handle, to.1)).await?;
+        let (result, done) = match reply {
+            nfs3::Reply::Done(done) => (Ok(()), done),
+            nfs3::Reply::Failed(status, done) => (Err(status), done),
+        };
+        changes.0.finish(&done.from);
+        if let Some(change) = changes.1 {
+            change.finish(&done.to);
+        }
+        self.unname(from.0, from.1);
+        self.unname(to.0, to.1);
+        if let Some(node) = replaced {
+            if Some(node) != moved {
+                self.unlinked(node, certain && result.is_ok());
+            }
+            self.forget(node, 1);
+        }
+        if let Some(node) = moved {
+            self.step(Event::Distrust { object: node.key() });
+            if result.is_ok() {
+                self.shared.state().nodes.seen_at(node, to.0, to.1);
+                let asked = self.ask();
+                if replaced != moved {
+                    self.name(from, None, (Source::Asked, asked));
+                }
+                self.name(to, Some(node), (Source::Asked, asked));
+            }
+        }
+        result.map_err(|status| self.failed(from.0, status))
+    }
+}
+
+/// A reference that is given back unless somebody gets it.
+struct Reference<'a> {
+    client: &'a Client,
+    node: Option<NodeId>,
+}
+
+impl Drop for Reference<'_> {
+    fn drop(&mut self) {
+        if let Some(node) = self.node {
+            self.client.forget(node, 1);
+        }
+    }
+}

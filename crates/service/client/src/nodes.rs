@@ -1,0 +1,264 @@
+//! The objects that somebody here knows, by numbers of ours.
+
+use core::time::Duration;
+use std::collections::{BTreeMap, BTreeSet};
+
+use leasehold_base::attributes::Attributes;
+use leasehold_base::units::FileTime;
+use leasehold_fs::Access;
+use leasehold_session::Credential;
+use leasehold_wire::nfs3::Handle;
+
+/// Names an object of a mounted file system. A number is never given to another object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeId(pub u64);
+
+impl NodeId {
+    /// The directory that is mounted.
+    pub const ROOT: Self = Self(1);
+}
+
+/// Attributes, and for how long they can be trusted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// The attributes, with what was written here and is not at the server yet.
+    pub attributes: Attributes,
+    /// For how long nobody need ask for them again; zero when everybody is to ask.
+    pub trusted_for: Duration,
+}
+
+/// What a name leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// The object. Whoever gets it has one reference to it more, to be given back with
+    /// [`Client::forget`](crate::Client::forget).
+    pub node: NodeId,
+    /// Its attributes.
+    pub attributes: Attributes,
+    /// For how long its attributes can be trusted.
+    pub trusted_for: Duration,
+    /// For how long the name can be trusted to lead there.
+    pub named_for: Duration,
+}
+
+/// Where a name stands: its directory and its bytes.
+pub(crate) type Place = (NodeId, Box<[u8]>);
+
+#[derive(Clone, Debug)]
+pub(crate) struct Node {
+    handle: Handle,
+    references: u64,
+    opens: u32,
+    /// The name by which it was last seen.
+    place: Option<Place>,
+    /// The name that it has instead of the one that was removed while it was open.
+    removed: Option<Place>,
+    /// As whom its data is read and written when nobody waits for it.
+    reader: Option<Credential>,
+    writer: Option<Credential>,
+    /// What callers may do with it, and the change time for which that is so.
+    access: Vec<(Credential, Access, Access, FileTime)>,
+}
+
+/// The answers of ACCESS that are kept for one object.
+const ACCESS_MAX: usize = 4;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Nodes {
+    nodes: BTreeMap<NodeId, Node>,
+    by_handle: BTreeMap<Handle, NodeId>,
+    /// Which node was last seen where.
+    by_place: BTreeMap<Place, NodeId>,
+    open: BTreeSet<NodeId>,
+    next: u64,
+}
+
+impl Nodes {
+    pub(crate) fn new(root: Handle) -> Self {
+        let mut nodes = Self {
+            nodes: BTreeMap::new(),
+            by_handle: BTreeMap::new(),
+            by_place: BTreeMap::new(),
+            open: BTreeSet::new(),
+            next: 1,
+        };
+        nodes.take(&root);
+        nodes
+    }
+
+    /// The node of a handle, with one reference more.
+    pub(crate) fn take(&mut self, handle: &Handle) -> NodeId {
+        let node = *self.by_handle.entry(*handle).or_insert(NodeId(self.next));
+        if node == NodeId(self.next) {
+            self.next += 1;
+        }
+        self.nodes.entry(node).or_insert_with(|| Node::new(*handle)).references += 1;
+        node
+    }
+
+    /// One reference more to a node that is there.
+    pub(crate) fn refer(&mut self, node: NodeId) -> bool {
+        let found = self.nodes.get_mut(&node);
+        found.map(|node| node.references += 1).is_some()
+    }
+
+    /// References are given back.
+    pub(crate) fn give_back(&mut self, node: NodeId, count: u64) {
+        if let Some(node) = self.nodes.get_mut(&node) {
+            node.references = node.references.saturating_sub(count);
+        }
+    }
+
+    /// Forgets a node without references; says whether it did.
+    pub(crate) fn remove_unused(&mut self, node: NodeId) -> bool {
+        let unused =
+            |node: &Node| node.references == 0 && node.opens == 0 && node.removed.is_none();
+        if node == NodeId::ROOT || !self.nodes.get(&node).is_some_and(unused) {
+            return false;
+        }
+        if let Some(removed) = self.nodes.remove(&node) {
+            self.by_handle.remove(&removed.handle);
+            self.leave(node, removed.place);
+        }
+        true
+    }
+
+    pub(crate) fn handle(&self, node: NodeId) -> Option<Handle> {
+        self.nodes.get(&node).map(|node| node.handle)
+    }
+
+    pub(crate) fn get(&self, node: NodeId) -> Option<&Node> {
+        self.nodes.get(&node)
+    }
+
+    pub(crate) fn get_mut(&mut self, node: NodeId) -> Option<&mut Node> {
+        self.nodes.get_mut(&node)
+    }
+
+    pub(crate) fn is_removed(&self, node: NodeId) -> bool {
+        self.nodes.get(&node).is_some_and(|node| node.removed.is_some())
+    }
+
+    pub(crate) fn open(&mut self, node: NodeId) {
+        if let Some(found) = self.nodes.get_mut(&node) {
+            found.opens += 1;
+            self.open.insert(node);
+        }
+    }
+
+    /// One who had it open less. When that was the last, the name is told that is to be removed.
+    pub(crate) fn close(&mut self, node: NodeId) -> Option<Place> {
+        let found = self.nodes.get_mut(&node)?;
+        found.opens = found.opens.saturating_sub(1);
+        if found.opens > 0 {
+            return None;
+        }
+        self.open.remove(&node);
+        found.removed.take()
+    }
+
+    /// What was last seen under a name, whether or not it is still there.
+    pub(crate) fn at(&self, directory: NodeId, name: &[u8]) -> Option<NodeId> {
+        self.by_place.get(&(directory, name.into())).copied()
+    }
+
+    /// The same, when it is a file that is open.
+    pub(crate) fn open_at(&self, directory: NodeId, name: &[u8]) -> Option<NodeId> {
+        self.at(directory, name).filter(|node| self.open.contains(node))
+    }
+
+    pub(crate) fn is_open(&self, node: NodeId) -> bool {
+        self.open.contains(&node)
+    }
+
+    /// Notes the name by which a node was seen.
+    pub(crate) fn seen_at(&mut self, node: NodeId, directory: NodeId, name: &[u8]) {
+        let place: Place = (directory, name.into());
+        if let Some(found) = self.nodes.get_mut(&node) {
+            let before = found.place.replace(place.clone());
+            self.leave(node, before);
+            self.by_place.insert(place, node);
+        }
+    }
+
+    /// A node has a name of ours instead of its own, until it is closed.
+    pub(crate) fn set_removed(&mut self, node: NodeId, removed: Option<Place>) {
+        if let Some(found) = self.nodes.get_mut(&node) {
+            found.removed = removed;
+            let before = found.place.take();
+            self.leave(node, before);
+        }
+    }
+
+    fn leave(&mut self, node: NodeId, place: Option<Place>) {
+        if let Some(place) = place.filter(|place| self.by_place.get(place) == Some(&node)) {
+            self.by_place.remove(&place);
+        }
+    }
+}
+
+impl Node {
+    const fn new(handle: Handle) -> Self {
+        Self {
+            handle,
+            references: 0,
+            opens: 0,
+            place: None,
+            removed: None,
+            reader: None,
+            writer: None,
+            access: Vec::new(),
+        }
+    }
+
+    pub(crate) fn reader(&self) -> Credential {
+        self.reader.clone().or_else(|| self.writer.clone()).unwrap_or_else(Credential::none)
+    }
+
+    pub(crate) fn writer(&self) -> Credential {
+        self.writer.clone().or_else(|| self.reader.clone()).unwrap_or_else(Credential::none)
+    }
+
+    pub(crate) fn is_writer(&self, who: &Credential) -> bool {
+        self.writer.as_ref() == Some(who)
+    }
+
+    pub(crate) fn set_reader(&mut self, who: &Credential) {
+        if self.reader.as_ref() != Some(who) {
+            self.reader = Some(who.clone());
+        }
+    }
+
+    pub(crate) fn set_writer(&mut self, who: &Credential) {
+        if self.writer.as_ref() != Some(who) {
+            self.writer = Some(who.clone());
+        }
+    }
+
+    /// Which of the wanted kinds of access a caller is known to have.
+    pub(crate) fn access(&self, who: &Credential, wanted: Access, at: FileTime) -> Option<Access> {
+        let known = self.access.iter().find(|(of, asked, _, changed)| {
+            of == who && *changed == at && both(*asked, wanted) == wanted
+        });
+        known.map(|(_, _, granted, _)| both(*granted, wanted))
+    }
+
+    pub(crate) fn set_access(&mut self, who: &Credential, access: (Access, Access), at: FileTime) {
+        self.access.retain(|(of, ..)| of != who);
+        if self.access.len() == ACCESS_MAX {
+            self.access.remove(0);
+        }
+        self.access.push((who.clone(), access.0, access.1, at));
+    }
+}
+
+fn both(a: Access, b: Access) -> Access {
+    Access {
+        read: a.read && b.read,
+        lookup: a.lookup && b.lookup,
+        modify: a.modify && b.modify,
+        extend: a.extend && b.extend,
+        delete: a.delete && b.delete,
+        execute: a.execute && b.execute,
+    }
+}

@@ -1,0 +1,67 @@
+//! Files that are open.
+
+use std::collections::BTreeMap;
+
+use leasehold_session::Credential;
+
+use crate::nodes::NodeId;
+
+/// Names a file or directory that was opened, until it is released.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct OpenId(pub u64);
+
+/// What a file is opened for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OpenHow {
+    /// To be read; a directory, to be listed.
+    pub read: bool,
+    /// To be written.
+    pub write: bool,
+    /// Past the cache: each read asks the server, and each write is stable when it ends.
+    pub direct: bool,
+}
+
+impl OpenHow {
+    /// To be read.
+    pub const READ: Self = Self { read: true, write: false, direct: false };
+
+    /// To be read and written.
+    pub const READ_WRITE: Self = Self { read: true, write: true, direct: false };
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Open {
+    pub(crate) node: NodeId,
+    pub(crate) who: Credential,
+    pub(crate) how: OpenHow,
+    /// The failures to save that whoever opened it was told of, or that were before.
+    pub(crate) failures_seen: u64,
+    /// What came with the cookies of the listing.
+    pub(crate) verifier: [u8; 8],
+}
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Opens {
+    opens: BTreeMap<OpenId, Open>,
+    next: u64,
+}
+
+impl Opens {
+    pub(crate) fn insert(&mut self, open: Open) -> OpenId {
+        self.next += 1;
+        self.opens.insert(OpenId(self.next), open);
+        OpenId(self.next)
+    }
+
+    pub(crate) fn get(&self, open: OpenId) -> Option<&Open> {
+        self.opens.get(&open)
+    }
+
+    pub(crate) fn get_mut(&mut self, open: OpenId) -> Option<&mut Open> {
+        self.opens.get_mut(&open)
+    }
+
+    pub(crate) fn remove(&mut self, open: OpenId) -> Option<Open> {
+        self.opens.remove(&open)
+    }
+}

@@ -1,0 +1,101 @@
+//! How a client caches.
+
+use core::time::Duration;
+
+use leasehold_base::units::FileTime;
+use leasehold_core::cache;
+use leasehold_session::nfs::Bounds;
+
+/// What is cached, and when the server is asked whether it is still good.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Variant {
+    /// Nothing: each read and write is a call, and each write is stable when it ends.
+    None,
+    /// Everything, for as long as it is trusted, whoever opens and closes: for a directory that
+    /// nobody else changes. A close pushes nothing; fsync does.
+    BufferCache,
+    /// Everything; an open asks whether the file has changed, and a close pushes what was written.
+    /// Who opens a file after another has closed it sees what that one wrote.
+    #[default]
+    CloseToOpen,
+}
+
+/// How a client caches, and how it calls.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// What is cached.
+    pub variant: Variant,
+    /// The bytes of all cached data.
+    pub bytes_max: u64,
+    /// The bytes of data that the server may lose: who writes more waits.
+    pub unsaved_bytes_max: u64,
+    /// The number of cached names.
+    pub names_max: usize,
+    /// The least and the longest time that attributes of a file are trusted.
+    pub file_trust: (Duration, Duration),
+    /// The same of a directory.
+    pub directory_trust: (Duration, Duration),
+    /// The largest READ; the server may take less.
+    pub read_bytes_max: u32,
+    /// The largest WRITE; the server may take less.
+    pub write_bytes_max: u32,
+    /// How far a file that is read in order is read ahead.
+    pub ahead_bytes: u64,
+    /// How long written data stays here at most before it is sent.
+    pub write_delay: Duration,
+    /// Whether each WRITE is stable when it is answered, so that there is nothing to COMMIT.
+    pub always_stable: bool,
+    /// The number of READs, WRITEs and COMMITs on their way for one file.
+    pub calls_of_file_max: usize,
+    /// The same for the whole mount.
+    pub calls_max: usize,
+    /// The time of day.
+    pub time_of_day: fn() -> FileTime,
+    /// Where chance begins: the verifiers of exclusive creations, names of removed files. Not to be
+    /// one that another client of the server has.
+    pub seed: u64,
+}
+
+impl Options {
+    /// Close-to-open, with sizes for a workstation. Times that attributes are trusted are those of
+    /// other clients: 3 to 60 seconds, of directories from 30.
+    #[must_use]
+    pub const fn new(time_of_day: fn() -> FileTime, seed: u64) -> Self {
+        Self {
+            variant: Variant::CloseToOpen,
+            bytes_max: 256 << 20,
+            unsaved_bytes_max: 64 << 20,
+            names_max: 100_000,
+            file_trust: (Duration::from_secs(3), Duration::from_secs(60)),
+            directory_trust: (Duration::from_secs(30), Duration::from_secs(60)),
+            read_bytes_max: 1 << 20,
+            write_bytes_max: 1 << 20,
+            ahead_bytes: 4 << 20,
+            write_delay: Duration::from_secs(5),
+            always_stable: false,
+            calls_of_file_max: 16,
+            calls_max: 64,
+            time_of_day,
+            seed,
+        }
+    }
+
+    pub(crate) fn of_cache(&self, bounds: &Bounds) -> cache::Options {
+        let nothing = self.variant == Variant::None;
+        let trust = |times| if nothing { (Duration::ZERO, Duration::ZERO) } else { times };
+        cache::Options {
+            bytes_max: self.bytes_max,
+            unsaved_bytes_max: self.unsaved_bytes_max,
+            names_max: if nothing { 0 } else { self.names_max },
+            file_trust: trust(self.file_trust),
+            directory_trust: trust(self.directory_trust),
+            read_bytes: bounds.read_bytes.min(self.read_bytes_max).max(1),
+            ahead_bytes: self.ahead_bytes,
+            write_bytes: bounds.write_bytes.min(self.write_bytes_max).max(1),
+            write_delay: self.write_delay,
+            always_stable: self.always_stable,
+            calls_of_file_max: self.calls_of_file_max.max(1),
+            calls_max: self.calls_max.max(1),
+        }
+    }
+}
