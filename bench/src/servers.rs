@@ -8,6 +8,8 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::process::Pid;
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use tempfile::TempDir;
 
 /// A server that runs.
@@ -93,6 +95,28 @@ impl Drop for Server {
         drop(self.process.kill());
         drop(self.process.wait());
     }
+}
+
+/// Does something on the first processor only.
+pub(crate) fn on_the_first<T>(work: impl FnOnce() -> T) -> io::Result<T> {
+    let before = sched_getaffinity(None)?;
+    let mut set = CpuSet::new();
+    set.set(0);
+    sched_setaffinity(None, &set)?;
+    let done = work();
+    sched_setaffinity(None, &before)?;
+    Ok(done)
+}
+
+/// Lets all threads that a process has run on one processor only.
+pub(crate) fn pin(process: u32, processor: usize) -> io::Result<()> {
+    let mut set = CpuSet::new();
+    set.set(processor);
+    for task in fs::read_dir(format!("/proc/{process}/task"))? {
+        let task: i32 = task?.file_name().to_string_lossy().parse().map_err(io::Error::other)?;
+        sched_setaffinity(Pid::from_raw(task), &set)?;
+    }
+    Ok(())
 }
 
 fn free_port() -> io::Result<u16> {

@@ -1,5 +1,9 @@
 //! The server against nfs-ganesha: one connection, 16 calls in flight, both over the same file
-//! system. Of each pair the processor time for a call is measured too, the steadier figure.
+//! system. Of each pair the processor time for a call is measured too, the steadier figure. Then
+//! the server against what its system calls alone cost, and against itself.
+
+mod alone;
+mod near;
 
 use std::error::Error;
 use std::path::Path;
@@ -12,7 +16,7 @@ use crate::disk::Disk;
 use crate::figure::{Figure, Target};
 use crate::servers::Server;
 
-const IN_FLIGHT: u32 = 16;
+pub(crate) const IN_FLIGHT: u32 = 16;
 
 struct Case {
     name: &'static str,
@@ -47,50 +51,56 @@ const fn case(
     Case { name, operation, durability, rate, cpu }
 }
 
-/// Measures every case, and prints its figures as they come.
+/// Measures all, and prints the figures as they come.
 pub(crate) fn measure(options: &Options) -> Result<(), Box<dyn Error>> {
     let disk = Disk::make()?;
-    for case in CASES.iter().filter(|case| case.name.starts_with(&options.only)) {
-        let samples = pairs(options, case, disk.path())?;
-        let figure = |what: &str, target, units, value: fn(&Sample) -> f64| {
-            let pairs: Vec<(f64, f64)> =
-                samples.iter().map(|(ours, other)| (value(ours), value(other))).collect();
-            let name = format!("{}.{what}", case.name);
-            Figure::of(name, &pairs, target, units, case.durability).print();
-        };
-        if let Some(bound) = case.rate {
-            let units = ("ratio to nfs-ganesha", "calls/s");
-            figure("rate", Target::AtLeast(bound), units, Sample::rate);
-        }
-        if let Some(bound) = case.cpu {
-            let units = ("ratio to nfs-ganesha", "us of processor a call");
-            figure("cpu", Target::AtMost(bound), units, |sample| {
-                sample.cpu_per_call().as_secs_f64() * 1e6
-            });
-        }
+    for case in CASES.iter().filter(|case| options.wants(case.name)) {
+        beside_ganesha(options, case, disk.path())?;
+    }
+    near::measure(options, disk.path())?;
+    alone::measure(options, disk.path())
+}
+
+fn beside_ganesha(options: &Options, case: &Case, directory: &Path) -> Result<(), Box<dyn Error>> {
+    let ours = Bench::start(Server::ours(directory, case.durability)?)?;
+    let other = Bench::start(Server::ganesha(directory)?)?;
+    let load = load(options, case.operation);
+    let samples = pairs(options, || Ok((ours.run(&load)?, other.run(&load)?)))?;
+    ours.setting.clear()?;
+    let figure = |what: &str, target, units, value: fn(&Sample) -> f64| {
+        let pairs: Vec<(f64, f64)> =
+            samples.iter().map(|(ours, other)| (value(ours), value(other))).collect();
+        let name = format!("{}.{what}", case.name);
+        Figure::of(name, &pairs, target, units, case.durability).print();
+    };
+    if let Some(bound) = case.rate {
+        let units = ("ratio to nfs-ganesha", "calls/s");
+        figure("rate", Target::AtLeast(bound), units, Sample::rate);
+    }
+    if let Some(bound) = case.cpu {
+        let units = ("ratio to nfs-ganesha", "us of processor a call");
+        figure("cpu", Target::AtMost(bound), units, cpu);
     }
     Ok(())
 }
 
-/// Measures ours and the other in turn; the first of each is thrown away, to warm up.
-fn pairs(
+/// Processor time of the server for a call, in microseconds.
+fn cpu(sample: &Sample) -> f64 {
+    sample.cpu_per_call().as_secs_f64() * 1e6
+}
+
+/// One connection with calls in flight.
+fn load(options: &Options, operation: Operation) -> Load {
+    let time = Duration::from_secs_f64(options.seconds);
+    Load { operation, in_flight: IN_FLIGHT, connections: 1, time }
+}
+
+/// Measures two things in turn; the first of each is thrown away, to warm up.
+fn pairs<T>(
     options: &Options,
-    case: &Case,
-    directory: &Path,
-) -> Result<Vec<(Sample, Sample)>, Box<dyn Error>> {
-    let ours = Bench::start(Server::ours(directory, case.durability)?)?;
-    let other = Bench::start(Server::ganesha(directory)?)?;
-    let load = Load {
-        operation: case.operation,
-        in_flight: IN_FLIGHT,
-        connections: 1,
-        time: Duration::from_secs_f64(options.seconds),
-    };
-    let mut samples = Vec::new();
-    for _ in 0..=options.pairs {
-        samples.push((ours.run(&load)?, other.run(&load)?));
-    }
-    ours.setting.clear()?;
+    mut measure: impl FnMut() -> Result<(T, T), Box<dyn Error>>,
+) -> Result<Vec<(T, T)>, Box<dyn Error>> {
+    let mut samples: Vec<_> = (0..=options.pairs).map(|_| measure()).collect::<Result<_, _>>()?;
     Ok(samples.split_off(1))
 }
 

@@ -11,6 +11,7 @@ mod ready;
 mod serve;
 mod stable_log;
 mod status;
+mod stripes;
 mod verifier;
 
 use std::io::Write as _;

@@ -102,6 +102,36 @@ pub(crate) struct Serve {
     )]
     pub(crate) stable_log_size: u32,
 
+    /// Spread the data of files over these directories, and keep only names in DIR
+    ///
+    /// To be given once for each, best on disks of their own; there is one copy of everything, so
+    /// a directory that is lost takes a part of every large file along. DIR must be empty at first,
+    /// and all directories must be named at each start.
+    #[arg(long, value_name = "DIR", conflicts_with = "stable_log", help_heading = WHAT)]
+    pub(crate) stripe: Vec<PathBuf>,
+
+    /// The size of a stripe of new files, in KiB
+    #[arg(
+        long,
+        value_name = "KIB",
+        default_value_t = 1024,
+        value_parser = clap::value_parser!(u32).range(4..=1 << 20),
+        requires = "stripe",
+        help_heading = WHAT
+    )]
+    pub(crate) stripe_unit: u32,
+
+    /// The largest file that is kept whole in DIR, in KiB
+    #[arg(
+        long,
+        value_name = "KIB",
+        default_value_t = 64,
+        value_parser = clap::value_parser!(u32).range(0..=1 << 10),
+        requires = "stripe",
+        help_heading = WHAT
+    )]
+    pub(crate) stripe_inline: u32,
+
     /// Address to serve on, TCP and UDP; may be given several times
     ///
     /// Port 0 has the system pick one, the same for TCP and UDP. To serve other machines, give an

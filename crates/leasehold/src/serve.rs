@@ -21,6 +21,7 @@ use crate::options::{Durability, Serve};
 use crate::portmap::Telling;
 use crate::ready::{Exported, Ready};
 use crate::stable_log::{self, StableLog};
+use crate::stripes;
 use crate::verifier;
 
 /// How long the server goes on with what it has received when it is asked to end.
@@ -38,6 +39,7 @@ pub(crate) fn run(options: &Serve) -> Result<(), Failure> {
     let directory = checks::directory(&options.directory)?;
     let name = checks::name(options.name.as_deref(), &directory)?;
     let log = stable_log::check(options, &directory)?;
+    let stripes = stripes::check(options, &directory)?;
     let state = checks::state(options.state.as_deref(), &directory)?;
     let key = checks::handle_key(&state)?;
     let server = Server::bind(server_options(options, descriptors))
@@ -47,7 +49,10 @@ pub(crate) fn run(options: &Serve) -> Result<(), Failure> {
 
     let standing = stable_log::standing(log.as_deref(), &directory, &state)?;
     let verifier = verifier::begin(&state)?;
-    let store = Arc::new(open(&directory, verifier, options, descriptors / 4)?);
+    let each = descriptors / 4 / (1 + stripes.len());
+    let store = Arc::new(open(&directory, verifier, options, each)?);
+    let disks = stripes.iter().map(|path| Ok(Arc::new(open(path, verifier, options, each)?)));
+    let disks: Vec<Arc<DirStore>> = disks.collect::<Result<_, Failure>>()?;
     let log = match &log {
         Some(path) => {
             let (mib, served) = (options.stable_log_size, (directory.as_path(), &store));
@@ -55,8 +60,9 @@ pub(crate) fn run(options: &Serve) -> Result<(), Failure> {
         }
         None => None,
     };
-    let idle = Arc::clone(&store);
-    let _closing = Periodic::start("closing", IDLE, move || idle.close_idle())
+    let idle: Vec<Arc<DirStore>> = [&store].into_iter().chain(&disks).map(Arc::clone).collect();
+    let close_idle = move || idle.iter().for_each(|store| store.close_idle());
+    let _closing = Periodic::start("closing", IDLE, close_idle)
         .map_err(|error| Kind::Running.because(format!("cannot start to serve: {error}")))?;
 
     let path = directory.to_string_lossy().into_owned();
@@ -69,7 +75,8 @@ pub(crate) fn run(options: &Serve) -> Result<(), Failure> {
         read_only: options.read_only,
         store: match &log {
             Some(log) => log.store(),
-            None => Arc::<DirStore>::clone(&store),
+            None if disks.is_empty() => Arc::<DirStore>::clone(&store),
+            None => stripes::open(options, &store, &stripes, &disks)?,
         },
     };
     let offer =
@@ -98,7 +105,7 @@ pub(crate) fn run(options: &Serve) -> Result<(), Failure> {
     if let Some(log) = log {
         log.close();
     }
-    verifier::end(&state, &store);
+    verifier::end(&state, [&store].into_iter().chain(&disks).map(|store| &**store));
     Ok(())
 }
 

@@ -23,8 +23,10 @@ pub(crate) fn begin(state: &Path) -> Result<Verifier, Failure> {
 
 /// Puts all that was written on stable storage and leaves the verifier for the next start, when
 /// the server has come to its end.
-pub(crate) fn end(state: &Path, store: &DirStore) {
-    if let Some(Verifier(verifier)) = store.settle()
+pub(crate) fn end<'s>(state: &Path, stores: impl Iterator<Item = &'s DirStore>) {
+    // All have begun with the same one.
+    let settled: Option<Vec<Verifier>> = stores.map(DirStore::settle).collect();
+    if let Some(&[Verifier(verifier), ..]) = settled.as_deref()
         && let Err(error) = shell::leave_verifier(state, verifier)
     {
         tracing::warn!("{error}: clients will write again what they did not commit");

@@ -99,7 +99,7 @@ impl Bench {
                 let parked = Parked { pending, must_end, origin, call_memory, metered };
                 match self.tasks.start(&self.remote, parked) {
                     Poll::Pending => Answered::Parked,
-                    Poll::Ready(outcome) => self.answered(outcome, metered),
+                    Poll::Ready(done) => self.answered(done.outcome, done.metered),
                 }
             }
         }

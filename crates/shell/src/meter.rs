@@ -19,14 +19,14 @@ pub(crate) struct Meter {
 }
 
 /// A call that is being served, as it is counted at its end.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(crate) struct Metered {
     begun: Begun,
-    /// Of one that is timed.
-    times: Option<Times>,
+    /// Of one that is timed; apart, because the others are passed on by the thousand.
+    times: Option<Box<Times>>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 struct Times {
     /// When it could be taken up: the loop began the round in which it did.
     came: Time,
@@ -62,8 +62,8 @@ impl Meter {
     #[inline]
     pub(crate) fn begin(&mut self, call: &Bytes, client: ClientId, round: Time) -> Metered {
         let begun = self.account.begin(call, client);
-        let times = |came| Times { came, taken_up: clock::now(), busy: None };
-        Metered { begun, times: begun.timed.then(|| times(round)) }
+        let times = || Box::new(Times { came: round, taken_up: clock::now(), busy: None });
+        Metered { begun, times: begun.timed.then(times) }
     }
 
     /// A call has come to its end, perhaps with a reply.

@@ -99,7 +99,7 @@ impl Tasks {
     }
 
     /// Takes a call in, and answers it if that can be done at once.
-    pub(crate) fn start(&mut self, remote: &Arc<Remote>, parked: Parked) -> Poll<Outcome> {
+    pub(crate) fn start(&mut self, remote: &Arc<Remote>, parked: Parked) -> Poll<Done> {
         let index = self.free.pop().unwrap_or_else(|| {
             let index = u32::try_from(self.slots.len()).expect("limits are far below 2^32 calls");
             let told = AtomicBool::new(false);
@@ -110,7 +110,7 @@ impl Tasks {
         self.bytes += parked.call_memory;
         self.slots[index as usize].parked = Some(parked);
         if let Some(done) = self.poll(index) {
-            return Poll::Ready(done.outcome);
+            return Poll::Ready(done);
         }
         if let Some(parked) = &mut self.slots[index as usize].parked {
             parked.metered.put_aside();
@@ -147,9 +147,8 @@ impl Tasks {
             Ok(Poll::Ready(reply)) => Ok(reply),
             Err(panic) => Err(panic),
         };
-        let Parked { origin, call_memory, metered, .. } = *parked;
+        let Parked { origin, call_memory, metered, .. } = slot.parked.take()?;
         self.bytes -= call_memory;
-        slot.parked = None;
         self.free.push(index);
         Some(Done { origin, call_memory, metered, outcome })
     }

@@ -51,8 +51,10 @@ exec 9<>/run/never
 lay_device
 eval "$before_mount"
 mount_disk
-mkdir -p /disk/export /disk/state
-chown "$user" /disk/export /disk/state
+# shellcheck disable=SC2086 # They are several.
+mkdir -p /disk/export /disk/state $directories
+# shellcheck disable=SC2086
+chown "$user" /disk/export /disk/state $directories
 if ((user != 0)); then
     # Where that user may go.
     cp "$server" /run/server

@@ -50,6 +50,11 @@ start() {
         launch "$leasehold" serve "$export" --name /export --listen 127.0.0.1:2049 \
             --state "$folder/state" --log warn
         ;;
+    ours-striped)
+        launch "$leasehold" serve "$export" --name /export --listen 127.0.0.1:2049 \
+            --state "$folder/state" --log warn --stripe "$folder/one" --stripe "$folder/two" \
+            --stripe-unit 4 --stripe-inline 1
+        ;;
     ganesha)
         launch ganesha.nfsd -F -N CRIT -f "$folder/ganesha.conf" -L "$folder/log" \
             -p "$folder/ganesha.pid"
@@ -75,8 +80,15 @@ prepare() {
     mount -t tmpfs tmpfs /run
     mkdir -p "$export" "$folder/state"
     # What is there already stays as it is.
-    mkdir "$export/kept"
-    echo kept >"$export/kept/file"
+    if [ "$server" = ours-striped ]; then
+        mkdir "$folder/one" "$folder/two"
+        # What is in the directory is not what clients see.
+        back=()
+    else
+        mkdir "$export/kept"
+        echo kept >"$export/kept/file"
+        back=(--back-dir "$export")
+    fi
     # An ordinary user need not reach the tree that this was built in.
     cp "$leasehold" "$folder/leasehold"
     cp "$0" "$folder/peer.sh"
@@ -85,7 +97,7 @@ prepare() {
     : >"$folder/log"
     chmod 666 "$folder/log"
     case $server in
-    ours | ours-as-user) target=nfs://127.0.0.1:2049/export ;;
+    ours | ours-as-user | ours-striped) target=nfs://127.0.0.1:2049/export ;;
     ganesha)
         mkdir -p /run/rpcbind
         rpcbind -w
@@ -118,7 +130,7 @@ prepare
 start
 before=$(print)
 status=0
-"${as_user[@]}" "$leasehold" conform "$target" --back-dir "$export" \
+"${as_user[@]}" "$leasehold" conform "$target" "${back[@]}" \
     --restart-command "bash $folder/peer.sh $server $folder $leasehold --again" "$@" || status=$?
 case $server in
 ours*) ;;

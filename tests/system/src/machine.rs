@@ -42,6 +42,8 @@ pub struct Site {
     pub wrapper: &'static str,
     /// Whether a log answers for what is stable.
     pub has_log: bool,
+    /// Further directories that the server's user owns.
+    pub directories: &'static str,
     /// The user that runs the server and owns what it serves.
     pub user: u32,
 }
@@ -61,6 +63,7 @@ impl Site {
             server_options: "",
             wrapper: "",
             has_log: false,
+            directories: "",
             user: 0,
         }
     }
@@ -69,6 +72,17 @@ impl Site {
     #[must_use]
     pub const fn with_stable_log(self) -> Self {
         Self { has_log: true, server_options: "--stable-log /disk/state/log", ..self }
+    }
+
+    /// The same, with the data of all but tiny files in small stripes over three directories.
+    #[must_use]
+    pub const fn with_stripes(self) -> Self {
+        Self {
+            directories: "/disk/one /disk/two /disk/three",
+            server_options: "--stripe /disk/one --stripe /disk/two --stripe /disk/three \
+                             --stripe-unit 4 --stripe-inline 1",
+            ..self
+        }
     }
 
     /// Whether change times are kept with names. Who replays a log cannot set them.
@@ -163,12 +177,14 @@ impl Machine {
     }
 
     fn settings(&self) -> String {
-        let Site { mount_options, before_mount, server_options, wrapper, user, .. } = self.site;
+        let Site {
+            mount_options, before_mount, server_options, wrapper, directories, user, ..
+        } = self.site;
         let (kind, server) = (self.disk.kind().name(), built());
         format!(
             "disk_type={kind}\ndisk_options={mount_options}\nbefore_mount='{before_mount}'\n\
              server='{}'\nport={PORT}\nserver_options='{server_options}'\nwrapper='{wrapper}'\n\
-             user={user}\n",
+             directories='{directories}'\nuser={user}\n",
             server.display()
         )
     }

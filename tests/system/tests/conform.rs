@@ -97,6 +97,11 @@ fn our_server_passes_every_case_as_an_ordinary_user() {
 }
 
 #[test]
+fn our_server_passes_every_case_with_stripes() {
+    ours("ours-striped", "skipped-striped.txt");
+}
+
+#[test]
 fn ganesha_fails_where_it_is_known_to() {
     theirs("ganesha");
 }

@@ -44,6 +44,11 @@ fn what_was_acknowledged_survives_with_a_stable_log() {
 }
 
 #[test]
+fn what_was_acknowledged_survives_in_stripes() {
+    survives(Site::of(FileSystem::Ext4).with_stripes(), 11, 5);
+}
+
+#[test]
 fn what_was_acknowledged_survives_a_broken_disk() {
     for (seed, file_system) in [(6, FileSystem::Ext4), (7, FileSystem::Xfs)] {
         let round = |answers| Round { answers, is_eager: false, outage: Outage::Break };

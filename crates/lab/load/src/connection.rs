@@ -2,6 +2,7 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use bytes::{Buf as _, Bytes, BytesMut};
@@ -35,6 +36,12 @@ pub(crate) struct Connection {
     received: BytesMut,
     splitter: Splitter,
     room: Vec<u8>,
+}
+
+impl AsFd for Connection {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
 }
 
 impl Connection {

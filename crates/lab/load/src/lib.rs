@@ -4,13 +4,17 @@
 //! measures, and to believe nothing: a server that answers wrongly fails the run.
 
 mod connection;
+mod crowd;
+mod latency;
 mod operation;
 mod run;
 mod setting;
 
+pub use crowd::crowd;
+pub use latency::latencies;
 pub use operation::Operation;
 pub use run::{Load, Sample, run};
-pub use setting::Setting;
+pub use setting::{FILE_BYTES, FILES, Setting};
 
 use std::fmt;
 

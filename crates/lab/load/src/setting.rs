@@ -12,10 +12,10 @@ use crate::Error;
 use crate::connection::{Connection, MOUNT, NFS};
 
 /// The size of the file that is read and written, in bytes: small enough to stay in memory.
-pub(crate) const FILE_BYTES: u64 = 64 << 20;
+pub const FILE_BYTES: u64 = 64 << 20;
 
 /// Number of files in the directory that is listed and searched.
-pub(crate) const FILES: u32 = 2000;
+pub const FILES: u32 = 2000;
 
 /// What a run finds on the server; [`Setting::clear`] takes it away.
 #[derive(Clone, Copy, Debug)]
@@ -57,6 +57,12 @@ impl Setting {
             fill(&mut connection, file)?;
         }
         Ok(Self { server, root, directory, many, scratch, file, target })
+    }
+
+    /// The same setting by way of another server.
+    #[must_use]
+    pub const fn at(self, server: SocketAddr) -> Self {
+        Self { server, ..self }
     }
 
     /// Takes the setting away again.

@@ -9,6 +9,7 @@ mod portmap;
 mod replies;
 mod serve;
 mod stable_log;
+mod stripes;
 mod support;
 mod truth;
 mod verifier;

@@ -15,8 +15,6 @@ mod histogram;
 mod outcome;
 mod tally;
 
-use std::collections::BTreeMap;
-
 use bytes::Bytes;
 use leasehold_base::units::Time;
 use leasehold_base::xdr::Message;
@@ -33,16 +31,12 @@ pub const TIMED_ONE_IN: u32 = 16;
 /// What is counted of one procedure.
 #[derive(Clone, Debug)]
 pub struct Counted {
+    /// Whether its results begin with a status.
+    has_status: bool,
     /// Its calls.
     pub tally: Tally,
     /// How many of them ended so, by the places of [`OUTCOMES`]; those that succeeded are the rest.
     pub failed: [u64; OUTCOMES.len()],
-}
-
-impl Default for Counted {
-    fn default() -> Self {
-        Self { tally: Tally::default(), failed: [0; OUTCOMES.len()] }
-    }
 }
 
 /// A call that was begun, and where its end is to be counted.
@@ -60,7 +54,8 @@ pub struct Begun {
 pub struct Account {
     layout: Layout,
     rows: Vec<Counted>,
-    exports: BTreeMap<u16, Tally>,
+    /// By their numbers, in order.
+    exports: Vec<(u16, Tally)>,
     /// Its clients.
     pub clients: Clients,
     until_timed: u32,
@@ -78,9 +73,13 @@ impl Account {
     #[must_use]
     pub fn new() -> Self {
         let layout = Layout::new();
-        let rows = vec![Counted::default(); layout.rows()];
+        let row = |has_status| {
+            let failed = [0; OUTCOMES.len()];
+            Counted { has_status, tally: Tally::default(), failed }
+        };
+        let rows = layout.rows().map(|named| row(named.has_status)).collect();
         let clients = Clients::default();
-        Self { layout, rows, exports: BTreeMap::new(), clients, until_timed: 1, chance: 1 }
+        Self { layout, rows, exports: Vec::new(), clients, until_timed: 1, chance: 1 }
     }
 
     /// Notes that a call came from a client.
@@ -110,22 +109,28 @@ impl Account {
     pub fn end(&mut self, begun: Begun, reply: Option<&Message>, timing: Option<&Timing>) {
         let bytes_in = u64::from(begun.bytes_in);
         let bytes_out = reply.map_or(0, Message::len) as u64;
-        let outcome = Outcome::of(reply, begun.place.has_status);
         let row = &mut self.rows[usize::from(begun.place.row)];
-        if !outcome.is_success() {
+        let outcome = Outcome::of(reply, row.has_status);
+        let failed = !outcome.is_success();
+        if failed {
             row.failed[outcome.index()] += 1;
         }
-        let failed = !outcome.is_success();
         row.tally.count(bytes_in, bytes_out, failed, timing);
         self.clients.tally(begun.client).count(bytes_in, bytes_out, failed, timing);
         if let Some(export) = begun.place.export {
-            let tally = match self.exports.get_mut(&export) {
-                Some(tally) => tally,
-                None if outcome.handle_was_opened() => self.exports.entry(export).or_default(),
-                None => return,
+            let at = match self.exports.binary_search_by_key(&export, |(number, _)| *number) {
+                Ok(at) => at,
+                Err(at) if outcome.handle_was_opened() => self.add_export(at, export),
+                Err(_) => return,
             };
-            tally.count(bytes_in, bytes_out, failed, timing);
+            self.exports[at].1.count(bytes_in, bytes_out, failed, timing);
         }
+    }
+
+    #[cold]
+    fn add_export(&mut self, at: usize, export: u16) -> usize {
+        self.exports.insert(at, (export, Tally::default()));
+        at
     }
 
     /// Adds what another has counted.
@@ -137,7 +142,11 @@ impl Account {
             }
         }
         for (export, more) in &other.exports {
-            self.exports.entry(*export).or_default().fold(more);
+            let at = match self.exports.binary_search_by_key(export, |(number, _)| *number) {
+                Ok(at) => at,
+                Err(at) => self.add_export(at, *export),
+            };
+            self.exports[at].1.fold(more);
         }
         self.clients.fold(&other.clients);
     }
@@ -145,10 +154,8 @@ impl Account {
     /// What was counted of each procedure, with program, version and name; the last is what is no
     /// call of a procedure that is served.
     pub fn procedures(&self) -> impl Iterator<Item = (&'static str, u32, &'static str, &Counted)> {
-        self.layout
-            .names()
-            .zip(&self.rows)
-            .map(|((program, version, name), counted)| (program, version, name, counted))
+        let named = self.layout.rows().zip(&self.rows);
+        named.map(|(named, counted)| (named.program, named.version, named.name, counted))
     }
 
     /// What was counted of each export, by its number.

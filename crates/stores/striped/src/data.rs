@@ -6,7 +6,7 @@ use leasehold_fs::{Caller, Changed, Committed, FsError, ObjectId, ReadDone, Stab
 use crate::Striped as Volume;
 use crate::file::{Data, Objects};
 use crate::look::apparent;
-use crate::metafile::{CHANGE_OFFSET, HEAD_BYTES, change};
+use crate::metafile::{CHANGE_OFFSET, Change, HEAD_BYTES};
 use crate::objects::Said;
 
 impl Volume {
@@ -122,7 +122,7 @@ impl Volume {
         file: &Objects,
         stability: Stability,
     ) -> Changed<WriteDone> {
-        let mark = change(file.next_change());
+        let mark = Change { number: file.next_change(), cut: None }.encode();
         self.names.write(caller, object, CHANGE_OFFSET, mark, stability).await
     }
 

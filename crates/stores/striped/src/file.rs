@@ -32,6 +32,17 @@ pub(crate) enum Data {
     Gone,
 }
 
+impl Data {
+    /// Whether it can be gone by.
+    pub(crate) fn is_known(&self) -> bool {
+        match self {
+            Self::Nowhere | Self::Inline(_) => true,
+            Self::OnIods(objects) => !objects.is_in_doubt(),
+            Self::Unknown | Self::Gone => false,
+        }
+    }
+}
+
 /// Data on iods.
 #[derive(Debug)]
 pub(crate) struct Objects {
@@ -44,11 +55,13 @@ struct State {
     extents: Vec<Extent>,
     /// The number of the last change.
     change: u64,
+    /// Whether an iod failed, so that the extents may be others.
+    in_doubt: bool,
 }
 
 impl Objects {
     pub(crate) fn new(head: Head, extents: Vec<Extent>, change: u64) -> Self {
-        Self { head, state: Mutex::new(State { extents, change }) }
+        Self { head, state: Mutex::new(State { extents, change, in_doubt: false }) }
     }
 
     fn state<T>(&self, look: impl FnOnce(&mut State) -> T) -> T {
@@ -91,6 +104,16 @@ impl Objects {
     /// Takes note of an object, with nobody else at the file.
     pub(crate) fn resized(&self, object: u16, extent: Extent) {
         self.state(|state| state.extents[usize::from(object)] = extent);
+    }
+
+    /// Takes note that an iod failed, and may have done what it was asked all the same.
+    pub(crate) fn doubt(&self) {
+        self.state(|state| state.in_doubt = true);
+    }
+
+    /// Whether the iods must be asked again.
+    pub(crate) fn is_in_doubt(&self) -> bool {
+        self.state(|state| state.in_doubt)
     }
 
     /// The number of a change.

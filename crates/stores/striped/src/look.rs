@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use async_lock::{RwLockReadGuard, RwLockWriteGuard};
-use futures_util::future::join_all;
-use leasehold_fs::{Attributes, Caller, Changed, FileType, FsError, ObjectId, SUPERUSER, Wcc};
+use leasehold_fs::{
+    Attributes, Caller, Changed, FileType, FsError, ObjectId, SUPERUSER, Stability, Wcc,
+};
 
 use crate::Striped as Volume;
 use crate::file::{Data, File, Objects};
-use crate::iod::Extent;
-use crate::metafile::{Damaged, FIXED_BYTES, HEAD_BYTES, Head};
+use crate::metafile::{CHANGE_OFFSET, Change, Damaged, HEAD_BYTES, Head};
 
 impl Volume {
     pub(crate) fn file(&self, object: &ObjectId) -> Arc<File> {
@@ -23,10 +23,8 @@ impl Volume {
         file: &'f File,
     ) -> Result<RwLockReadGuard<'f, Data>, FsError> {
         let data = file.read().await;
-        match &*data {
-            Data::Unknown => {}
-            Data::Gone => return Err(FsError::Stale),
-            Data::Nowhere | Data::Inline(_) | Data::OnIods(_) => return Ok(data),
+        if data.is_known() {
+            return Ok(data);
         }
         drop(data);
         Ok(RwLockWriteGuard::downgrade(self.alone(object, file).await?))
@@ -39,10 +37,11 @@ impl Volume {
         file: &'f File,
     ) -> Result<RwLockWriteGuard<'f, Data>, FsError> {
         let mut data = file.write().await;
-        match &*data {
-            Data::Unknown => *data = self.look(object).await?,
-            Data::Gone => return Err(FsError::Stale),
-            Data::Nowhere | Data::Inline(_) | Data::OnIods(_) => {}
+        if let Data::Gone = &*data {
+            return Err(FsError::Stale);
+        }
+        if !data.is_known() {
+            *data = self.look(object).await?;
         }
         Ok(data)
     }
@@ -64,11 +63,18 @@ impl Volume {
         if head.inline {
             return Ok(Data::Inline(head));
         }
-        let asked = head.iods.iter().map(|&iod| self.iod(iod).extent(head.name));
-        let extents: Result<Vec<Extent>, FsError> = join_all(asked).await.into_iter().collect();
-        // The number only has to differ from the last, which nobody has in mind any more.
-        let change = bytes.get(FIXED_BYTES..).map_or(0, number);
-        Ok(Data::OnIods(Objects::new(head, extents?, change)))
+        let extents = self.extents(&head).await?;
+        let change = Change::decode(&bytes);
+        let objects = Objects::new(head, extents, change.number);
+        if let Some(size) = change.cut {
+            // A crash came before it was done.
+            self.resize(&objects, size).await?;
+            let change = Change { number: objects.next_change(), cut: None };
+            let mark = change.encode();
+            let stable = Stability::FileSync;
+            self.names.write(&superuser, object, CHANGE_OFFSET, mark, stable).await.result?;
+        }
+        Ok(Data::OnIods(objects))
     }
 
     /// The attributes of a file from those of its metafile.
@@ -106,7 +112,8 @@ impl Volume {
 
     /// What a change told of a file that somebody has in hand.
     pub(crate) fn wcc(data: &Data, wcc: &Wcc) -> Wcc {
-        Wcc { before: None, after: wcc.after.map(|after| apparent(data, after)) }
+        let after = wcc.after.filter(|_| data.is_known());
+        Wcc { before: None, after: after.map(|after| apparent(data, after)) }
     }
 }
 
@@ -122,11 +129,4 @@ pub(crate) fn apparent(data: &Data, attributes: Attributes) -> Attributes {
         }
         Data::Nowhere | Data::Unknown | Data::Gone => Attributes { size: 0, ..attributes },
     }
-}
-
-/// The number of the last change, as it stands in a head.
-fn number(text: &[u8]) -> u64 {
-    let digits = text.iter().filter(|byte| byte.is_ascii_digit());
-    digits
-        .fold(0, |number: u64, digit| number.wrapping_mul(10).wrapping_add(u64::from(digit - b'0')))
 }

@@ -108,9 +108,33 @@ impl Head {
     }
 }
 
-/// What stands behind the head's fixed part after a change.
-pub(crate) fn change(number: u64) -> Bytes {
-    format!("change {number:020}\n").into_bytes().into()
+/// The part of a head that changes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Change {
+    /// Differs from change to change.
+    pub(crate) number: u64,
+    /// The size that the file is being cut to: where it stands, objects may be longer.
+    pub(crate) cut: Option<u64>,
+}
+
+impl Change {
+    pub(crate) fn encode(self) -> Bytes {
+        let mut text = format!("change {:020}\n", self.number);
+        if let Some(size) = self.cut {
+            text.push_str(&format!("cut {size:020}\n"));
+        }
+        let mut bytes = text.into_bytes();
+        bytes.resize(CHANGE_BYTES, b'\n');
+        bytes.into()
+    }
+
+    /// What stands in a head; nothing where that was not written whole.
+    pub(crate) fn decode(head: &[u8]) -> Self {
+        let text = head.get(FIXED_BYTES..).and_then(|part| core::str::from_utf8(part).ok());
+        let mut lines = text.unwrap_or_default().lines();
+        let mut value = |key: &str| lines.next()?.strip_prefix(key)?.parse().ok();
+        Self { number: value("change ").unwrap_or_default(), cut: value("cut ") }
+    }
 }
 
 fn check(text: &str) -> u64 {
@@ -146,6 +170,20 @@ mod tests {
         }
         assert_eq!(Head::decode(&[0; 512]), Ok(None));
         assert_eq!(Head::decode(&[]), Ok(None));
+    }
+
+    #[test]
+    fn changes_are_read_as_written() {
+        for change in [
+            Change::default(),
+            Change { number: u64::MAX, cut: Some(u64::MAX) },
+            Change { number: 7, cut: Some(0) },
+        ] {
+            let head = [&head(vec![0]).encode()[..], &change.encode()].concat();
+            assert_eq!(head.len() as u64, HEAD_BYTES);
+            assert_eq!(Change::decode(&head), change);
+        }
+        assert_eq!(Change::decode(&[0; 512]), Change::default());
     }
 
     #[test]

@@ -7,6 +7,7 @@ use leasehold_fs::{FsError, Stability, Verifier};
 
 use crate::Striped as Volume;
 use crate::file::Objects;
+use crate::iod::Extent;
 use crate::metafile::Head;
 
 /// What an iod said of stable storage.
@@ -91,7 +92,10 @@ impl Volume {
                         count += length32(piece.length);
                     }
                 }
-                Err(error) => failed = failed.or(Some(error)),
+                Err(error) => {
+                    file.doubt();
+                    failed = failed.or(Some(error));
+                }
             }
         }
         match failed {
@@ -100,19 +104,15 @@ impl Volume {
         }
     }
 
+    /// How large each object of a file is.
+    pub(crate) async fn extents(&self, head: &Head) -> Result<Vec<Extent>, FsError> {
+        let asked = head.iods.iter().map(|&iod| self.iod(iod).extent(head.name));
+        join_all(asked).await.into_iter().collect()
+    }
+
     /// Cuts data off, or makes the file longer by a hole.
     pub(crate) async fn resize(&self, file: &Objects, size: u64) -> Result<(), FsError> {
-        let layout = file.head.layout;
-        let mut sizes: Vec<u64> = file.extents().iter().map(|extent| extent.size).collect();
-        for (object, known) in (0..).zip(&mut sizes) {
-            *known = (*known).min(layout.object_size(object, size));
-        }
-        // The object that the last byte lies in says where the file ends.
-        if let Some(last) = size.checked_sub(1) {
-            let (object, place) = layout.place(last);
-            sizes[usize::from(object)] = place + 1;
-        }
-        self.resize_objects(file, &sizes).await
+        self.resize_objects(file, &sizes(file, size)).await
     }
 
     /// Gives each object its size.
@@ -122,10 +122,12 @@ impl Volume {
         sizes: &[u64],
     ) -> Result<(), FsError> {
         let name = file.head.name;
-        let resizes = file.head.iods.iter().zip(sizes);
-        let resizes = resizes.map(|(&iod, &size)| self.iod(iod).resize(name, size));
+        let changed: Vec<(u16, u64)> = differing(file, sizes).collect();
+        let resizes = changed.iter().map(|&(object, size)| {
+            self.iod(file.head.iods[usize::from(object)]).resize(name, size)
+        });
         let mut result = Ok(());
-        for (object, resized) in (0..).zip(join_all(resizes).await) {
+        for (&(object, _), resized) in changed.iter().zip(join_all(resizes).await) {
             match resized {
                 Ok(extent) => file.resized(object, extent),
                 Err(error) => result = Err(error),
@@ -146,6 +148,32 @@ impl Volume {
         // What cannot be removed now belongs to nobody, and does no harm but take room.
         drop(join_all(removals).await);
     }
+}
+
+/// The sizes of a file's objects when the file has a size: those that are shorter stay so, but for
+/// the one that the last byte lies in, which says where the file ends.
+fn sizes(file: &Objects, size: u64) -> Vec<u64> {
+    let layout = file.head.layout;
+    let known = (0..).zip(file.extents());
+    let mut sizes: Vec<u64> =
+        known.map(|(object, extent)| extent.size.min(layout.object_size(object, size))).collect();
+    if let Some(last) = size.checked_sub(1) {
+        let (object, place) = layout.place(last);
+        sizes[usize::from(object)] = place + 1;
+    }
+    sizes
+}
+
+/// Those objects that have another size now.
+fn differing(file: &Objects, sizes: &[u64]) -> impl Iterator<Item = (u16, u64)> {
+    let known = file.extents().into_iter().zip(sizes.to_vec());
+    let differing = (0..).zip(known).filter(|(_, (extent, size))| extent.size != *size);
+    differing.map(|(object, (_, size))| (object, size))
+}
+
+/// Whether a new size of a file is one of several objects.
+pub(crate) fn resizes_several(file: &Objects, size: u64) -> bool {
+    differing(file, &sizes(file, size)).nth(1).is_some()
 }
 
 /// Whether each iod said one thing only.

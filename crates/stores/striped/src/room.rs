@@ -10,7 +10,8 @@ use leasehold_fs::{
 use crate::Striped as Volume;
 use crate::file::{Data, Objects};
 use crate::iod::Extent;
-use crate::metafile::{CHANGE_BYTES, FIXED_BYTES, HEAD_BYTES, Head, change};
+use crate::metafile::{CHANGE_OFFSET, Change, HEAD_BYTES, Head};
+use crate::objects::resizes_several;
 
 /// Bytes that are moved out at once.
 const MOVED_BYTES: u32 = 1 << 20;
@@ -69,8 +70,7 @@ impl Volume {
         stability: Stability,
     ) -> Result<(), FsError> {
         let mut bytes = BytesMut::from(&*head.encode());
-        bytes.extend_from_slice(&change(0));
-        bytes.resize(FIXED_BYTES + CHANGE_BYTES, b'\n');
+        bytes.extend_from_slice(&Change::default().encode());
         let length = bytes.len();
         let done = self.names.write(caller, object, 0, bytes.freeze(), stability).await.result?;
         if done.count as usize == length { Ok(()) } else { Err(FsError::NoSpace) }
@@ -84,10 +84,9 @@ impl Volume {
         head: Head,
     ) -> Result<Objects, FsError> {
         let head = Head { inline: false, ..head };
-        let none = vec![Extent::default(); head.iods.len()];
-        let file = Objects::new(head, none, 0);
         // An attempt before may have left something.
-        self.resize_objects(&file, &vec![0; file.head.iods.len()]).await?;
+        let file = Objects::new(head.clone(), self.extents(&head).await?, 0);
+        self.resize(&file, 0).await?;
         let mut offset = 0;
         loop {
             let from = HEAD_BYTES + offset;
@@ -169,7 +168,16 @@ impl Volume {
             // They may be refused, so they come first.
             self.names.setattr(caller, object, &others, None).await.result?;
         }
-        self.resize(objects, size).await?;
+        if objects.size() > size && resizes_several(objects, size) {
+            // Lest a crash leave it half cut.
+            let mark = Change { number: objects.next_change(), cut: Some(size) }.encode();
+            let stable = Stability::FileSync;
+            self.names.write(caller, object, CHANGE_OFFSET, mark, stable).await.result?;
+        }
+        if let Err(error) = self.resize(objects, size).await {
+            objects.doubt();
+            return Err(error);
+        }
         let touched = self.touch(caller, object, objects, Stability::FileSync).await;
         touched.result?;
         let mut after = touched.wcc.after;

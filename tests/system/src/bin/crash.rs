@@ -27,12 +27,16 @@ struct Arguments {
     #[arg(long)]
     ordinary_user: bool,
     /// Has a log answer for what is stable.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "stripes")]
     stable_log: bool,
+    /// Spreads data over three directories.
+    #[arg(long)]
+    stripes: bool,
 }
 
 fn main() -> ExitCode {
-    let Arguments { cuts, seed, mut file_systems, ordinary_user, stable_log } = Arguments::parse();
+    let Arguments { cuts, seed, mut file_systems, ordinary_user, stable_log, stripes } =
+        Arguments::parse();
     if file_systems.is_empty() {
         file_systems = FileSystem::ALL.to_vec();
     }
@@ -45,6 +49,7 @@ fn main() -> ExitCode {
         let site = Site::of(file_system);
         let site = if ordinary_user { site.of_ordinary_user() } else { site };
         let site = if stable_log { site.with_stable_log() } else { site };
+        let site = if stripes { site.with_stripes() } else { site };
         match crash::run(seed, site, rounds) {
             Ok(Report { answers, cuts }) => {
                 println!("seed {seed} on {file_system:?}: {answers} answers, {cuts} cuts");

@@ -6,28 +6,37 @@ use crate::handles::export_of;
 use crate::table::{PROGRAMS, Row};
 
 /// Where the program, the version and the procedure stand (RFC 5531 section 9), and where the
-/// credential begins.
+/// credential begins: with its flavour and its length.
 const PROGRAM_AT: usize = 12;
 const VERSION_AT: usize = 16;
 const PROCEDURE_AT: usize = 20;
-const CREDENTIAL_AT: usize = 24;
+const CREDENTIAL_LENGTH_AT: usize = 28;
+const CREDENTIAL_AT: usize = 32;
 
 /// Where a call is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     /// The number of its row.
     pub(super) row: u16,
-    /// Whether its reply says in a status whether it succeeded.
-    pub(super) has_status: bool,
-    /// The export that its handle names, if it is a handle of ours.
+    /// The export that its handle names, if it begins with a handle of ours.
     pub(super) export: Option<u16>,
+}
+
+/// A row by name.
+pub(super) struct Named {
+    pub(super) program: &'static str,
+    pub(super) version: u32,
+    pub(super) name: &'static str,
+    pub(super) has_status: bool,
 }
 
 /// Which row belongs to which procedure.
 #[derive(Clone)]
 pub(super) struct Layout {
     versions: Vec<Rows>,
-    rows: usize,
+    rows: u16,
+    /// The place in `versions` of the last call: the next is most likely of the same.
+    last: usize,
 }
 
 /// The rows of a program's version.
@@ -44,11 +53,11 @@ struct Rows {
 impl Layout {
     /// A row for each procedure, and one for what is none.
     pub(super) fn new() -> Self {
-        let mut rows = 0;
+        let mut rows: u16 = 0;
         let mut versions = Vec::new();
         for program in PROGRAMS {
             for version in program.versions {
-                let first = u16::try_from(rows).expect("there are few procedures");
+                let first = rows;
                 versions.push(Rows {
                     program: program.number,
                     version: version.number,
@@ -57,63 +66,77 @@ impl Layout {
                     first,
                     has_handles: program.number == leasehold_wire::nfs3::PROGRAM,
                 });
-                rows += version.rows.len();
+                rows += u16::try_from(version.rows.len()).expect("there are few procedures");
             }
         }
-        Self { versions, rows: rows + 1 }
+        Self { versions, rows: rows + 1, last: 0 }
     }
 
-    pub(super) const fn rows(&self) -> usize {
-        self.rows
-    }
-
-    /// Program, version and name of each row.
-    pub(super) fn names(&self) -> impl Iterator<Item = (&'static str, u32, &'static str)> {
+    /// Program, version and name of each row, and whether its results begin with a status.
+    pub(super) fn rows(&self) -> impl Iterator<Item = Named> {
         let of = |rows: &Rows| {
             let (program, version) = (rows.program_name, rows.version);
-            rows.rows.iter().map(move |row| (program, version, row.name))
+            let named = move |row: &Row| Named {
+                program,
+                version,
+                name: row.name,
+                has_status: row.has_status,
+            };
+            rows.rows.iter().map(named)
         };
-        self.versions.iter().flat_map(of).chain([("", 0, "unknown")])
+        let unknown = Named { program: "", version: 0, name: "unknown", has_status: false };
+        self.versions.iter().flat_map(of).chain([unknown])
     }
 
     /// Where a call is counted.
-    pub(super) fn place(&self, call: &[u8]) -> Place {
-        self.served(call).unwrap_or_else(|| {
-            let row = u16::try_from(self.rows - 1).expect("there are few procedures");
-            Place { row, has_status: false, export: None }
-        })
+    #[inline]
+    pub(super) fn place(&mut self, call: &[u8]) -> Place {
+        self.served(call).unwrap_or(Place { row: self.rows - 1, export: None })
     }
 
-    fn served(&self, call: &[u8]) -> Option<Place> {
-        let (program, version) = (word(call, PROGRAM_AT)?, word(call, VERSION_AT)?);
-        let number = word(call, PROCEDURE_AT)?;
-        let is_it = |rows: &&Rows| rows.version == version && rows.program == program;
-        let rows = self.versions.iter().find(is_it)?;
-        let procedure = rows.rows.get(number as usize)?;
-        let has_status = procedure.has_status;
-        let export = if has_status && rows.has_handles { export(call, version) } else { None };
-        // Below the number of rows, which fits.
-        #[allow(clippy::cast_possible_truncation, reason = "as the line above says")]
-        Some(Place { row: rows.first + number as u16, has_status, export })
+    #[inline]
+    fn served(&mut self, call: &[u8]) -> Option<Place> {
+        let head: &[u8; CREDENTIAL_AT] = call.first_chunk()?;
+        let word_at =
+            |at: usize| u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+        let key = (word_at(PROGRAM_AT), word_at(VERSION_AT));
+        let number = word_at(PROCEDURE_AT);
+        let mut rows = &self.versions[self.last];
+        if (rows.program, rows.version) != key {
+            let is_it = |rows: &Rows| (rows.program, rows.version) == key;
+            self.last = self.versions.iter().position(is_it)?;
+            rows = &self.versions[self.last];
+        }
+        if number as usize >= rows.rows.len() {
+            return None;
+        }
+        let arguments = after_verifier(call, word_at(CREDENTIAL_LENGTH_AT));
+        let export = arguments
+            .filter(|_| rows.has_handles)
+            .and_then(|arguments| export(call, arguments, rows.version));
+        #[allow(clippy::cast_possible_truncation, reason = "there are few procedures")]
+        Some(Place { row: rows.first + number as u16, export })
     }
 }
 
+/// Where the arguments begin, behind a credential of this length and the verifier.
+#[inline]
+fn after_verifier(call: &[u8], credential: u32) -> Option<usize> {
+    let padded = |length: u32| (length as usize).next_multiple_of(size_of::<u32>());
+    let verifier = CREDENTIAL_AT + padded(credential) + size_of::<u32>();
+    Some(verifier + size_of::<u32>() + padded(word(call, verifier)?))
+}
+
 /// The export that the handle names with which the arguments begin.
-fn export(call: &[u8], version: u32) -> Option<u16> {
-    let verifier = after_opaque(call, CREDENTIAL_AT)?;
-    let arguments = after_opaque(call, verifier)?;
+#[inline]
+fn export(call: &[u8], arguments: usize, version: u32) -> Option<u16> {
     // Version 3 says how long a handle is.
     let handle = arguments + if version == 2 { 0 } else { size_of::<u32>() };
     call.get(handle..handle + HANDLE_V2_BYTES).map(export_of)
 }
 
-/// Where what follows a credential or a verifier begins: it has a flavour, a length and a body.
-fn after_opaque(call: &[u8], at: usize) -> Option<usize> {
-    let length = word(call, at + size_of::<u32>())? as usize;
-    Some(at + 2 * size_of::<u32>() + length.next_multiple_of(size_of::<u32>()))
-}
-
 /// The word at a place.
+#[inline]
 pub(super) fn word(bytes: &[u8], at: usize) -> Option<u32> {
     bytes.get(at..)?.first_chunk().map(|word| u32::from_be_bytes(*word))
 }

@@ -1,10 +1,11 @@
 //! Several at one file: iods that take their time, and turns in every order.
 
 use core::pin::Pin;
+use core::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use super::volume::{Volume, data, make, superuser};
-use crate::{Extent, Iod, ObjectName, Written};
+use crate::{Extent, Iod, ObjectName, Striped, Written};
 use bytes::Bytes;
 use futures_util::future::join_all;
 use leasehold_base::random::Random;
@@ -13,10 +14,12 @@ use leasehold_fs::{
     Answer, FsError, SetAttributes, Space, Stability, Store, Verifier, others_first,
 };
 
-/// An iod that lets others have some turns before it does anything, and before it answers.
+/// An iod that lets others have some turns before it does anything, and before it answers; and
+/// fails for as long as it is told to.
 struct Slow {
     iod: Arc<dyn Iod>,
     random: Mutex<Random>,
+    fails: Arc<AtomicBool>,
 }
 
 impl Slow {
@@ -29,10 +32,13 @@ impl Slow {
 
     fn slowly<'a, T: Send + 'a>(
         &'a self,
-        work: impl FnOnce(&'a dyn Iod) -> Answer<'a, T> + Send + 'a,
-    ) -> Answer<'a, T> {
+        work: impl FnOnce(&'a dyn Iod) -> Answer<'a, Result<T, FsError>> + Send + 'a,
+    ) -> Answer<'a, Result<T, FsError>> {
         Answer::later(async move {
             self.turns().await;
+            if self.fails.load(Ordering::Relaxed) {
+                return Err(FsError::Io);
+            }
             let answer = work(&*self.iod).await;
             self.turns().await;
             answer
@@ -85,14 +91,16 @@ impl Iod for Slow {
     }
 }
 
-/// A volume whose iods answer in an order that the seed decides.
-fn slow_volume(seed: u64) -> (Volume, crate::Striped) {
+/// A volume whose iods answer in an order that the seed decides, and a way to have one fail.
+fn slow_volume(seed: u64) -> (Volume, Striped, Arc<AtomicBool>) {
     let mut volume = Volume::new();
+    let switch = Arc::new(AtomicBool::new(false));
     let store = volume.start_with(|number, iod| {
         let random = Mutex::new(Random::from_seed(seed * 8 + u64::from(number)));
-        Arc::new(Slow { iod, random })
+        let fails = if number == 1 { Arc::clone(&switch) } else { Arc::default() };
+        Arc::new(Slow { iod, random, fails })
     });
-    (volume, store)
+    (volume, store, switch)
 }
 
 type Work<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
@@ -100,7 +108,7 @@ type Work<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
 #[test]
 fn what_several_write_is_all_there() {
     for seed in 0..300 {
-        let (volume, store) = slow_volume(seed);
+        let (volume, store, _) = slow_volume(seed);
         let file = make(&store, "file");
         // From within the metafile to the iods, from all sides.
         let writers = (0..8_u8).map(|writer| -> Work<'_> {
@@ -127,7 +135,7 @@ fn what_several_write_is_all_there() {
 #[test]
 fn nobody_sees_half_a_cut() {
     for seed in 0..300 {
-        let (volume, store) = slow_volume(seed);
+        let (volume, store, _) = slow_volume(seed);
         let file = make(&store, "file");
         let written = block_on(store.write(
             &superuser(),
@@ -154,4 +162,51 @@ fn nobody_sees_half_a_cut() {
         block_on(join_all(both));
         drop(volume);
     }
+}
+
+#[test]
+fn a_cut_that_an_iod_did_not_do_is_done_when_it_is_back() {
+    let size = |bytes| SetAttributes { size: Some(bytes), ..SetAttributes::default() };
+    let (mut volume, store, fails) = slow_volume(1);
+    let file = make(&store, "file");
+    let bytes = Bytes::from(vec![7; 100]);
+    let done = block_on(store.write(&superuser(), &file, 0, bytes, Stability::FileSync));
+    done.result.expect("there is room");
+    fails.store(true, Ordering::Relaxed);
+    let cut = block_on(store.setattr(&superuser(), &file, &size(30), None));
+    assert_eq!((cut.result, cut.wcc.after), (Err(FsError::Io), None), "nobody knows");
+    fails.store(false, Ordering::Relaxed);
+    // A metaserver that was there, and one that starts, find it half done, and do the rest.
+    let started = volume.start();
+    assert_eq!(data(&started, &file), vec![7; 30]);
+    assert_eq!(data(&store, &file), vec![7; 30]);
+    drop((store, started));
+    // What was behind the end does not come back.
+    let store = volume.start();
+    block_on(store.setattr(&superuser(), &file, &size(60), None)).result.expect("it can be");
+    assert_eq!(data(&store, &file), [vec![7; 30], vec![0; 30]].concat());
+}
+
+#[test]
+fn a_write_that_an_iod_refuses_is_told_and_the_size_is_true() {
+    let (mut volume, store, fails) = slow_volume(2);
+    let file = make(&store, "file");
+    let put = |store: &Striped, offset| {
+        let bytes = Bytes::from(vec![7; 30]);
+        block_on(store.write(&superuser(), &file, offset, bytes, Stability::FileSync)).result
+    };
+    put(&store, 0).expect("there is room");
+    fails.store(true, Ordering::Relaxed);
+    match put(&store, 30) {
+        Ok(done) => assert!(done.count < 30, "the rest was not written"),
+        Err(error) => assert_eq!(error, FsError::Io),
+    }
+    assert_eq!(block_on(store.getattr(&file)), Err(FsError::Io), "an iod of it is away");
+    fails.store(false, Ordering::Relaxed);
+    let known = block_on(store.getattr(&file)).expect("all are there").size;
+    drop(store);
+    let store = volume.start();
+    assert_eq!(block_on(store.getattr(&file)).expect("it is there").size, known);
+    put(&store, 30).expect("there is room");
+    assert_eq!(data(&store, &file), vec![7; 60]);
 }

@@ -1,0 +1,123 @@
+//! `--stripe`: what the directories hold, and which are refused.
+
+use std::fs;
+
+use bytes::Bytes;
+use leasehold_session::nfs::messages::{Handle, SetAttributes, create, write};
+use leasehold_session::{Credential, Options};
+use leasehold_shell::client::{Mounted, Runtime, Target, block_on, mount};
+use rustix::process::{Signal, getegid, geteuid};
+
+use crate::support::{Home, PATIENCE, Serving, address, leasehold, run};
+
+fn stripes(home: &Home, names: &[&str]) -> Vec<String> {
+    names.iter().flat_map(|name| ["--stripe".to_owned(), home.path(name)]).collect()
+}
+
+fn serve(home: &Home, names: &[&str]) -> (Serving, serde_json::Value) {
+    let words = stripes(home, names);
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    Serving::with_json(home, &[&words[..], &["--stripe-unit", "4"]].concat())
+}
+
+/// Why a server with these directories does not start.
+fn refused(home: &Home, names: &[&str]) -> String {
+    let words = stripes(home, names);
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let (code, _, said) = run(home.command(&words));
+    assert!(code == 2 || code == 3, "{code}: {said}");
+    said
+}
+
+fn home() -> Home {
+    let home = Home::new();
+    for name in ["one", "two", "three"] {
+        fs::create_dir(home.path(name)).unwrap();
+    }
+    home
+}
+
+/// Files below a directory, and their bytes together.
+fn held(directory: &str) -> (usize, u64) {
+    let mut found = (0, 0);
+    for entry in fs::read_dir(directory).unwrap().map(Result::unwrap) {
+        let (count, bytes) = match entry.metadata().unwrap() {
+            below if below.is_dir() => held(entry.path().to_str().unwrap()),
+            file => (1, file.len()),
+        };
+        found = (found.0 + count, found.1 + bytes);
+    }
+    found
+}
+
+fn who() -> Credential {
+    Credential::system("here", geteuid().as_raw(), getegid().as_raw(), &[])
+}
+
+fn mounted(runtime: &Runtime, ready: &serde_json::Value) -> Mounted {
+    let at = address(ready);
+    let options = Options::stream().impatient(PATIENCE);
+    let target =
+        Target { port: Some(at.port()), ..Target::new(&at.ip().to_string(), b"/data", options) };
+    block_on(mount(runtime, &target, &who())).unwrap()
+}
+
+async fn put(server: &Mounted, name: &[u8], data: &Bytes) -> Handle {
+    let how = create::How::Guarded(SetAttributes { mode: Some(0o644), ..Default::default() });
+    let made = server.nfs.create(&who(), &server.root, name, how).await.unwrap().done().unwrap();
+    let file = made.object.unwrap();
+    let what = (data.clone(), write::Stability::FileSync);
+    let done = server.nfs.write(&who(), &file, 0, what).await.unwrap().done().unwrap();
+    assert_eq!(done.count as usize, data.len());
+    file
+}
+
+#[test]
+fn data_is_spread_and_found_again_in_any_order() {
+    let home = home();
+    let data: Bytes = (0..200_000_u32).flat_map(u32::to_be_bytes).collect();
+    let runtime = Runtime::start().unwrap();
+    let (mut serving, ready) = serve(&home, &["one", "two", "three"]);
+    let file = block_on(put(&mounted(&runtime, &ready), b"file", &data));
+    assert!(serving.end(Signal::TERM).success());
+    for name in ["one", "two", "three"] {
+        let (files, bytes) = held(&home.path(name));
+        assert!(files == 2 && bytes > 250_000, "{name}: {files} files of {bytes} bytes");
+    }
+    let metafile = fs::read(home.path("data/file")).unwrap();
+    assert!(metafile.starts_with(b"leasehold stripes 1\n"));
+    // The directories know their places.
+    let (mut serving, ready) = serve(&home, &["three", "one", "two"]);
+    let server = mounted(&runtime, &ready);
+    let length = u32::try_from(data.len()).unwrap();
+    let read = block_on(server.nfs.read(&who(), &file, 0, length)).unwrap().done().unwrap();
+    assert_eq!(read.data, data, "what was written is read");
+    assert!(serving.end(Signal::TERM).success());
+}
+
+#[test]
+fn directories_that_do_not_belong_together_are_refused() {
+    let home = home();
+    let (mut serving, _) = serve(&home, &["one", "two"]);
+    assert!(serving.end(Signal::TERM).success());
+    assert!(refused(&home, &["two"]).contains("name all --stripe directories"));
+    assert!(refused(&home, &["one", "two", "three"]).contains("three is new"));
+    fs::write(home.path("three/something"), "dear").unwrap();
+    assert!(refused(&home, &["three"]).contains("files in it that are no stripes"));
+    assert!(refused(&home, &["one", "one"]).contains("lie in each other"));
+    fs::create_dir(home.path("data/inside")).unwrap();
+    assert!(refused(&home, &["data/inside"]).contains("lie in each other"));
+    let mut log = leasehold(&["serve", &home.path("data"), "--stable-log", "log"]);
+    log.args(["--stripe", &home.path("one")]);
+    let (code, _, said) = run(log);
+    assert!(code == 2 && said.contains("--stable-log"), "{said}");
+    assert_eq!(fs::read_to_string(home.path("three/something")).unwrap(), "dear");
+}
+
+#[test]
+fn files_that_were_there_already_are_not_hidden() {
+    let home = home();
+    fs::write(home.path("data/file"), "dear").unwrap();
+    assert!(refused(&home, &["one"]).contains("must be empty"));
+    assert_eq!(fs::read_dir(home.path("one")).unwrap().count(), 0, "nothing is made");
+}
