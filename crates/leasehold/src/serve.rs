@@ -1,11 +1,11 @@
 //! `leasehold serve`.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_fs::{Export, ExportId, Verifier};
+use leasehold_fs::{Export, ExportId, Store, Verifier};
 use leasehold_serve::access::Access;
 use leasehold_serve::{Offer, Service};
 use leasehold_shell::process::{self, Termination};
@@ -60,10 +60,7 @@ pub(crate) fn run(options: &Serve) -> Result<(), Failure> {
         }
         None => None,
     };
-    let idle: Vec<Arc<DirStore>> = [&store].into_iter().chain(&disks).map(Arc::clone).collect();
-    let close_idle = move || idle.iter().for_each(|store| store.close_idle());
-    let _closing = Periodic::start("closing", IDLE, close_idle)
-        .map_err(|error| Kind::Running.because(format!("cannot start to serve: {error}")))?;
+    let _closing = close_idle([&store].into_iter().chain(&disks).map(Arc::clone).collect())?;
 
     let path = directory.to_string_lossy().into_owned();
     let exported =
@@ -73,11 +70,7 @@ pub(crate) fn run(options: &Serve) -> Result<(), Failure> {
         name,
         path,
         read_only: options.read_only,
-        store: match &log {
-            Some(log) => log.store(),
-            None if disks.is_empty() => Arc::<DirStore>::clone(&store),
-            None => stripes::open(options, &store, &stripes, &disks)?,
-        },
+        store: served(options, &store, log.as_ref(), &stripes, &disks)?,
     };
     let offer =
         Offer { access: Access::everybody(options.insecure), ..Offer::to_everybody(export) };
@@ -107,6 +100,28 @@ pub(crate) fn run(options: &Serve) -> Result<(), Failure> {
     }
     verifier::end(&state, [&store].into_iter().chain(&disks).map(|store| &**store));
     Ok(())
+}
+
+/// What clients reach: the directory, behind its log, or with the data in others.
+fn served(
+    options: &Serve,
+    store: &Arc<DirStore>,
+    log: Option<&StableLog>,
+    stripes: &[PathBuf],
+    disks: &[Arc<DirStore>],
+) -> Result<Arc<dyn Store>, Failure> {
+    match log {
+        Some(log) => Ok(log.store()),
+        None if disks.is_empty() => Ok(Arc::<DirStore>::clone(store)),
+        None => stripes::open(options, store, stripes, disks),
+    }
+}
+
+/// Has files closed that nobody writes any more.
+fn close_idle(stores: Vec<Arc<DirStore>>) -> Result<Periodic, Failure> {
+    let close = move || stores.iter().for_each(|store| store.close_idle());
+    Periodic::start("closing", IDLE, close)
+        .map_err(|error| Kind::Running.because(format!("cannot start to serve: {error}")))
 }
 
 /// How the server is to be, where it may have so many descriptors.
