@@ -2,6 +2,7 @@
 
 use bytes::{Bytes, BytesMut};
 use futures_util::future::join_all;
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use leasehold_core::stripes::Piece;
 use leasehold_fs::{FsError, Stability, Verifier};
 
@@ -12,6 +13,9 @@ use crate::metafile::Head;
 
 /// What an iod said of stable storage.
 pub(crate) type Said = (u16, Verifier);
+
+/// How many pieces of one READ or WRITE are on their way at once.
+const AT_ONCE: usize = 64;
 
 /// How often a WRITE is done again when an iod restarts in its midst.
 const TRIES: u32 = 3;
@@ -26,12 +30,14 @@ impl Volume {
     ) -> Result<Bytes, FsError> {
         let head = &file.head;
         let pieces: Vec<Piece> = head.layout.pieces(offset, length).collect();
-        let reads = pieces.iter().map(|piece| {
-            let iod = self.iod(head.iods[usize::from(piece.object)]);
-            iod.read(head.name, piece.object_offset, length32(piece.length))
-        });
-        let parts: Result<Vec<Bytes>, FsError> = join_all(reads).await.into_iter().collect();
-        let parts = parts?;
+        let reads: Vec<_> = pieces
+            .iter()
+            .map(|piece| {
+                let iod = self.iod(head.iods[usize::from(piece.object)]);
+                iod.read(head.name, piece.object_offset, length32(piece.length))
+            })
+            .collect();
+        let parts: Vec<Bytes> = stream::iter(reads).buffered(AT_ONCE).try_collect().await?;
         if let ([piece], [part]) = (&*pieces, &*parts)
             && part.len() as u64 == piece.length
         {
@@ -75,15 +81,19 @@ impl Volume {
     ) -> Result<(u32, Vec<Said>), FsError> {
         let head = &file.head;
         let pieces: Vec<Piece> = head.layout.pieces(offset, data.len() as u64).collect();
-        let writes = pieces.iter().map(|piece| {
-            let start = size(piece.file_offset - offset);
-            let part = data.slice(start..start + size(piece.length));
-            let iod = self.iod(head.iods[usize::from(piece.object)]);
-            iod.write(head.name, piece.object_offset, part, stability)
-        });
+        let writes: Vec<_> = pieces
+            .iter()
+            .map(|piece| {
+                let start = size(piece.file_offset - offset);
+                let part = data.slice(start..start + size(piece.length));
+                let iod = self.iod(head.iods[usize::from(piece.object)]);
+                iod.write(head.name, piece.object_offset, part, stability)
+            })
+            .collect();
         let mut said = Vec::new();
         let (mut count, mut failed) = (0, None);
-        for (piece, written) in pieces.iter().zip(join_all(writes).await) {
+        let writes: Vec<_> = stream::iter(writes).buffered(AT_ONCE).collect().await;
+        for (piece, written) in pieces.iter().zip(writes) {
             match written {
                 Ok(written) => {
                     file.grown(piece.object, written.extent);
