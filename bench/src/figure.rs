@@ -53,6 +53,25 @@ impl Figure {
         Self { figure: name, ours, target: text, unit: unit.0, tier, holds, medians }
     }
 
+    /// A number of ours beside that of somebody else, of which nothing is demanded.
+    pub(crate) fn beside(name: String, ours: f64, theirs: Option<f64>, unit: &'static str) -> Self {
+        let medians = Medians { ours, other: theirs.unwrap_or(f64::NAN), unit };
+        let target = "printed".to_owned();
+        Self { figure: name, ours, target, unit, tier: "disk", holds: true, medians }
+    }
+
+    /// The figure of something that was counted, beside its counterpart.
+    pub(crate) fn count(
+        name: String,
+        (ours, other): (f64, f64),
+        most: f64,
+        unit: (&'static str, &'static str),
+    ) -> Self {
+        let medians = Medians { ours, other, unit: unit.1 };
+        let (target, holds) = (format!("<={most}"), ours <= most);
+        Self { figure: name, ours, target, unit: unit.0, tier: "disk", holds, medians }
+    }
+
     pub(crate) fn print(&self) {
         println!("{}", serde_json::to_string(self).expect("plain data is JSON"));
     }

@@ -5,6 +5,7 @@
 mod disk;
 mod figure;
 mod floor;
+mod seed;
 mod servers;
 mod speed;
 
@@ -39,6 +40,8 @@ impl Options {
 /// The areas that have figures.
 #[derive(Clone, Copy, ValueEnum)]
 enum Area {
+    /// What the paper on version 3 measured.
+    Seed,
     /// The server against nfs-ganesha.
     Speed,
 }
@@ -54,6 +57,7 @@ fn main() -> ExitCode {
     }
     let options = Options::parse();
     let measured = match options.area {
+        Area::Seed => seed::measure(&options),
         Area::Speed => speed::measure(&options),
     };
     match measured {

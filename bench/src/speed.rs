@@ -14,6 +14,7 @@ use leasehold_load::{Load, Operation, Sample, Setting, run};
 use crate::Options;
 use crate::disk::Disk;
 use crate::figure::{Figure, Target};
+use crate::seed;
 use crate::servers::Server;
 
 pub(crate) const IN_FLIGHT: u32 = 16;
@@ -58,7 +59,31 @@ pub(crate) fn measure(options: &Options) -> Result<(), Box<dyn Error>> {
         beside_ganesha(options, case, disk.path())?;
     }
     near::measure(options, disk.path())?;
-    alone::measure(options, disk.path())
+    alone::measure(options, disk.path())?;
+    like_the_seed(options)
+}
+
+/// A file of the paper's size.
+const SEED_FILE_BYTES: u32 = 10_000_000;
+
+/// What the paper on version 3 found.
+fn like_the_seed(options: &Options) -> Result<(), Box<dyn Error>> {
+    let name = "seed.async-over-sync";
+    if options.wants(name) {
+        let samples = pairs(options, || {
+            let v3 = seed::written(seed::V3, seed::Disk::ONE, SEED_FILE_BYTES)?;
+            Ok((v3, seed::written(seed::V2, seed::Disk::ONE, SEED_FILE_BYTES)?))
+        })?;
+        let units = ("ratio of asynchronous WRITEs to those of version 2", "KB/s");
+        Figure::of(name.to_owned(), &samples, Target::AtLeast(7.0), units, "disk").print();
+    }
+    let name = "seed.find-rpcs";
+    if options.wants(name) {
+        let [v2, v3, _] = seed::walks()?.map(|walk| walk.total() as f64);
+        let units = ("calls of find(1) by version 3", "calls by versions 3 and 2");
+        Figure::count(name.to_owned(), (v3, v2), 1133.0, units).print();
+    }
+    Ok(())
 }
 
 fn beside_ganesha(options: &Options, case: &Case, directory: &Path) -> Result<(), Box<dyn Error>> {

@@ -10,7 +10,7 @@ use leasehold_base::units::Xid;
 use leasehold_base::xdr::{Decode, Encode, Reader, Writer, decode_all};
 use leasehold_wire::record::{Next, Splitter, mark};
 use leasehold_wire::rpc::{AuthSys, Call, OpaqueAuth, Reply, ReplyStatus, flavor};
-use leasehold_wire::{mount, nfs3};
+use leasehold_wire::{mount, nfs2, nfs3};
 
 use crate::Error;
 
@@ -19,6 +19,7 @@ use crate::Error;
 pub(crate) struct Program(pub(crate) u32, pub(crate) u32);
 
 pub(crate) const NFS: Program = Program(nfs3::PROGRAM, nfs3::VERSION);
+pub(crate) const NFS_2: Program = Program(nfs2::PROGRAM, nfs2::VERSION);
 pub(crate) const MOUNT: Program = Program(mount::PROGRAM, 3);
 
 /// A server that says nothing for so long fails the run.
@@ -63,14 +64,14 @@ impl Connection {
         })
     }
 
-    /// Adds a call to the next batch; its number is the caller's to give.
+    /// Adds a call to the next batch; its number is the caller's to give. Says how many bytes it has.
     pub(crate) fn queue(
         &mut self,
         xid: u32,
         Program(program, version): Program,
         procedure: u32,
         args: &(impl Encode + ?Sized),
-    ) {
+    ) -> usize {
         let mut writer = core::mem::take(&mut self.writer);
         let credential = OpaqueAuth { flavor: flavor::SYS, body: &self.credential };
         let verifier = OpaqueAuth::NONE;
@@ -78,12 +79,14 @@ impl Connection {
             .encode(&mut writer);
         args.encode(&mut writer);
         let message = writer.finish();
-        self.out.extend_from_slice(&mark(message.len()));
+        let (mark, bytes) = (mark(message.len()), message.len());
+        self.out.extend_from_slice(&mark);
         let (before, payload, after) = message.parts();
         for part in [before, payload, after] {
             self.out.extend_from_slice(part);
         }
         self.writer = message.into_writer();
+        mark.len() + bytes
     }
 
     /// Sends the batch.

@@ -8,13 +8,17 @@ mod crowd;
 mod latency;
 mod operation;
 mod run;
+mod sequence;
 mod setting;
+mod walk;
 
 pub use crowd::crowd;
 pub use latency::latencies;
 pub use operation::Operation;
 pub use run::{Load, Sample, run};
+pub use sequence::{Sequence, sequence};
 pub use setting::{FILE_BYTES, FILES, Setting};
+pub use walk::{Walk, Walker, walk};
 
 use std::fmt;
 

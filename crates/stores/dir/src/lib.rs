@@ -45,7 +45,9 @@ use std::sync::Arc;
 use leasehold_fs::{Blocking, FsError, Verifier};
 use rustix::io::Errno;
 
-use crate::sync::{Kernel, Syncer};
+pub use crate::sync::{Extent, Syncer};
+
+use crate::sync::Kernel;
 use crate::volume::Volume;
 
 /// A local directory as a store.
@@ -115,7 +117,11 @@ impl DirStore {
         Self::with_syncer(path, options, Box::new(Kernel))
     }
 
-    fn with_syncer(
+    /// The same, with other system calls to put data on stable storage by.
+    ///
+    /// # Errors
+    /// As [`OpenError`] says.
+    pub fn with_syncer(
         path: &Path,
         options: Options,
         syncer: Box<dyn Syncer>,

@@ -34,7 +34,7 @@ use crate::object::Descriptor;
 
 /// How much a sync takes along, each all that stands before it as well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Extent {
+pub enum Extent {
     /// Data, and what is needed to read it back.
     Data,
     /// Data and all attributes.
@@ -43,9 +43,13 @@ pub(crate) enum Extent {
     FileSystem,
 }
 
-/// The system calls, so that a test can let them fail.
-pub(crate) trait Syncer: Send + Sync {
-    /// Syncs.
+/// The system calls, so that a test can let them fail, and a measurement let them take as long as
+/// those of another disk.
+pub trait Syncer: Send + Sync {
+    /// Puts on stable storage what belongs to a file, or lies on its file system; sleeps.
+    ///
+    /// # Errors
+    /// What the kernel says; the store takes the data for lost then.
     fn sync(&self, file: BorrowedFd<'_>, extent: Extent) -> Result<(), Errno>;
 }
 

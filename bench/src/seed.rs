@@ -1,0 +1,104 @@
+//! What "NFS Version 3: Design and Implementation" (Pawlowski and others, 1994) measured, measured
+//! again: our server over a disk that takes as long to sync as theirs did.
+
+mod disk;
+mod paper;
+mod server;
+
+use std::error::Error;
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use leasehold_load::{Sequence, Walk, Walker, sequence, walk};
+
+pub(crate) use disk::Disk;
+pub(crate) use paper::measure;
+use server::{Log, Served};
+
+/// What a WRITE of version 2 carries.
+const PIECE_BYTES: u32 = 8192;
+
+/// A client's threads that write behind ("biods").
+const WRITERS: u32 = 7;
+
+/// The files and directories of the paper's find(1).
+const FILES: u32 = 9612;
+const DIRECTORIES: u32 = 155;
+const DEPTH: u32 = 7;
+
+/// How a file reaches the disk.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Way {
+    name: &'static str,
+    /// WRITEs on their way at once; those of version 2 share syncs where they come together.
+    in_flight: u32,
+    stable: bool,
+    log: Log,
+}
+
+/// Each WRITE is on the disk before the next is sent: nothing can be gathered.
+pub(crate) const V2: Way = Way { name: "v2", in_flight: 1, stable: true, log: Log::Without };
+/// Those on their way together share a sync.
+const V2_GATHERED: Way =
+    Way { name: "v2, gathering", in_flight: WRITERS, stable: true, log: Log::Without };
+/// The same before a stable log in memory, which plays the battery-backed one.
+const V2_LOG: Way = Way {
+    name: "v2, gathering and stable log",
+    in_flight: WRITERS,
+    stable: true,
+    log: Log::InMemory,
+};
+/// One COMMIT at the end.
+pub(crate) const V3: Way = Way { name: "v3", in_flight: WRITERS, stable: false, log: Log::Without };
+/// The same before a stable log.
+const V3_LOG: Way =
+    Way { name: "v3, stable log", in_flight: WRITERS, stable: false, log: Log::InMemory };
+
+/// Kilobytes a second at which a file of so many bytes is written to a disk, on that disk's clock.
+pub(crate) fn written(way: Way, disk: Disk, bytes: u32) -> Result<f64, Box<dyn Error>> {
+    let folder = tempfile::tempdir()?;
+    let served = Served::start(folder.path(), disk, way.log)?;
+    let Way { in_flight, stable, .. } = way;
+    let how = Sequence { bytes, piece_bytes: PIECE_BYTES, in_flight, stable };
+    let time = sequence(served.address, served.root, "file", how)?;
+    Ok(f64::from(bytes) / 1e3 / time.as_secs_f64() / f64::from(disk.haste))
+}
+
+/// Walks through a tree like the paper's by each way.
+pub(crate) fn walks() -> Result<[Walk; 3], Box<dyn Error>> {
+    let folder = tempfile::tempdir()?;
+    make_tree(folder.path())?;
+    let served = Served::start(folder.path(), Disk::NONE, Log::Without)?;
+    let by = |walker| -> Result<Walk, Box<dyn Error>> {
+        let seen = walk(served.address, served.root, walker)?;
+        let is_whole = (seen.files, seen.directories) == (FILES.into(), DIRECTORIES.into());
+        if is_whole { Ok(seen) } else { Err(format!("{walker:?} saw {seen:?}").into()) }
+    };
+    Ok([by(Walker::Version2)?, by(Walker::Version3)?, by(Walker::Version3Plain)?])
+}
+
+/// Files, evenly over directories up to seven deep.
+fn make_tree(root: &Path) -> io::Result<()> {
+    let mut directories = vec![(root.to_path_buf(), 1)];
+    let mut parent = 0;
+    while directories.len() < DIRECTORIES as usize {
+        let (above, depth) = directories[parent].clone();
+        parent += 1;
+        if depth == DEPTH {
+            continue;
+        }
+        for number in 0..3 {
+            if directories.len() < DIRECTORIES as usize {
+                let path = above.join(format!("directory-{number}"));
+                fs::create_dir(&path)?;
+                directories.push((path, depth + 1));
+            }
+        }
+    }
+    for number in 0..FILES {
+        let (directory, _) = &directories[(number % DIRECTORIES) as usize];
+        fs::write(directory.join(format!("file-{number}")), b"")?;
+    }
+    Ok(())
+}
