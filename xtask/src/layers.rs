@@ -22,6 +22,7 @@ const ALL: &[&str] = &[
     "stores",
     "service",
     "shell",
+    "operate",
     "lab",
     "proof",
     "leasehold",
@@ -41,8 +42,15 @@ const TIERS: &[Tier] = &[
         uses: &["base", "wire", "core", "session", "fs", "stores", "service"],
         outside: None,
     },
+    Tier {
+        folder: "operate",
+        uses: &["base", "wire", "core", "session", "fs", "stores", "service", "shell"],
+        outside: None,
+    },
     // The model file, the solvers and the simulator build on each other.
     Tier { folder: "lab", uses: &["base", "lab"], outside: None },
+    // It serves the laboratory's page.
+    Tier { folder: "lab/cli", uses: &["base", "lab", "shell"], outside: None },
     // The load generator is a client.
     Tier {
         folder: "lab/load",

@@ -220,6 +220,20 @@ pub struct Counts {
     pub refused: u64,
 }
 
+impl Counts {
+    /// Adds those of others.
+    #[must_use]
+    pub const fn plus(self, more: Self) -> Self {
+        Self {
+            dropped: self.dropped + more.dropped,
+            waited: self.waited + more.waited,
+            resent: self.resent + more.resent,
+            evicted: self.evicted + more.evicted,
+            refused: self.refused + more.refused,
+        }
+    }
+}
+
 /// The calls of some clients that must not run twice: those that run, and the replies of those
 /// that ran.
 #[derive(Clone, Debug)]
@@ -324,6 +338,12 @@ impl Replies {
     #[must_use]
     pub fn next_wake(&self) -> Option<Time> {
         self.kept.oldest().map(|age| age.since + self.limits.age)
+    }
+
+    /// The bytes of all kept replies.
+    #[must_use]
+    pub const fn kept_bytes(&self) -> usize {
+        self.kept_bytes
     }
 
     /// How often what happened.

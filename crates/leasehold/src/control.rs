@@ -10,10 +10,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use leasehold_shell::control::{Asker, Control};
+use leasehold_view::Source;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-
-use crate::ready::Ready;
 
 /// What can be asked of a running server.
 #[derive(Debug, Serialize, Deserialize)]
@@ -25,19 +24,19 @@ pub(crate) enum Request {
 
 /// Where requests are answered: what there is to know and to command of a running server.
 pub(crate) struct Desk {
-    ready: Arc<Ready>,
+    source: Arc<Source>,
 }
 
 impl Desk {
-    pub(crate) fn new(ready: Arc<Ready>) -> Self {
-        Self { ready }
+    pub(crate) fn new(source: Arc<Source>) -> Self {
+        Self { source }
     }
 
     /// Does what is asked.
     fn answer(&self, request: &Request) -> Result<Value, String> {
         match request {
             Request::Status => {
-                serde_json::to_value(&*self.ready).map_err(|error| error.to_string())
+                serde_json::to_value(self.source.snapshot()).map_err(|error| error.to_string())
             }
         }
     }

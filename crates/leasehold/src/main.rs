@@ -4,6 +4,7 @@ mod checks;
 mod control;
 mod events;
 mod failure;
+mod live;
 mod notes;
 mod options;
 mod portmap;

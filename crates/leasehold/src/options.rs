@@ -179,6 +179,13 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "DIR", help_heading = HOW)]
     pub(crate) state: Option<PathBuf>,
 
+    /// Show metrics to browsers and Prometheus at this address
+    ///
+    /// `/metrics` is for Prometheus (METRICS.md lists what it gives), `/live.json` for programs.
+    /// Whoever reaches the address can read them. Example: `--http 127.0.0.1:9049`
+    #[arg(long, value_name = "ADDR:PORT", help_heading = HOW)]
+    pub(crate) http: Option<SocketAddr>,
+
     /// Threads that serve [default: one per processor]
     #[arg(long, value_name = "N", help_heading = HOW)]
     pub(crate) threads: Option<NonZeroUsize>,

@@ -18,6 +18,9 @@ pub(crate) struct Ready {
     exports: Vec<Exported>,
     mount: Mount,
     durability: Durability,
+    /// Where metrics are to be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    http: Option<String>,
     pid: u32,
 }
 
@@ -61,7 +64,12 @@ impl Ready {
         let portmap = found.portmap.into_iter().map(Address::from).collect();
         let first = *listening.first().expect("there is a default address");
         let mount = if found.is_found { Mount::found(first) } else { Mount::at(first) };
-        Self { addresses, portmap, exports, mount, durability, pid: std::process::id() }
+        Self { addresses, portmap, exports, mount, durability, http: None, pid: std::process::id() }
+    }
+
+    /// Says as well where metrics are to be read.
+    pub(crate) fn with_http(self, address: Option<SocketAddr>) -> Self {
+        Self { http: address.map(|address| format!("http://{address}/")), ..self }
     }
 
     /// Says it on stdout, at once, so that whoever waits for it can go on.
@@ -84,6 +92,9 @@ impl Ready {
         }
         let _ = writeln!(text, "\nLinux:\n  {}", self.mount.linux);
         let _ = writeln!(text, "macOS:\n  {}", self.mount.macos);
+        if let Some(http) = &self.http {
+            let _ = writeln!(text, "\nMetrics: {http}metrics");
+        }
         if self.durability == Durability::Memory {
             let _ = writeln!(text, "\nDurability: memory. A crash of this machine loses changes.");
         }

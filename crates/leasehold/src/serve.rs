@@ -16,6 +16,7 @@ use crate::checks;
 use crate::control::{self, Desk};
 use crate::events::Log;
 use crate::failure::{Failure, Kind};
+use crate::live::{self, Http};
 use crate::notes;
 use crate::options::{Durability, Serve};
 use crate::portmap::Telling;
@@ -46,21 +47,17 @@ pub(crate) fn run(options: &Serve) -> Result<(), Failure> {
         .map_err(|error| Kind::Address.because(checks::address_advice(&error)))?;
     let addresses = server.addresses().to_vec();
     let telling = Telling::prepare(options, &addresses, descriptors)?;
-
+    let http = Http::bind(options.http)?;
     let standing = stable_log::standing(log.as_deref(), &directory, &state)?;
     let verifier = verifier::begin(&state)?;
     let each = descriptors / 4 / (1 + stripes.len());
     let store = Arc::new(open(&directory, verifier, options, each)?);
     let disks = stripes.iter().map(|path| Ok(Arc::new(open(path, verifier, options, each)?)));
     let disks: Vec<Arc<DirStore>> = disks.collect::<Result<_, Failure>>()?;
-    let log = match &log {
-        Some(path) => {
-            let (mib, served) = (options.stable_log_size, (directory.as_path(), &store));
-            Some(StableLog::open(path, mib, served, &state, standing)?)
-        }
-        None => None,
-    };
-    let _closing = close_idle([&store].into_iter().chain(&disks).map(Arc::clone).collect())?;
+    let (mib, below) = (options.stable_log_size, (directory.as_path(), &store));
+    let log = log.map(|path| StableLog::open(&path, mib, below, &state, standing)).transpose()?;
+    let stores: Vec<_> = [&store].into_iter().chain(&disks).map(Arc::clone).collect();
+    let _closing = close_idle(stores.clone())?;
 
     let path = directory.to_string_lossy().into_owned();
     let exported =
@@ -79,13 +76,14 @@ pub(crate) fn run(options: &Serve) -> Result<(), Failure> {
     let (service, notebook) = notes::begin(service, &state, options.durability);
     let service = Arc::new(service);
     let running = server
-        .start(Arc::new(service))
+        .start(Arc::new(Arc::clone(&service)))
         .map_err(|error| Kind::Running.because(format!("cannot start to serve: {error}")))?;
     let telling = telling.start()?;
-    let ready = Ready::new(&addresses, telling.found(), vec![exported], options.durability);
-    let ready = Arc::new(ready);
-    let control = control::begin(&state, Desk::new(Arc::clone(&ready)));
-    ready
+    let source = live::source(&running, &service, options.durability, &addresses, stores);
+    let control = control::begin(&state, Desk::new(Arc::clone(&source)));
+    let shown = http.map(|http| http.start(source)).transpose()?;
+    Ready::new(&addresses, telling.found(), vec![exported], options.durability)
+        .with_http(shown)
         .announce(options.json)
         .map_err(|error| Kind::Running.because(format!("cannot write to stdout: {error}")))?;
 

@@ -19,6 +19,7 @@ mod counters;
 mod datagrams;
 mod event_loop;
 mod handler;
+pub mod http;
 pub mod limits;
 mod meter;
 mod notebook;

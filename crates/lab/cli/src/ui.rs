@@ -3,11 +3,13 @@
 use crate::output::line;
 use crate::{Failure, input};
 use clap::Args;
-use leasehold_lab_page::{Server, fragment, page};
+use leasehold_lab_page::{fragment, page};
+use leasehold_shell::http::{HTML, Page, Server};
 use std::io::Write;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 
 /// Build a system on a page, move a slider, see what happens
 ///
@@ -36,7 +38,11 @@ pub(crate) fn run(options: &Ui, out: &mut dyn Write) -> Result<(), Failure> {
     }
     let model = options.file.as_deref().map(input::model).transpose()?;
     let listen = options.listen;
-    let server = Server::new(listen, page())
+    let whole: Arc<str> = page().into();
+    let pages = move |path: &str| {
+        (path == "/").then(|| Page { content_type: HTML, text: whole.to_string().into() })
+    };
+    let server = Server::new(listen)
         .map_err(|error| Failure::input(format!("cannot listen at {listen}: {error}")))?;
     let address = server.address().map_err(Failure::running)?;
     let begin = model.map_or(String::new(), |model| fragment(&model.to_json()));
@@ -46,7 +52,8 @@ pub(crate) fn run(options: &Ui, out: &mut dyn Write) -> Result<(), Failure> {
     if options.open {
         open(&address)?;
     }
-    server.run().map_err(Failure::running)
+    server.run(&Arc::new(pages));
+    Ok(())
 }
 
 fn open(address: &str) -> Result<(), Failure> {

@@ -1,4 +1,4 @@
-//! The laboratory's page: one file that needs no network, and the small server that hands it out.
+//! The laboratory's page: one file that needs no network.
 //!
 //! `assets/page.html` is built from `page/`, `assets/lab.wasm.gz` from `crates/lab/web`, both by
 //! `cargo xtask page`; they are kept in the tree so that nobody needs Node to build this. The test
@@ -6,9 +6,6 @@
 //! code.
 
 mod base64;
-mod server;
-
-pub use server::Server;
 
 /// The page with a mark where the laboratory goes.
 const PAGE: &str = include_str!("../assets/page.html");

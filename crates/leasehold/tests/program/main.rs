@@ -5,6 +5,7 @@
 mod control;
 mod hostile;
 mod listing;
+mod metrics;
 mod portmap;
 mod replies;
 mod serve;

@@ -34,6 +34,7 @@ pub use events::{Deaf, Event, Observer};
 pub use exports::{Exports, Offer};
 pub use handles::HandleKey;
 pub use notebook::{Notebook, Noted};
+pub use replies::ReplyCache;
 pub use response::Response;
 pub use service::Service;
 pub use users::{Unknown, Users};

@@ -11,7 +11,9 @@ use futures_channel::oneshot;
 use leasehold_base::limits::{REPLIES_BYTES_MAX, REPLIES_MAX, REPLY_AGE_MAX};
 use leasehold_base::units::{ConnectionId, Time};
 use leasehold_base::xdr::{Encode as _, Reader, Writer, decode_all};
-use leasehold_core::replies::{Call, Effect, Event, Harm, Limits, Note, Origin, Replies, Ticket};
+use leasehold_core::replies::{
+    Call, Counts, Effect, Event, Harm, Limits, Note, Origin, Replies, Ticket,
+};
 use leasehold_fs::{Answer, Caller};
 use leasehold_wire::rpc;
 use siphasher::sip::SipHasher13;
@@ -34,6 +36,17 @@ const LIMITS: Limits = Limits {
 const SLOTS: u32 = 4096;
 
 const _: () = assert!(SLOTS as usize * SHARDS == REPLIES_MAX);
+
+/// How the reply cache is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReplyCache {
+    /// Calls that run and replies that are kept.
+    pub entries: usize,
+    /// The bytes of the replies.
+    pub bytes: usize,
+    /// How often what happened.
+    pub counts: Counts,
+}
 
 /// All kept replies.
 pub(crate) struct KeptReplies {
@@ -155,6 +168,18 @@ impl KeptReplies {
             state.core.next_wake()
         };
         self.shards.iter().filter_map(wake).min()
+    }
+
+    /// How the cache is.
+    pub(crate) fn state(&self) -> ReplyCache {
+        self.shards.iter().fold(ReplyCache::default(), |sum, shard| {
+            let core = &shard.lock().core;
+            ReplyCache {
+                entries: sum.entries + core.len(),
+                bytes: sum.bytes + core.kept_bytes(),
+                counts: sum.counts.plus(core.counts()),
+            }
+        })
     }
 
     fn shard(&self, from: SocketAddr) -> &Arc<Shard> {

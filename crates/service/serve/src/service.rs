@@ -18,7 +18,7 @@ use crate::handles::{HandleKey, Handles};
 use crate::mount::MountTable;
 use crate::nfs2::Cookies;
 use crate::notebook::{Notebook, Noted};
-use crate::replies::{Admitted, KeptReplies};
+use crate::replies::{Admitted, KeptReplies, ReplyCache};
 use crate::table::Later;
 use crate::users::{Unknown, Users};
 use crate::{Arrival, Response, Trust, credential, table};
@@ -152,6 +152,17 @@ impl Service {
     /// Does what is due by now, and says when there is more to do, as far as that is known.
     pub fn wake(&self, now: Time) -> Option<Time> {
         self.replies.wake(now)
+    }
+
+    /// Something of each export that is offered now.
+    pub fn offered<T>(&self, of: impl Fn(&Export) -> T) -> Vec<T> {
+        self.exports().iter().map(of).collect()
+    }
+
+    /// How the reply cache is.
+    #[must_use]
+    pub fn reply_cache(&self) -> ReplyCache {
+        self.replies.state()
     }
 
     /// Says that a stream is no more, so that its client may ask again on another one.

@@ -45,14 +45,15 @@ use std::sync::Arc;
 use leasehold_fs::{Blocking, FsError, Verifier};
 use rustix::io::Errno;
 
-pub use crate::sync::{Extent, Syncer};
+pub use crate::sync::{Extent, SyncCounts, Syncer};
 
-use crate::sync::Kernel;
+use crate::sync::{Counting, Kernel};
 use crate::volume::Volume;
 
 /// A local directory as a store.
 pub struct DirStore {
     volume: Arc<Volume>,
+    done: Arc<SyncCounts>,
 }
 
 /// What a [`DirStore`] is given.
@@ -106,6 +107,12 @@ pub enum OpenError {
 }
 
 impl DirStore {
+    /// What its syncs came to so far.
+    #[must_use]
+    pub fn syncs(&self) -> &SyncCounts {
+        &self.done
+    }
+
     /// Opens a directory to be served.
     ///
     /// The calling thread, and every thread that later serves a request, acts on files as the
@@ -126,7 +133,9 @@ impl DirStore {
         options: Options,
         syncer: Box<dyn Syncer>,
     ) -> Result<Self, OpenError> {
-        Ok(Self { volume: Arc::new(Volume::open(path, options, syncer)?) })
+        let done = Arc::new(SyncCounts::default());
+        let syncer = Box::new(Counting { syncer, done: Arc::clone(&done) });
+        Ok(Self { volume: Arc::new(Volume::open(path, options, syncer)?), done })
     }
 
     /// Closes files that were open for writing and were not written since the last call, so that

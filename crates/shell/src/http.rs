@@ -1,9 +1,13 @@
-//! A server of one page: HTTP/1.1, one request a connection, a thread for each of a few.
+//! A small server of pages: HTTP/1.1, one request a connection, a thread for each of a few.
+//!
+//! For browsers and scrapers on the same machine or a trusted network: pages can be read, no more,
+//! and nobody is asked who they are.
 
+use std::borrow::Cow;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 use std::time::Duration;
 
 /// Longer than any browser's head of a request.
@@ -12,21 +16,34 @@ const HEAD_BYTES_MAX: usize = 16 * 1024;
 /// A browser says what it wants at once; a slow one gets nothing.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Readers of one page at once.
+/// Readers at once.
 const CONNECTIONS_MAX: usize = 32;
 
-/// What browsers are told about the page besides its length.
-const HEADERS: &str = "Content-Type: text/html; charset=utf-8\r\n\
-     Cache-Control: no-cache\r\n\
+/// The type of a page for browsers.
+pub const HTML: &str = "text/html; charset=utf-8";
+
+/// The type of data for programs.
+pub const JSON: &str = "application/json";
+
+/// What readers are told about a page besides its type and length.
+const HEADERS: &str = "Cache-Control: no-cache\r\n\
      X-Content-Type-Options: nosniff\r\n\
      Referrer-Policy: no-referrer\r\n\
      Connection: close\r\n";
+
+/// A page: what is to be read at a path.
+#[derive(Clone, Debug)]
+pub struct Page {
+    /// Its type.
+    pub content_type: &'static str,
+    /// What is read.
+    pub text: Cow<'static, str>,
+}
 
 /// A listening server.
 #[derive(Debug)]
 pub struct Server {
     listener: TcpListener,
-    page: Arc<str>,
 }
 
 impl Server {
@@ -34,8 +51,8 @@ impl Server {
     ///
     /// # Errors
     /// The address cannot be had.
-    pub fn new(address: SocketAddr, page: String) -> io::Result<Self> {
-        Ok(Self { listener: TcpListener::bind(address)?, page: page.into() })
+    pub fn new(address: SocketAddr) -> io::Result<Self> {
+        Ok(Self { listener: TcpListener::bind(address)? })
     }
 
     /// Where it listens.
@@ -46,50 +63,54 @@ impl Server {
         self.listener.local_addr()
     }
 
-    /// Serves until the process ends.
-    ///
-    /// # Errors
-    /// The listener breaks.
-    pub fn run(&self) -> io::Result<()> {
-        let open = Arc::new(AtomicUsize::new(0));
-        for stream in self.listener.incoming() {
-            let stream = match stream {
-                Ok(stream) => stream,
-                // The client left before it was accepted.
-                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => continue,
-                Err(error) => return Err(error),
+    /// Serves these pages until the process ends.
+    pub fn run<P>(&self, pages: &Arc<P>)
+    where
+        P: Fn(&str) -> Option<Page> + Send + Sync + 'static,
+    {
+        let seats = Arc::new(());
+        loop {
+            let Ok((stream, _)) = self.listener.accept() else {
+                // The client left before it was accepted, or there are no descriptors for now.
+                thread::sleep(Duration::from_millis(10));
+                continue;
             };
-            if open.fetch_add(1, Ordering::Relaxed) >= CONNECTIONS_MAX {
-                open.fetch_sub(1, Ordering::Relaxed);
+            if Arc::strong_count(&seats) > CONNECTIONS_MAX {
                 continue;
             }
-            let (page, open) = (Arc::clone(&self.page), Arc::clone(&open));
-            std::thread::spawn(move || {
+            let (pages, seat) = (Arc::clone(pages), Arc::clone(&seats));
+            // Where no thread is to be had, the reader notices by the end of the stream.
+            let _ = thread::Builder::new().name("reader".to_owned()).spawn(move || {
                 // A reader that went away is nobody's fault.
-                let _ = answer(stream, &page);
-                open.fetch_sub(1, Ordering::Relaxed);
+                let _ = answer(stream, &*pages);
+                drop(seat);
             });
         }
-        Ok(())
     }
 }
 
-fn answer(mut stream: TcpStream, page: &str) -> io::Result<()> {
+fn answer(mut stream: TcpStream, pages: &dyn Fn(&str) -> Option<Page>) -> io::Result<()> {
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
     let head = head(&mut stream)?;
     let mut words = head.split(' ');
     let (method, path) = (words.next().unwrap_or(""), words.next().unwrap_or(""));
     let path = path.split('?').next().unwrap_or("");
-    let (status, body) = match (method, path) {
-        ("GET" | "HEAD", "/") => ("200 OK", page),
-        ("GET" | "HEAD", _) => ("404 Not Found", "There is one page only, at /.\n"),
-        _ => ("405 Method Not Allowed", "The page can be read, no more.\n"),
+    let plain = |text: &'static str| Page { content_type: "text/plain", text: text.into() };
+    let (status, page) = match method {
+        "GET" | "HEAD" => match pages(path) {
+            Some(page) => ("200 OK", page),
+            None => ("404 Not Found", plain("There is no such page.\n")),
+        },
+        _ => ("405 Method Not Allowed", plain("Pages can be read, no more.\n")),
     };
-    let length = body.len();
-    write!(stream, "HTTP/1.1 {status}\r\n{HEADERS}Content-Length: {length}\r\n\r\n")?;
+    let (kind, length) = (page.content_type, page.text.len());
+    write!(
+        stream,
+        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\n{HEADERS}Content-Length: {length}\r\n\r\n"
+    )?;
     if method != "HEAD" {
-        stream.write_all(body.as_bytes())?;
+        stream.write_all(page.text.as_bytes())?;
     }
     stream.flush()
 }
@@ -123,12 +144,16 @@ mod tests {
     #[test]
     fn the_page_is_there_and_nothing_else_is() {
         let free = SocketAddr::from(([127, 0, 0, 1], 0));
-        let server = Server::new(free, "<p>page</p>".into()).expect("a free port");
+        let page = |path: &str| {
+            let page = Page { content_type: HTML, text: "<p>page</p>".into() };
+            (path == "/").then_some(page)
+        };
+        let server = Server::new(free).expect("a free port");
         let address = server.address().expect("bound");
-        std::thread::spawn(move || server.run());
+        thread::spawn(move || server.run(&Arc::new(page)));
         let page = get(address, "GET /?x HTTP/1.1\r\nHost: a\r\n\r\n");
         assert!(page.starts_with("HTTP/1.1 200 OK\r\n") && page.ends_with("<p>page</p>"), "{page}");
-        assert!(page.contains("Content-Length: 11\r\n"));
+        assert!(page.contains("Content-Length: 11\r\n") && page.contains(HTML));
         let head = get(address, "HEAD / HTTP/1.1\r\n\r\n");
         assert!(head.starts_with("HTTP/1.1 200 OK\r\n") && head.ends_with("\r\n\r\n"));
         assert!(get(address, "GET /etc HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404"));

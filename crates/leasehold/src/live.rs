@@ -1,0 +1,97 @@
+//! What a running server shows of itself: to the control socket, and to browsers and scrapers.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
+use leasehold_serve::Service;
+use leasehold_shell::Running;
+use leasehold_shell::http::{JSON, Page, Server};
+use leasehold_store_dir::DirStore;
+use leasehold_view::{Source, SyncView, metrics};
+
+use crate::failure::{Failure, Kind};
+use crate::options::Durability;
+
+/// Where what is shown of a server comes from.
+pub(crate) fn source(
+    running: &Running,
+    service: &Arc<Service>,
+    durability: Durability,
+    addresses: &[SocketAddr],
+    stores: Vec<Arc<DirStore>>,
+) -> Arc<Source> {
+    Arc::new(Source {
+        reporter: running.reporter(),
+        service: Arc::clone(service),
+        durability: match durability {
+            Durability::Disk => "disk",
+            Durability::Memory => "memory",
+        },
+        addresses: addresses.iter().map(ToString::to_string).collect(),
+        syncs: Box::new(move || syncs(&stores)),
+    })
+}
+
+/// The syncs of all stores together.
+fn syncs(stores: &[Arc<DirStore>]) -> SyncView {
+    let sum = |of: fn(&leasehold_store_dir::SyncCounts) -> &AtomicU64| {
+        stores.iter().map(|store| of(store.syncs()).load(Ordering::Relaxed)).sum::<u64>()
+    };
+    #[allow(clippy::cast_precision_loss, reason = "below 2^53 for a hundred days of syncs")]
+    let time_s = sum(|counts| &counts.nanoseconds) as f64 / 1e9;
+    SyncView { done: sum(|counts| &counts.done), failed: sum(|counts| &counts.failed), time_s }
+}
+
+/// A server for browsers and scrapers that has its address and does not answer yet.
+pub(crate) struct Http {
+    server: Server,
+    address: SocketAddr,
+}
+
+impl Http {
+    /// Takes the address, where one is asked for.
+    pub(crate) fn bind(asked: Option<SocketAddr>) -> Result<Option<Self>, Failure> {
+        let Some(asked) = asked else { return Ok(None) };
+        let bound = Server::new(asked).and_then(|server| {
+            let address = server.address()?;
+            Ok(Some(Self { server, address }))
+        });
+        bound.map_err(|error| {
+            let text = format!("cannot have {asked} for --http: {error}; choose another port");
+            Kind::Address.because(text)
+        })
+    }
+
+    /// Answers from now on, until the process ends; says where.
+    pub(crate) fn start(self, source: Arc<Source>) -> Result<SocketAddr, Failure> {
+        if !self.address.ip().is_loopback() {
+            tracing::warn!(
+                address = %self.address,
+                "whoever reaches this address can read the names of exports and clients"
+            );
+        }
+        let pages = move |path: &str| page(&source, path);
+        let builder = thread::Builder::new().name("http".to_owned());
+        let server = self.server;
+        let started = builder.spawn(move || server.run(&Arc::new(pages)));
+        started
+            .map(|_| self.address)
+            .map_err(|error| Kind::Running.because(format!("no thread: {error}")))
+    }
+}
+
+fn page(source: &Source, path: &str) -> Option<Page> {
+    match path {
+        "/metrics" => {
+            let text = metrics::text(&source.snapshot());
+            Some(Page { content_type: metrics::CONTENT_TYPE, text: text.into() })
+        }
+        "/live.json" => {
+            let text = serde_json::to_string(&source.snapshot()).ok()?;
+            Some(Page { content_type: JSON, text: text.into() })
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,168 @@
+//! What a server shows of itself: status, metrics, and what is written about them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::support::{
+    Home, Serving, address, call_of_user, leasehold, opaque, over_datagram, over_stream, root, run,
+};
+
+/// What is read at a path of the server's own pages.
+fn read(ready: &Value, path: &str) -> String {
+    let base = ready["http"].as_str().unwrap();
+    let host = base.strip_prefix("http://").unwrap().trim_end_matches('/');
+    let mut stream = TcpStream::connect(host).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n").unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    let (head, body) = text.split_once("\r\n\r\n").unwrap();
+    assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
+    body.to_owned()
+}
+
+/// Name, kind and help of each metric of a scrape.
+fn described(scrape: &str) -> BTreeMap<&str, (&str, &str)> {
+    let after = |start: &'static str| {
+        scrape
+            .lines()
+            .filter_map(move |line| line.strip_prefix(start)?.split_once(' '))
+            .collect::<BTreeMap<_, _>>()
+    };
+    let (kinds, helps) = (after("# TYPE "), after("# HELP "));
+    assert_eq!(kinds.len(), helps.len());
+    kinds.into_iter().map(|(name, kind)| (name, (kind, helps[name]))).collect()
+}
+
+/// The names of all labels of a metric.
+fn labels<'a>(scrape: &'a str, metric: &str) -> BTreeSet<&'a str> {
+    let of = |line: &'a str| -> Option<&'a str> {
+        let (name, rest) = line.split_once(['{', ' '])?;
+        let base = ["_bucket", "_sum", "_count"]
+            .iter()
+            .find_map(|end| name.strip_suffix(end))
+            .unwrap_or(name);
+        (name == metric || base == metric)
+            .then(|| rest.rsplit_once('}').map(|(labels, _)| labels))?
+    };
+    scrape
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+        .filter_map(of)
+        .flat_map(|labels| labels.split(','))
+        .filter_map(|label| Some(label.split_once('=')?.0))
+        .filter(|label| *label != "le")
+        .collect()
+}
+
+/// The rows of METRICS.md: name, type, labels, meaning.
+fn written() -> Vec<[String; 4]> {
+    let text = std::fs::read_to_string(project("METRICS.md")).unwrap();
+    let cells = |line: &str| -> Option<[String; 4]> {
+        let row = line.strip_prefix('|').filter(|row| row.starts_with(" `leasehold_"))?;
+        let cells = row.strip_suffix('|')?.split('|');
+        let cells: Vec<_> = cells.map(|cell| cell.trim().replace('`', "")).collect();
+        cells.try_into().ok()
+    };
+    text.lines().filter_map(cells).collect()
+}
+
+fn project(path: &str) -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
+}
+
+/// A server of which every kind of thing was asked.
+fn busy(options: &[&str]) -> (Home, Serving, Value) {
+    let home = Home::new();
+    let options = [&["--http", "127.0.0.1:0"], options].concat();
+    let (serving, ready) = Serving::with_json(&home, &options);
+    let server = address(&ready);
+    let directory = opaque(&root(server));
+    for xid in 0..40 {
+        over_stream(server, &call_of_user(xid, 1, &directory));
+    }
+    over_datagram(server, &call_of_user(50, 1, &directory));
+    // LOOKUP of what is not there.
+    over_stream(server, &call_of_user(60, 3, &[directory, opaque(b"none")].concat()));
+    (home, serving, ready)
+}
+
+#[test]
+fn what_is_written_of_metrics_is_what_a_server_gives() {
+    let (_home, _serving, ready) = busy(&[]);
+    let scrape = read(&ready, "/metrics");
+    let given: BTreeSet<[String; 4]> = described(&scrape)
+        .into_iter()
+        .map(|(name, (kind, help))| {
+            let labels = Vec::from_iter(labels(&scrape, name)).join(", ");
+            [name.to_owned(), kind.to_owned(), labels, help.to_owned()]
+        })
+        .collect();
+    let written = BTreeSet::from_iter(written());
+    let missing: Vec<_> = given.difference(&written).collect();
+    let wrong: Vec<_> = written.difference(&given).collect();
+    assert!(missing.is_empty() && wrong.is_empty(), "missing {missing:#?}\nwrong {wrong:#?}");
+}
+
+#[test]
+fn the_board_shows_what_there_is() {
+    let board = std::fs::read_to_string(project("docs/operate/grafana.json")).unwrap();
+    let _: Value = serde_json::from_str(&board).unwrap();
+    let names: BTreeSet<String> = written().into_iter().map(|[name, ..]| name).collect();
+    let mut shown = 0;
+    for piece in board.split("leasehold_").skip(1) {
+        let end = piece.find(|letter: char| !(letter.is_ascii_lowercase() || letter == '_'));
+        let name = format!("leasehold_{}", &piece[..end.unwrap_or(piece.len())]);
+        let base = name.strip_suffix("_bucket").unwrap_or(&name);
+        assert!(names.contains(base), "{name} is shown and is no metric");
+        shown += 1;
+    }
+    assert!(shown > 10, "{shown}");
+}
+
+#[test]
+fn counts_are_true_and_the_same_everywhere() {
+    let (home, _serving, ready) = busy(&[]);
+    let scrape = read(&ready, "/metrics");
+    let value = |name: &str| {
+        let line = scrape.lines().find_map(|line| line.strip_prefix(name));
+        line.unwrap_or_else(|| panic!("no {name} in {scrape}")).trim().to_owned()
+    };
+    let getattr = r#"{program="NFS",version="3",procedure="GETATTR"}"#;
+    assert_eq!(value(&format!("leasehold_calls_total{getattr}")), "41");
+    let lookup = r#"program="NFS",version="3",procedure="LOOKUP",status="noent""#;
+    assert_eq!(value(&format!("leasehold_errors_total{{{lookup}}}")), "1");
+    assert_eq!(value(r#"leasehold_export_calls_total{export="/data"}"#), "42");
+    assert_eq!(value("leasehold_clients"), "1");
+
+    let live: Value = serde_json::from_str(&read(&ready, "/live.json")).unwrap();
+    let state = home.path("state");
+    let (code, text, _) = run(leasehold(&["status", "--json", "--state", &state]));
+    let told: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(code, 0);
+    for told in [&live, &told] {
+        assert_eq!(told["total"]["calls"], 43, "those and a mount");
+        assert_eq!((&told["durability"], &told["pid"]), (&"disk".into(), &ready["pid"]));
+        assert_eq!(told["exports"][0]["calls"], 42);
+        assert_eq!(told["clients"][0]["address"], "127.0.0.1");
+        assert!(told["total"]["timed"].as_u64().unwrap() > 0);
+        assert!(told["total"]["latency"]["p99_s"].as_f64().unwrap() > 0.0);
+    }
+    let (code, page, _) = run(leasehold(&["status", "--state", &state]));
+    assert_eq!(code, 0);
+    for part in ["durability: disk\n", "NFS 3 GETATTR", "/data", "127.0.0.1", "noent 1 times"] {
+        assert!(page.contains(part), "no {part} in\n{page}");
+    }
+}
+
+/// Nobody is to take for safe what is not.
+#[test]
+fn durability_in_memory_is_said_everywhere() {
+    let (home, _serving, ready) = busy(&["--durability", "memory"]);
+    assert!(read(&ready, "/metrics").contains(r#"durability="memory"} 1"#));
+    let (_, page, _) = run(leasehold(&["status", "--state", &home.path("state")]));
+    assert!(page.contains("durability: memory. A crash of this machine loses changes."), "{page}");
+}

@@ -1,0 +1,18 @@
+//! What a running server did, for people and programs.
+//!
+//! A [`Snapshot`] holds all that was counted since the server was started; it is put together when
+//! somebody asks and travels as JSON. From one is made a page of text ([`status`]) and the metrics
+//! of a scrape ([`metrics`]), from two what happened between them ([`Span`]), which
+//! ([`top`]) shows.
+
+pub mod metrics;
+mod snapshot;
+mod span;
+pub mod status;
+mod units;
+
+pub use snapshot::{
+    ClientView, ExportView, Latency, LoopView, ProcedureView, ReplyView, Snapshot, Source,
+    SyncView, Work,
+};
+pub use span::Span;
