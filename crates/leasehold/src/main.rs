@@ -1,4 +1,4 @@
-//! The command line: parsing and wiring only.
+//! The command line: parsing and wiring; and files on servers without a mount.
 
 mod checks;
 mod control;
@@ -9,6 +9,7 @@ mod notes;
 mod options;
 mod portmap;
 mod ready;
+mod remote;
 mod serve;
 mod stable_log;
 mod status;
@@ -35,6 +36,10 @@ fn main() -> ExitCode {
     let outcome = match options.command {
         Command::Serve(options) => serve::run(&options),
         Command::Status(options) => status::run(&options),
+        Command::Ls(options) => remote::ls(&options),
+        Command::Cat(options) => remote::cat(&options),
+        Command::Stat(options) => remote::stat(&options),
+        Command::Cp(options) => remote::cp(&options),
         Command::Conform(options) => return conform(&options),
         Command::Lab(lab) => leasehold_lab_cli::run(&lab, &mut std::io::stdout().lock())
             .map_err(failure::Failure::from),

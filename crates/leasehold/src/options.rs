@@ -8,6 +8,8 @@ use clap::{Parser, Subcommand, ValueEnum};
 use serde::Serialize;
 use tracing_subscriber::filter::LevelFilter;
 
+use crate::remote;
+
 /// Serves directories over NFS: no root, no configuration file, one port.
 #[derive(Debug, Parser)]
 #[command(
@@ -35,6 +37,10 @@ pub(crate) enum Command {
     Serve(Serve),
     /// Say what a running server serves, and what it did
     Status(Status),
+    Ls(remote::List),
+    Cat(remote::Cat),
+    Stat(remote::Stat),
+    Cp(remote::Copy),
     Conform(leasehold_conform::Options),
     /// Model a system: solve, simulate, plan, draw
     #[command(subcommand)]

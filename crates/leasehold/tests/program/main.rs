@@ -7,6 +7,7 @@ mod hostile;
 mod listing;
 mod metrics;
 mod portmap;
+mod remote;
 mod replies;
 mod serve;
 mod stable_log;

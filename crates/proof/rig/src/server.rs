@@ -16,7 +16,7 @@ use crate::manners::{Mannered, Manners};
 pub const EXPORT: &str = "data";
 
 /// A server over a store in memory, on the loopback, TCP and UDP on one port; stopped when this is
-/// dropped. It believes everybody, and its handles survive a restart over the same store.
+/// dropped. It believes who asks from a port that takes privilege or from this machine, and its handles survive a restart over the same store.
 pub struct MemServer {
     address: SocketAddr,
     store: Arc<MemStore>,

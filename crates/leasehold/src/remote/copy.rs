@@ -1,0 +1,514 @@
+//! Trees of files, from one place to another.
+
+use std::ffi::OsString;
+use std::fs::{self, OpenOptions};
+use std::io;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::os::unix::fs::{
+    DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, symlink,
+};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
+use leasehold_session as session;
+use leasehold_shell::client::block_on;
+use leasehold_wire::nfs3::create::How;
+use leasehold_wire::nfs3::{FileType, SetAttributes, SetTime, Status, Time};
+use rustix::fs::{Mode, OFlags};
+
+use super::file::{self, Error, Reading, Sink, Source};
+use super::list;
+use super::options::Copy;
+use super::progress::Progress;
+use super::server::{Follow, Remote, Servers, is_there_already};
+use super::url::{Address, Place};
+use crate::failure::{Failure, Kind};
+
+/// Files that are copied at once: enough to hide a round trip, few enough to open.
+const FILES_MAX: usize = 16;
+
+/// What is copied: an object, and where it is, for people.
+struct From {
+    place: Place,
+    object: Object,
+}
+
+enum Object {
+    Here(PathBuf, fs::Metadata),
+    There(Remote),
+}
+
+/// A directory that copies are put into.
+#[derive(Clone)]
+enum Directory {
+    Here(PathBuf),
+    There(Remote),
+}
+
+/// One object that is to be copied.
+struct Item {
+    from: From,
+    into: Directory,
+    /// The directory's place, for people.
+    at: Place,
+    name: Vec<u8>,
+}
+
+/// A directory whose mode and times are kept, once all is in it.
+struct Kept {
+    directory: Directory,
+    mode: u32,
+    times: [Time; 2],
+}
+
+/// What came of one item: more of them, and a directory to be looked after at the end.
+type Came = Result<(Vec<Item>, Option<Kept>), String>;
+
+pub(super) fn cp(options: &Copy) -> Result<(), Failure> {
+    let is_here = |place: &Place| matches!(place, Place::Here(_));
+    if is_here(&options.destination) && options.sources.iter().any(is_here) {
+        return Err(Kind::Options.because("one side of a copy is on a server: nfs://HOST/PATH"));
+    }
+    let servers = Servers::new(&options.how)?;
+    let progress = Progress::new(options.quiet || options.json);
+    let work = Work { servers: &servers, options, progress: &progress, umask: umask() };
+    block_on(work.run())?;
+    let copied = progress.end();
+    if options.json {
+        let line = serde_json::to_string(&copied).expect("plain fields can be written");
+        let said = io::Write::write_fmt(&mut io::stdout(), format_args!("{line}\n"));
+        said.map_err(|error| Kind::Running.because(format!("cannot write to stdout: {error}")))?;
+    }
+    if copied.failed > 0 {
+        return Err(Kind::Running.because(format!("{} of it could not be copied", copied.failed)));
+    }
+    Ok(())
+}
+
+/// One command's copying.
+struct Work<'a> {
+    servers: &'a Servers,
+    options: &'a Copy,
+    progress: &'a Progress,
+    /// Permissions that what is made here must not have.
+    umask: u32,
+}
+
+impl Work<'_> {
+    async fn run(&self) -> Result<(), Failure> {
+        let mut waiting = self.first_items().await?;
+        waiting.reverse();
+        let mut running = FuturesUnordered::new();
+        let mut kept = Vec::new();
+        loop {
+            while running.len() < FILES_MAX
+                && let Some(item) = waiting.pop()
+            {
+                running.push(self.copy(item));
+            }
+            match running.next().await {
+                None => break,
+                Some(Ok((more, directory))) => {
+                    waiting.extend(more.into_iter().rev());
+                    kept.extend(directory);
+                }
+                Some(Err(why)) => self.failed(&why),
+            }
+        }
+        // What is deeper comes first: its times are its parent's changes.
+        for Kept { directory, mode, times } in kept.into_iter().rev() {
+            if let Err(error) = keep(&directory, mode, times).await {
+                self.failed(&format!("mode and times cannot be kept: {error}"));
+            }
+        }
+        Ok(())
+    }
+
+    fn failed(&self, why: &str) {
+        self.progress.complain(why);
+        self.progress.count(|copied| copied.failed += 1);
+    }
+
+    /// The sources, and where each of them goes.
+    async fn first_items(&self) -> Result<Vec<Item>, Failure> {
+        let (into, name) = self.destination().await?;
+        if name.is_some() && self.options.sources.len() > 1 {
+            let text = format!("{}: several sources need a directory", self.options.destination);
+            return Err(Kind::Options.because(text));
+        }
+        let mut items = Vec::new();
+        for source in &self.options.sources {
+            let from = self.source(source).await?;
+            let because = |text: &str| Kind::Running.because(format!("{source}: {text}"));
+            if from.file_type() == FileType::Directory {
+                if !self.options.recursive {
+                    return Err(because("is a directory: --recursive copies those"));
+                }
+                self.refuse_inside(source)?;
+            }
+            let (at, own) = match (&name, &self.options.destination) {
+                (Some(_), Place::Here(path)) => {
+                    (Place::Here(path.parent().unwrap_or(path).to_owned()), None)
+                }
+                (Some(_), Place::There(address)) => (Place::There(parent_of(address).0), None),
+                (None, destination) => (destination.clone(), name_of(source)),
+            };
+            let Some(name) = name.clone().or(own) else {
+                return Err(because("has no name to be copied under: give the copy's"));
+            };
+            items.push(Item { from, into: into.clone(), at, name });
+        }
+        Ok(items)
+    }
+
+    async fn source(&self, place: &Place) -> Result<From, Failure> {
+        let object = match place {
+            Place::Here(path) => {
+                let because = |it| Kind::Running.because(format!("{}: {it}", path.display()));
+                Object::Here(path.clone(), fs::metadata(path).map_err(because)?)
+            }
+            Place::There(address) => Object::There(self.servers.find(address, Follow::Last).await?),
+        };
+        Ok(From { place: place.clone(), object })
+    }
+
+    /// The directory that the copies go to; with a name, where that of the copy is given.
+    async fn destination(&self) -> Result<(Directory, Option<Vec<u8>>), Failure> {
+        match &self.options.destination {
+            Place::Here(path) if path.is_dir() => Ok((Directory::Here(path.clone()), None)),
+            Place::Here(path) => {
+                let because = |it| Kind::Running.because(format!("{}: {it}", path.display()));
+                let name = path.file_name().ok_or("has no name").map_err(because)?;
+                let parent = path.parent().filter(|it| !it.as_os_str().is_empty());
+                let parent = parent.unwrap_or(Path::new("."));
+                if !parent.is_dir() {
+                    return Err(because("its directory is not there"));
+                }
+                Ok((Directory::Here(parent.to_owned()), Some(name.as_bytes().to_vec())))
+            }
+            Place::There(address) => {
+                let (parent, name) = parent_of(address);
+                let Some(name) = name else {
+                    let root = self.servers.find(address, Follow::Last).await?;
+                    return Ok((Directory::There(root), None));
+                };
+                // What is mounted decides where the server's part of a path ends, so the whole
+                // path is looked for first.
+                let whole = self.servers.find(address, Follow::Last).await;
+                if let Ok(it) = &whole
+                    && it.file_type() == FileType::Directory
+                {
+                    return Ok((Directory::There(it.clone()), None));
+                }
+                match self.servers.find(&parent, Follow::Last).await {
+                    Ok(it) => Ok((Directory::There(it), Some(name))),
+                    // The server's own words about the whole are the better ones.
+                    Err(error) => Err(whole.err().unwrap_or(error)),
+                }
+            }
+        }
+    }
+
+    /// A directory is not copied into itself, which would never end.
+    fn refuse_inside(&self, source: &Place) -> Result<(), Failure> {
+        if let (Place::There(from), Place::There(to)) = (source, &self.options.destination)
+            && (from.host == to.host && from.port == to.port)
+        {
+            let (from, to): (Vec<_>, Vec<_>) = (from.names().collect(), to.names().collect());
+            if to.starts_with(&from) {
+                let text = format!("{source}: a directory cannot be copied into itself");
+                return Err(Kind::Options.because(text));
+            }
+        }
+        Ok(())
+    }
+
+    async fn copy(&self, item: Item) -> Came {
+        let place = item.from.place.clone();
+        let copied = match item.from.file_type() {
+            FileType::Regular => self.copy_file(item).await.map(|()| (Vec::new(), None)),
+            FileType::Directory => self.copy_directory(item).await,
+            FileType::Symlink => self.copy_link(item).await.map(|()| (Vec::new(), None)),
+            FileType::BlockDevice
+            | FileType::CharacterDevice
+            | FileType::Socket
+            | FileType::Fifo => {
+                self.progress.complain(&format!("{place}: left out, it is no file"));
+                self.progress.count(|copied| copied.skipped += 1);
+                Ok((Vec::new(), None))
+            }
+        };
+        copied.map_err(|error| format!("{place}: {error}"))
+    }
+
+    async fn copy_file(&self, item: Item) -> Result<(), Error> {
+        let (mode, times) = (item.from.mode(), item.from.times());
+        let sink = match &item.into {
+            Directory::Here(path) => {
+                let path = path.join(OsString::from_vec(item.name));
+                let mut options = OpenOptions::new();
+                options.write(true).create(true).truncate(true).mode(mode & 0o777);
+                if self.options.recursive {
+                    // A server could send a link and a file of the same name.
+                    options.custom_flags(OFlags::NOFOLLOW.bits().cast_signed());
+                }
+                Sink::Local(options.open(path)?)
+            }
+            Directory::There(directory) => {
+                let wanted = self.made(mode);
+                Sink::Remote(create(directory, &item.name, wanted, &item.from.object).await?)
+            }
+        };
+        let source = match item.from.object {
+            Object::Here(path, _) => Source::Local(fs::File::open(path)?),
+            Object::There(remote) => Source::Remote(remote),
+        };
+        let reading = Reading::new(source, self.servers.in_flight());
+        file::copy(&reading, &sink, self.progress).await?;
+        if self.options.preserve {
+            match &sink {
+                Sink::Local(file) => {
+                    let times = times.map(system_time);
+                    let set = fs::FileTimes::new().set_accessed(times[0]).set_modified(times[1]);
+                    file.set_times(set)?;
+                    file.set_permissions(fs::Permissions::from_mode(mode & 0o777))?;
+                }
+                Sink::Remote(remote) => set(remote, mode, times).await?,
+            }
+        }
+        self.progress.count(|copied| copied.files += 1);
+        Ok(())
+    }
+
+    async fn copy_directory(&self, item: Item) -> Result<(Vec<Item>, Option<Kept>), Error> {
+        let (mode, times) = (item.from.mode(), item.from.times());
+        let made = match &item.into {
+            Directory::Here(path) => {
+                let path = path.join(OsString::from_vec(item.name.clone()));
+                let made = fs::DirBuilder::new().mode(mode & 0o777 | 0o700).create(&path);
+                match made {
+                    Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                        // A link to a directory elsewhere is not one.
+                        if !fs::symlink_metadata(&path)?.is_dir() {
+                            return Err(error.into());
+                        }
+                    }
+                    done => done?,
+                }
+                Directory::Here(path)
+            }
+            Directory::There(directory) => {
+                let wanted = self.made(mode | 0o700);
+                Directory::There(make_directory(directory, &item.name, &wanted).await?)
+            }
+        };
+        let at = item.at.within(&item.name);
+        let children = self.children(&item.from).await?;
+        let item = |(name, from)| Item { from, into: made.clone(), at: at.clone(), name };
+        let items = children.into_iter().map(item).collect();
+        self.progress.count(|copied| copied.directories += 1);
+        let kept = self.options.preserve.then(|| Kept { directory: made.clone(), mode, times });
+        Ok((items, kept))
+    }
+
+    /// What is in a directory.
+    async fn children(&self, from: &From) -> Result<Vec<(Vec<u8>, From)>, Error> {
+        let mut children = Vec::new();
+        match &from.object {
+            Object::Here(path, _) => {
+                for entry in fs::read_dir(path)? {
+                    let entry = entry?;
+                    let object = Object::Here(entry.path(), entry.metadata()?);
+                    let place = Place::Here(entry.path());
+                    children.push((entry.file_name().into_vec(), From { place, object }));
+                }
+            }
+            Object::There(remote) => {
+                for (name, object) in list::entries(remote, self.servers.in_flight()).await? {
+                    let place = from.place.within(&name);
+                    match object {
+                        Ok(object) => {
+                            let from = From { place, object: Object::There(object) };
+                            children.push((name, from));
+                        }
+                        Err(error) => self.failed(&format!("{place}: {error}")),
+                    }
+                }
+            }
+        }
+        Ok(children)
+    }
+
+    async fn copy_link(&self, item: Item) -> Result<(), Error> {
+        let target = match &item.from.object {
+            Object::Here(path, _) => fs::read_link(path)?.into_os_string().into_vec(),
+            Object::There(remote) => {
+                let link = remote.nfs().readlink(&remote.who, &remote.handle).await?.done()?;
+                link.target.to_vec()
+            }
+        };
+        match &item.into {
+            Directory::Here(path) => {
+                let path = path.join(OsString::from_vec(item.name));
+                symlink(OsString::from_vec(target), path)?;
+            }
+            Directory::There(it) => {
+                let how = (&target[..], &SetAttributes::default());
+                it.nfs().symlink(&it.who, &it.handle, &item.name, how).await?.done()?;
+            }
+        }
+        self.progress.count(|copied| copied.symlinks += 1);
+        Ok(())
+    }
+
+    /// How something is made on a server.
+    fn made(&self, mode: u32) -> SetAttributes {
+        SetAttributes { mode: Some(mode & 0o777 & !self.umask), ..SetAttributes::default() }
+    }
+}
+
+impl From {
+    fn file_type(&self) -> FileType {
+        match &self.object {
+            Object::Here(_, metadata) if metadata.is_file() => FileType::Regular,
+            Object::Here(_, metadata) if metadata.is_dir() => FileType::Directory,
+            Object::Here(_, metadata) if metadata.is_symlink() => FileType::Symlink,
+            Object::Here(..) => FileType::Fifo,
+            Object::There(remote) => remote.file_type(),
+        }
+    }
+
+    fn mode(&self) -> u32 {
+        match &self.object {
+            Object::Here(_, metadata) => metadata.mode() & 0o7777,
+            Object::There(remote) => remote.attributes.mode,
+        }
+    }
+
+    /// When it was last read and changed.
+    fn times(&self) -> [Time; 2] {
+        match &self.object {
+            Object::Here(_, metadata) => {
+                let time = |seconds: i64, nanoseconds: i64| Time {
+                    seconds: u32::try_from(seconds.max(0)).unwrap_or(u32::MAX),
+                    nanoseconds: u32::try_from(nanoseconds).unwrap_or(0),
+                };
+                [
+                    time(metadata.atime(), metadata.atime_nsec()),
+                    time(metadata.mtime(), metadata.mtime_nsec()),
+                ]
+            }
+            Object::There(remote) => [remote.attributes.accessed, remote.attributes.modified],
+        }
+    }
+}
+
+/// Makes a file on a server, or empties the one that is there; never the one that is copied.
+async fn create(
+    directory: &Remote,
+    name: &[u8],
+    wanted: SetAttributes,
+    from: &Object,
+) -> Result<Remote, Error> {
+    if let Object::There(source) = from
+        && source.mounted.server == directory.mounted.server
+        && let Ok(there) = directory.child(name).await
+        && there.handle == source.handle
+    {
+        return Err(Error::Here(io::Error::other("source and copy are the same file")));
+    }
+    let (nfs, who) = (directory.nfs(), &directory.who);
+    let how = How::Unchecked(SetAttributes { size: Some(0), ..wanted });
+    let made = nfs.create(who, &directory.handle, name, how).await?.done()?;
+    let file = match made.object {
+        Some(object) => directory.known(object, made.attributes).await?,
+        None => directory.child(name).await?,
+    };
+    if file.attributes.size != 0 {
+        // A server may leave the file as it is that is there.
+        let empty = SetAttributes { size: Some(0), ..SetAttributes::default() };
+        nfs.setattr(who, &file.handle, &empty, None).await?.done()?;
+    }
+    Ok(file)
+}
+
+/// Makes a directory on a server, or takes the one that is there.
+async fn make_directory(
+    parent: &Remote,
+    name: &[u8],
+    wanted: &SetAttributes,
+) -> Result<Remote, Error> {
+    let made = parent.nfs().mkdir(&parent.who, &parent.handle, name, wanted).await?.done();
+    let made = match made.map_err(session::Error::from) {
+        Ok(made) => made.object.map(|object| (object, made.attributes)),
+        Err(error) if is_there_already(&error) => None,
+        Err(error) => return Err(error.into()),
+    };
+    let directory = match made {
+        Some((object, attributes)) => parent.known(object, attributes).await?,
+        None => parent.child(name).await?,
+    };
+    if directory.file_type() != FileType::Directory {
+        return Err(Status::NotDirectory.into());
+    }
+    Ok(directory)
+}
+
+async fn keep(directory: &Directory, mode: u32, times: [Time; 2]) -> Result<(), Error> {
+    match directory {
+        Directory::Here(path) => {
+            let times = times.map(system_time);
+            let set = fs::FileTimes::new().set_accessed(times[0]).set_modified(times[1]);
+            fs::File::open(path)?.set_times(set)?;
+            Ok(fs::set_permissions(path, fs::Permissions::from_mode(mode & 0o777))?)
+        }
+        Directory::There(remote) => set(remote, mode, times).await,
+    }
+}
+
+async fn set(remote: &Remote, mode: u32, [accessed, modified]: [Time; 2]) -> Result<(), Error> {
+    let wanted = SetAttributes {
+        mode: Some(mode & 0o777),
+        accessed: SetTime::To(accessed),
+        modified: SetTime::To(modified),
+        ..SetAttributes::default()
+    };
+    remote.nfs().setattr(&remote.who, &remote.handle, &wanted, None).await?.done()?;
+    Ok(())
+}
+
+fn system_time(time: Time) -> SystemTime {
+    UNIX_EPOCH + Duration::new(time.seconds.into(), time.nanoseconds.min(999_999_999))
+}
+
+/// The address of a path's directory, and its last name.
+fn parent_of(address: &Address) -> (Address, Option<Vec<u8>>) {
+    let mut names: Vec<&[u8]> = address.names().collect();
+    let name = names.pop().map(<[u8]>::to_vec);
+    (Address { path: names.join(&b'/'), ..address.clone() }, name)
+}
+
+/// The name that something is copied under where none is given.
+fn name_of(place: &Place) -> Option<Vec<u8>> {
+    match place {
+        Place::Here(path) => {
+            // Of `.` and `..` the name is that of the directory.
+            let path = fs::canonicalize(path).ok()?;
+            path.file_name().map(|name| name.as_bytes().to_vec())
+        }
+        Place::There(address) => {
+            let name = address.names().last().map(<[u8]>::to_vec);
+            name.filter(|name| super::server::is_name(name))
+        }
+    }
+}
+
+/// Permissions that what this process makes does not get.
+fn umask() -> u32 {
+    // To read it is to set it.
+    let umask = rustix::process::umask(Mode::from_bits_truncate(0o077));
+    rustix::process::umask(umask);
+    umask.bits()
+}

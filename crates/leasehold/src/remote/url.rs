@@ -1,0 +1,171 @@
+//! Addresses of files on servers, as `nfs://HOST[:PORT]/PATH` (RFC 2224).
+
+use std::convert::Infallible;
+use std::ffi::OsString;
+use std::fmt;
+use std::num::NonZeroU16;
+use std::os::unix::ffi::OsStringExt as _;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// A file on a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Address {
+    /// A name, or an address without brackets.
+    pub(crate) host: String,
+    pub(crate) port: Option<NonZeroU16>,
+    /// The path on the server, with its slashes.
+    pub(crate) path: Vec<u8>,
+}
+
+/// A file here or on a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    Here(PathBuf),
+    There(Address),
+}
+
+const SCHEME: &str = "nfs://";
+
+/// Bytes that stand for themselves in a path, besides letters and digits.
+const PLAIN: &[u8] = b"-._~!$&'()*+,;=:@/";
+
+impl FromStr for Address {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let rest = text.strip_prefix(SCHEME).ok_or("it does not begin with nfs://")?;
+        let (server, path) = rest.split_once('/').unwrap_or((rest, ""));
+        let (host, port) = match server.strip_prefix('[') {
+            Some(rest) => {
+                let (host, rest) = rest.split_once(']').ok_or("a ] is missing")?;
+                (host, rest.strip_prefix(':'))
+            }
+            None => match server.split_once(':') {
+                Some((host, port)) => (host, Some(port)),
+                None => (server, None),
+            },
+        };
+        if host.is_empty() {
+            return Err("the server is missing: nfs://HOST/PATH".to_owned());
+        }
+        let number = |port: &str| port.parse().map_err(|_| format!("{port:?} is no port"));
+        let port = port.map(number).transpose()?;
+        Ok(Self { host: host.to_owned(), port, path: decoded(path)? })
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(SCHEME)?;
+        if self.host.contains(':') {
+            write!(f, "[{}]", self.host)?;
+        } else {
+            f.write_str(&self.host)?;
+        }
+        if let Some(port) = self.port {
+            write!(f, ":{port}")?;
+        }
+        f.write_str("/")?;
+        for byte in &self.path {
+            if byte.is_ascii_alphanumeric() || PLAIN.contains(byte) {
+                write!(f, "{}", char::from(*byte))?;
+            } else {
+                write!(f, "%{byte:02X}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Address {
+    /// What is in a directory under a name.
+    pub(crate) fn within(&self, name: &[u8]) -> Self {
+        let mut path = self.path.clone();
+        if !path.is_empty() && !path.ends_with(b"/") {
+            path.push(b'/');
+        }
+        path.extend_from_slice(name);
+        Self { path, ..self.clone() }
+    }
+
+    /// The names of the path.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &[u8]> {
+        self.path.split(|byte| *byte == b'/').filter(|name| !name.is_empty())
+    }
+}
+
+impl FromStr for Place {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text.starts_with(SCHEME) {
+            return text.parse().map(Self::There);
+        }
+        let path: Result<_, Infallible> = text.parse();
+        path.map(Self::Here).map_err(|never| match never {})
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Here(path) => path.display().fmt(f),
+            Self::There(address) => address.fmt(f),
+        }
+    }
+}
+
+impl Place {
+    /// What is in a directory under a name.
+    pub(crate) fn within(&self, name: &[u8]) -> Self {
+        match self {
+            Self::Here(path) => Self::Here(path.join(OsString::from_vec(name.to_vec()))),
+            Self::There(address) => Self::There(address.within(name)),
+        }
+    }
+}
+
+/// A path with `%41` for a byte that cannot stand for itself.
+fn decoded(path: &str) -> Result<Vec<u8>, String> {
+    let mut bytes = Vec::new();
+    let mut rest = path.bytes();
+    while let Some(byte) = rest.next() {
+        if byte != b'%' {
+            bytes.push(byte);
+            continue;
+        }
+        let digit = |byte: Option<u8>| char::from(byte?).to_digit(16);
+        match (digit(rest.next()), digit(rest.next())) {
+            (Some(high), Some(low)) => {
+                bytes.push(u8::try_from(high * 16 + low).expect("two digits are a byte"));
+            }
+            _ => return Err("a % that two hexadecimal digits do not follow".to_owned()),
+        }
+    }
+    if bytes.contains(&0) {
+        return Err("no name holds a zero byte".to_owned());
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_read_and_written() {
+        let read = |text: &str| text.parse::<Address>();
+        let address = read("nfs://[::1]:2049/data/a%20b%ff").expect("it is one");
+        assert_eq!(address.host, "::1");
+        assert_eq!(address.port.map(NonZeroU16::get), Some(2049));
+        assert_eq!(address.path, b"data/a b\xff");
+        assert_eq!(address.to_string(), "nfs://[::1]:2049/data/a%20b%FF");
+        assert_eq!(read("nfs://host").map(|it| it.to_string()), Ok("nfs://host/".to_owned()));
+        for wrong in ["host:/x", "nfs:///x", "nfs://h:0/", "nfs://h:x/", "nfs://h/%4", "nfs://[::1"]
+        {
+            assert!(read(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!("nfs".parse(), Ok(Place::Here("nfs".into())));
+    }
+}
