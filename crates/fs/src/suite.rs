@@ -23,10 +23,14 @@ mod world;
 
 use core::future::Future;
 use core::pin::Pin;
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use crate::{Caller, Store};
+use leasehold_base::groups::Groups;
+use leasehold_base::units::FileTime;
+
+use crate::{Caller, Mode, SUPERUSER, SetAttributes, Store};
 
 pub use model::run_model;
 pub use waiting::block_on;
@@ -51,6 +55,38 @@ pub struct Subject {
     pub pass_time: Box<dyn Fn()>,
     /// Ends the store as a crash would, and opens it again.
     pub restart: Option<Box<dyn Fn() -> Arc<dyn Store>>>,
+}
+
+impl Subject {
+    /// A store that does as each caller, whatever user that is, and whose files only it can change:
+    /// one in memory, or over such. It is told the time, and cannot be opened again unless the
+    /// caller adds how.
+    ///
+    /// # Panics
+    /// When the superuser may not open the root to everybody.
+    pub fn of_every_user(store: Arc<dyn Store>, set_now: impl Fn(FileTime) + 'static) -> Self {
+        let superuser = Caller { uid: SUPERUSER, gid: 0, ..Caller::nobody() };
+        let seconds = Cell::new(1_700_000_000);
+        let pass_time = move || {
+            seconds.set(seconds.get() + 1);
+            set_now(FileTime { seconds: seconds.get(), nanoseconds: 0 });
+        };
+        pass_time();
+        let open = SetAttributes { mode: Some(Mode::from_bits(0o777)), ..SetAttributes::default() };
+        let opened = block_on(store.setattr(&superuser, &store.root(), &open, None));
+        opened.result.expect("the superuser may");
+        let groups = Groups::new(&[1500]).expect("one group fits");
+        Self {
+            store,
+            owner: Caller { uid: 1000, gid: 1000, groups },
+            other: Some(Caller { uid: 2000, gid: 2000, ..Caller::nobody() }),
+            superuser: Some(superuser),
+            acts_as_caller: true,
+            files_are_its_own: true,
+            pass_time: Box::new(pass_time),
+            restart: None,
+        }
+    }
 }
 
 /// What a case cannot do without.

@@ -1,17 +1,14 @@
 //! A striped volume whose iods are servers of their own: full ones, one that leaves out all it may
 //! and takes a byte a WRITE, and one with names of its own.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use leasehold_base::groups::Groups;
-use leasehold_base::units::{FileSystemId, FileTime};
+use leasehold_base::units::FileSystemId;
 use leasehold_fs::suite::{Subject, block_on, run_all, run_model};
-use leasehold_fs::{
-    Caller, Mode, Name, NewFile, ObjectId, Place, SetAttributes, Stability, Step, Store,
-};
+use leasehold_fs::{Caller, Name, NewFile, ObjectId, Place, Stability, Step, Store};
 use leasehold_rig::{EXPORT, Manners, MemServer};
 use leasehold_session::{Credential, Options as Calling};
 use leasehold_shell::client::{Runtime, Target, mount};
@@ -41,10 +38,6 @@ impl Cluster {
             servers: manners.iter().map(|&manners| MemServer::start(manners)).collect(),
             starts: 0,
         }
-    }
-
-    fn set_now(&self, seconds: i64) {
-        self.names.set_now(FileTime { seconds, nanoseconds: 0 });
     }
 
     fn crash(&self) {
@@ -77,32 +70,18 @@ impl Cluster {
 }
 
 fn subject(manners: &[Manners]) -> Subject {
-    let groups = Groups::new(&[1500]).expect("one group fits");
     let mut cluster = Cluster::new(manners);
-    let seconds = Cell::new(1_700_000_000);
-    cluster.set_now(seconds.get());
     let store = Arc::new(cluster.start());
-    let all = SetAttributes { mode: Some(Mode::from_bits(0o777)), ..SetAttributes::default() };
-    let opened = block_on(store.setattr(&superuser(), &store.root(), &all, None));
-    opened.result.expect("the superuser may");
     let cluster = Rc::new(RefCell::new(cluster));
-    let restarted = Rc::clone(&cluster);
+    let clock = Rc::clone(&cluster);
     Subject {
-        store,
-        owner: Caller { uid: 1000, gid: 1000, groups },
-        other: Some(Caller { uid: 2000, gid: 2000, ..Caller::nobody() }),
-        superuser: Some(superuser()),
-        acts_as_caller: true,
         files_are_its_own: false,
-        pass_time: Box::new(move || {
-            seconds.set(seconds.get() + 1);
-            cluster.borrow().set_now(seconds.get());
-        }),
         restart: Some(Box::new(move || {
-            let mut cluster = restarted.borrow_mut();
+            let mut cluster = cluster.borrow_mut();
             cluster.crash();
             Arc::new(cluster.start()) as Arc<dyn Store>
         })),
+        ..Subject::of_every_user(store, move |now| clock.borrow().names.set_now(now))
     }
 }
 

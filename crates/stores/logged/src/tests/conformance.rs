@@ -3,10 +3,8 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use leasehold_base::groups::Groups;
-use leasehold_base::units::FileTime;
-use leasehold_fs::suite::{Subject, Verdict, all_cases, block_on, run_model};
-use leasehold_fs::{Caller, Inline, Mode, SetAttributes, Store};
+use leasehold_fs::suite::{Subject, Verdict, all_cases, run_model};
+use leasehold_fs::{Inline, Store};
 use leasehold_store_mem::MemStore;
 
 use super::device::Device;
@@ -51,28 +49,12 @@ enum End {
 }
 
 fn subject(end: End) -> Subject {
-    let superuser = Caller { uid: 0, gid: 0, ..Caller::nobody() };
-    let groups = Groups::new(&[1500]).expect("one group fits");
     let store = Arc::new(MemStore::default());
-    let all = SetAttributes { mode: Some(Mode::from_bits(0o777)), ..SetAttributes::default() };
-    let opened = block_on(store.setattr(&superuser, &store.root(), &all, None));
-    opened.result.expect("the superuser may");
     let (clock, restarted) = (Arc::clone(&store), Arc::clone(&store));
-    let seconds = Cell::new(1_700_000_000);
-    store.set_now(FileTime { seconds: seconds.get(), nanoseconds: 0 });
     let device = Device::new(usize::try_from(SIZE_MIN).expect("small"));
     let boots = Cell::new(1);
+    let logged = Arc::new(open(&store, &device, boots.get()));
     Subject {
-        store: Arc::new(open(&store, &device, boots.get())),
-        owner: Caller { uid: 1000, gid: 1000, groups },
-        other: Some(Caller { uid: 2000, gid: 2000, ..Caller::nobody() }),
-        superuser: Some(superuser),
-        acts_as_caller: true,
-        files_are_its_own: true,
-        pass_time: Box::new(move || {
-            seconds.set(seconds.get() + 1);
-            clock.set_now(FileTime { seconds: seconds.get(), nanoseconds: 0 });
-        }),
         restart: Some(Box::new(move || {
             if end == End::PowerCut {
                 restarted.crash();
@@ -81,6 +63,7 @@ fn subject(end: End) -> Subject {
             }
             Arc::new(open(&restarted, &device, boots.get())) as Arc<dyn Store>
         })),
+        ..Subject::of_every_user(logged, move |now| clock.set_now(now))
     }
 }
 

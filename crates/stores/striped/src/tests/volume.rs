@@ -38,8 +38,7 @@ impl Volume {
         Self { names: store(7), iods: (10..13).map(store).collect(), starts: 0 }
     }
 
-    pub(super) fn set_now(&self, seconds: i64) {
-        let now = FileTime { seconds, nanoseconds: 0 };
+    pub(super) fn set_now(&self, now: FileTime) {
         self.names.set_now(now);
         self.iods.iter().for_each(|iod| iod.set_now(now));
     }
