@@ -101,7 +101,13 @@ impl Step {
                 repository,
                 8,
                 &[GUEST, FOREIGN, SERVERS],
-                &["--test=libnfs", "--test=decode", "--test=portmap", "--test=conform"],
+                &[
+                    "--test=libnfs",
+                    "--test=decode",
+                    "--test=portmap",
+                    "--test=conform",
+                    "--test=files",
+                ],
             ),
         }
     }

@@ -1,0 +1,42 @@
+//! Files on servers that others made, copied and read without a mount.
+
+use std::path::Path;
+use std::process::Command;
+
+use leasehold_system_tests::{Scratch, built, program, tools_folder};
+
+/// Where the scripts are.
+const PEERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/peers");
+
+/// Does with files what users do.
+fn files_of(server: &str) {
+    let folder = Scratch::new(server);
+    let paths = std::env::var("PATH").unwrap_or_default();
+    let path = format!("{paths}:/usr/sbin:{}", tools_folder().join("bin").display());
+    let words = ["--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "bash"];
+    let done = Command::new("timeout")
+        .args(["--kill-after=5", "200"])
+        .arg(program("unshare"))
+        .args(words)
+        .arg(Path::new(PEERS).join("peer.sh"))
+        .arg(server)
+        .arg(folder.path())
+        .arg(Path::new(PEERS).join("files.sh"))
+        .env("PATH", path)
+        .env("LEASEHOLD", built())
+        .output()
+        .expect("timeout can be run");
+    let complaints = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success(), "{server}: {}: {complaints}", done.status);
+}
+
+#[test]
+fn files_of_ganesha() {
+    files_of("ganesha");
+}
+
+/// Its library is go-nfs.
+#[test]
+fn files_of_rclone() {
+    files_of("rclone");
+}
