@@ -14,6 +14,7 @@ mod serve;
 mod stable_log;
 mod status;
 mod stripes;
+mod top;
 mod verifier;
 
 use std::io::Write as _;
@@ -36,6 +37,7 @@ fn main() -> ExitCode {
     let outcome = match options.command {
         Command::Serve(options) => serve::run(&options),
         Command::Status(options) => status::run(&options),
+        Command::Top(options) => top::run(&options),
         Command::Ls(options) => remote::ls(&options),
         Command::Cat(options) => remote::cat(&options),
         Command::Stat(options) => remote::stat(&options),

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Parser, Subcommand, ValueEnum};
 use serde::Serialize;
@@ -37,6 +38,8 @@ pub(crate) enum Command {
     Serve(Serve),
     /// Say what a running server serves, and what it did
     Status(Status),
+    /// Show what a running server does, live
+    Top(Top),
     Ls(remote::List),
     Cat(remote::Cat),
     Stat(remote::Stat),
@@ -104,6 +107,7 @@ pub(crate) struct Serve {
         default_value_t = 64,
         value_parser = clap::value_parser!(u32).range(8..),
         requires = "stable_log",
+        hide_short_help = true,
         help_heading = WHAT
     )]
     pub(crate) stable_log_size: u32,
@@ -123,6 +127,7 @@ pub(crate) struct Serve {
         default_value_t = 1024,
         value_parser = clap::value_parser!(u32).range(4..=1 << 20),
         requires = "stripe",
+        hide_short_help = true,
         help_heading = WHAT
     )]
     pub(crate) stripe_unit: u32,
@@ -134,6 +139,7 @@ pub(crate) struct Serve {
         default_value_t = 64,
         value_parser = clap::value_parser!(u32).range(0..=1 << 10),
         requires = "stripe",
+        hide_short_help = true,
         help_heading = WHAT
     )]
     pub(crate) stripe_inline: u32,
@@ -209,6 +215,18 @@ pub(crate) struct Serve {
         help_heading = HOW
     )]
     pub(crate) log: LevelFilter,
+
+    /// How lines of the log look: plain or json
+    #[arg(
+        long,
+        value_enum,
+        default_value_t,
+        hide_possible_values = true,
+        hide_short_help = true,
+        value_name = "FORMAT",
+        help_heading = HOW
+    )]
+    pub(crate) log_format: LogFormat,
 }
 
 /// Say what a running server serves, and what it did
@@ -221,6 +239,50 @@ pub(crate) struct Status {
     /// Say it as one line of JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// Show what a running server does, live
+///
+/// Who asks what, how long it takes, which limits are met, and who keeps whom waiting. Keys: `c`
+/// clients, `e` exports, `o` operations, `s` sorts by the next column, `/` shows only lines that
+/// hold what is typed, `p` pauses, `q` ends.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Top {
+    /// The state directory of the server [default: as of `serve`]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) state: Option<PathBuf>,
+
+    /// How often to look anew, in seconds: 0.1 to 3600
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = interval)]
+    pub(crate) interval: Interval,
+
+    /// Say what happened in each interval as a line of JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// End after so many lines of JSON
+    #[arg(long, value_name = "N", requires = "json")]
+    pub(crate) count: Option<u64>,
+}
+
+/// How often to look anew.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Interval(pub(crate) Duration);
+
+fn interval(text: &str) -> Result<Interval, String> {
+    let seconds = text.parse::<f64>().ok().filter(|seconds| (0.1..=3600.0).contains(seconds));
+    let seconds = seconds.ok_or("give a number of seconds from 0.1 to 3600")?;
+    Ok(Interval(Duration::from_secs_f64(seconds)))
+}
+
+/// How lines of the log look.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogFormat {
+    /// Text for people.
+    #[default]
+    Plain,
+    /// An object of JSON.
+    Json,
 }
 
 /// When a change counts as safe.

@@ -18,7 +18,7 @@ use crate::events::Log;
 use crate::failure::{Failure, Kind};
 use crate::live::{self, Http};
 use crate::notes;
-use crate::options::{Durability, Serve};
+use crate::options::{Durability, LogFormat, Serve};
 use crate::portmap::Telling;
 use crate::ready::{Exported, Ready};
 use crate::stable_log::{self, StableLog};
@@ -161,10 +161,13 @@ fn open(
 }
 
 fn start_logging(options: &Serve) {
-    tracing_subscriber::fmt()
+    let log = tracing_subscriber::fmt()
         .with_max_level(options.log)
         .with_writer(io::stderr)
         .with_target(false)
-        .with_ansi(false)
-        .init();
+        .with_ansi(false);
+    match options.log_format {
+        LogFormat::Plain => log.init(),
+        LogFormat::Json => log.json().flatten_event(true).init(),
+    }
 }

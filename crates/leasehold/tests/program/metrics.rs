@@ -166,3 +166,37 @@ fn durability_in_memory_is_said_everywhere() {
     let (_, page, _) = run(leasehold(&["status", "--state", &home.path("state")]));
     assert!(page.contains("durability: memory. A crash of this machine loses changes."), "{page}");
 }
+
+#[test]
+fn top_says_what_happens_as_lines_of_json() {
+    let (home, _serving, ready) = busy(&[]);
+    let state = home.path("state");
+    let top = ["top", "--json", "--count", "2", "--interval", "0.1", "--state", &state];
+    let (code, text, error) = run(leasehold(&top));
+    assert_eq!((code, error.as_str()), (0, ""));
+    let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines.len(), 2);
+    for line in lines {
+        assert!(line["seconds"].as_f64().unwrap() >= 0.1);
+        assert_eq!(line["added"]["total"]["calls"], 0, "nobody asks meanwhile");
+        assert_eq!(line["added"]["pid"], ready["pid"]);
+    }
+    let (code, _, error) = run(leasehold(&["top", "--state", &state]));
+    assert!(code == 2 && error.contains("--json"), "{error}");
+    let (code, _, error) = run(leasehold(&["top", "--interval", "0"]));
+    assert!(code == 2 && error.contains("from 0.1 to 3600"), "{error}");
+}
+
+#[test]
+fn the_log_can_be_json() {
+    let home = Home::new();
+    let log = std::fs::File::create(home.path("log")).unwrap();
+    let command = home.command(&["--log-format", "json", "--json"]);
+    let mut serving = Serving::logging(command, log.into());
+    serving.line();
+    serving.end(rustix::process::Signal::TERM);
+    let text = std::fs::read_to_string(home.path("log")).unwrap();
+    let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let ended = lines.iter().find(|line| line["message"] == "asked to end").unwrap();
+    assert_eq!(ended["level"], "INFO");
+}

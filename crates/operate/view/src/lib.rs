@@ -2,13 +2,14 @@
 //!
 //! A [`Snapshot`] holds all that was counted since the server was started; it is put together when
 //! somebody asks and travels as JSON. From one is made a page of text ([`status`]) and the metrics
-//! of a scrape ([`metrics`]), from two what happened between them ([`Span`]), which
-//! ([`top`]) shows.
+//! of a scrape ([`metrics`]), from two what happened between them ([`Span`]), which the live
+//! view ([`top`]) shows.
 
 pub mod metrics;
 mod snapshot;
 mod span;
 pub mod status;
+pub mod top;
 mod units;
 
 pub use snapshot::{

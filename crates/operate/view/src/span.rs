@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 
 use leasehold_serve::account::{BUCKETS, Histogram};
+use serde::Serialize;
 
 use crate::snapshot::{Latency, LoopView, Snapshot, Work};
 
 /// What happened between two snapshots: in each place where a count since the start stood stands
 /// how much was added to it. What is counted anew, such as open connections, is as the second has
 /// it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Span {
     /// How long it was, in seconds.
     pub seconds: f64,

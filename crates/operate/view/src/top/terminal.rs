@@ -1,0 +1,98 @@
+//! The live view on a terminal.
+
+use std::io::{self, Write};
+use std::time::{Duration, Instant};
+
+use crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
+use crossterm::style::Print;
+use crossterm::terminal::{
+    self, Clear, ClearType, EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode,
+    enable_raw_mode,
+};
+use crossterm::{cursor, execute, queue};
+
+use super::{Key, View};
+use crate::snapshot::Snapshot;
+use crate::span::Span;
+
+/// Shows what happens, anew each `interval`, until the user leaves or the server cannot be asked.
+///
+/// # Errors
+/// When the terminal cannot be used, or what asking the server failed with.
+pub fn watch(interval: Duration, mut ask: impl FnMut() -> io::Result<Snapshot>) -> io::Result<()> {
+    let mut before = ask()?;
+    let mut happened = Span::since_start(&before);
+    let mut view = View::default();
+    let mut screen = Screen::enter()?;
+    let mut next = Instant::now() + interval;
+    loop {
+        screen.draw(&view, &happened)?;
+        while event::poll(next.saturating_duration_since(Instant::now()))? {
+            match pressed(&event::read()?) {
+                Pressed::Leave => return Ok(()),
+                Pressed::Key(key) if !view.press(key) => return Ok(()),
+                Pressed::Key(_) | Pressed::Nothing => {}
+            }
+            screen.draw(&view, &happened)?;
+        }
+        next = Instant::now() + interval;
+        if !view.is_paused() {
+            let after = ask()?;
+            happened = Span::between(&before, &after);
+            before = after;
+        }
+    }
+}
+
+/// What an event means to the view.
+enum Pressed {
+    Key(Key),
+    Leave,
+    Nothing,
+}
+
+#[allow(clippy::wildcard_enum_match_arm, reason = "few of all keys mean something")]
+fn pressed(event: &Event) -> Pressed {
+    let Event::Key(key) = event else { return Pressed::Nothing };
+    if key.kind == KeyEventKind::Release {
+        return Pressed::Nothing;
+    }
+    match key.code {
+        KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => Pressed::Leave,
+        KeyCode::Char(sign) => Pressed::Key(Key::Sign(sign)),
+        KeyCode::Enter => Pressed::Key(Key::Enter),
+        KeyCode::Backspace => Pressed::Key(Key::Back),
+        KeyCode::Esc => Pressed::Key(Key::Escape),
+        _ => Pressed::Nothing,
+    }
+}
+
+/// The terminal while the view has it; it is given back as it was.
+struct Screen(io::Stdout);
+
+impl Screen {
+    fn enter() -> io::Result<Self> {
+        enable_raw_mode()?;
+        let mut screen = Self(io::stdout());
+        execute!(screen.0, EnterAlternateScreen, cursor::Hide)?;
+        Ok(screen)
+    }
+
+    fn draw(&mut self, view: &View, happened: &Span) -> io::Result<()> {
+        let (columns, rows) = terminal::size()?;
+        let lines = view.lines(happened, usize::from(columns), usize::from(rows));
+        for (row, line) in (0..rows).zip(lines) {
+            let begin = cursor::MoveTo(0, row);
+            queue!(self.0, begin, Print(line), Clear(ClearType::UntilNewLine))?;
+        }
+        self.0.flush()
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        // Where the terminal is gone there is nothing to give back.
+        let _ = execute!(self.0, LeaveAlternateScreen, cursor::Show);
+        let _ = disable_raw_mode();
+    }
+}
