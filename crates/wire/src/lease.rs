@@ -132,6 +132,16 @@ xdr_struct! {
         pub after: u64,
     }
 
+    /// What a change was made from.
+    #[doc(alias = "lease_base")]
+    #[derive(Copy)]
+    pub struct Base {
+        /// The lease that it was made under.
+        pub serial: u64,
+        /// The modrev that the object had.
+        pub modrev: u64,
+    }
+
     /// Arguments behind what they have to do with leases.
     #[doc(alias = "lease_call")]
     pub struct Head {
@@ -139,8 +149,8 @@ xdr_struct! {
         pub caller: Caller,
         /// The leases that are asked for.
         pub asks: List<Ask>,
-        /// The modrev that a change was made from.
-        pub base: Option<u64>,
+        /// What a change was made from.
+        pub base: Option<Base>,
     }
 }
 

@@ -1,6 +1,6 @@
 //! LEASE, procedure 24: some leases are asked for or renewed, some given back or vacated.
 
-use leasehold_base::xdr_struct;
+use leasehold_base::{xdr_enum, xdr_struct};
 
 use super::{Answer, Caller, Grant, Open, Terms};
 use crate::list::List;
@@ -8,6 +8,19 @@ use crate::nfs3::{Attributes, Handle};
 
 /// The procedure's number.
 pub const NUMBER: u32 = 24;
+
+xdr_enum! {
+    /// How far a client is since the server was started anew.
+    #[doc(alias = "lease_progress")]
+    pub enum Progress {
+        /// It may still reclaim leases.
+        Reclaiming = 0,
+        /// It has reclaimed all that it holds.
+        Reclaimed = 1,
+        /// It has also brought back what it changed under leases that it does not hold any more.
+        Recovered = 2,
+    }
+}
 
 xdr_struct! {
     /// A lease that is wanted.
@@ -43,8 +56,8 @@ xdr_struct! {
         pub wanted: List<Wanted>,
         /// Leases that are given back.
         pub returned: List<Returned>,
-        /// Whether the client has brought back all from before a restart of the server.
-        pub recovered: bool,
+        /// How far the client is since the server was started anew.
+        pub progress: Progress,
     }
 
     /// A lease that was granted.

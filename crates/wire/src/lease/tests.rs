@@ -45,10 +45,10 @@ fn a_call_of_version_3_with_leases() {
     };
     let modified = SetTime::To(Time { seconds: 1, nanoseconds: 2 });
     let attributes = SetAttributes { mode: Some(0o600), modified, ..SetAttributes::default() };
-    let head = Head { caller: CALLER, asks, base: Some(5) };
+    let head = Head { caller: CALLER, asks, base: Some(Base { serial: 9, modrev: 5 }) };
     vector!(
         Call { head, args: write::Merged { attributes, write } },
-        "{WHO} 00000001 00000000 {ASKED} 00000000 00000001 0000000000000005
+        "{WHO} 00000001 00000000 {ASKED} 00000000 00000001 0000000000000009 0000000000000005
         00000001 00000180 00000000 00000000 00000000 00000000 00000002 00000001 00000002
         00000002 abcd0000 0000000000000008 00000003 00000000 00000003 'abc' 00"
     );
@@ -130,12 +130,12 @@ fn leases() {
         caller: CALLER,
         wanted: List(vec![wanted]),
         returned: List(vec![returned]),
-        recovered: true,
+        progress: leases::Progress::Recovered,
     };
     vector!(
         args,
         "{WHO} 00000001 00000002 abcd0000 {ASKED} 00000001 00000000
-        00000001 00000002 abcd0000 0000000000000009 00000002 00000000 00000001"
+        00000001 00000002 abcd0000 0000000000000009 00000002 00000000 00000002"
     );
     let held = leases::Held { place: 0, grant: GRANT, attributes: None };
     vector!(

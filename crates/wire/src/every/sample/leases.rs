@@ -13,6 +13,7 @@ borrowed! {
 listed! {
     lease::Kind,
     lease::Open,
+    lease::leases::Progress,
     nqnfs::Kind,
 }
 
@@ -23,6 +24,7 @@ structures! {
     lease::Ask { place terms }
     lease::Granted { place grant }
     lease::Change { place before after }
+    lease::Base { serial modrev }
     lease::Head { caller asks base }
     lease::append::Data { file stability data }
     lease::append::Appended { offset written }
@@ -32,7 +34,7 @@ structures! {
     }
     lease::leases::Wanted { object terms reclaim }
     lease::leases::Returned { object serial open }
-    lease::leases::Args { caller wanted returned recovered }
+    lease::leases::Args { caller wanted returned progress }
     lease::leases::Held { place grant attributes }
     lease::leases::AllHeld { held }
     lease::write::Merged { attributes write }
