@@ -41,7 +41,8 @@ pub struct Client(pub u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(pub u64);
 
-/// The number of a lease. A later lease on an object has a greater one; a renewal keeps it.
+/// The number of a lease. A later lease on an object has a greater one, also in a later epoch; a
+/// renewal keeps it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Serial(pub u64);
 

@@ -8,10 +8,11 @@
 //! 3. A client that goes, or that an administrator forgets, is known no more and is off the list.
 //! 4. So is one that was not heard of for so long that nothing it held is alive.
 //! 5. A server that starts with nobody on its list is open at once.
-//! 6. Otherwise it is recovering, until each client on the list has recovered, has come with a
-//!    greater instance, has gone or was forgotten; or until the longest term, the allowance for
-//!    drift and a write slack have passed since the start, and a write slack since the last WRITE
-//!    of before, which is not waited for longer than the longest slack.
+//! 6. Otherwise it is recovering. First it waits until each client on the list has reclaimed what it
+//!    held, has come with a greater instance, has gone or was forgotten; or until the longest term
+//!    and the allowance for drift have passed since the start. Then it waits until each has brought
+//!    back all else; or until a write slack has passed since then and since the last WRITE of before,
+//!    which is not waited for longer than the longest slack.
 //! 7. While it is recovering, only clients on the list are let in.
 //! 8. What is of another epoch than the server's is refused.
 //!
@@ -37,6 +38,8 @@ pub enum Event {
     Asks(Client, Ticket),
     /// The client is on the stable list with this instance, as [`Effect::List`] said.
     Listed(Name, u64),
+    /// A client has reclaimed all that it held before the start.
+    Reclaimed(Client),
     /// A client has brought back all from before the start.
     Recovered(Client),
     /// A WRITE of before was served while the server was recovering.
@@ -62,6 +65,8 @@ pub enum Effect {
     Proceed(Ticket),
     /// The client holds nothing any more.
     Forget(Client),
+    /// All leases of before are reclaimed or over.
+    Reclaimed,
     /// The recovery is over.
     Open,
 }
@@ -117,6 +122,8 @@ enum Listing {
 struct Recovery {
     /// Who is waited for, and which instance.
     missing: BTreeMap<Name, u64>,
+    /// Who of them may still reclaim; none when nobody may any more.
+    reclaiming: Option<BTreeSet<Name>>,
     /// When all leases of before have run out.
     end: Time,
     last_write: Time,
@@ -126,9 +133,13 @@ impl Clients {
     /// Starts in a new epoch with the stable list.
     #[must_use]
     pub fn new(now: Time, terms: Terms, epoch: u64, list: BTreeMap<Name, u64>) -> Self {
-        let end = now + terms.waited(terms.longest_term) + terms.write_slack;
-        let recovery =
-            (!list.is_empty()).then_some(Recovery { missing: list, end, last_write: now });
+        let end = now + terms.waited(terms.longest_term);
+        let recovery = (!list.is_empty()).then(|| Recovery {
+            reclaiming: Some(list.keys().copied().collect()),
+            missing: list,
+            end,
+            last_write: now,
+        });
         Self {
             terms,
             epoch,
@@ -161,6 +172,13 @@ impl Clients {
                 {
                     effects.extend(core::mem::take(waiting).into_iter().map(Effect::Proceed));
                     known.listing = Listing::Yes;
+                }
+            }
+            Event::Reclaimed(client) => {
+                if let (Some(name), Some(Recovery { reclaiming: Some(names), .. })) =
+                    (self.names.get(&client), &mut self.recovery)
+                {
+                    names.remove(name);
                 }
             }
             Event::Recovered(client) => {
@@ -219,7 +237,7 @@ impl Clients {
     pub fn next_wake(&self) -> Option<Time> {
         let idle = self.idle.first().map(|(time, _)| *time);
         idle.into_iter()
-            .chain(self.recovery.as_ref().map(|recovery| recovery.due(&self.terms)))
+            .chain(self.recovery.as_ref().map(|recovery| recovery.next_wake(&self.terms)))
             .min()
     }
 
@@ -308,6 +326,9 @@ impl Clients {
     fn expect_no_more(&mut self, name: Name) {
         if let Some(recovery) = &mut self.recovery {
             recovery.missing.remove(&name);
+            recovery.reclaiming.iter_mut().for_each(|names| {
+                names.remove(&name);
+            });
         }
     }
 
@@ -324,6 +345,13 @@ impl Clients {
     }
 
     fn recover(&mut self, now: Time, effects: &mut Vec<Effect>) {
+        if let Some(recovery) = &mut self.recovery
+            && let Some(names) = &recovery.reclaiming
+            && (names.is_empty() || now >= recovery.end)
+        {
+            recovery.reclaiming = None;
+            effects.push(Effect::Reclaimed);
+        }
         let over = |recovery: &mut Recovery| {
             recovery.missing.is_empty() || now >= recovery.due(&self.terms)
         };
@@ -359,7 +387,12 @@ impl Clients {
 
 impl Recovery {
     fn due(&self, terms: &Terms) -> Time {
-        self.end.max(self.last_write + terms.write_slack).min(self.end + terms.slack_max)
+        let slack = self.end.max(self.last_write) + terms.write_slack;
+        slack.min(self.end + terms.slack_max)
+    }
+
+    fn next_wake(&self, terms: &Terms) -> Time {
+        if self.reclaiming.is_some() { self.end } else { self.due(terms) }
     }
 }
 

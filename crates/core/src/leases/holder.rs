@@ -5,7 +5,8 @@
 //!    when it was asked for, is over, and not while it is evicted.
 //! 2. Who needs a lease that is not held waits for it; one ask is under way for an object, and none
 //!    while it is evicted or has late data.
-//! 3. A grant of a serial that was given back before, or of a lesser one, is void: it was overtaken.
+//! 3. A grant of a serial that was given back before, or of which it was reported that it is not
+//!    held, or of a lesser one, is void: it was overtaken.
 //! 4. A lease of which use was made is renewed when a third of its term is left. One that is not
 //!    renewed when a sixth is left is withdrawn: its owner takes back what it gave to others of the
 //!    object, and what was changed is pushed.
@@ -14,7 +15,8 @@
 //! 6. A lease with another serial than the last one had is of an object that may have changed:
 //!    unless the modrev is that of what is cached, this is dropped.
 //! 7. What was changed and not pushed when the lease was over is late: it is pushed with the modrev
-//!    that it was made from, before a lease is asked for. If it is refused it goes to be rescued.
+//!    that it was made from, before a lease is asked for. If it is refused it goes to be rescued. If
+//!    it was put to an earlier state, which a crash left, what else is cached is dropped.
 //! 8. While a change of the object by a call is under way, and nobody knows whether it was done, what
 //!    is cached is not used. If it was made to the modrev of what is cached, this is good after it;
 //!    if nobody knows, it is dropped and the lease given back.
@@ -22,7 +24,8 @@
 //! 10. In another epoch no lease is held. Those whose term is not over are reclaimed, with what was
 //!     changed under them; then late data is pushed; then the client has recovered.
 //! 11. What is to be written needs space that is reserved; if the server has no more, it is full.
-//! 12. A lease that may not be cached is given back when its object is closed, and any when it is
+//! 12. What was changed is pushed also when it is wanted on the server; the lease goes on.
+//! 13. A lease that may not be cached is given back when its object is closed, and any when it is
 //!     not needed.
 
 mod state;
@@ -49,12 +52,19 @@ pub enum Event {
     Answered(Request, Option<(Grant, Modrev)>),
     /// The server wants a lease back.
     Evicted(Object, Serial),
+    /// The server asks what is known of the object under a lease; this names the inquiry.
+    Inquired(Object, Serial, u64),
     /// What others were given of the object is taken back.
     Withdrawn(Object),
     /// The object was changed in the cache, by so many bytes more.
     Dirtied(Object, u64),
-    /// All that was changed is with the server, where the object has this modrev.
-    Pushed(Object, Modrev),
+    /// What was changed is wanted on the server.
+    Sync(Object),
+    /// Some of what was changed is with the server, where the object had these modrevs before and
+    /// after.
+    Wrote(Object, Modrev, Modrev),
+    /// All that was changed when the push began is with the server.
+    Pushed(Object),
     /// Late data was refused.
     Refused(Object),
     /// A call that changes the object is on its way.
@@ -95,15 +105,20 @@ pub enum Effect {
     },
     /// What others were given of the object is to be taken back; [`Event::Withdrawn`] follows.
     Withdraw(Object),
-    /// What was changed is to be sent to the server, with the modrev that it was made from;
-    /// [`Event::Pushed`] or [`Event::Refused`] follows.
-    Push(Object, Modrev),
-    /// What is cached is no good any more.
+    /// What was changed is to be sent to the server, with the lease that it was changed under and
+    /// the modrev that it was made from; [`Event::Pushed`] or [`Event::Refused`] follows.
+    Push(Object, Serial, Modrev),
+    /// What is cached is no good any more, but for what was changed and not pushed.
     Drop(Object),
     /// What was changed is kept apart, with the modrev that it was made from.
     Rescue(Object, Modrev),
+    /// The server is told what is known of the object, or that there is no such lease; this names
+    /// its inquiry.
+    Report(Object, Serial, u64, bool),
     /// A lease is given back.
     Return(Object, Serial, Open),
+    /// All leases from before the restart that go on are reclaimed.
+    Reclaimed,
     /// All from before the restart is brought back.
     Recovered,
 }
@@ -115,6 +130,7 @@ pub struct Holder {
     due: BTreeSet<(Time, Object)>,
     requests: BTreeMap<Request, (Object, Time)>,
     next_request: u64,
+    reclaiming: bool,
     recovering: bool,
     #[cfg(feature = "mutants")]
     mutant: Option<Mutant>,
@@ -138,6 +154,8 @@ pub enum Mutant {
     KeepsOld,
     /// A lease is returned before what was changed is back.
     VacatesDirty,
+    /// A lease that is wanted back never is returned.
+    NeverVacates,
 }
 
 /// What is under way while a state changes.
@@ -182,6 +200,7 @@ impl Holder {
             due: BTreeSet::new(),
             requests: BTreeMap::new(),
             next_request: 1,
+            reclaiming: false,
             recovering: false,
             #[cfg(feature = "mutants")]
             mutant: None,
@@ -210,14 +229,29 @@ impl Holder {
                 }
             }
             Event::Evicted(object, serial) => self.evicted(now, object, serial, effects),
+            Event::Inquired(object, serial, round) => {
+                if self.states.contains_key(&object) {
+                    self.at(now, object, effects, |state, turn| {
+                        state.inquired(serial, round, turn);
+                    });
+                } else {
+                    effects.push(Effect::Report(object, serial, round, false));
+                }
+            }
             Event::Withdrawn(object) => {
                 self.at(now, object, effects, |state, _| state.withdrawn());
             }
             Event::Dirtied(object, bytes) => {
                 self.at(now, object, effects, |state, turn| state.dirtied(bytes, turn.now));
             }
-            Event::Pushed(object, modrev) => {
-                self.at(now, object, effects, |state, _| state.pushed(modrev));
+            Event::Sync(object) => {
+                self.at(now, object, effects, |state, _| state.sync());
+            }
+            Event::Wrote(object, before, after) => {
+                self.at(now, object, effects, |state, turn| state.wrote(before, after, turn));
+            }
+            Event::Pushed(object) => {
+                self.at(now, object, effects, |state, _| state.pushed());
             }
             Event::Refused(object) => {
                 self.at(now, object, effects, State::refused);
@@ -241,6 +275,10 @@ impl Holder {
         }
         while let Some((_, object)) = self.due.first().copied().filter(|(due, _)| *due <= now) {
             self.at(now, object, effects, |_, _| ());
+        }
+        if self.reclaiming && !self.states.values().any(State::is_reclaiming) {
+            self.reclaiming = false;
+            effects.push(Effect::Reclaimed);
         }
         if self.recovering && !self.states.values().any(State::owes_recovery) {
             self.recovering = false;
@@ -309,7 +347,7 @@ impl Holder {
             return;
         }
         self.requests.clear();
-        self.recovering = true;
+        (self.reclaiming, self.recovering) = (true, true);
         let objects: Vec<Object> = self.states.keys().copied().collect();
         for object in objects {
             self.at(now, object, effects, State::restarted);

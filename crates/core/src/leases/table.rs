@@ -17,7 +17,8 @@
 //!    are not waited for longer than the longest slack.
 //! 8. When all who were in the way have vacated and nobody who shares the object has it open for
 //!    writing, a newcomer may cache at once. Otherwise nobody who shares it may, until the writers
-//!    have given back or are over, or for a writer, all others.
+//!    have given back or are over, or for a writer, all others. What may be cached already stays
+//!    so until it is evicted.
 //! 9. An opportune ask evicts nobody; it is not granted if somebody is in the way.
 //! 10. Who only looks makes the holder of a write lease report, which keeps its lease. A report is
 //!     good for who began to look before it was asked for.
@@ -26,9 +27,10 @@
 //! 12. A table that is full grants leases that may not be cached and are not kept.
 //! 13. A write lease reserves space, as much as is left. What is written is taken from it, and what
 //!     remains is given back with the lease.
-//! 14. In recovery only leases of before are granted, as far as they go together, and only their
-//!     holders' calls run, and writing calls of clients that are let in, which are granted nothing.
-//!     All else is answered later.
+//! 14. In recovery leases of before are reclaimed first, as far as they go together, and only their
+//!     holders' calls run. When all are reclaimed, what was changed under others comes: writing calls
+//!     that name the lease that they were made under run too, if nobody is in the way, and are
+//!     granted nothing. All else is answered later.
 //! 15. A client that is forgotten holds nothing, and of an object that is gone nobody does.
 //! 16. A grant that came to nothing, such as one to a WRITE that was refused, is taken back.
 //!
@@ -86,6 +88,8 @@ pub struct Call {
     pub client: Option<Client>,
     /// What it does.
     pub access: Access,
+    /// The lease that what it changes was changed under.
+    pub under: Option<Serial>,
     /// What is asked for with it.
     pub ask: Option<Ask>,
 }
@@ -115,6 +119,8 @@ pub enum Event {
     Backlog(bool),
     /// So many bytes are free, reserved ones included.
     Space(u64),
+    /// All leases of before are reclaimed or over.
+    Reclaimed,
     /// The recovery is over.
     Opened,
     /// Time went on.
@@ -142,9 +148,9 @@ pub struct Told {
 /// Whether a call is covered by a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// By a write lease of its caller.
+    /// By the write lease that its caller made the change under.
     Held,
-    /// Not by one that allows to change the object: what is late is compared by modrev.
+    /// Not by that one: what is late is compared by modrev, also if there is another since.
     Free,
 }
 
@@ -227,12 +233,21 @@ struct Common {
     reserved_bytes: u64,
     next_serial: u64,
     backlog: bool,
-    recovering: bool,
+    recovery: Option<Phase>,
     /// Clients whose leases are void, until the last of them would be over.
     forgotten: BTreeMap<Client, Time>,
     counts: Counts,
     #[cfg(feature = "mutants")]
     mutant: Option<Mutant>,
+}
+
+/// What is waited for after a restart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Leases of before are reclaimed.
+    Reclaims,
+    /// What was changed under leases that are over comes in.
+    LateData,
 }
 
 /// A deliberate fault, to be found by simulation.
@@ -251,7 +266,12 @@ pub enum Mutant {
     AllowsNoDrift,
     /// Nobody waits for a call that runs.
     ForgetsRunning,
+    /// Nothing that a client was evicted from is over before it has vacated.
+    NeverEnds,
 }
+
+/// Serials of one epoch: a trillion, so that those of the next are greater.
+const SERIAL_BITS: u32 = 40;
 
 /// So many records are looked at in one step, so that none takes long.
 const DUE_AT_ONCE_MAX: usize = 256;
@@ -260,18 +280,18 @@ const DUE_AT_ONCE_MAX: usize = 256;
 const AUDITED_MAX: usize = 64;
 
 impl Table {
-    /// Starts with no lease, in recovery or not.
+    /// Starts with no lease in an epoch, in recovery or not.
     #[must_use]
-    pub const fn new(terms: Terms, leases_max: usize, recovering: bool) -> Self {
+    pub const fn new(terms: Terms, leases_max: usize, epoch: u64, recovering: bool) -> Self {
         let common = Common {
             terms,
             leases_max,
             leases: 0,
             free_bytes: 0,
             reserved_bytes: 0,
-            next_serial: 1,
+            next_serial: (epoch << SERIAL_BITS) + 1,
             backlog: false,
-            recovering,
+            recovery: if recovering { Some(Phase::Reclaims) } else { None },
             forgotten: BTreeMap::new(),
             counts: Counts {
                 granted: 0,
@@ -292,7 +312,7 @@ impl Table {
     pub const fn plant(&mut self, mutant: Mutant) {
         self.common.mutant = Some(mutant);
         if matches!(mutant, Mutant::SkipsRecovery) {
-            self.common.recovering = false;
+            self.common.recovery = None;
         }
     }
 
@@ -341,7 +361,10 @@ impl Table {
             }
             Event::Backlog(backlog) => self.common.backlog = backlog,
             Event::Space(bytes) => self.common.free_bytes = bytes,
-            Event::Opened => self.common.recovering = false,
+            Event::Reclaimed => {
+                self.common.recovery = self.common.recovery.map(|_| Phase::LateData);
+            }
+            Event::Opened => self.common.recovery = None,
             Event::Tick => {}
         }
         self.look_at_due(now, effects);

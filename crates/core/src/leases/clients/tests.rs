@@ -35,6 +35,7 @@ fn dialogues() {
                     Event::Asks(client, Ticket(number(2)))
                 }
                 "listed" => Event::Listed(client(), number(2)),
+                "reclaimed" => Event::Reclaimed(Client(words[1].parse().expect("a client"))),
                 "recovered" => Event::Recovered(Client(words[1].parse().expect("a client"))),
                 "wrote" => Event::Wrote,
                 "gone" => Event::Gone(client()),
@@ -64,6 +65,7 @@ fn told(effect: &Effect) -> String {
         Effect::Unlist(name) => format!("unlist {}", name.0[0]),
         Effect::Proceed(ticket) => format!("proceed {}", ticket.0),
         Effect::Forget(client) => format!("forget {}", client.0),
+        Effect::Reclaimed => "reclaimed".to_owned(),
         Effect::Open => "open".to_owned(),
     }
 }

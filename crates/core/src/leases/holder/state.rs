@@ -23,6 +23,10 @@ pub(super) struct State {
     modrev: Option<Modrev>,
     dirty: bool,
     pushing: bool,
+    /// Whether more was changed since the push began.
+    dirty_since: bool,
+    /// Whether what was changed is wanted on the server.
+    sync: bool,
     /// Whether the owner is taking back what it gave to others; what for does not matter.
     withdrawing: bool,
     /// The lease that is wanted back.
@@ -98,7 +102,11 @@ impl State {
 
     /// Whether it has something from before a restart that the server has to get first.
     pub(super) fn owes_recovery(&self) -> bool {
-        self.asking == Some(Asking::Reclaim) || self.dirty && self.lease.is_none()
+        self.is_reclaiming() || self.dirty && self.lease.is_none()
+    }
+
+    pub(super) fn is_reclaiming(&self) -> bool {
+        self.asking == Some(Asking::Reclaim)
     }
 
     pub(super) fn is_forgettable(&self) -> bool {
@@ -191,6 +199,10 @@ impl State {
     }
 
     pub(super) fn evicted(&mut self, serial: Serial, turn: &mut Turn<'_>) {
+        #[cfg(feature = "mutants")]
+        if turn.has(Mutant::NeverVacates) {
+            return;
+        }
         match self.lease {
             Some(lease) if lease.serial <= serial && lease.cachable => {
                 if self.evicted.is_none() {
@@ -202,6 +214,16 @@ impl State {
             _ if self.dirty && self.last_serial <= serial => self.evicted = Some(serial),
             _ => self.give_back(serial, turn),
         }
+    }
+
+    pub(super) fn inquired(&mut self, serial: Serial, round: u64, turn: &mut Turn<'_>) {
+        // The server counts the lease of what is late until that is back.
+        let is_late = self.dirty && self.last_serial == serial;
+        let held = is_late || self.lease.is_some_and(|lease| lease.serial == serial);
+        if !held {
+            self.returned = self.returned.max(serial);
+        }
+        turn.effects.push(Effect::Report(turn.object, serial, round, held));
     }
 
     fn give_back(&mut self, serial: Serial, turn: &mut Turn<'_>) {
@@ -224,19 +246,33 @@ impl State {
         // Others may bring changes back while it is withdrawn; they made them under the lease.
         assert!(self.withdrawing || self.is_covered(now, Kind::Write), "written under a lease");
         self.dirty = true;
+        self.dirty_since = self.pushing;
         self.used = true;
         self.space = self.space.saturating_sub(bytes);
     }
 
-    pub(super) fn pushed(&mut self, modrev: Modrev) {
-        self.dirty = false;
+    pub(super) fn sync(&mut self) {
+        self.sync = self.dirty;
+    }
+
+    pub(super) fn wrote(&mut self, before: Modrev, after: Modrev, turn: &mut Turn<'_>) {
+        if self.modrev != Some(before) {
+            turn.effects.push(Effect::Drop(turn.object));
+        }
+        self.modrev = self.modrev.max(Some(after));
+    }
+
+    pub(super) fn pushed(&mut self) {
+        self.dirty = core::mem::take(&mut self.dirty_since);
         self.pushing = false;
-        self.modrev = self.modrev.max(Some(modrev));
+        self.sync &= self.dirty;
     }
 
     pub(super) fn refused(&mut self, turn: &mut Turn<'_>) {
         self.dirty = false;
+        self.dirty_since = false;
         self.pushing = false;
+        self.sync = false;
         turn.effects.push(Effect::Rescue(turn.object, self.base()));
         self.released(turn);
     }
@@ -248,14 +284,12 @@ impl State {
     pub(super) fn changed(&mut self, modrevs: Option<(Modrev, Modrev)>, turn: &mut Turn<'_>) {
         self.changing = self.changing.saturating_sub(1);
         let Some(modrev) = self.modrev else { return };
-        let writes = self.dirty || self.lease.is_some_and(|lease| lease.kind == Kind::Write);
         match modrevs {
-            Some((before, after)) if writes || before == modrev => {
+            Some((before, after)) => {
                 self.modrev = Some(after.max(modrev));
-            }
-            Some((_, after)) => {
-                self.modrev = Some(after);
-                turn.effects.push(Effect::Drop(turn.object));
+                if before != modrev {
+                    turn.effects.push(Effect::Drop(turn.object));
+                }
             }
             None if self.dirty => {}
             None => self.released(turn),
@@ -290,8 +324,7 @@ impl State {
         self.asking = None;
         self.evicted = None;
         self.pushing = false;
-        self.returned = Serial(0);
-        self.last_serial = Serial(0);
+        self.dirty_since = false;
         self.again = turn.now;
         self.waiting.iter_mut().for_each(|waiting| waiting.asked = false);
         if let Some(lease) = lease.filter(|lease| lease.cachable && turn.now < lease.end) {
@@ -374,14 +407,15 @@ impl State {
     fn push(&mut self, turn: &mut Turn<'_>) {
         let lease = self.lease.filter(|lease| turn.now < lease.end);
         let ending = lease.is_none_or(|lease| lease.ending || !lease.cachable);
-        let needed = self.evicted.is_some() || ending;
+        let needed = self.evicted.is_some() || ending || self.sync;
         let reclaims = self.asking == Some(Asking::Reclaim);
         if self.dirty && needed && !self.pushing && !self.withdrawing && !reclaims {
             self.pushing = true;
+            self.sync = false;
             let base = self.base();
             #[cfg(feature = "mutants")]
             let base = if turn.has(Mutant::PushesLate) { Modrev(u64::MAX) } else { base };
-            turn.effects.push(Effect::Push(turn.object, base));
+            turn.effects.push(Effect::Push(turn.object, self.last_serial, base));
         }
     }
 

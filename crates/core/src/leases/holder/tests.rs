@@ -17,8 +17,9 @@ fn dialogues() {
 }
 
 /// `use TICKET read|write [space BYTES]`, `granted REQUEST read|write SERIAL for SECONDS modrev M
-/// [shared] [space BYTES]`, `nothing REQUEST`, `evicted SERIAL`, `withdrawn`, `dirtied [BYTES]`,
-/// `pushed MODREV`, `refused`, `changing`, `changed [BEFORE AFTER]`, `opened no|read|write`,
+/// [shared] [space BYTES]`, `nothing REQUEST`, `evicted SERIAL`, `inquired SERIAL ROUND`, `withdrawn`, `dirtied [BYTES]`,
+/// `sync`,
+/// `wrote BEFORE AFTER`, `pushed`, `refused`, `changing`, `changed [BEFORE AFTER]`, `opened no|read|write`,
 /// `released`, `restarted` and `tick`; each may end with `of OBJECT`.
 fn event(words: &[&str]) -> Event {
     let number = |at: usize| words[at].parse::<u64>().expect("a number");
@@ -41,9 +42,12 @@ fn event(words: &[&str]) -> Event {
         }
         "nothing" => Event::Answered(Request(number(1)), None),
         "evicted" => Event::Evicted(object, Serial(number(1))),
+        "inquired" => Event::Inquired(object, Serial(number(1)), number(2)),
         "withdrawn" => Event::Withdrawn(object),
         "dirtied" => Event::Dirtied(object, words.get(1).and_then(|w| w.parse().ok()).unwrap_or(0)),
-        "pushed" => Event::Pushed(object, Modrev(number(1))),
+        "sync" => Event::Sync(object),
+        "wrote" => Event::Wrote(object, Modrev(number(1)), Modrev(number(2))),
+        "pushed" => Event::Pushed(object),
         "refused" => Event::Refused(object),
         "changing" => Event::Changing(object),
         "changed" => {
@@ -76,14 +80,19 @@ fn told(effect: &Effect) -> String {
             format!("{how} {} {kind:?} of {}{space}", request.0, object.file.0)
         }
         Effect::Withdraw(object) => format!("withdraw {}", object.file.0),
-        Effect::Push(object, base) => {
-            format!("push {} from {}", object.file.0, base.0)
+        Effect::Push(object, serial, base) => {
+            format!("push {} under {} from {}", object.file.0, serial.0, base.0)
         }
         Effect::Drop(object) => format!("drop {}", object.file.0),
         Effect::Rescue(object, base) => format!("rescue {} from {}", object.file.0, base.0),
+        Effect::Report(object, serial, round, held) => {
+            let held = if held { "" } else { " not held" };
+            format!("report {} of {} round {round}{held}", serial.0, object.file.0)
+        }
         Effect::Return(object, serial, open) => {
             format!("return {} of {} open {open:?}", serial.0, object.file.0)
         }
+        Effect::Reclaimed => "reclaimed".to_owned(),
         Effect::Recovered => "recovered".to_owned(),
     }
 }

@@ -7,7 +7,9 @@ use leasehold_base::units::Time;
 
 #[cfg(feature = "mutants")]
 use super::Mutant;
-use super::{Access, Ask, Call, Common, Effect, Grant, Moment, Outcome, Run, Standing, Told, Turn};
+use super::{
+    Access, Ask, Call, Common, Effect, Grant, Moment, Outcome, Phase, Run, Standing, Told, Turn,
+};
 use crate::leases::{Client, Kind, Open, Serial, Ticket};
 
 /// How long an eviction or inquiry waits for its answer before it is sent again, at first and at
@@ -188,8 +190,8 @@ impl Record {
     }
 
     pub(super) fn call(&mut self, call: Call, turn: &mut Turn<'_>) {
-        if turn.common.recovering {
-            self.call_in_recovery(call, turn);
+        if let Some(phase) = turn.common.recovery {
+            self.call_in_recovery(call, phase, turn);
             return;
         }
         // Rule 5: it brings back what it changed, and nobody else is served before.
@@ -204,7 +206,7 @@ impl Record {
     }
 
     /// Rule 14.
-    fn call_in_recovery(&mut self, call: Call, turn: &mut Turn<'_>) {
+    fn call_in_recovery(&mut self, call: Call, phase: Phase, turn: &mut Turn<'_>) {
         let stops = |ask: Ask| {
             move |lease: &Lease| Some(lease.client) != call.client && ask.is_stopped_by(lease)
         };
@@ -212,10 +214,12 @@ impl Record {
         let covered = own.is_some_and(|lease| lease.covers(call.access));
         let may_ask = |ask: &Ask| {
             let renews = own.is_some_and(|lease| lease.kind >= ask.kind);
-            (ask.reclaim || renews) && !self.leases.iter().any(stops(*ask))
+            (ask.reclaim && phase == Phase::Reclaims || renews)
+                && !self.leases.iter().any(stops(*ask))
         };
         let ask = call.ask.filter(may_ask);
-        let writes = call.access == Access::Write && call.client.is_some();
+        let writes = call.access == Access::Write && call.client.is_some() && call.under.is_some();
+        let writes = writes && phase == Phase::LateData;
         let in_way = self.leases.iter().any(|lease| self.is_in_way(&call, lease));
         let reclaims = call.access == Access::Nothing && call.ask.is_some_and(|ask| ask.reclaim);
         if covered || reclaims || ask.is_some() && own.is_some() || writes && !in_way {
@@ -306,6 +310,10 @@ impl Record {
     /// Takes away what is over, and what clients held that are forgotten.
     pub(super) fn end(&mut self, turn: &mut Turn<'_>) {
         let moment = turn.common.moment(turn.now);
+        #[cfg(feature = "mutants")]
+        if turn.common.has(Mutant::NeverEnds) {
+            return;
+        }
         let over = self.leases.iter().filter(|lease| lease.is_over(moment));
         turn.common.counts.waited_out += over.map(|lease| u64::from(lease.evicted)).sum::<u64>();
         self.release(|lease| lease.is_over(moment), turn);
@@ -339,6 +347,10 @@ impl Record {
 
     /// When the record is next to be looked at; never when there is nothing in it.
     pub(super) fn next_due(&self, common: &Common, now: Time) -> Option<Time> {
+        #[cfg(feature = "mutants")]
+        if common.has(Mutant::NeverEnds) {
+            return Some(now + AGAIN_FIRST);
+        }
         let leases = self.leases.iter().map(|lease| lease.due(common.moment(now)));
         let sent = self.busy.iter().flat_map(|busy| busy.evictions.iter().chain(&busy.inquiry));
         let next = leases.chain(sent.map(|sent| sent.again)).min();
@@ -446,11 +458,9 @@ impl Record {
         let writes = call.access == Access::Write;
         let own = self.leases.iter_mut().find(|lease| Some(lease.client) == call.client);
         let standing = match own {
-            Some(lease) if lease.covers(Access::Write) => {
-                if writes {
-                    lease.last_write = turn.now;
-                }
-                Standing::Held
+            Some(lease) if lease.covers(Access::Write) && writes => {
+                lease.last_write = turn.now;
+                if call.under == Some(lease.serial) { Standing::Held } else { Standing::Free }
             }
             _ => Standing::Free,
         };
@@ -480,7 +490,8 @@ impl Record {
         let term = turn.common.terms.clamp(ask.term);
         let end = turn.now + turn.common.waited(term);
         let free = turn.common.free_bytes.saturating_sub(turn.common.reserved_bytes);
-        let renewed = own.filter(|lease| lease.cachable && !shared);
+        // Its holder goes on caching until it is evicted: it could not know of anything else.
+        let renewed = own.filter(|lease| lease.cachable);
         let lease = match renewed {
             Some(lease) => {
                 let kind = turn.common.upgraded(lease.kind, ask.kind);

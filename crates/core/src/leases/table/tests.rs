@@ -11,16 +11,16 @@ fn object(number: u64) -> Object {
 #[test]
 fn dialogues() {
     play("leases/table", || {
-        let mut table = Table::new(Terms::DEFAULT, 100, false);
+        let mut table = Table::new(Terms::DEFAULT, 100, 0, false);
         move |now, words| {
             match words[0] {
                 "full-at" => {
                     let most = words[1].parse().expect("a number of leases");
-                    table = Table::new(Terms::DEFAULT, most, false);
+                    table = Table::new(Terms::DEFAULT, most, 0, false);
                     return Vec::new();
                 }
                 "restart" => {
-                    table = Table::new(Terms::DEFAULT, 100, true);
+                    table = Table::new(Terms::DEFAULT, 100, 0, true);
                     return Vec::new();
                 }
                 "leases" => {
@@ -36,10 +36,11 @@ fn dialogues() {
     });
 }
 
-/// `call TICKET [by CLIENT] nothing|look|read|write [ask|try|reclaim read|write [for SECONDS]
+/// `call TICKET [by CLIENT] nothing|look|read|write [under SERIAL] [ask|try|reclaim read|write [for SECONDS]
 /// [space BYTES]]`, `done TICKET [used BYTES] [void]`, `given-up TICKET`, `received CLIENT SERIAL`,
 /// `returned CLIENT SERIAL [open read|write]`, `reported CLIENT SERIAL round ROUND [size BYTES]`,
-/// `reconnected|forgotten CLIENT`, `gone`, `backlog yes|no`, `space BYTES`, `opened` and `tick`;
+/// `reconnected|forgotten CLIENT`, `gone`, `backlog yes|no`, `space BYTES`, `reclaimed`,
+/// `opened` and `tick`;
 /// each may end with `of OBJECT`. `restart`, `full-at LEASES` and `leases` are no events.
 fn event(words: &[&str]) -> Event {
     let number = |at: usize| words[at].parse::<u64>().expect("a number");
@@ -72,6 +73,7 @@ fn event(words: &[&str]) -> Event {
         "gone" => Event::Gone(object),
         "backlog" => Event::Backlog(words[1] == "yes"),
         "space" => Event::Space(number(1)),
+        "reclaimed" => Event::Reclaimed,
         "opened" => Event::Opened,
         "tick" => Event::Tick,
         other => panic!("no such event: {other}"),
@@ -102,6 +104,7 @@ fn call(words: &[&str], object: Object) -> Call {
         object,
         client: value(words, "by").map(Client),
         access: access.expect("what the call does"),
+        under: value(words, "under").map(Serial),
         ask,
     }
 }
@@ -136,7 +139,7 @@ fn a_million_leases_take_256_bytes_each() {
     const LEASES: u32 = 1_000_000;
     let mut filled = None;
     let info = allocation_counter::measure(|| {
-        let mut table = Table::new(Terms::DEFAULT, LEASES as usize, false);
+        let mut table = Table::new(Terms::DEFAULT, LEASES as usize, 0, false);
         let mut effects = Vec::new();
         for number in 0..LEASES {
             let now = Time::ZERO + Duration::from_micros(number.into());
@@ -149,7 +152,8 @@ fn a_million_leases_take_256_bytes_each() {
                 reclaim: false,
             };
             let (ticket, client) = (Ticket(u64::from(number)), Some(Client(number % 100)));
-            let call = Call { ticket, object, client, access: Access::Read, ask: Some(ask) };
+            let access = Access::Read;
+            let call = Call { ticket, object, client, access, under: None, ask: Some(ask) };
             table.step(now, Event::Call(call), &mut effects);
             table.step(now, Event::Done(object, ticket, Outcome::default()), &mut effects);
             effects.clear();
