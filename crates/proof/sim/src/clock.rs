@@ -19,11 +19,16 @@ pub(crate) struct Clock {
 
 impl Clock {
     pub(crate) fn draw(random: &mut Random) -> Self {
-        let drift = random.below(2 * DRIFT_PPM_MAX + 1);
+        Self::drifting(random, DRIFT_PPM_MAX)
+    }
+
+    /// A clock that runs wrong by so many millionths at most.
+    pub(crate) fn drifting(random: &mut Random, drift_ppm_max: u64) -> Self {
+        let drift = random.below(2 * drift_ppm_max + 1);
         let offset = Duration::from_secs(random.below(1_000_000));
         Self {
             offset: u64::try_from(offset.as_nanos()).expect("a million seconds are few"),
-            rate: MILLION - u128::from(DRIFT_PPM_MAX) + u128::from(drift),
+            rate: MILLION - u128::from(drift_ppm_max) + u128::from(drift),
         }
     }
 

@@ -14,10 +14,27 @@ pub struct Found {
     pub mutant: Option<crate::Mutant>,
 }
 
+/// A seed of a world of leases that found something.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FoundLease {
+    /// The seed.
+    pub seed: u64,
+    /// What it found.
+    pub found: String,
+    /// The fault to plant where it is to be found again.
+    pub mutant: Option<crate::LeaseMutant>,
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Seeds {
     world: Vec<Found>,
+    leases: Vec<FoundLease>,
+}
+
+fn seeds() -> Seeds {
+    toml::from_str(include_str!("../seeds.toml")).expect("the file is in form")
 }
 
 /// Every seed in `seeds.toml`.
@@ -26,6 +43,14 @@ struct Seeds {
 /// When the file is not as it should be.
 #[must_use]
 pub fn found() -> Vec<Found> {
-    let seeds: Seeds = toml::from_str(include_str!("../seeds.toml")).expect("the file is in form");
-    seeds.world
+    seeds().world
+}
+
+/// Every seed of a world of leases in `seeds.toml`.
+///
+/// # Panics
+/// When the file is not as it should be.
+#[must_use]
+pub fn found_leases() -> Vec<FoundLease> {
+    seeds().leases
 }

@@ -28,6 +28,7 @@ mod faults;
 mod fit;
 mod found;
 mod history;
+mod leases;
 mod model;
 mod mutant;
 mod network;
@@ -39,9 +40,11 @@ mod queue;
 mod server;
 mod world;
 
-pub use found::{Found, found};
+pub use found::{Found, FoundLease, found, found_leases};
+pub use leases::{LeaseMutant, LeaseOptions, run_leases};
 pub use mutant::Mutant;
 
+use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// What to simulate.
@@ -98,10 +101,12 @@ pub fn run(options: Options) -> (Report, Vec<Broken>) {
         broken.extend(stuck);
         (report, broken)
     }));
-    ended.unwrap_or_else(|panic| {
-        let text = panic.downcast_ref::<String>().cloned();
-        let how = text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string));
-        let how = how.unwrap_or_default();
-        (Report::default(), vec![Broken { promise: "panic", how }])
-    })
+    ended.unwrap_or_else(|panic| (Report::default(), vec![panicked(&*panic)]))
+}
+
+/// A panic as a broken promise.
+fn panicked(panic: &(dyn Any + Send)) -> Broken {
+    let text = panic.downcast_ref::<String>().cloned();
+    let how = text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string));
+    Broken { promise: "panic", how: how.unwrap_or_default() }
 }

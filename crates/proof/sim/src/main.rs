@@ -4,8 +4,11 @@
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use clap::{Parser, ValueEnum as _};
-use leasehold_sim::{Mutant, Options, Report, found, run};
+use clap::{Parser, ValueEnum};
+use leasehold_sim::{
+    Broken, LeaseMutant, LeaseOptions, Mutant, Options, Report, found, found_leases, run,
+    run_leases,
+};
 
 /// How often a long run says how far it is.
 const PROGRESS: Duration = Duration::from_secs(10);
@@ -22,25 +25,69 @@ struct Arguments {
     /// Plants this fault in the server.
     #[arg(long)]
     mutant: Option<Mutant>,
+    /// Simulates worlds of leases, of servers and clients that cache.
+    #[arg(long)]
+    leases: bool,
+    /// Plants this fault in a world of leases.
+    #[arg(long, requires = "leases", conflicts_with = "mutant")]
+    lease_mutant: Option<LeaseMutant>,
     /// Tells all that happens in the world.
     #[arg(long, requires = "seed")]
     trace: bool,
 }
 
+/// Which worlds, and the fault that is planted in each.
+#[derive(Clone, Copy)]
+enum Kind {
+    Files(Option<Mutant>),
+    Leases(Option<LeaseMutant>),
+}
+
+impl Kind {
+    fn run(self, seed: u64, trace: bool) -> (Report, Vec<Broken>) {
+        match self {
+            Self::Files(mutant) => run(Options { seed, mutant, trace }),
+            Self::Leases(mutant) => run_leases(LeaseOptions { seed, mutant, trace }),
+        }
+    }
+
+    /// Seeds that found something before.
+    fn found(self) -> Vec<u64> {
+        match self {
+            Self::Files(_) => found().iter().map(|world| world.seed).collect(),
+            Self::Leases(_) => found_leases().iter().map(|world| world.seed).collect(),
+        }
+    }
+
+    /// The options that choose it.
+    fn words(self) -> String {
+        match self {
+            Self::Files(mutant) => named(" --mutant", mutant),
+            Self::Leases(mutant) => format!(" --leases{}", named(" --lease-mutant", mutant)),
+        }
+    }
+}
+
+fn named<M: ValueEnum>(option: &str, mutant: Option<M>) -> String {
+    let value = mutant.and_then(|mutant| mutant.to_possible_value());
+    value.map(|value| format!("{option} {}", value.get_name())).unwrap_or_default()
+}
+
 fn main() -> ExitCode {
-    let Arguments { seed, minutes, mutant, trace } = Arguments::parse();
+    let Arguments { seed, minutes, mutant, leases, lease_mutant, trace } = Arguments::parse();
+    let kind = if leases { Kind::Leases(lease_mutant) } else { Kind::Files(mutant) };
     let kept = match seed {
-        Some(seed) => show(Options { seed, mutant, trace }),
-        None => many(mutant, Duration::from_secs_f64(minutes * 60.0)),
+        Some(seed) => show(kind, seed, trace),
+        None => many(kind, Duration::from_secs_f64(minutes * 60.0)),
     };
     if kept { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// Runs one world and tells what came of it; true when every promise was kept.
-fn show(options: Options) -> bool {
-    let (report, broken) = run(options);
+fn show(kind: Kind, seed: u64, trace: bool) -> bool {
+    let (report, broken) = kind.run(seed, trace);
     report.trace.iter().for_each(|line| println!("{line}"));
-    let (seed, Report { operations, crashes, kills, digest, .. }) = (options.seed, report);
+    let Report { operations, crashes, kills, digest, .. } = report;
     println!(
         "seed {seed}: {operations} operations, {crashes} crashes, {kills} kills, \
          digest {digest:016x}"
@@ -49,29 +96,24 @@ fn show(options: Options) -> bool {
         println!("BROKEN {}: {}", broken.promise, broken.how);
     }
     if !broken.is_empty() {
-        println!("to see it again: cargo xtask sim --seed {seed}{}", planted(options.mutant));
+        println!("to see it again: cargo xtask sim --seed {seed}{}", kind.words());
     }
     broken.is_empty()
 }
 
-fn planted(mutant: Option<Mutant>) -> String {
-    let value = mutant.and_then(|mutant| mutant.to_possible_value());
-    value.map(|value| format!(" --mutant {}", value.get_name())).unwrap_or_default()
-}
-
 /// Runs worlds until one breaks a promise or the time is over.
-fn many(mutant: Option<Mutant>, time: Duration) -> bool {
+fn many(kind: Kind, time: Duration) -> bool {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let first = u64::try_from(since.as_millis()).unwrap_or(0);
     let (started, mut told) = (Instant::now(), Instant::now());
     let (mut worlds, mut operations, mut crashes, mut kills) = (0, 0, 0, 0);
-    for seed in found().iter().map(|world| world.seed).chain(first..) {
+    for seed in kind.found().into_iter().chain(first..) {
         if started.elapsed() >= time {
             break;
         }
-        let (report, broken) = run(Options { seed, mutant, trace: false });
+        let (report, broken) = kind.run(seed, false);
         if !broken.is_empty() {
-            return show(Options { seed, mutant, trace: false });
+            return show(kind, seed, false);
         }
         worlds += 1;
         operations += report.operations;

@@ -1,0 +1,106 @@
+//! What clients and the server say to each other: the messages of `spec/lease.x`, as values.
+
+use leasehold_core::leases::table::{Access, Ask, Grant, Told};
+use leasehold_core::leases::{Modrev, Object, Open, Serial};
+
+use super::store::{Content, Id};
+
+/// A call of a client.
+#[derive(Clone, Debug)]
+pub(super) struct Call {
+    pub(super) host: usize,
+    /// None of a plain client, which has neither instance nor epoch.
+    pub(super) leases: bool,
+    pub(super) instance: u64,
+    pub(super) epoch: u64,
+    pub(super) xid: u64,
+    pub(super) body: Body,
+}
+
+/// What is called.
+#[derive(Clone, Debug)]
+pub(super) enum Body {
+    Hello,
+    /// A lease, and the content with it if the access is to read.
+    Lease(Object, Access, Ask),
+    Return(Object, Serial, Open),
+    Reclaimed,
+    Recovered,
+    Read(Object),
+    Look(Object),
+    Change(Object, Change),
+    Commit(Object),
+}
+
+/// New values of some cells.
+#[derive(Clone, Debug)]
+pub(super) struct Change {
+    pub(super) cells: Vec<(usize, Id)>,
+    /// What the attributes show from then.
+    pub(super) attributes: Id,
+    pub(super) stable: bool,
+    /// The lease that they were made under, and the modrev that they were made from.
+    pub(super) base: Option<(Serial, Modrev)>,
+    /// How many changes the object had had when these were made; the world's knowledge, of which
+    /// the server makes no use.
+    pub(super) made_from: usize,
+}
+
+/// What a call is answered.
+#[derive(Clone, Debug)]
+pub(super) enum Answer {
+    Welcome(u64),
+    Epoch(u64),
+    Unknown,
+    Later,
+    Done,
+    Leased(Option<Grant>, Modrev, Option<Content>),
+    Content(Content),
+    /// As the server has them, or as the holder of a write lease told.
+    Attributes(Option<Told>),
+    Changed {
+        before: Modrev,
+        after: Modrev,
+        boot: u64,
+    },
+    Committed {
+        boot: u64,
+    },
+    Late,
+}
+
+/// What goes over a link.
+#[derive(Clone, Debug)]
+pub(super) enum Message {
+    Call(Call),
+    Answer {
+        instance: u64,
+        xid: u64,
+        answer: Answer,
+    },
+    Evict {
+        epoch: u64,
+        object: Object,
+        serial: Serial,
+    },
+    Received {
+        instance: u64,
+        epoch: u64,
+        object: Object,
+        serial: Serial,
+    },
+    Inquire {
+        epoch: u64,
+        object: Object,
+        serial: Serial,
+        round: u64,
+    },
+    Report {
+        instance: u64,
+        epoch: u64,
+        object: Object,
+        serial: Serial,
+        round: u64,
+        told: Option<Told>,
+    },
+}

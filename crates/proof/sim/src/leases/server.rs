@@ -1,0 +1,504 @@
+//! The server: the machines, a store, and what a crash leaves of them.
+
+use core::time::Duration;
+use std::collections::{BTreeMap, BTreeSet};
+
+use leasehold_base::random::Random;
+use leasehold_base::units::Time;
+use leasehold_core::leases::clients::{self, Clients, Name, Refusal};
+use leasehold_core::leases::table::{self, Access, Outcome, Run, Standing, Table};
+use leasehold_core::leases::{Client, Kind, Modrev, Object, Terms, Ticket};
+
+use crate::clock::Clock;
+use crate::faults::{in_thousand, upto};
+
+use super::LeaseMutant;
+use super::message::{Answer, Body, Call, Change, Message};
+use super::store::{self, Content, OBJECTS, Stored};
+
+/// Short, so that a world of a minute sees many terms; drift is what [`super::world`] draws.
+pub(super) const TERMS: Terms = Terms {
+    default_term: Duration::from_secs(2),
+    longest_term: Duration::from_secs(4),
+    write_slack: Duration::from_millis(700),
+    slack_max: Duration::from_secs(3),
+    drift_ppm: 50_000,
+};
+
+const SHARDS: usize = 2;
+
+/// What the server does some time later.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Chore {
+    /// A call that runs has its effect.
+    Execute(Ticket),
+    /// The stable list is written.
+    Listed(Name, u64),
+}
+
+/// What comes of a step of the server.
+#[derive(Clone, Debug)]
+pub(super) enum Out {
+    Send(usize, Message),
+    /// Later, in this boot.
+    Chore(Duration, Chore),
+    /// A read that was let run at this time saw this.
+    Saw {
+        host: usize,
+        object: usize,
+        content: Content,
+        since: Time,
+    },
+    /// A lease was granted that may be cached.
+    Granted {
+        host: usize,
+        object: usize,
+        kind: Kind,
+    },
+    /// Late data was put to what others had changed.
+    Mixed {
+        host: usize,
+        object: usize,
+    },
+}
+
+struct Pending {
+    call: Call,
+    /// How it runs, and since when.
+    run: Option<(Run, Time)>,
+}
+
+pub(super) struct Server {
+    pub(super) up: bool,
+    /// How often it was started; its epoch.
+    pub(super) boot: u64,
+    clock: Clock,
+    now: Time,
+    /// The same on no host's clock.
+    true_now: Time,
+    clients: Clients,
+    tables: Vec<Table>,
+    /// Which host a client is.
+    hosts: BTreeMap<Client, usize>,
+    calls: BTreeMap<Ticket, Pending>,
+    running: BTreeSet<(usize, u64, u64)>,
+    next_ticket: u64,
+    /// The points at which it may crash, in thousandths.
+    crash_points: u64,
+    crashes_now: bool,
+    pub(super) objects: Vec<Stored>,
+    list: BTreeMap<Name, u64>,
+    /// Answers to calls that changed something: the reply cache, which survives.
+    kept: BTreeMap<(usize, u64, u64), Answer>,
+    mutant: Option<LeaseMutant>,
+    /// The longest time that an operation takes.
+    wait: Duration,
+}
+
+pub(super) fn name(host: usize) -> Name {
+    Name([u8::try_from(host).expect("there are few"); 16])
+}
+
+impl Server {
+    pub(super) fn new(random: &mut Random, mutant: Option<LeaseMutant>) -> Self {
+        let mut objects = vec![Stored::default(); OBJECTS];
+        objects.iter_mut().for_each(|object| object.modrev = Modrev(1));
+        objects.iter_mut().for_each(Stored::commit);
+        let clock = Clock::drifting(random, super::world::DRIFT_PPM_MAX);
+        let mut server = Self {
+            up: true,
+            boot: 0,
+            clock,
+            now: Time::ZERO,
+            true_now: Time::ZERO,
+            clients: Clients::new(Time::ZERO, TERMS, 0, BTreeMap::new()),
+            tables: Vec::new(),
+            hosts: BTreeMap::new(),
+            calls: BTreeMap::new(),
+            running: BTreeSet::new(),
+            next_ticket: 0,
+            crash_points: if random.one_in(2) { 0 } else { random.below(3) },
+            crashes_now: false,
+            objects,
+            list: BTreeMap::new(),
+            kept: BTreeMap::new(),
+            mutant,
+            wait: Duration::from_millis(1 + random.below(60)),
+        };
+        server.start(Time::ZERO);
+        server
+    }
+
+    pub(super) fn start(&mut self, now: Time) {
+        self.up = true;
+        self.boot += 1;
+        self.tell(now);
+        self.clients = Clients::new(self.now, TERMS, self.boot, self.list.clone());
+        if self.mutant == Some(LeaseMutant::IgnoresEpochs) {
+            self.clients.ignore_epochs();
+        }
+        let recovering = !self.list.is_empty();
+        self.tables = vec![Table::new(TERMS, 100, self.boot, recovering); SHARDS];
+        if let Some(mutant) = self.mutant.and_then(LeaseMutant::of_table) {
+            self.tables.iter_mut().for_each(|table| table.plant(mutant));
+        }
+    }
+
+    /// Forgets what is not stable, and tells which changes those were. A process that was killed
+    /// leaves what it had written in the machine.
+    pub(super) fn crash(&mut self, killed: bool) -> Vec<store::Id> {
+        self.up = false;
+        self.hosts.clear();
+        self.calls.clear();
+        self.running.clear();
+        self.crashes_now = false;
+        let objects = self.objects.iter_mut().filter(|_| !killed);
+        objects.flat_map(Stored::crash).collect()
+    }
+
+    pub(super) const fn heal(&mut self) {
+        self.crash_points = 0;
+    }
+
+    /// Whether the server crashes at the point that it is at.
+    pub(super) const fn take_crash(&mut self) -> bool {
+        core::mem::replace(&mut self.crashes_now, false)
+    }
+
+    /// When the machines want to be woken, in true time.
+    pub(super) fn next_wake(&self) -> Option<Time> {
+        let tables = self.tables.iter().filter_map(Table::next_wake);
+        let next = tables.chain(self.clients.next_wake()).min().filter(|_| self.up)?;
+        Some(self.clock.moment(next))
+    }
+
+    pub(super) fn wake(&mut self, now: Time, random: &mut Random) -> Vec<Out> {
+        self.tell(now);
+        let mut outs = Vec::new();
+        self.registry(clients::Event::Tick, random, &mut outs);
+        for shard in 0..SHARDS {
+            self.table(shard, table::Event::Tick, random, &mut outs);
+        }
+        outs
+    }
+
+    pub(super) fn receive(
+        &mut self,
+        now: Time,
+        host: usize,
+        message: Message,
+        random: &mut Random,
+    ) -> Vec<Out> {
+        self.tell(now);
+        let mut outs = Vec::new();
+        match message {
+            Message::Call(call) => self.call(call, random, &mut outs),
+            Message::Received { instance, epoch, object, serial } => {
+                if let Ok(client) = self.clients.admit(self.now, (name(host), instance), epoch) {
+                    let event = table::Event::Received(client, object, serial);
+                    self.table(shard(object), event, random, &mut outs);
+                }
+            }
+            Message::Report { instance, epoch, object, serial, round, told } => {
+                if let Ok(client) = self.clients.admit(self.now, (name(host), instance), epoch) {
+                    let event = table::Event::Reported(client, object, serial, round, told);
+                    self.table(shard(object), event, random, &mut outs);
+                }
+            }
+            Message::Answer { .. } | Message::Evict { .. } | Message::Inquire { .. } => {}
+        }
+        outs
+    }
+
+    pub(super) fn chore(&mut self, now: Time, chore: Chore, random: &mut Random) -> Vec<Out> {
+        self.tell(now);
+        let mut outs = Vec::new();
+        match chore {
+            Chore::Execute(ticket) => self.execute(ticket, random, &mut outs),
+            Chore::Listed(name, instance) => {
+                self.list.insert(name, instance);
+                self.point(random);
+                self.registry(clients::Event::Listed(name, instance), random, &mut outs);
+            }
+        }
+        outs
+    }
+
+    fn tell(&mut self, now: Time) {
+        (self.now, self.true_now) = (self.clock.local(now), now);
+    }
+
+    fn point(&mut self, random: &mut Random) {
+        self.crashes_now |= in_thousand(random, self.crash_points);
+    }
+
+    fn call(&mut self, call: Call, random: &mut Random, outs: &mut Vec<Out>) {
+        let key = (call.host, call.instance, call.xid);
+        if let Some(answer) = self.kept.get(&key) {
+            outs.push(answered(&call, answer.clone()));
+            return;
+        }
+        if self.running.contains(&key) {
+            return;
+        }
+        if let Body::Hello = call.body {
+            let hello = clients::Event::Hello(name(call.host), call.instance);
+            self.registry(hello, random, outs);
+            outs.push(answered(&call, Answer::Welcome(self.boot)));
+            return;
+        }
+        let client = match self.client(&call) {
+            Ok(client) => client,
+            Err(answer) => {
+                outs.push(answered(&call, answer));
+                return;
+            }
+        };
+        match (client, &call.body) {
+            (Some(client), Body::Return(object, serial, open)) => {
+                let event = table::Event::Returned(client, *object, *serial, *open);
+                self.table(shard(*object), event, random, outs);
+                outs.push(answered(&call, Answer::Done));
+            }
+            (Some(client), Body::Reclaimed) => {
+                self.registry(clients::Event::Reclaimed(client), random, outs);
+                outs.push(answered(&call, Answer::Done));
+            }
+            (Some(client), Body::Recovered) => {
+                self.registry(clients::Event::Recovered(client), random, outs);
+                outs.push(answered(&call, Answer::Done));
+            }
+            (_, Body::Commit(object)) => {
+                self.point(random);
+                if self.mutant != Some(LeaseMutant::LiesAboutCommits) {
+                    self.objects[store::index(*object)].commit();
+                }
+                outs.push(answered(&call, Answer::Committed { boot: self.boot }));
+            }
+            (client, _) => {
+                let ticket = Ticket(self.next_ticket);
+                self.next_ticket += 1;
+                self.running.insert(key);
+                let asks = matches!(call.body, Body::Lease(..));
+                self.calls.insert(ticket, Pending { call, run: None });
+                match client {
+                    Some(client) if asks => {
+                        self.registry(clients::Event::Asks(client, ticket), random, outs);
+                    }
+                    _ => self.begin(ticket, random, outs),
+                }
+            }
+        }
+    }
+
+    /// Whose call it is, or what it is answered instead.
+    fn client(&mut self, call: &Call) -> Result<Option<Client>, Answer> {
+        if !call.leases {
+            return Ok(None);
+        }
+        let admitted = self.clients.admit(self.now, (name(call.host), call.instance), call.epoch);
+        let client = admitted.map_err(|refusal| match refusal {
+            Refusal::Epoch(epoch) => Answer::Epoch(epoch),
+            Refusal::Instance(_) | Refusal::Unknown => Answer::Unknown,
+            Refusal::Later => Answer::Later,
+        })?;
+        self.hosts.insert(client, call.host);
+        Ok(Some(client))
+    }
+
+    /// Hands a call to the table of its object.
+    fn begin(&mut self, ticket: Ticket, random: &mut Random, outs: &mut Vec<Out>) {
+        let call = self.calls[&ticket].call.clone();
+        let change = if let Body::Change(_, change) = &call.body { Some(change) } else { None };
+        let under = change.and_then(|change| change.base).map(|(serial, _)| serial);
+        let (object, access, ask) = match call.body {
+            Body::Lease(object, access, ask) => (object, access, Some(ask)),
+            Body::Read(object) => (object, Access::Read, None),
+            Body::Look(object) => (object, Access::Look, None),
+            Body::Change(object, _) => (object, Access::Write, None),
+            Body::Hello
+            | Body::Return(..)
+            | Body::Reclaimed
+            | Body::Recovered
+            | Body::Commit(_) => return,
+        };
+        let Ok(client) = self.client(&call) else {
+            self.end(ticket, Answer::Unknown, outs);
+            return;
+        };
+        let event = table::Event::Call(table::Call { ticket, object, client, access, under, ask });
+        self.table(shard(object), event, random, outs);
+    }
+
+    fn end(&mut self, ticket: Ticket, answer: Answer, outs: &mut Vec<Out>) {
+        if let Some(Pending { call, .. }) = self.calls.remove(&ticket) {
+            self.running.remove(&(call.host, call.instance, call.xid));
+            outs.push(answered(&call, answer));
+        }
+    }
+
+    fn execute(&mut self, ticket: Ticket, random: &mut Random, outs: &mut Vec<Out>) {
+        let Pending { call, run: Some((run, since)) } = &self.calls[&ticket] else {
+            unreachable!("what is executed runs")
+        };
+        let (call, run, since) = (call.clone(), *run, *since);
+        let mut outcome = Outcome::default();
+        let (object, answer) = match call.body {
+            Body::Lease(object, access, _) => {
+                let read = access == Access::Read;
+                let content = read.then(|| self.read((call.host, since), object, outs));
+                let modrev = self.objects[store::index(object)].modrev;
+                (object, Answer::Leased(run.grant, modrev, content))
+            }
+            Body::Read(object) => {
+                (object, Answer::Content(self.read((call.host, since), object, outs)))
+            }
+            Body::Look(object) => {
+                if run.told.is_none() {
+                    self.read((call.host, since), object, outs);
+                }
+                (object, Answer::Attributes(run.told))
+            }
+            Body::Change(object, ref change) => {
+                self.point(random);
+                let answer = self.change(call.host, object, change, run.standing, outs);
+                outcome.void = matches!(answer, Answer::Late);
+                self.kept.insert((call.host, call.instance, call.xid), answer.clone());
+                self.registry(clients::Event::Wrote, random, outs);
+                (object, answer)
+            }
+            Body::Hello
+            | Body::Return(..)
+            | Body::Reclaimed
+            | Body::Recovered
+            | Body::Commit(_) => return,
+        };
+        self.end(ticket, answer, outs);
+        self.table(shard(object), table::Event::Done(object, ticket, outcome), random, outs);
+    }
+
+    fn read(&self, (host, since): (usize, Time), object: Object, outs: &mut Vec<Out>) -> Content {
+        let index = store::index(object);
+        let content = self.objects[index].content;
+        outs.push(Out::Saw { host, object: index, content, since });
+        content
+    }
+
+    fn change(
+        &mut self,
+        host: usize,
+        object: Object,
+        change: &Change,
+        standing: Standing,
+        outs: &mut Vec<Out>,
+    ) -> Answer {
+        let index = store::index(object);
+        let stored = &mut self.objects[index];
+        let before = stored.modrev;
+        if let (Some((_, base)), Standing::Free) = (change.base, standing)
+            && !base.admits_late(before)
+        {
+            return Answer::Late;
+        }
+        if change.base.is_some() && stored.changed_by_others(change.made_from, host) {
+            outs.push(Out::Mixed { host, object: index });
+        }
+        for (cell, id) in &change.cells {
+            stored.content.cells[*cell] = *id;
+        }
+        stored.content.attributes = change.attributes;
+        stored.modrev = Modrev((before.0 + 1).max(self.boot << 32));
+        stored.changes.push((host, change.cells.iter().map(|(_, id)| *id).collect()));
+        if change.stable {
+            stored.commit();
+        }
+        Answer::Changed { before, after: stored.modrev, boot: self.boot }
+    }
+
+    fn registry(&mut self, event: clients::Event, random: &mut Random, outs: &mut Vec<Out>) {
+        let mut effects = Vec::new();
+        self.clients.step(self.now, event, &mut effects);
+        for effect in effects {
+            match effect {
+                clients::Effect::Welcome(..) | clients::Effect::Superseded(..) => {}
+                clients::Effect::List(name, instance) => {
+                    let chore = Chore::Listed(name, instance);
+                    outs.push(Out::Chore(upto(random, self.wait), chore));
+                }
+                clients::Effect::Unlist(name) => drop(self.list.remove(&name).is_some()),
+                clients::Effect::Proceed(ticket) => {
+                    if self.calls.contains_key(&ticket) {
+                        self.begin(ticket, random, outs);
+                    }
+                }
+                clients::Effect::Forget(client) => {
+                    for shard in 0..SHARDS {
+                        self.table(shard, table::Event::Forgotten(client), random, outs);
+                    }
+                }
+                clients::Effect::Reclaimed => {
+                    for shard in 0..SHARDS {
+                        self.table(shard, table::Event::Reclaimed, random, outs);
+                    }
+                }
+                clients::Effect::Open => {
+                    for shard in 0..SHARDS {
+                        self.table(shard, table::Event::Opened, random, outs);
+                    }
+                }
+            }
+        }
+    }
+
+    fn table(
+        &mut self,
+        shard: usize,
+        event: table::Event,
+        random: &mut Random,
+        outs: &mut Vec<Out>,
+    ) {
+        let mut effects = Vec::new();
+        self.tables[shard].step(self.now, event, &mut effects);
+        for effect in effects {
+            match effect {
+                table::Effect::Run(run) => {
+                    let pending = self.calls.get_mut(&run.ticket).expect("it waits");
+                    pending.run = Some((run, self.true_now));
+                    if let (Some(grant), Body::Lease(object, ..)) = (run.grant, &pending.call.body)
+                        && grant.cachable
+                    {
+                        let (host, object) = (pending.call.host, store::index(*object));
+                        outs.push(Out::Granted { host, object, kind: grant.kind });
+                    }
+                    let time =
+                        if random.one_in(2) { Duration::ZERO } else { upto(random, self.wait) };
+                    outs.push(Out::Chore(time, Chore::Execute(run.ticket)));
+                }
+                table::Effect::Later(ticket) => self.end(ticket, Answer::Later, outs),
+                table::Effect::Evict(client, object, serial) => {
+                    self.point(random);
+                    let message = Message::Evict { epoch: self.boot, object, serial };
+                    self.send(client, message, outs);
+                }
+                table::Effect::Inquire(client, object, serial, round) => {
+                    let message = Message::Inquire { epoch: self.boot, object, serial, round };
+                    self.send(client, message, outs);
+                }
+            }
+        }
+    }
+
+    fn send(&self, client: Client, message: Message, outs: &mut Vec<Out>) {
+        let host = self.hosts.get(&client).copied();
+        outs.extend(host.map(|host| Out::Send(host, message)));
+    }
+}
+
+fn answered(call: &Call, answer: Answer) -> Out {
+    let Call { host, instance, xid, .. } = *call;
+    Out::Send(host, Message::Answer { instance, xid, answer })
+}
+
+fn shard(object: Object) -> usize {
+    store::index(object) % SHARDS
+}

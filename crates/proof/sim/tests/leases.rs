@@ -1,0 +1,59 @@
+//! Worlds of leases, with and without mutants.
+
+use leasehold_sim::{LeaseMutant, LeaseOptions, found_leases, run_leases};
+
+const fn sound(seed: u64) -> LeaseOptions {
+    LeaseOptions { seed, mutant: None, trace: false }
+}
+
+#[test]
+fn a_seed_fixes_everything() {
+    let runs = [1, 1, 2].map(|seed| run_leases(sound(seed)).0);
+    assert_eq!(runs[0], runs[1]);
+    assert_ne!(runs[0].digest, runs[2].digest);
+}
+
+#[test]
+fn every_promise_holds() {
+    let (mut operations, mut crashes, mut kills) = (0, 0, 0);
+    for seed in 0..2000 {
+        let (report, broken) = run_leases(sound(seed));
+        assert!(broken.is_empty(), "seed {seed}: {broken:#?}");
+        operations += report.operations;
+        crashes += report.crashes;
+        kills += report.kills;
+    }
+    // Worlds in which nothing happens keep every promise.
+    assert!(
+        operations > 400_000 && crashes > 1500 && kills > 800,
+        "{operations} operations, {crashes} crashes, {kills} kills"
+    );
+}
+
+#[test]
+fn every_mutant_is_found() {
+    for mutant in LeaseMutant::ALL {
+        // Most likely where it was found before.
+        let before = found_leases().into_iter().filter(|world| world.mutant == Some(*mutant));
+        let mut seeds = before.map(|world| world.seed).chain(0..1000);
+        let is_found = |seed: &u64| {
+            let (_, broken) = run_leases(LeaseOptions { mutant: Some(*mutant), ..sound(*seed) });
+            broken.iter().any(|broken| mutant.promises().contains(&broken.promise))
+        };
+        let seed = seeds.find(is_found);
+        assert!(seed.is_some(), "{mutant:?} breaks {:?}", mutant.promises());
+    }
+}
+
+#[test]
+fn what_was_found_stays_mended() {
+    for world in found_leases() {
+        let (_, broken) = run_leases(sound(world.seed));
+        assert!(broken.is_empty(), "seed {}: {}: {broken:#?}", world.seed, world.found);
+        if world.mutant.is_some() {
+            let options = LeaseOptions { mutant: world.mutant, ..sound(world.seed) };
+            let (_, broken) = run_leases(options);
+            assert!(!broken.is_empty(), "seed {} no longer finds: {}", world.seed, world.found);
+        }
+    }
+}
