@@ -75,3 +75,6 @@ pub use session::{Callee, Driver, Inbound, Procedure, Session};
 pub use sleep::Sleep;
 pub use state::Counters;
 pub use transport::{Connection, Transport};
+
+#[cfg(test)]
+mod tests;
