@@ -1,5 +1,6 @@
-// Builds one HTML file without the WebAssembly, which the binary puts in where the mark is. The
-// output is the same for the same sources: the test of the page compares it with the kept one.
+// Builds one HTML file: the laboratory's page without the WebAssembly, which the binary puts in
+// where the mark is, or in the mode `live` the live view. The output is the same for the same
+// sources: the test of the page compares it with the kept one.
 import { svelte } from "@sveltejs/vite-plugin-svelte";
 import { defineConfig, type Plugin } from "vite";
 
@@ -8,7 +9,7 @@ const oneFile: Plugin = {
   name: "one-file",
   enforce: "post",
   generateBundle(_, bundle) {
-    const page = bundle["index.html"];
+    const page = Object.values(bundle).find((part) => part.fileName.endsWith(".html"));
     if (page?.type !== "asset") throw new Error("no page was built");
     let html = String(page.source);
     for (const [name, part] of Object.entries(bundle)) {
@@ -26,15 +27,16 @@ const oneFile: Plugin = {
   },
 };
 
-export default defineConfig({
+export default defineConfig(({ mode }) => ({
   plugins: [svelte(), oneFile],
   base: "./",
   build: {
     target: "es2022",
     outDir: "dist",
+    emptyOutDir: false,
     assetsInlineLimit: 1_000_000,
     cssCodeSplit: false,
     modulePreload: false,
-    rolldownOptions: { output: { codeSplitting: false, comments: { legal: false } } },
+    rolldownOptions: { input: mode === "live" ? "live.html" : "index.html", output: { codeSplitting: false, comments: { legal: false } } },
   },
-});
+}));

@@ -3,10 +3,11 @@
 import { launch } from "./browser.mjs";
 import * as assets from "./assets.mjs";
 import * as building from "./building.mjs";
+import * as live from "./live.mjs";
 import * as looking from "./looking.mjs";
 import * as tutorial from "./tutorial.mjs";
 
-const cases = [assets, building, looking, tutorial].flatMap((file) => Object.entries(file.cases));
+const cases = [assets, building, live, looking, tutorial].flatMap((file) => Object.entries(file.cases));
 const word = process.argv[2] ?? "";
 const world = await launch();
 let passed = 0;

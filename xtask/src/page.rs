@@ -1,4 +1,4 @@
-//! The laboratory's page: built into the files that are kept, and tested in a browser.
+//! The pages: built into the files that are kept, and tested in a browser.
 
 use std::fs;
 use std::time::Duration;
@@ -11,6 +11,12 @@ use crate::test::tool;
 
 const FOLDER: &str = "page";
 const ASSETS: &str = "crates/lab/page/assets";
+
+/// What is built, and where it is kept.
+const BUILT: [(&str, &str); 2] = [
+    ("dist/index.html", "crates/lab/page/assets/page.html"),
+    ("dist/live.html", "crates/operate/view/assets/live.html"),
+];
 const LAB: &str = "target/wasm32-unknown-unknown/page/leasehold_lab_web.wasm";
 
 const LIMIT: Duration = Duration::from_mins(10);
@@ -43,15 +49,14 @@ fn build_page(repository: &Repository) -> bool {
     let built = ensure(PAGE)
         && program::run(&folder, INSTALL, LIMIT).succeeded
         && program::run(&folder, &["npm", "run", "--silent", "build"], LIMIT).succeeded;
-    let kept = repository.root().join(ASSETS).join("page.html");
-    if !built {
-        return false;
-    }
-    let copied = fs::copy(folder.join("dist/index.html"), kept);
-    if let Err(error) = &copied {
-        println!("the page was not kept: {error}");
-    }
-    copied.is_ok()
+    built
+        && BUILT.iter().all(|(page, kept)| {
+            let copied = fs::copy(folder.join(page), repository.root().join(kept));
+            if let Err(error) = &copied {
+                println!("{page} was not kept: {error}");
+            }
+            copied.is_ok()
+        })
 }
 
 /// The compiler's version shows in what it builds, so the test compares answers, not bytes.

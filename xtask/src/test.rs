@@ -35,7 +35,7 @@ pub(crate) enum Step {
     Fuzz,
     /// The built server under the Linux kernel's client, and where power and disks fail.
     Kernel,
-    /// The laboratory's page in a real browser, and whether what is kept of it is what is built.
+    /// The pages in a real browser, and whether what is kept of them is what is built.
     Page,
     /// The built server under other clients, what passes on the wire as tshark reads it, and the
     /// tester against our server and those of others.

@@ -7,9 +7,9 @@ use std::thread;
 
 use leasehold_serve::Service;
 use leasehold_shell::Running;
-use leasehold_shell::http::{JSON, Page, Server};
+use leasehold_shell::http::{HTML, JSON, Page, Server};
 use leasehold_store_dir::DirStore;
-use leasehold_view::{Source, SyncView, metrics};
+use leasehold_view::{PAGE, Source, SyncView, metrics};
 
 use crate::failure::{Failure, Kind};
 use crate::options::Durability;
@@ -84,6 +84,7 @@ impl Http {
 
 fn page(source: &Source, path: &str) -> Option<Page> {
     match path {
+        "/" => Some(Page { content_type: HTML, text: PAGE.into() }),
         "/metrics" => {
             let text = metrics::text(&source.snapshot());
             Some(Page { content_type: metrics::CONTENT_TYPE, text: text.into() })

@@ -191,9 +191,10 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "DIR", help_heading = HOW)]
     pub(crate) state: Option<PathBuf>,
 
-    /// Show metrics to browsers and Prometheus at this address
+    /// Show the live view to browsers and metrics to Prometheus at this address
     ///
-    /// `/metrics` is for Prometheus (METRICS.md lists what it gives), `/live.json` for programs.
+    /// `/` is the page, `/metrics` is for Prometheus (METRICS.md lists what it gives), `/live.json`
+    /// for programs.
     /// Whoever reaches the address can read them. Example: `--http 127.0.0.1:9049`
     #[arg(long, value_name = "ADDR:PORT", help_heading = HOW)]
     pub(crate) http: Option<SocketAddr>,

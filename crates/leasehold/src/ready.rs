@@ -18,7 +18,7 @@ pub(crate) struct Ready {
     exports: Vec<Exported>,
     mount: Mount,
     durability: Durability,
-    /// Where metrics are to be read.
+    /// Where the live view and metrics are to be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     http: Option<String>,
     pid: u32,
@@ -67,7 +67,7 @@ impl Ready {
         Self { addresses, portmap, exports, mount, durability, http: None, pid: std::process::id() }
     }
 
-    /// Says as well where metrics are to be read.
+    /// Says as well where the live view and metrics are to be read.
     pub(crate) fn with_http(self, address: Option<SocketAddr>) -> Self {
         Self { http: address.map(|address| format!("http://{address}/")), ..self }
     }
@@ -93,7 +93,7 @@ impl Ready {
         let _ = writeln!(text, "\nLinux:\n  {}", self.mount.linux);
         let _ = writeln!(text, "macOS:\n  {}", self.mount.macos);
         if let Some(http) = &self.http {
-            let _ = writeln!(text, "\nMetrics: {http}metrics");
+            let _ = writeln!(text, "\nLive view: {http} (metrics: {http}metrics)");
         }
         if self.durability == Durability::Memory {
             let _ = writeln!(text, "\nDurability: memory. A crash of this machine loses changes.");

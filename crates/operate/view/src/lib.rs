@@ -12,6 +12,10 @@ pub mod status;
 pub mod top;
 mod units;
 
+/// The live view as a page for browsers, which asks for `live.json` beside it each second. It is
+/// built from `page/` by `cargo xtask page`; the test step `page` builds it anew and compares.
+pub const PAGE: &str = include_str!("../assets/live.html");
+
 pub use snapshot::{
     ClientView, ExportView, Latency, LoopView, ProcedureView, ReplyView, Snapshot, Source,
     SyncView, Work,
