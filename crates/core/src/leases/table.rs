@@ -23,7 +23,8 @@
 //! 10. Who only looks makes the holder of a write lease report, which keeps its lease. A report is
 //!     good for who began to look before it was asked for.
 //! 11. Calls that run are implicit leases: a lease is granted when no other client's writing call
-//!     runs on the object. A call without client is of nobody who holds anything.
+//!     runs on the object. A lease is not over while a writing call of its holder runs, which no
+//!     other writing call joins. A call without client is of nobody who holds anything.
 //! 12. A table that is full grants leases that may not be cached and are not kept.
 //! 13. A write lease reserves space, as much as is left. What is written is taken from it, and what
 //!     remains is given back with the lease.

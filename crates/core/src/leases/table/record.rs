@@ -66,6 +66,8 @@ struct Running {
     ticket: Ticket,
     client: Option<Client>,
     writes: bool,
+    /// Whether a lease covers it.
+    held: bool,
     /// A lease that it was granted anew.
     granted: Option<Serial>,
 }
@@ -234,6 +236,9 @@ impl Record {
         let at = running.iter().position(|one| one.ticket == ticket);
         let ended = running.swap_remove(at.expect("a call that ends runs"));
         if let Some(lease) = self.leases.iter_mut().find(|one| Some(one.client) == ended.client) {
+            if ended.held {
+                lease.last_write = turn.now;
+            }
             let used = outcome.used.min(lease.space);
             lease.space -= used;
             turn.common.reserved_bytes -= used;
@@ -314,9 +319,13 @@ impl Record {
         if turn.common.has(Mutant::NeverEnds) {
             return;
         }
-        let over = self.leases.iter().filter(|lease| lease.is_over(moment));
+        let running = self.busy.iter().flat_map(|busy| &busy.running);
+        let used: Vec<Client> =
+            running.filter(|one| one.held).filter_map(|one| one.client).collect();
+        let is_over = |lease: &Lease| lease.is_over(moment) && !used.contains(&lease.client);
+        let over = self.leases.iter().filter(|lease| is_over(lease));
         turn.common.counts.waited_out += over.map(|lease| u64::from(lease.evicted)).sum::<u64>();
-        self.release(|lease| lease.is_over(moment), turn);
+        self.release(is_over, turn);
         if !turn.common.forgotten.is_empty() {
             let forgotten = core::mem::take(&mut turn.common.forgotten);
             self.release(|lease| forgotten.contains_key(&lease.client), turn);
@@ -326,6 +335,7 @@ impl Record {
 
     /// Does what follows from what happened: lets run what can, and sends what is to be sent.
     pub(super) fn settle(&mut self, turn: &mut Turn<'_>) {
+        self.end(turn);
         let now = turn.now;
         self.let_run(turn);
         let Some(busy) = &mut self.busy else { return };
@@ -354,6 +364,8 @@ impl Record {
         let leases = self.leases.iter().map(|lease| lease.due(common.moment(now)));
         let sent = self.busy.iter().flat_map(|busy| busy.evictions.iter().chain(&busy.inquiry));
         let next = leases.chain(sent.map(|sent| sent.again)).min();
+        // A lease that is over and still used by a call that runs is looked at when that has ended.
+        let next = next.map(|next| if next > now { next } else { now + BACKLOG_PAUSE });
         next.or_else(|| self.busy.as_ref().map(|_| now + AGAIN_MAX))
     }
 
@@ -408,6 +420,10 @@ impl Record {
                 self.evict(index, turn);
             }
         }
+        // What runs under a lease was compared with nothing: nobody else may change it meanwhile.
+        let mut running = self.busy.iter().flat_map(|busy| &busy.running);
+        let covered = running.any(|other| other.held && other.client != one.call.client);
+        free &= !covered || one.call.access != Access::Write;
         // Neither writes nor asks run for ever while somebody waits who came before.
         free &= !is_behind || one.call.access != Access::Write;
         if one.call.ask.is_some_and(|ask| !ask.opportune) {
@@ -471,7 +487,8 @@ impl Record {
         };
         let granted = grant.map(|grant| grant.serial).filter(|serial| Some(*serial) != known);
         let Call { ticket, client, .. } = call;
-        self.busy().running.push(Running { ticket, client, writes, granted });
+        let held = standing == Standing::Held;
+        self.busy().running.push(Running { ticket, client, writes, held, granted });
         turn.effects.push(Effect::Run(Run { ticket, standing, grant, told }));
     }
 
