@@ -105,12 +105,12 @@ impl LeaseMutant {
             }
             Self::CountsFromAnswer | Self::TakesOvertaken => &["one-writer", "fresh-data"],
             Self::IgnoresEpochs | Self::KeepsEpochs => &["one-writer", "recovery", "fresh-data"],
-            Self::ChecksNoReads => &["fresh-data", "fresh-attributes"],
+            Self::ChecksNoReads | Self::VacatesDirty => &["fresh-data", "fresh-attributes"],
             Self::ChecksNoWrites
             | Self::ForgetsRunning
             | Self::UsesWhileChanging
             | Self::KeepsOld => &["fresh-data", "fresh-names", "fresh-attributes"],
-            Self::PushesLate | Self::VacatesDirty => &["late-data"],
+            Self::PushesLate => &["late-data"],
             Self::NeverEnds => &["progress"],
             Self::LiesAboutCommits => &["committed"],
         }

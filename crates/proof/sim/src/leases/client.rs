@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 use leasehold_base::random::Random;
 use leasehold_base::units::Time;
 use leasehold_core::leases::holder::{self, Holder};
-use leasehold_core::leases::table::{Access, Ask, Told};
+use leasehold_core::leases::table::{Access, Ask, Grant, Told};
 use leasehold_core::leases::{Kind, Modrev, Object, Open, Serial, Ticket};
 
 use crate::clock::Clock;
@@ -110,6 +110,7 @@ enum Purpose {
 struct Outstanding {
     body: Body,
     purpose: Purpose,
+    made: Time,
     again: Time,
 }
 
@@ -120,9 +121,12 @@ struct Cache {
     dirty: [bool; CELLS],
     /// Since when each is.
     dirty_at: [Time; CELLS],
+    /// Until when, by its clock, a write lease lasts that was granted last, given back or not: who
+    /// gives it back before has to bring back what it changed.
+    lease_end: Time,
     /// How many changes the object had had when what is dirty was made.
     made_from: usize,
-    /// Own changes that were made by calls.
+    /// How often a call for a change of one's own was made or answered.
     changes: u64,
     /// What is being pushed.
     pushed: Vec<(usize, Id)>,
@@ -259,11 +263,13 @@ impl Client {
 
     /// What it has changed under a lease that it still holds.
     pub(super) fn holds(&self, now: Time, at: usize) -> Option<Changed> {
-        let (kind, _, cachable) = self.held(now, at)?;
         let cache = &self.caches[at];
+        if !self.up || self.clock.local(now) >= cache.lease_end {
+            return None;
+        }
         let dirty = |cell: usize| cache.dirty[cell].then_some(cache.dirty_at[cell]);
         let first = (0..CELLS).filter_map(dirty).min()?;
-        (kind == Kind::Write && cachable).then(|| Changed {
+        Some(Changed {
             cells: core::array::from_fn(|cell| Some((cache.cells[cell]?, dirty(cell)?))),
             attributes: (cache.attributes.unwrap_or_default(), first),
         })
@@ -436,6 +442,7 @@ impl Client {
             cells: vec![(cell, id)],
             attributes: id,
             stable: true,
+            ask: None,
             base: None,
             made_from: 0,
         };
@@ -449,8 +456,8 @@ impl Client {
 
     fn make(&mut self, body: Body, purpose: Purpose) {
         self.next_xid += 1;
-        let (xid, again) = (self.next_xid, self.now + PATIENCE);
-        self.calls.insert(xid, Outstanding { body: body.clone(), purpose, again });
+        let (xid, made, again) = (self.next_xid, self.now, self.now + PATIENCE);
+        self.calls.insert(xid, Outstanding { body: body.clone(), purpose, made, again });
         if self.plain || !self.lost {
             self.send(xid, body);
         }
@@ -481,8 +488,15 @@ impl Client {
             | Answer::Changed { .. }
             | Answer::Committed { .. }
             | Answer::Late => {
-                if let Some(Outstanding { body, purpose, .. }) = self.calls.remove(&xid) {
+                if let Some(Outstanding { body, purpose, made, .. }) = self.calls.remove(&xid) {
+                    let lease = match (body.object(), &answer) {
+                        (Some(object), Answer::Leased(Some(grant), ..)) => Some((object, *grant)),
+                        _ => None,
+                    };
                     self.done(&body, purpose, answer);
+                    if let Some((object, grant)) = lease {
+                        self.lasts(object, grant, made);
+                    }
                 }
             }
         }
@@ -513,6 +527,7 @@ impl Client {
                 )
             };
             self.calls.retain(|_, call| is_kept(&call.purpose));
+            self.caches.iter_mut().for_each(|cache| cache.lease_end = Time::ZERO);
             self.step(holder::Event::Restarted);
         }
         self.calls.values_mut().for_each(|call| call.again = self.now);
@@ -547,6 +562,7 @@ impl Client {
                 self.finish(program);
             }
             (Purpose::Push { object: at }, Answer::Changed { before, after, boot }) => {
+                self.caches[at].changes += 1;
                 self.step(holder::Event::Wrote(object(at), before, after));
                 let Body::Change(_, Change { base: Some((serial, _)), .. }) = body else {
                     unreachable!("it is pushed")
@@ -568,6 +584,16 @@ impl Client {
             _ => {}
         }
         self.finish_syncs();
+    }
+
+    /// Notes how long a write lease lasts, if it was taken.
+    fn lasts(&mut self, object: Object, grant: Grant, made: Time) {
+        let held = self.holder.held(self.clock.local(self.now), object);
+        if held == Some((Kind::Write, grant.serial, true)) {
+            let end = self.clock.local(made) + grant.term;
+            let cache = &mut self.caches[index(object)];
+            cache.lease_end = cache.lease_end.max(end);
+        }
     }
 
     /// Puts into the cache what was read, if nothing happened since that makes it old.
@@ -614,7 +640,15 @@ impl Client {
         cache.changes += 1;
         let attributes = cache.attributes.unwrap_or_default();
         let (base, made_from) = (Some(base), cache.made_from);
-        let change = Change { cells, attributes, stable: false, base, made_from };
+        // Its grant is one that the client knows nothing of, as copies of old calls make them.
+        let ask = self.random.one_in(8).then_some(Ask {
+            kind: Kind::Write,
+            term: Duration::ZERO,
+            opportune: false,
+            space: 0,
+            reclaim: false,
+        });
+        let change = Change { cells, attributes, stable: false, ask, base, made_from };
         self.make(Body::Change(object(at), change), Purpose::Push { object: at });
     }
 
@@ -654,7 +688,8 @@ impl Client {
                 holder::Effect::Full(_) => {}
                 holder::Effect::Ask { request, object, kind, space, reclaim } => {
                     let term = Duration::ZERO;
-                    let ask = Ask { kind, term, opportune: false, space, reclaim };
+                    let opportune = !reclaim && self.random.one_in(8);
+                    let ask = Ask { kind, term, opportune, space, reclaim };
                     let reads = !reclaim && self.random.one_in(2);
                     let access = if reads { Access::Read } else { Access::Nothing };
                     let body = Body::Lease(object, access, ask);

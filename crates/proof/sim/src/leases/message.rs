@@ -32,6 +32,36 @@ pub(super) enum Body {
     Commit(Object),
 }
 
+impl Body {
+    /// The object that it is about.
+    pub(super) const fn object(&self) -> Option<Object> {
+        match self {
+            Self::Hello | Self::Reclaimed | Self::Recovered => None,
+            Self::Lease(object, ..)
+            | Self::Return(object, ..)
+            | Self::Read(object)
+            | Self::Look(object)
+            | Self::Change(object, _)
+            | Self::Commit(object) => Some(*object),
+        }
+    }
+
+    /// Whether a lease is asked for with it.
+    pub(super) const fn asks(&self) -> bool {
+        match self {
+            Self::Lease(..) => true,
+            Self::Change(_, change) => change.ask.is_some(),
+            Self::Hello
+            | Self::Return(..)
+            | Self::Reclaimed
+            | Self::Recovered
+            | Self::Read(_)
+            | Self::Look(_)
+            | Self::Commit(_) => false,
+        }
+    }
+}
+
 /// New values of some cells.
 #[derive(Clone, Debug)]
 pub(super) struct Change {
@@ -39,6 +69,8 @@ pub(super) struct Change {
     /// What the attributes show from then.
     pub(super) attributes: Id,
     pub(super) stable: bool,
+    /// A lease that is asked for with them.
+    pub(super) ask: Option<Ask>,
     /// The lease that they were made under, and the modrev that they were made from.
     pub(super) base: Option<(Serial, Modrev)>,
     /// How many changes the object had had when these were made; the world's knowledge, of which

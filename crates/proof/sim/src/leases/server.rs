@@ -27,6 +27,9 @@ pub(super) const TERMS: Terms = Terms {
 
 const SHARDS: usize = 2;
 
+/// How long a plain call waits before it is to be made again.
+const PLAIN_WAIT_MAX: Duration = Duration::from_secs(1);
+
 /// What the server does some time later.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Chore {
@@ -34,6 +37,8 @@ pub(super) enum Chore {
     Execute(Ticket),
     /// The stable list is written.
     Listed(Name, u64),
+    /// A call without leases has waited long enough.
+    GiveUp(Ticket),
 }
 
 /// What comes of a step of the server.
@@ -91,6 +96,8 @@ pub(super) struct Server {
     /// Answers to calls that changed something: the reply cache, which survives.
     kept: BTreeMap<(usize, u64, u64), Answer>,
     mutant: Option<LeaseMutant>,
+    /// So many leases fit in a shard.
+    leases_max: usize,
     /// The longest time that an operation takes.
     wait: Duration,
 }
@@ -123,6 +130,7 @@ impl Server {
             list: BTreeMap::new(),
             kept: BTreeMap::new(),
             mutant,
+            leases_max: if random.one_in(4) { 1 } else { 100 },
             wait: Duration::from_millis(1 + random.below(60)),
         };
         server.start(Time::ZERO);
@@ -138,7 +146,7 @@ impl Server {
             self.clients.ignore_epochs();
         }
         let recovering = !self.list.is_empty();
-        self.tables = vec![Table::new(TERMS, 100, self.boot, recovering); SHARDS];
+        self.tables = vec![Table::new(TERMS, self.leases_max, self.boot, recovering); SHARDS];
         if let Some(mutant) = self.mutant.and_then(LeaseMutant::of_table) {
             self.tables.iter_mut().for_each(|table| table.plant(mutant));
         }
@@ -215,6 +223,15 @@ impl Server {
         let mut outs = Vec::new();
         match chore {
             Chore::Execute(ticket) => self.execute(ticket, random, &mut outs),
+            Chore::GiveUp(ticket) => {
+                if let Some(Pending { call, run: None }) = self.calls.get(&ticket)
+                    && let Some(object) = call.body.object()
+                {
+                    let event = table::Event::GivenUp(object, ticket);
+                    self.table(shard(object), event, random, &mut outs);
+                    self.end(ticket, Answer::Later, &mut outs);
+                }
+            }
             Chore::Listed(name, instance) => {
                 self.list.insert(name, instance);
                 self.point(random);
@@ -279,7 +296,7 @@ impl Server {
                 let ticket = Ticket(self.next_ticket);
                 self.next_ticket += 1;
                 self.running.insert(key);
-                let asks = matches!(call.body, Body::Lease(..));
+                let asks = call.body.asks();
                 self.calls.insert(ticket, Pending { call, run: None });
                 match client {
                     Some(client) if asks => {
@@ -309,13 +326,16 @@ impl Server {
     /// Hands a call to the table of its object.
     fn begin(&mut self, ticket: Ticket, random: &mut Random, outs: &mut Vec<Out>) {
         let call = self.calls[&ticket].call.clone();
+        if !call.leases {
+            outs.push(Out::Chore(PLAIN_WAIT_MAX, Chore::GiveUp(ticket)));
+        }
         let change = if let Body::Change(_, change) = &call.body { Some(change) } else { None };
         let under = change.and_then(|change| change.base).map(|(serial, _)| serial);
         let (object, access, ask) = match call.body {
             Body::Lease(object, access, ask) => (object, access, Some(ask)),
             Body::Read(object) => (object, Access::Read, None),
             Body::Look(object) => (object, Access::Look, None),
-            Body::Change(object, _) => (object, Access::Write, None),
+            Body::Change(object, ref change) => (object, Access::Write, change.ask),
             Body::Hello
             | Body::Return(..)
             | Body::Reclaimed
