@@ -421,7 +421,13 @@ async fn create(
     }
     let (nfs, who) = (directory.nfs(), &directory.who);
     let how = How::Unchecked(SetAttributes { size: Some(0), ..wanted });
-    let made = nfs.create(who, &directory.handle, name, how).await?.done()?;
+    let made = match nfs.create(who, &directory.handle, name, how).await?.done() {
+        Err(Status::AlreadyExists) => {
+            let text = "what is there under its name is no file: name what it leads to";
+            return Err(Error::Here(io::Error::other(text)));
+        }
+        made => made?,
+    };
     let file = match made.object {
         Some(object) => directory.known(object, made.attributes).await?,
         None => directory.child(name).await?,

@@ -11,7 +11,7 @@ const SERVER: &str = "The server";
 /// List a directory of a server, without a mount
 #[derive(Debug, clap::Args)]
 pub(crate) struct List {
-    /// What to list: nfs://HOST[:PORT]/EXPORT/PATH
+    /// What to list: nfs://HOST/EXPORT/PATH, or HOST:PORT
     #[arg(value_name = "URL", required = true)]
     pub(crate) addresses: Vec<Address>,
 
@@ -30,7 +30,7 @@ pub(crate) struct List {
 /// Say what a server knows of a file, without a mount
 #[derive(Debug, clap::Args)]
 pub(crate) struct Stat {
-    /// The file or directory: nfs://HOST[:PORT]/EXPORT/PATH
+    /// The file or directory: nfs://HOST/EXPORT/PATH, or HOST:PORT
     #[arg(value_name = "URL", required = true)]
     pub(crate) addresses: Vec<Address>,
 
@@ -45,7 +45,7 @@ pub(crate) struct Stat {
 /// Write files of a server to stdout, without a mount
 #[derive(Debug, clap::Args)]
 pub(crate) struct Cat {
-    /// The files: nfs://HOST[:PORT]/EXPORT/PATH
+    /// The files: nfs://HOST/EXPORT/PATH, or HOST:PORT
     #[arg(value_name = "URL", required = true)]
     pub(crate) addresses: Vec<Address>,
 
@@ -59,7 +59,7 @@ pub(crate) struct Cat {
 /// the server was restarted in between.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Copy {
-    /// What to copy: paths here, and nfs://HOST[:PORT]/EXPORT/PATH
+    /// What to copy: paths here, and nfs://HOST/EXPORT/PATH, or HOST:PORT
     #[arg(value_name = "SOURCE", required = true)]
     pub(crate) sources: Vec<Place>,
 
