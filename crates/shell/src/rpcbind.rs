@@ -19,14 +19,13 @@ use leasehold_wire::record::{Next, Splitter, mark};
 use leasehold_wire::rpc::{Call, OpaqueAuth, Reply, ReplyStatus};
 use rustix::net::{self, AddressFamily, SocketFlags, SocketType};
 
+use crate::client::SourcePort;
+
 /// Where rpcbind listens for programs of its machine: there it knows their users.
 const SOCKET: &str = "/run/rpcbind.sock";
 
 /// How long it may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
-
-/// Ports that take privilege, from the last on; the others are for known services.
-const RESERVED: core::ops::RangeInclusive<u16> = 600..=1023;
 
 /// What rpcbind was told; taken back when this is dropped.
 #[derive(Debug)]
@@ -234,12 +233,16 @@ fn local(socket: &Path) -> io::Result<UnixStream> {
 
 /// Over the loopback rpcbind takes a program's word only from a port that takes privilege.
 fn loopback() -> io::Result<TcpStream> {
-    let flags = SocketFlags::CLOEXEC;
-    let socket = net::socket_with(AddressFamily::INET, SocketType::STREAM, flags, None)?;
-    let bind = |port: u16| net::bind(&socket, &SocketAddr::from(([127, 0, 0, 1], port)));
     // Without the privilege it will say no.
-    let _ = RESERVED.rev().find(|port| bind(*port).is_ok());
-    net::connect(&socket, &SocketAddr::from(([127, 0, 0, 1], PORT)))?;
+    let socket = SourcePort::PrivilegedIfPossible.open(|port| {
+        let flags = SocketFlags::CLOEXEC;
+        let socket = net::socket_with(AddressFamily::INET, SocketType::STREAM, flags, None)?;
+        if let Some(port) = port {
+            net::bind(&socket, &SocketAddr::from(([127, 0, 0, 1], port)))?;
+        }
+        net::connect(&socket, &SocketAddr::from(([127, 0, 0, 1], PORT)))?;
+        Ok(socket)
+    })?;
     let stream = TcpStream::from(socket);
     stream.set_read_timeout(Some(PATIENCE))?;
     Ok(stream)
