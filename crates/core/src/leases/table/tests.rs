@@ -1,5 +1,7 @@
 //! Dialogues, one for each rule at least, and what a lease costs.
 
+mod random;
+
 use super::*;
 use crate::dialogue::{play, value};
 use leasehold_base::units::{FileId, FileSystemId};
