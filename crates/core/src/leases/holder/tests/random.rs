@@ -10,7 +10,7 @@ use super::*;
 
 const OBJECTS: u64 = 2;
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 enum Move {
     Use { object: u64, write: bool, space: u64 },
     Answer { which: usize, grant: Option<(bool, bool, u64, u64, u64)> },

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::*;
 
 /// What happens next; what is said of a lease may be of any.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 enum Move {
     Call { object: u64, client: Option<u32>, access: Access, under: u64, ask: Option<Ask> },
     Done { which: usize, void: bool, used: u64 },
