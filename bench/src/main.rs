@@ -7,10 +7,12 @@ mod figure;
 mod floor;
 mod seed;
 mod servers;
+mod soak;
 mod speed;
 
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
 
@@ -44,6 +46,8 @@ enum Area {
     Seed,
     /// The server against nfs-ganesha.
     Speed,
+    /// Whether memory and descriptors stay flat for `--seconds`.
+    Soak,
 }
 
 fn main() -> ExitCode {
@@ -59,6 +63,7 @@ fn main() -> ExitCode {
     let measured = match options.area {
         Area::Seed => seed::measure(&options),
         Area::Speed => speed::measure(&options),
+        Area::Soak => soak::soak(Duration::from_secs_f64(options.seconds)).map_err(Into::into),
     };
     match measured {
         Ok(()) => ExitCode::SUCCESS,

@@ -73,6 +73,12 @@ enum Chore {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         options: Vec<String>,
     },
+    /// Soaks the server under load, and checks that its memory and descriptors stay flat.
+    Soak {
+        /// For how long.
+        #[arg(long, default_value_t = 60)]
+        minutes: u64,
+    },
     /// Checks that each crate uses only crates of the tiers below its own.
     Layers,
     /// Checks the rules on files and functions that no other tool checks.
@@ -92,6 +98,7 @@ fn main() -> ExitCode {
         Chore::Fuzz { seconds } => fuzz::run(&repository, seconds),
         Chore::Page { lab } => page::build(&repository, lab),
         Chore::Setup => setup::run(),
+        Chore::Soak { minutes } => figures::soak(&repository, minutes),
         Chore::Sim { options } => sim::run(&repository, &options),
         Chore::Layers => check::report(&layers::checks(&repository)),
         Chore::Tidy => check::report(&tidy::checks(&repository)),

@@ -67,13 +67,13 @@ impl Users for ServerGroups {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         match known.get(&uid) {
             Some((found, since)) if now.since(*since) < GROUPS_VALID => {
-                Answer::now(replaced(caller, found.as_ref()))
+                Answer::now(replaced(&caller, found.as_ref()))
             }
             Some(_) | None => {
                 drop(known);
                 let known = Arc::clone(&self.known);
                 let found = offload(&self.pool, move || look_up(uid, now, &known));
-                Answer::later(async move { replaced(caller, found.await.as_ref()) })
+                Answer::later(async move { replaced(&caller, found.await.as_ref()) })
             }
         }
     }
@@ -93,10 +93,10 @@ fn look_up(uid: u32, now: Time, known: &Mutex<BTreeMap<u32, Known>>) -> Option<(
 }
 
 /// The caller with those groups, or with none beside its own where this machine does not know it.
-fn replaced(caller: Caller, found: Option<&(u32, Groups)>) -> Caller {
+fn replaced(caller: &Caller, found: Option<&(u32, Groups)>) -> Caller {
     match found {
-        Some((gid, groups)) => Caller { gid: *gid, groups: groups.clone(), ..caller },
-        None => Caller { gid: leasehold_fs::NOBODY, groups: Groups::default(), ..caller },
+        Some((gid, groups)) => Caller { gid: *gid, groups: groups.clone(), ..caller.clone() },
+        None => Caller { gid: leasehold_fs::NOBODY, groups: Groups::default(), ..caller.clone() },
     }
 }
 
@@ -117,9 +117,9 @@ mod tests {
     fn the_servers_word_on_groups_replaces_the_clients() {
         let groups = Groups::of_server(&(1..=40).collect::<Vec<_>>());
         let claimed = Caller { uid: 7, gid: 8, groups: Groups::default() };
-        let caller = replaced(claimed.clone(), Some(&(1, groups)));
+        let caller = replaced(&claimed, Some(&(1, groups)));
         assert!(caller.uid == 7 && caller.gid == 1 && caller.in_group(40));
-        let unknown = replaced(claimed, None);
+        let unknown = replaced(&claimed, None);
         assert_eq!((unknown.uid, unknown.gid), (7, leasehold_fs::NOBODY));
     }
 }

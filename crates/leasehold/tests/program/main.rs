@@ -14,4 +14,5 @@ mod stable_log;
 mod stripes;
 mod support;
 mod truth;
+mod upgrade;
 mod verifier;
