@@ -21,8 +21,8 @@ use clap::{Parser, ValueEnum};
 struct Options {
     /// What is measured.
     area: Area,
-    /// How many times each server is measured, in turn.
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(2..))]
+    /// How many times each server is measured, in turn: more pairs make a narrower interval.
+    #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u32).range(2..))]
     pairs: u32,
     /// How long one measurement takes, in seconds.
     #[arg(long, default_value_t = 1.0)]
