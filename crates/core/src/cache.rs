@@ -534,7 +534,7 @@ impl<E: Clone> Cache<E> {
     pub fn attributes(&self, now: Time, object: ObjectKey) -> Option<(Attributes, Duration)> {
         let object = self.objects.get(&object)?;
         let mut attributes = *object.known.attributes()?;
-        if let Some((end, at)) = object.file.unwritten() {
+        if let Some((end, at)) = object.file.unsaved() {
             attributes.size = attributes.size.max(end);
             attributes.modified = attributes.modified.max(at);
             attributes.changed = attributes.changed.max(at);

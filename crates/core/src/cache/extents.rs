@@ -95,13 +95,9 @@ impl Extents {
         old.any(|extent| matches!(extent.state, State::Dirty | State::Writing(_)))
     }
 
-    /// Where the last bytes end that the server does not have.
-    pub(super) fn unwritten_end(&self) -> u64 {
-        let unwritten =
-            self.unsaved.iter().rev().find(|start| {
-                matches!(self.extents[start].state, State::Dirty | State::Writing(_))
-            });
-        unwritten.map_or(0, |start| self.end(*start))
+    /// Where the last bytes end that the server does not have, or may have lost.
+    pub(super) fn unsaved_end(&self) -> u64 {
+        self.unsaved.last().map_or(0, |start| self.end(*start))
     }
 
     fn end(&self, start: u64) -> u64 {

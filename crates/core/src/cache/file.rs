@@ -147,9 +147,10 @@ impl<E> File<E> {
         self.holds.pop_front();
     }
 
-    /// Where the bytes end that the server does not have, and when they were written.
-    pub(super) fn unwritten(&self) -> Option<(u64, FileTime)> {
-        let end = self.extents.unwritten_end();
+    /// Where the bytes end that the server does not have or may have lost, and when they were
+    /// written.
+    pub(super) fn unsaved(&self) -> Option<(u64, FileTime)> {
+        let end = self.extents.unsaved_end();
         (end > 0).then_some((end, self.modified))
     }
 
@@ -196,7 +197,7 @@ impl<E> File<E> {
         let reached = fetch.range.start + length;
         self.fill_around_holes(fetch, fetch.range.start, &data.slice(..in_memory(length)));
         if end && reached < fetch.range.end {
-            let zeros_end = self.extents.unwritten_end().min(fetch.range.end);
+            let zeros_end = self.extents.unsaved_end().min(fetch.range.end);
             if reached < zeros_end {
                 let zeros = Bytes::from(vec![0; in_memory(zeros_end - reached)]);
                 self.fill_around_holes(fetch, reached, &zeros);
@@ -224,7 +225,7 @@ impl<E> File<E> {
 
     /// Where the file ends for programs here, when its attributes say `size`.
     pub(super) fn end(&self, size: Option<u64>) -> u64 {
-        let here = self.extents.unwritten_end();
+        let here = self.extents.unsaved_end();
         let there = size.unwrap_or(u64::MAX).min(self.end.unwrap_or(u64::MAX));
         there.max(here)
     }
