@@ -4,9 +4,9 @@
 //! one; a front end for FUSE is a thin layer over it.
 //!
 //! What it promises depends on the [`Variant`]; whatever that is, what fsync answered is on the
-//! server's stable storage, and a server that restarts loses nothing that was written: data stays
-//! here until a COMMIT has been answered under the verifier of its WRITEs, and is written again
-//! otherwise.
+//! server's stable storage. Data stays here until a COMMIT has been answered under the verifier of
+//! its WRITEs, and is written again otherwise, so that a server that restarts loses nothing; that
+//! is not proven yet where sizes change at the same time.
 
 mod attributes;
 mod calls;

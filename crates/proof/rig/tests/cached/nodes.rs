@@ -36,11 +36,12 @@ async fn everything(client: &Client, sizes: usize) {
     let data: Bytes = (0..sizes).map(|at| (at * 7 % 251).to_le_bytes()[0]).collect();
     client.write(open, 5, data.clone()).await.unwrap();
     assert_eq!(client.getattr(who, file.node).await.unwrap().attributes.size, sizes as u64 + 5);
-    let read = client.read(open, 0, sizes as u32 + 100).await.unwrap().into_bytes();
+    let more = u32::try_from(sizes).unwrap() + 100;
+    let read = client.read(open, 0, more).await.unwrap().into_bytes();
     assert_eq!((&read[..5], &read[5..]), (&[0; 5][..], &data[..]));
     client.fsync(open).await.unwrap();
     assert_eq!(client.cached_bytes().1, 0, "nothing is unsaved after an fsync");
-    let read = client.read(open, 0, sizes as u32 + 100).await.unwrap().into_bytes();
+    let read = client.read(open, 0, more).await.unwrap().into_bytes();
     assert_eq!((&read[..5], &read[5..]), (&[0; 5][..], &data[..]));
     let cut = SetAttributes { size: Some(3), ..SetAttributes::default() };
     assert_eq!(client.setattr(who, file.node, &cut).await.unwrap().attributes.size, 3);
