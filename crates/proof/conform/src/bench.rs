@@ -224,22 +224,23 @@ impl<'s> Bench<'s> {
 
     /// A client of version 3 over UDP; skips the case where NFS is not served there.
     pub(crate) fn udp(&self) -> Result<V3, Stop> {
-        Ok(V3 { client: self.udp_client()? })
+        Ok(self.server.v3_over(self.trusted_udp_route()?, &self.server.me, &self.talk))
     }
 
     /// A client of version 2 over UDP; skips the case where NFS is not served there.
     pub(crate) fn udp2(&self) -> Result<V2, Stop> {
         self.root2()?;
-        Ok(V2 { client: self.udp_client()? })
+        let route = self.trusted_udp_route()?;
+        Ok(V2 { client: Client::new(route, self.server.me.clone(), &self.talk) })
     }
 
-    fn udp_client(&self) -> Result<Client, Stop> {
+    /// The way over UDP on which the server takes the caller's word.
+    fn trusted_udp_route(&self) -> Result<Route, Stop> {
         self.needs_udp()?;
         let source = self.server.udp_source.ok_or_else(|| {
             Stop::skip("over UDP the server does not take the caller's word for who it is")
         })?;
-        let route = Route { source, ..self.server.route(Carrier::Udp) };
-        Ok(Client::new(route, self.server.me.clone(), &self.talk))
+        Ok(Route { source, ..self.server.route(Carrier::Udp) })
     }
 
     /// The way to NFS over UDP; skips the case where it is not served there.
@@ -400,7 +401,11 @@ impl<'s> Bench<'s> {
         if !self.server.is_gone() || (self.server.restart.is_some() && self.restart().is_ok()) {
             return Survival::Returned;
         }
-        if self.comes_back(RETURN_PATIENCE) { Survival::Returned } else { Survival::Ended }
+        if self.comes_back(RETURN_PATIENCE) {
+            return Survival::Returned;
+        }
+        self.server.ended.store(true, Ordering::Relaxed);
+        Survival::Ended
     }
 
     /// Skips the case where the server cannot be restarted, before it has done its work.

@@ -239,25 +239,23 @@ fn run_case(server: &Server, options: &Options, known: &Known, listed: Listed) -
     };
     let mut verdict = weighed(&mut bench, listed, options.strict, verdict);
     let mut talk = bench.talk.text(LINES_SHOWN_MAX);
-    if let Err(Stop::Fail(why)) = &mut verdict {
-        let survival = bench.survival();
-        server.ended.fetch_or(survival == Survival::Ended, Ordering::Relaxed);
-        why.push_str(match survival {
-            Survival::Serves => "",
-            Survival::Returned => "; the server had ended, and serves again",
-            Survival::Ended => "; the server has ended",
-        });
-    }
-    let swept = bench.sweep();
-    let (ended, mut detail) = match (verdict, swept) {
-        (Ok(()), Ok(())) => (Ended::Passed, String::new()),
-        (Ok(()), Err(Stop::Fail(why) | Stop::Skip(why))) => {
+    look_after(&mut bench, &mut verdict);
+    // What is left of a case that did not pass is removed with the directory of the run.
+    if let (Err(Stop::Fail(why) | Stop::Skip(why)), Ok(())) = (bench.sweep(), &verdict) {
+        let why = format!("what the case has made cannot be removed: {why}");
+        if server.is_gone() {
             talk = bench.talk.text(LINES_SHOWN_MAX);
-            (Ended::Failed, format!("what the case has made cannot be removed: {why}"))
+            verdict = Err(Stop::fail(why));
+            look_after(&mut bench, &mut verdict);
+        } else {
+            // Whether names can be removed is for other cases to find out.
+            bench.advise(false, why);
         }
-        // What is left then is removed with the directory of the run.
-        (Err(Stop::Fail(why)), _) => (Ended::Failed, why),
-        (Err(Stop::Skip(why)), _) => (Ended::Skipped, why),
+    }
+    let (ended, mut detail) = match verdict {
+        Ok(()) => (Ended::Passed, String::new()),
+        Err(Stop::Fail(why)) => (Ended::Failed, why),
+        Err(Stop::Skip(why)) => (Ended::Skipped, why),
     };
     if ended != Ended::Failed {
         talk.clear();
@@ -276,6 +274,18 @@ fn run_case(server: &Server, options: &Options, known: &Known, listed: Listed) -
         timings: bench.talk.timings(),
         known,
     }
+}
+
+/// Looks whether the server has outlived a case that failed, and says so where it has not.
+fn look_after(bench: &mut Bench<'_>, verdict: &mut Verdict) {
+    let Err(Stop::Fail(why)) = verdict else {
+        return;
+    };
+    why.push_str(match bench.survival() {
+        Survival::Serves => "",
+        Survival::Returned => "; the server had ended, and serves again",
+        Survival::Ended => "; the server has ended",
+    });
 }
 
 /// What a verdict comes to: where advice is all that there is, or all that counts.

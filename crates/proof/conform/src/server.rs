@@ -30,6 +30,9 @@ const NFS_PORT: u16 = 2049;
 /// The time that a datagram of the first attempt is waited for: many servers take none.
 const UDP_PROBE_TIME: Duration = Duration::from_millis(1500);
 
+/// Less than any server takes at a time, whatever it says.
+const WRITE_BYTES_MIN: usize = 512;
+
 /// An ordinary user that calls are made as: unlikely to be anybody's.
 pub(crate) const ORDINARY_USER: u32 = 40_001;
 
@@ -155,7 +158,14 @@ impl Server {
     }
 
     pub(crate) fn v3(&self, credential: &Credential, talk: &Talk) -> V3 {
-        V3 { client: Client::new(self.route(Carrier::Tcp), credential.clone(), talk) }
+        self.v3_over(self.route(Carrier::Tcp), credential, talk)
+    }
+
+    /// A client of version 3 that goes this way.
+    pub(crate) fn v3_over(&self, route: Route, credential: &Credential, talk: &Talk) -> V3 {
+        let said = self.info.map_or(u32::MAX, |info| info.write_bytes_max);
+        let write_bytes_max = usize::try_from(said).unwrap_or(usize::MAX).max(WRITE_BYTES_MIN);
+        V3 { client: Client::new(route, credential.clone(), talk), write_bytes_max }
     }
 
     pub(crate) fn v2(&self, credential: &Credential, talk: &Talk) -> V2 {
@@ -284,7 +294,7 @@ impl Server {
         tcp.remove(place, "by-tcp")?.done()?;
         for source in [self.source, Source::Reserved] {
             let route = Route { source, ..self.route(Carrier::Udp) };
-            let mut udp = V3 { client: Client::new(route, self.me.clone(), talk) };
+            let mut udp = self.v3_over(route, &self.me, talk);
             let Ok(made) = udp.file(place, "by-udp", b"") else {
                 continue;
             };

@@ -91,6 +91,8 @@ pub(crate) struct Position {
 /// A client of version 3.
 pub(crate) struct V3 {
     pub(crate) client: Client,
+    /// How much may be written at a time.
+    pub(crate) write_bytes_max: usize,
 }
 
 /// The procedure of a number.
@@ -428,12 +430,13 @@ impl V3 {
     ) -> Result<(), Stop> {
         let (mut offset, mut rest) = (offset, data.as_ref());
         while !rest.is_empty() {
-            let count = self.write(file, offset, rest, Stability::FileSync)?.done()?.count;
+            let piece = &rest[..rest.len().min(self.write_bytes_max)];
+            let count = self.write(file, offset, piece, Stability::FileSync)?.done()?.count;
             let written = usize::try_from(count).unwrap_or(usize::MAX);
             ensure!(
-                written > 0 && written <= rest.len(),
+                written > 0 && written <= piece.len(),
                 "WRITE of {} bytes answers that {count} were written",
-                rest.len()
+                piece.len()
             );
             (offset, rest) = (offset + u64::from(count), &rest[written..]);
         }

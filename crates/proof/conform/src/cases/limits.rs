@@ -1,9 +1,11 @@
 //! What a server says are its limits, and what it does at them.
 
+use std::time::{Duration, Instant};
+
 use leasehold_wire::nfs3::Handle;
 
 use super::prelude::*;
-use super::v3_readdir::{fill, has_just};
+use super::v3_readdir::{fill, filled, has_just};
 use crate::v3::{V3, mode, size};
 
 pub(crate) const GROUP: Group = Group {
@@ -25,9 +27,11 @@ pub(crate) const GROUP: Group = Group {
         plus_of_4_gib_does_no_harm: "RFC 1813 3.3.17, maxcount",
         fifty_directories_lie_within_each_other: "RFC 1813 3.3.9",
         a_hundred_links_are_kept: "RFC 1813 3.3.20, linkmax",
-        a_link_text_of_the_greatest_length: "RFC 1813 2.4, nfspath3",
+        a_link_text_of_the_greatest_length: "RFC 1813 2.5, nfspath3",
         a_thousand_calls_on_one_connection: "RFC 5531 4",
         a_hundred_calls_at_a_time: "RFC 5531 4",
+        two_thousand_handles_stay_good: "RFC 1813 2.6, NFS3ERR_STALE",
+        calls_that_come_one_by_one_are_not_held_back (advice): "RFC 5531 11",
         large_replies_at_the_same_time_are_whole: "RFC 5531 11",
         large_calls_at_the_same_time_are_whole: "RFC 5531 11",
         datagrams_carry_what_fits: "RFC 5531 5",
@@ -244,6 +248,48 @@ fn at_once(
 fn a_hundred_calls_at_a_time(b: &mut Bench<'_>) -> Verdict {
     let dir = b.dir()?;
     at_once(&mut b.v3, leasehold_wire::nfs3::getattr::NUMBER, &[dir; 100])?;
+    Ok(())
+}
+
+fn two_thousand_handles_stay_good(b: &mut Bench<'_>) -> Verdict {
+    let (dir, names) = filled(b, 2000)?;
+    let (first, number) = {
+        let first = b.v3.find(dir, &names[0])?;
+        (first, b.v3.attributes(first)?.file_id)
+    };
+    // A server that knows its handles from a table of some size has to forget one now.
+    let args: Vec<_> = names.iter().map(|name| crate::v3::place(dir, name)).collect();
+    b.v3.client.call_many(crate::v3::procedure(leasehold_wire::nfs3::lookup::NUMBER), &args)?;
+    equal("number", b.v3.attributes(first)?.file_id, number)
+}
+
+/// The longest that a call is answered in that waits for nothing: a peer's delayed acknowledgement
+/// takes 40 ms or more.
+const HARDLY_ANY_TIME: Duration = Duration::from_millis(30);
+
+fn calls_that_come_one_by_one_are_not_held_back(b: &mut Bench<'_>) -> Verdict {
+    let dir = b.dir()?;
+    let data = b.bytes(4096);
+    let file = b.v3.file(dir, "file", &data)?;
+    let mut times = [Vec::new(), Vec::new()];
+    for _ in 0..15 {
+        let [nulls, reads] = &mut times;
+        let start = Instant::now();
+        b.v3.null()?;
+        nulls.push(start.elapsed());
+        let start = Instant::now();
+        b.v3.read(file, 0, 4096)?.done()?;
+        reads.push(start.elapsed());
+    }
+    let [null, read] = times.map(|mut times| {
+        times.sort_unstable();
+        times[times.len() / 2]
+    });
+    // Where everything takes long the network or the machine does.
+    ensure!(
+        read < HARDLY_ANY_TIME || null > read / 4,
+        "half of the READs take longer than {read:?}, and NULLs take {null:?}"
+    );
     Ok(())
 }
 

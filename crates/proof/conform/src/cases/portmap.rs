@@ -42,8 +42,8 @@ pub(crate) const GROUP: Group = Group {
         rpcbind_lists_nfs: "RFC 1833 2.2.1, RPCBPROC_DUMP",
         rpcbind_tells_the_time: "RFC 1833 2.2.1, RPCBPROC_GETTIME",
         rpcbind_reads_addresses: "RFC 1833 2.2.1, RPCBPROC_UADDR2TADDR",
-        version_4_finds_just_the_version: "RFC 1833 2.2.1, RPCBPROC_GETVERSADDR",
-        version_4_lists_all_addresses: "RFC 1833 2.2.1, RPCBPROC_GETADDRLIST",
+        version_4_finds_just_the_version: "RFC 1833 2.2.2, RPCBPROC_GETVERSADDR",
+        version_4_lists_all_addresses: "RFC 1833 2.2.2, RPCBPROC_GETADDRLIST",
     },
 };
 

@@ -31,7 +31,7 @@ pub(crate) const GROUP: Group = Group {
         an_exclusive_create_can_be_asked_for_again: "RFC 1813 3.3.8, EXCLUSIVE",
         a_listing_goes_on: "RFC 1813 3.3.16, cookie",
         a_repeated_call_is_answered_again: "NFS Version 3, 4.1, note 1",
-        version_2_writes_are_there: "RFC 1094 3.4",
+        version_2_writes_are_there: "RFC 1094 2.2",
     },
 };
 

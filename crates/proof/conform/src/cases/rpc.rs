@@ -401,10 +401,22 @@ fn fragments_may_be_empty(b: &mut Bench<'_>) -> Verdict {
     null_sent(b, |stream, message| stream.send_in_fragments(message, &[0, 4, 0, 8]))
 }
 
+/// Behind which bytes of a record nothing comes for a while: within its mark, behind it, in the call.
+const PAUSES: [usize; 4] = [0, 2, 3, 20];
+
+/// So that what came before is read alone.
+const A_WHILE: Duration = Duration::from_millis(40);
+
 fn a_record_may_come_byte_by_byte(b: &mut Bench<'_>) -> Verdict {
     null_sent(b, |stream, message| {
         let record = [&leasehold_wire::record::mark(message.len()), message].concat();
-        record.chunks(1).try_for_each(|byte| stream.send_bytes(byte))
+        for (at, byte) in record.chunks(1).enumerate() {
+            stream.send_bytes(byte)?;
+            if PAUSES.contains(&at) {
+                std::thread::sleep(A_WHILE);
+            }
+        }
+        Ok(())
     })
 }
 

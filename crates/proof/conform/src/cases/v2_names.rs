@@ -16,7 +16,7 @@ pub(crate) const GROUP: Group = Group {
         the_mode_is_taken_as_it_is: "RFC 1094 2.2.10, attributes",
         a_file_that_is_there_is_not_another: "RFC 1094 2.2.10",
         a_size_of_0_empties_a_file_that_is_there: "RFC 1094 2.2.10, attributes",
-        a_name_with_a_slash_is_refused: "RFC 1094 3.1",
+        a_name_with_a_slash_is_refused: "RFC 1094 2.1",
         the_longest_name_is_255_bytes: "RFC 1094 2.3.1, MAXNAMLEN",
         a_stranger_may_not_make_files: "RFC 1094 2.3.1, NFSERR_ACCES",
         a_file_is_removed: "RFC 1094 2.2.11",

@@ -26,7 +26,7 @@ pub(crate) const GROUP: Group = Group {
         dot_and_dot_dot_are_refused: "RFC 1813 3.2, comments 2 and 3",
         a_name_that_is_too_long_is_refused: "RFC 1813 3.2, comment 4",
         a_stranger_may_not: "RFC 1813 2.6, NFS3ERR_ACCES",
-        the_change_time_moves: "RFC 1813 2.5, ctime",
+        the_change_time_moves: "RFC 1813 2.6, ctime",
         a_removed_file_gets_no_name: "RFC 1813 2.6, NFS3ERR_STALE",
     },
 };

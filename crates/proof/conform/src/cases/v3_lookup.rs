@@ -25,13 +25,13 @@ pub(crate) const GROUP: Group = Group {
         an_absolute_path_is_no_name: "RFC 1813 4.6",
         a_name_that_is_too_long_is_refused: "RFC 1813 3.2, comment 4",
         a_name_of_4000_bytes_is_refused: "RFC 1813 3.2, comment 4",
-        bytes_of_a_name_are_kept: "RFC 1813 2.4, filename3",
-        spaces_and_dots_belong_to_names: "RFC 1813 2.4, filename3",
+        bytes_of_a_name_are_kept: "RFC 1813 2.5, filename3",
+        spaces_and_dots_belong_to_names: "RFC 1813 2.5, filename3",
         the_case_of_letters_counts_as_pathconf_says: "RFC 1813 3.3.20, case_insensitive",
         a_symbolic_link_is_not_followed: "RFC 1813 3.3.3",
         a_removed_directory_is_stale: "RFC 1813 2.6, NFS3ERR_STALE",
         a_stranger_needs_search_permission: "RFC 1813 2.6, NFS3ERR_ACCES",
-        search_permission_is_enough: "RFC 1813 2.5, mode",
+        search_permission_is_enough: "RFC 1813 2.6, mode",
     },
 };
 

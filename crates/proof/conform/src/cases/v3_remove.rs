@@ -25,7 +25,7 @@ pub(crate) const GROUP: Group = Group {
         a_stranger_may_not: "RFC 1813 2.6, NFS3ERR_ACCES",
         permission_on_the_file_does_not_matter: "RFC 1813 3.3.4, ACCESS3_DELETE",
         a_sticky_directory_protects_what_others_own: "RFC 1813 2.6, NFS3ERR_PERM",
-        the_change_time_of_a_file_with_another_name_moves: "RFC 1813 2.5, ctime",
+        the_change_time_of_a_file_with_another_name_moves: "RFC 1813 2.6, ctime",
         a_removed_directory_is_stale: "RFC 1813 2.6, NFS3ERR_STALE",
     },
 };

@@ -36,7 +36,7 @@ pub(crate) const GROUP: Group = Group {
         a_name_that_is_too_long_is_refused: "RFC 1813 3.2, comment 4",
         a_stranger_may_not: "RFC 1813 2.6, NFS3ERR_ACCES",
         a_stranger_may_not_move_things_in: "RFC 1813 2.6, NFS3ERR_ACCES",
-        the_times_of_both_directories_move: "RFC 1813 2.5, mtime",
+        the_times_of_both_directories_move: "RFC 1813 2.6, mtime",
         case_alone_can_change: "RFC 1813 3.3.20, case_preserving",
     },
 };

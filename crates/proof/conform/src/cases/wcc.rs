@@ -32,7 +32,7 @@ pub(crate) const GROUP: Group = Group {
         changes_of_a_directory_follow_each_other: "NFS Version 3, 4.3.5",
         a_change_by_another_client_shows: "NFS Version 3, 4.3.5",
         changes_on_their_way_together_make_a_chain: "NFS Version 3, 4.3.5",
-        times_do_not_go_back: "RFC 1813 2.5, ctime",
+        times_do_not_go_back: "RFC 1813 2.6, ctime",
         the_size_is_that_of_the_moment: "RFC 1813 3.3.7, file_wcc",
     },
 };
