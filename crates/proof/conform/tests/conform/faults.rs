@@ -17,6 +17,8 @@ use leasehold_wire::nfs3::{self, Wcc};
 use leasehold_wire::rpc::{self, AuthSys, Call, OpaqueAuth};
 use leasehold_wire::{mount, nfs2};
 
+use crate::wire::Wire;
+
 /// One thing that a server does wrong.
 pub(crate) struct Fault {
     /// What.
@@ -25,6 +27,8 @@ pub(crate) struct Fault {
     wrong: fn(&Exchange<'_>) -> Option<Vec<u8>>,
     /// What is lost in a restart, beside what a crash loses.
     pub(crate) forgets: Forgets,
+    /// What goes wrong before a call is seen.
+    pub(crate) wire: Option<Wire>,
 }
 
 /// What a restart loses.
@@ -44,8 +48,9 @@ impl Fault {
         service: &Arc<Service>,
         arrival: Arrival,
         message: &Bytes,
+        seen: &AtomicU32,
     ) -> Answer<'static, Option<Message>> {
-        let exchange = Exchange { service, arrival, message };
+        let exchange = Exchange { service, arrival, message, seen };
         let reply = (self.wrong)(&exchange);
         Answer::now(reply.map(|reply| Message::from(Bytes::from(reply))))
     }
@@ -56,6 +61,8 @@ struct Exchange<'a> {
     service: &'a Arc<Service>,
     arrival: Arrival,
     message: &'a Bytes,
+    /// How often this server was asked for what a fault counts.
+    seen: &'a AtomicU32,
 }
 
 /// Where results begin in a reply that reached its procedure: behind its number, that it is a
@@ -161,8 +168,13 @@ fn count() -> u32 {
     COUNT.fetch_add(1, Ordering::Relaxed)
 }
 
+/// Nothing wrong with single calls.
+fn right(exchange: &Exchange<'_>) -> Option<Vec<u8>> {
+    exchange.right()
+}
+
 const fn fault(name: &'static str, wrong: fn(&Exchange<'_>) -> Option<Vec<u8>>) -> Fault {
-    Fault { name, wrong, forgets: Forgets::Nothing }
+    Fault { name, wrong, forgets: Forgets::Nothing, wire: None }
 }
 
 /// Attributes of version 3 in results of GETATTR, by their place behind the status.
@@ -228,6 +240,14 @@ fn idle3(exchange: &Exchange<'_>, number: u32, words: &[u32]) -> Option<Vec<u8>>
 
 fn idle2(exchange: &Exchange<'_>, number: u32) -> Option<Vec<u8>> {
     if exchange.is2(number) { exchange.success(&[0]) } else { exchange.right() }
+}
+
+/// A success for a call whose head cannot even be read.
+fn success_of_any(exchange: &Exchange<'_>, words: &[u32]) -> Option<Vec<u8>> {
+    let xid = Xid(u32::from_be_bytes(*exchange.message.first_chunk()?));
+    let head = rpc::Reply { xid, status: rpc::ReplyStatus::Success };
+    let results = words.iter().flat_map(|word| word.to_be_bytes());
+    Some([bytes(&head), results.collect()].concat())
 }
 
 /// Calls as somebody else.
@@ -379,6 +399,10 @@ fn listing2(
     })
 }
 
+mod rest;
 mod table;
 
-pub(crate) use table::FAULTS;
+/// All faults, in the order in which they are tried.
+pub(crate) fn all() -> Vec<&'static Fault> {
+    table::FAULTS.iter().chain(rest::FAULTS).collect()
+}

@@ -5,6 +5,7 @@
 
 mod faults;
 mod support;
+mod wire;
 mod wrong;
 
 use crate::support::{Server, run};

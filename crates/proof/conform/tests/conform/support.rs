@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
@@ -17,6 +17,7 @@ use leasehold_shell::{Handler, Policy, Running};
 use leasehold_store_mem::MemStore;
 
 use crate::faults::{Fault, Forgets};
+use crate::wire::Line as Wires;
 
 /// What handles are made with.
 const KEY: u8 = 7;
@@ -37,6 +38,8 @@ struct Inner {
     address: SocketAddr,
     fault: Option<&'static Fault>,
     running: Mutex<Option<Running>>,
+    /// What the tester talks to instead, where that does something wrong.
+    wires: Option<Wires>,
 }
 
 impl Server {
@@ -54,11 +57,12 @@ impl Server {
         let store = Arc::new(MemStore::default());
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
         let (running, address) = serve(&store, any, fault, HandleKey([KEY; 16]));
-        Self(Arc::new(Inner { store, address, fault, running: Mutex::new(Some(running)) }))
+        let wires = fault.and_then(|fault| fault.wire).map(|wire| Wires::start(wire, address));
+        Self(Arc::new(Inner { store, address, fault, running: Mutex::new(Some(running)), wires }))
     }
 
     pub(crate) fn port(&self) -> u16 {
-        self.0.address.port()
+        self.0.wires.as_ref().map_or(self.0.address, |wires| wires.address).port()
     }
 
     /// Stops it as a crash would, and starts it again.
@@ -101,6 +105,7 @@ struct Front {
     service: Arc<Service>,
     store: Arc<MemStore>,
     fault: Option<&'static Fault>,
+    seen: AtomicU32,
 }
 
 impl Handler for Front {
@@ -113,7 +118,7 @@ impl Handler for Front {
         let arrival = Arrival { trust: Trust::Claimed, ..arrival };
         match self.fault {
             None => self.service.answer(arrival, message, writer),
-            Some(fault) => fault.answer(&self.service, arrival, &message).into(),
+            Some(fault) => fault.answer(&self.service, arrival, &message, &self.seen).into(),
         }
     }
 
@@ -147,7 +152,7 @@ fn serve(
         store: Arc::clone(store) as _,
     };
     let service = Arc::new(Service::new(vec![export], key, Box::new(Deaf)));
-    let front = Front { service, store: Arc::clone(store), fault };
+    let front = Front { service, store: Arc::clone(store), fault, seen: AtomicU32::new(0) };
     (server.start(Arc::new(front)).expect("there are threads"), address)
 }
 

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::{env, fs, thread};
 
 use crate::SKIPPED;
-use crate::faults::{FAULTS, Fault};
+use crate::faults::{self, Fault};
 use crate::support::{Server, run, try_run};
 
 /// Where it says which case fails for which wrong server.
@@ -36,6 +36,7 @@ fn every_case_fails_for_some_wrong_server() {
         fs::write(LIST, text(&find())).expect("the tree can be written to");
     }
     let list = read(&fs::read_to_string(LIST).expect("the list is in the tree"));
+    assert_eq!(list.get(NONE), None, "what no wrong server fails might as well not be there");
     let listed: Vec<&String> = list.values().flatten().collect();
     let put_to: BTreeSet<&String> = listed.iter().copied().collect();
     assert_eq!(listed.len(), put_to.len(), "a case is listed twice");
@@ -61,6 +62,15 @@ fn cases() -> BTreeSet<String> {
 
 /// The cases, among those given, that fail for a wrong server.
 fn failed(fault: &'static Fault, cases: &BTreeSet<String>) -> BTreeSet<String> {
+    if fault.wire.is_none() {
+        return failed_together(fault, cases);
+    }
+    // One case may be the end of such a server.
+    cases.iter().flat_map(|case| failed_together(fault, &BTreeSet::from([case.clone()]))).collect()
+}
+
+/// Those that fail when all of them are put to one server.
+fn failed_together(fault: &'static Fault, cases: &BTreeSet<String>) -> BTreeSet<String> {
     if cases.is_empty() {
         return BTreeSet::new();
     }
@@ -76,25 +86,21 @@ fn failed(fault: &'static Fault, cases: &BTreeSet<String>) -> BTreeSet<String> {
     };
     let lines = report.lines().map(|line| serde_json::from_str(line).expect("each line is JSON"));
     lines
-        .filter(|line: &serde_json::Value| line["result"] == "fail" && !is_beside(line))
+        .filter(|line: &serde_json::Value| line["result"] == "fail")
         .map(|line| line["case"].as_str().expect("a name").to_owned())
         // A pattern takes longer names, too.
         .filter(|case| cases.contains(case))
         .collect()
 }
 
-/// Whether a case came to its end, and only what it had made could not be removed.
-fn is_beside(line: &serde_json::Value) -> bool {
-    line["detail"].as_str().is_some_and(|why| why.contains("cannot be removed"))
-}
-
 /// Does something for each fault, some of them at the same time.
 fn each_fault(work: impl Fn(&'static Fault) -> Vec<String> + Sync) -> Vec<String> {
+    let all = faults::all();
     let (next, found) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     thread::scope(|scope| {
         for _ in 0..JOBS {
             scope.spawn(|| {
-                while let Some(fault) = FAULTS.get(next.fetch_add(1, Ordering::Relaxed)) {
+                while let Some(fault) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let more = work(fault);
                     found.lock().expect("nobody panics").extend(more);
                 }
@@ -124,7 +130,7 @@ fn find() -> List {
 
 fn text(list: &List) -> String {
     let mut text = HEAD.to_owned();
-    for name in FAULTS.iter().map(|fault| fault.name).chain([NONE]) {
+    for name in faults::all().iter().map(|fault| fault.name).chain([NONE]) {
         let cases = list.get(name).into_iter().flatten();
         let lines: String = cases.map(|case| format!("  {case}\n")).collect();
         if !lines.is_empty() {
@@ -142,7 +148,8 @@ fn read(text: &str) -> List {
             Some(case) => list.entry(heading.clone()).or_default().insert(case.to_owned()),
             None => {
                 heading = line.to_owned();
-                let known = heading == NONE || FAULTS.iter().any(|fault| fault.name == heading);
+                let known =
+                    heading == NONE || faults::all().iter().any(|fault| fault.name == heading);
                 assert!(known, "there is no wrong server by the name of {heading}");
                 continue;
             }
