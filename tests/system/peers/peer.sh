@@ -66,6 +66,11 @@ start() {
             --config /dev/null --log-level ERROR
         ;;
     go-nfs) launch osnfs "$export" 2049 ;;
+    nfs3_server)
+        launch cargo-nfs3-server --path "$export" --bind-ip 127.0.0.1 --bind-port 2049 \
+            --log-level error
+        ;;
+    zerofs) launch env HOME="$folder" zerofs run --config "$folder/zerofs.toml" ;;
     *)
         echo "there is no server $server" >&2
         exit 2
@@ -112,6 +117,22 @@ EXPORT {
 }
 EOF
         target=nfs://127.0.0.1$export
+        ;;
+    zerofs)
+        # It keeps blocks of its own in a directory: there is nothing to look at.
+        cat >"$folder/zerofs.toml" <<EOF
+[cache]
+dir = "$folder/state"
+disk_size_gb = 1.0
+memory_size_gb = 0.25
+[storage]
+url = "file://$export"
+encryption_password = "for tests"
+[servers.nfs]
+addresses = ["127.0.0.1:2049"]
+EOF
+        back=()
+        target=nfs://127.0.0.1:2049/
         ;;
     *) target=nfs://127.0.0.1:2049/ ;;
     esac

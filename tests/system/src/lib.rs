@@ -8,6 +8,7 @@ pub mod crash;
 mod disk;
 mod ground;
 mod guest;
+pub mod kernel_server;
 mod link;
 mod machine;
 mod network;
