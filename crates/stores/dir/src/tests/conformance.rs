@@ -98,7 +98,7 @@ fn is_superuser() -> bool {
 }
 
 /// Does something with subjects that share a directory.
-fn with_subjects<T>(owner: Caller, how: How, work: impl FnOnce(&dyn Fn() -> Subject) -> T) -> T {
+fn with_subjects<T>(owner: &Caller, how: How, work: impl FnOnce(&dyn Fn() -> Subject) -> T) -> T {
     rustix::process::umask(rustix::fs::Mode::empty());
     let directory = tempfile::tempdir().expect("a temporary directory can be made");
     let done = work(&|| subject(&directory, owner.clone(), how));
@@ -107,7 +107,7 @@ fn with_subjects<T>(owner: Caller, how: How, work: impl FnOnce(&dyn Fn() -> Subj
     done
 }
 
-fn run(owner: Caller, how: How) -> Vec<&'static str> {
+fn run(owner: &Caller, how: How) -> Vec<&'static str> {
     with_subjects(owner, how, |subject| run_all(subject))
 }
 
@@ -121,7 +121,7 @@ fn ordinary() -> Caller {
 fn run_as_callers(handles: HandleSource, durability: Durability, descriptors_max: usize) {
     if is_superuser() {
         let how = How { handles, durability, descriptors_max };
-        assert_eq!(run(ordinary(), how), [""; 0], "nothing is skipped");
+        assert_eq!(run(&ordinary(), how), [""; 0], "nothing is skipped");
     }
 }
 
@@ -150,7 +150,7 @@ fn a_directory_conforms_with_one_descriptor_by_names() {
 fn a_directory_does_what_the_model_does() {
     const SEEDS: u64 = 8;
     const STEPS: usize = 100;
-    let run = |owner, how, restarts: bool| {
+    let run = |owner: &Caller, how, restarts: bool| {
         with_subjects(owner, how, |subject| {
             let subject = || {
                 let subject = subject();
@@ -166,13 +166,13 @@ fn a_directory_does_what_the_model_does() {
         for (handles, descriptors_max) in
             [(HandleSource::Probe, MANY), (HandleSource::Names, MANY), (HandleSource::Names, 1)]
         {
-            run(ordinary(), How { handles, durability, descriptors_max }, true);
+            run(&ordinary(), How { handles, durability, descriptors_max }, true);
         }
     } else {
         // Once it is started anew, an ordinary user's server cannot search directories that
         // their owner, who it is, may not list, nor open files that it may not read.
         let how = How { handles: HandleSource::Names, durability, descriptors_max: MANY };
-        run(own_user(), how, false);
+        run(&own_user(), how, false);
     }
 }
 
@@ -200,7 +200,7 @@ pub(super) fn as_ordinary_user<T: Send + 'static>(work: impl FnOnce() -> T + Sen
 fn a_directory_of_an_ordinary_user_conforms() {
     let skipped = as_ordinary_user(|| {
         let (handles, durability) = (HandleSource::Probe, Durability::Memory);
-        run(own_user(), How { handles, durability, descriptors_max: MANY })
+        run(&own_user(), How { handles, durability, descriptors_max: MANY })
     });
     for case in ["an_owner_reads_and_writes_whatever_the_mode", "stable_data_lives_on"] {
         assert!(!skipped.contains(&case), "it takes no other user: {case}");
