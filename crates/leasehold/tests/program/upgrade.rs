@@ -2,10 +2,12 @@
 //!
 //! Each folder of `tests/state` is the state of a version as a clean stop of it left that, with a
 //! call that was answered before and its reply. Before a release one is added for the version that
-//! is released: `STATE=keep cargo test -p leasehold --test program upgrade`, as root.
+//! is released: `STATE=keep cargo test -p leasehold --test program upgrade`, as root. It is made as
+//! in another boot: a note of this one grows old with the machine.
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use rustix::process::{Signal, geteuid};
 
@@ -27,7 +29,15 @@ fn states() -> PathBuf {
 fn keep() {
     let folder = states().join(env!("CARGO_PKG_VERSION"));
     let home = Home::new();
-    let (mut serving, ready) = Serving::with_json(&home, &[]);
+    let boot = home.path("boot");
+    fs::write(&boot, "01234567-89ab-4cde-8f01-23456789abcd\n").unwrap();
+    let script = "mount --bind \"$1\" /proc/sys/kernel/random/boot_id && shift && exec \"$@\"";
+    let serve = home.command(&["--json"]);
+    let mut elsewhen = Command::new("unshare");
+    elsewhen.args(["--mount", "sh", "-c", script, "sh", &boot]);
+    elsewhen.arg(serve.get_program()).args(serve.get_args());
+    let mut serving = Serving::start(elsewhen);
+    let ready = serde_json::from_str(&serving.line()).unwrap();
     let place = [opaque(&root(address(&ready))), opaque(b"made"), vec![0; 24]].concat();
     let call = call_of_user(4711, MKDIR, &place);
     let reply = over_stream(address(&ready), &call);

@@ -277,8 +277,11 @@ fn fifty_connections_are_served(b: &mut Bench<'_>) -> Verdict {
 fn a_connection_that_asks_nothing_does_not_matter(b: &mut Bench<'_>) -> Verdict {
     let idle: Vec<_> = (0..20).map(|_| b.stream()).collect::<Result<_, _>>()?;
     let dir = b.dir()?;
+    // One that was there before, and one that comes late.
+    let mut late = b.another();
     for _ in 0..20 {
         b.v3.attributes(dir)?;
+        late.attributes(dir)?;
     }
     drop(idle);
     Ok(())
