@@ -85,7 +85,7 @@ impl Volume {
                             return Changed { result: Err(error), wcc };
                         }
                     };
-                    let mut done = self.touch(caller, object, objects, stability).await;
+                    let mut done = self.touch(caller, object, objects, None, stability).await;
                     if let Ok(done) = &mut done.result {
                         done.count = count;
                     }
@@ -114,15 +114,16 @@ impl Volume {
         Changed { result, wcc }
     }
 
-    /// Has the metafile show that the data was changed.
+    /// Has the metafile show that the data was changed, or is about to be cut to a size.
     pub(crate) async fn touch(
         &self,
         caller: &Caller,
         object: &ObjectId,
         file: &Objects,
+        cut: Option<u64>,
         stability: Stability,
     ) -> Changed<WriteDone> {
-        let mark = Change { number: file.next_change(), cut: None }.encode();
+        let mark = Change { number: file.next_change(), cut }.encode();
         self.names.write(caller, object, CHANGE_OFFSET, mark, stability).await
     }
 

@@ -9,7 +9,7 @@ use leasehold_fs::{
 
 use crate::Striped as Volume;
 use crate::file::{Data, File, Objects};
-use crate::metafile::{CHANGE_OFFSET, Change, Damaged, HEAD_BYTES, Head};
+use crate::metafile::{Change, Damaged, HEAD_BYTES, Head};
 
 impl Volume {
     pub(crate) fn file(&self, object: &ObjectId) -> Arc<File> {
@@ -69,10 +69,7 @@ impl Volume {
         if let Some(size) = change.cut {
             // A crash came before it was done.
             self.resize(&objects, size).await?;
-            let change = Change { number: objects.next_change(), cut: None };
-            let mark = change.encode();
-            let stable = Stability::FileSync;
-            self.names.write(&superuser, object, CHANGE_OFFSET, mark, stable).await.result?;
+            self.touch(&superuser, object, &objects, None, Stability::FileSync).await.result?;
         }
         Ok(Data::OnIods(objects))
     }

@@ -1,5 +1,7 @@
 //! The objects of a file: asked of all iods at once.
 
+use std::collections::BTreeMap;
+
 use bytes::{Bytes, BytesMut};
 use futures_util::future::join_all;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
@@ -122,23 +124,14 @@ impl Volume {
 
     /// Cuts data off, or makes the file longer by a hole.
     pub(crate) async fn resize(&self, file: &Objects, size: u64) -> Result<(), FsError> {
-        self.resize_objects(file, &sizes(file, size)).await
-    }
-
-    /// Gives each object its size.
-    pub(crate) async fn resize_objects(
-        &self,
-        file: &Objects,
-        sizes: &[u64],
-    ) -> Result<(), FsError> {
         let name = file.head.name;
-        let changed: Vec<(u16, u64)> = differing(file, sizes).collect();
-        let resizes = changed.iter().map(|&(object, size)| {
+        let resized = resized(file, size);
+        let resizes = resized.iter().map(|&(object, size)| {
             self.iod(file.head.iods[usize::from(object)]).resize(name, size)
         });
         let mut result = Ok(());
-        for (&(object, _), resized) in changed.iter().zip(join_all(resizes).await) {
-            match resized {
+        for (&(object, _), done) in resized.iter().zip(join_all(resizes).await) {
+            match done {
                 Ok(extent) => file.resized(object, extent),
                 Err(error) => result = Err(error),
             }
@@ -160,38 +153,22 @@ impl Volume {
     }
 }
 
-/// The sizes of a file's objects when the file has a size: those that are shorter stay so, but for
-/// the one that the last byte lies in, which says where the file ends.
-fn sizes(file: &Objects, size: u64) -> Vec<u64> {
+/// The objects that have another size when the file has that size: those that are shorter stay so,
+/// but for the one that the last byte lies in, which says where the file ends.
+pub(crate) fn resized(file: &Objects, size: u64) -> Vec<(u16, u64)> {
     let layout = file.head.layout;
-    let known = (0..).zip(file.extents());
-    let mut sizes: Vec<u64> =
-        known.map(|(object, extent)| extent.size.min(layout.object_size(object, size))).collect();
-    if let Some(last) = size.checked_sub(1) {
-        let (object, place) = layout.place(last);
-        sizes[usize::from(object)] = place + 1;
-    }
-    sizes
-}
-
-/// Those objects that have another size now.
-fn differing(file: &Objects, sizes: &[u64]) -> impl Iterator<Item = (u16, u64)> {
-    let known = file.extents().into_iter().zip(sizes.to_vec());
-    let differing = (0..).zip(known).filter(|(_, (extent, size))| extent.size != *size);
-    differing.map(|(object, (_, size))| (object, size))
-}
-
-/// Whether a new size of a file is one of several objects.
-pub(crate) fn resizes_several(file: &Objects, size: u64) -> bool {
-    differing(file, &sizes(file, size)).nth(1).is_some()
+    let last = size.checked_sub(1).map(|last| layout.place(last));
+    let sizes = (0..).zip(file.extents()).map(|(object, extent)| match last {
+        Some((holder, place)) if holder == object => (object, extent.size, place + 1),
+        Some(_) | None => (object, extent.size, extent.size.min(layout.object_size(object, size))),
+    });
+    sizes.filter(|(_, old, new)| old != new).map(|(object, _, new)| (object, new)).collect()
 }
 
 /// Whether each iod said one thing only.
 fn agree(said: &[Said]) -> bool {
-    let said_once = |&(iod, verifier): &Said| {
-        said.iter().all(|&(other, told)| other != iod || told == verifier)
-    };
-    said.iter().all(said_once)
+    let mut first = BTreeMap::new();
+    said.iter().all(|&(iod, verifier)| *first.entry(iod).or_insert(verifier) == verifier)
 }
 
 /// A length within one request.

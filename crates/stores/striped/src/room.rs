@@ -10,8 +10,8 @@ use leasehold_fs::{
 use crate::Striped as Volume;
 use crate::file::{Data, Objects};
 use crate::iod::Extent;
-use crate::metafile::{CHANGE_OFFSET, Change, HEAD_BYTES, Head};
-use crate::objects::resizes_several;
+use crate::metafile::{Change, HEAD_BYTES, Head};
+use crate::objects::resized;
 
 /// Bytes that are moved out at once.
 const MOVED_BYTES: u32 = 1 << 20;
@@ -168,17 +168,15 @@ impl Volume {
             // They may be refused, so they come first.
             self.names.setattr(caller, object, &others, None).await.result?;
         }
-        if objects.size() > size && resizes_several(objects, size) {
+        if objects.size() > size && resized(objects, size).len() > 1 {
             // Lest a crash leave it half cut.
-            let mark = Change { number: objects.next_change(), cut: Some(size) }.encode();
-            let stable = Stability::FileSync;
-            self.names.write(caller, object, CHANGE_OFFSET, mark, stable).await.result?;
+            self.touch(caller, object, objects, Some(size), Stability::FileSync).await.result?;
         }
         if let Err(error) = self.resize(objects, size).await {
             objects.doubt();
             return Err(error);
         }
-        let touched = self.touch(caller, object, objects, Stability::FileSync).await;
+        let touched = self.touch(caller, object, objects, None, Stability::FileSync).await;
         touched.result?;
         let mut after = touched.wcc.after;
         if others.modified != SetTime::Keep || others.accessed != SetTime::Keep {
