@@ -42,6 +42,12 @@ const TIERS: &[Tier] = &[
         uses: &["base", "wire", "core", "session", "fs", "stores", "service"],
         outside: None,
     },
+    // What a mount is made of builds on what speaks to the kernel.
+    Tier {
+        folder: "shell/mount",
+        uses: &["base", "wire", "core", "session", "service", "shell"],
+        outside: None,
+    },
     Tier {
         folder: "operate",
         uses: &["base", "wire", "core", "session", "fs", "stores", "service", "shell"],

@@ -52,6 +52,12 @@ pub(crate) const GUEST: &[Tool] = &[
     Tool { program: "git", source: Source::Apt("git") },
 ];
 
+/// What mounts for an ordinary user, and who uses a mount.
+pub(crate) const MOUNTS: &[Tool] = &[
+    Tool { program: "fusermount3", source: Source::Apt("fuse3") },
+    Tool { program: "python3", source: Source::Apt("python3-minimal") },
+];
+
 /// What makes the disks of a guest and breaks them, and what keeps syncs from its server.
 pub(crate) const DISKS: &[Tool] = &[
     Tool { program: "mkfs.ext4", source: Source::Apt("e2fsprogs") },
@@ -120,7 +126,7 @@ const COMPILE_LIMIT: Duration = Duration::from_mins(40);
 
 /// Installs every tool that is missing.
 pub(crate) fn run() -> Tally {
-    [LINTERS, TREE, FUZZER, GUEST, DISKS, FOREIGN, SERVERS, PAGE]
+    [LINTERS, TREE, FUZZER, GUEST, DISKS, MOUNTS, FOREIGN, SERVERS, PAGE]
         .into_iter()
         .map(|tools| Tally::of(ensure(tools)))
         .sum()

@@ -6,7 +6,7 @@ use clap::ValueEnum;
 
 use crate::check::{Check, Tally, report};
 use crate::repository::Repository;
-use crate::setup::{DISKS, FOREIGN, GUEST, LINTERS, SERVERS, TREE, Tool, ensure};
+use crate::setup::{DISKS, FOREIGN, GUEST, LINTERS, MOUNTS, SERVERS, TREE, Tool, ensure};
 use crate::{documents, fuzz, layers, licences, page, program, promises, sim, tidy};
 
 /// The package of tests that need real clients; they have steps of their own.
@@ -96,6 +96,7 @@ impl Step {
                 let tests = ["--test=kernel", "--test=crash", "--test=failures"];
                 system(repository, 6, &[GUEST, DISKS], &tests)
             }
+            Self::Mount => system(repository, 4, &[MOUNTS], &["--test=fuse", "--test=mount"]),
             Self::Page => page::test(repository),
             Self::Foreign => system(
                 repository,

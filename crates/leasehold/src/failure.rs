@@ -26,9 +26,25 @@ impl Kind {
     pub(crate) fn because(self, text: impl Into<String>) -> Failure {
         Failure { kind: self, text: text.into() }
     }
+
+    /// A failure that another process of ours has said already.
+    pub(crate) fn silently(self) -> Failure {
+        Failure { kind: self, text: String::new() }
+    }
+
+    /// What an exit code of ours says.
+    pub(crate) fn of_exit(code: Option<i32>) -> Self {
+        let kinds = [Self::Options, Self::Directory, Self::Address, Self::State];
+        kinds.into_iter().find(|kind| code == Some(*kind as i32)).unwrap_or(Self::Running)
+    }
 }
 
 impl Failure {
+    /// Whether nobody has said yet what is wrong.
+    pub(crate) fn is_to_be_said(&self) -> bool {
+        !self.text.is_empty()
+    }
+
     pub(crate) fn exit_code(&self) -> ExitCode {
         self.kind.into()
     }

@@ -5,6 +5,7 @@ mod control;
 mod events;
 mod failure;
 mod live;
+mod mount;
 mod notes;
 mod options;
 mod portmap;
@@ -30,12 +31,16 @@ use crate::failure::Kind;
 use crate::options::{Command, Options};
 
 fn main() -> ExitCode {
-    let options = match Options::try_parse() {
+    let arguments: Vec<_> = std::env::args_os().collect();
+    let arguments = mount::options::of_helper(&arguments).unwrap_or(arguments);
+    let options = match Options::try_parse_from(arguments) {
         Ok(options) => options,
         Err(usage) => return explain(&usage),
     };
     let outcome = match options.command {
         Command::Serve(options) => serve::run(&options),
+        Command::Mount(options) => mount::run(&options),
+        Command::Umount(options) => mount::end(&options),
         Command::Status(options) => status::run(&options),
         Command::Top(options) => top::run(&options),
         Command::Ls(options) => remote::ls(&options),
@@ -49,7 +54,9 @@ fn main() -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            complain(&failure.to_string());
+            if failure.is_to_be_said() {
+                complain(&failure.to_string());
+            }
             failure.exit_code()
         }
     }

@@ -36,6 +36,8 @@ Exit codes:
 pub(crate) enum Command {
     /// Serve a directory to NFS clients, versions 3 and 2
     Serve(Serve),
+    Mount(crate::mount::options::Mount),
+    Umount(crate::mount::options::Umount),
     /// Say what a running server serves, and what it did
     Status(Status),
     /// Show what a running server does, live
@@ -233,6 +235,10 @@ pub(crate) struct Serve {
 /// Say what a running server serves, and what it did
 #[derive(Debug, clap::Args)]
 pub(crate) struct Status {
+    /// Ask the mount on this directory instead of a server
+    #[arg(long, value_name = "DIR", conflicts_with = "state")]
+    pub(crate) mount: Option<PathBuf>,
+
     /// The state directory of the server [default: as of `serve`]
     #[arg(long, value_name = "DIR")]
     pub(crate) state: Option<PathBuf>,

@@ -8,15 +8,20 @@ use leasehold_view::status;
 
 use crate::control::{self, Request};
 use crate::failure::{Failure, Kind};
+use crate::mount;
 use crate::options::Status;
 
 /// Says what a running server serves, and what it did.
 pub(crate) fn run(options: &Status) -> Result<(), Failure> {
-    let state = state_directory(options.state.as_deref())?;
-    let told =
-        control::ask(&state, &Request::Status).map_err(|text| Kind::Running.because(text))?;
+    let told = match &options.mount {
+        Some(directory) => mount::ask(directory),
+        None => control::ask(&state_directory(options.state.as_deref())?, &Request::Status),
+    };
+    let told = told.map_err(|text| Kind::Running.because(text))?;
     let text = if options.json {
         format!("{told}\n")
+    } else if options.mount.is_some() {
+        mount::page(&told)
     } else {
         let told = serde_json::from_value(told).map_err(|error| {
             Kind::Running.because(format!("the server is of another version: {error}; use --json"))

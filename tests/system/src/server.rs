@@ -109,6 +109,14 @@ impl Server {
         self.start_again();
     }
 
+    /// Has the server stand still: it answers nothing until it is killed and started again.
+    ///
+    /// # Panics
+    /// If it has ended.
+    pub fn pause(&mut self) {
+        output(Command::new("kill").arg("-STOP").arg(self.process.id().to_string()));
+    }
+
     /// The port of all its programs.
     ///
     /// # Panics

@@ -1,0 +1,82 @@
+//! A mount in the background: a process of its own, started before any thread is.
+
+use std::env;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use tracing_subscriber::fmt::writer::BoxMakeWriter;
+
+use super::options::Mount;
+use crate::failure::{Failure, Kind};
+
+/// What the process says when the mount stands.
+const READY: &[u8] = b"mounted\n";
+
+/// Starts the process that serves the mount, with the same options, and waits until that stands.
+/// What is wrong it says itself.
+pub(crate) fn start(options: &Mount, directory: &Path) -> Result<(), Failure> {
+    let failed =
+        |error: io::Error| Kind::Running.because(format!("cannot go to the background: {error}"));
+    let mut command = Command::new(env::current_exe().map_err(failed)?);
+    command.arg("mount").arg("--tell").args(["--log", &options.log.to_string()]);
+    for list in &options.options {
+        command.args(["-o", list]);
+    }
+    if options.read_only {
+        command.arg("--read-only");
+    }
+    if let Some(file) = &options.log_file {
+        command.arg("--log-file").arg(std::path::absolute(file).map_err(failed)?);
+    }
+    command.arg("--").arg(&options.source.text).arg(directory);
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().map_err(failed)?;
+    let mut said = Vec::new();
+    let mut stdout = child.stdout.take().expect("standard output is a pipe");
+    stdout.read_to_end(&mut said).map_err(failed)?;
+    if said == READY {
+        return Ok(());
+    }
+    let status = child.wait().map_err(failed)?;
+    Err(Kind::of_exit(status.code()).silently())
+}
+
+/// Begins to log: to stderr, which somebody reads until the mount stands, or to a file.
+pub(crate) fn log(options: &Mount) -> Result<(), Failure> {
+    let writer = match &options.log_file {
+        Some(path) => {
+            let file = OpenOptions::new().create(true).append(true).open(path);
+            let file = file.map_err(|error| {
+                Kind::Options.because(format!("cannot log to {}: {error}", path.display()))
+            })?;
+            BoxMakeWriter::new(file)
+        }
+        None => BoxMakeWriter::new(io::stderr),
+    };
+    tracing_subscriber::fmt()
+        .with_max_level(options.log)
+        .with_writer(writer)
+        .with_target(false)
+        .with_ansi(false)
+        .init();
+    Ok(())
+}
+
+/// Says that the mount stands. In the background, what belongs to whoever started it is let go:
+/// its terminal, its directory, its output.
+pub(crate) fn ready(options: &Mount) -> Result<(), Failure> {
+    if !options.tell {
+        return Ok(());
+    }
+    let failed =
+        |error: io::Error| Kind::Running.because(format!("cannot go to the background: {error}"));
+    // The leader of a group cannot have a session of its own; then it is not in the background.
+    let _ = rustix::process::setsid();
+    env::set_current_dir("/").map_err(failed)?;
+    let nowhere = File::options().write(true).open("/dev/null").map_err(failed)?;
+    rustix::stdio::dup2_stderr(&nowhere).map_err(|errno| failed(errno.into()))?;
+    // Whoever waits may be gone; the mount stands all the same.
+    let _ = io::stdout().write_all(READY).and_then(|()| io::stdout().flush());
+    rustix::stdio::dup2_stdout(&nowhere).map_err(|errno| failed(errno.into()))
+}

@@ -1,0 +1,98 @@
+//! What can be said on the command lines of `mount`, `umount` and `mount.leasehold`.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use tracing_subscriber::filter::LevelFilter;
+
+use super::source::Source;
+use super::words::HELP;
+
+/// Mount a directory of an NFS server, versions 3 and 2, by FUSE
+///
+/// Returns when the mount stands, and goes on in the background. `leasehold umount DIR` and
+/// `umount DIR` end it; `leasehold status --mount DIR` says how it goes. Locks are this machine's
+/// own: other clients do not see them.
+#[derive(Debug, clap::Args)]
+#[command(after_help = HELP)]
+pub(crate) struct Mount {
+    /// What to mount
+    #[arg(value_name = "HOST[:PORT]:/EXPORT")]
+    pub(crate) source: Source,
+
+    /// Where: a directory
+    #[arg(value_name = "DIR")]
+    pub(crate) directory: PathBuf,
+
+    /// Options as mount(8) takes them; may be given several times
+    #[arg(short, long = "options", value_name = "OPTIONS")]
+    pub(crate) options: Vec<String>,
+
+    /// Nothing can be changed there: as -o ro
+    #[arg(short, long)]
+    pub(crate) read_only: bool,
+
+    /// Stay in the foreground, and log to stderr
+    #[arg(short, long)]
+    pub(crate) foreground: bool,
+
+    /// Where to log to in the background [default: nowhere]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) log_file: Option<PathBuf>,
+
+    /// What to log: off, error, warn, info, debug, trace
+    #[arg(long, value_name = "LEVEL", env = "LEASEHOLD_LOG", default_value = "warn")]
+    pub(crate) log: LevelFilter,
+
+    /// Say on stdout that the mount stands: how the process in the background tells
+    #[arg(long, hide = true)]
+    pub(crate) tell: bool,
+}
+
+/// End a mount, when all that was written is safe
+#[derive(Debug, clap::Args)]
+pub(crate) struct Umount {
+    /// The directory of the mount
+    #[arg(value_name = "DIR")]
+    pub(crate) directory: PathBuf,
+
+    /// End it also while it is in use: it goes when its last user has
+    #[arg(short, long)]
+    pub(crate) lazy: bool,
+}
+
+/// The arguments of `leasehold` for those of `mount.leasehold`, the program that mount(8) runs for
+/// `-t leasehold`; nothing if the program has another name. What mount(8) says besides is for
+/// other file systems.
+pub(crate) fn of_helper(arguments: &[OsString]) -> Option<Vec<OsString>> {
+    let (name, arguments) = arguments.split_first()?;
+    let is_helper = Path::new(name).file_name().is_some_and(|name| name == "mount.leasehold");
+    is_helper.then(|| {
+        let of_mount = ["-s", "-f", "-n", "-v"];
+        let mut wanted = vec![name.clone(), "mount".into()];
+        let mut rest = arguments.iter();
+        while let Some(argument) = rest.next() {
+            // The type, and a name space that mount(8) has entered already.
+            if argument == "-t" || argument == "-N" {
+                rest.next();
+            } else if !of_mount.iter().any(|known| argument == *known) {
+                wanted.push(argument.clone());
+            }
+        }
+        wanted
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_helper_of_mount_takes_what_mount_says() {
+        let words = |text: &str| text.split(' ').map(OsString::from).collect::<Vec<_>>();
+        let called = words("/sbin/mount.leasehold a:/b /mnt -s -o rw,port=7 -t leasehold");
+        let expected = words("/sbin/mount.leasehold mount a:/b /mnt -o rw,port=7");
+        assert_eq!(of_helper(&called), Some(expected));
+        assert_eq!(of_helper(&words("leasehold mount a:/b /mnt")), None);
+    }
+}

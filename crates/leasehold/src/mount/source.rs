@@ -1,0 +1,64 @@
+//! What is mounted: `HOST:/PATH`, `HOST:PORT:/PATH`, `[ADDRESS]:/PATH`.
+
+use std::str::FromStr;
+
+/// A directory of a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Source {
+    /// As it was given: what the table of mounts shows.
+    pub(crate) text: String,
+    pub(crate) host: String,
+    pub(crate) port: Option<u16>,
+    pub(crate) path: String,
+}
+
+impl FromStr for Source {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || format!("{text} is not HOST:/EXPORT or HOST:PORT:/EXPORT");
+        let (server, path) = text.split_once(":/").ok_or_else(wrong)?;
+        let (host, port) = match server.strip_prefix('[') {
+            Some(rest) => {
+                let (host, rest) = rest.split_once(']').ok_or_else(wrong)?;
+                (host, (!rest.is_empty()).then(|| rest.strip_prefix(':').ok_or_else(wrong)))
+            }
+            None => match server.split_once(':') {
+                Some((host, port)) => (host, Some(Ok(port))),
+                None => (server, None),
+            },
+        };
+        let port = port.transpose()?;
+        let port = port.map(|port| port.parse().map_err(|_| wrong())).transpose()?;
+        if host.is_empty() || port == Some(0) || (!server.starts_with('[') && host.contains(':')) {
+            return Err(wrong());
+        }
+        let (text, path) = (text.to_owned(), format!("/{path}"));
+        Ok(Self { text, host: host.to_owned(), port, path })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_source_is_read() {
+        let read = |text: &str| {
+            let source: Source = text.parse().expect("it is one");
+            (source.host, source.port, source.path)
+        };
+        let is = |host: &str, port, path: &str| (host.to_owned(), port, path.to_owned());
+        assert_eq!(read("a.example:/"), is("a.example", None, "/"));
+        assert_eq!(read("10.0.0.1:2050:/x:/y"), is("10.0.0.1", Some(2050), "/x:/y"));
+        assert_eq!(read("[::1]:/x"), is("::1", None, "/x"));
+        assert_eq!(read("[::1]:2050:/x"), is("::1", Some(2050), "/x"));
+    }
+
+    #[test]
+    fn what_is_no_source_is_refused() {
+        for text in ["", "a", "a:b", ":/x", "a:0:/x", "a:b:/x", "::1:/x", "[::1/x", "[::1]x:/y"] {
+            text.parse::<Source>().expect_err(text);
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! What a mount tells of itself, by a socket like that of a server.
+
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use leasehold_fuse::Session;
+use leasehold_mount::Files;
+use leasehold_shell::client::Mounted;
+use leasehold_shell::control::Control;
+use serde_json::{Value, json};
+
+use super::options::Mount;
+use crate::control::{self, Request};
+
+/// The directory of the socket of a mount: by its place, as anybody who asks knows only that.
+fn state_of(directory: &Path) -> PathBuf {
+    let base = match std::env::var_os("XDG_RUNTIME_DIR") {
+        Some(base) if !rustix::process::geteuid().is_root() => PathBuf::from(base),
+        Some(_) | None => PathBuf::from("/run"),
+    };
+    let name = directory.as_os_str().as_encoded_bytes().escape_ascii().to_string();
+    base.join("leasehold/mounts").join(name.replace('%', "%25").replace('/', "%2f"))
+}
+
+/// Has questions answered from now on; without, where the socket cannot be had.
+pub(crate) fn begin(
+    directory: &Path,
+    options: &Mount,
+    found: &Mounted,
+    session: &Arc<Session>,
+    files: &Arc<Files>,
+) -> Option<Control> {
+    let place = state_of(directory);
+    let (nfs, session, files) = (found.nfs.clone(), Arc::clone(session), Arc::clone(files));
+    let (source, server) = (options.source.text.clone(), found.server.to_string());
+    let told = move || {
+        let held = files.holdings();
+        let calls = nfs.session().counters();
+        let waiting = session.in_flight();
+        let waiting = waiting.iter().map(|request| {
+            let age = request.age.as_secs_f64();
+            json!({ "operation": request.operation, "thread": request.thread, "age_s": age })
+        });
+        json!({
+            "source": source,
+            "server": server,
+            "version": nfs.version().number(),
+            "pid": std::process::id(),
+            "waiting": waiting.collect::<Vec<_>>(),
+            "nodes": held.nodes,
+            "open": held.open,
+            "unstable_bytes": held.unstable_bytes,
+            "calls": {
+                "begun": calls.calls,
+                "replies": calls.replies,
+                "sent_again": calls.sent_again,
+                "timed_out": calls.timed_out,
+                "under_way": nfs.session().open_calls(),
+            },
+            "connections": nfs.session().open_connections(),
+        })
+    };
+    let answer = move |line: &str| match serde_json::from_str(line) {
+        Ok(Request::Status) => json!({ "ok": told() }).to_string(),
+        Err(error) => json!({ "error": error.to_string() }).to_string(),
+    };
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(&place)
+        .and_then(|()| Control::listen(&place, Arc::new(answer)))
+        .inspect_err(|error| tracing::warn!(%error, "`status --mount` cannot reach this mount"))
+        .ok()
+}
+
+/// Asks the mount at a directory.
+///
+/// # Errors
+/// What is wrong and what to do, as text.
+pub(crate) fn ask(directory: &Path) -> Result<Value, String> {
+    // Not by the mount itself, which may hang: only what leads to it is looked at.
+    let absolute = std::path::absolute(directory).map_err(|error| error.to_string())?;
+    let named = match (absolute.parent(), absolute.file_name()) {
+        (Some(parent), Some(name)) => parent.canonicalize().map(|parent| parent.join(name)),
+        _ => Ok(absolute),
+    };
+    let place = state_of(&named.map_err(|error| error.to_string())?);
+    control::ask(&place, &Request::Status)
+        .map_err(|_| format!("no mount of ours answers at {}", directory.display()))
+}
+
+/// What it tells, for people.
+pub(crate) fn page(told: &Value) -> String {
+    let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let mut page = format!(
+        "{} at {}, NFS {}, pid {}\n{} objects, {} open, {} bytes not yet committed\n\
+         {} calls, {} under way, {} sent again, {} connections\n",
+        word(&told["source"]),
+        word(&told["server"]),
+        told["version"],
+        told["pid"],
+        told["nodes"],
+        told["open"],
+        told["unstable_bytes"],
+        told["calls"]["begun"],
+        told["calls"]["under_way"],
+        told["calls"]["sent_again"],
+        told["connections"],
+    );
+    for request in told["waiting"].as_array().into_iter().flatten() {
+        let (operation, age) = (word(&request["operation"]), request["age_s"].as_f64());
+        let age = age.unwrap_or_default();
+        page += &format!("waiting {age:.1} s: {operation} of thread {}\n", request["thread"]);
+    }
+    page
+}

@@ -1,0 +1,196 @@
+//! The options of a mount, as `-o` and `/etc/fstab` have them.
+
+use std::time::Duration;
+
+use leasehold_fuse::MountOptions;
+use leasehold_mount::Caching;
+use leasehold_session::nfs::Version;
+use leasehold_session::{Carrier, Options};
+use leasehold_shell::client::SourcePort;
+
+/// How long names and attributes are good where nothing is said.
+const ATTRIBUTES_VALID: Duration = Duration::from_secs(3);
+/// How long a soft mount tries where nothing is said.
+const SOFT: Duration = Duration::from_mins(1);
+
+/// How something is mounted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Words {
+    pub(crate) version: Option<Version>,
+    pub(crate) port: Option<u16>,
+    pub(crate) mount_port: Option<u16>,
+    pub(crate) source_port: SourcePort,
+    pub(crate) session: Options,
+    pub(crate) read_bytes: Option<u32>,
+    pub(crate) write_bytes: Option<u32>,
+    pub(crate) caching: Caching,
+    pub(crate) mount: MountOptions,
+}
+
+/// What is said of each option in the help.
+pub(crate) const HELP: &str = "\
+Options for -o, with commas between them:
+  vers=3|2           the version of NFS [default: 3, else 2]
+  proto=tcp|udp      what carries the calls [default: tcp]
+  port=N             the port of NFS [default: what the portmapper says, else 2049]
+  mountport=N        the port of MOUNT [default: that of NFS, or what the portmapper says]
+  hard               wait for a server that does not answer, for ever [default]
+  soft[=SECONDS]     fail with an I/O error after so long [default: 60]
+  cache=none         keep nothing: each operation asks the server
+  cache=close-to-open  keep data until an open finds it changed [default]
+  actimeo=SECONDS    how long names and attributes are good [default: 3]
+  rsize=N, wsize=N   the largest READ and WRITE, in bytes [default: what the server likes]
+  inflight=N         calls on their way at once on a connection [default: 64; over UDP 16]
+  nconnect=N         connections [default: 1]
+  noresvport         speak from any port, also as root
+  ro, noexec, nosuid, nodev, noatime, allow_other   as for every mount";
+
+impl Default for Words {
+    fn default() -> Self {
+        Self {
+            version: None,
+            port: None,
+            mount_port: None,
+            source_port: SourcePort::default(),
+            session: Options::stream(),
+            read_bytes: None,
+            write_bytes: None,
+            caching: Caching::CloseToOpen(ATTRIBUTES_VALID),
+            mount: MountOptions::default(),
+        }
+    }
+}
+
+impl Words {
+    /// Reads lists of options.
+    ///
+    /// # Errors
+    /// What is wrong with the first that cannot be read, and what there is.
+    pub(crate) fn read<'a>(lists: impl Iterator<Item = &'a str>) -> Result<Self, String> {
+        let words: Vec<_> =
+            lists.flat_map(|list| list.split(',')).filter(|word| !word.is_empty()).collect();
+        let mut read = Self::default();
+        // What carries the calls decides what else is usual, wherever it stands.
+        if words.iter().any(|word| *word == "udp" || *word == "proto=udp") {
+            read.session = Options::datagram();
+        }
+        for word in words {
+            let (name, value) = match word.split_once('=') {
+                Some((name, value)) => (name, Some(value)),
+                None => (word, None),
+            };
+            if !read.of_protocol(name, value)? && !read.of_mount(name, value) {
+                return Err(format!("there is no option {word}; leasehold mount --help has them"));
+            }
+        }
+        let is_datagram = read.session.carrier == Carrier::Datagram;
+        if is_datagram && read.session.connections != 1 {
+            return Err("nconnect needs proto=tcp".to_owned());
+        }
+        Ok(read)
+    }
+
+    /// Takes an option of NFS or of its caching; says whether it is one.
+    fn of_protocol(&mut self, name: &str, value: Option<&str>) -> Result<bool, String> {
+        match (name, value) {
+            ("vers" | "nfsvers", Some("3")) => self.version = Some(Version::V3),
+            ("vers" | "nfsvers", Some("2")) => self.version = Some(Version::V2),
+            ("vers" | "nfsvers", _) => return Err("vers is 3 or 2".to_owned()),
+            ("proto", Some("tcp" | "udp")) | ("tcp" | "udp", None) => {}
+            ("proto", _) => return Err("proto is tcp or udp".to_owned()),
+            ("port", _) => self.port = Some(number(name, value, 1)?),
+            ("mountport", _) => self.mount_port = Some(number(name, value, 1)?),
+            ("hard", None) => self.session.soft = None,
+            ("soft", None) => self.session.soft = Some(SOFT),
+            ("soft", _) => {
+                self.session.soft = Some(Duration::from_secs(number(name, value, 1_u32)?.into()));
+            }
+            ("cache", Some("none")) => self.caching = Caching::None,
+            ("cache", Some("close-to-open")) => {
+                if self.caching == Caching::None {
+                    self.caching = Caching::CloseToOpen(ATTRIBUTES_VALID);
+                }
+            }
+            ("cache", _) => return Err("cache is none or close-to-open".to_owned()),
+            ("actimeo", _) => {
+                let seconds: u32 = number(name, value, 0)?;
+                self.caching = Caching::CloseToOpen(Duration::from_secs(seconds.into()));
+            }
+            ("rsize", _) => self.read_bytes = Some(number(name, value, 1)?),
+            ("wsize", _) => self.write_bytes = Some(number(name, value, 1)?),
+            ("inflight", _) => {
+                self.session.in_flight_max = usize::from(number(name, value, 1_u16)?);
+            }
+            ("nconnect", _) => self.session.connections = usize::from(number(name, value, 1_u8)?),
+            ("noresvport", None) => self.source_port = SourcePort::Any,
+            ("resvport", None) => self.source_port = SourcePort::PrivilegedIfPossible,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// Takes an option of every mount; says whether it is one. Some are for mount(8) alone, and
+    /// some say what is so anyway: locks are this machine's own.
+    fn of_mount(&mut self, name: &str, value: Option<&str>) -> bool {
+        let mount = &mut self.mount;
+        match name {
+            "ro" => mount.read_only = true,
+            "rw" => mount.read_only = false,
+            "allow_other" => mount.allow_other = true,
+            "noexec" => mount.no_exec = true,
+            "exec" => mount.no_exec = false,
+            "nosuid" => mount.no_suid = true,
+            "suid" => mount.no_suid = false,
+            "nodev" => mount.no_dev = true,
+            "dev" => mount.no_dev = false,
+            "noatime" => mount.no_atime = true,
+            "atime" => mount.no_atime = false,
+            "defaults" | "auto" | "noauto" | "nofail" | "_netdev" | "user" | "users" | "nouser"
+            | "owner" | "group" | "relatime" | "async" | "nolock" => {}
+            _ => return name.starts_with("x-") || name == "comment" && value.is_some(),
+        }
+        true
+    }
+}
+
+/// The number that an option says, at least so large.
+fn number<T: std::str::FromStr + PartialOrd + std::fmt::Display + Copy>(
+    name: &str,
+    value: Option<&str>,
+    least: T,
+) -> Result<T, String> {
+    let number = value.and_then(|value| value.parse().ok()).filter(|number| *number >= least);
+    number.ok_or_else(|| format!("{name} needs a number, {least} or more: {name}=N"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(list: &str) -> Result<Words, String> {
+        Words::read([list].into_iter())
+    }
+
+    #[test]
+    fn options_are_read() {
+        assert_eq!(read("defaults,_netdev,x-systemd.automount,nolock,rw"), Ok(Words::default()));
+        let words = read("ro,nosuid,port=2050,vers=2,soft=5,inflight=8,proto=udp").expect("fine");
+        let is = (words.mount.read_only, words.mount.no_suid, words.port, words.version);
+        assert_eq!(is, (true, true, Some(2050), Some(Version::V2)));
+        let session = words.session;
+        let is = (session.carrier, session.in_flight_max, session.soft);
+        assert_eq!(is, (Carrier::Datagram, 8, Some(Duration::from_secs(5))));
+        let caching = |list| read(list).expect("fine").caching;
+        assert_eq!(caching("cache=none"), Caching::None);
+        assert_eq!(caching("actimeo=7"), Caching::CloseToOpen(Duration::from_secs(7)));
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_said() {
+        for list in ["vers=4", "port=0", "port=x", "port", "cache=much", "lock", "udp,nconnect=2"] {
+            read(list).expect_err(list);
+        }
+        let error = read("qqq").expect_err("there is no such option");
+        assert_eq!(error, "there is no option qqq; leasehold mount --help has them");
+    }
+}

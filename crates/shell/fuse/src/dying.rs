@@ -1,0 +1,72 @@
+//! Whether a thread of another process is about to die.
+//!
+//! The kernel sends an INTERRUPT for any signal, also for one that the program handles, and sends
+//! it once. What counts here is only a signal that ends the process: the kernel turns each of those
+//! into a SIGKILL that is pending for every thread, which shows.
+
+use std::fs;
+
+/// The bit of SIGKILL in a set of signals.
+const KILL: u64 = 1 << 8;
+/// The flag of a process that a signal has ended, in the ninth field of its `stat`.
+const SIGNALED: u32 = 0x400;
+
+/// Whether a thread is about to die by a signal, or is gone. One that cannot be seen from here, 0,
+/// is taken for one.
+///
+/// `stat` is read only of a process that has no memory any more: while one executes a program the
+/// kernel keeps readers of its `stat` waiting, and that may be for the very request that is looked
+/// into here, the FLUSH of a descriptor that is closed on the way.
+pub(crate) fn is_dying(thread: u32) -> bool {
+    if thread == 0 {
+        return true;
+    }
+    let Ok(status) = fs::read_to_string(format!("/proc/{thread}/status")) else { return true };
+    if is_kill_pending(&status) || has_memory(&status) {
+        return is_kill_pending(&status);
+    }
+    let Ok(stat) = fs::read_to_string(format!("/proc/{thread}/stat")) else { return true };
+    has_been_signaled(&stat)
+}
+
+/// A process that ends gives up its memory before it closes its files.
+fn has_memory(status: &str) -> bool {
+    status.lines().any(|line| line.starts_with("VmSize:"))
+}
+
+fn is_kill_pending(status: &str) -> bool {
+    let pending = status
+        .lines()
+        .filter_map(|line| line.strip_prefix("SigPnd:").or_else(|| line.strip_prefix("ShdPnd:")));
+    pending.filter_map(|set| u64::from_str_radix(set.trim(), 16).ok()).any(|set| set & KILL != 0)
+}
+
+fn has_been_signaled(stat: &str) -> bool {
+    // The second field, the name, may hold anything; it ends with the last parenthesis.
+    let flags = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(6));
+    flags.and_then(|flags| flags.parse::<u32>().ok()).is_some_and(|flags| flags & SIGNALED != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_signal_that_ends_the_process_counts() {
+        let status =
+            |private: &str, shared: &str| format!("SigPnd:\t{private}\nShdPnd:\t{shared}\n");
+        assert!(is_kill_pending(&status("0000000000000100", "0000000000000000")));
+        assert!(is_kill_pending(&status("0000000000000000", "0000000000000100")));
+        assert!(!is_kill_pending(&status("0000000000000002", "0000000000004000")));
+        assert!(has_memory("VmPeak:\t1 kB\nVmSize:\t1 kB\n") && !has_memory("Name:\ta\n"));
+        assert!(has_been_signaled("12 (a ) b) Z 1 1 1 0 -1 4195332 0 0"));
+        assert!(!has_been_signaled("12 (a ) b) S 1 1 1 0 -1 4194304 0 0"));
+    }
+
+    #[test]
+    fn we_live() {
+        assert!(!is_dying(std::process::id()));
+        assert!(is_dying(0));
+        assert!(is_dying(u32::MAX));
+    }
+}

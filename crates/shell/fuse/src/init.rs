@@ -1,0 +1,70 @@
+//! What is agreed with the kernel when the session begins.
+
+use rustix::io::Errno;
+
+use crate::TRANSFER_BYTES_MAX;
+use crate::request::Hello;
+
+/// The only major version there is.
+const MAJOR: u32 = 7;
+/// The oldest minor version: Linux 5.4. Older ones have other lengths of messages.
+const MINOR_MIN: u32 = 31;
+/// The newest whose messages are the ones written here.
+const MINOR_MAX: u32 = 41;
+
+/// How many requests that nobody waits for, read-ahead and direct parts, are under way at most.
+const BACKGROUND_MAX: u16 = 64;
+
+mod flag {
+    pub(super) const ASYNC_READ: u64 = 1 << 0;
+    pub(super) const BIG_WRITES: u64 = 1 << 5;
+    pub(super) const DO_READDIRPLUS: u64 = 1 << 13;
+    pub(super) const READDIRPLUS_AUTO: u64 = 1 << 14;
+    pub(super) const ASYNC_DIO: u64 = 1 << 15;
+    pub(super) const PARALLEL_DIROPS: u64 = 1 << 18;
+    pub(super) const MAX_PAGES: u64 = 1 << 22;
+    pub(super) const CACHE_SYMLINKS: u64 = 1 << 23;
+    pub(super) const HANDLE_KILLPRIV_V2: u64 = 1 << 28;
+    pub(super) const INIT_EXT: u64 = 1 << 30;
+    pub(super) const HAS_EXPIRE_ONLY: u64 = 1 << 35;
+    pub(super) const DIRECT_IO_ALLOW_MMAP: u64 = 1 << 36;
+}
+
+/// What is wanted, as far as the kernel has it. Not wanted: WRITEBACK_CACHE, which takes size and
+/// times out of our hands; POSIX_LOCKS and FLOCK_LOCKS, for locks are the machine's own here.
+const WANTED: u64 = flag::ASYNC_READ
+    | flag::BIG_WRITES
+    | flag::DO_READDIRPLUS
+    | flag::READDIRPLUS_AUTO
+    | flag::ASYNC_DIO
+    | flag::PARALLEL_DIROPS
+    | flag::MAX_PAGES
+    | flag::CACHE_SYMLINKS
+    | flag::HANDLE_KILLPRIV_V2
+    | flag::INIT_EXT
+    | flag::HAS_EXPIRE_ONLY
+    | flag::DIRECT_IO_ALLOW_MMAP;
+
+/// The answer to what the kernel offers, behind the head of a reply.
+pub(crate) fn answer(hello: &Hello) -> Result<Vec<u8>, Errno> {
+    if hello.major != MAJOR || hello.minor < MINOR_MIN {
+        return Err(Errno::PROTO);
+    }
+    let flags = hello.flags & WANTED;
+    let [low, high] = [flags, flags >> 32].map(|flags| (flags & 0xffff_ffff) as u32);
+    let mut body = vec![0; 16];
+    for word in [MAJOR, hello.minor.min(MINOR_MAX), hello.read_ahead, low] {
+        body.extend(word.to_ne_bytes());
+    }
+    body.extend(BACKGROUND_MAX.to_ne_bytes());
+    body.extend((BACKGROUND_MAX * 3 / 4).to_ne_bytes());
+    body.extend(TRANSFER_BYTES_MAX.to_ne_bytes());
+    // Times are kept to the nanosecond.
+    body.extend(1_u32.to_ne_bytes());
+    let pages = u16::try_from(TRANSFER_BYTES_MAX / 4096).expect("a constant");
+    body.extend(pages.to_ne_bytes());
+    body.extend([0; 2]);
+    body.extend(high.to_ne_bytes());
+    body.extend([0; 28]);
+    Ok(body)
+}

@@ -1,0 +1,72 @@
+//! A part of a directory, as the kernel takes it.
+
+use bytes::Bytes;
+
+use crate::{Entry, Reply};
+
+/// A name for a [`Listing`].
+#[derive(Clone, Copy, Debug)]
+pub struct ListingEntry<'a> {
+    /// The name.
+    pub name: &'a [u8],
+    /// The number of the file.
+    pub file: u64,
+    /// Where the listing goes on behind it.
+    pub next: u64,
+    /// Type and permissions, of which only the type counts here; 0 when it is not known.
+    pub mode: u32,
+}
+
+/// A part of a directory while it is put together.
+#[derive(Debug)]
+pub struct Listing {
+    bytes: Vec<u8>,
+    room: usize,
+}
+
+/// The length of `struct fuse_entry_out` and of a name's head.
+const ENTRY: usize = 128;
+const HEAD: usize = 24;
+
+impl Listing {
+    /// Begins a listing for a request that has so much room.
+    #[must_use]
+    pub fn new(room: u32) -> Self {
+        let room = usize::try_from(room).unwrap_or(usize::MAX);
+        Self { bytes: Vec::with_capacity(room.min(65_536)), room }
+    }
+
+    /// Whether another name of this length still fits.
+    #[must_use]
+    pub fn fits(&self, name_bytes: usize, plus: bool) -> bool {
+        let head = if plus { ENTRY + HEAD } else { HEAD };
+        self.bytes.len() + (head + name_bytes).next_multiple_of(8) <= self.room
+    }
+
+    /// Adds a name; of READDIRPLUS with its object, where that is known and the kernel is to
+    /// remember it. Says whether it fitted.
+    pub fn push(&mut self, entry: ListingEntry<'_>, plus: Option<Option<&Entry>>) -> bool {
+        if !self.fits(entry.name.len(), plus.is_some()) {
+            return false;
+        }
+        match plus {
+            Some(Some(found)) => found.encode(&mut self.bytes),
+            Some(None) => self.bytes.extend([0; ENTRY]),
+            None => {}
+        }
+        self.bytes.extend(entry.file.to_ne_bytes());
+        self.bytes.extend(entry.next.to_ne_bytes());
+        let length = u32::try_from(entry.name.len()).expect("it fits in the reply");
+        self.bytes.extend(length.to_ne_bytes());
+        self.bytes.extend((entry.mode >> 12 & 0xf).to_ne_bytes());
+        self.bytes.extend(entry.name);
+        self.bytes.resize(self.bytes.len().next_multiple_of(8), 0);
+        true
+    }
+
+    /// The finished listing; an empty one says that the directory ends.
+    #[must_use]
+    pub fn reply(self) -> Reply {
+        Reply::Data(Bytes::from(self.bytes))
+    }
+}

@@ -1,0 +1,223 @@
+//! The session: who reads the device, and what becomes of what is read.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use rustix::buffer::spare_capacity;
+use rustix::io::{Errno, read};
+
+use crate::reply::send_raw;
+use crate::request::Incoming;
+use crate::tasks::{Begun, Hub};
+use crate::{FileSystem, Notifier, Operation, RequestId, TRANSFER_BYTES_MAX, init};
+
+/// Threads that read the device: one is best for one process, two for liveness.
+const READERS: usize = 2;
+/// Threads that go on with what had to wait.
+const WORKERS: usize = 2;
+
+/// Room for the largest message: a WRITE with its head.
+const MESSAGE_BYTES_MAX: usize = TRANSFER_BYTES_MAX as usize + 4096;
+
+/// Data of at least this length is handed on in the buffer that it was read into; less is copied,
+/// so that a small write does not hold a large buffer.
+const HANDED_ON_MIN: usize = 64 * 1024;
+
+/// How often it is looked whether what is under way at the end has ended.
+const GLANCE: Duration = Duration::from_millis(5);
+
+/// A mount that is being served.
+pub struct Session {
+    hub: Arc<Hub>,
+    readers: Mutex<Vec<JoinHandle<()>>>,
+    helpers: Vec<JoinHandle<()>>,
+}
+
+/// A request that waits.
+#[derive(Clone, Debug)]
+pub struct InFlight {
+    /// Its name.
+    pub id: RequestId,
+    /// The operation.
+    pub operation: &'static str,
+    /// The thread that asked.
+    pub thread: u32,
+    /// How long it has been waiting.
+    pub age: Duration,
+}
+
+impl Session {
+    /// Agrees with the kernel on how to speak, and serves from then on. `make_files` gets what
+    /// tells the kernel of changes.
+    ///
+    /// # Errors
+    /// When the kernel is too old, or no thread can be started.
+    pub fn start<F: FileSystem>(
+        device: OwnedFd,
+        make_files: impl FnOnce(Notifier) -> Arc<F>,
+    ) -> io::Result<Self> {
+        let hub = Arc::new(Hub::new(device));
+        greet(&hub)?;
+        let files = make_files(Notifier { hub: Arc::downgrade(&hub) });
+        let mut session = Self { hub, readers: Mutex::default(), helpers: Vec::new() };
+        let mut readers = Vec::new();
+        for _ in 0..READERS {
+            let (hub, files) = (Arc::clone(&session.hub), Arc::clone(&files));
+            readers.push(start("fuse", move || serve(&hub, &files))?);
+        }
+        for _ in 0..WORKERS {
+            let hub = Arc::clone(&session.hub);
+            session.helpers.push(start("fuse-worker", move || hub.work())?);
+        }
+        let hub = Arc::clone(&session.hub);
+        session.helpers.push(start("fuse-watch", move || hub.watch())?);
+        session.readers = Mutex::new(readers);
+        Ok(session)
+    }
+
+    /// The requests that wait, oldest first.
+    #[must_use]
+    pub fn in_flight(&self) -> Vec<InFlight> {
+        let mut waiting: Vec<_> = self
+            .hub
+            .parked()
+            .iter()
+            .map(|task| InFlight {
+                id: task.id,
+                operation: task.name,
+                thread: task.thread,
+                age: task.since.elapsed(),
+            })
+            .collect();
+        waiting.sort_by_key(|request| std::cmp::Reverse(request.age));
+        waiting
+    }
+
+    /// Waits until the mount is gone, and then for what is still under way, so long at most.
+    pub fn wait(&self, patience: Duration) {
+        let readers =
+            std::mem::take(&mut *self.readers.lock().unwrap_or_else(PoisonError::into_inner));
+        for reader in readers {
+            // A panic has been reported by then.
+            let _ = reader.join();
+        }
+        let since = Instant::now();
+        while !self.hub.parked().is_empty() && since.elapsed() < patience {
+            thread::sleep(GLANCE);
+        }
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.hub.finish();
+        for helper in self.helpers.drain(..) {
+            let _ = helper.join();
+        }
+    }
+}
+
+fn start(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
+    thread::Builder::new().name(name.to_owned()).spawn(work)
+}
+
+/// Reads the first message, which the kernel sends as soon as the mount is made.
+fn greet(hub: &Hub) -> io::Result<()> {
+    let mut message = Vec::with_capacity(MESSAGE_BYTES_MAX);
+    next(hub, &mut message)?;
+    let Some(Incoming::Init { id, hello }) = Incoming::decode(&message) else {
+        return Err(io::Error::other("the kernel does not begin as FUSE does"));
+    };
+    match init::answer(&hello) {
+        Ok(body) => Ok(send_raw(&hub.device, id.0, 0, body, &[])?),
+        Err(errno) => {
+            send_raw(&hub.device, id.0, -errno.raw_os_error(), vec![0; 16], &[])?;
+            let text = format!("the kernel speaks FUSE {}.{}", hello.major, hello.minor);
+            Err(io::Error::other(format!("{text}; at least 7.31 is needed")))
+        }
+    }
+}
+
+/// Reads the next message.
+fn next(hub: &Hub, message: &mut Vec<u8>) -> Result<(), Errno> {
+    loop {
+        message.clear();
+        match read(&hub.device, spare_capacity(message)) {
+            Ok(_) => return Ok(()),
+            // A signal, or a request that was taken back while it was being read.
+            Err(Errno::INTR | Errno::NOENT | Errno::AGAIN) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+}
+
+/// Reads and begins requests until the mount is gone.
+fn serve<F: FileSystem>(hub: &Arc<Hub>, files: &Arc<F>) {
+    let mut message = Vec::with_capacity(MESSAGE_BYTES_MAX);
+    loop {
+        match next(hub, &mut message) {
+            Ok(()) => {}
+            Err(Errno::NODEV) => return,
+            Err(errno) => {
+                tracing::error!(%errno, "the mount's device cannot be read");
+                return;
+            }
+        }
+        match Incoming::decode(&message) {
+            Some(Incoming::Request(request)) => {
+                let begun = Begun {
+                    id: request.id,
+                    name: request.operation.name(),
+                    thread: request.caller.thread,
+                    suspect: matches!(request.operation, Operation::Flush { .. }),
+                };
+                hub.begin(&begun, Arc::clone(files).call(request));
+            }
+            Some(Incoming::Write { mut request, size }) => {
+                if let Operation::Write { data, .. } = &mut request.operation {
+                    *data = take(&mut message, size);
+                }
+                let (id, thread) = (request.id, request.caller.thread);
+                let begun = Begun { id, name: "write", thread, suspect: false };
+                hub.begin(&begun, Arc::clone(files).call(request));
+            }
+            Some(Incoming::Forget(nodes)) => {
+                for (node, lookups) in nodes {
+                    files.forget(node, lookups);
+                }
+            }
+            // Sent again until it is here, or answered.
+            Some(Incoming::Interrupt { id, of }) => {
+                if !hub.interrupt(of) {
+                    hub.answer(id, &Err(Errno::AGAIN));
+                }
+            }
+            Some(Incoming::Unknown { id, code }) => hub.answer(id, &Err(refusal(code))),
+            Some(Incoming::Damaged { id } | Incoming::Init { id, .. }) => {
+                hub.answer(id, &Err(Errno::IO));
+            }
+            None => tracing::error!("the kernel sent less than a head"),
+        }
+    }
+}
+
+/// The data of a WRITE: the last so many bytes of its message.
+fn take(message: &mut Vec<u8>, size: usize) -> Bytes {
+    let start = message.len() - size;
+    if size < HANDED_ON_MIN {
+        return Bytes::copy_from_slice(&message[start..]);
+    }
+    let whole = std::mem::replace(message, Vec::with_capacity(MESSAGE_BYTES_MAX));
+    Bytes::from(whole).slice(start..)
+}
+
+/// What is said of an operation that we do not have. ENOSYS has the kernel ask no more and say
+/// EOPNOTSUPP, or do without.
+fn refusal(code: u32) -> Errno {
+    const IOCTL: u32 = 39;
+    if code == IOCTL { Errno::NOTTY } else { Errno::NOSYS }
+}

@@ -1,0 +1,79 @@
+//! Who a request is for, as the server is told.
+//!
+//! FUSE says user and group; the other groups are those of the thread, which `/proc` tells. They
+//! are asked for once a second and thread, as a listing or a build asks thousands of times.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use leasehold_fuse::CallerId;
+use leasehold_session::Credential;
+
+/// How long the groups of a thread are believed.
+const FRESH: Duration = Duration::from_secs(1);
+/// How many callers are remembered; beyond, all are forgotten.
+const CALLERS_MAX: usize = 1024;
+
+/// The callers of late.
+pub(crate) struct Callers {
+    machine: String,
+    known: Mutex<BTreeMap<Asker, (Instant, Credential)>>,
+}
+
+/// A thread, while it is who it is: its user and group.
+type Asker = (u32, u32, u32);
+
+impl Callers {
+    pub(crate) fn new(machine: String) -> Self {
+        Self { machine, known: Mutex::default() }
+    }
+
+    /// What a server is told of a caller.
+    pub(crate) fn credential(&self, caller: CallerId) -> Credential {
+        let CallerId { uid, gid, thread } = caller;
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (thread, uid, gid);
+        if let Some((since, credential)) = known.get(&key)
+            && since.elapsed() < FRESH
+        {
+            return credential.clone();
+        }
+        let status = fs::read_to_string(format!("/proc/{thread}/status")).unwrap_or_default();
+        let groups: Vec<u32> = groups(&status).filter(|group| *group != gid).collect();
+        let credential = Credential::system(&self.machine, uid, gid, &groups);
+        if known.len() >= CALLERS_MAX {
+            known.clear();
+        }
+        known.insert(key, (Instant::now(), credential.clone()));
+        credential
+    }
+}
+
+/// The groups that `/proc/PID/status` tells.
+fn groups(status: &str) -> impl Iterator<Item = u32> + '_ {
+    let line = status.lines().find_map(|line| line.strip_prefix("Groups:"));
+    line.unwrap_or_default().split_whitespace().filter_map(|group| group.parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_are_read() {
+        let status = "Name:\tGroups: 1\nUid:\t0\t0\t0\t0\nGroups:\t4 24 27 \nSigPnd:\t0\n";
+        assert_eq!(groups(status).collect::<Vec<_>>(), [4, 24, 27]);
+        assert_eq!(groups("").count(), 0);
+    }
+
+    #[test]
+    fn a_caller_that_is_gone_has_no_further_groups() {
+        let callers = Callers::new("here".to_owned());
+        let caller = CallerId { uid: 7, gid: 8, thread: u32::MAX };
+        let credential = callers.credential(caller);
+        assert_eq!(credential, Credential::system("here", 7, 8, &[]));
+        assert_eq!(callers.credential(caller), credential);
+    }
+}

@@ -1,0 +1,148 @@
+//! Attributes, times, devices and errors from NFS' words to the kernel's, and back.
+
+use leasehold_fuse::{AttributeChanges, Attributes, Errno, Moment, TimeChange};
+use leasehold_session::Error;
+use leasehold_wire::nfs3::{self, FileType, SetAttributes, SetTime, Status, Time};
+
+/// The type bits of a mode.
+pub(crate) const TYPE_BITS: u32 = 0o170_000;
+
+/// The unit in which files are best read and written, as `stat` tells it.
+const BLOCK_BYTES: u32 = 1024 * 1024;
+
+/// The type bits of a kind of object.
+pub(crate) const fn type_bits(file_type: FileType) -> u32 {
+    match file_type {
+        FileType::Regular => 0o100_000,
+        FileType::Directory => 0o040_000,
+        FileType::BlockDevice => 0o060_000,
+        FileType::CharacterDevice => 0o020_000,
+        FileType::Symlink => 0o120_000,
+        FileType::Socket => 0o140_000,
+        FileType::Fifo => 0o010_000,
+    }
+}
+
+pub(crate) fn attributes(of: &nfs3::Attributes) -> Attributes {
+    let moment = |time: Time| Moment {
+        seconds: time.seconds.into(),
+        nanoseconds: time.nanoseconds.min(999_999_999),
+    };
+    Attributes {
+        file: of.file_id.0,
+        size: of.size,
+        blocks: of.used.div_ceil(512),
+        accessed: moment(of.accessed),
+        modified: moment(of.modified),
+        changed: moment(of.changed),
+        mode: type_bits(of.file_type) | of.mode & 0o7777,
+        links: of.link_count,
+        uid: of.uid,
+        gid: of.gid,
+        device: encode_device(of.device),
+        block_bytes: BLOCK_BYTES,
+    }
+}
+
+/// A device's number as the kernel's requests carry it: minor 0 to 7, major 8 to 19, then the rest
+/// of the minor.
+const fn encode_device(device: nfs3::Device) -> u32 {
+    (device.minor & 0xff) | (device.major & 0xfff) << 8 | (device.minor & !0xff) << 12
+}
+
+pub(crate) const fn decode_device(packed: u32) -> nfs3::Device {
+    nfs3::Device { major: packed >> 8 & 0xfff, minor: packed & 0xff | packed >> 12 & 0xf_ff00 }
+}
+
+/// What SETATTR changes; a time before 1970 or after 2106 cannot be said.
+pub(crate) fn changes(of: &AttributeChanges) -> Result<SetAttributes, Errno> {
+    let time = |change: Option<TimeChange>| match change {
+        None => Ok(SetTime::Keep),
+        Some(TimeChange::Now) => Ok(SetTime::Now),
+        Some(TimeChange::To(moment)) => {
+            let seconds = u32::try_from(moment.seconds).map_err(|_| Errno::INVAL)?;
+            Ok(SetTime::To(Time { seconds, nanoseconds: moment.nanoseconds }))
+        }
+    };
+    Ok(SetAttributes {
+        mode: of.mode.map(|mode| mode & 0o7777),
+        uid: of.uid,
+        gid: of.gid,
+        size: of.size,
+        accessed: time(of.accessed)?,
+        modified: time(of.modified)?,
+    })
+}
+
+/// What a program is told of a call that came to nothing, or failed at the server.
+pub(crate) fn errno(error: &Error) -> Errno {
+    match error {
+        Error::Failed(status) => of_status(*status),
+        Error::Busy => Errno::AGAIN,
+        Error::Closed => Errno::NOTCONN,
+        Error::Denied(_) => Errno::ACCESS,
+        Error::Garbled(_) | Error::TimedOut | Error::Unreachable(_) => Errno::IO,
+    }
+}
+
+pub(crate) const fn of_status(status: Status) -> Errno {
+    match status {
+        Status::NotOwner => Errno::PERM,
+        Status::NotFound => Errno::NOENT,
+        Status::NoSuchAddress => Errno::NXIO,
+        Status::Access => Errno::ACCESS,
+        Status::AlreadyExists => Errno::EXIST,
+        Status::CrossDevice => Errno::XDEV,
+        Status::NoSuchDevice => Errno::NODEV,
+        Status::NotDirectory => Errno::NOTDIR,
+        Status::IsDirectory => Errno::ISDIR,
+        Status::Invalid => Errno::INVAL,
+        Status::FileTooBig => Errno::FBIG,
+        Status::NoSpace => Errno::NOSPC,
+        Status::ReadOnly => Errno::ROFS,
+        Status::TooManyLinks => Errno::MLINK,
+        Status::NameTooLong => Errno::NAMETOOLONG,
+        Status::NotEmpty => Errno::NOTEMPTY,
+        Status::QuotaExceeded => Errno::DQUOT,
+        Status::Stale | Status::BadHandle => Errno::STALE,
+        Status::NotSupported | Status::BadType => Errno::OPNOTSUPP,
+        Status::Jukebox => Errno::AGAIN,
+        Status::Io
+        | Status::Remote
+        | Status::NotSynchronized
+        | Status::BadCookie
+        | Status::TooSmall
+        | Status::ServerFault => Errno::IO,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_survives_the_way_there_and_back() {
+        for device in [
+            nfs3::Device { major: 8, minor: 1 },
+            nfs3::Device { major: 0xfff, minor: 0xf_ffff },
+            nfs3::Device { major: 1, minor: 0x12345 },
+        ] {
+            assert_eq!(decode_device(encode_device(device)), device);
+        }
+    }
+
+    #[test]
+    fn a_time_that_cannot_be_said_is_refused() {
+        let at = |seconds| {
+            let moment = Moment { seconds, nanoseconds: 7 };
+            changes(&AttributeChanges {
+                modified: Some(TimeChange::To(moment)),
+                ..AttributeChanges::default()
+            })
+        };
+        let said = at(1).expect("there is such a time").modified;
+        assert_eq!(said, SetTime::To(Time { seconds: 1, nanoseconds: 7 }));
+        assert_eq!(at(-1), Err(Errno::INVAL));
+        assert_eq!(at(1 << 32), Err(Errno::INVAL));
+    }
+}

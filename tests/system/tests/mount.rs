@@ -1,0 +1,398 @@
+//! `leasehold mount`: the built client, by the kernel's FUSE, against the built server.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{ErrorKind, Read as _, Seek as _, SeekFrom, Write as _};
+use std::os::unix::fs::{FileExt as _, FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Output, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant, UNIX_EPOCH};
+
+use leasehold_system_tests::{Scratch, Server, built, output};
+
+/// Longer than anything takes on a loaded machine.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// A mount of a server's export; unmounted when this is dropped.
+struct Mounted {
+    folder: Scratch,
+    /// Other names than the folder itself is mounted on, for a user's program.
+    program: PathBuf,
+}
+
+impl Mounted {
+    fn new(server: &Server, options: &str) -> Self {
+        let folder = Scratch::new("mount");
+        let done = mount(&source(server), folder.path(), options);
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        assert!(is_mounted(folder.path()), "it stands when the command returns");
+        Self { folder, program: built() }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// What the mount tells of itself.
+    fn status(&self) -> serde_json::Value {
+        let mut command = Command::new(&self.program);
+        command.args(["status", "--json", "--mount"]).arg(self.folder.path());
+        serde_json::from_str(&output(&mut command)).expect("it is JSON")
+    }
+
+    fn umount(&self) -> ExitStatus {
+        let mut command = Command::new(&self.program);
+        let status = command.arg("umount").arg(self.folder.path()).status();
+        status.expect("it was built")
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        // Gone already, where the test has ended it.
+        let mut command = Command::new(&self.program);
+        let _ = command.args(["umount", "--lazy"]).arg(self.folder.path()).output();
+    }
+}
+
+fn source(server: &Server) -> String {
+    format!("127.0.0.1:{}:{}", server.port(), server.export())
+}
+
+fn mount(source: &str, folder: &Path, options: &str) -> Output {
+    let mut command = Command::new(built());
+    command.arg("mount").arg(source).arg(folder);
+    if !options.is_empty() {
+        command.args(["-o", options]);
+    }
+    command.output().expect("it was built")
+}
+
+fn is_mounted(folder: &Path) -> bool {
+    let table = fs::read_to_string("/proc/self/mounts").expect("it is there");
+    let folder = folder.display().to_string();
+    table.lines().any(|line| {
+        let mut words = line.split(' ').skip(1);
+        words.next() == Some(&folder) && words.next() == Some("fuse.leasehold")
+    })
+}
+
+/// Waits until something is so.
+fn until(what: &str, is_so: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !is_so() {
+        assert!(start.elapsed() < LIMIT, "waited too long: {what}");
+        sleep(Duration::from_millis(5));
+    }
+}
+
+/// Bytes that do not repeat in any short distance.
+fn content(length: usize, seed: u32) -> Vec<u8> {
+    let words = (seed..).flat_map(|word| word.wrapping_mul(2_654_435_761).to_le_bytes());
+    words.take(length).collect()
+}
+
+#[test]
+fn files_and_names_are_those_of_the_server() {
+    let server = Server::start();
+    let mounted = Mounted::new(&server, "");
+    let (here, there) = (mounted.path("directory/file"), server.folder().join("directory/file"));
+    fs::create_dir(mounted.path("directory")).expect("it can be made");
+    let bytes = content(5_000_011, 1);
+    fs::write(&here, &bytes).expect("it can be written");
+    assert!(fs::read(&there).expect("it is there") == bytes, "close has pushed it");
+    assert!(fs::read(&here).expect("it is there") == bytes);
+
+    fs::set_permissions(&here, fs::Permissions::from_mode(0o640)).expect("it is ours");
+    let time = UNIX_EPOCH + Duration::new(1_234_567_890, 987_654_321);
+    let file = File::options().write(true).open(&here).expect("it is there");
+    file.set_modified(time).expect("it is ours");
+    drop(file);
+    let (ours, theirs) = (fs::metadata(&here), fs::metadata(&there));
+    let (ours, theirs) = (ours.expect("it is there"), theirs.expect("it is there"));
+    assert_eq!(ours.modified().expect("it has one"), time);
+    assert_eq!(
+        (ours.mode(), ours.ino(), ours.size()),
+        (theirs.mode(), theirs.ino(), theirs.size())
+    );
+
+    std::os::unix::fs::symlink("file", mounted.path("directory/link")).expect("there is room");
+    fs::hard_link(&here, mounted.path("directory/second")).expect("there is room");
+    assert_eq!(fs::metadata(&here).expect("it is there").nlink(), 2);
+    output(Command::new("mkfifo").arg(mounted.path("directory/pipe")));
+    let kind = fs::symlink_metadata(mounted.path("directory/pipe")).expect("it is there");
+    assert!(kind.file_type().is_fifo());
+    fs::rename(&here, mounted.path("moved")).expect("it is there");
+    let link = fs::read_link(mounted.path("directory/link")).expect("it is there");
+    assert_eq!(link, Path::new("file"));
+    for number in 0..1500 {
+        File::create(mounted.path(&format!("directory/{number}"))).expect("there is room");
+    }
+    let names = fs::read_dir(mounted.path("directory")).expect("it is there").count();
+    assert_eq!(names, 1503);
+    fs::remove_dir(mounted.path("directory")).expect_err("it is not empty");
+    fs::remove_dir_all(mounted.path("directory")).expect("it can be removed");
+    assert_eq!(fs::read_dir(server.folder()).expect("it is there").count(), 1);
+}
+
+#[test]
+fn what_programs_expect_of_a_file_is_so() {
+    let server = Server::start();
+    let mounted = Mounted::new(&server, "");
+    let path = mounted.path("file");
+    let exclusive = || OpenOptions::new().write(true).create_new(true).open(&path);
+    let mut file = exclusive().expect("it is new");
+    assert_eq!(exclusive().expect_err("it is there").kind(), ErrorKind::AlreadyExists);
+
+    // A hole.
+    file.seek(SeekFrom::Start(1_000_000)).expect("any place will do");
+    file.write_all(b"end").expect("there is room");
+    file.sync_all().expect("the server has a disk");
+    let bytes = fs::read(&path).expect("it is there");
+    assert!(bytes.len() == 1_000_003 && bytes[..1_000_000].iter().all(|byte| *byte == 0));
+    file.set_len(10).expect("it is ours");
+    drop(file);
+
+    let mut end = OpenOptions::new().append(true).open(&path).expect("it is there");
+    end.write_all(b"more").expect("there is room");
+    drop(end);
+    assert_eq!(fs::read(&path).expect("it is there"), b"\0\0\0\0\0\0\0\0\0\0more");
+
+    // Removed while open, and renamed over while open.
+    let kept = OpenOptions::new().read(true).write(true).open(&path).expect("it is there");
+    fs::remove_file(&path).expect("it is there");
+    kept.write_at(b"still", 0).expect("it is open");
+    let mut word = [0; 5];
+    kept.read_exact_at(&mut word, 0).expect("it is open");
+    assert_eq!(&word, b"still");
+    drop(kept);
+    fs::write(mounted.path("old"), "old").expect("there is room");
+    fs::write(mounted.path("new"), "new").expect("there is room");
+    let mut old = File::open(mounted.path("old")).expect("it is there");
+    fs::rename(mounted.path("new"), mounted.path("old")).expect("it is there");
+    let mut text = String::new();
+    old.read_to_string(&mut text).expect("it is open");
+    assert_eq!(text, "old");
+    assert_eq!(fs::read_to_string(mounted.path("old")).expect("it is there"), "new");
+    drop(old);
+    let left = || fs::read_dir(server.folder()).expect("it is there").count() == 1;
+    until("what was removed while open goes with its last user", left);
+}
+
+/// Maps a file, stores by the mapping, and reads back by the file and the other way round.
+const MAPPING: &str = "
+import mmap, os, sys
+path = sys.argv[1]
+fd = os.open(path, os.O_RDWR | os.O_CREAT)
+os.ftruncate(fd, 100000)
+m = mmap.mmap(fd, 100000)
+m[50000:50005] = b'store'
+m.flush()
+assert os.pread(fd, 5, 50000) == b'store'
+os.pwrite(fd, b'write', 70000)
+assert m[70000:70005] == b'write'
+m[99995:100000] = b'close'
+m.close()
+os.close(fd)
+direct = os.open(path, os.O_RDONLY | os.O_DIRECT)
+buffer = mmap.mmap(-1, 4096 * 25)
+assert os.preadv(direct, [buffer], 0) == 100000
+assert buffer[99995:100000] == b'close'
+try:
+    os.setxattr(path, 'user.a', b'b')
+except OSError as error:
+    assert error.errno == 95, error
+else:
+    raise SystemExit('it has attributes')
+import fcntl
+fcntl.lockf(direct, fcntl.LOCK_SH)
+";
+
+#[test]
+fn mappings_and_direct_reads_agree() {
+    let server = Server::start();
+    for options in ["", "cache=none"] {
+        let mounted = Mounted::new(&server, options);
+        let path = mounted.path("mapped");
+        output(Command::new("python3").args(["-c", MAPPING]).arg(&path));
+        let bytes = fs::read(server.folder().join("mapped")).expect("it is there");
+        assert_eq!((&bytes[50_000..50_005], &bytes[99_995..]), (&b"store"[..], &b"close"[..]));
+    }
+}
+
+#[test]
+fn an_open_sees_what_another_client_has_closed() {
+    let server = Server::start();
+    let (first, second) = (Mounted::new(&server, ""), Mounted::new(&server, ""));
+    for (round, length) in [10_000, 20_000, 300, 300, 1_000_000].into_iter().enumerate() {
+        let bytes = content(length, u32::try_from(round).expect("is small"));
+        fs::write(first.path("file"), &bytes).expect("there is room");
+        assert!(fs::read(second.path("file")).expect("it is there") == bytes, "round {round}");
+    }
+}
+
+/// Writes pieces to a file until another file is there, syncs, and says how many.
+const WRITER: &str = "
+import os, sys
+path, end, seed = sys.argv[1], sys.argv[2], int(sys.argv[3])
+written = 0
+with open(path, 'wb') as file:
+    while not os.path.exists(end) and written < 400:
+        file.write(bytes([(seed + written) % 251]) * 100000)
+        file.flush()
+        written += 1
+    os.fsync(file.fileno())
+print(written)
+";
+
+/// Writers are processes of their own: a descriptor that this process has would be closed again in
+/// the child that is to become the server, which would wait for that server.
+#[test]
+fn a_restart_of_the_server_loses_nothing() {
+    let mut server = Server::start();
+    let (mounted, here) = (Mounted::new(&server, ""), Scratch::new("end"));
+    let end = here.path().join("end");
+    let writers: Vec<_> = (0..3_u8)
+        .map(|seed| {
+            let mut python = Command::new("python3");
+            python.args(["-c", WRITER]).arg(mounted.path(&seed.to_string())).arg(&end);
+            python.arg(seed.to_string()).stdout(Stdio::piped()).spawn().expect("it is there")
+        })
+        .collect();
+    for _ in 0..3 {
+        let before = mounted.status()["calls"]["replies"].as_u64();
+        until("more is written", || mounted.status()["calls"]["replies"].as_u64() > before);
+        server.restart();
+    }
+    fs::write(&end, "").expect("our own folder can be written to");
+    for (seed, writer) in (0_u8..).zip(writers) {
+        let done = writer.wait_with_output().expect("it is our child");
+        let written: u32 = String::from_utf8_lossy(&done.stdout).trim().parse().expect("a number");
+        let pieces = (0..written).map(|piece| {
+            let byte = (u32::from(seed) + piece) % 251;
+            vec![u8::try_from(byte).expect("it is below 251"); 100_000]
+        });
+        let expected: Vec<u8> = pieces.flatten().collect();
+        let there = fs::read(server.folder().join(seed.to_string())).expect("it is there");
+        assert!(there == expected, "{seed} on the server");
+        let here = fs::read(mounted.path(&seed.to_string())).expect("it is there");
+        assert!(here == expected, "{seed} on the mount");
+    }
+}
+
+#[test]
+fn what_waits_for_a_dead_server_can_be_killed() {
+    let mut server = Server::start();
+    let mounted = Mounted::new(&server, "actimeo=0");
+    fs::write(mounted.path("file"), "content").expect("there is room");
+    server.pause();
+    let mut waiting = Command::new("stat").arg(mounted.path("file")).spawn().expect("it is there");
+    let waits = || mounted.status()["waiting"].as_array().is_some_and(|list| !list.is_empty());
+    until("it waits", waits);
+    waiting.kill().expect("it is our child");
+    let start = Instant::now();
+    while waiting.try_wait().expect("it is our child").is_none() {
+        assert!(start.elapsed() < LIMIT, "it cannot be killed");
+        sleep(Duration::from_millis(5));
+    }
+    server.restart();
+    assert_eq!(fs::read(mounted.path("file")).expect("the server is back"), b"content");
+}
+
+#[test]
+fn a_mount_ends_in_each_way() {
+    let server = Server::start();
+    let mounted = Mounted::new(&server, "");
+    let busy = File::create(mounted.path("file")).expect("there is room");
+    assert!(!mounted.umount().success(), "it is busy");
+    drop(busy);
+    let serves = |pid: &str| Path::new("/proc").join(pid).exists();
+    let pid = mounted.status()["pid"].to_string();
+    until("it is idle", || mounted.umount().success());
+    assert!(!is_mounted(mounted.folder.path()));
+    until("its process ends", || !serves(&pid));
+
+    let mounted = Mounted::new(&server, "");
+    let pid = mounted.status()["pid"].to_string();
+    output(Command::new("umount").arg(mounted.folder.path()));
+    until("its process ends", || !serves(&pid));
+
+    let mounted = Mounted::new(&server, "");
+    let pid = mounted.status()["pid"].to_string();
+    let mut busy = File::create(mounted.path("file")).expect("there is room");
+    busy.write_all(b"written before the end").expect("there is room");
+    output(Command::new("kill").arg(&pid));
+    until("its process ends", || !serves(&pid));
+    assert!(!is_mounted(mounted.folder.path()));
+    let there = fs::read(server.folder().join("file")).expect("it is there");
+    assert_eq!(there, b"written before the end");
+}
+
+#[test]
+fn what_cannot_be_mounted_is_said() {
+    let server = Server::start();
+    let folder = Scratch::new("mount");
+    let export = source(&server);
+    let no_export = format!("127.0.0.1:{}:/none", server.port());
+    for (source, folder, options, text) in [
+        (&export, folder.path(), "vers=4", "vers is 3 or 2"),
+        (&export, &folder.path().join("none"), "", "No such file or directory"),
+        (&no_export, folder.path(), "", "/none"),
+        (&"127.0.0.1:1:/a".to_owned(), folder.path(), "", "127.0.0.1:1"),
+        (&"a".to_owned(), folder.path(), "", "is not HOST:/EXPORT"),
+    ] {
+        let done = mount(source, folder, options);
+        let said = String::from_utf8_lossy(&done.stderr);
+        assert!(!done.status.success() && said.contains(text), "{said}");
+        assert!(!is_mounted(folder));
+    }
+}
+
+#[test]
+fn mount_takes_the_type() {
+    let (server, folder, sbin) = (Server::start(), Scratch::new("mount"), Scratch::new("sbin"));
+    std::os::unix::fs::symlink(built(), sbin.path().join("mount.leasehold"))
+        .expect("there is room");
+    let (sbin, folder) = (sbin.path().display(), folder.path().display());
+    let case = format!(
+        "mount -t overlay overlay -o lowerdir={sbin}:/usr/sbin /usr/sbin
+         mount -t leasehold -o ro,_netdev {} {folder}
+         grep ' fuse.leasehold ro' /proc/self/mounts
+         ! touch {folder}/file
+         umount {folder}",
+        source(&server)
+    );
+    output(Command::new("unshare").args(["--mount", "sh", "-e", "-c", &case]));
+}
+
+#[test]
+fn an_ordinary_user_mounts() {
+    let server = Server::start_by_ordinary_user();
+    let folder = Scratch::new("mount");
+    std::os::unix::fs::chown(folder.path(), Some(1000), Some(1000)).expect("root may");
+    let program = Scratch::new("program");
+    fs::copy(built(), program.path().join("leasehold")).expect("there is room");
+    let (program, folder) = (program.path().display(), folder.path().display());
+    let case = format!(
+        "{program}/leasehold mount {} {folder}
+         grep ' {folder} fuse.leasehold .*user_id=1000' /proc/self/mounts
+         echo content > {folder}/file
+         test \"$(cat {folder}/file)\" = content
+         until {program}/leasehold umount {folder}; do :; done",
+        source(&server)
+    );
+    let script = Scratch::new("script");
+    let script = script.path().join("case");
+    fs::write(&script, case).expect("our own folder can be written to");
+    let user = "setpriv --reuid=1000 --regid=1000 --clear-groups --reset-env";
+    // Everybody may use the device, as on every system that has FUSE; here that is not so.
+    let case = format!(
+        "mount -t tmpfs none /mnt
+         mknod -m 666 /mnt/fuse c 10 229
+         mount --bind /mnt/fuse /dev/fuse
+         {user} sh -e {}",
+        script.display()
+    );
+    output(Command::new("timeout").arg("60").args(["unshare", "--mount", "sh", "-e", "-c", &case]));
+    assert_eq!(fs::read(server.folder().join("file")).expect("it is there"), b"content\n");
+}
