@@ -35,6 +35,8 @@ pub(crate) enum Step {
     Fuzz,
     /// The built server under the Linux kernel's client, and where power and disks fail.
     Kernel,
+    /// The built client: its mount of the built server, by the kernel's FUSE.
+    Mount,
     /// The pages in a real browser, and whether what is kept of them is what is built.
     Page,
     /// The built server under other clients, what passes on the wire as tshark reads it, and the
