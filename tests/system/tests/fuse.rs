@@ -1,180 +1,83 @@
 //! The session with the kernel's FUSE, under a stand-in for the files: what waits can be killed.
 
+use std::cell::RefCell;
 use std::fs;
-use std::future::poll_fn;
-use std::io::{ErrorKind, Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
-use std::task::{Poll, Waker};
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::thread::{JoinHandle, sleep, spawn};
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
-use leasehold_fuse::{
-    Answer, Attributes, Entry, Errno, FileSystem, InFlight, Listing, ListingEntry, MountError,
-    MountOptions, NodeId, Opened, Operation, Reply, Request, Session, mount, unmount,
-};
+use leasehold_fuse::{Errno, MountError, MountOptions, mount, unmount};
 use leasehold_system_tests::Scratch;
 
 /// Longer than anything takes on a loaded machine.
 const LIMIT: Duration = Duration::from_secs(60);
 
-const FILE: NodeId = NodeId(2);
-
-/// A directory with one file, `file`, that can be made to wait and to panic.
-#[derive(Default)]
-struct Stand {
-    content: Mutex<Vec<u8>>,
-    held: AtomicBool,
-    waiting: Mutex<Vec<Waker>>,
-}
-
-impl Stand {
-    fn hold(&self) {
-        self.held.store(true, Ordering::SeqCst);
-    }
-
-    fn release(&self) {
-        self.held.store(false, Ordering::SeqCst);
-        self.waiting.lock().expect("nobody panics with it").drain(..).for_each(Waker::wake);
-    }
-
-    async fn pass(&self) {
-        poll_fn(|context| {
-            let mut waiting = self.waiting.lock().expect("nobody panics with it");
-            if !self.held.load(Ordering::SeqCst) {
-                return Poll::Ready(());
-            }
-            waiting.push(context.waker().clone());
-            Poll::Pending
-        })
-        .await;
-    }
-
-    fn attributes(&self, node: NodeId) -> Attributes {
-        let size = self.content.lock().expect("nobody panics with it").len() as u64;
-        let (mode, size) = if node == NodeId::ROOT { (0o040_755, 4096) } else { (0o100_644, size) };
-        let (links, block_bytes) = (1, 4096);
-        Attributes { file: node.0 + 100, mode, size, links, block_bytes, ..Attributes::default() }
-    }
-
-    fn entry(&self, node: NodeId) -> Entry {
-        Entry {
-            node: Some(node),
-            generation: 0,
-            name_valid: Duration::ZERO,
-            attributes_valid: LIMIT,
-            attributes: self.attributes(node),
-        }
-    }
-
-    #[allow(clippy::wildcard_enum_match_arm, reason = "what nobody asks for fails the test")]
-    fn answer(&self, request: Request) -> Result<Reply, Errno> {
-        match request.operation {
-            Operation::Lookup { name } if name == b"file" => Ok(Reply::Entry(self.entry(FILE))),
-            Operation::Lookup { name } if name == b"panics" => panic!("as asked"),
-            Operation::Lookup { .. } => Err(Errno::NOENT),
-            Operation::Getattr { .. } | Operation::Setattr(_) => {
-                Ok(Reply::Attributes(self.attributes(request.node), LIMIT))
-            }
-            Operation::Open { .. } | Operation::Opendir => Ok(Reply::Opened(Opened::default())),
-            Operation::Read { offset, size, .. } => {
-                let content = self.content.lock().expect("nobody panics with it");
-                let start = content.len().min(length(offset));
-                let end = content.len().min(start + length(size.into()));
-                Ok(Reply::Data(Bytes::copy_from_slice(&content[start..end])))
-            }
-            Operation::Write { offset, data, .. } => {
-                let mut content = self.content.lock().expect("nobody panics with it");
-                let start = length(offset);
-                let end = start + data.len();
-                if content.len() < end {
-                    content.resize(end, 0);
-                }
-                content[start..end].copy_from_slice(&data);
-                Ok(Reply::Written(u32::try_from(data.len()).expect("the kernel has a limit")))
-            }
-            Operation::Readdir { offset, size, plus, .. } => {
-                let mut listing = Listing::new(size);
-                if offset == 0 {
-                    let entry = ListingEntry { name: b"file", file: 102, next: 1, mode: 0o100_644 };
-                    listing.push(entry, plus.then_some(Some(&self.entry(FILE))));
-                }
-                Ok(listing.reply())
-            }
-            Operation::Flush { .. }
-            | Operation::Fsync { .. }
-            | Operation::Release { .. }
-            | Operation::Releasedir { .. } => Ok(Reply::Done),
-            other => panic!("nobody asks for {}", other.name()),
-        }
-    }
-}
-
-/// A position in a file that is held in memory.
-fn length(of: u64) -> usize {
-    usize::try_from(of).expect("the files are small")
-}
-
-impl FileSystem for Stand {
-    fn call(self: Arc<Self>, request: Request) -> Answer {
-        Box::pin(async move {
-            // What only tells us something must not hang: nobody could be killed for it.
-            if !matches!(
-                request.operation,
-                Operation::Release { .. } | Operation::Releasedir { .. }
-            ) {
-                self.pass().await;
-            }
-            self.answer(request)
-        })
-    }
-
-    fn forget(&self, _: NodeId, _: u64) {}
-}
-
-/// A mount of a stand-in; unmounted when this is dropped.
+/// A mount of a stand-in, which is a process of its own and ends with this.
 struct Mounted {
-    stand: Arc<Stand>,
-    session: Session,
     folder: Scratch,
+    process: Child,
+    orders: ChildStdin,
+    answers: RefCell<BufReader<ChildStdout>>,
 }
 
 impl Mounted {
     fn new() -> Self {
         let folder = Scratch::new("fuse");
-        let options = MountOptions { source: "stand-in".to_owned(), ..MountOptions::default() };
-        let device = mount(folder.path(), &options).expect("root may mount");
-        let stand = Arc::new(Stand::default());
-        let session =
-            Session::start(device, |_| Arc::clone(&stand)).expect("the kernel speaks FUSE");
-        Self { stand, session, folder }
+        let mut command = Command::new(env!("CARGO_BIN_EXE_leasehold-stand-in"));
+        command.arg(folder.path()).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut process = command.spawn().expect("it was built");
+        let orders = process.stdin.take().expect("it is a pipe");
+        let answers = BufReader::new(process.stdout.take().expect("it is a pipe"));
+        let mounted = Self { folder, process, orders, answers: RefCell::new(answers) };
+        assert_eq!(mounted.answer(), "ready");
+        mounted
     }
 
     fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    fn in_flight(&self) -> Vec<InFlight> {
-        self.session.in_flight()
+    fn answer(&self) -> String {
+        let mut line = String::new();
+        self.answers.borrow_mut().read_line(&mut line).expect("it is a pipe");
+        line.trim_end().to_owned()
+    }
+
+    fn order(&self, order: &str) -> String {
+        writeln!(&self.orders, "{order}").expect("it listens");
+        self.answer()
+    }
+
+    /// From now on every operation waits.
+    fn hold(&self) {
+        assert_eq!(self.order("hold"), "done");
+    }
+
+    fn release(&self) {
+        assert_eq!(self.order("release"), "done");
+    }
+
+    /// The operations that wait.
+    fn waiting(&self) -> Vec<String> {
+        self.order("waiting").split_whitespace().map(str::to_owned).collect()
     }
 
     /// Waits until a request of this operation waits.
     fn wait_for(&self, operation: &str) {
-        until(operation, || self.in_flight().iter().any(|request| request.operation == operation));
+        until(operation, || self.waiting().iter().any(|waiting| waiting == operation));
     }
 }
 
 impl Drop for Mounted {
     fn drop(&mut self) {
-        self.stand.release();
-        unmount(self.folder.path(), true).expect("it is mounted");
-        // It ends when the last user of the mount has ended.
-        self.session.wait(LIMIT);
+        // Gone already, where it failed. With its process the connection ends for all who wait.
+        let _ = unmount(self.folder.path(), true);
+        let _ = self.process.kill();
+        let _ = self.process.wait();
     }
 }
 
@@ -226,7 +129,7 @@ fn held(mounted: &Mounted, program: &str) -> Child {
         perl.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("perl is there");
     let mut line = [0; 6];
     child.stdout.as_mut().expect("it is a pipe").read_exact(&mut line).expect("perl runs");
-    mounted.stand.hold();
+    mounted.hold();
     child.stdin.as_mut().expect("it is a pipe").write_all(b"x").expect("perl reads");
     child
 }
@@ -241,8 +144,8 @@ fn what_waits_can_be_killed() {
         signal(&child, "-KILL");
         assert_eq!(end_of(child).signal(), Some(9), "{program}");
         // Read-ahead, which no process waits for, is left until then.
-        mounted.stand.release();
-        until("nothing is left", || mounted.in_flight().is_empty());
+        mounted.release();
+        until("nothing is left", || mounted.waiting().is_empty());
     }
 }
 
@@ -271,7 +174,7 @@ fn a_program_that_is_being_started_stops_nobody() {
     mounted.wait_for("lookup");
     signal(&other, "-KILL");
     assert_eq!(end_of(other).signal(), Some(9));
-    mounted.stand.release();
+    mounted.release();
     assert_eq!(end_of(executes).code(), Some(0));
 }
 
@@ -284,7 +187,7 @@ fn a_signal_that_is_handled_interrupts_nothing() {
     let child = held(&mounted, program);
     mounted.wait_for("lookup");
     signal(&child, "-USR1");
-    mounted.stand.release();
+    mounted.release();
     assert_eq!(end_of(child).code(), Some(0));
 
     // The kernel tells of the first signal only; the one that kills comes after it.
@@ -295,7 +198,7 @@ fn a_signal_that_is_handled_interrupts_nothing() {
     assert_eq!(end_of(child).signal(), Some(9));
 
     // One that ends the program is as good as SIGKILL.
-    mounted.stand.release();
+    mounted.release();
     let child = held(&mounted, program);
     mounted.wait_for("lookup");
     signal(&child, "-TERM");
@@ -308,7 +211,10 @@ fn data_goes_there_and_back() {
     let content: Vec<u8> =
         (0u32..1_000_003).flat_map(|word| word.wrapping_mul(2_654_435_761).to_le_bytes()).collect();
     fs::write(mounted.path("file"), &content).expect("the stand-in takes it");
-    assert!(*mounted.stand.content.lock().expect("nobody panics with it") == content);
+    let saved = Scratch::new("saved");
+    let saved = saved.path().join("content");
+    assert_eq!(mounted.order(&format!("save {}", saved.display())), "done");
+    assert!(fs::read(saved).expect("it is there") == content);
     assert!(fs::read(mounted.path("file")).expect("it is there") == content);
     let names: Vec<_> = fs::read_dir(mounted.folder.path())
         .expect("it is a directory")
@@ -334,7 +240,7 @@ fn many_wait_and_all_are_answered() {
     let mounted = Mounted::new();
     let path = mounted.path("file");
     fs::metadata(&path).expect("it is there");
-    mounted.stand.hold();
+    mounted.hold();
     let readers: Vec<JoinHandle<bool>> = (0..50)
         .map(|_| {
             let path = path.clone();
@@ -343,7 +249,7 @@ fn many_wait_and_all_are_answered() {
         .collect();
     // Look-ups of one name wait for each other in the kernel; one is enough to see that all wait.
     mounted.wait_for("lookup");
-    mounted.stand.release();
+    mounted.release();
     for reader in readers {
         assert!(reader.join().expect("it did not panic"));
     }

@@ -5,7 +5,8 @@ use std::io::{ErrorKind, Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::{FileExt as _, FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Output, Stdio};
-use std::thread::sleep;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::{sleep, spawn};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use leasehold_system_tests::{Scratch, Server, built, output};
@@ -13,11 +14,15 @@ use leasehold_system_tests::{Scratch, Server, built, output};
 /// Longer than anything takes on a loaded machine.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// A mount of a server's export; unmounted when this is dropped.
+/// How long a test of a mount may take; beyond, the mount is cut off, so that nothing waits for it.
+const TEST_LIMIT: Duration = Duration::from_mins(2);
+
+/// A mount of a server's export; gone, with its process, when this is dropped.
 struct Mounted {
     folder: Scratch,
-    /// Other names than the folder itself is mounted on, for a user's program.
     program: PathBuf,
+    /// Ends the watch over the mount.
+    _watch: Sender<()>,
 }
 
 impl Mounted {
@@ -26,7 +31,14 @@ impl Mounted {
         let done = mount(&source(server), folder.path(), options);
         assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
         assert!(is_mounted(folder.path()), "it stands when the command returns");
-        Self { folder, program: built() }
+        let (watch, end) = channel();
+        let watched = folder.path().to_owned();
+        spawn(move || {
+            if end.recv_timeout(TEST_LIMIT) == Err(RecvTimeoutError::Timeout) {
+                cut_off(&watched);
+            }
+        });
+        Self { folder, program: built(), _watch: watch }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -35,9 +47,7 @@ impl Mounted {
 
     /// What the mount tells of itself.
     fn status(&self) -> serde_json::Value {
-        let mut command = Command::new(&self.program);
-        command.args(["status", "--json", "--mount"]).arg(self.folder.path());
-        serde_json::from_str(&output(&mut command)).expect("it is JSON")
+        status(self.folder.path()).expect("it is mounted")
     }
 
     fn umount(&self) -> ExitStatus {
@@ -49,10 +59,23 @@ impl Mounted {
 
 impl Drop for Mounted {
     fn drop(&mut self) {
-        // Gone already, where the test has ended it.
-        let mut command = Command::new(&self.program);
-        let _ = command.args(["umount", "--lazy"]).arg(self.folder.path()).output();
+        cut_off(self.folder.path());
     }
+}
+
+/// What a mount tells of itself.
+fn status(folder: &Path) -> Option<serde_json::Value> {
+    let mut command = Command::new(built());
+    let done = command.args(["status", "--json", "--mount"]).arg(folder).output();
+    serde_json::from_slice(&done.expect("it was built").stdout).ok()
+}
+
+/// Ends a mount, if it still is one, and its process: with that the kernel ends all that waits.
+fn cut_off(folder: &Path) {
+    if let Some(told) = status(folder) {
+        let _ = Command::new("kill").args(["-KILL", &told["pid"].to_string()]).output();
+    }
+    let _ = Command::new("umount").arg("--lazy").arg(folder).output();
 }
 
 fn source(server: &Server) -> String {
