@@ -92,7 +92,11 @@ impl Step {
                 let options = ["--workspace", "--exclude", SYSTEM, "--no-fail-fast"];
                 tool(repository, 15, &[], &[&["cargo", "test"][..], &options].concat())
             }
-            Self::Sim => sim::run(repository, &["--minutes".to_owned(), "0.5".to_owned()]),
+            Self::Sim => {
+                let files = sim::run(repository, &["--minutes", "0.5"].map(str::to_owned));
+                let leases = ["--leases", "--minutes", "1"].map(str::to_owned);
+                [files, sim::run(repository, &leases)].into_iter().sum()
+            }
             Self::Fuzz => fuzz::run(repository, 60),
             Self::Kernel => {
                 let tests = ["--test=kernel", "--test=crash", "--test=failures"];

@@ -13,7 +13,8 @@
 //! 5. An evicted lease is withdrawn, what was changed is pushed, and then it is returned, as vacated.
 //!    One that is not held is returned at once.
 //! 6. A lease with another serial than the last one had is of an object that may have changed:
-//!    unless the modrev is that of what is cached, this is dropped.
+//!    unless the modrev is that of what is cached, this is dropped, but for what was changed and is
+//!    reclaimed. A crash may have left an earlier state than that which this was made from.
 //! 7. What was changed and not pushed when the lease was over is late: it is pushed with the modrev
 //!    that it was made from, before a lease is asked for. If it is refused it goes to be rescued. If
 //!    it was put to an earlier state, which a crash left, what else is cached is dropped.
@@ -152,6 +153,8 @@ pub enum Mutant {
     UsesWhileChanging,
     /// What is cached stays when a new lease has another modrev.
     KeepsOld,
+    /// It stays when there is something with it that was changed and is reclaimed.
+    KeepsLost,
     /// A lease is returned before what was changed is back.
     VacatesDirty,
     /// A lease that is wanted back never is returned.

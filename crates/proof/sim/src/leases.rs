@@ -67,6 +67,8 @@ pub enum LeaseMutant {
     UsesWhileChanging,
     /// A client keeps what it cached before another lease, whatever the modrev.
     KeepsOld,
+    /// A client that reclaims what it changed keeps the rest, though a crash took it back.
+    KeepsLost,
     /// A client vacates before what it changed is back.
     VacatesDirty,
     /// An evicted client never vacates, and the server waits for ever for what was asked before.
@@ -91,6 +93,7 @@ impl LeaseMutant {
         Self::CountsFromAnswer,
         Self::UsesWhileChanging,
         Self::KeepsOld,
+        Self::KeepsLost,
         Self::VacatesDirty,
         Self::NeverEnds,
         Self::LiesAboutCommits,
@@ -109,6 +112,7 @@ impl LeaseMutant {
             Self::ChecksNoWrites
             | Self::ForgetsRunning
             | Self::UsesWhileChanging
+            | Self::KeepsLost
             | Self::KeepsOld => &["fresh-data", "fresh-names", "fresh-attributes"],
             Self::PushesLate => &["late-data"],
             Self::NeverEnds => &["progress"],
@@ -132,6 +136,7 @@ impl LeaseMutant {
             | Self::CountsFromAnswer
             | Self::UsesWhileChanging
             | Self::KeepsOld
+            | Self::KeepsLost
             | Self::VacatesDirty
             | Self::LiesAboutCommits => None,
         }
@@ -145,6 +150,7 @@ impl LeaseMutant {
             Self::CountsFromAnswer => Some(holder::Mutant::CountsFromAnswer),
             Self::UsesWhileChanging => Some(holder::Mutant::UsesWhileChanging),
             Self::KeepsOld => Some(holder::Mutant::KeepsOld),
+            Self::KeepsLost => Some(holder::Mutant::KeepsLost),
             Self::VacatesDirty => Some(holder::Mutant::VacatesDirty),
             Self::NeverEnds => Some(holder::Mutant::NeverVacates),
             Self::KeepsReaders

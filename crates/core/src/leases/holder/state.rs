@@ -175,13 +175,15 @@ impl State {
             return false;
         }
         #[cfg(feature = "mutants")]
-        if turn.has(Mutant::KeepsOld) {
+        if turn.has(Mutant::KeepsOld) || self.dirty && turn.has(Mutant::KeepsLost) {
             return true;
         }
-        let differs = self.modrev != Some(modrev) || !grant.cachable;
-        if differs && !self.dirty {
+        if self.modrev != Some(modrev) || !grant.cachable {
             turn.effects.extend(self.modrev.map(|_| Effect::Drop(turn.object)));
-            self.modrev = grant.cachable.then_some(modrev);
+            // What was changed and is reclaimed goes on from what it was made from.
+            if !self.dirty {
+                self.modrev = grant.cachable.then_some(modrev);
+            }
         }
         true
     }
