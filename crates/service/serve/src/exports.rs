@@ -16,6 +16,9 @@ pub struct Offer {
     pub access: Access,
     /// The largest READ or WRITE that clients are told to make, in bytes.
     pub transfer_bytes_max: u32,
+    /// The one path that it is mounted by, for clients that know it: nobody is told of such an
+    /// export, and no other path leads to it.
+    pub secret: Option<String>,
 }
 
 impl Offer {
@@ -23,7 +26,16 @@ impl Offer {
     #[must_use]
     pub fn to_everybody(export: Export) -> Self {
         let access = Access::everybody(false);
-        Self { export, access, transfer_bytes_max: TRANSFER_BYTES_MAX }
+        Self { export, access, transfer_bytes_max: TRANSFER_BYTES_MAX, secret: None }
+    }
+
+    /// Whether a path is the one that is known to few; how long this takes tells nobody how much of
+    /// it was right.
+    fn is_meant_by_secret(&self, path: &[u8]) -> bool {
+        let Some(secret) = &self.secret else { return false };
+        let (path, secret) = (trim(path), trim(secret.as_bytes()));
+        let differing = path.iter().zip(secret).fold(0, |all, (one, other)| all | (one ^ other));
+        path.len() == secret.len() && differing == 0
     }
 
     /// The largest READ or WRITE by a transport, in bytes.
@@ -76,6 +88,11 @@ fn by_path<'o, 'a>(
     offers: impl Iterator<Item = &'o Offer> + Clone,
     path: &'a [u8],
 ) -> Option<(&'o Offer, &'a [u8])> {
+    let secret = offers.clone().find(|offer| offer.is_meant_by_secret(path));
+    if let Some(offer) = secret {
+        return Some((offer, b""));
+    }
+    let offers = offers.filter(|offer| offer.secret.is_none());
     let mut all = offers.clone();
     let only = all.next().filter(|_| all.next().is_none());
     let at = |offer: &'o Offer, root: &str| Some((offer, below(path, root.as_bytes())?));

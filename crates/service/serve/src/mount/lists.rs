@@ -57,7 +57,8 @@ pub(super) async fn export(context: &Context, (): ()) -> Result<Exports, Refusal
             names: if everybody { Vec::new() } else { names },
         }
     };
-    Ok(Exports(context.exports.found_by(client).map(entry).collect()))
+    let told = context.exports.found_by(client).filter(|offer| offer.secret.is_none());
+    Ok(Exports(told.map(entry).collect()))
 }
 
 /// The exports that a client finds, and who may mount each.

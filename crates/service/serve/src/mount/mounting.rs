@@ -35,8 +35,12 @@ async fn mount(context: &Context, path: &[u8]) -> Result<HandleBytes, FsError> {
     let from = context.arrival.from;
     match walk(context, path).await {
         Ok(directory) => {
+            let mut path = path;
             if let Some((offer, below)) = context.exports.by_path(path, from.ip()) {
                 service.mounts.add(from.ip(), plain_path(&offer.export, below));
+                if offer.secret.is_some() {
+                    path = offer.export.name.as_bytes();
+                }
             }
             service.observer.event(&Event::Mounted { from, path });
             Ok(service.handles.seal(directory.request.export.id, &directory.object))

@@ -31,7 +31,12 @@ fn offer(id: u16, name: &str, store: &Arc<MemStore>, rules: Vec<Rule>) -> Offer 
     let store = Arc::<MemStore>::clone(store);
     let path = format!("/srv/{name}");
     let export = Export { id: ExportId(id), name: name.into(), path, read_only: false, store };
-    Offer { export, access: Access::new(rules), transfer_bytes_max: TRANSFER_BYTES_MAX }
+    Offer {
+        export,
+        access: Access::new(rules),
+        transfer_bytes_max: TRANSFER_BYTES_MAX,
+        secret: None,
+    }
 }
 
 /// Counts what it is told of refusals.
@@ -211,4 +216,23 @@ fn clients_are_told_the_sizes_of_an_export() {
     let reply: nfs3::fsinfo::Reply = server.call((NFS, 3, nfs3::fsinfo::NUMBER), &args).read();
     let nfs3::Reply::Done(done) = reply else { panic!("{reply:?}") };
     assert_eq!((done.read_bytes_max, done.write_bytes_best), (64 << 10, 64 << 10));
+}
+
+/// An iod's directory is found by who knows the cluster's key, and by nobody else.
+#[test]
+fn a_secret_export_has_one_path_and_is_not_told() {
+    let store = Arc::new(MemStore::default());
+    let everybody = || vec![rule(&["*"], Identity::default())];
+    let secret =
+        Offer { secret: Some("/5ec2e7".to_owned()), ..offer(1, "iod", &store, everybody()) };
+    let mut server = server(vec![secret], &Refusals::default());
+    for path in ["/", "/iod", "/srv/iod", "/5ec2e", "/5ec2e70", "/5ec2e8", "/5ec2e7/below", ""] {
+        assert_eq!(mount(&mut server, path), Err(mnt::Status::NotFound), "{path}");
+    }
+    let root = mount(&mut server, "/5ec2e7").expect("it is known");
+    assert!(owner(&mut server, root).is_ok());
+    let exports = server.call((mount::PROGRAM, 3, export::NUMBER), &());
+    assert!(exports.read::<export::Reply<'_>>().0.is_empty());
+    let mounts = server.call((mount::PROGRAM, 3, dump::NUMBER), &());
+    assert!(mounts.read::<dump::Reply<'_>>().0.is_empty());
 }
