@@ -6,7 +6,7 @@ use leasehold_fs::{Caller, Changed, Committed, FsError, ObjectId, ReadDone, Stab
 use crate::Striped as Volume;
 use crate::file::{Data, Objects};
 use crate::look::apparent;
-use crate::metafile::{CHANGE_OFFSET, Change, HEAD_BYTES};
+use crate::metafile::{CHANGE_OFFSET, Change, HEAD_BYTES, Head};
 use crate::objects::Said;
 
 impl Volume {
@@ -154,13 +154,19 @@ impl Volume {
     }
 
     /// Removes the objects of a file that is gone.
-    pub(crate) async fn purge(&self, object: &ObjectId) {
+    pub(crate) async fn purge(&self, object: &ObjectId, head: Head) {
         let file = self.file(object);
         let mut data = file.write().await;
-        if let Data::OnIods(objects) = &*data {
-            self.remove_objects(&objects.head).await;
-        }
+        // It may have moved since its head was read.
+        let head = match &*data {
+            Data::OnIods(objects) => objects.head.clone(),
+            Data::Nowhere | Data::Inline(_) | Data::Unknown | Data::Gone => head,
+        };
         *data = Data::Gone;
         self.files.forget(&self.names.identity(object));
+        drop(data);
+        if !head.inline {
+            self.remove_objects(&head).await;
+        }
     }
 }

@@ -3,9 +3,9 @@
 use core::future::Future;
 
 use bytes::Bytes;
-use leasehold_fs::{FsError, Space, Stability, Verifier};
+use leasehold_fs::{FsError, Stability, Verifier};
 
-use crate::iod::Extent;
+use crate::iod::{Extent, Room};
 
 /// Directories and files by name, wherever they lie, as one user.
 pub trait Files: Send + Sync {
@@ -81,5 +81,5 @@ pub trait Files: Send + Sync {
     fn commit(&self, file: Self::Object) -> impl Future<Output = Result<Verifier, FsError>> + Send;
 
     /// Room for data.
-    fn space(&self) -> impl Future<Output = Result<Space, FsError>> + Send;
+    fn space(&self) -> impl Future<Output = Result<Room, FsError>> + Send;
 }

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use bytes::{Bytes, BytesMut};
-use leasehold_fs::{Answer, FsError, Space, Stability, Verifier};
+use leasehold_fs::{Answer, FsError, Stability, Verifier};
 
 use crate::files::Files;
-use crate::iod::{Extent, Iod, ObjectName, Written};
+use crate::iod::{Extent, Iod, ObjectName, Room, Written};
 
 /// How many places of objects are kept in mind.
 const KNOWN_MAX: usize = 65_536;
@@ -293,7 +293,7 @@ impl<F: Files> Iod for Folder<F> {
         Answer::later(self.files.commit(self.mark))
     }
 
-    fn space(&self) -> Answer<'_, Result<Space, FsError>> {
+    fn space(&self) -> Answer<'_, Result<Room, FsError>> {
         Answer::later(self.files.space())
     }
 }

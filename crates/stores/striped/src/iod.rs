@@ -3,6 +3,7 @@
 use core::fmt;
 
 use bytes::Bytes;
+use leasehold_base::units::FileSystemId;
 use leasehold_fs::{Answer, FsError, Space, Stability, Verifier};
 
 /// What an I/O daemon (iod) keeps: objects of bytes by name.
@@ -46,7 +47,7 @@ pub trait Iod: Send + Sync {
     fn verifier(&self) -> Answer<'_, Result<Verifier, FsError>>;
 
     /// Room for data.
-    fn space(&self) -> Answer<'_, Result<Space, FsError>>;
+    fn space(&self) -> Answer<'_, Result<Room, FsError>>;
 }
 
 /// The name of an object: of all stripes that a file has on one iod. No two files ever have the
@@ -66,6 +67,15 @@ impl fmt::Debug for ObjectName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text())
     }
+}
+
+/// Room for data, and where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// The room.
+    pub space: Space,
+    /// What tells the file system from others that iods are on: two iods on one share its room.
+    pub place: (u64, FileSystemId),
 }
 
 /// How large an object is.

@@ -24,6 +24,7 @@ mod local;
 mod look;
 mod metafile;
 mod objects;
+mod patient;
 mod remote;
 mod room;
 mod store;
@@ -43,8 +44,9 @@ use crate::metafile::{Head, WIDTH_MAX};
 
 pub use files::Files;
 pub use folder::{Folder, Mark, MarkError};
-pub use iod::{Extent, Iod, ObjectName, Written};
+pub use iod::{Extent, Iod, ObjectName, Room, Written};
 pub use local::Local;
+pub use patient::{Patience, Patient};
 pub use remote::Remote;
 
 /// How files are laid out, and what this start of the metaserver is given.
@@ -101,8 +103,12 @@ impl Striped {
         }
         let mut verifiers = Vec::new();
         for (number, iod) in (0..).zip(&iods) {
-            let verifier = iod.verifier().await;
-            verifiers.push(verifier.map_err(|error| OpenError::Iod(number, error))?);
+            verifiers.push(match iod.verifier().await {
+                Ok(verifier) => verifier,
+                // It is away: what it says when it is back is news.
+                Err(FsError::Later) => Verifier::default(),
+                Err(error) => return Err(OpenError::Iod(number, error)),
+            });
         }
         let (verifiers, made) = (Mutex::new(verifiers), AtomicU64::new(0));
         Ok(Self { names, iods, options, files: FileTable::default(), verifiers, made })

@@ -6,11 +6,11 @@ use bytes::Bytes;
 use leasehold_base::units::Cookie;
 use leasehold_fs::{
     Allowance, Attributes, Budget, Caller, FsError, Mode, Name, NewFile, NewNode, ObjectId, Place,
-    SUPERUSER, SetAttributes, Space, Stability, Step, Store, Verifier, Wanted,
+    SUPERUSER, SetAttributes, Stability, Step, Store, Verifier, Wanted,
 };
 
 use crate::files::Files;
-use crate::iod::Extent;
+use crate::iod::{Extent, Room};
 
 /// Files of a store, as the superuser.
 pub struct Local {
@@ -118,9 +118,9 @@ impl Files for Local {
         Ok(self.store.commit(&self.caller, &file, 0, 0).await.result?.verifier)
     }
 
-    async fn space(&self) -> Result<Space, FsError> {
-        let (space, _) = self.store.space(&self.caller, &self.store.root()).await?;
-        Ok(space)
+    async fn space(&self) -> Result<Room, FsError> {
+        let (space, root) = self.store.space(&self.caller, &self.store.root()).await?;
+        Ok(Room { space, place: (0, root.file_system) })
     }
 }
 

@@ -46,30 +46,40 @@ impl Volume {
         Ok(data)
     }
 
-    /// Finds out where the data of a file is.
-    async fn look(&self, object: &ObjectId) -> Result<Data, FsError> {
-        let superuser = Caller { uid: SUPERUSER, gid: 0, ..Caller::nobody() };
+    /// The head of a file as it stands in its metafile; none where there is none yet.
+    pub(crate) async fn head(&self, object: &ObjectId) -> Result<Option<Head>, FsError> {
+        Ok(self.whole_head(object).await?.map(|(head, _)| head))
+    }
+
+    async fn whole_head(&self, object: &ObjectId) -> Result<Option<(Head, Change)>, FsError> {
         let length = u32::try_from(HEAD_BYTES).expect("it is small");
-        let bytes = self.names.read(&superuser, object, 0, length).await?.data;
+        let bytes = self.names.read(&superuser(), object, 0, length).await?.data;
         let head = match Head::decode(&bytes) {
             Ok(Some(head)) => head,
-            Ok(None) => return Ok(Data::Nowhere),
+            Ok(None) => return Ok(None),
             Err(Damaged) => return Err(FsError::Io),
         };
         let known = head.iods.iter().all(|&iod| usize::from(iod) < self.iods.len());
         if head.volume != self.options.volume || !known {
             return Err(FsError::Io);
         }
+        Ok(Some((head, Change::decode(&bytes))))
+    }
+
+    /// Finds out where the data of a file is.
+    async fn look(&self, object: &ObjectId) -> Result<Data, FsError> {
+        let Some((head, change)) = self.whole_head(object).await? else {
+            return Ok(Data::Nowhere);
+        };
         if head.inline {
             return Ok(Data::Inline(head));
         }
         let extents = self.extents(&head).await?;
-        let change = Change::decode(&bytes);
         let objects = Objects::new(head, extents, change.number);
         if let Some(size) = change.cut {
             // A crash came before it was done.
             self.resize(&objects, size).await?;
-            self.touch(&superuser, object, &objects, None, Stability::FileSync).await.result?;
+            self.touch(&superuser(), object, &objects, None, Stability::FileSync).await.result?;
         }
         Ok(Data::OnIods(objects))
     }
@@ -112,6 +122,11 @@ impl Volume {
         let after = wcc.after.filter(|_| data.is_known());
         Wcc { before: None, after: after.map(|after| apparent(data, after)) }
     }
+}
+
+/// Who may all in the names' store.
+pub(crate) fn superuser() -> Caller {
+    Caller { uid: SUPERUSER, gid: 0, ..Caller::nobody() }
 }
 
 /// What a client is to see of a file, from the attributes of its metafile.

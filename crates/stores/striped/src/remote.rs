@@ -7,7 +7,7 @@ use leasehold_session::nfs::{Bounds, Nfs, Place, messages};
 use leasehold_session::{Credential, Error};
 
 use crate::files::Files;
-use crate::iod::Extent;
+use crate::iod::{Extent, Room};
 use crate::local::comes_with_a_directory;
 
 /// Files below a directory of a server, as one user of it.
@@ -16,13 +16,21 @@ pub struct Remote {
     who: Credential,
     root: Handle,
     bounds: Bounds,
+    machine: u64,
 }
 
 impl Remote {
-    /// The files below a directory, of a server with these bounds.
+    /// The files below a directory, of a server with these bounds; `machine` is one number for all
+    /// servers of a machine.
     #[must_use]
-    pub const fn new(nfs: Nfs, who: Credential, root: Handle, bounds: Bounds) -> Self {
-        Self { nfs, who, root, bounds }
+    pub const fn new(
+        nfs: Nfs,
+        who: Credential,
+        root: Handle,
+        bounds: Bounds,
+        machine: u64,
+    ) -> Self {
+        Self { nfs, who, root, bounds, machine }
     }
 
     /// What the server told of a file, or tells now.
@@ -135,17 +143,20 @@ impl Files for Remote {
         Ok(Verifier(done.map_err(meaning)?.verifier))
     }
 
-    async fn space(&self) -> Result<Space, FsError> {
+    async fn space(&self) -> Result<Room, FsError> {
+        let root = self.nfs.getattr(&self.who, &self.root).await.map_err(lost)?.done();
+        let file_system = root.map_err(meaning)?.attributes.file_system;
         let told = self.nfs.fsstat(&self.who, &self.root).await.map_err(lost)?;
         let told = told.done().map_err(meaning)?;
-        Ok(Space {
+        let space = Space {
             bytes: told.bytes,
             free_bytes: told.free_bytes,
             available_bytes: told.available_bytes,
             files: told.files,
             free_files: told.free_files,
             available_files: told.available_files,
-        })
+        };
+        Ok(Room { space, place: (self.machine, file_system) })
     }
 }
 

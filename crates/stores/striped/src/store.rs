@@ -1,5 +1,7 @@
 //! The store's operations: those of names go to the names' store, those of data to `data`.
 
+use std::collections::BTreeSet;
+
 use bytes::Bytes;
 use futures_util::future::join_all;
 use leasehold_base::units::{Cookie, FileTime};
@@ -10,7 +12,8 @@ use leasehold_fs::{
 };
 
 use crate::Striped;
-use crate::metafile::HEAD_BYTES;
+use crate::iod::Room;
+use crate::metafile::{HEAD_BYTES, Head};
 
 /// No attribute.
 const NOTHING: SetAttributes = SetAttributes {
@@ -28,25 +31,25 @@ impl Striped {
         Ok(Found { attributes, ..found })
     }
 
-    /// The file that a name leads to, if it is about to lose its last name: with what is known of
-    /// its data, which nobody can find out afterwards.
-    async fn doomed(&self, caller: &Caller, place: Place<'_>) -> Option<ObjectId> {
+    /// The file that a name leads to, if it is about to lose its last name: with where its data
+    /// lies, which nobody can find out afterwards.
+    async fn doomed(&self, caller: &Caller, place: Place<'_>) -> Option<(ObjectId, Head)> {
         let found = self.names.lookup(caller, &place.directory, place.name).await.ok()?;
         let Attributes { file_type, link_count, size, .. } = found.attributes;
         if file_type != FileType::Regular || link_count > 1 || size == 0 {
             return None;
         }
         // A file whose head cannot be read leaves its objects behind.
-        self.shared(&found.object, &self.file(&found.object)).await.ok()?;
-        Some(found.object)
+        let head = self.head(&found.object).await.ok()??;
+        Some((found.object, head))
     }
 
     /// Removes the data of a file, if the last name is gone.
-    async fn purge_if_gone(&self, doomed: Option<ObjectId>) {
-        if let Some(object) = doomed
+    async fn purge_if_gone(&self, doomed: Option<(ObjectId, Head)>) {
+        if let Some((object, head)) = doomed
             && self.names.getattr(&object).await == Err(FsError::Stale)
         {
-            self.purge(&object).await;
+            self.purge(&object, head).await;
         }
     }
 
@@ -142,10 +145,18 @@ impl Striped {
         let (names, attributes) = self.names.space(caller, object).await?;
         let attributes = self.true_of(object, attributes).await?;
         let asked = join_all(self.iods.iter().map(|iod| iod.space())).await;
-        let none = Space { bytes: 0, free_bytes: 0, available_bytes: 0, ..names };
-        let mut all = none;
-        for space in asked {
-            let space = space?;
+        let mut all = Space { bytes: 0, free_bytes: 0, available_bytes: 0, ..names };
+        let mut counted = BTreeSet::new();
+        if let [Err(error), ..] = &*asked
+            && asked.iter().all(Result::is_err)
+        {
+            return Err(*error);
+        }
+        // An iod that is away has no room to give.
+        for Room { space, place } in asked.into_iter().flatten() {
+            if !counted.insert(place) {
+                continue;
+            }
             all.bytes += space.bytes;
             all.free_bytes += space.free_bytes;
             all.available_bytes += space.available_bytes;

@@ -4,16 +4,17 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use leasehold_base::units::FileSystemId;
 use leasehold_fs::suite::{Subject, block_on, run_all, run_model};
-use leasehold_fs::{Caller, Name, NewFile, ObjectId, Place, Stability, Step, Store};
+use leasehold_fs::{Caller, FsError, Name, NewFile, ObjectId, Place, Stability, Step, Store};
 use leasehold_rig::{EXPORT, Manners, MemServer};
 use leasehold_session::{Credential, Options as Calling};
-use leasehold_shell::client::{Runtime, Target, mount};
+use leasehold_shell::client::{Runtime, SourcePort, Target, mount};
 use leasehold_store_mem::{Config, MemStore};
-use leasehold_store_striped::{Folder, Iod, Mark, Options, Remote, Striped};
+use leasehold_store_striped::{Folder, Iod, Mark, Options, Patience, Patient, Remote, Striped};
 
 const VOLUME: u64 = 9;
 
@@ -23,6 +24,7 @@ struct Cluster {
     names: Arc<MemStore>,
     servers: Vec<MemServer>,
     starts: u64,
+    patience: Option<Patience>,
 }
 
 fn superuser() -> Caller {
@@ -37,6 +39,7 @@ impl Cluster {
             names: Arc::new(MemStore::new(config)),
             servers: manners.iter().map(|&manners| MemServer::start(manners)).collect(),
             starts: 0,
+            patience: None,
         }
     }
 
@@ -57,11 +60,18 @@ impl Cluster {
                 ..Target::new(&at.ip().to_string(), path.as_bytes(), Calling::stream())
             };
             let mounted = block_on(mount(&self.runtime, &target, &who)).expect("it is there");
-            let files = Remote::new(mounted.nfs, who.clone(), mounted.root, mounted.bounds);
+            let files = Remote::new(mounted.nfs, who.clone(), mounted.root, mounted.bounds, 0);
             let mark = Mark { volume: VOLUME, number };
             let known = block_on(Mark::of(&files)).expect("it is sound");
             assert_eq!(known, (self.starts > 1).then_some(mark));
-            iods.push(Arc::new(block_on(Folder::open(files, mark)).expect("it has room")));
+            let iod = Arc::new(block_on(Folder::open(files, mark)).expect("it has room"));
+            iods.push(match self.patience {
+                None => iod,
+                Some(patience) => {
+                    let clock = self.runtime.session(at, Calling::stream(), SourcePort::Any);
+                    Arc::new(Patient::new(iod, clock.expect("no socket is needed"), patience))
+                }
+            });
         }
         let options = Options { volume: VOLUME, unit: 7, inline_bytes_max: 20, start: self.starts };
         let names = Arc::<MemStore>::clone(&self.names) as Arc<dyn Store>;
@@ -145,4 +155,61 @@ fn a_server_that_restarts_loses_nothing_that_was_committed() {
     let read = block_on(store.read(&superuser(), &file, 0, 1000)).expect("it is there");
     let whole: Vec<u8> = (0..10).flat_map(|round| [round; 50]).collect();
     assert_eq!(read.data, whole);
+}
+
+/// A WRITE of every third of a file that lies on all iods.
+fn try_put(store: &Striped, file: &ObjectId, byte: u8) -> Result<(), FsError> {
+    let data = Bytes::from(vec![byte; 50]);
+    let done = block_on(store.write(&superuser(), file, 0, data, Stability::FileSync));
+    // What is written in part is written again by the client, from there on.
+    done.result.and_then(|done| if done.count == 50 { Ok(()) } else { Err(FsError::Later) })
+}
+
+/// Tries until something comes of it.
+fn until<T>(mut attempt: impl FnMut() -> Option<T>) -> T {
+    let end = Instant::now() + Duration::from_secs(60);
+    loop {
+        if let Some(done) = attempt() {
+            return done;
+        }
+        assert!(Instant::now() < end, "nothing comes of it");
+    }
+}
+
+/// A server that is away is waited for, then its caller is told to come again, at last that it is
+/// lost; files without data there go on. When it is back, so does all.
+#[test]
+fn a_server_that_is_away_is_waited_for() {
+    let mut cluster = Cluster::new(&[Manners::Full; 2]);
+    let (later, give_up) = (Duration::from_millis(50), Duration::from_millis(400));
+    cluster.patience = Some(Patience { later, give_up });
+    let store = cluster.start();
+    let make = |text| {
+        let place = Place { directory: store.root(), name: name(text) };
+        let made = block_on(store.create(&superuser(), place, &NewFile::Exclusive([1; 8])));
+        made.result.expect("it is new").object
+    };
+    let [large, small, doomed] = ["large", "small", "doomed"].map(make);
+    until(|| try_put(&store, &large, 1).ok());
+    until(|| try_put(&store, &doomed, 1).ok());
+    let server = cluster.servers.pop().expect("there are two");
+    let (address, memory) = (server.address(), Arc::clone(server.store()));
+    drop(server);
+    let away = Instant::now();
+    assert_eq!(try_put(&store, &large, 2), Err(FsError::Later));
+    let lost = until(|| try_put(&store, &large, 3).err().filter(|it| *it != FsError::Later));
+    assert_eq!(lost, FsError::Io);
+    assert!(away.elapsed() >= give_up, "it is waited for");
+    let bytes = Bytes::from_static(b"small");
+    let done = block_on(store.write(&superuser(), &small, 0, bytes, Stability::FileSync));
+    assert_eq!(done.result.expect("it needs no iod").count, 5);
+    let place = Place { directory: store.root(), name: name("doomed") };
+    let removed = block_on(store.remove(&superuser(), place)).result;
+    assert_eq!(removed, Ok(()), "a name goes without its iods");
+    let again = MemServer::start_over(address, memory, Manners::Full);
+    cluster.servers.push(again.expect("the address is free again"));
+    // What was left of old changes comes before what is new.
+    until(|| try_put(&store, &large, 4).ok());
+    let read = until(|| block_on(store.read(&superuser(), &large, 0, 1000)).ok());
+    assert_eq!(read.data, vec![4; 50]);
 }

@@ -5,14 +5,12 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use super::volume::{Volume, data, make, superuser};
-use crate::{Extent, Iod, ObjectName, Striped, Written};
+use crate::{Extent, Iod, ObjectName, Room, Striped, Written};
 use bytes::Bytes;
 use futures_util::future::join_all;
 use leasehold_base::random::Random;
 use leasehold_fs::suite::block_on;
-use leasehold_fs::{
-    Answer, FsError, SetAttributes, Space, Stability, Store, Verifier, others_first,
-};
+use leasehold_fs::{Answer, FsError, SetAttributes, Stability, Store, Verifier, others_first};
 
 /// An iod that lets others have some turns before it does anything, and before it answers; and
 /// fails for as long as it is told to.
@@ -86,7 +84,7 @@ impl Iod for Slow {
         self.slowly(|iod| iod.verifier())
     }
 
-    fn space(&self) -> Answer<'_, Result<Space, FsError>> {
+    fn space(&self) -> Answer<'_, Result<Room, FsError>> {
         self.slowly(|iod| iod.space())
     }
 }
