@@ -566,6 +566,13 @@ impl<E: Clone> Cache<E> {
         self.objects.get(&file).map_or((0, None), |object| object.file.failures.clone())
     }
 
+    /// How often somebody else may have changed a file's data: whoever keeps a copy of what was read
+    /// here has a good one for as long as this stays.
+    #[must_use]
+    pub fn replaced(&self, file: ObjectKey) -> u64 {
+        self.objects.get(&file).map_or(0, |object| object.file.dropped)
+    }
+
     /// Whether the server may lose some of a file's data, or does not have it.
     #[must_use]
     pub fn is_unsaved(&self, file: ObjectKey) -> bool {

@@ -1,6 +1,7 @@
 //! `leasehold mount` and `leasehold umount`.
 
 mod background;
+mod caching;
 pub(crate) mod options;
 mod source;
 mod told;
@@ -8,18 +9,17 @@ mod words;
 
 use std::fs;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use leasehold_base::random::Random;
+use leasehold_client::{Client, Options};
 use leasehold_fuse::{MountOptions, Session, unmount};
 use leasehold_mount::Files;
 use leasehold_session::Credential;
-use leasehold_session::nfs::Bounds;
 use leasehold_shell::client::{Mounted, Runtime, Target, block_on, mount as find};
 use leasehold_shell::process::Termination;
-use leasehold_shell::state;
+use leasehold_shell::{clock, state};
 use leasehold_wire::nfs3::{FileType, Handle};
 
 use self::options::{Mount, Umount};
@@ -30,6 +30,10 @@ pub(crate) use self::told::{ask, page};
 
 /// How long what is under way may take when the mount is gone.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// How often it is looked whether that has ended.
+const GLANCE: Duration = Duration::from_millis(5);
+/// How often files that are open are looked at; the server is asked when trust has run out.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// Mounts; returns when the mount stands, or in the foreground when it is gone.
 pub(crate) fn run(options: &Mount) -> Result<(), Failure> {
@@ -70,15 +74,15 @@ fn serve(options: &Mount, words: &Words, directory: &Path) -> Result<(), Failure
     let no = |text: String| Kind::Running.because(format!("cannot mount {source}: {text}"));
     let found = block_on(find(&runtime, &target, &who)).map_err(|error| no(error.to_string()))?;
     let root = block_on(root(&found, &who)).map_err(no)?;
-    let bounds = bounds(&found.bounds, words);
     let seed = state::random().map(u64::from_ne_bytes).map_err(|error| no(error.to_string()))?;
+    let caching = words.caching.apply(Options::new(clock::time_of_day, seed));
+    let client = Client::new(found.nfs.clone(), root, found.bounds, &who, caching);
+    let client = block_on(client).map_err(|error| no(error.to_string()))?;
 
     let mounted = mount(directory, &words.mount)?;
-    let (nfs, caching) = (found.nfs.clone(), words.caching);
     let mut files = None;
     let session = Session::start(mounted, |notifier| {
-        let random = Random::from_seed(seed);
-        let made = Files::new((nfs, bounds, root), machine, caching, random, notifier);
+        let made = Files::new(client, machine, notifier);
         Arc::clone(files.insert(Arc::new(made)))
     });
     let (Ok(session), Some(files)) = (session, files) else {
@@ -88,12 +92,34 @@ fn serve(options: &Mount, words: &Words, directory: &Path) -> Result<(), Failure
     let session = Arc::new(session);
     let told = told::begin(directory, options, &found, &session, &files);
     end_when_asked(termination, directory.to_path_buf(), Arc::clone(&files))?;
+    look_again(Arc::downgrade(&files))?;
     background::ready(options)?;
 
     session.wait(PATIENCE);
     drop(told);
-    block_on(files.close_all())
-        .map_err(|errno| Kind::Running.because(format!("data may be lost: {errno}")))
+    let is_safe = block_on(files.settle());
+    files.close_all();
+    end_calls(&found);
+    is_safe.then_some(()).ok_or_else(|| Kind::Running.because("the server refused written data"))
+}
+
+/// Waits for calls that nobody waits for: names of files that were removed while open go.
+fn end_calls(found: &Mounted) {
+    let start = Instant::now();
+    while found.nfs.session().open_calls() > 0 && start.elapsed() < PATIENCE {
+        thread::sleep(GLANCE);
+    }
+}
+
+/// Has the files that stay open looked at again, from time to time, for changes made elsewhere.
+fn look_again(files: Weak<Files>) -> Result<(), Failure> {
+    start(move || {
+        while let Some(files) = files.upgrade() {
+            block_on(files.look_again());
+            drop(files);
+            thread::sleep(LOOK_AGAIN);
+        }
+    })
 }
 
 /// The mount itself.
@@ -129,16 +155,6 @@ async fn root(found: &Mounted, who: &Credential) -> Result<Handle, String> {
     is_directory.then_some(root).ok_or_else(|| "it is no directory".to_owned())
 }
 
-/// The server's sizes, and no more than is asked for.
-fn bounds(found: &Bounds, words: &Words) -> Bounds {
-    let least = |size: u32, asked: Option<u32>| asked.map_or(size, |asked| size.min(asked));
-    Bounds {
-        read_bytes: least(found.read_bytes, words.read_bytes),
-        write_bytes: least(found.write_bytes, words.write_bytes),
-        ..*found
-    }
-}
-
 /// Has the mount end when the process is asked to: at once where nobody uses it, else when all
 /// that was written is safe.
 fn end_when_asked(
@@ -151,14 +167,19 @@ fn end_when_asked(
         if unmount(&directory, false).is_ok() {
             return;
         }
-        if let Err(errno) = block_on(files.settle_all()) {
-            tracing::error!(%errno, "data may be lost");
+        if !block_on(files.settle()) {
+            tracing::error!("the server refused written data");
         }
         let _ = unmount(&directory, true);
         std::process::exit(0);
     };
+    start(wait)
+}
+
+/// Starts a thread that nobody waits for.
+fn start(work: impl FnOnce() + Send + 'static) -> Result<(), Failure> {
     thread::Builder::new()
-        .spawn(wait)
+        .spawn(work)
         .map(drop)
         .map_err(|error| Kind::Running.because(format!("no thread can be started: {error}")))
 }

@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use leasehold_base::units::Time;
+use leasehold_base::units::{FileTime, Time};
 
 use crate::sys;
 
@@ -13,6 +13,14 @@ pub fn now() -> Time {
     let seconds = u64::try_from(now.tv_sec).expect("the time since boot is not negative");
     let nanoseconds = u64::try_from(now.tv_nsec).expect("a part of a second is not negative");
     Time::from_nanoseconds(seconds * 1_000_000_000 + nanoseconds)
+}
+
+/// The time of day.
+#[must_use]
+pub fn time_of_day() -> FileTime {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let seconds = i64::try_from(since.as_secs()).unwrap_or(i64::MAX);
+    FileTime { seconds, nanoseconds: since.subsec_nanos() }
 }
 
 /// The time of day: seconds since 1970, for whoever asks for it.

@@ -20,6 +20,8 @@ pub struct Server {
     ready: Ready,
     runner: Runner,
     options: Vec<String>,
+    /// Whether the folder has a file system of its own.
+    is_mount: bool,
 }
 
 /// Who runs the server.
@@ -68,6 +70,20 @@ impl Server {
         Self::start_by(Runner::Us, options)
     }
 
+    /// Starts a server over a new, empty folder that has room for so many bytes.
+    ///
+    /// # Panics
+    /// If it does not get ready, or if we may not mount.
+    #[must_use]
+    pub fn start_with_room(bytes: u64) -> Self {
+        let folder = Scratch::new("export");
+        let size = format!("size={bytes}");
+        output(Command::new("mount").args(["-t", "tmpfs", "-o", &size, "none"]).arg(folder.path()));
+        let mut server = Self::start_over(folder, Runner::Us, &["--durability", "memory"]);
+        server.is_mount = true;
+        server
+    }
+
     /// Starts a server over a new, empty folder, by an ordinary user who owns it.
     ///
     /// # Panics
@@ -80,7 +96,11 @@ impl Server {
     }
 
     fn start_by(runner: Runner, options: &[&str]) -> Self {
-        let (folder, state) = (Scratch::new("export"), Scratch::new("state"));
+        Self::start_over(Scratch::new("export"), runner, options)
+    }
+
+    fn start_over(folder: Scratch, runner: Runner, options: &[&str]) -> Self {
+        let state = Scratch::new("state");
         if let Runner::Other(_) = runner {
             for folder in [&folder, &state] {
                 chown(folder.path(), Some(USER), Some(USER)).expect("root may");
@@ -88,7 +108,7 @@ impl Server {
         }
         let options: Vec<_> = options.iter().map(ToString::to_string).collect();
         let (process, ready) = launch(&runner, &folder, &state, 0, &options);
-        Self { folder, state, process, ready, runner, options }
+        Self { folder, state, process, ready, runner, options, is_mount: false }
     }
 
     /// Kills the server and starts it again, with the same folder and the same port.
@@ -189,6 +209,9 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.stop();
+        if self.is_mount {
+            let _ = Command::new("umount").arg("--lazy").arg(self.folder.path()).status();
+        }
     }
 }
 

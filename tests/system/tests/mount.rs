@@ -9,6 +9,7 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::{sleep, spawn};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
+use leasehold_fuse::Errno;
 use leasehold_system_tests::{Scratch, Server, built, output};
 
 /// Longer than anything takes on a loaded machine.
@@ -252,6 +253,114 @@ fn an_open_sees_what_another_client_has_closed() {
         fs::write(first.path("file"), &bytes).expect("there is room");
         assert!(fs::read(second.path("file")).expect("it is there") == bytes, "round {round}");
     }
+}
+
+#[test]
+fn what_is_appended_goes_to_the_end_that_others_have_moved() {
+    let server = Server::start();
+    let (first, second) = (Mounted::new(&server, ""), Mounted::new(&server, ""));
+    fs::write(first.path("log"), "").expect("there is room");
+    for round in 0..5 {
+        for (mounted, word) in [(&first, "first "), (&second, "second ")] {
+            let mut log = File::options();
+            let mut log = log.append(true).open(mounted.path("log")).expect("it is there");
+            write!(log, "{word}{round}").and_then(|()| writeln!(log)).expect("there is room");
+        }
+    }
+    let lines = |round| format!("first {round}\nsecond {round}\n");
+    let expected: String = (0..5).map(lines).collect();
+    for path in [first.path("log"), second.path("log"), server.folder().join("log")] {
+        assert_eq!(fs::read_to_string(path).expect("it is there"), expected);
+    }
+}
+
+#[test]
+fn a_file_that_stays_open_shows_changes_of_others_in_time() {
+    let server = Server::start();
+    let first = Mounted::new(&server, "");
+    let second = Mounted::new(&server, "acregmin=1,acregmax=1");
+    fs::write(first.path("file"), "old content").expect("there is room");
+    let open = File::open(second.path("file")).expect("it is there");
+    let read = || {
+        let mut bytes = [0; 11];
+        open.read_exact_at(&mut bytes, 0).expect("it is open");
+        bytes
+    };
+    assert_eq!(&read(), b"old content");
+    // As long, so that only the data tells.
+    fs::write(first.path("file"), "new content").expect("there is room");
+    until("it is seen", || &read() == b"new content");
+}
+
+/// Writes more than there is room for, as it is told, and ends with the number of the error.
+const OVERFLOW: &str = "
+import mmap, os, sys
+path, way = sys.argv[1:]
+size = 16 << 20
+fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+try:
+    if way == 'map':
+        os.truncate(fd, size)
+        m = mmap.mmap(fd, size)
+        m[:] = b'x' * size
+        m.flush()
+    else:
+        left = size
+        while left:
+            left -= os.write(fd, b'x' * left)
+    if way == 'sync':
+        os.fsync(fd)
+    elif way == 'close':
+        os.close(fd)
+except OSError as error:
+    sys.exit(error.errno)
+";
+
+#[test]
+fn what_has_no_room_is_told_by_fsync_and_close() {
+    let server = Server::start_with_room(8 << 20);
+    let full = Errno::NOSPC.raw_os_error();
+    // Of a mapping the kernel may say only that something failed; a close that pushes nothing
+    // need not know.
+    let broken = [full, Errno::IO.raw_os_error()];
+    for (options, way, expected) in [
+        ("", "sync", &[full][..]),
+        ("", "close", &[full]),
+        ("", "map", &broken),
+        ("cache=buffer", "sync", &[full]),
+        ("cache=buffer", "close", &[full, 0]),
+        ("cache=none", "write", &[full]),
+        ("cache=none", "map", &broken),
+    ] {
+        let mounted = Mounted::new(&server, options);
+        let mut python = Command::new("timeout");
+        python.args(["60", "python3", "-c", OVERFLOW]).arg(mounted.path("file")).arg(way);
+        let status = python.status().expect("python is there");
+        let told = expected.iter().any(|code| status.code() == Some(*code));
+        assert!(told, "{options} {way}: {status}");
+        fs::write(mounted.path("file"), "small").expect("there is room again");
+        assert_eq!(fs::read(mounted.path("file")).expect("it is there"), b"small");
+    }
+}
+
+#[test]
+fn a_buffer_cache_pushes_at_fsync_and_at_the_end_alone() {
+    let server = Server::start();
+    let mounted = Mounted::new(&server, "cache=buffer,writedelay=1000");
+    let there = |name: &str| fs::read(server.folder().join(name)).expect("it is there");
+    fs::write(mounted.path("closed"), "content").expect("there is room");
+    assert_eq!(there("closed"), b"");
+    assert_eq!(fs::read(mounted.path("closed")).expect("it is there"), b"content");
+    assert_eq!(fs::metadata(mounted.path("closed")).expect("it is there").size(), 7);
+    let mut file = File::create(mounted.path("synced")).expect("there is room");
+    file.write_all(b"content").expect("there is room");
+    file.sync_all().expect("there is room");
+    assert_eq!(there("synced"), b"content");
+    drop(file);
+    let pid = mounted.status()["pid"].to_string();
+    until("it is idle", || mounted.umount().success());
+    until("its process ends", || !Path::new("/proc").join(&pid).exists());
+    assert_eq!(there("closed"), b"content");
 }
 
 /// Writes pieces to a file until another file is there, syncs, and says how many.

@@ -35,6 +35,8 @@ pub(super) struct File<E> {
     pub(super) failures: (u64, Option<E>),
     /// When a program last wrote here.
     pub(super) modified: FileTime,
+    /// How often what is clean was dropped, as it may not be what the server has.
+    pub(super) dropped: u64,
     /// How many bytes and unsaved bytes the whole cache has counted here.
     pub(super) counted: (u64, u64),
 }
@@ -111,6 +113,7 @@ impl<E> Default for File<E> {
             ahead: Ahead::default(),
             failures: (0, None),
             modified: FileTime::default(),
+            dropped: 0,
             counted: (0, 0),
         }
     }
@@ -179,6 +182,7 @@ impl<E> File<E> {
         self.distrust_answers(&(0..u64::MAX));
         self.extents.remove_clean();
         self.end = None;
+        self.dropped += 1;
     }
 
     fn distrust_answers(&mut self, range: &Range<u64>) {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use tracing_subscriber::filter::LevelFilter;
 
 use super::source::Source;
-use super::words::HELP;
+use super::words::help;
 
 /// Mount a directory of an NFS server, versions 3 and 2, by FUSE
 ///
@@ -14,7 +14,7 @@ use super::words::HELP;
 /// `umount DIR` end it; `leasehold status --mount DIR` says how it goes. Locks are this machine's
 /// own: other clients do not see them.
 #[derive(Debug, clap::Args)]
-#[command(after_help = HELP)]
+#[command(after_help = help())]
 pub(crate) struct Mount {
     /// What to mount
     #[arg(value_name = "HOST[:PORT]:/EXPORT")]

@@ -37,6 +37,8 @@ pub(crate) fn begin(
     let (source, server) = (options.source.text.clone(), found.server.to_string());
     let told = move || {
         let held = files.holdings();
+        let (cached, unsaved) = files.client().cached_bytes();
+        let counters = files.client().counters();
         let calls = nfs.session().counters();
         let waiting = session.in_flight();
         let waiting = waiting.iter().map(|request| {
@@ -51,7 +53,11 @@ pub(crate) fn begin(
             "waiting": waiting.collect::<Vec<_>>(),
             "nodes": held.nodes,
             "open": held.open,
-            "unstable_bytes": held.unstable_bytes,
+            "cached_bytes": cached,
+            "unsaved_bytes": unsaved,
+            "refused_bytes": counters.refused_bytes,
+            "rewritten_bytes": counters.rewritten_bytes,
+            "held_writes": counters.held_writes,
             "calls": {
                 "begun": calls.calls,
                 "replies": calls.replies,
@@ -95,7 +101,7 @@ pub(crate) fn ask(directory: &Path) -> Result<Value, String> {
 pub(crate) fn page(told: &Value) -> String {
     let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let mut page = format!(
-        "{} at {}, NFS {}, pid {}\n{} objects, {} open, {} bytes not yet committed\n\
+        "{} at {}, NFS {}, pid {}\n{} objects, {} open, {} bytes kept, {} of them not yet safe\n\
          {} calls, {} under way, {} sent again, {} connections\n",
         word(&told["source"]),
         word(&told["server"]),
@@ -103,7 +109,8 @@ pub(crate) fn page(told: &Value) -> String {
         told["pid"],
         told["nodes"],
         told["open"],
-        told["unstable_bytes"],
+        told["cached_bytes"],
+        told["unsaved_bytes"],
         told["calls"]["begun"],
         told["calls"]["under_way"],
         told["calls"]["sent_again"],

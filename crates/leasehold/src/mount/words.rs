@@ -3,13 +3,12 @@
 use std::time::Duration;
 
 use leasehold_fuse::MountOptions;
-use leasehold_mount::Caching;
 use leasehold_session::nfs::Version;
 use leasehold_session::{Carrier, Options};
 use leasehold_shell::client::SourcePort;
 
-/// How long names and attributes are good where nothing is said.
-const ATTRIBUTES_VALID: Duration = Duration::from_secs(3);
+use super::caching::{self, Caching};
+
 /// How long a soft mount tries where nothing is said.
 const SOFT: Duration = Duration::from_mins(1);
 
@@ -21,14 +20,16 @@ pub(crate) struct Words {
     pub(crate) mount_port: Option<u16>,
     pub(crate) source_port: SourcePort,
     pub(crate) session: Options,
-    pub(crate) read_bytes: Option<u32>,
-    pub(crate) write_bytes: Option<u32>,
     pub(crate) caching: Caching,
     pub(crate) mount: MountOptions,
 }
 
 /// What is said of each option in the help.
-pub(crate) const HELP: &str = "\
+pub(crate) fn help() -> String {
+    format!("{PROTOCOL}\n{}\n{OTHERS}", caching::HELP)
+}
+
+const PROTOCOL: &str = "\
 Options for -o, with commas between them:
   vers=3|2           the version of NFS [default: 3, else 2]
   proto=tcp|udp      what carries the calls [default: tcp]
@@ -36,13 +37,13 @@ Options for -o, with commas between them:
   mountport=N        the port of MOUNT [default: that of NFS, or what the portmapper says]
   hard               wait for a server that does not answer, for ever [default]
   soft[=SECONDS]     fail with an I/O error after so long [default: 60]
-  cache=none         keep nothing: each operation asks the server
-  cache=close-to-open  keep data until an open finds it changed [default]
-  actimeo=SECONDS    how long names and attributes are good [default: 3]
   rsize=N, wsize=N   the largest READ and WRITE, in bytes [default: what the server likes]
   inflight=N         calls on their way at once on a connection [default: 64; over UDP 16]
-  nconnect=N         connections [default: 1]
+  nconnect=N         connections [default: 1]";
+
+const OTHERS: &str = "\
   noresvport         speak from any port, also as root
+  intr               who waits can be killed, as always; nointr is not to be had
   ro, noexec, nosuid, nodev, noatime, allow_other   as for every mount";
 
 impl Default for Words {
@@ -53,9 +54,7 @@ impl Default for Words {
             mount_port: None,
             source_port: SourcePort::default(),
             session: Options::stream(),
-            read_bytes: None,
-            write_bytes: None,
-            caching: Caching::CloseToOpen(ATTRIBUTES_VALID),
+            caching: Caching::default(),
             mount: MountOptions::default(),
         }
     }
@@ -79,7 +78,10 @@ impl Words {
                 Some((name, value)) => (name, Some(value)),
                 None => (word, None),
             };
-            if !read.of_protocol(name, value)? && !read.of_mount(name, value) {
+            let known = read.of_protocol(name, value)?
+                || read.caching.take(name, value)?
+                || read.of_mount(name, value);
+            if !known {
                 return Err(format!("there is no option {word}; leasehold mount --help has them"));
             }
         }
@@ -90,7 +92,7 @@ impl Words {
         Ok(read)
     }
 
-    /// Takes an option of NFS or of its caching; says whether it is one.
+    /// Takes an option of NFS; says whether it is one.
     fn of_protocol(&mut self, name: &str, value: Option<&str>) -> Result<bool, String> {
         match (name, value) {
             ("vers" | "nfsvers", Some("3")) => self.version = Some(Version::V3),
@@ -105,24 +107,12 @@ impl Words {
             ("soft", _) => {
                 self.session.soft = Some(Duration::from_secs(number(name, value, 1_u32)?.into()));
             }
-            ("cache", Some("none")) => self.caching = Caching::None,
-            ("cache", Some("close-to-open")) => {
-                if self.caching == Caching::None {
-                    self.caching = Caching::CloseToOpen(ATTRIBUTES_VALID);
-                }
-            }
-            ("cache", _) => return Err("cache is none or close-to-open".to_owned()),
-            ("actimeo", _) => {
-                let seconds: u32 = number(name, value, 0)?;
-                self.caching = Caching::CloseToOpen(Duration::from_secs(seconds.into()));
-            }
-            ("rsize", _) => self.read_bytes = Some(number(name, value, 1)?),
-            ("wsize", _) => self.write_bytes = Some(number(name, value, 1)?),
             ("inflight", _) => {
                 self.session.in_flight_max = usize::from(number(name, value, 1_u16)?);
             }
             ("nconnect", _) => self.session.connections = usize::from(number(name, value, 1_u8)?),
             ("noresvport", None) => self.source_port = SourcePort::Any,
+            ("intr", None) => {}
             ("resvport", None) => self.source_port = SourcePort::PrivilegedIfPossible,
             _ => return Ok(false),
         }
@@ -154,13 +144,33 @@ impl Words {
 }
 
 /// The number that an option says, at least so large.
-fn number<T: std::str::FromStr + PartialOrd + std::fmt::Display + Copy>(
+pub(crate) fn number<T: std::str::FromStr + PartialOrd + std::fmt::Display + Copy>(
     name: &str,
     value: Option<&str>,
     least: T,
 ) -> Result<T, String> {
     let number = value.and_then(|value| value.parse().ok()).filter(|number| *number >= least);
     number.ok_or_else(|| format!("{name} needs a number, {least} or more: {name}=N"))
+}
+
+/// The size that an option says: bytes, or with K, M or G as their multiples.
+pub(crate) fn size(name: &str, value: Option<&str>) -> Result<u64, String> {
+    let text = value.unwrap_or_default();
+    let (digits, shift) = match text.strip_suffix(['K', 'M', 'G']) {
+        Some(digits) => (
+            digits,
+            if text.ends_with('K') {
+                10
+            } else if text.ends_with('M') {
+                20
+            } else {
+                30
+            },
+        ),
+        None => (text, 0),
+    };
+    let bytes = digits.parse().ok().and_then(|number: u64| number.checked_mul(1 << shift));
+    bytes.ok_or_else(|| format!("{name} needs a size, such as {name}=64M"))
 }
 
 #[cfg(test)]
@@ -180,9 +190,7 @@ mod tests {
         let session = words.session;
         let is = (session.carrier, session.in_flight_max, session.soft);
         assert_eq!(is, (Carrier::Datagram, 8, Some(Duration::from_secs(5))));
-        let caching = |list| read(list).expect("fine").caching;
-        assert_eq!(caching("cache=none"), Caching::None);
-        assert_eq!(caching("actimeo=7"), Caching::CloseToOpen(Duration::from_secs(7)));
+        assert_ne!(read("cache=none,actimeo=7").expect("fine").caching, Caching::default());
     }
 
     #[test]

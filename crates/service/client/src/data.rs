@@ -143,15 +143,39 @@ impl Client {
         if how.direct {
             return self.write_directly(&who, node, offset, data).await;
         }
-        let file = node.key();
-        let (failures, failure) = self.shared.state().cache.failure(file);
+        let (failures, failure) = self.shared.state().cache.failure(node.key());
         if let Some(error) = failure.filter(|_| failures != failures_seen) {
             return Err(error);
         }
-        self.write_as(&who, node).await;
-        let at = (self.shared.options.time_of_day)();
-        self.request(|ticket| Event::Write { ticket, file, offset, data, at }).await;
+        self.put(&who, node, offset, data).await;
         Ok(())
+    }
+
+    /// Takes what another cache, of a kernel, holds as written and is about to let go: also where
+    /// what was written before has failed, which is told by fsync and flush alone.
+    ///
+    /// # Errors
+    /// As [`Client::write`].
+    pub async fn write_back(&self, open: OpenId, offset: u64, data: Bytes) -> Result<(), Error> {
+        let Open { node, who, how, .. } = self.get_open(open)?;
+        if how.direct || data.is_empty() {
+            return self.write(open, offset, data).await;
+        }
+        self.put(&who, node, offset, data).await;
+        Ok(())
+    }
+
+    async fn put(&self, who: &Credential, node: NodeId, offset: u64, data: Bytes) {
+        self.write_as(who, node).await;
+        let (file, at) = (node.key(), (self.shared.options.time_of_day)());
+        self.request(|ticket| Event::Write { ticket, file, offset, data, at }).await;
+    }
+
+    /// Counts how often somebody else may have changed a file: a copy of what was read here is
+    /// good for as long as this stays.
+    #[must_use]
+    pub fn replaced(&self, node: NodeId) -> u64 {
+        self.shared.state().cache.replaced(node.key())
     }
 
     /// Has what is written from now on sent as a caller: what others wrote is sent as them.

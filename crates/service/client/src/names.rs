@@ -7,7 +7,7 @@ use leasehold_session::{Credential, Error};
 use leasehold_wire::nfs3::{self, Attributes, Handle, Status};
 
 use crate::client::Client;
-use crate::nodes::{Found, NodeId};
+use crate::nodes::{Found, Node, NodeId};
 
 impl Client {
     /// The object of a name in a directory. `.` and `..` go to the server.
@@ -40,6 +40,12 @@ impl Client {
                 state.step(now, event, doings);
             }
         });
+    }
+
+    /// Whether anybody has a reference to a node.
+    #[must_use]
+    pub fn is_referred(&self, node: NodeId) -> bool {
+        self.shared.state().nodes.get(node).is_some_and(Node::is_referred)
     }
 
     /// What a cached name leads to, with one reference more.
@@ -77,8 +83,9 @@ impl Client {
         })
     }
 
-    /// For how long the names of a directory can be trusted.
-    pub(crate) fn named_for(&self, directory: NodeId) -> Duration {
+    /// For how long the names of a directory, and their absence, can be trusted.
+    #[must_use]
+    pub fn named_for(&self, directory: NodeId) -> Duration {
         self.seen(directory).map_or(Duration::ZERO, |seen| seen.trusted_for)
     }
 

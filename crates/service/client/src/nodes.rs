@@ -211,6 +211,10 @@ impl Node {
         }
     }
 
+    pub(crate) const fn is_referred(&self) -> bool {
+        self.references > 0
+    }
+
     pub(crate) fn reader(&self) -> Credential {
         self.reader.clone().or_else(|| self.writer.clone()).unwrap_or_else(Credential::none)
     }

@@ -21,12 +21,26 @@ impl Notifier {
     /// The attributes of a node are asked for anew before they are used again. This waits for
     /// nothing, so it may be said also before a request for the node is answered.
     pub fn attributes_changed(&self, node: NodeId) {
-        let Some(hub) = self.hub.upgrade() else { return };
-        let mut body = vec![0; 16];
-        body.extend(node.0.to_ne_bytes());
-        body.extend(ATTRIBUTES_ONLY.to_ne_bytes());
-        body.extend(0_i64.to_ne_bytes());
-        // A node that the kernel does not have has no stale attributes.
-        let _ = send_raw(&hub.device, 0, INVALIDATE_INODE, body, &[]);
+        if let Some(hub) = self.hub.upgrade() {
+            invalidate(&hub, node, ATTRIBUTES_ONLY);
+        }
     }
+
+    /// The data and the attributes of a node are asked for anew. That waits for reads under way, so
+    /// it is done by a thread of its own, soon.
+    pub fn data_changed(&self, node: NodeId) {
+        if let Some(hub) = self.hub.upgrade() {
+            hub.notice(node);
+        }
+    }
+}
+
+/// Tells the kernel so; with the data, from there to the end.
+pub(crate) fn invalidate(hub: &Hub, node: NodeId, offset: i64) {
+    let mut body = vec![0; 16];
+    body.extend(node.0.to_ne_bytes());
+    body.extend(offset.to_ne_bytes());
+    body.extend(0_i64.to_ne_bytes());
+    // A node that the kernel does not have has nothing that is stale.
+    let _ = send_raw(&hub.device, 0, INVALIDATE_INODE, body, &[]);
 }

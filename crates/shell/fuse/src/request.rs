@@ -96,8 +96,16 @@ pub enum Operation {
     /// Removes a name.
     Unlink { name: Vec<u8> },
     /// Writes data. `cached` if it comes from the kernel's page cache: it must not fail, for the
-    /// kernel then has it no more. `kill_privileges` if set-user-id and set-group-id must go.
-    Write { handle: u64, offset: u64, data: Bytes, cached: bool, kill_privileges: bool },
+    /// kernel then has it no more. `append` if it belongs at the end, wherever that is by now.
+    /// `kill_privileges` if set-user-id and set-group-id must go.
+    Write {
+        handle: u64,
+        offset: u64,
+        data: Bytes,
+        cached: bool,
+        append: bool,
+        kill_privileges: bool,
+    },
 }
 
 /// What SETATTR changes.
@@ -300,16 +308,20 @@ fn hello(rest: &mut Rest<'_>) -> Result<Hello, TooShort> {
 fn write(rest: &mut Rest<'_>) -> Result<(Operation, usize), TooShort> {
     const CACHED: u32 = 1;
     const KILL_PRIVILEGES: u32 = 4;
+    /// Of `open(2)`.
+    const APPEND: u32 = 0o2000;
     let (handle, offset, size) = (rest.u64()?, rest.u64()?, rest.u32()?);
     let flags = rest.u32()?;
-    rest.take(16)?;
+    rest.take(8)?;
+    let opened = rest.u32()?;
+    rest.take(4)?;
     let size = usize::try_from(size).map_err(|_| TooShort)?;
     if rest.0.len() != size {
         return Err(TooShort);
     }
     let (cached, kill_privileges) = (flags & CACHED != 0, flags & KILL_PRIVILEGES != 0);
-    let data = Bytes::new();
-    Ok((Operation::Write { handle, offset, data, cached, kill_privileges }, size))
+    let (append, data) = (!cached && opened & APPEND != 0, Bytes::new());
+    Ok((Operation::Write { handle, offset, data, cached, append, kill_privileges }, size))
 }
 
 /// The operation of a code; nothing for a code that we do not have.

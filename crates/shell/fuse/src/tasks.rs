@@ -15,7 +15,8 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 
 use crate::dying::is_dying;
-use crate::{Answer, Reply, RequestId, reply};
+use crate::notify::invalidate;
+use crate::{Answer, NodeId, Reply, RequestId, reply};
 
 /// How often the processes of suspects are looked at.
 const GLANCE: Duration = Duration::from_millis(20);
@@ -45,6 +46,8 @@ pub(crate) struct Hub {
     woken: Condvar,
     /// There is a suspect, or all is over.
     suspected: Condvar,
+    /// There is a notice, or all is over.
+    noticed: Condvar,
 }
 
 #[derive(Default)]
@@ -53,6 +56,8 @@ struct State {
     queue: VecDeque<Arc<Task>>,
     /// Requests whose process may be dying.
     suspects: BTreeSet<RequestId>,
+    /// Nodes whose data the kernel is to drop.
+    notices: BTreeSet<NodeId>,
     over: bool,
 }
 
@@ -68,7 +73,13 @@ pub(crate) struct Begun {
 
 impl Hub {
     pub(crate) fn new(device: OwnedFd) -> Self {
-        Self { device, state: Mutex::default(), woken: Condvar::new(), suspected: Condvar::new() }
+        Self {
+            device,
+            state: Mutex::default(),
+            woken: Condvar::new(),
+            suspected: Condvar::new(),
+            noticed: Condvar::new(),
+        }
     }
 
     /// Answers a request now, or parks it.
@@ -186,6 +197,27 @@ impl Hub {
         }
     }
 
+    /// The kernel is to drop the data of a node.
+    pub(crate) fn notice(&self, node: NodeId) {
+        self.state().notices.insert(node);
+        self.noticed.notify_one();
+    }
+
+    /// Has the kernel drop data, until all is over. It answers when no read of it is under way, so
+    /// no request may wait for this.
+    pub(crate) fn tell(&self) {
+        let mut state = self.state();
+        while !state.over {
+            let Some(node) = state.notices.pop_first() else {
+                state = self.noticed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            drop(state);
+            invalidate(self, node, 0);
+            state = self.state();
+        }
+    }
+
     /// The requests that wait.
     pub(crate) fn parked(&self) -> Vec<Arc<Task>> {
         self.state().parked.values().cloned().collect()
@@ -200,6 +232,7 @@ impl Hub {
         drop(state);
         self.woken.notify_all();
         self.suspected.notify_all();
+        self.noticed.notify_all();
         drop(parked);
     }
 

@@ -8,8 +8,8 @@ use std::fs;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use leasehold_client::Credential;
 use leasehold_fuse::CallerId;
-use leasehold_session::Credential;
 
 /// How long the groups of a thread are believed.
 const FRESH: Duration = Duration::from_secs(1);

@@ -1,8 +1,8 @@
 //! Attributes, times, devices and errors from NFS' words to the kernel's, and back.
 
+use leasehold_base::units::FileTime;
+use leasehold_client::{Device, Error, FileType, Mode, SetAttributes, SetTime, Status};
 use leasehold_fuse::{AttributeChanges, Attributes, Errno, Moment, TimeChange};
-use leasehold_session::Error;
-use leasehold_wire::nfs3::{self, FileType, SetAttributes, SetTime, Status, Time};
 
 /// The type bits of a mode.
 pub(crate) const TYPE_BITS: u32 = 0o170_000;
@@ -23,9 +23,9 @@ pub(crate) const fn type_bits(file_type: FileType) -> u32 {
     }
 }
 
-pub(crate) fn attributes(of: &nfs3::Attributes) -> Attributes {
-    let moment = |time: Time| Moment {
-        seconds: time.seconds.into(),
+pub(crate) fn attributes(of: &leasehold_client::Attributes) -> Attributes {
+    let moment = |time: FileTime| Moment {
+        seconds: time.seconds,
         nanoseconds: time.nanoseconds.min(999_999_999),
     };
     Attributes {
@@ -35,7 +35,7 @@ pub(crate) fn attributes(of: &nfs3::Attributes) -> Attributes {
         accessed: moment(of.accessed),
         modified: moment(of.modified),
         changed: moment(of.changed),
-        mode: type_bits(of.file_type) | of.mode & 0o7777,
+        mode: type_bits(of.file_type) | of.mode.bits(),
         links: of.link_count,
         uid: of.uid,
         gid: of.gid,
@@ -46,12 +46,12 @@ pub(crate) fn attributes(of: &nfs3::Attributes) -> Attributes {
 
 /// A device's number as the kernel's requests carry it: minor 0 to 7, major 8 to 19, then the rest
 /// of the minor.
-const fn encode_device(device: nfs3::Device) -> u32 {
+const fn encode_device(device: Device) -> u32 {
     (device.minor & 0xff) | (device.major & 0xfff) << 8 | (device.minor & !0xff) << 12
 }
 
-pub(crate) const fn decode_device(packed: u32) -> nfs3::Device {
-    nfs3::Device { major: packed >> 8 & 0xfff, minor: packed & 0xff | packed >> 12 & 0xf_ff00 }
+pub(crate) const fn decode_device(packed: u32) -> Device {
+    Device { major: packed >> 8 & 0xfff, minor: packed & 0xff | packed >> 12 & 0xf_ff00 }
 }
 
 /// What SETATTR changes; a time before 1970 or after 2106 cannot be said.
@@ -60,12 +60,13 @@ pub(crate) fn changes(of: &AttributeChanges) -> Result<SetAttributes, Errno> {
         None => Ok(SetTime::Keep),
         Some(TimeChange::Now) => Ok(SetTime::Now),
         Some(TimeChange::To(moment)) => {
-            let seconds = u32::try_from(moment.seconds).map_err(|_| Errno::INVAL)?;
-            Ok(SetTime::To(Time { seconds, nanoseconds: moment.nanoseconds }))
+            u32::try_from(moment.seconds).map_err(|_| Errno::INVAL)?;
+            let (seconds, nanoseconds) = (moment.seconds, moment.nanoseconds);
+            Ok(SetTime::To(FileTime { seconds, nanoseconds }))
         }
     };
     Ok(SetAttributes {
-        mode: of.mode.map(|mode| mode & 0o7777),
+        mode: of.mode.map(Mode::from_bits),
         uid: of.uid,
         gid: of.gid,
         size: of.size,
@@ -75,9 +76,10 @@ pub(crate) fn changes(of: &AttributeChanges) -> Result<SetAttributes, Errno> {
 }
 
 /// What a program is told of a call that came to nothing, or failed at the server.
-pub(crate) fn errno(error: &Error) -> Errno {
+#[allow(clippy::needless_pass_by_value, reason = "it stands where errors are mapped")]
+pub(crate) fn errno(error: Error) -> Errno {
     match error {
-        Error::Failed(status) => of_status(*status),
+        Error::Failed(status) => of_status(status),
         Error::Busy => Errno::AGAIN,
         Error::Closed => Errno::NOTCONN,
         Error::Denied(_) => Errno::ACCESS,
@@ -85,7 +87,7 @@ pub(crate) fn errno(error: &Error) -> Errno {
     }
 }
 
-pub(crate) const fn of_status(status: Status) -> Errno {
+const fn of_status(status: Status) -> Errno {
     match status {
         Status::NotOwner => Errno::PERM,
         Status::NotFound => Errno::NOENT,
@@ -123,9 +125,9 @@ mod tests {
     #[test]
     fn a_device_survives_the_way_there_and_back() {
         for device in [
-            nfs3::Device { major: 8, minor: 1 },
-            nfs3::Device { major: 0xfff, minor: 0xf_ffff },
-            nfs3::Device { major: 1, minor: 0x12345 },
+            Device { major: 8, minor: 1 },
+            Device { major: 0xfff, minor: 0xf_ffff },
+            Device { major: 1, minor: 0x12345 },
         ] {
             assert_eq!(decode_device(encode_device(device)), device);
         }
@@ -141,7 +143,7 @@ mod tests {
             })
         };
         let said = at(1).expect("there is such a time").modified;
-        assert_eq!(said, SetTime::To(Time { seconds: 1, nanoseconds: 7 }));
+        assert_eq!(said, SetTime::To(FileTime { seconds: 1, nanoseconds: 7 }));
         assert_eq!(at(-1), Err(Errno::INVAL));
         assert_eq!(at(1 << 32), Err(Errno::INVAL));
     }

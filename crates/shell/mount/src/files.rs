@@ -1,42 +1,26 @@
 //! The files of a mount: each request goes to where it is answered.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use leasehold_base::random::Random;
+use leasehold_client::{Client, Credential, Found, NodeId, OpenHow, Seen};
 use leasehold_fuse::{
-    Answer, AttributeChanges, Entry, Errno, FileSystem, NodeId, Notifier, Opened, Operation, Reply,
+    Answer, AttributeChanges, Entry, Errno, FileSystem, Notifier, Opened, Operation, Reply,
     Request, Space,
 };
-use leasehold_session::Credential;
-use leasehold_session::nfs::{Bounds, Nfs};
-use leasehold_wire::nfs3::{self, Handle, access::Access};
 
 use crate::caller::Callers;
-use crate::convert;
-use crate::names::Hider;
-use crate::nodes::{Node, Nodes, Place, Seen};
-use crate::open::Openings;
-
-/// What the kernel may keep.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Caching {
-    /// Nothing: each operation is asked of the server.
-    None,
-    /// Data as long as OPEN finds it unchanged, names and attributes for so long.
-    CloseToOpen(Duration),
-}
+use crate::convert::{self, errno};
+use crate::data::Write;
+use crate::kept::Keeper;
+use crate::open::{Open, Openings};
 
 /// The files of an NFS server.
 pub struct Files {
-    pub(crate) nfs: Nfs,
-    pub(crate) bounds: Bounds,
-    pub(crate) nodes: Nodes,
+    pub(crate) client: Client,
     pub(crate) openings: Openings,
-    pub(crate) hider: Hider,
+    pub(crate) keeper: Keeper,
+    pub(crate) notifier: Notifier,
     callers: Callers,
-    caching: Caching,
-    notifier: Notifier,
 }
 
 /// What is held on behalf of a mount.
@@ -46,110 +30,101 @@ pub struct Holdings {
     pub nodes: usize,
     /// Openings of files and directories.
     pub open: usize,
-    /// Bytes that were written and are not yet known to be safe.
-    pub unstable_bytes: usize,
 }
 
-/// The mode bits of `open(2)`.
-const WRITE_ONLY: u32 = 1;
-const READ_WRITE: u32 = 2;
-const ACCESS_MODE: u32 = 3;
-/// The kernel's own: opened to be run.
-const TO_RUN: u32 = 0x20;
-
 impl Files {
-    /// The files below a directory. `machine` is the name that the server is told.
+    /// The files of a client. `machine` is the name that the server is told.
     #[must_use]
-    pub fn new(
-        (nfs, bounds, root): (Nfs, Bounds, Handle),
-        machine: String,
-        caching: Caching,
-        random: Random,
-        notifier: Notifier,
-    ) -> Self {
+    pub fn new(client: Client, machine: String, notifier: Notifier) -> Self {
         Self {
-            nfs,
-            bounds,
-            nodes: Nodes::new(root),
+            client,
             openings: Openings::default(),
-            hider: Hider::new(random),
-            callers: Callers::new(machine),
-            caching,
+            keeper: Keeper::default(),
             notifier,
+            callers: Callers::new(machine),
         }
+    }
+
+    /// The client.
+    #[must_use]
+    pub fn client(&self) -> &Client {
+        &self.client
     }
 
     /// What is held.
     #[must_use]
     pub fn holdings(&self) -> Holdings {
-        Holdings {
-            nodes: self.nodes.count(),
-            open: self.openings.count(),
-            unstable_bytes: self.nodes.all().iter().map(|node| node.unstable.bytes()).sum(),
-        }
+        Holdings { nodes: self.keeper.count(), open: self.openings.count() }
     }
 
-    /// Makes safe what was written, of all files that are open.
-    ///
-    /// # Errors
-    /// The first of those that came up.
-    pub async fn settle_all(&self) -> Result<(), Errno> {
-        let mut first = Ok(());
-        for open in self.openings.all() {
-            first = first.and(self.settle(&open.1.node, &open.1.who).await);
-        }
-        first
+    /// Makes safe what was written. Whether all of it is.
+    pub async fn settle(&self) -> bool {
+        let refused = self.client.counters().refused_bytes;
+        self.client.sync().await;
+        self.client.counters().refused_bytes == refused
     }
 
     /// Closes what is still open, when the mount is gone: nobody else will.
-    ///
-    /// # Errors
-    /// The first of those that came up.
-    pub async fn close_all(&self) -> Result<(), Errno> {
-        let mut first = self.settle_all().await;
-        for (handle, _) in self.openings.all() {
-            first = first.and(self.release(handle).await.map(drop));
+    pub fn close_all(&self) {
+        for open in self.openings.all() {
+            self.release(open.id.0);
         }
-        first
+    }
+
+    /// Asks for the attributes of files that stay open and that the kernel may have pages of, where
+    /// the client's trust in them has run out. What was changed elsewhere is dropped.
+    pub async fn look_again(&self) {
+        for open in self.openings.all().into_iter().filter(|open| open.keeps_pages) {
+            // What cannot be asked now is asked by whoever reads it.
+            if let Ok(seen) = self.client.getattr(&open.who, open.node).await {
+                self.tell(open.node, &seen);
+            }
+        }
     }
 
     async fn answer(&self, request: Request) -> Result<Reply, Errno> {
-        let node = self.nodes.find(request.node).ok_or(Errno::STALE)?;
+        let node = NodeId(request.node.0);
         let who = || self.callers.credential(request.caller);
         match request.operation {
-            Operation::Getattr { .. } => self.getattr(&node, &who()).await,
-            Operation::Setattr(changes) => self.setattr(&node, &who(), &changes).await,
-            Operation::Open { flags } => self.open(&node, who(), flags).await,
+            Operation::Getattr { .. } => {
+                let seen = self.client.getattr(&who(), node).await.map_err(errno)?;
+                Ok(self.tell(node, &seen))
+            }
+            Operation::Setattr(changes) => self.setattr(node, &who(), &changes).await,
+            Operation::Open { flags } => self.open(node, who(), flags).await,
             Operation::Opendir => {
-                let handle = self.openings.insert(node, who());
+                let who = who();
+                let id = self.client.open(&who, node, OpenHow::READ).await.map_err(errno)?;
+                let handle = self.openings.insert(Open::new(id, node, who, false));
                 Ok(Reply::Opened(Opened { handle, ..Opened::default() }))
             }
             Operation::Read { handle, offset, size } => {
                 self.read(&*self.openings.find(handle)?, offset, size).await
             }
-            Operation::Write { handle, offset, data, cached, kill_privileges } => {
-                let open = self.openings.find(handle)?;
-                let written = self.write(&open, offset, data, cached).await;
-                if kill_privileges {
-                    // The server has taken set-user-id and set-group-id away.
-                    self.notifier.attributes_changed(request.node);
-                }
-                written
+            Operation::Write { handle, offset, data, cached, append, kill_privileges } => {
+                let how = Write { cached, append, kill_privileges };
+                self.write(&*self.openings.find(handle)?, offset, data, how).await
             }
-            Operation::Flush { handle } | Operation::Fsync { handle, .. } => {
-                self.flush(&*self.openings.find(handle)?).await
+            Operation::Flush { handle } => {
+                let open = self.openings.find(handle)?;
+                self.client.flush(open.id).await.map_err(errno)?;
+                Ok(Reply::Done)
+            }
+            Operation::Fsync { handle, .. } => {
+                let open = self.openings.find(handle)?;
+                self.client.fsync(open.id).await.map_err(errno)?;
+                Ok(Reply::Done)
             }
             Operation::Release { handle } | Operation::Releasedir { handle } => {
-                self.release(handle).await
+                Ok(self.release(handle))
             }
             Operation::Readdir { handle, offset, size, plus } => {
                 self.readdir(&*self.openings.find(handle)?, offset, size, plus).await
             }
             Operation::Readlink => {
-                let read = self.nfs.readlink(&who(), &node.handle).await.map_err(failed)?;
-                Ok(Reply::Data(read.done().map_err(convert::of_status)?.target))
+                Ok(Reply::Data(self.client.readlink(&who(), node).await.map_err(errno)?))
             }
-            Operation::Statfs => self.statfs(&node, &who()).await,
+            Operation::Statfs => self.statfs(node, &who()).await,
             // Names are on stable storage when the server answers.
             Operation::Fsyncdir => Ok(Reply::Done),
             // The kernel looks at the mode bits, and the server at each operation.
@@ -162,128 +137,51 @@ impl Files {
             | Operation::Rename { .. }
             | Operation::Rmdir { .. }
             | Operation::Symlink { .. }
-            | Operation::Unlink { .. }) => self.change_names(&node, who(), operation).await,
-        }
-    }
-
-    /// How long what the kernel is told of is good.
-    pub(crate) fn valid(&self) -> Duration {
-        match self.caching {
-            Caching::None => Duration::ZERO,
-            Caching::CloseToOpen(valid) => valid,
+            | Operation::Unlink { .. }) => self.change_names(node, who(), operation).await,
         }
     }
 
     /// Tells the kernel of an object that a name led to.
-    pub(crate) fn entry(
-        &self,
-        object: Handle,
-        place: Place,
-        attributes: &nfs3::Attributes,
-    ) -> Entry {
-        let node = self.nodes.learn(object, place);
+    pub(crate) fn entry(&self, found: &Found) -> Entry {
+        self.told(found.node, &found.attributes);
         Entry {
-            node: Some(node.id),
+            node: Some(leasehold_fuse::NodeId(found.node.0)),
             generation: 0,
-            name_valid: self.valid(),
-            attributes_valid: self.valid(),
-            attributes: convert::attributes(attributes),
+            name_valid: found.named_for,
+            attributes_valid: found.trusted_for,
+            attributes: convert::attributes(&found.attributes),
         }
     }
 
-    /// The attributes of an object, from a reply that may have left them out.
-    pub(crate) async fn attributes(
-        &self,
-        who: &Credential,
-        object: &Handle,
-        given: Option<nfs3::Attributes>,
-    ) -> Result<nfs3::Attributes, Errno> {
-        match given {
-            Some(attributes) => Ok(attributes),
-            None => {
-                let reply = self.nfs.getattr(who, object).await.map_err(failed)?;
-                Ok(reply.done().map_err(convert::of_status)?.attributes)
-            }
-        }
+    /// Tells the kernel of attributes.
+    fn tell(&self, node: NodeId, seen: &Seen) -> Reply {
+        self.told(node, &seen.attributes);
+        Reply::Attributes(convert::attributes(&seen.attributes), seen.trusted_for)
     }
 
-    async fn getattr(&self, node: &Node, who: &Credential) -> Result<Reply, Errno> {
-        let mut attributes = self.attributes(who, &node.handle, None).await?;
-        if node.state().hidden.is_some() {
-            // The name that stands for it is ours.
-            attributes.link_count = attributes.link_count.saturating_sub(1);
+    fn told(&self, node: NodeId, attributes: &leasehold_client::Attributes) {
+        if self.keeper.told(node, attributes, self.client.replaced(node)) {
+            self.notifier.data_changed(leasehold_fuse::NodeId(node.0));
         }
-        Ok(Reply::Attributes(convert::attributes(&attributes), self.valid()))
     }
 
     async fn setattr(
         &self,
-        node: &Node,
+        node: NodeId,
         who: &Credential,
         changes: &AttributeChanges,
     ) -> Result<Reply, Errno> {
         // Who has a file open for writing may change its size, whatever its mode says by now.
         let open = changes.handle.map(|handle| self.openings.find(handle)).transpose()?;
         let who = open.as_ref().map_or(who, |open| &open.who);
-        // Lest what is written again later comes over what is changed now.
-        self.settle(node, who).await?;
         let wanted = convert::changes(changes)?;
-        let reply = self.nfs.setattr(who, &node.handle, &wanted, None).await.map_err(failed)?;
-        let wcc = reply.done().map_err(convert::of_status)?;
-        self.saw(node, &wcc);
-        let attributes = self.attributes(who, &node.handle, wcc.after).await?;
-        Ok(Reply::Attributes(convert::attributes(&attributes), self.valid()))
+        let seen = self.client.setattr(who, node, &wanted).await.map_err(errno)?;
+        Ok(self.tell(node, &seen))
     }
 
-    async fn open(&self, node: &Arc<Node>, who: Credential, flags: u32) -> Result<Reply, Errno> {
-        let (mode, to_run) = (flags & ACCESS_MODE, flags & TO_RUN != 0);
-        let writes = mode == WRITE_ONLY || mode == READ_WRITE;
-        let reads = mode != WRITE_ONLY;
-        let access = Access {
-            read: reads,
-            modify: writes,
-            extend: writes,
-            execute: reads,
-            ..Access::default()
-        };
-        let reply = self.nfs.access(&who, &node.handle, access).await.map_err(failed)?;
-        let done = reply.done().map_err(convert::of_status)?;
-        let may = done.access;
-        // Who may run a file may read it to that end (RFC 1813 4.4).
-        if reads && !(may.read || to_run && may.execute) || writes && !(may.modify || may.extend) {
-            return Err(Errno::ACCESS);
-        }
-        let attributes = self.attributes(&who, &node.handle, done.attributes).await?;
-        let now = Seen { size: attributes.size, modified: attributes.modified };
-        let unchanged = node.state().seen.replace(now) == Some(now);
-        if !unchanged {
-            self.notifier.attributes_changed(node.id);
-        }
-        let handle = self.openings.insert(Arc::clone(node), who);
-        Ok(Reply::Opened(Opened { keep_cache: unchanged, ..self.opened(handle) }))
-    }
-
-    /// How a file is opened where the kernel has nothing of it.
-    pub(crate) fn opened(&self, handle: u64) -> Opened {
-        Opened { handle, direct: self.caching == Caching::None, ..Opened::default() }
-    }
-
-    /// Follows the file while nobody else changes it.
-    pub(crate) fn saw(&self, node: &Node, wcc: &nfs3::Wcc) {
-        let mut state = node.state();
-        let before = wcc.before.map(|at| Seen { size: at.size, modified: at.modified });
-        state.seen = match (before, wcc.after) {
-            (Some(before), Some(after)) if state.seen == Some(before) => {
-                Some(Seen { size: after.size, modified: after.modified })
-            }
-            _ => None,
-        };
-    }
-
-    async fn statfs(&self, node: &Node, who: &Credential) -> Result<Reply, Errno> {
+    async fn statfs(&self, node: NodeId, who: &Credential) -> Result<Reply, Errno> {
         const BLOCK_BYTES: u32 = 4096;
-        let reply = self.nfs.fsstat(who, &node.handle).await.map_err(failed)?;
-        let room = reply.done().map_err(convert::of_status)?;
+        let room = self.client.statfs(who, node).await.map_err(errno)?;
         let blocks = |bytes: u64| bytes / u64::from(BLOCK_BYTES);
         Ok(Reply::Space(Space {
             blocks: blocks(room.bytes),
@@ -292,15 +190,9 @@ impl Files {
             files: room.files,
             free_files: room.free_files,
             block_bytes: BLOCK_BYTES,
-            name_bytes_max: self.bounds.name_bytes_max,
+            name_bytes_max: self.client.bounds().name_bytes_max,
         }))
     }
-}
-
-/// What a program is told of a call that came to nothing.
-#[allow(clippy::needless_pass_by_value, reason = "it stands where errors are mapped")]
-pub(crate) fn failed(error: leasehold_session::Error) -> Errno {
-    convert::errno(&error)
 }
 
 impl FileSystem for Files {
@@ -308,7 +200,11 @@ impl FileSystem for Files {
         Box::pin(async move { self.answer(request).await })
     }
 
-    fn forget(&self, node: NodeId, lookups: u64) {
-        self.nodes.forget(node, lookups);
+    fn forget(&self, node: leasehold_fuse::NodeId, lookups: u64) {
+        let node = NodeId(node.0);
+        self.client.forget(node, lookups);
+        if !self.client.is_referred(node) {
+            self.keeper.forget(node);
+        }
     }
 }

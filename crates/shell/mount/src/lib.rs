@@ -1,27 +1,31 @@
-//! The files of an NFS server as a mount's: nodes, names, data and errors for the kernel's FUSE.
+//! The files of an NFS server as a mount's: what the kernel's FUSE asks, asked of a client.
 //!
-//! What is cached is in the kernel's page and name caches, for as long as [`Caching`] says; here is
-//! only what is needed to be right: which node is which handle, who opened a file, what was written
-//! and is not yet safe, and which names stand for files that were removed while open.
+//! What is known of the server, and what was written and is not safe yet, is in the
+//! [`leasehold_client::Client`]; here is what the kernel may keep besides, in its page and name
+//! caches, and for how long:
 //!
-//! - **Close to open**: OPEN asks the server (one ACCESS, which brings attributes), drops what the
-//!   kernel has of a file that changed elsewhere, and close pushes and commits.
-//! - **Data** goes to the server when it is written, UNSTABLE, and is kept here until a COMMIT with
-//!   the same verifier; after a restart of the server it is written again. An error that no
-//!   write could report any more is reported by fsync and close.
-//! - **Who asks** is said as AUTH_SYS, groups included; the kernel checks mode bits besides. Reads
-//!   and writes of an open file go by who opened it.
-//! - **Removed while open**: the last name of an open file is changed, and removed when the file is
-//!   closed.
+//! - **Attributes and names** are given to the kernel with the time for which the client trusts
+//!   them, and no longer.
+//! - **Pages** stay over a close while the client has not found the file changed elsewhere: OPEN
+//!   asks the server, unless the mount is told that nobody else is there. Of files that stay open
+//!   they are dropped when the client finds so, and it looks when its trust has run out
+//!   ([`Files::look_again`]). A lease will be one more reason to trust; its end will be one more
+//!   cause to drop.
+//! - **Nothing written is here alone**: the kernel hands on each write before it ends; stores by a
+//!   mapping come later, and are taken whatever was refused before.
+//! - **O_DIRECT** goes past all caches. **O_APPEND** goes past the kernel's, which would write at
+//!   the end as it was known when the file was opened.
+//!
+//! Who asks is said as AUTH_SYS, groups included; the kernel checks mode bits besides. Reads and
+//! writes of an open file go by who opened it.
 
 mod caller;
 mod convert;
 mod data;
 mod files;
+mod kept;
 mod listing;
 mod names;
-mod nodes;
 mod open;
-mod unstable;
 
-pub use files::{Caching, Files, Holdings};
+pub use files::{Files, Holdings};

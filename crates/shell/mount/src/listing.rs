@@ -1,15 +1,11 @@
 //! Listings of directories.
 
-use std::sync::PoisonError;
-
 use leasehold_base::units::Cookie;
 use leasehold_fuse::{Errno, Listing, ListingEntry, Reply};
-use leasehold_session::nfs::{Entry, Listed, Place as From};
 
-use crate::convert::{self, type_bits};
-use crate::files::{Files, failed};
-use crate::nodes::Place;
-use crate::open::Open;
+use crate::convert::{errno, type_bits};
+use crate::files::Files;
+use crate::open::{Listed, Open};
 
 impl Files {
     /// A part of a directory: what is left of what the server sent last, else what it sends now.
@@ -20,26 +16,17 @@ impl Files {
         size: u32,
         plus: bool,
     ) -> Result<Reply, Errno> {
-        let kept = open.listed.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let (listed, with, start) = match kept {
+        let kept = open.take_listed();
+        let (mut listed, start) = match kept {
             // A listing from the beginning is asked of the server.
-            Some((listed, with)) if offset != 0 && with >= plus => {
-                match position(&listed, offset) {
-                    Some(start) => (listed, with, start),
-                    None => (self.listed(open, &listed, offset, plus).await?, plus, 0),
-                }
-            }
-            Some((listed, _)) if offset != 0 => {
-                (self.listed(open, &listed, offset, plus).await?, plus, 0)
-            }
-            Some(_) | None => {
-                let nothing =
-                    Listed { attributes: None, verifier: [0; 8], entries: Vec::new(), end: false };
-                (self.listed(open, &nothing, offset, plus).await?, plus, 0)
-            }
+            Some(kept) if offset != 0 && kept.plus >= plus => match kept.position(offset) {
+                Some(start) => (kept, start),
+                None => (self.listed(open, Some(kept), offset, plus).await?, 0),
+            },
+            kept => (self.listed(open, kept, offset, plus).await?, 0),
         };
-        let reply = self.fill(open, &listed.entries[start..], size, plus);
-        *open.listed.lock().unwrap_or_else(PoisonError::into_inner) = Some((listed, with));
+        let reply = self.fill(&mut listed, start, size, plus);
+        open.keep_listed(&self.client, Some(listed));
         Ok(reply)
     }
 
@@ -47,56 +34,51 @@ impl Files {
     async fn listed(
         &self,
         open: &Open,
-        before: &Listed,
+        before: Option<Listed>,
         offset: u64,
         plus: bool,
     ) -> Result<Listed, Errno> {
-        if before.end && before.entries.last().is_some_and(|last| last.cookie.0 == offset) {
-            return Ok(Listed { entries: Vec::new(), ..before.clone() });
+        let at_end = before.as_ref().is_some_and(|before| {
+            before.end && before.entries.last().is_some_and(|last| last.cookie.0 == offset)
+        });
+        if let Some(before) = before {
+            before.give_back(&self.client);
         }
-        let verifier = if offset == 0 { [0; 8] } else { before.verifier };
-        let from = From { cookie: Cookie(offset), verifier };
-        let bytes = self.bounds.directory_bytes;
-        let listed = self.nfs.list(&open.who, &open.node.handle, from, bytes, plus).await;
-        listed.map_err(failed)?.done().map_err(convert::of_status)
+        if at_end && offset != 0 {
+            return Ok(Listed { entries: Vec::new(), end: true, plus });
+        }
+        let listing = self.client.readdir(open.id, Cookie(offset), plus).await.map_err(errno)?;
+        Ok(Listed { entries: listing.entries, end: listing.end, plus })
     }
 
     /// As many entries as there is room for. The kernel is told only of what fits.
-    fn fill(&self, open: &Open, entries: &[Entry], size: u32, plus: bool) -> Reply {
+    fn fill(&self, listed: &mut Listed, start: usize, size: u32, plus: bool) -> Reply {
         let mut listing = Listing::new(size);
-        for entry in entries {
+        for entry in &mut listed.entries[start..] {
             if !listing.fits(entry.name.len(), plus) {
                 break;
             }
-            let mode = entry.attributes.map_or(0, |attributes| type_bits(attributes.file_type));
+            let mode =
+                entry.found.as_ref().map_or(0, |found| type_bits(found.attributes.file_type));
             let row = ListingEntry {
                 name: &entry.name,
                 file: entry.file_id.0,
                 next: entry.cookie.0,
                 mode,
             };
-            let is_dot = matches!(&entry.name[..], b"." | b"..");
-            match (plus, entry.object, &entry.attributes) {
-                (true, Some(object), Some(attributes)) if !is_dot => {
-                    let name = entry.name.to_vec();
-                    let place = Place { directory: open.node.id, name };
-                    let found = self.entry(object, place, attributes);
-                    listing.push(row, Some(Some(&found)));
-                }
-                (true, ..) => {
-                    listing.push(row, Some(None));
-                }
-                (false, ..) => {
-                    listing.push(row, None);
-                }
-            }
+            // The reference is the kernel's from now on.
+            let found = if plus { entry.found.take() } else { None };
+            let told = found.map(|found| self.entry(&found));
+            listing.push(row, plus.then_some(told.as_ref()));
         }
         listing.reply()
     }
 }
 
-/// Where in a part of a directory it goes on behind a cookie.
-fn position(listed: &Listed, offset: u64) -> Option<usize> {
-    let at = listed.entries.iter().position(|entry| entry.cookie.0 == offset)? + 1;
-    (at < listed.entries.len()).then_some(at)
+impl Listed {
+    /// Where in this part of a directory it goes on behind a cookie.
+    fn position(&self, offset: u64) -> Option<usize> {
+        let at = self.entries.iter().position(|entry| entry.cookie.0 == offset)? + 1;
+        (at < self.entries.len()).then_some(at)
+    }
 }

@@ -1,67 +1,90 @@
-//! What is open.
+//! What is open, by the numbers that the kernel names it by: those of the client.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use leasehold_client::{Client, Credential, Entry, NodeId, OpenId};
 use leasehold_fuse::Errno;
-use leasehold_session::Credential;
-use leasehold_session::nfs::Listed;
-
-use crate::nodes::Node;
 
 /// An opening of a file or a directory.
 pub(crate) struct Open {
-    pub(crate) node: Arc<Node>,
+    pub(crate) id: OpenId,
+    pub(crate) node: NodeId,
     /// Who opened it: reads and writes go by its right.
     pub(crate) who: Credential,
-    /// The part of a directory that was read last, and whether it has attributes.
-    pub(crate) listed: Mutex<Option<(Listed, bool)>>,
+    /// Whether the kernel keeps pages of what is read by it.
+    pub(crate) keeps_pages: bool,
+    /// The part of a directory that was read last.
+    listed: Mutex<Option<Listed>>,
 }
 
-/// All that is open, by the numbers that the kernel names it by.
-#[derive(Default)]
-pub(crate) struct Openings(Mutex<Table>);
+/// A part of a directory.
+pub(crate) struct Listed {
+    pub(crate) entries: Vec<Entry>,
+    /// Whether the directory has no more.
+    pub(crate) end: bool,
+    /// Whether attributes were asked for.
+    pub(crate) plus: bool,
+}
 
+/// All that is open.
 #[derive(Default)]
-struct Table {
-    next: u64,
-    open: BTreeMap<u64, Arc<Open>>,
+pub(crate) struct Openings(Mutex<BTreeMap<OpenId, Arc<Open>>>);
+
+impl Open {
+    pub(crate) fn new(id: OpenId, node: NodeId, who: Credential, keeps_pages: bool) -> Self {
+        Self { id, node, who, keeps_pages, listed: Mutex::default() }
+    }
+
+    pub(crate) fn take_listed(&self) -> Option<Listed> {
+        self.listed.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Keeps what was read last; what was kept before is given back.
+    pub(crate) fn keep_listed(&self, client: &Client, listed: Option<Listed>) {
+        let mut kept = self.listed.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = std::mem::replace(&mut *kept, listed);
+        drop(kept);
+        if let Some(before) = before {
+            before.give_back(client);
+        }
+    }
+}
+
+impl Listed {
+    /// Gives back the objects that the kernel was not told of.
+    pub(crate) fn give_back(self, client: &Client) {
+        for found in self.entries.into_iter().filter_map(|entry| entry.found) {
+            client.forget(found.node, 1);
+        }
+    }
 }
 
 impl Openings {
-    pub(crate) fn insert(&self, node: Arc<Node>, who: Credential) -> u64 {
-        node.state().open_count += 1;
-        let mut table = self.table();
-        let number = table.next;
-        table.next += 1;
-        table.open.insert(number, Arc::new(Open { node, who, listed: Mutex::default() }));
+    pub(crate) fn insert(&self, open: Open) -> u64 {
+        let number = open.id.0;
+        self.table().insert(open.id, Arc::new(open));
         number
     }
 
     pub(crate) fn find(&self, number: u64) -> Result<Arc<Open>, Errno> {
-        self.table().open.get(&number).cloned().ok_or(Errno::BADF)
+        self.table().get(&OpenId(number)).cloned().ok_or(Errno::BADF)
     }
 
-    /// Closes; says whether it was the last opening of its node.
-    pub(crate) fn remove(&self, number: u64) -> Option<(Arc<Open>, bool)> {
-        let open = self.table().open.remove(&number)?;
-        let mut state = open.node.state();
-        state.open_count -= 1;
-        let last = state.open_count == 0;
-        drop(state);
-        Some((open, last))
+    pub(crate) fn remove(&self, number: u64) -> Option<Arc<Open>> {
+        self.table().remove(&OpenId(number))
     }
 
     pub(crate) fn count(&self) -> usize {
-        self.table().open.len()
+        self.table().len()
     }
 
     /// All of them.
-    pub(crate) fn all(&self) -> Vec<(u64, Arc<Open>)> {
-        self.table().open.iter().map(|(number, open)| (*number, Arc::clone(open))).collect()
+    pub(crate) fn all(&self) -> Vec<Arc<Open>> {
+        self.table().values().cloned().collect()
     }
 
-    fn table(&self) -> MutexGuard<'_, Table> {
+    fn table(&self) -> MutexGuard<'_, BTreeMap<OpenId, Arc<Open>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
