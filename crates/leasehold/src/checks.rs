@@ -57,22 +57,29 @@ pub(crate) fn name(asked: Option<&str>, directory: &Path) -> Result<String, Fail
     Ok(format!("/{name}"))
 }
 
-/// The state directory, which clients of the served one must not reach.
-pub(crate) fn state(asked: Option<&Path>, served: &Path) -> Result<PathBuf, Failure> {
+/// The state directory, which clients of the served ones must not reach.
+pub(crate) fn state(asked: Option<&Path>, served: &[&Path]) -> Result<PathBuf, Failure> {
     let directory = asked.map(Path::to_path_buf).or_else(state::default_directory);
     let directory = directory.ok_or_else(|| {
         Kind::State.because("there is no home directory for the state: name one with --state DIR")
     })?;
     let text = directory.display();
-    match is_reached(&directory, served) {
-        Ok(false) => Ok(directory),
-        Ok(true) => Err(Kind::State.because(format!(
-            "the state directory {text} lies in the served directory, where clients could read \
-             the key of all handles, or put another in its place: name a directory outside, which \
-             only this user can write to, with --state DIR"
-        ))),
-        Err(error) => Err(Kind::State.because(format!("cannot use {text}: {error}"))),
+    for served in served {
+        match is_reached(&directory, served) {
+            Ok(false) => {}
+            Ok(true) => {
+                return Err(Kind::State.because(format!(
+                    "the state directory {text} lies in the served directory, where clients could \
+                     read the key of all handles, or put another in its place: name a directory \
+                     outside, which only this user can write to, with --state DIR"
+                )));
+            }
+            Err(error) => {
+                return Err(Kind::State.because(format!("cannot use {text}: {error}")));
+            }
+        }
     }
+    Ok(directory)
 }
 
 /// Whether a place, of which a part may have to be made, is reached from the served directory. That

@@ -14,22 +14,30 @@ use leasehold_view::Source;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::reload;
+use crate::serving::Serving;
+
 /// What can be asked of a running server.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) enum Request {
     /// What it serves, and what it did since it was started.
     Status,
+    /// Its configuration, in words.
+    Facts,
+    /// To read its file again.
+    Reload,
 }
 
 /// Where requests are answered: what there is to know and to command of a running server.
 pub(crate) struct Desk {
     source: Arc<Source>,
+    serving: Arc<Serving>,
 }
 
 impl Desk {
-    pub(crate) fn new(source: Arc<Source>) -> Self {
-        Self { source }
+    pub(crate) fn new(source: Arc<Source>, serving: Arc<Serving>) -> Self {
+        Self { source, serving }
     }
 
     /// Does what is asked.
@@ -37,6 +45,14 @@ impl Desk {
         match request {
             Request::Status => {
                 serde_json::to_value(self.source.snapshot()).map_err(|error| error.to_string())
+            }
+            Request::Facts => {
+                serde_json::to_value(self.serving.facts()).map_err(|error| error.to_string())
+            }
+            Request::Reload => {
+                let difference =
+                    reload::reload(&self.serving).map_err(|error| error.to_string())?;
+                serde_json::to_value(difference).map_err(|error| error.to_string())
             }
         }
     }

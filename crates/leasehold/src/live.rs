@@ -13,6 +13,7 @@ use leasehold_view::{PAGE, Source, SyncView, metrics};
 
 use crate::failure::{Failure, Kind};
 use crate::options::Durability;
+use crate::serving::Serving;
 
 /// Where what is shown of a server comes from.
 pub(crate) fn source(
@@ -20,8 +21,9 @@ pub(crate) fn source(
     service: &Arc<Service>,
     durability: Durability,
     addresses: &[SocketAddr],
-    stores: Vec<Arc<DirStore>>,
+    serving: &Arc<Serving>,
 ) -> Arc<Source> {
+    let serving = Arc::clone(serving);
     Arc::new(Source {
         reporter: running.reporter(),
         service: Arc::clone(service),
@@ -30,7 +32,7 @@ pub(crate) fn source(
             Durability::Memory => "memory",
         },
         addresses: addresses.iter().map(ToString::to_string).collect(),
-        syncs: Box::new(move || syncs(&stores)),
+        syncs: Box::new(move || syncs(&serving.stores())),
     })
 }
 

@@ -1,22 +1,28 @@
 //! The command line: parsing and wiring; and files on servers without a mount.
 
+mod check;
 mod checks;
+mod config;
 mod control;
 mod events;
 mod failure;
+mod ids;
 mod live;
 mod mount;
 mod notes;
 mod options;
 mod portmap;
 mod ready;
+mod reload;
 mod remote;
 mod serve;
+mod serving;
 mod stable_log;
 mod status;
 mod stripes;
 mod top;
 mod verifier;
+mod why;
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -28,7 +34,7 @@ use clap::error::ErrorKind;
 use leasehold_shell::process::Termination;
 
 use crate::failure::Kind;
-use crate::options::{Command, Options};
+use crate::options::{Command, Config, Options};
 
 fn main() -> ExitCode {
     let arguments: Vec<_> = std::env::args_os().collect();
@@ -47,6 +53,10 @@ fn main() -> ExitCode {
         Command::Cat(options) => remote::cat(&options),
         Command::Stat(options) => remote::stat(&options),
         Command::Cp(options) => remote::cp(&options),
+        Command::Check(options) => check::run(&options),
+        Command::Why(options) => why::run(&options),
+        Command::Reload(options) => reload::run(&options),
+        Command::Config(Config::Init(options)) => config::init(&options),
         Command::Conform(options) => return conform(&options),
         Command::Lab(lab) => leasehold_lab_cli::run(&lab, &mut std::io::stdout().lock())
             .map_err(failure::Failure::from),

@@ -1,15 +1,16 @@
 //! What can be said on the command line: one definition gives parsing, help and errors.
 
-use std::net::SocketAddr;
-use std::num::NonZeroUsize;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand, ValueEnum};
-use serde::Serialize;
-use tracing_subscriber::filter::LevelFilter;
+
+use crate::config::options::Server;
+pub(crate) use crate::config::options::{Durability, LogFormat};
 
 use crate::remote;
+use crate::stripes;
 
 /// Serves directories over NFS: no root, no configuration file, one port.
 #[derive(Debug, Parser)]
@@ -46,26 +47,47 @@ pub(crate) enum Command {
     Cat(remote::Cat),
     Stat(remote::Stat),
     Cp(remote::Copy),
+    /// Say what a configuration means, without starting anything
+    Check(Check),
+    /// Explain what a client may do, by the code that serves
+    Why(Why),
+    /// Have a running server read its configuration file again
+    Reload(Reload),
+    /// Write a configuration file
+    #[command(subcommand)]
+    Config(Config),
     Conform(leasehold_conform::Options),
     /// Model a system: solve, simulate, plan, draw
     #[command(subcommand)]
     Lab(leasehold_lab_cli::Lab),
 }
 
-const WHAT: &str = "What is served";
-const WHERE: &str = "To whom";
-const HOW: &str = "How it runs";
+pub(crate) const WHAT: &str = "What is served";
+pub(crate) const WHERE: &str = "To whom";
+pub(crate) const HOW: &str = "How it runs";
 
 /// Serve a directory to NFS clients, versions 3 and 2
 ///
 /// Prints the commands that mount it as soon as it can be mounted, and serves until it gets
-/// SIGINT (Ctrl-C) or SIGTERM.
+/// SIGINT (Ctrl-C) or SIGTERM. With a file, SIGHUP has it read again.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Serve {
     /// The directory to serve
-    #[arg(value_name = "DIR")]
-    pub(crate) directory: PathBuf,
+    #[arg(value_name = "DIR", required_unless_present = "config")]
+    pub(crate) directory: Option<PathBuf>,
+
+    /// A file with exports, rules for clients, and all else; instead of DIR
+    ///
+    /// `leasehold config init` writes one with all options in comments. What is said on the command
+    /// line too counts before the file.
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with_all = ["directory", "name", "read_only", "stripe", "insecure"],
+        help_heading = WHAT
+    )]
+    pub(crate) config: Option<PathBuf>,
 
     /// The name to mount it by [default: the last part of DIR]
     ///
@@ -76,43 +98,6 @@ pub(crate) struct Serve {
     /// Refuse every change
     #[arg(long, help_heading = WHAT)]
     pub(crate) read_only: bool,
-
-    /// When a change counts as safe: on disk or in memory
-    ///
-    /// With `disk`, what is answered as stable is on stable storage. With `memory` nothing is
-    /// synced: faster, and a crash of the machine loses what was written last.
-    #[arg(
-        long,
-        value_enum,
-        default_value_t,
-        hide_possible_values = true,
-        value_name = "WHERE",
-        help_heading = WHAT
-    )]
-    pub(crate) durability: Durability,
-
-    /// Answer changes when a log on a small fast device has them: a file or a block device
-    ///
-    /// Stable writes and changes of names and attributes then need not wait for the disk that DIR
-    /// is on, which gets them within seconds. The log belongs to DIR: after a crash the server must
-    /// be started with it again. A file is made where there is none. Example:
-    /// `--stable-log /dev/pmem0`
-    #[arg(long, value_name = "PATH", help_heading = WHAT)]
-    pub(crate) stable_log: Option<PathBuf>,
-
-    /// The size of a new log, in MiB: 8 at least
-    ///
-    /// When half of it is full, that half is put on the disk.
-    #[arg(
-        long,
-        value_name = "MIB",
-        default_value_t = 64,
-        value_parser = clap::value_parser!(u32).range(8..),
-        requires = "stable_log",
-        hide_short_help = true,
-        help_heading = WHAT
-    )]
-    pub(crate) stable_log_size: u32,
 
     /// Spread the data of files over these directories, and keep only names in DIR
     ///
@@ -126,8 +111,8 @@ pub(crate) struct Serve {
     #[arg(
         long,
         value_name = "KIB",
-        default_value_t = 1024,
-        value_parser = clap::value_parser!(u32).range(4..=1 << 20),
+        default_value_t = stripes::UNIT_KIB,
+        value_parser = clap::value_parser!(u32).range(stripes::UNITS_KIB),
         requires = "stripe",
         hide_short_help = true,
         help_heading = WHAT
@@ -138,44 +123,13 @@ pub(crate) struct Serve {
     #[arg(
         long,
         value_name = "KIB",
-        default_value_t = 64,
-        value_parser = clap::value_parser!(u32).range(0..=1 << 10),
+        default_value_t = stripes::INLINE_KIB,
+        value_parser = clap::value_parser!(u32).range(stripes::INLINES_KIB),
         requires = "stripe",
         hide_short_help = true,
         help_heading = WHAT
     )]
     pub(crate) stripe_inline: u32,
-
-    /// Address to serve on, TCP and UDP; may be given several times
-    ///
-    /// Port 0 has the system pick one, the same for TCP and UDP. To serve other machines, give an
-    /// address of this one, or 0.0.0.0:2049 for all. Example: `--listen [::1]:2049`
-    #[arg(
-        long,
-        value_name = "ADDR:PORT",
-        default_value = "127.0.0.1:2049",
-        help_heading = WHERE
-    )]
-    pub(crate) listen: Vec<SocketAddr>,
-
-    /// Tell clients where this server is, on port 111 or as named: a portmapper of its own
-    ///
-    /// Clients then mount without naming ports. For machines where no rpcbind runs; it tells of
-    /// this server only. Example: `--portmap=0.0.0.0:111`
-    #[arg(
-        long,
-        num_args = 0..=1,
-        require_equals = true,
-        value_name = "ADDR:PORT",
-        help_heading = WHERE
-    )]
-    pub(crate) portmap: Option<Option<SocketAddr>>,
-
-    /// Have the rpcbind of this machine tell clients where this server is
-    ///
-    /// Clients then mount without naming ports. It is taken back when the server ends.
-    #[arg(long, conflicts_with = "portmap", help_heading = WHERE)]
-    pub(crate) register: bool,
 
     /// Believe every client's word about its user
     ///
@@ -185,51 +139,12 @@ pub(crate) struct Serve {
     #[arg(long, help_heading = WHERE)]
     pub(crate) insecure: bool,
 
-    /// Directory for what must survive a restart
-    ///
-    /// Unless named: /var/lib/leasehold for root, else $XDG_STATE_HOME/leasehold or
-    /// ~/.local/state/leasehold. It holds the key that file handles are made with: with another key
-    /// all mounts are stale, so it must lie outside DIR, out of the reach of clients.
-    #[arg(long, value_name = "DIR", help_heading = HOW)]
-    pub(crate) state: Option<PathBuf>,
-
-    /// Show the live view to browsers and metrics to Prometheus at this address
-    ///
-    /// `/` is the page, `/metrics` is for Prometheus (METRICS.md lists what it gives), `/live.json`
-    /// for programs.
-    /// Whoever reaches the address can read them. Example: `--http 127.0.0.1:9049`
-    #[arg(long, value_name = "ADDR:PORT", help_heading = HOW)]
-    pub(crate) http: Option<SocketAddr>,
-
-    /// Threads that serve [default: one per processor]
-    #[arg(long, value_name = "N", help_heading = HOW)]
-    pub(crate) threads: Option<NonZeroUsize>,
+    #[command(flatten)]
+    pub(crate) server: Server,
 
     /// Say where it serves as one line of JSON
     #[arg(long, help_heading = HOW)]
     pub(crate) json: bool,
-
-    /// What to log to stderr: off, error, warn, info, debug, trace
-    #[arg(
-        long,
-        value_name = "LEVEL",
-        env = "LEASEHOLD_LOG",
-        default_value = "info",
-        help_heading = HOW
-    )]
-    pub(crate) log: LevelFilter,
-
-    /// How lines of the log look: plain or json
-    #[arg(
-        long,
-        value_enum,
-        default_value_t,
-        hide_possible_values = true,
-        hide_short_help = true,
-        value_name = "FORMAT",
-        help_heading = HOW
-    )]
-    pub(crate) log_format: LogFormat,
 }
 
 /// Say what a running server serves, and what it did
@@ -282,23 +197,110 @@ fn interval(text: &str) -> Result<Interval, String> {
     Ok(Interval(Duration::from_secs_f64(seconds)))
 }
 
-/// How lines of the log look.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum LogFormat {
-    /// Text for people.
-    #[default]
-    Plain,
-    /// An object of JSON.
-    Json,
+/// Read, write or check a configuration file
+#[derive(Debug, Subcommand)]
+pub(crate) enum Config {
+    /// Write a file with all options in comments
+    Init(Init),
 }
 
-/// When a change counts as safe.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ValueEnum)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Durability {
-    /// When it is on stable storage.
-    #[default]
-    Disk,
-    /// When it is in the server's memory.
-    Memory,
+/// Write a configuration file with all options in comments
+#[derive(Debug, clap::Args)]
+pub(crate) struct Init {
+    /// Where to write it; what is there is left alone [default: stdout]
+    #[arg(value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
+}
+
+/// Say what a configuration means: who may do what, what is risky, what would change
+///
+/// Nothing is started. Where a server runs with the same state directory, what would change there
+/// is said too.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct Check {
+    /// The file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: PathBuf,
+
+    /// Say it as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Have a running server read its configuration file again
+///
+/// All of it or nothing: a file with a mistake changes nothing. Clients do not notice.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct Reload {
+    /// The state directory of the server
+    #[arg(long, value_name = "DIR")]
+    pub(crate) state: Option<PathBuf>,
+
+    /// Say what changed as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Explain what a client may do, by the code that serves
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct Why {
+    /// The file that the server is started with
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: PathBuf,
+
+    /// The client's address
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) client: IpAddr,
+
+    /// The user over there
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) uid: u32,
+
+    /// The user's group over there [default: as the user]
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) gid: Option<u32>,
+
+    /// Further groups over there
+    #[arg(long, value_name = "NUMBER,...", value_delimiter = ',')]
+    pub(crate) groups: Vec<u32>,
+
+    /// As if it asked from a port that takes no privilege
+    #[arg(long)]
+    pub(crate) high_port: bool,
+
+    /// Say it as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// What is to be done: mount, read, write, execute, list, lookup, create or remove
+    #[arg(value_name = "OP", value_enum, hide_possible_values = true)]
+    pub(crate) operation: Operation,
+
+    /// On what: a path on this machine, or as clients mount it
+    #[arg(value_name = "PATH")]
+    pub(crate) path: PathBuf,
+}
+
+/// What may be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Operation {
+    /// Make a name in the directory of the path.
+    Create,
+    /// Run a file.
+    Execute,
+    /// List a directory.
+    List,
+    /// Find a name in the directory of the path.
+    Lookup,
+    /// Mount a directory.
+    Mount,
+    /// Read a file.
+    Read,
+    /// Remove the path's name from its directory.
+    Remove,
+    /// Write a file.
+    Write,
 }

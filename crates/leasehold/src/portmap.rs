@@ -11,8 +11,8 @@ use leasehold_portmap::{Binding, Carrier, PORT, PROGRAM, Portmapper, VERSIONS};
 use leasehold_serve::table::PROGRAMS;
 use leasehold_shell::{self as shell, BindError, RegisterError, Registration, Running, Server};
 
+use crate::config;
 use crate::failure::{Failure, Kind};
-use crate::options::Serve;
 
 /// How many clients may be connected to the portmapper, and how long one may leave a question half
 /// asked: it has one short answer for each.
@@ -47,7 +47,7 @@ pub(crate) struct Found {
 impl Telling {
     /// Takes the addresses that are needed to tell of a server at these.
     pub(crate) fn prepare(
-        options: &Serve,
+        options: &config::options::Server,
         addresses: &[SocketAddr],
         descriptors: usize,
     ) -> Result<Self, Failure> {
@@ -56,7 +56,7 @@ impl Telling {
             let numbers = program.versions.iter().map(|version| version.number);
             programs.extend(bindings(program.number, numbers, addresses));
         }
-        let Some(asked) = options.portmap else {
+        let Some(asked) = options.portmap() else {
             return Ok(if options.register { Self::Rpcbind(programs) } else { Self::Nobody });
         };
         // Port 111 of each address that is served on, or where it is wanted.
@@ -66,6 +66,7 @@ impl Telling {
             listen: listen.into_iter().collect(),
             loops: NonZeroUsize::MIN,
             connections_max: CONNECTIONS_MAX.min(descriptors / 8),
+            connections_of_client_max: None,
             stall_max: STALL_MAX,
             policy: None,
         })

@@ -17,6 +17,8 @@ pub(crate) struct Ready {
     portmap: Vec<Address>,
     exports: Vec<Exported>,
     mount: Mount,
+    /// What everybody may do who reaches it from another machine.
+    open_to_everybody: Vec<String>,
     durability: Durability,
     /// Where the live view and metrics are to be read.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -63,13 +65,27 @@ impl Ready {
         let addresses = listening.iter().copied().map(Address::from).collect();
         let portmap = found.portmap.into_iter().map(Address::from).collect();
         let first = *listening.first().expect("there is a default address");
-        let mount = if found.is_found { Mount::found(first) } else { Mount::at(first) };
-        Self { addresses, portmap, exports, mount, durability, http: None, pid: std::process::id() }
+        let path = match exports.as_slice() {
+            [export, _, ..] => export.name.clone(),
+            [] | [_] => "/".to_owned(),
+        };
+        let mount = match found.is_found {
+            true => Mount::found(first, &path),
+            false => Mount::at(first, &path),
+        };
+        let open_to_everybody = Vec::new();
+        let pid = std::process::id();
+        Self { addresses, portmap, exports, mount, open_to_everybody, durability, http: None, pid }
     }
 
     /// Says as well where the live view and metrics are to be read.
     pub(crate) fn with_http(self, address: Option<SocketAddr>) -> Self {
         Self { http: address.map(|address| format!("http://{address}/")), ..self }
+    }
+
+    /// Says as well what everybody may do who reaches it.
+    pub(crate) fn with_open(self, open_to_everybody: Vec<String>) -> Self {
+        Self { open_to_everybody, ..self }
     }
 
     /// Says it on stdout, at once, so that whoever waits for it can go on.
@@ -82,10 +98,11 @@ impl Ready {
 
     fn text(&self) -> String {
         let mut text = String::new();
-        for export in &self.exports {
+        let exports = self.exports.iter().map(|export| {
             let how = if export.read_only { ", read-only" } else { "" };
-            let _ = write!(text, "Serving {} as {}{how}", export.path, export.name);
-        }
+            format!("Serving {} as {}{how}", export.path, export.name)
+        });
+        text += &exports.collect::<Vec<_>>().join("\n");
         let _ = writeln!(text, " (NFS 3 and 2, TCP and UDP) on {}", listed(&self.addresses));
         if !self.portmap.is_empty() {
             let _ = writeln!(text, "Portmapper on {}", listed(&self.portmap));
@@ -94,6 +111,9 @@ impl Ready {
         let _ = writeln!(text, "macOS:\n  {}", self.mount.macos);
         if let Some(http) = &self.http {
             let _ = writeln!(text, "\nLive view: {http} (metrics: {http}metrics)");
+        }
+        for line in &self.open_to_everybody {
+            let _ = writeln!(text, "\n{line}");
         }
         if self.durability == Durability::Memory {
             let _ = writeln!(text, "\nDurability: memory. A crash of this machine loses changes.");
@@ -126,28 +146,28 @@ fn host(address: SocketAddr) -> String {
 
 impl Mount {
     /// For clients that are told the ports when they ask.
-    fn found(address: SocketAddr) -> Self {
+    fn found(address: SocketAddr, path: &str) -> Self {
         let host = host(address);
-        let linux = format!("sudo mount -t nfs -o vers=3,nolock {host}:/ /mnt");
+        let linux = format!("sudo mount -t nfs -o vers=3,nolock {host}:{path} /mnt");
         let macos = format!(
             "mkdir -p /private/tmp/mnt && sudo mount -t nfs -o vers=3,nolocks,resvport \
-             {host}:/ /private/tmp/mnt"
+             {host}:{path} /private/tmp/mnt"
         );
         Self { linux, macos }
     }
 
     /// For clients that must name the port.
-    fn at(address: SocketAddr) -> Self {
+    fn at(address: SocketAddr, path: &str) -> Self {
         let port = address.port();
         let host = host(address);
         let proto = if address.is_ipv6() { "tcp6" } else { "tcp" };
         let linux = format!(
             "sudo mount -t nfs -o vers=3,proto={proto},port={port},mountport={port},\
-             mountproto={proto},nolock {host}:/ /mnt"
+             mountproto={proto},nolock {host}:{path} /mnt"
         );
         let macos = format!(
             "mkdir -p /private/tmp/mnt && sudo mount -t nfs -o \
-             vers=3,tcp,port={port},mountport={port},nolocks,resvport {host}:/ /private/tmp/mnt"
+             vers=3,tcp,port={port},mountport={port},nolocks,resvport {host}:{path} /private/tmp/mnt"
         );
         Self { linux, macos }
     }

@@ -1,28 +1,31 @@
 //! `leasehold serve`.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_fs::{Export, ExportId, Store, Verifier};
-use leasehold_serve::access::Access;
-use leasehold_serve::{Offer, Service};
-use leasehold_shell::process::{self, Termination};
-use leasehold_shell::{self as shell, Periodic, Policy, Pool, Server};
-use leasehold_store_dir::{self as dir, DirStore};
+use leasehold_serve::Service;
+use leasehold_serve::access::Network;
+use leasehold_shell::process::{self, Asked, Termination};
+use leasehold_shell::{self as shell, Periodic, Policy, Server, users};
+use leasehold_store_logged::Standing;
+use tracing_subscriber::filter::LevelFilter;
 
 use crate::checks;
+use crate::config::{Plan, grant};
 use crate::control::{self, Desk};
 use crate::events::Log;
 use crate::failure::{Failure, Kind};
 use crate::live::{self, Http};
 use crate::notes;
-use crate::options::{Durability, LogFormat, Serve};
+use crate::options::{LogFormat, Serve};
 use crate::portmap::Telling;
 use crate::ready::{Exported, Ready};
+use crate::reload;
+use crate::serving::Serving;
 use crate::stable_log::{self, StableLog};
-use crate::stripes;
 use crate::verifier;
 
 /// How long the server goes on with what it has received when it is asked to end.
@@ -32,62 +35,63 @@ const GRACE: Duration = Duration::from_secs(5);
 /// machine can be run from them.
 const IDLE: Duration = Duration::from_secs(2);
 
+/// How often hosts that rules name are looked up again.
+const LOOK_UP: Duration = Duration::from_secs(60);
+
 /// Serves until it is asked to end.
 pub(crate) fn run(options: &Serve) -> Result<(), Failure> {
-    start_logging(options);
-    let termination = Termination::prepare();
+    let mut plan = Plan::of(options)?;
+    start_logging(&plan);
+    // Without a file there is nothing to read again, and a terminal that hangs up ends it.
+    let termination = Termination::prepare_with(plan.file.is_some());
     let descriptors = process::prepare();
-    let directory = checks::directory(&options.directory)?;
-    let name = checks::name(options.name.as_deref(), &directory)?;
-    let log = stable_log::check(options, &directory)?;
-    let stripes = stripes::check(options, &directory)?;
-    let state = checks::state(options.state.as_deref(), &directory)?;
+    for unknown in plan.look_up() {
+        tracing::warn!("a rule names a host without an address: {unknown}");
+    }
+    let log = match plan.exports.as_slice() {
+        [only] => stable_log::check(&plan.server, &only.directory)?,
+        _ => None,
+    };
+    let state = plan.state.clone();
     let key = checks::handle_key(&state)?;
-    let server = Server::bind(server_options(options, descriptors))
+    let server = Server::bind(server_options(&plan, descriptors))
         .map_err(|error| Kind::Address.because(checks::address_advice(&error)))?;
     let addresses = server.addresses().to_vec();
-    let telling = Telling::prepare(options, &addresses, descriptors)?;
-    let http = Http::bind(options.http)?;
-    let standing = stable_log::standing(log.as_deref(), &directory, &state)?;
+    let telling = Telling::prepare(&plan.server, &addresses, descriptors)?;
+    let http = Http::bind(plan.server.http)?;
+    let only = plan.exports.first().map(|export| export.directory.clone()).unwrap_or_default();
+    let standing = stable_log::standing(log.as_deref(), &only, &state)?;
     let verifier = verifier::begin(&state)?;
-    let each = descriptors / 4 / (1 + stripes.len());
-    let store = Arc::new(open(&directory, verifier, options, each)?);
-    let disks = stripes.iter().map(|path| Ok(Arc::new(open(path, verifier, options, each)?)));
-    let disks: Vec<Arc<DirStore>> = disks.collect::<Result<_, Failure>>()?;
-    let (mib, below) = (options.stable_log_size, (directory.as_path(), &store));
-    let log = log.map(|path| StableLog::open(&path, mib, below, &state, standing)).transpose()?;
-    let stores: Vec<_> = [&store].into_iter().chain(&disks).map(Arc::clone).collect();
-    let _closing = close_idle(stores.clone())?;
+    let (durability, log_mib) = (plan.durability(), plan.stable_log_mib);
+    let (exported, open) = (exported(&plan), open_to_everybody(&plan, &addresses));
+    let serving = Serving::open(plan, options.server.clone(), verifier, descriptors / 4)?;
+    let log = log_before(&serving, log.as_deref().zip(Some(log_mib)), &state, standing)?;
+    let serving = Arc::new(serving);
+    let _upkeep = upkeep(&serving)?;
 
-    let path = directory.to_string_lossy().into_owned();
-    let exported =
-        Exported { name: name.clone(), path: path.clone(), read_only: options.read_only };
-    let export = Export {
-        id: ExportId(1),
-        name,
-        path,
-        read_only: options.read_only,
-        store: served(options, &store, log.as_ref(), &stripes, &disks)?,
-    };
-    let offer =
-        Offer { access: Access::everybody(options.insecure), ..Offer::to_everybody(export) };
-    let service = Service::offering(vec![offer], key, Box::new(Log::new()));
+    let service = Service::offering(serving.offers()?, key, Box::new(Log::new()))
+        .with_users(Box::new(users::ServerGroups::default()));
     // Behind the address: a server that was just killed has given up that, and its notes too.
-    let (service, notebook) = notes::begin(service, &state, options.durability);
+    let (service, notebook) = notes::begin(service, &state, durability);
     let service = Arc::new(service);
+    serving.followed_by(Arc::clone(&service));
     let running = server
         .start(Arc::new(Arc::clone(&service)))
         .map_err(|error| Kind::Running.because(format!("cannot start to serve: {error}")))?;
     let telling = telling.start()?;
-    let source = live::source(&running, &service, options.durability, &addresses, stores);
-    let control = control::begin(&state, Desk::new(Arc::clone(&source)));
+    let source = live::source(&running, &service, durability, &addresses, &serving);
+    let control = control::begin(&state, Desk::new(Arc::clone(&source), Arc::clone(&serving)));
     let shown = http.map(|http| http.start(source)).transpose()?;
-    Ready::new(&addresses, telling.found(), vec![exported], options.durability)
+    Ready::new(&addresses, telling.found(), exported, durability)
         .with_http(shown)
+        .with_open(open)
         .announce(options.json)
         .map_err(|error| Kind::Running.because(format!("cannot write to stdout: {error}")))?;
 
-    termination.wait();
+    while termination.next() == Asked::Reload {
+        // What came of it is in the log.
+        let _ = reload::reload(&serving);
+    }
     tracing::info!("asked to end");
     drop(control);
     telling.stop(GRACE);
@@ -96,77 +100,85 @@ pub(crate) fn run(options: &Serve) -> Result<(), Failure> {
     if let Some(log) = log {
         log.close();
     }
-    verifier::end(&state, [&store].into_iter().chain(&disks).map(|store| &**store));
+    verifier::end(&state, &serving.stores());
     Ok(())
 }
 
-/// What clients reach: the directory, behind its log, or with the data in others.
-fn served(
-    options: &Serve,
-    store: &Arc<DirStore>,
-    log: Option<&StableLog>,
-    stripes: &[PathBuf],
-    disks: &[Arc<DirStore>],
-) -> Result<Arc<dyn Store>, Failure> {
-    match log {
-        Some(log) => Ok(log.store()),
-        None if disks.is_empty() => Ok(Arc::<DirStore>::clone(store)),
-        None => stripes::open(options, store, stripes, disks),
-    }
+/// Has a log of so many MiB answer in place of the only directory, where one is asked for.
+fn log_before(
+    serving: &Serving,
+    log: Option<(&Path, u32)>,
+    state: &Path,
+    standing: Standing,
+) -> Result<Option<StableLog>, Failure> {
+    let Some(((path, mib), (directory, store))) = log.zip(serving.only()) else { return Ok(None) };
+    let log = StableLog::open(path, mib, (&directory, &store), state, standing)?;
+    serving.answer_by(&log.store());
+    Ok(Some(log))
 }
 
-/// Has files closed that nobody writes any more.
-fn close_idle(stores: Vec<Arc<DirStore>>) -> Result<Periodic, Failure> {
-    let close = move || stores.iter().for_each(|store| store.close_idle());
-    Periodic::start("closing", IDLE, close)
-        .map_err(|error| Kind::Running.because(format!("cannot start to serve: {error}")))
+/// Has done what is to be done again and again.
+fn upkeep(serving: &Arc<Serving>) -> Result<[Periodic; 2], Failure> {
+    let failed = |error| Kind::Running.because(format!("cannot start to serve: {error}"));
+    let (idle, named) = (Arc::clone(serving), Arc::clone(serving));
+    let close_idle = move || idle.stores().iter().for_each(|store| store.close_idle());
+    let closing = Periodic::start("closing", IDLE, close_idle).map_err(failed)?;
+    let looking = Periodic::start("hosts", LOOK_UP, move || named.look_up_again());
+    Ok([closing, looking.map_err(failed)?])
 }
 
 /// How the server is to be, where it may have so many descriptors.
-fn server_options(options: &Serve, descriptors: usize) -> shell::Options {
+fn server_options(plan: &Plan, descriptors: usize) -> shell::Options {
     let policy = Policy {
         privileged: process::can_act_as_others(),
         uid: rustix::process::geteuid().as_raw(),
         reserved_ports_end: shell::reserved_ports_end(),
     };
-    let usual = shell::Options::new(options.listen.clone(), policy);
+    let usual = shell::Options::new(plan.listen(), policy);
+    let connections_max = plan.limits.connections.map_or(usual.connections_max, usize::from);
     shell::Options {
-        loops: options.threads.unwrap_or(usual.loops),
-        connections_max: usual.connections_max.min(descriptors / 2),
+        loops: plan.server.threads().unwrap_or(usual.loops),
+        connections_max: connections_max.min(descriptors / 2),
+        connections_of_client_max: plan.limits.connections_per_client.map(usize::from),
         ..usual
     }
 }
 
-/// Opens the directory as a store that keeps so many descriptors at most.
-fn open(
-    directory: &Path,
-    verifier: Verifier,
-    how: &Serve,
-    descriptors_max: usize,
-) -> Result<DirStore, Failure> {
-    let options = dir::Options {
-        blocking: Arc::new(Pool::new()),
-        verifier,
-        durability: match how.durability {
-            Durability::Disk if how.stable_log.is_some() => dir::Durability::Log,
-            Durability::Disk => dir::Durability::Disk,
-            Durability::Memory => dir::Durability::Memory,
-        },
-        descriptors_max,
-        handles: dir::HandleSource::Probe,
+fn exported(plan: &Plan) -> Vec<Exported> {
+    let one = |export: &crate::config::Planned| Exported {
+        name: export.name.clone(),
+        path: export.directory.to_string_lossy().into_owned(),
+        read_only: export.read_only,
     };
-    DirStore::open(directory, options).map_err(|error| {
-        Kind::Directory.because(format!("cannot serve {}: {error}", directory.display()))
-    })
+    plan.exports.iter().map(one).collect()
 }
 
-fn start_logging(options: &Serve) {
+/// What everybody may do, where other machines reach the server and no rule says who may.
+fn open_to_everybody(plan: &Plan, addresses: &[SocketAddr]) -> Vec<String> {
+    let Some(address) = addresses.iter().find(|address| !address.ip().is_loopback()) else {
+        return Vec::new();
+    };
+    let mut lines = Vec::new();
+    for export in &plan.exports {
+        let open = export.rules.iter().find(|rule| {
+            let mut networks = rule.clients.iter().flat_map(|clients| &clients.networks);
+            networks.any(Network::is_everywhere)
+        });
+        if let Some(rule) = open {
+            let (name, may) = (&export.name, grant(rule, export.read_only));
+            lines.push(format!("Everybody who reaches {address} {may}: {name}."));
+        }
+    }
+    lines
+}
+
+fn start_logging(plan: &Plan) {
     let log = tracing_subscriber::fmt()
-        .with_max_level(options.log)
+        .with_max_level(plan.server.log.unwrap_or(LevelFilter::INFO))
         .with_writer(io::stderr)
         .with_target(false)
         .with_ansi(false);
-    match options.log_format {
+    match plan.server.log_format.unwrap_or_default() {
         LogFormat::Plain => log.init(),
         LogFormat::Json => log.json().flatten_event(true).init(),
     }

@@ -14,8 +14,8 @@ use leasehold_store_dir::DirStore;
 use leasehold_store_logged::{Event, FileMedia, Logged, OpenError, Options, Standing};
 
 use crate::checks::is_reached;
+use crate::config::options::{Durability, Server};
 use crate::failure::{Failure, Kind};
-use crate::options::{Durability, Serve};
 
 /// How long the disk may lag behind the log: as long as most file systems let their own journals.
 /// It is also how much a replay may undo of what programs on this machine did.
@@ -43,9 +43,9 @@ pub(crate) struct StableLog {
 
 /// Where the log is, as an absolute path without symbolic links, or will be; checked before any
 /// work starts.
-pub(crate) fn check(options: &Serve, directory: &Path) -> Result<Option<PathBuf>, Failure> {
+pub(crate) fn check(options: &Server, directory: &Path) -> Result<Option<PathBuf>, Failure> {
     let Some(path) = &options.stable_log else { return Ok(None) };
-    if options.durability == Durability::Memory {
+    if options.durability == Some(Durability::Memory) {
         let text = "--stable-log keeps what --durability memory gives up: choose one";
         return Err(Kind::Options.because(text));
     }

@@ -1,6 +1,7 @@
 //! The directories of `--stripe`: iods in this process.
 
 use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -10,33 +11,47 @@ use leasehold_shell::state;
 use leasehold_store_dir::DirStore;
 use leasehold_store_striped::{Folder, Iod, Local, Mark, MarkError, OpenError, Options, Striped};
 
-use crate::checks::{self, is_reached};
+use crate::checks::is_reached;
+use crate::config::Planned;
 use crate::failure::{Failure, Kind};
-use crate::options::Serve;
 
-/// The directories, as absolute paths without symbolic links; checked before any work starts.
-pub(crate) fn check(options: &Serve, directory: &Path) -> Result<Vec<PathBuf>, Failure> {
-    let mut paths: Vec<PathBuf> = Vec::new();
-    for asked in &options.stripe {
-        let path = checks::directory(asked)?;
-        if overlap(&path, directory)? {
-            let text = format!(
-                "--stripe {} and the served directory lie in each other: clients could change \
-                 what is only to be changed with a file's name",
-                asked.display()
-            );
-            return Err(Kind::Options.because(text));
-        }
-        for other in &paths {
-            if overlap(&path, other)? {
-                let (one, other) = (path.display(), other.display());
-                let text = format!("--stripe {one} and --stripe {other} lie in each other");
+/// The size of a stripe unless configured, and what it may be, in KiB.
+pub(crate) const UNIT_KIB: u32 = 1024;
+pub(crate) const UNITS_KIB: RangeInclusive<i64> = 4..=1 << 20;
+
+/// The largest file that is kept whole unless configured, and what that may be, in KiB.
+pub(crate) const INLINE_KIB: u32 = 64;
+pub(crate) const INLINES_KIB: RangeInclusive<i64> = 0..=1 << 10;
+
+/// How the data of a served directory is spread over others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Layout {
+    /// As absolute paths without symbolic links; none where data and names lie together.
+    pub(crate) paths: Vec<PathBuf>,
+    /// The size of a stripe of new files, in KiB.
+    pub(crate) unit_kib: u32,
+    /// The largest file that is kept whole, in KiB.
+    pub(crate) inline_kib: u32,
+}
+
+/// Refuses directories for stripes that lie in another that is used, or around it: clients could
+/// change what is only to be changed with a file's name, or one file overwrite another.
+pub(crate) fn check(exports: &[Planned]) -> Result<(), Failure> {
+    let served = exports.iter().map(|export| &export.directory);
+    let spread: Vec<_> = exports.iter().flat_map(|export| &export.layout.paths).collect();
+    for (at, &path) in spread.iter().enumerate() {
+        for other in served.clone().chain(spread[..at].iter().copied()) {
+            if overlap(path, other)? {
+                let (path, other) = (path.display(), other.display());
+                let text = format!(
+                    "{path}, which is for stripes, and {other} lie in each other: give each a \
+                     directory of its own, outside what is served"
+                );
                 return Err(Kind::Options.because(text));
             }
         }
-        paths.push(path);
     }
-    Ok(paths)
+    Ok(())
 }
 
 /// Whether one directory lies in the other.
@@ -52,20 +67,19 @@ fn overlap(one: &Path, other: &Path) -> Result<bool, Failure> {
 
 /// Joins a directory of names and those of stripes into one store.
 pub(crate) fn open(
-    options: &Serve,
+    layout: &Layout,
     names: &Arc<DirStore>,
-    paths: &[PathBuf],
     disks: &[Arc<DirStore>],
 ) -> Result<Arc<dyn Store>, Failure> {
-    block_on(join(options, names, paths, disks))
+    block_on(join(layout, names, disks))
 }
 
 async fn join(
-    options: &Serve,
+    layout: &Layout,
     names: &Arc<DirStore>,
-    paths: &[PathBuf],
     disks: &[Arc<DirStore>],
 ) -> Result<Arc<dyn Store>, Failure> {
+    let paths = &layout.paths;
     let mut marks = Vec::new();
     for (path, disk) in paths.iter().zip(disks) {
         marks.push(Mark::of(&files(disk)).await.map_err(|error| unmarked(path, error))?);
@@ -96,8 +110,8 @@ async fn join(
     }
     let laid_out = Options {
         volume,
-        unit: options.stripe_unit << 10,
-        inline_bytes_max: options.stripe_inline << 10,
+        unit: layout.unit_kib << 10,
+        inline_bytes_max: layout.inline_kib << 10,
         start: random()?,
     };
     let names = Arc::<DirStore>::clone(names);

@@ -2,6 +2,7 @@
 //! it called written can be lost any more.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use leasehold_fs::Verifier;
 use leasehold_shell::{self as shell, state};
@@ -22,12 +23,13 @@ pub(crate) fn begin(state: &Path) -> Result<Verifier, Failure> {
 }
 
 /// Puts all that was written on stable storage and leaves the verifier for the next start, when
-/// the server has come to its end.
-pub(crate) fn end<'s>(state: &Path, stores: impl Iterator<Item = &'s DirStore>) {
-    // All have begun with the same one.
-    let settled: Option<Vec<Verifier>> = stores.map(DirStore::settle).collect();
-    if let Some(&[Verifier(verifier), ..]) = settled.as_deref()
-        && let Err(error) = shell::leave_verifier(state, verifier)
+/// the server has come to its end: that of all stores, where they have one and the same.
+pub(crate) fn end(state: &Path, stores: &[Arc<DirStore>]) {
+    let settled: Option<Vec<_>> = stores.iter().map(|store| store.settle()).collect();
+    let Some(settled) = settled else { return };
+    if let [Verifier(verifier), rest @ ..] = settled.as_slice()
+        && rest.iter().all(|other| other.0 == *verifier)
+        && let Err(error) = shell::leave_verifier(state, *verifier)
     {
         tracing::warn!("{error}: clients will write again what they did not commit");
     }

@@ -27,6 +27,11 @@ impl Census {
         }
     }
 
+    /// How many an address has.
+    pub(crate) fn of(&self, address: IpAddr) -> usize {
+        self.counts().get(&address).map_or(0, |loops| loops.values().sum())
+    }
+
     /// The address that has most connections, and the loop that has most of those; none, where
     /// `address` would have as many once one of them went and one of its own came.
     pub(crate) fn ahead_of(&self, address: IpAddr) -> Option<(IpAddr, usize)> {

@@ -66,6 +66,21 @@ pub fn reserved_ports_end() -> u16 {
 }
 
 impl Policy {
+    /// What the word of a client would be worth that asks over TCP: on this machine by a socket of
+    /// root's, as the kernel's client has, or of that user's; on another from a port that takes
+    /// privilege, or not.
+    #[must_use]
+    pub fn supposed(&self, client: IpAddr, uid: u32, is_privileged: bool) -> Trust {
+        let port = if is_privileged { RESERVED_PORTS_END - 1 } else { RESERVED_PORTS_END };
+        let is_own = client.is_loopback() || UdpSocket::bind((client, 0)).is_ok();
+        let owner = match (is_own, is_privileged) {
+            (false, _) => Owner::Elsewhere,
+            (true, true) => Owner::User(ROOT),
+            (true, false) => Owner::User(uid),
+        };
+        self.judge(owner, port)
+    }
+
     /// What a client's word is worth.
     fn judge(&self, owner: Owner, port: u16) -> Trust {
         let unproven = if self.privileged { Trust::Nobody } else { Trust::Refused };

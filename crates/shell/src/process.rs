@@ -27,21 +27,54 @@ pub fn can_act_as_others() -> bool {
     capabilities(None).is_ok_and(|have| have.effective.contains(needed))
 }
 
-/// The request to end: SIGINT or SIGTERM.
+/// What a process is asked by a signal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// To end: SIGINT or SIGTERM.
+    End,
+    /// To read its configuration again: SIGHUP.
+    Reload,
+}
+
+/// The requests that come by signals.
 #[derive(Debug)]
-pub struct Termination(());
+pub struct Termination {
+    signals: &'static [i32],
+}
 
 impl Termination {
-    /// Keeps the signals for [`Termination::wait`]. To be called before any thread is started.
+    /// Keeps the signals that ask to end. To be called before any thread is started.
     #[must_use]
     pub fn prepare() -> Self {
-        sys::block_termination(true);
-        Self(())
+        Self::prepare_with(false)
     }
 
-    /// Waits until the process is asked to end. From then on a second request ends it at once.
+    /// Keeps the signals, with the one that asks to read the configuration again if there is one.
+    /// To be called before any thread is started.
+    #[must_use]
+    pub fn prepare_with(reloads: bool) -> Self {
+        let signals: &[i32] = match reloads {
+            true => &[libc::SIGINT, libc::SIGTERM, libc::SIGHUP],
+            false => &[libc::SIGINT, libc::SIGTERM],
+        };
+        sys::block_signals(signals, true);
+        Self { signals }
+    }
+
+    /// Waits for the next request. Once that was to end, a second one ends the process at once.
+    #[must_use]
+    pub fn next(&self) -> Asked {
+        match sys::wait_for_signal(self.signals) {
+            libc::SIGHUP => Asked::Reload,
+            _ => {
+                sys::block_signals(self.signals, false);
+                Asked::End
+            }
+        }
+    }
+
+    /// Waits until the process is asked to end.
     pub fn wait(self) {
-        sys::wait_for_termination();
-        sys::block_termination(false);
+        while self.next() != Asked::End {}
     }
 }

@@ -41,6 +41,8 @@ pub struct Options {
     /// How many connections may be open at one time. A further one is closed at once, or takes
     /// the place of one from an address that has more.
     pub connections_max: usize,
+    /// How many of them one address may have; a further one is closed at once.
+    pub connections_of_client_max: Option<usize>,
     /// How long a connection may leave a record half sent, or a reply half received.
     pub stall_max: Duration,
     /// Whose word about its user is taken; nobody's, where nothing depends on who asks.
@@ -56,6 +58,7 @@ impl Options {
             listen,
             loops,
             connections_max: CONNECTIONS_MAX,
+            connections_of_client_max: None,
             stall_max: STALL_MAX,
             policy: Some(policy),
         }
@@ -122,6 +125,7 @@ impl Server {
             counters: Counters::default(),
             stall_max: self.options.stall_max,
             connections_max: self.options.connections_max,
+            connections_of_client_max: self.options.connections_of_client_max,
             refusals: Rate::one_in(Duration::from_secs(1)),
             faults: Rate::one_in(FAULTS_INTERVAL),
             connections: AtomicUsize::new(0),
@@ -170,6 +174,7 @@ pub(crate) struct Shared {
     pub(crate) counters: Counters,
     pub(crate) stall_max: Duration,
     connections_max: usize,
+    connections_of_client_max: Option<usize>,
     refusals: Rate,
     pub(crate) faults: Rate,
     /// Connections that are open.
@@ -183,21 +188,31 @@ pub(crate) struct Shared {
 impl Shared {
     /// Gives a connection to the loop whose turn it is.
     pub(crate) fn hand_out(&self, connection: Accepted) {
+        let client = connection.from.ip();
+        if let Some(limit) = self.connections_of_client_max
+            && self.census.of(client) >= limit
+        {
+            return self.refuse(&connection, limit);
+        }
         let count = self.connections.fetch_add(1, Ordering::Relaxed);
         if count >= self.connections_max && !self.crowd_out(count, connection.from.ip()) {
             self.connections.fetch_sub(1, Ordering::Relaxed);
-            Counters::count(&self.counters.connections_refused);
-            if let Some(held_back) = self.refusals.pass() {
-                let (client, limit) = (connection.from, self.connections_max);
-                tracing::warn!(%client, limit, held_back, "too many connections: refused one");
-            }
-            return;
+            return self.refuse(&connection, self.connections_max);
         }
         Counters::count(&self.counters.connections_accepted);
         let turn = self.turn.fetch_add(1, Ordering::Relaxed);
         let at = turn % self.remotes.len();
         self.census.add(connection.from.ip(), at);
         self.remotes[at].serve(connection);
+    }
+
+    /// Counts a connection that is closed at once.
+    fn refuse(&self, connection: &Accepted, limit: usize) {
+        Counters::count(&self.counters.connections_refused);
+        if let Some(held_back) = self.refusals.pass() {
+            let client = connection.from;
+            tracing::warn!(%client, limit, held_back, "too many connections: refused one");
+        }
     }
 
     /// Has an address that has most connections give one up for another address, if it has more.

@@ -22,30 +22,31 @@ pub(crate) fn receive(socket: &OwnedFd, buffer: &mut BytesMut) -> Result<usize, 
     Ok(count)
 }
 
-/// SIGINT and SIGTERM.
-fn termination() -> libc::sigset_t {
+fn set_of(signals: &[i32]) -> libc::sigset_t {
     let mut set = MaybeUninit::uninit();
     // SAFETY: `sigemptyset` makes a whole set of the memory, and `sigaddset` gets one.
     unsafe {
         libc::sigemptyset(set.as_mut_ptr());
-        libc::sigaddset(set.as_mut_ptr(), libc::SIGINT);
-        libc::sigaddset(set.as_mut_ptr(), libc::SIGTERM);
+        for signal in signals {
+            libc::sigaddset(set.as_mut_ptr(), *signal);
+        }
         set.assume_init()
     }
 }
 
-/// Has SIGINT and SIGTERM wait, or no longer wait, for this thread and those that it starts.
-pub(crate) fn block_termination(block: bool) {
+/// Has signals wait, or no longer wait, for this thread and those that it starts.
+pub(crate) fn block_signals(signals: &[i32], block: bool) {
     let how = if block { libc::SIG_BLOCK } else { libc::SIG_UNBLOCK };
     // SAFETY: the set is whole, and the old one is not asked for.
-    unsafe { libc::pthread_sigmask(how, &termination(), core::ptr::null_mut()) };
+    unsafe { libc::pthread_sigmask(how, &set_of(signals), core::ptr::null_mut()) };
 }
 
-/// Sleeps until SIGINT or SIGTERM comes, which must be blocked, and takes it.
-pub(crate) fn wait_for_termination() {
+/// Sleeps until one of some signals comes, which must be blocked, and takes it.
+pub(crate) fn wait_for_signal(signals: &[i32]) -> i32 {
     let mut signal = 0;
     // SAFETY: the set is whole and the signal has room.
-    unsafe { libc::sigwait(&termination(), &raw mut signal) };
+    unsafe { libc::sigwait(&set_of(signals), &raw mut signal) };
+    signal
 }
 
 /// Has a write beyond the limit of a file's size fail, rather than end the process.

@@ -70,6 +70,9 @@ pub(crate) fn begin(
     };
     let answer = move |line: &str| match serde_json::from_str(line) {
         Ok(Request::Status) => json!({ "ok": told() }).to_string(),
+        Ok(Request::Facts | Request::Reload) => {
+            json!({ "error": "a mount has no configuration" }).to_string()
+        }
         Err(error) => json!({ "error": error.to_string() }).to_string(),
     };
     DirBuilder::new()

@@ -93,6 +93,12 @@ impl Access {
         &self.rules
     }
 
+    /// Whether a rule counts for any client, and is not behind others that have all of its own.
+    #[must_use]
+    pub fn counts(&self, place: usize) -> bool {
+        self.places.have(place)
+    }
+
     /// The place of the rule that counts for a client.
     #[must_use]
     pub fn place(&self, client: IpAddr) -> Option<usize> {

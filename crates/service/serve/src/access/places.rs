@@ -23,6 +23,11 @@ impl Places {
         Self { four: stretches(rules, true), six: stretches(rules, false) }
     }
 
+    /// Whether a rule has any address.
+    pub(super) fn have(&self, rule: usize) -> bool {
+        self.four.iter().chain(&self.six).any(|stretch| stretch.rule == Some(rule))
+    }
+
     /// The rule that has an address.
     pub(super) fn find(&self, address: IpAddr) -> Option<usize> {
         let address = address.to_canonical();

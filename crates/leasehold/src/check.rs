@@ -1,0 +1,133 @@
+//! `leasehold check`.
+
+use std::io::{self, Write as _};
+
+use leasehold_serve::access::{Access, Network, Rule, Squash};
+use leasehold_shell::process;
+use serde_json::json;
+
+use crate::config::options::{Durability, Server};
+use crate::config::{Difference, Facts, Plan, Planned};
+use crate::control::{self, Request};
+use crate::failure::{Failure, Kind};
+use crate::options::Check;
+
+/// Says what a configuration means.
+pub(crate) fn run(options: &Check) -> Result<(), Failure> {
+    let mut plan = Plan::read(&options.config, &Server::default())?;
+    let mut risks: Vec<String> = plan.look_up().iter().map(|host| no_address(host)).collect();
+    risks.extend(self::risks(&plan));
+    let running = control::ask(&plan.state, &Request::Facts).ok();
+    let running = running.and_then(|facts| serde_json::from_value::<Facts>(facts).ok());
+    let difference = running.map(|facts| facts.difference(&Facts::of(&plan)));
+    let text = match options.json {
+        true => json(&plan, &risks, difference.as_ref()),
+        false => text(&plan, &risks, difference.as_ref()),
+    };
+    io::stdout()
+        .write_all(text.as_bytes())
+        .map_err(|error| Kind::Running.because(format!("cannot write to stdout: {error}")))
+}
+
+fn no_address(host: &str) -> String {
+    format!("a rule has no effect now, as its host has no address: {host}")
+}
+
+fn json(plan: &Plan, risks: &[String], difference: Option<&Difference>) -> String {
+    let export = |export: &Planned| {
+        json!({
+            "name": export.name,
+            "directory": export.directory,
+            "read_only": export.read_only,
+            "rules": export.lines(),
+        })
+    };
+    let exports: Vec<_> = plan.exports.iter().map(export).collect();
+    let value = json!({ "exports": exports, "risks": risks, "difference": difference });
+    format!("{value}\n")
+}
+
+fn text(plan: &Plan, risks: &[String], difference: Option<&Difference>) -> String {
+    let mut text = String::new();
+    for export in &plan.exports {
+        text += &format!("{} is {}\n", export.name, export.directory.display());
+        for line in export.lines() {
+            text += &format!("  {line}\n");
+        }
+        text += "  others do not find it\n";
+    }
+    let listen: Vec<_> = plan.listen().iter().map(ToString::to_string).collect();
+    text += &format!("served on {}, state in {}\n", listen.join(", "), plan.state.display());
+    for risk in risks {
+        text += &format!("risk: {risk}\n");
+    }
+    match difference {
+        None => text += "no server runs with this state directory\n",
+        Some(difference) => text += &difference.text("would change", "would need a restart"),
+    }
+    text
+}
+
+/// What may not be meant.
+fn risks(plan: &Plan) -> Vec<String> {
+    let mut risks = Vec::new();
+    let is_local = plan.listen().iter().all(|address| address.ip().is_loopback());
+    if plan.durability() == Durability::Memory {
+        risks.push("a crash of this machine loses what was written last (durability)".to_owned());
+    }
+    if !process::can_act_as_others() {
+        let text = "run by this user, the server serves that user and root only, and acts as it for \
+                    all: run it as root to act as each caller";
+        risks.push(text.to_owned());
+    }
+    for export in &plan.exports {
+        let name = &export.name;
+        let access = Access::new(export.rules.clone());
+        for (at, rule) in export.rules.iter().enumerate() {
+            let has_clients = rule.clients.iter().any(|clients| !clients.networks.is_empty());
+            if has_clients && !access.counts(at) {
+                let text = "never counts: rules before it have all of its clients";
+                risks.push(format!("{name}: rule {} {text}", at + 1));
+            }
+            let mine = of_rule(rule, export.read_only, is_local);
+            risks.extend(mine.into_iter().map(|text| format!("{name}: rule {} {text}", at + 1)));
+        }
+        for outer in plan.exports.iter().filter(|other| other.directory != export.directory) {
+            if export.directory.starts_with(&outer.directory) {
+                let outer = &outer.name;
+                let text = "whoever may use that reaches this too, by the rules of that";
+                risks.push(format!("{name} lies within {outer}: {text}"));
+            }
+        }
+    }
+    risks
+}
+
+fn of_rule(rule: &Rule, export_is_read_only: bool, server_is_local: bool) -> Vec<&'static str> {
+    let networks = || rule.clients.iter().flat_map(|clients| &clients.networks);
+    let everybody = networks().any(Network::is_everywhere);
+    let this_machine = [[127, 0, 0, 1].into(), std::net::Ipv6Addr::LOCALHOST.into()];
+    let elsewhere = networks().any(|network| {
+        network.is_everywhere() || !this_machine.iter().any(|own| network.contains(*own))
+    });
+    let mut risks = Vec::new();
+    if server_is_local {
+        if elsewhere && !everybody {
+            risks.push("names other machines, but the server listens on this one only");
+        }
+        return risks;
+    }
+    if everybody && !rule.read_only && !export_is_read_only {
+        risks.push("lets everybody who reaches the server change files");
+    }
+    if elsewhere && rule.identity.squash == Squash::None {
+        risks.push("makes root of its clients root here (squash)");
+    }
+    if elsewhere && rule.insecure {
+        risks.push("believes every user of its clients' machines about who it is (insecure)");
+    }
+    if rule.identity.users.ranges().iter().any(|range| range.to == 0) {
+        risks.push("maps a user to root here (uid-map)");
+    }
+    risks
+}

@@ -1,0 +1,270 @@
+//! What a server is to be: from the configuration file, or from a directory on the command line.
+
+mod facts;
+mod init;
+pub(crate) mod options;
+mod rules;
+mod values;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::net::SocketAddr;
+use std::num::NonZeroUsize;
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
+
+use leasehold_base::limits::{TRANSFER_BYTES_MAX, TRANSFER_V2_BYTES_MAX};
+use leasehold_serve::access::{Access, Rule};
+use toml::Spanned;
+
+pub(crate) use self::facts::{Difference, Facts, grant};
+pub(crate) use self::init::run as init;
+use self::options::{Durability, Export, File, Limits, Server};
+use self::rules::{Wrong, rule, without_any};
+pub(crate) use self::rules::{is_name, look_up};
+use self::values::{Portmap, Size};
+use crate::checks;
+use crate::failure::{Failure, Kind};
+use crate::options::Serve;
+use crate::stripes::{self, Layout};
+
+/// The smallest size of a stable log, in MiB, and that of a new one unless configured.
+const STABLE_LOG_MIB_MIN: u32 = 8;
+const STABLE_LOG_MIB: u32 = 64;
+
+/// The smallest limit of a READ or WRITE, in bytes: clients round to pages.
+const TRANSFER_BYTES_MIN: u64 = 4096;
+
+const _: () = assert!(TRANSFER_BYTES_MIN <= TRANSFER_V2_BYTES_MAX as u64);
+
+/// What a server is to be, checked as far as it can be without starting it.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    /// The file that it is from.
+    pub(crate) file: Option<PathBuf>,
+    pub(crate) server: Server,
+    pub(crate) limits: Limits,
+    pub(crate) stable_log_mib: u32,
+    pub(crate) transfer_bytes_max: u32,
+    pub(crate) state: PathBuf,
+    pub(crate) exports: Vec<Planned>,
+}
+
+/// An export that is to be.
+#[derive(Debug)]
+pub(crate) struct Planned {
+    /// Its absolute path without symbolic links.
+    pub(crate) directory: PathBuf,
+    /// What clients mount: `/name`.
+    pub(crate) name: String,
+    pub(crate) read_only: bool,
+    /// Where the data lies.
+    pub(crate) layout: Layout,
+    /// Without the addresses of hosts that are named, until those are looked up.
+    pub(crate) rules: Vec<Rule>,
+}
+
+impl Plan {
+    /// What the command line asks for, with the file that it names.
+    pub(crate) fn of(options: &Serve) -> Result<Self, Failure> {
+        match (&options.config, &options.directory) {
+            (Some(file), _) => Self::read(file, &options.server),
+            (None, Some(directory)) => Self::of_directory(directory, options),
+            (None, None) => {
+                let text = "name a directory to serve, or a file with --config FILE";
+                Err(Kind::Options.because(text))
+            }
+        }
+    }
+
+    /// What a file asks for, but for what `server` says.
+    pub(crate) fn read(path: &Path, server: &Server) -> Result<Self, Failure> {
+        let shown = path.display();
+        let text = fs::read_to_string(path).map_err(|error| {
+            let advice = "`leasehold config init` writes one";
+            Kind::Options.because(format!("cannot read {shown}: {error}; {advice}"))
+        })?;
+        let at = |wrong: Wrong| {
+            let (line, column) = place(&text, wrong.span.start);
+            Kind::Options.because(format!("{shown}:{line}:{column}: {}", wrong.text))
+        };
+        let file: File = toml::from_str(&text).map_err(|error| {
+            let span = error.span().unwrap_or_default();
+            at(Wrong { span, text: error.message().trim_end().to_owned() })
+        })?;
+        if file.export.is_empty() {
+            let text = format!("{shown} serves nothing: add [[export]] with a `directory`");
+            return Err(Kind::Options.because(text));
+        }
+        let mut exports = Vec::new();
+        let mut taken = BTreeSet::new();
+        for export in &file.export {
+            let planned = planned(export.get_ref()).map_err(&at)?;
+            for (what, is_new) in [
+                ("name", taken.insert(planned.name.clone())),
+                ("directory", taken.insert(format!("\0{}", planned.directory.display()))),
+            ] {
+                if !is_new {
+                    let text = format!("another export has this {what}: each must have its own");
+                    return Err(at(Wrong::at(export, text)));
+                }
+            }
+            exports.push(planned);
+        }
+        let server = merged(server, file.server);
+        Self::new(Some(path.to_path_buf()), server, file.limits, exports)
+    }
+
+    fn of_directory(directory: &Path, options: &Serve) -> Result<Self, Failure> {
+        let directory = checks::directory(directory)?;
+        let name = checks::name(options.name.as_deref(), &directory)?;
+        let rules = Access::everybody(options.insecure).rules().to_vec();
+        let paths = options.stripe.iter().map(|path| checks::directory(path));
+        let layout = Layout {
+            paths: paths.collect::<Result<_, _>>()?,
+            unit_kib: options.stripe_unit,
+            inline_kib: options.stripe_inline,
+        };
+        let export = Planned { directory, name, read_only: options.read_only, layout, rules };
+        Self::new(None, options.server.clone(), Limits::default(), vec![export])
+    }
+
+    fn new(
+        file: Option<PathBuf>,
+        server: Server,
+        limits: Limits,
+        exports: Vec<Planned>,
+    ) -> Result<Self, Failure> {
+        let wrong = |text: &str| Err(Kind::Options.because(text));
+        let mib = server.stable_log_size.map_or(u64::from(STABLE_LOG_MIB), |size| size.0 >> 20);
+        let stable_log_mib = match u32::try_from(mib) {
+            Ok(mib) if mib >= STABLE_LOG_MIB_MIN => mib,
+            Ok(_) | Err(_) => return wrong("the size of a stable log must be 8 MiB at least"),
+        };
+        if server.stable_log.is_some() && exports.len() > 1 {
+            return wrong("a stable log belongs to one directory: serve one export with it");
+        }
+        if server.stable_log.is_some() && exports.iter().any(|one| !one.layout.paths.is_empty()) {
+            return wrong("a stable log cannot be had with stripes: choose one of both");
+        }
+        stripes::check(&exports)?;
+        if server.portmap.is_some() && server.register {
+            return wrong("portmap and register exclude each other: choose who tells clients");
+        }
+        let transfer_bytes_max = match limits.transfer_size {
+            None => TRANSFER_BYTES_MAX,
+            Some(size) => match u32::try_from(size.0) {
+                Ok(bytes)
+                    if u64::from(bytes) >= TRANSFER_BYTES_MIN && bytes <= TRANSFER_BYTES_MAX =>
+                {
+                    bytes
+                }
+                Ok(_) | Err(_) => return wrong("limits: transfer-size must be 4 KiB to 1 MiB"),
+            },
+        };
+        let served: Vec<_> = exports.iter().map(|export| export.directory.as_path()).collect();
+        let state = checks::state(server.state.as_deref(), &served)?;
+        Ok(Self { file, server, limits, stable_log_mib, transfer_bytes_max, state, exports })
+    }
+
+    /// Where it serves.
+    pub(crate) fn listen(&self) -> Vec<SocketAddr> {
+        match self.server.listen.as_slice() {
+            [] => vec![SocketAddr::from(([127, 0, 0, 1], 2049))],
+            listen => listen.to_vec(),
+        }
+    }
+
+    pub(crate) fn durability(&self) -> Durability {
+        self.server.durability.unwrap_or_default()
+    }
+
+    /// Looks all names of hosts up; says which have no address.
+    pub(crate) fn look_up(&mut self) -> Vec<String> {
+        self.exports.iter_mut().flat_map(|export| look_up(&mut export.rules)).collect()
+    }
+}
+
+impl Server {
+    /// Where our own portmapper is, if there is one.
+    pub(crate) fn portmap(&self) -> Option<Option<SocketAddr>> {
+        self.portmap.map(|portmap| match portmap {
+            Portmap::Usual => None,
+            Portmap::At(address) => Some(address),
+        })
+    }
+
+    pub(crate) fn threads(&self) -> Option<NonZeroUsize> {
+        self.threads
+    }
+}
+
+/// What the command line says, and the file where that says nothing.
+fn merged(said: &Server, file: Server) -> Server {
+    let said = said.clone();
+    let tells = said.portmap.is_some() || said.register;
+    Server {
+        durability: said.durability.or(file.durability),
+        stable_log: said.stable_log.or(file.stable_log),
+        stable_log_size: said.stable_log_size.or(file.stable_log_size),
+        listen: if said.listen.is_empty() { file.listen } else { said.listen },
+        portmap: if tells { said.portmap } else { file.portmap },
+        register: if tells { said.register } else { file.register },
+        state: said.state.or(file.state),
+        http: said.http.or(file.http),
+        threads: said.threads.or(file.threads),
+        log: said.log.or(file.log),
+        log_format: said.log_format.or(file.log_format),
+    }
+}
+
+fn planned(export: &Export) -> Result<Planned, Wrong> {
+    let place = &export.directory;
+    let directory =
+        checks::directory(place.get_ref()).map_err(|error| Wrong::at(place, error.to_string()))?;
+    let asked = export.name.as_ref();
+    let name = checks::name(asked.map(|name| name.get_ref().as_str()), &directory);
+    let name = name.map_err(|error| Wrong {
+        span: asked.map_or(place.span(), Spanned::span),
+        text: error.to_string(),
+    })?;
+    let mut rules: Vec<Rule> = export.client.iter().map(rule).collect::<Result<_, _>>()?;
+    if rules.is_empty() {
+        rules.push(without_any());
+    }
+    let layout = layout(export)?;
+    Ok(Planned { directory, name, read_only: export.read_only, layout, rules })
+}
+
+fn layout(export: &Export) -> Result<Layout, Wrong> {
+    let path = |place: &Spanned<PathBuf>| {
+        checks::directory(place.get_ref()).map_err(|error| Wrong::at(place, error.to_string()))
+    };
+    let kib = |asked: Option<&Spanned<Size>>, usual: u32, may: RangeInclusive<i64>| {
+        let Some(asked) = asked else { return Ok(usual) };
+        let Size(bytes) = *asked.get_ref();
+        let kib = u32::try_from(bytes >> 10).ok().filter(|kib| may.contains(&i64::from(*kib)));
+        kib.ok_or_else(|| {
+            let size = |kib: i64| Size(kib.unsigned_abs() << 10);
+            let text = format!("must be {} to {}", size(*may.start()), size(*may.end()));
+            Wrong::at(asked, text)
+        })
+    };
+    let inline = export.stripe_inline.as_ref();
+    Ok(Layout {
+        paths: export.stripe.iter().map(path).collect::<Result<_, _>>()?,
+        unit_kib: kib(export.stripe_unit.as_ref(), stripes::UNIT_KIB, stripes::UNITS_KIB)?,
+        inline_kib: kib(inline, stripes::INLINE_KIB, stripes::INLINES_KIB)?,
+    })
+}
+
+/// Line and column of a byte, from 1.
+fn place(text: &str, at: usize) -> (usize, usize) {
+    let before = text.get(..at).unwrap_or(text);
+    let line = before.matches('\n').count() + 1;
+    let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+    (line, column)
+}
+
+#[cfg(test)]
+mod tests;

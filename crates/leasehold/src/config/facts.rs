@@ -1,0 +1,172 @@
+//! A plan in words: what `check` prints, and what differs between two plans.
+
+use std::collections::BTreeMap;
+
+use leasehold_serve::access::{Groups, Rule, Squash};
+use serde::{Deserialize, Serialize};
+
+use super::{Plan, Planned, is_name};
+use crate::stripes::Layout;
+
+/// What a server is, a line each: what about, and what holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Facts(BTreeMap<String, String>);
+
+/// What is not the same in two plans.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Difference {
+    /// What changes at once.
+    pub(crate) changes: Vec<String>,
+    /// What would change with a restart.
+    pub(crate) after_restart: Vec<String>,
+}
+
+/// What begins the name of a fact that only a restart changes.
+const FIXED: &str = "server ";
+
+impl Facts {
+    pub(crate) fn of(plan: &Plan) -> Self {
+        let mut facts = BTreeMap::new();
+        let mut put = |about: String, what: String| drop(facts.insert(about, what));
+        let server = &plan.server;
+        let listen: Vec<_> = plan.listen().iter().map(ToString::to_string).collect();
+        put(format!("{FIXED}listen"), listen.join(", "));
+        put(format!("{FIXED}state"), plan.state.display().to_string());
+        put(format!("{FIXED}durability"), format!("{:?}", plan.durability()).to_lowercase());
+        let log = server.stable_log.as_ref().map(|log| log.display().to_string());
+        put(format!("{FIXED}stable-log"), log.unwrap_or_else(|| "none".to_owned()));
+        let told = match (server.portmap(), server.register) {
+            (Some(Some(address)), _) => format!("by a portmapper on {address}"),
+            (Some(None), _) => "by a portmapper on port 111".to_owned(),
+            (None, true) => "by rpcbind".to_owned(),
+            (None, false) => "not told".to_owned(),
+        };
+        put(format!("{FIXED}port"), told);
+        let or_usual = |number: Option<std::num::NonZeroUsize>| {
+            number.map_or_else(|| "as usual".to_owned(), |number| number.to_string())
+        };
+        put(format!("{FIXED}threads"), or_usual(server.threads()));
+        put(format!("{FIXED}connections"), or_usual(plan.limits.connections));
+        let each = or_usual(plan.limits.connections_per_client);
+        put(format!("{FIXED}connections-per-client"), each);
+        let http = server.http.map(|address| address.to_string());
+        put(format!("{FIXED}http"), http.unwrap_or_else(|| "not shown".to_owned()));
+        let log = server.log.map_or_else(|| "info".to_owned(), |level| level.to_string());
+        put(format!("{FIXED}log"), log);
+        let format = server.log_format.unwrap_or_default();
+        put(format!("{FIXED}log-format"), format!("{format:?}").to_lowercase());
+        put("transfer-size".to_owned(), format!("{} KiB", plan.transfer_bytes_max >> 10));
+        for export in &plan.exports {
+            export.put(&mut facts);
+        }
+        Self(facts)
+    }
+
+    /// What holds after a reload: of what only a restart changes, what held before.
+    pub(crate) fn reloaded(&self, next: &Self) -> Self {
+        let fixed = |about: &str| about.starts_with(FIXED);
+        let old = self.0.iter().filter(|(about, _)| fixed(about));
+        let new = next.0.iter().filter(|(about, _)| !fixed(about));
+        Self(old.chain(new).map(|(about, what)| (about.clone(), what.clone())).collect())
+    }
+
+    /// What differs in `next`.
+    pub(crate) fn difference(&self, next: &Self) -> Difference {
+        let mut difference = Difference::default();
+        let abouts: std::collections::BTreeSet<_> = self.0.keys().chain(next.0.keys()).collect();
+        for about in abouts {
+            let line = match (self.0.get(about), next.0.get(about)) {
+                (Some(before), Some(after)) if before == after => continue,
+                (Some(before), Some(after)) => format!("{about}: {before} -> {after}"),
+                (Some(before), None) => format!("{about}: {before} -> gone"),
+                (None, Some(after)) => format!("{about}: new, {after}"),
+                (None, None) => continue,
+            };
+            match line.strip_prefix(FIXED) {
+                Some(line) => difference.after_restart.push(line.to_owned()),
+                None => difference.changes.push(line),
+            }
+        }
+        difference
+    }
+}
+
+impl Planned {
+    fn put(&self, facts: &mut BTreeMap<String, String>) {
+        let name = &self.name;
+        let how = if self.read_only { ", read-only" } else { "" };
+        facts.insert(format!("export {name}"), format!("{}{how}", self.directory.display()));
+        let Layout { paths, unit_kib, inline_kib } = &self.layout;
+        if !paths.is_empty() {
+            let paths: Vec<_> = paths.iter().map(|path| path.to_string_lossy()).collect();
+            let sizes = format!("{unit_kib} KiB each, files up to {inline_kib} KiB whole");
+            let about = format!("export {name}, stripes");
+            facts.insert(about, format!("{}, {sizes}", paths.join(", ")));
+        }
+        for (at, rule) in self.rules.iter().enumerate() {
+            let whom: Vec<&str> = rule.clients.iter().map(|one| &*one.text).collect();
+            let about = format!("export {name}, rule {}", at + 1);
+            facts.insert(about, format!("{} {}", whom.join(", "), grant(rule, self.read_only)));
+        }
+    }
+
+    /// What is granted to whom, a line a rule.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        let line = |(at, rule): (usize, &Rule)| {
+            let text = |one: &leasehold_serve::access::Clients| {
+                if !is_name(one) {
+                    return one.text.clone();
+                }
+                let found: Vec<_> = one.networks.iter().map(ToString::to_string).collect();
+                match found.is_empty() {
+                    true => format!("{} (has no address now)", one.text),
+                    false => format!("{} ({})", one.text, found.join(", ")),
+                }
+            };
+            let whom: Vec<String> = rule.clients.iter().map(text).collect();
+            format!("{}. {} {}", at + 1, whom.join(", "), grant(rule, self.read_only))
+        };
+        self.rules.iter().enumerate().map(line).collect()
+    }
+}
+
+/// What a rule lets its clients do, as the end of a sentence.
+pub(crate) fn grant(rule: &Rule, export_is_read_only: bool) -> String {
+    let identity = &rule.identity;
+    let user = identity.anonymous;
+    let anonymous = match (user.uid, user.gid) {
+        (leasehold_fs::NOBODY, leasehold_fs::NOBODY) => "nobody".to_owned(),
+        (uid, gid) => format!("user {uid} group {gid}"),
+    };
+    let what =
+        if rule.read_only || export_is_read_only { "may read" } else { "may read and change" };
+    let mut parts = vec![what.to_owned()];
+    parts.push(match identity.squash {
+        Squash::All => format!("all as {anonymous}"),
+        Squash::Root => format!("root of theirs as {anonymous}"),
+        Squash::None => "root of theirs as root here".to_owned(),
+    });
+    if !identity.users.ranges().is_empty() {
+        parts.push(format!("users by a map of {}", ranges(&identity.users)));
+    }
+    if !identity.groups_map.ranges().is_empty() {
+        parts.push(format!("groups by a map of {}", ranges(&identity.groups_map)));
+    }
+    if identity.groups == Groups::Server {
+        parts.push("groups by this machine's list".to_owned());
+    }
+    if rule.insecure {
+        parts.push("believed from any port".to_owned());
+    }
+    parts.join(", ")
+}
+
+fn ranges(map: &leasehold_serve::access::IdMap) -> String {
+    let one =
+        |range: &leasehold_serve::access::Range| match (range.first == range.last, range.to_one) {
+            (true, _) => format!("{} to {}", range.first, range.to),
+            (false, true) => format!("{}-{} to {}", range.first, range.last, range.to),
+            (false, false) => format!("{}-{} to {} and on", range.first, range.last, range.to),
+        };
+    map.ranges().iter().map(one).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,350 @@
+//! Every option of the configuration file, defined once: from here come its parsing, the commented
+//! file that `leasehold config init` writes, the reference in `docs/reference`, and for what can be
+//! said on the command line too, that and its help.
+//!
+//! The first paragraph of each comment says what an option does, the others what to know. `init` is
+//! what the commented file has for it: its default where there is one, else an example.
+
+use std::net::SocketAddr;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use toml::Spanned;
+use tracing_subscriber::filter::LevelFilter;
+
+use super::values::{Limit, Portmap, Size, limit, log_level, portmap};
+use crate::options::{HOW, WHAT, WHERE};
+
+/// The whole file.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct File {
+    /// How the server runs.
+    #[serde(default)]
+    pub(crate) server: Server,
+    /// What clients may use up.
+    #[serde(default)]
+    pub(crate) limits: Limits,
+    /// A directory that is served. There may be many.
+    #[serde(default)]
+    #[schemars(with = "Vec<Export>")]
+    pub(crate) export: Vec<Spanned<Export>>,
+}
+
+/// What can be said in the file under `[server]` and on the command line, which goes before it.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, clap::Args)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub(crate) struct Server {
+    /// When a change counts as safe: on `disk` or in `memory` [default: disk]
+    ///
+    /// With `disk`, what is answered as stable is on stable storage. With `memory` nothing is
+    /// synced: faster, and a crash of the machine loses what was written last.
+    #[arg(long, value_enum, hide_possible_values = true, value_name = "WHERE", help_heading = WHAT)]
+    #[schemars(extend("init" = "disk"))]
+    pub(crate) durability: Option<Durability>,
+
+    /// Answer changes when a log on a small fast device has them: a file or a block device
+    ///
+    /// Stable writes and changes of names and attributes then need not wait for the disk that the
+    /// served directory is on, which gets them within seconds. The log belongs to that directory, so
+    /// there must be one only: after a crash the server must be started with the log again. A file
+    /// is made where there is none. Example: `--stable-log /dev/pmem0`
+    #[arg(long, value_name = "PATH", help_heading = WHAT)]
+    #[schemars(extend("init" = "/dev/pmem0"))]
+    pub(crate) stable_log: Option<PathBuf>,
+
+    /// The size of a new log, in MiB: 8 at least [default: 64]
+    ///
+    /// When half of it is full, that half is put on the disk. With a unit: `"1 GiB"`.
+    #[arg(
+        long,
+        value_name = "MIB",
+        requires = "stable_log",
+        hide_short_help = true,
+        help_heading = WHAT
+    )]
+    #[schemars(with = "String", extend("init" = "64 MiB"))]
+    pub(crate) stable_log_size: Option<Size>,
+
+    /// Address to serve on, TCP and UDP; may be given several times [default: 127.0.0.1:2049]
+    ///
+    /// Port 0 has the system pick one, the same for TCP and UDP. To serve other machines, give an
+    /// address of this one, or 0.0.0.0:2049 for all. Example: `--listen [::1]:2049`
+    #[arg(long, value_name = "ADDR:PORT", help_heading = WHERE)]
+    #[schemars(with = "Vec<String>", extend("init" = ["127.0.0.1:2049"]))]
+    pub(crate) listen: Vec<SocketAddr>,
+
+    /// Tell clients where this server is, on port 111 or as named: a portmapper of its own
+    ///
+    /// Clients then mount without naming ports. For machines where no rpcbind runs; it tells of
+    /// this server only. In the file: true, or an address. Example: `--portmap=0.0.0.0:111`
+    #[arg(
+        long,
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true",
+        value_name = "ADDR:PORT",
+        value_parser = clap::value_parser!(Portmap),
+        help_heading = WHERE
+    )]
+    #[serde(deserialize_with = "portmap")]
+    #[schemars(with = "String", extend("init" = true))]
+    pub(crate) portmap: Option<Portmap>,
+
+    /// Have the rpcbind of this machine tell clients where this server is
+    ///
+    /// Clients then mount without naming ports. It is taken back when the server ends.
+    #[arg(long, conflicts_with = "portmap", help_heading = WHERE)]
+    #[schemars(extend("init" = false))]
+    pub(crate) register: bool,
+
+    /// Directory for what must survive a restart
+    ///
+    /// Unless named: /var/lib/leasehold for root, else $XDG_STATE_HOME/leasehold or
+    /// ~/.local/state/leasehold. It holds the key that file handles are made with: with another key
+    /// all mounts are stale, so it must lie outside what is served, out of the reach of clients.
+    #[arg(long, value_name = "DIR", help_heading = HOW)]
+    #[schemars(extend("init" = "/var/lib/leasehold"))]
+    pub(crate) state: Option<PathBuf>,
+
+    /// Show the live view to browsers and metrics to Prometheus at this address
+    ///
+    /// `/` is the page, `/metrics` is for Prometheus (METRICS.md lists what it gives), `/live.json`
+    /// for programs.
+    /// Whoever reaches the address can read them. Example: `--http 127.0.0.1:9049`
+    #[arg(long, value_name = "ADDR:PORT", help_heading = HOW)]
+    #[schemars(with = "String", extend("init" = "127.0.0.1:9049"))]
+    pub(crate) http: Option<SocketAddr>,
+
+    /// Threads that serve [default: one per processor]
+    #[arg(long, value_name = "N", help_heading = HOW)]
+    #[schemars(extend("init" = 4))]
+    pub(crate) threads: Option<NonZeroUsize>,
+
+    /// What to log to stderr: off, error, warn, info, debug, trace [default: info]
+    #[arg(long, value_name = "LEVEL", env = "LEASEHOLD_LOG", help_heading = HOW)]
+    #[serde(deserialize_with = "log_level")]
+    #[schemars(with = "String", extend("init" = "info"))]
+    pub(crate) log: Option<LevelFilter>,
+
+    /// How lines of the log look: `plain` or `json` [default: plain]
+    #[arg(
+        long,
+        value_enum,
+        hide_possible_values = true,
+        hide_short_help = true,
+        value_name = "FORMAT",
+        help_heading = HOW
+    )]
+    #[schemars(extend("init" = "plain"))]
+    pub(crate) log_format: Option<LogFormat>,
+}
+
+/// What clients may use up.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub(crate) struct Limits {
+    /// Connections at one time [default: 16384]
+    ///
+    /// A further one takes the place of one from an address that has more, or is closed. No more
+    /// are taken than half of the descriptors that the process may have.
+    #[serde(deserialize_with = "limit")]
+    #[schemars(with = "u32", extend("init" = 16384))]
+    pub(crate) connections: Option<Limit>,
+
+    /// Connections of one client at one time [default: as many as of all]
+    ///
+    /// A further one is closed at once. A Linux client with `nconnect=N` has N for each server.
+    #[serde(deserialize_with = "limit")]
+    #[schemars(with = "u32", extend("init" = 64))]
+    pub(crate) connections_per_client: Option<Limit>,
+
+    /// The largest READ or WRITE that clients are told to make [default: 1 MiB]
+    ///
+    /// From 4 KiB to 1 MiB. Clients ask when they mount. Over UDP it is 32 KiB at most, in version 2
+    /// always 8 KiB.
+    #[schemars(with = "String", extend("init" = "1 MiB"))]
+    pub(crate) transfer_size: Option<Size>,
+}
+
+/// A directory that is served, and who may do what there.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct Export {
+    /// The directory to serve
+    #[schemars(with = "PathBuf", extend("init" = "/srv/data"))]
+    pub(crate) directory: Spanned<PathBuf>,
+
+    /// The name to mount it by [default: the last part of the directory]
+    ///
+    /// Clients mount /NAME, or the directory's path; where they find a single export, / does as
+    /// well.
+    #[serde(default)]
+    #[schemars(with = "Option<String>", extend("init" = "data"))]
+    pub(crate) name: Option<Spanned<String>>,
+
+    /// Refuse every change, whoever asks [default: false]
+    #[serde(default)]
+    #[schemars(extend("init" = false))]
+    pub(crate) read_only: bool,
+
+    /// Spread the data of files over these directories, and keep only names in `directory`
+    ///
+    /// Best on disks of their own; there is one copy of everything, so a directory that is lost
+    /// takes a part of every large file along. `directory` must be empty at first, and all of them
+    /// must be named at each start.
+    #[serde(default)]
+    #[schemars(with = "Vec<PathBuf>", extend("init" = ["/disk1/stripes", "/disk2/stripes"]))]
+    pub(crate) stripe: Vec<Spanned<PathBuf>>,
+
+    /// The size of a stripe of new files, from 4 KiB to 1 GiB [default: 1 MiB]
+    #[serde(default)]
+    #[schemars(with = "String", extend("init" = "1 MiB"))]
+    pub(crate) stripe_unit: Option<Spanned<Size>>,
+
+    /// The largest file that is kept whole in `directory`, up to 1 MiB [default: 64 KiB]
+    #[serde(default)]
+    #[schemars(with = "String", extend("init" = "64 KiB"))]
+    pub(crate) stripe_inline: Option<Spanned<Size>>,
+
+    /// Who may do what. The first rule that has the client's address counts, and no other; from a
+    /// client that no rule has, the export is hidden. Without any rule, everybody may read and
+    /// change it, root of theirs as nobody.
+    #[serde(default)]
+    pub(crate) client: Vec<Client>,
+}
+
+/// What some clients may.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct Client {
+    /// Which clients: addresses, networks, names of hosts, or `*` for everybody
+    ///
+    /// Names are looked up at the start and every minute from then on.
+    #[schemars(with = "Vec<String>", extend("init" = ["10.0.0.0/8", "fd00::/8", "build.example.org"]))]
+    pub(crate) from: Vec<Spanned<String>>,
+
+    /// Refuse their changes [default: false]
+    #[serde(default)]
+    #[schemars(extend("init" = false))]
+    pub(crate) read_only: bool,
+
+    /// Who becomes the anonymous user: `root`, `all` or `none` [default: root]
+    #[serde(default)]
+    #[schemars(extend("init" = "root"))]
+    pub(crate) squash: Squash,
+
+    /// The anonymous user: a number or a name of this machine [default: 65534]
+    #[serde(default)]
+    #[schemars(with = "u32", extend("init" = 65534))]
+    pub(crate) anonuid: Option<Spanned<Id>>,
+
+    /// The anonymous group: a number or a name of this machine [default: 65534]
+    #[serde(default)]
+    #[schemars(with = "u32", extend("init" = 65534))]
+    pub(crate) anongid: Option<Spanned<Id>>,
+
+    /// Users over there that are others here: `from` is a number or a range, `to` a number or a name
+    /// of this machine that all become, or a range of the same length
+    ///
+    /// Users that no range has stay as they are. Whoever is squashed is not mapped.
+    #[serde(default)]
+    #[schemars(with = "Vec<Mapping>", extend("init" = [
+        { "from": "1000-1999", "to": "501000-501999" },
+        { "from": 500, "to": "www-data" }
+    ]))]
+    pub(crate) uid_map: Vec<Spanned<Mapping>>,
+
+    /// Groups over there that are others here, as in `uid-map`
+    #[serde(default)]
+    #[schemars(with = "Vec<Mapping>", extend("init" = [{ "from": "100", "to": "users" }]))]
+    pub(crate) gid_map: Vec<Spanned<Mapping>>,
+
+    /// Whose word counts about a user's groups: the `client`'s or the `server`'s [default: client]
+    ///
+    /// A client can name 16 groups beside the main one, no more. With `server`, this machine's own
+    /// list has the groups of the user, any number, and what the client says of groups does not
+    /// count. It is looked up again after a minute.
+    #[serde(default)]
+    #[schemars(extend("init" = "client"))]
+    pub(crate) groups: Groups,
+
+    /// Believe their word about users also from ports that take no privilege [default: false]
+    ///
+    /// Without it, a client on another machine is believed when it asks from a port below 1024, and
+    /// is the anonymous user otherwise.
+    #[serde(default)]
+    #[schemars(extend("init" = false))]
+    pub(crate) insecure: bool,
+}
+
+/// A number, or a text that holds one, a range, or a name.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub(crate) enum Id {
+    /// A number.
+    Number(u32),
+    /// A text.
+    Text(String),
+}
+
+/// Numbers over there and what they are here.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Mapping {
+    /// Over there.
+    pub(crate) from: Id,
+    /// Here.
+    pub(crate) to: Id,
+}
+
+/// Who becomes the anonymous user.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Squash {
+    /// Everybody.
+    All,
+    /// Nobody.
+    None,
+    /// Root.
+    #[default]
+    Root,
+}
+
+/// Whose word counts about a user's groups.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Groups {
+    /// The client's.
+    #[default]
+    Client,
+    /// This machine's.
+    Server,
+}
+
+/// When a change counts as safe.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ValueEnum,
+)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Durability {
+    /// When it is on stable storage.
+    #[default]
+    Disk,
+    /// When it is in the server's memory.
+    Memory,
+}
+
+/// How lines of the log look.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum LogFormat {
+    /// Text for people.
+    #[default]
+    Plain,
+    /// An object of JSON.
+    Json,
+}

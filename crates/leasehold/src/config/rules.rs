@@ -1,0 +1,184 @@
+//! From the rules of the file to those that the server asks for each call.
+
+use std::net::IpAddr;
+use std::ops::Range as Span;
+
+use leasehold_fs::NOBODY;
+use leasehold_serve::access::{
+    self, BadNetwork, Clients, IdMap, Identity, Network, Range, Rule, User,
+};
+use leasehold_shell::users;
+use toml::Spanned;
+
+use super::options::{Client, Groups, Id, Mapping, Squash};
+
+/// What is wrong, and where in the file.
+#[derive(Debug)]
+pub(crate) struct Wrong {
+    pub(crate) span: Span<usize>,
+    pub(crate) text: String,
+}
+
+impl Wrong {
+    pub(crate) fn at<T>(place: &Spanned<T>, text: impl Into<String>) -> Self {
+        Self { span: place.span(), text: text.into() }
+    }
+}
+
+/// The rule that an export without rules has: all for everybody, but root.
+pub(super) fn without_any() -> Rule {
+    let identity = Identity { squash: access::Squash::Root, ..Identity::default() };
+    Rule { clients: vec![Clients::everybody()], read_only: false, insecure: false, identity }
+}
+
+pub(super) fn rule(client: &Client) -> Result<Rule, Wrong> {
+    let anonymous = User {
+        uid: one(client.anonuid.as_ref(), Kind::User)?,
+        gid: one(client.anongid.as_ref(), Kind::Group)?,
+    };
+    Ok(Rule {
+        clients: client.from.iter().map(clients).collect::<Result<_, _>>()?,
+        read_only: client.read_only,
+        insecure: client.insecure,
+        identity: Identity {
+            squash: match client.squash {
+                Squash::All => access::Squash::All,
+                Squash::None => access::Squash::None,
+                Squash::Root => access::Squash::Root,
+            },
+            anonymous,
+            users: map(&client.uid_map, Kind::User)?,
+            groups_map: map(&client.gid_map, Kind::Group)?,
+            groups: match client.groups {
+                Groups::Client => access::Groups::Client,
+                Groups::Server => access::Groups::Server,
+            },
+        },
+    })
+}
+
+/// Whom a text means; the name of a host is looked up later, as that may take long.
+fn clients(from: &Spanned<String>) -> Result<Clients, Wrong> {
+    let text = from.get_ref().clone();
+    if text == "*" {
+        return Ok(Clients::everybody());
+    }
+    let networks = match text.parse::<Network>() {
+        Ok(network) => vec![network],
+        Err(BadNetwork::HostBits(network)) => {
+            let text = format!("{text} has bits set that do not count: write {network}");
+            return Err(Wrong::at(from, text));
+        }
+        Err(BadNetwork::Prefix) => {
+            let text = format!("{text} is no network: write it as 10.0.0.0/8 or fd00::/8");
+            return Err(Wrong::at(from, text));
+        }
+        Err(BadNetwork::NoAddress) if is_host(&text) => Vec::new(),
+        Err(BadNetwork::NoAddress) => {
+            let text = format!("{text:?} is no address, network or name of a host");
+            return Err(Wrong::at(from, text));
+        }
+    };
+    Ok(Clients { text, networks })
+}
+
+/// Whether a text may be the name of a host. One of digits and dots alone is a mistyped address.
+fn is_host(text: &str) -> bool {
+    let letter = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+    text.bytes().all(letter) && text.bytes().any(|byte| byte.is_ascii_alphabetic())
+}
+
+/// Looks the names of hosts up; says which have no address.
+pub(crate) fn look_up(rules: &mut [Rule]) -> Vec<String> {
+    let mut unknown = Vec::new();
+    for clients in rules.iter_mut().flat_map(|rule| &mut rule.clients) {
+        if !is_name(clients) {
+            continue;
+        }
+        let found: Vec<IpAddr> = match users::addresses_of(&clients.text) {
+            Ok(addresses) => addresses,
+            Err(error) => {
+                unknown.push(format!("{}: {error}", clients.text));
+                // What was known is better than nothing while nobody can be asked.
+                continue;
+            }
+        };
+        clients.networks = found.into_iter().map(Network::host).collect();
+    }
+    unknown
+}
+
+/// Whether it is a name, whose addresses have to be looked up.
+pub(crate) fn is_name(clients: &Clients) -> bool {
+    clients.text != "*" && clients.text.parse::<Network>() == Err(BadNetwork::NoAddress)
+}
+
+/// Of what there are numbers and names.
+#[derive(Clone, Copy)]
+enum Kind {
+    Group,
+    User,
+}
+
+impl Kind {
+    fn named(self, name: &str) -> Result<u32, String> {
+        let (number, what) = match self {
+            Self::Group => (users::group_named(name), "group"),
+            Self::User => (users::user_named(name), "user"),
+        };
+        number.ok_or_else(|| format!("this machine has no {what} {name:?}: give a number instead"))
+    }
+}
+
+/// An anonymous user or group.
+fn one(id: Option<&Spanned<Id>>, kind: Kind) -> Result<u32, Wrong> {
+    let Some(id) = id else { return Ok(NOBODY) };
+    match span(id.get_ref(), kind) {
+        Ok((first, last)) if first == last => Ok(first),
+        Ok(_) => Err(Wrong::at(id, "is a range: give one number or name")),
+        Err(text) => Err(Wrong::at(id, text)),
+    }
+}
+
+fn map(mappings: &[Spanned<Mapping>], kind: Kind) -> Result<IdMap, Wrong> {
+    let range = |mapping: &Spanned<Mapping>| {
+        range(mapping.get_ref(), kind).map_err(|text| Wrong::at(mapping, text))
+    };
+    let ranges: Vec<Range> = mappings.iter().map(range).collect::<Result<_, _>>()?;
+    IdMap::new(ranges).map_err(|(one, other)| {
+        let place = mappings.last().expect("what overlaps is two at least");
+        let (a, b, c, d) = (one.first, one.last, other.first, other.last);
+        Wrong::at(place, format!("{a}-{b} and {c}-{d} overlap: each number may stand in one"))
+    })
+}
+
+fn range(mapping: &Mapping, kind: Kind) -> Result<Range, String> {
+    let (first, last) = span(&mapping.from, kind)?;
+    let (to, to_last) = span(&mapping.to, kind)?;
+    let to_one = to == to_last;
+    if !to_one && to_last - to != last - first {
+        return Err("both ranges must be of one length, or `to` a single number".to_owned());
+    }
+    Ok(Range { first, last, to, to_one: to_one && first != last })
+}
+
+/// The first and the last number that are meant.
+fn span(id: &Id, kind: Kind) -> Result<(u32, u32), String> {
+    let text = match id {
+        Id::Number(number) => return Ok((*number, *number)),
+        Id::Text(text) => text.trim(),
+    };
+    let number = |text: &str| text.trim().parse::<u32>();
+    if let Ok(one) = number(text) {
+        return Ok((one, one));
+    }
+    if let Some((first, last)) = text.split_once('-')
+        && let (Ok(first), Ok(last)) = (number(first), number(last))
+    {
+        return match first <= last {
+            true => Ok((first, last)),
+            false => Err(format!("{text} ends before it begins")),
+        };
+    }
+    kind.named(text).map(|number| (number, number))
+}

@@ -1,0 +1,159 @@
+use std::net::Ipv4Addr;
+
+use tempfile::TempDir;
+
+use super::*;
+
+/// A directory with `data`, `more` and a file with this text.
+fn home(text: &str) -> (TempDir, PathBuf) {
+    let home = tempfile::tempdir().expect("there is room");
+    for name in ["data", "more"] {
+        fs::create_dir(home.path().join(name)).expect("there is room");
+    }
+    let file = home.path().join("leasehold.toml");
+    let state = home.path().join("state");
+    let text = text.replace("HOME", &home.path().to_string_lossy());
+    let text = text.replace("STATE", &format!("state = {:?}", state.to_string_lossy()));
+    fs::write(&file, text).expect("there is room");
+    (home, file)
+}
+
+fn read(text: &str) -> Result<Plan, String> {
+    let (_home, file) = home(text);
+    Plan::read(&file, &Server::default()).map_err(|error| {
+        let shown = file.to_string_lossy().into_owned();
+        error.to_string().replace(&shown, "FILE")
+    })
+}
+
+#[test]
+fn a_file_says_what_is_served_and_to_whom() {
+    let plan = read(
+        "[server]\nSTATE\nlisten = ['127.0.0.1:0', '[::1]:0']\nportmap = '127.0.0.1:0'\n\
+         [limits]\ntransfer-size = '64 KiB'\n\
+         [[export]]\ndirectory = 'HOME/data'\nname = 'other'\n\
+         [[export.client]]\nfrom = ['10.0.0.0/8', '::1', 'localhost']\nsquash = 'all'\n\
+         anonuid = 'root'\nuid-map = [{ from = '5-9', to = 1 }, { from = '20-29', to = '40-49' }]\n\
+         groups = 'server'\ninsecure = true\n\
+         [[export]]\ndirectory = 'HOME/more'\nread-only = true\n",
+    );
+    let plan = plan.expect("it is well formed");
+    assert_eq!((plan.listen().len(), plan.transfer_bytes_max), (2, 64 << 10));
+    assert!(matches!(plan.server.portmap(), Some(Some(_))));
+    let names: Vec<_> = plan.exports.iter().map(|export| &*export.name).collect();
+    assert_eq!(names, ["/other", "/more"]);
+    let may = |at: usize| grant(&plan.exports[at].rules[0], plan.exports[at].read_only);
+    assert_eq!(
+        may(0),
+        "may read and change, all as user 0 group 65534, users by a map of 5-9 to 1, 20-29 to 40 \
+         and on, groups by this machine's list, believed from any port"
+    );
+    assert_eq!(may(1), "may read, root of theirs as nobody");
+    let everybody = Access::new(plan.exports[1].rules.clone());
+    assert!(everybody.has(Ipv4Addr::new(192, 0, 2, 1).into()));
+}
+
+#[test]
+fn names_of_hosts_are_looked_up() {
+    let mut plan = read(
+        "[server]\nSTATE\n[[export]]\ndirectory = 'HOME/data'\n\
+         [[export.client]]\nfrom = ['localhost', 'no-such-host.invalid']\n",
+    )
+    .expect("it is well formed");
+    let has =
+        |plan: &Plan| Access::new(plan.exports[0].rules.clone()).has(Ipv4Addr::LOCALHOST.into());
+    assert!(!has(&plan), "not yet");
+    let unknown = plan.look_up();
+    assert!(has(&plan));
+    assert!(unknown.len() == 1 && unknown[0].starts_with("no-such-host.invalid: "), "{unknown:?}");
+}
+
+#[test]
+fn what_is_wrong_is_named_with_its_line() {
+    let export = "[[export]]\ndirectory = 'HOME/data'\n";
+    let client = format!("{export}[[export.client]]\n");
+    for (text, told) in [
+        (
+            "[server]\nthread = 1\n".to_owned(),
+            "FILE:2:1: unknown field `thread`, expected one of `",
+        ),
+        ("[server\n".to_owned(), "FILE:1:8: "),
+        (format!("{export}colour = 1\n"), "FILE:3:1: unknown field `colour`"),
+        ("[[export]]\nname = 'x'\n".to_owned(), "FILE:1:1: missing field `directory`"),
+        ("[[export]]\ndirectory = 'HOME/none'\n".to_owned(), "FILE:2:13: "),
+        (format!("{export}name = 'a/b'\n"), "FILE:3:8: "),
+        (
+            format!("{client}from = ['10.0.0.1/8']\n"),
+            "bits set that do not count: write 10.0.0.0/8",
+        ),
+        (format!("{client}from = ['*', '10.0.0.0/99']\n"), "FILE:4:14: 10.0.0.0/99 is no network"),
+        (format!("{client}from = ['10.0.0']\n"), "FILE:4:9: \"10.0.0\" is no address"),
+        (format!("{client}squash = 'root'\n"), "missing field `from`"),
+        (format!("{client}from = []\nsquash = 'some'\n"), "FILE:5:10: unknown variant `some`"),
+        (format!("{client}from = []\nanonuid = 'nosuchuser'\n"), "no user \"nosuchuser\""),
+        (format!("{client}from = []\nanonuid = '1-2'\n"), "FILE:5:11: is a range"),
+        (
+            format!("{client}from = []\nuid-map = [{{ from = '1-3', to = '5-6' }}]\n"),
+            "FILE:5:12: both ranges must be of one length",
+        ),
+        (
+            format!("{client}from = []\nuid-map = [{{from='1-3', to=5}}, {{from='3-4', to=6}}]\n"),
+            "1-3 and 3-4 overlap",
+        ),
+        (format!("{export}{export}"), "FILE:3:1: another export has this name"),
+        (format!("{export}name = 'a'\n{export}name = 'b'\n"), "another export has this directory"),
+        ("[server]\nSTATE\n".to_owned(), "serves nothing: add [[export]]"),
+        (format!("[limits]\ntransfer-size = '2 MiB'\n{export}"), "transfer-size must be 4 KiB to"),
+        (format!("[limits]\nconnections = 0\n{export}"), "FILE:2:15: must be 1 at least"),
+        (format!("[server]\nlog = 'loud'\n{export}"), "\"loud\" is none of off,"),
+        (format!("[server]\nstate = 'HOME/data/state'\n{export}"), "lies in the served directory"),
+    ] {
+        let error = read(&text).expect_err("it is wrong");
+        assert!(error.contains(told), "{error}\nfor:\n{text}");
+    }
+}
+
+#[test]
+fn the_command_line_counts_before_the_file() {
+    let (_home, file) = home(
+        "[server]\nSTATE\nlisten = ['127.0.0.1:1']\nthreads = 7\nregister = true\n\
+         [[export]]\ndirectory = 'HOME/data'\n",
+    );
+    let said = Server {
+        listen: vec!["127.0.0.1:2".parse().expect("an address")],
+        portmap: Some(Portmap::Usual),
+        ..Server::default()
+    };
+    let plan = Plan::read(&file, &said).expect("it is well formed");
+    assert_eq!(plan.listen()[0].port(), 2);
+    assert_eq!(plan.server.threads().map(usize::from), Some(7));
+    assert_eq!((plan.server.portmap(), plan.server.register), (Some(None), false));
+}
+
+#[test]
+fn what_differs_is_told_by_line() {
+    let (_home, file) = home(
+        "[server]\nSTATE\n[[export]]\ndirectory = 'HOME/data'\n\
+         [[export.client]]\nfrom = ['10.0.0.0/8']\n",
+    );
+    let facts = || Facts::of(&Plan::read(&file, &Server::default()).expect("it is well formed"));
+    let before = facts();
+    assert_eq!(before.difference(&facts()), Difference::default());
+    let text = fs::read_to_string(&file).expect("is there");
+    let more = "squash = 'none'\n[[export.client]]\nfrom = ['*']\nread-only = true\n";
+    fs::write(&file, format!("{text}{more}").replace("[[export]]", "threads = 3\n[[export]]"))
+        .expect("there is room");
+    let difference = before.difference(&facts());
+    assert_eq!(difference.after_restart, ["threads: as usual -> 3"]);
+    assert_eq!(
+        difference.changes,
+        [
+            "export /data, rule 1: 10.0.0.0/8 may read and change, root of theirs as nobody -> \
+             10.0.0.0/8 may read and change, root of theirs as root here",
+            "export /data, rule 2: new, * may read, root of theirs as nobody"
+        ]
+    );
+    let kept = before.reloaded(&facts());
+    assert_eq!(kept.difference(&facts()).after_restart, difference.after_restart);
+    assert_eq!(kept.difference(&facts()).changes, [] as [&str; 0]);
+}

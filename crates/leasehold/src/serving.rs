@@ -1,0 +1,271 @@
+//! What a running server serves, and how it becomes something else without a restart.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use leasehold_fs::{Export, Store, Verifier};
+use leasehold_serve::access::Access;
+use leasehold_serve::{Offer, Service};
+use leasehold_shell::{Pool, state};
+use leasehold_store_dir::{self as dir, DirStore};
+
+use crate::config::options::Server;
+use crate::config::{Difference, Facts, Plan, Planned, is_name};
+use crate::failure::{Failure, Kind};
+use crate::options::Durability;
+use crate::stripes::{self, Layout};
+use crate::{checks, ids};
+
+/// The stores of a server, and what it offers of them.
+pub(crate) struct Serving {
+    service: Mutex<Option<Arc<Service>>>,
+    /// What the command line said, which counts before the file also when that is read again.
+    said: Server,
+    how: How,
+    state: Mutex<State>,
+}
+
+struct State {
+    plan: Plan,
+    facts: Facts,
+    stores: BTreeMap<PathBuf, Opened>,
+}
+
+/// How directories are opened.
+#[derive(Clone, Copy)]
+struct How {
+    durability: dir::Durability,
+    /// Descriptors that all stores together may keep.
+    descriptors_max: usize,
+}
+
+/// A directory that is served.
+#[derive(Clone)]
+struct Opened {
+    directory: Arc<DirStore>,
+    /// Those with the data of its files, where that lies elsewhere.
+    disks: Vec<Arc<DirStore>>,
+    /// How it was opened.
+    layout: Layout,
+    /// What answers for it: itself, a log before it, or all its directories joined.
+    store: Arc<dyn Store>,
+}
+
+/// How many directories may share the descriptors that a server has, before each gets less.
+const SHARES: usize = 4;
+
+impl Serving {
+    /// Opens what a plan names.
+    pub(crate) fn open(
+        plan: Plan,
+        said: Server,
+        verifier: Verifier,
+        descriptors_max: usize,
+    ) -> Result<Self, Failure> {
+        let durability = match plan.durability() {
+            Durability::Disk if plan.server.stable_log.is_some() => dir::Durability::Log,
+            Durability::Disk => dir::Durability::Disk,
+            Durability::Memory => dir::Durability::Memory,
+        };
+        let how = How { durability, descriptors_max };
+        let mut stores = BTreeMap::new();
+        let share = if plan.exports.len() > 1 { SHARES } else { 1 };
+        for export in &plan.exports {
+            let opened = how.open(export, verifier, share)?;
+            stores.insert(export.directory.clone(), opened);
+        }
+        let facts = Facts::of(&plan);
+        let state = Mutex::new(State { plan, facts, stores });
+        Ok(Self { service: Mutex::default(), said, how, state })
+    }
+
+    /// The only directory, where there is one, and its store.
+    pub(crate) fn only(&self) -> Option<(PathBuf, Arc<DirStore>)> {
+        let state = self.lock();
+        let mut all = state.stores.iter().map(|(path, one)| (path, &one.directory));
+        let (path, store) = all.next().filter(|_| all.next().is_none())?;
+        Some((path.clone(), Arc::clone(store)))
+    }
+
+    /// Has a store answer in place of the only one.
+    pub(crate) fn answer_by(&self, store: &Arc<dyn Store>) {
+        self.lock().stores.values_mut().for_each(|opened| opened.store = Arc::clone(store));
+    }
+
+    /// What is offered now, with the numbers that it has for ever.
+    pub(crate) fn offers(&self) -> Result<Vec<Offer>, Failure> {
+        let state = self.lock();
+        offers(&state.plan, &state.stores, &state.plan.state)
+    }
+
+    /// Has a service follow what is offered from now on.
+    pub(crate) fn followed_by(&self, service: Arc<Service>) {
+        *self.service.lock().unwrap_or_else(PoisonError::into_inner) = Some(service);
+    }
+
+    /// Every directory that is served.
+    pub(crate) fn stores(&self) -> Vec<Arc<DirStore>> {
+        let state = self.lock();
+        let all = |opened: &Opened| {
+            [&opened.directory].into_iter().chain(&opened.disks).cloned().collect::<Vec<_>>()
+        };
+        state.stores.values().flat_map(all).collect()
+    }
+
+    /// What is served, in words.
+    pub(crate) fn facts(&self) -> Facts {
+        self.lock().facts.clone()
+    }
+
+    /// Reads the file again and does as it says: all of it or nothing. Calls that run, connections
+    /// and handles stay as they are.
+    ///
+    /// # Errors
+    /// What is wrong with it; nothing has changed then.
+    pub(crate) fn reload(&self) -> Result<Difference, Failure> {
+        let file = self.lock().plan.file.clone();
+        let file = file.ok_or_else(|| {
+            let text = "there is no file to read again: the server was started with a directory";
+            Kind::Options.because(text)
+        })?;
+        let mut plan = Plan::read(&file, &self.said)?;
+        for unknown in plan.look_up() {
+            tracing::warn!("a rule names a host without an address: {unknown}");
+        }
+        let mut state = self.lock();
+        let difference = state.facts.difference(&Facts::of(&plan));
+        // What only a restart changes stays as it is, the place of the state among it.
+        let directories: Vec<_> = plan.exports.iter().map(|one| one.directory.as_path()).collect();
+        checks::state(Some(&state.plan.state), &directories)?;
+        let place = state.plan.state.clone();
+        if self.how.durability == dir::Durability::Log
+            && directories.iter().any(|directory| !state.stores.contains_key(*directory))
+        {
+            let text = "a directory with a stable log cannot be exchanged without a restart";
+            return Err(Kind::Options.because(text));
+        }
+        let mut stores = BTreeMap::new();
+        for export in &plan.exports {
+            let opened = match state.stores.get(&export.directory) {
+                Some(opened) if opened.layout == export.layout => opened.clone(),
+                Some(_) => {
+                    let name = &export.name;
+                    let text = format!("{name}: stripes cannot be changed without a restart");
+                    return Err(Kind::Options.because(text));
+                }
+                // What it called written before is not known here: clients write again.
+                None => self.how.open(export, random_verifier()?, SHARES)?,
+            };
+            stores.insert(export.directory.clone(), opened);
+        }
+        let offers = offers(&plan, &stores, &place)?;
+        let facts = state.facts.reloaded(&Facts::of(&plan));
+        if let Some(service) = &*self.service.lock().unwrap_or_else(PoisonError::into_inner) {
+            service.offer(offers);
+        }
+        *state = State { plan: Plan { state: place, ..plan }, facts, stores };
+        Ok(difference)
+    }
+
+    /// Looks the hosts up again that rules name; does nothing where none is.
+    pub(crate) fn look_up_again(&self) {
+        let exports = {
+            let state = self.lock();
+            let rules: Vec<_> =
+                state.plan.exports.iter().map(|export| export.rules.clone()).collect();
+            rules
+        };
+        let named = |rules: &Vec<_>| {
+            let all = rules.iter().flat_map(|rule: &leasehold_serve::access::Rule| &rule.clients);
+            all.into_iter().any(is_name)
+        };
+        if !exports.iter().any(named) {
+            return;
+        }
+        let mut found = exports.clone();
+        for rules in &mut found {
+            // What cannot be looked up now stays as it was.
+            let _ = crate::config::look_up(rules);
+        }
+        let mut state = self.lock();
+        let current = state.plan.exports.iter().map(|export| &export.rules);
+        if found == exports || !current.eq(exports.iter()) {
+            return;
+        }
+        for (export, rules) in state.plan.exports.iter_mut().zip(found) {
+            export.rules = rules;
+        }
+        let offered = offers(&state.plan, &state.stores, &state.plan.state);
+        let service = self.service.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let (Ok(offers), Some(service)) = (offered, service) {
+            tracing::info!("hosts that rules name have other addresses now");
+            service.offer(offers);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // A plan and its stores are exchanged in one step.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl How {
+    fn open(self, export: &Planned, verifier: Verifier, share: usize) -> Result<Opened, Failure> {
+        let layout = export.layout.clone();
+        let share = share * (1 + layout.paths.len());
+        let one = |path: &Path| self.directory(path, verifier, share).map(Arc::new);
+        let directory = one(&export.directory)?;
+        let disks = layout.paths.iter().map(|path| one(path)).collect::<Result<Vec<_>, _>>()?;
+        let store = match disks.as_slice() {
+            [] => Arc::<DirStore>::clone(&directory),
+            disks => stripes::open(&layout, &directory, disks)?,
+        };
+        Ok(Opened { directory, disks, layout, store })
+    }
+
+    fn directory(self, path: &Path, verifier: Verifier, share: usize) -> Result<DirStore, Failure> {
+        let options = dir::Options {
+            blocking: Arc::new(Pool::new()),
+            verifier,
+            durability: self.durability,
+            descriptors_max: self.descriptors_max / share,
+            handles: dir::HandleSource::Probe,
+        };
+        DirStore::open(path, options).map_err(|error| {
+            Kind::Directory.because(format!("cannot serve {}: {error}", path.display()))
+        })
+    }
+}
+
+fn offers(
+    plan: &Plan,
+    stores: &BTreeMap<PathBuf, Opened>,
+    state: &Path,
+) -> Result<Vec<Offer>, Failure> {
+    let directories: Vec<&Path> =
+        plan.exports.iter().map(|export| export.directory.as_path()).collect();
+    let numbers = match (&plan.file, directories.as_slice()) {
+        (None, [only]) => vec![ids::of_directory(state, only)?],
+        (_, all) => ids::of(state, all)?,
+    };
+    let offer = |(export, id): (&Planned, _)| Offer {
+        export: Export {
+            id,
+            name: export.name.clone(),
+            path: export.directory.to_string_lossy().into_owned(),
+            read_only: export.read_only,
+            store: Arc::clone(&stores[&export.directory].store),
+        },
+        access: Access::new(export.rules.clone()),
+        transfer_bytes_max: plan.transfer_bytes_max,
+        secret: None,
+    };
+    Ok(plan.exports.iter().zip(numbers).map(offer).collect())
+}
+
+fn random_verifier() -> Result<Verifier, Failure> {
+    state::random().map(Verifier).map_err(|error| {
+        Kind::Running.because(format!("the system gives no random numbers: {error}"))
+    })
+}

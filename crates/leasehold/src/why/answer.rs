@@ -1,0 +1,178 @@
+//! The walk along a path, and the question at its end.
+
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use leasehold_fs::{Access, Attributes, Caller, FileType, FsError, ObjectId, Request};
+use leasehold_fs::{ops, permission};
+
+use crate::options::Operation;
+
+/// What is asked.
+pub(super) struct Asked<'a> {
+    pub(super) request: Request<'a>,
+    pub(super) operation: Operation,
+    /// The path below the export.
+    pub(super) below: &'a Path,
+}
+
+impl Asked<'_> {
+    /// Whether it is allowed; the steps say why.
+    pub(super) async fn answer(&self, steps: &mut Vec<String>) -> bool {
+        if self.request.read_only && self.operation.changes() {
+            steps.push("the rule or the export refuses every change".to_owned());
+            return false;
+        }
+        let mut names: Vec<&[u8]> = self.below.iter().map(OsStrExt::as_bytes).collect();
+        let last = if self.operation.is_about_name() { names.pop() } else { None };
+        if self.operation.is_about_name() && last.is_none() {
+            steps.push("an export's own name is nobody's to make or remove".to_owned());
+            return false;
+        }
+        let mut object = self.request.export.store.root();
+        let mut path = self.request.export.name.clone();
+        for name in names {
+            match ops::lookup(&self.request, &object, name).await {
+                Ok(found) => object = found.object,
+                Err(failed) => {
+                    let name = name.escape_ascii();
+                    steps.push(format!("{path} may not be searched for {name}: {}", failed.error));
+                    self.describe(&path, &object, steps).await;
+                    return false;
+                }
+            }
+            path = format!("{path}/{}", name.escape_ascii());
+        }
+        self.at(&path, &object, last, steps).await
+    }
+
+    async fn at(
+        &self,
+        path: &str,
+        object: &ObjectId,
+        last: Option<&[u8]>,
+        steps: &mut Vec<String>,
+    ) -> bool {
+        let wanted = self.wanted();
+        let (granted, attributes) = match ops::access(&self.request, object, wanted).await {
+            Ok(answer) => answer,
+            Err(failed) => {
+                steps.push(format!("{path}: {}", failed.error));
+                return false;
+            }
+        };
+        self.describe(path, object, steps).await;
+        let is_directory = attributes.file_type == FileType::Directory;
+        let fits = match self.operation {
+            Operation::Create | Operation::List | Operation::Lookup => is_directory,
+            Operation::Mount | Operation::Remove => is_directory,
+            Operation::Execute | Operation::Read | Operation::Write => !is_directory,
+        };
+        if !fits {
+            let is = if is_directory { "a directory" } else { "no directory" };
+            steps.push(format!("{path} is {is}"));
+            return false;
+        }
+        if granted != wanted {
+            steps.push(format!("the kernel's checks and ACCESS refuse it: {:?}", FsError::Access));
+            return false;
+        }
+        match last {
+            Some(name) => self.name(path, (object, &attributes), name, steps).await,
+            None => true,
+        }
+    }
+
+    /// What the name itself has to say about being made or removed.
+    async fn name(
+        &self,
+        path: &str,
+        (directory, attributes): (&ObjectId, &Attributes),
+        name: &[u8],
+        steps: &mut Vec<String>,
+    ) -> bool {
+        let (is_create, shown) = (self.operation == Operation::Create, name.escape_ascii());
+        match ops::lookup(&self.request, directory, name).await {
+            Err(failed) if failed.error == FsError::NotFound && is_create => true,
+            Err(failed) => {
+                steps.push(format!("{path}/{shown}: {}", failed.error));
+                false
+            }
+            Ok(_) if is_create => {
+                steps.push(format!("{path}/{shown} is there already"));
+                false
+            }
+            Ok(found) => {
+                let caller = &self.request.caller;
+                let is_kept = permission::sticky_forbids(attributes, &found.attributes, caller);
+                if is_kept {
+                    let text = "is sticky: only owners remove names from it";
+                    steps.push(format!("{path} {text}"));
+                }
+                !is_kept
+            }
+        }
+    }
+
+    /// What ACCESS is asked for.
+    fn wanted(&self) -> Access {
+        let none = Access {
+            read: false,
+            lookup: false,
+            modify: false,
+            extend: false,
+            delete: false,
+            execute: false,
+        };
+        match self.operation {
+            Operation::Create => Access { modify: true, extend: true, ..none },
+            Operation::Execute => Access { execute: true, ..none },
+            Operation::List | Operation::Read => Access { read: true, ..none },
+            Operation::Lookup => Access { lookup: true, ..none },
+            Operation::Mount => none,
+            Operation::Remove => Access { modify: true, delete: true, ..none },
+            Operation::Write => Access { modify: true, ..none },
+        }
+    }
+
+    /// Owner and mode of what is there, and which of its bits are the caller's.
+    async fn describe(&self, path: &str, object: &ObjectId, steps: &mut Vec<String>) {
+        let Ok(attributes) = ops::getattr(&self.request, object).await else { return };
+        let Attributes { uid, gid, mode, .. } = attributes;
+        let bits = mode.bits() & 0o7777;
+        let class = class(&attributes, &self.request.caller);
+        let mut step = format!("{path} has mode {bits:04o}, user {uid} group {gid}: {class}");
+        if self.has_list(path) {
+            step += "; an access list says more, which the kernel has checked";
+        }
+        steps.push(step);
+    }
+
+    /// Whether there is an access list.
+    fn has_list(&self, path: &str) -> bool {
+        let place = path.strip_prefix(&self.request.export.name).unwrap_or_default();
+        let place = format!("{}{place}", self.request.export.path);
+        let mut room = [0; 1];
+        let list = rustix::fs::getxattr(place, "system.posix_acl_access", &mut room);
+        matches!(list, Ok(_) | Err(rustix::io::Errno::RANGE))
+    }
+}
+
+/// Whose bits count.
+fn class(attributes: &Attributes, caller: &Caller) -> String {
+    let mode = attributes.mode.bits();
+    let bits = |shift: u32| {
+        let bits = mode >> shift;
+        let letter = |bit, letter| if bits & bit == 0 { '-' } else { letter };
+        [letter(4, 'r'), letter(2, 'w'), letter(1, 'x')].iter().collect::<String>()
+    };
+    if caller.uid == leasehold_fs::SUPERUSER {
+        "root may all".to_owned()
+    } else if caller.uid == attributes.uid {
+        format!("its owner's bits are {}", bits(6))
+    } else if caller.in_group(attributes.gid) {
+        format!("the bits of group {} are {}", attributes.gid, bits(3))
+    } else {
+        format!("the bits of others are {}", bits(0))
+    }
+}

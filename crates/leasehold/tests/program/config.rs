@@ -1,0 +1,368 @@
+//! A server with a configuration file: `serve --config`, `check`, `why`, `reload`, `config init`.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::Instant;
+
+use rustix::process::{Pid, Signal, geteuid, kill_process};
+
+use crate::support::{
+    Home, MOUNT, NFS, PATIENCE, Serving, address, call, call_of_user, leasehold, opaque,
+    over_stream, run,
+};
+
+impl Home {
+    /// Writes the configuration: these exports, the state beside them.
+    fn write(&self, exports: &str) -> String {
+        let head = "[server]\nlisten = ['127.0.0.1:0']\nstate = 'HOME/state'\n";
+        let text = format!("{head}{exports}").replace("HOME", self.path("").trim_end_matches('/'));
+        fs::write(self.path("leasehold.toml"), text).unwrap();
+        self.path("leasehold.toml")
+    }
+
+    fn serve(&self) -> Command {
+        leasehold(&["serve", "--json", "--config", &self.path("leasehold.toml")])
+    }
+
+    fn reload(&self) -> (i32, String, String) {
+        run(leasehold(&["reload", "--state", &self.path("state")]))
+    }
+}
+
+const DATA: &str = "[[export]]\ndirectory = 'HOME/data'\n";
+const MORE: &str = "[[export]]\ndirectory = 'HOME/more'\n";
+const LOCAL: &str = "[[export.client]]\nfrom = ['127.0.0.0/8']\n";
+
+/// The handle of a path, or the status of a refusal.
+fn handle(address: SocketAddr, path: &str) -> Result<Vec<u8>, u8> {
+    let reply = over_stream(address, &call(MOUNT, 1, &opaque(path.as_bytes())));
+    match reply[27] {
+        0 => Ok(reply[28..64].to_vec()),
+        status => Err(status),
+    }
+}
+
+/// The status of a GETATTR.
+fn getattr(address: SocketAddr, handle: &[u8]) -> u8 {
+    over_stream(address, &call_of_user(9, 1, handle))[27]
+}
+
+/// The status of a MKDIR.
+fn mkdir(address: SocketAddr, handle: &[u8], name: &str) -> u8 {
+    let arguments = [handle, &opaque(name.as_bytes()), &[0; 24]].concat();
+    let xid = u32::try_from(name.len()).unwrap() + 100;
+    over_stream(address, &call_of_user(xid, 9, &arguments))[27]
+}
+
+const READ_ONLY: u8 = 30;
+const STALE: u8 = 70;
+const NOT_FOUND: u8 = 2;
+
+#[test]
+fn several_exports_are_served_each_by_its_rules() {
+    let home = Home::new();
+    fs::create_dir(home.path("more")).unwrap();
+    fs::create_dir(home.path("far")).unwrap();
+    let far = "[[export]]\ndirectory = 'HOME/far'\n[[export.client]]\nfrom = ['192.0.2.0/24']\n";
+    home.write(&format!("{DATA}{LOCAL}squash = 'none'\n{MORE}{LOCAL}read-only = true\n{far}"));
+    let (mut serving, first) = start(&home);
+    let data = handle(first, "/data").unwrap();
+    let more = handle(first, &home.path("more")).unwrap();
+    assert_eq!(handle(first, "/far"), Err(NOT_FOUND), "it is hidden");
+    assert_eq!(handle(first, "/"), Err(NOT_FOUND), "which one?");
+    assert_eq!(mkdir(first, &more, "new"), READ_ONLY);
+    assert_eq!(mkdir(first, &data, "new"), 0);
+    assert!(fs::metadata(home.path("data/new")).unwrap().is_dir());
+    serving.end(Signal::TERM);
+
+    // Handles stay what they were, in whichever order the file has the exports, and also where the
+    // directory is served without the file.
+    home.write(&format!("{MORE}{DATA}"));
+    let (mut serving, second) = start(&home);
+    assert_eq!(handle(second, "/data"), Ok(data.clone()));
+    assert_eq!(handle(second, "/more"), Ok(more.clone()));
+    serving.end(Signal::TERM);
+    let state = home.path("state");
+    let one = ["serve", &home.path("more"), "--state", &state, "--listen", "127.0.0.1:0", "--json"];
+    let serving = Serving::start(leasehold(&one));
+    let ready = serde_json::from_str(&serving.line()).unwrap();
+    assert_eq!(handle(address(&ready), "/"), Ok(more));
+    assert_eq!(getattr(address(&ready), &data), STALE);
+}
+
+fn start(home: &Home) -> (Serving, SocketAddr) {
+    let serving = Serving::start(home.serve());
+    let ready = serde_json::from_str(&serving.line()).unwrap();
+    (serving, address(&ready))
+}
+
+#[test]
+fn root_is_squashed_unless_the_file_says_otherwise() {
+    if !geteuid().is_root() {
+        return;
+    }
+    let home = Home::new();
+    fs::set_permissions(home.path("data"), fs::Permissions::from_mode(0o777)).unwrap();
+    let owner = |rules: &str, name: &str| {
+        use std::os::unix::fs::MetadataExt;
+        home.write(&format!("{DATA}{rules}"));
+        let (mut serving, address) = start(&home);
+        let root = handle(address, "/").unwrap();
+        assert_eq!(mkdir(address, &root, name), 0);
+        serving.end(Signal::TERM);
+        let made = fs::metadata(home.path(&format!("data/{name}"))).unwrap();
+        (made.uid(), made.gid())
+    };
+    assert_eq!(owner("", "1"), (65_534, 65_534));
+    assert_eq!(owner(&format!("{LOCAL}anonuid = 7\nanongid = 8\n"), "22"), (7, 8));
+    assert_eq!(owner(&format!("{LOCAL}squash = 'none'\n"), "333"), (0, 0));
+    let mapped = "squash = 'none'\nuid-map = [{ from = 0, to = '5' }]\n";
+    assert_eq!(owner(&format!("{LOCAL}{mapped}"), "4444"), (5, 0));
+}
+
+/// A client that asks without a pause on one connection; counts the answers.
+fn work(address: SocketAddr, handle: &[u8], ends: &AtomicBool, answered: &AtomicU64) {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let call = call_of_user(5, 1, handle);
+    let mark = 0x8000_0000 | u32::try_from(call.len()).unwrap();
+    while !ends.load(Ordering::Relaxed) {
+        stream.write_all(&[&mark.to_be_bytes(), call.as_slice()].concat()).unwrap();
+        let mut head = [0; 32];
+        stream.read_exact(&mut head).unwrap();
+        assert_eq!(head[31], 0, "no call fails");
+        let length = u32::from_be_bytes(head[..4].try_into().unwrap()) & 0x7fff_ffff;
+        let mut rest = vec![0; length as usize - 28];
+        stream.read_exact(&mut rest).unwrap();
+        answered.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Has the client end when it goes out of scope.
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn a_reload_is_whole_or_nothing_and_clients_do_not_notice() {
+    let home = Home::new();
+    fs::create_dir(home.path("more")).unwrap();
+    home.write(&format!("{DATA}{LOCAL}"));
+    let (serving, address) = start(&home);
+    let data = handle(address, "/data").unwrap();
+    let (ends, answered) = (AtomicBool::new(false), AtomicU64::new(0));
+    let goes_on = || {
+        let (before, end) = (answered.load(Ordering::Relaxed), Instant::now() + PATIENCE);
+        while answered.load(Ordering::Relaxed) < before + 100 {
+            assert!(Instant::now() < end, "the client does not get on");
+            thread::yield_now();
+        }
+    };
+    thread::scope(|scope| {
+        // Also when the test fails: it must not wait for its client then.
+        let _end = Ends(&ends);
+        scope.spawn(|| work(address, &data, &ends, &answered));
+        goes_on();
+        assert_eq!(home.reload(), (0, "nothing is different\n".into(), String::new()));
+
+        home.write(&format!("{DATA}{LOCAL}{MORE}{LOCAL}read-only = true\n"));
+        let (code, told, _) = home.reload();
+        assert_eq!(code, 0);
+        assert!(told.contains("changed: export /more: new, "), "{told}");
+        let may = "127.0.0.0/8 may read, root of theirs as nobody";
+        assert!(told.contains(&format!("changed: export /more, rule 1: new, {may}\n")), "{told}");
+        let more = handle(address, "/more").unwrap();
+        goes_on();
+
+        // With a mistake at its end nothing of it counts.
+        home.write(&format!("{DATA}{LOCAL}[[export]]\ndirectory = 'HOME/none'\n"));
+        let (code, told, complaint) = home.reload();
+        assert_eq!((code, told.as_str()), (1, ""));
+        assert!(complaint.contains("leasehold.toml:9:13: "), "{complaint}");
+        assert_eq!(getattr(address, &more), 0, "it is there as before");
+
+        // By the signal too; what it does is seen by what is served.
+        home.write(&format!("{DATA}{LOCAL}"));
+        kill_process(Pid::from_child(&serving.child), Signal::HUP).unwrap();
+        let end = Instant::now() + PATIENCE;
+        while getattr(address, &more) != STALE {
+            assert!(Instant::now() < end, "the signal has no effect");
+            thread::yield_now();
+        }
+        goes_on();
+        home.write(&format!("{DATA}{LOCAL}{MORE}{LOCAL}"));
+        assert_eq!(home.reload().0, 0);
+        assert_eq!(handle(address, "/more"), Ok(more), "its number is its own for ever");
+        goes_on();
+    });
+}
+
+#[test]
+fn what_was_started_with_a_directory_has_nothing_to_read_again() {
+    let home = Home::new();
+    let (_serving, _) = Serving::with_json(&home, &[]);
+    let (code, _, complaint) = home.reload();
+    assert!(code == 1 && complaint.contains("was started with a directory"), "{complaint}");
+}
+
+#[test]
+fn a_check_says_who_may_do_what_and_what_would_change() {
+    let home = Home::new();
+    fs::create_dir(home.path("data/inner")).unwrap();
+    let inner = "[[export]]\ndirectory = 'HOME/data/inner'\n";
+    let file = home.write(&format!("{DATA}{LOCAL}"));
+    let check = || run(leasehold(&["check", "--config", &file]));
+    let (code, told, _) = check();
+    assert_eq!(code, 0);
+    let may = "1. 127.0.0.0/8 may read and change, root of theirs as nobody\n";
+    assert!(told.contains(may) && told.contains("no server runs"), "{told}");
+    let (_serving, _) = start(&home);
+    assert!(check().1.ends_with("nothing is different\n"));
+    home.write(&format!(
+        "[limits]\nconnections = 9\n{DATA}[[export.client]]\nfrom = ['*', 'no-host.invalid']\n\
+         squash = 'none'\n{LOCAL}{inner}"
+    ));
+    let text = fs::read_to_string(&file).unwrap().replace("127.0.0.1:0", "0.0.0.0:0");
+    fs::write(&file, text).unwrap();
+    let (code, told, _) = check();
+    assert_eq!(code, 0);
+    for line in [
+        "risk: a rule has no effect now, as its host has no address: no-host.invalid: ",
+        "risk: /data: rule 1 lets everybody who reaches the server change files\n",
+        "risk: /data: rule 1 makes root of its clients root here (squash)\n",
+        "risk: /data: rule 2 never counts: rules before it have all of its clients\n",
+        "risk: /inner lies within /data: whoever may use that reaches this too",
+        "would change: export /inner: new, ",
+        "would need a restart: connections: as usual -> 9\n",
+        "would need a restart: listen: 127.0.0.1:0 -> 0.0.0.0:0\n",
+    ] {
+        assert!(told.contains(line), "{line:?} is not in:\n{told}");
+    }
+    let (code, told, _) = run(leasehold(&["check", "--json", "--config", &file]));
+    let told: serde_json::Value = serde_json::from_str(&told).unwrap();
+    assert!(code == 0 && told["risks"].as_array().unwrap().len() >= 5, "{told}");
+    let (code, _, complaint) = run(leasehold(&["check", "--config", &home.path("none")]));
+    assert!(code == 2 && complaint.contains("`leasehold config init` writes one"), "{complaint}");
+}
+
+#[test]
+fn why_explains_by_the_code_that_serves() {
+    if !geteuid().is_root() {
+        return;
+    }
+    let home = Home::new();
+    // Others can get there.
+    fs::set_permissions(home.0.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::set_permissions(home.path("data"), fs::Permissions::from_mode(0o755)).unwrap();
+    for (name, mode) in [("open", 0o644), ("group", 0o640)] {
+        fs::write(home.path(&format!("data/{name}")), "text").unwrap();
+        let mode = fs::Permissions::from_mode(mode);
+        fs::set_permissions(home.path(&format!("data/{name}")), mode).unwrap();
+    }
+    std::os::unix::fs::chown(home.path("data/group"), Some(0), Some(1020)).unwrap();
+    let rules = "[[export.client]]\nfrom = ['192.0.2.0/24']\n";
+    let file = home.write(&format!("{DATA}{rules}"));
+    let why = |who: &str, what: &str| {
+        let start = ["why", "--config", &file, "--client"];
+        let words: Vec<&str> = who.split(' ').chain(what.split(' ')).collect();
+        let (code, told, complaint) = run(leasehold(&[&start[..], &words].concat()));
+        assert_eq!((code, complaint.as_str()), (0, ""), "{told}");
+        told
+    };
+    let (ann, root) = ("192.0.2.1 --uid 1000 --gid 1000", "192.0.2.1 --uid 0");
+    let told = why("198.51.100.1 --uid 1000", "read /data/open");
+    assert_eq!(told, "no rule of /data has 198.51.100.1: the export is hidden from it\ndenied\n");
+    let told = why(ann, "read /data/open");
+    assert_eq!(
+        told,
+        "rule 1 of /data has 192.0.2.1: 192.0.2.0/24 may read and change, root of theirs as \
+         nobody\n\
+         user 1000 group 1000 is user 1000 group 1000 with no further groups here, as it says\n\
+         /data/open has mode 0644, user 0 group 0: the bits of others are r--\n\
+         allowed\n"
+    );
+    assert!(why(ann, "write /data/open").ends_with("ACCESS refuse it: Access\ndenied\n"));
+    assert!(why(root, "read /data/open").ends_with("allowed\n"));
+    let told = why(root, "write /data/open");
+    assert!(told.contains("is user 65534 group 65534") && told.ends_with("denied\n"), "{told}");
+    assert!(told.contains("as the rule makes root anonymous"), "{told}");
+    let groups: Vec<String> = (1005..=1021).map(|group| group.to_string()).collect();
+    let in_groups = |from: usize| format!("{ann} --groups {}", groups[from..].join(","));
+    assert!(why(&in_groups(1), "read /data/group").ends_with("allowed\n"));
+    let told = why(&format!("{},1020", in_groups(0).replace(",1020", "")), "read /data/group");
+    assert!(told.contains("has room for 16 groups: groups 1020 are cut\n"), "{told}");
+    assert!(told.ends_with("denied\n"), "{told}");
+    let told = why(&format!("{ann} --high-port"), "create /data/new");
+    assert!(told.contains("it asks from a high port") && told.ends_with("denied\n"), "{told}");
+    assert!(why(ann, &format!("list {}", home.path("data"))).ends_with("allowed\n"));
+    assert!(why(ann, "remove /data/open").ends_with("denied\n"));
+
+    home.write(&format!("{DATA}{rules}read-only = true\n"));
+    assert!(why(root, "write /data/open").contains("refuses every change\ndenied\n"));
+    let outside = run(leasehold(&[
+        "why",
+        "--config",
+        &file,
+        "--client",
+        "192.0.2.1",
+        "--uid",
+        "0",
+        "read",
+        "/etc/passwd",
+    ]));
+    assert!(outside.0 == 2 && outside.2.contains("lies in no export: there are /data"));
+}
+
+#[test]
+fn the_commented_file_can_be_served() {
+    let home = Home::new();
+    let file = home.path("leasehold.toml");
+    let (code, told, _) = run(leasehold(&["config", "init", &file]));
+    assert_eq!((code, told.as_str()), (0, ""));
+    let (code, _, complaint) = run(leasehold(&["config", "init", &file]));
+    assert!(code == 2 && complaint.contains("cannot write"), "what is there is left alone");
+    let text = fs::read_to_string(&file).unwrap();
+    assert_eq!(run(leasehold(&["config", "init"])).1, text);
+    let text = text
+        .replace("\"/srv/data\"", &format!("{:?}", home.path("data")))
+        .replace("listen = [\"127.0.0.1:2049\"]", "listen = [\"127.0.0.1:0\"]")
+        .replace("# state = \"/var/lib/leasehold\"", &format!("state = {:?}", home.path("state")));
+    fs::write(&file, text).unwrap();
+    let (mut serving, address) = start(&home);
+    assert_eq!(over_stream(address, &call(NFS, 0, &[]))[..4], [0, 0, 0, 7]);
+    assert_eq!(serving.end(Signal::TERM).code(), Some(0));
+}
+
+#[test]
+fn what_everybody_may_do_is_said_where_others_reach_it() {
+    let home = Home::new();
+    let command = |listen: &str| {
+        let file = home.write(DATA);
+        let text = fs::read_to_string(&file).unwrap().replace("127.0.0.1:0", listen);
+        fs::write(&file, text).unwrap();
+        leasehold(&["serve", "--config", &file])
+    };
+    let said = |listen: &str| {
+        let mut serving = Serving::logging(command(listen), Stdio::null());
+        let mut lines = vec![serving.line()];
+        while !lines.last().unwrap().contains("private") {
+            lines.push(serving.line());
+        }
+        serving.end(Signal::TERM);
+        lines.extend(serving.lines.iter());
+        lines.join("\n")
+    };
+    let line = " may read and change, root of theirs as nobody: /data.";
+    assert!(said("0.0.0.0:0").contains("Everybody who reaches 0.0.0.0:"));
+    assert!(said("0.0.0.0:0").contains(line));
+    assert!(!said("127.0.0.1:0").contains("Everybody"));
+}
