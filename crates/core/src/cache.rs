@@ -20,7 +20,8 @@
 //!    the paper's figure 1). A COMMIT that is answered with another verifier than the WRITE was
 //!    makes it dirty again. Only clean data is evicted.
 //! 5. Dirty data goes out when it fills a WRITE, when it has been here for long, when much is
-//!    unsaved, when somebody waits for it, and before anything else about the file is changed.
+//!    unsaved, when somebody waits for it, and before anything else about the file is changed: then
+//!    it is committed as well, so that what is changed is not changed back by writing again.
 //! 6. Two WRITEs of the same bytes are never on their way at once.
 //! 7. When all that is unsaved of a file fits one WRITE and somebody waits for it, then that is
 //!    asked to be stable, and needs no COMMIT.
@@ -189,8 +190,8 @@ pub enum Event<E> {
         /// The file.
         file: ObjectKey,
     },
-    /// The owner is about to change the file otherwise, and wants what was written before to be at
-    /// the server, and nothing more to be written until [`Event::Release`].
+    /// The owner is about to change the file otherwise, and wants what was written before to be on
+    /// stable storage, and nothing more to be written until [`Event::Release`].
     Hold {
         /// Who waits.
         ticket: Ticket,
@@ -202,7 +203,14 @@ pub enum Event<E> {
         /// The file.
         file: ObjectKey,
     },
-    /// Bytes are no longer what they were: cut off, or written past the cache.
+    /// The file, whose attributes had been asked for, was cut, or made longer, to a size.
+    Resized {
+        /// The file.
+        file: ObjectKey,
+        /// Its size.
+        size: u64,
+    },
+    /// Bytes are no longer what they were: they were written past the cache.
     Overwritten {
         /// The file.
         file: ObjectKey,
@@ -463,6 +471,9 @@ impl<E: Clone> Cache<E> {
             Event::Write { ticket, file, offset, data, at } => {
                 self.held.push_back(HeldWrite { ticket, file, offset, data, at });
                 self.hungry.insert(file);
+                self.take_writes(now, effects);
+                let waits = self.held.back().is_some_and(|write| write.ticket == ticket);
+                self.counters.held_writes += u64::from(waits);
             }
             Event::Sync { ticket, file } => {
                 let serial = self.tick_serial();
@@ -474,6 +485,12 @@ impl<E: Clone> Cache<E> {
                 self.hungry.insert(file);
             }
             Event::Release { file } => self.change_file(file, File::release),
+            Event::Resized { file, size } => {
+                self.change_file(file, |file| file.overwrite(size..u64::MAX));
+                if let Some(object) = self.objects.get_mut(&file) {
+                    object.known.resize(size);
+                }
+            }
             Event::Overwritten { file, range } => {
                 self.change_file(file, |file| file.overwrite(range));
             }
@@ -660,6 +677,7 @@ impl<E: Clone> Cache<E> {
         let options = self.options;
         let Some(object) = self.objects.get_mut(&key) else { return };
         let content = object.known.end_change(&options, asked, wcc);
+        object.file.end = None;
         if content == Content::Changed {
             self.drop_content(key, effects);
         }
@@ -706,3 +724,6 @@ impl<E: Clone> Cache<E> {
 fn tell_idle<E>(idle: Vec<ObjectKey>, effects: &mut Vec<Effect<E>>) {
     effects.extend(idle.into_iter().map(|object| Effect::Idle { object }));
 }
+
+#[cfg(test)]
+mod tests;

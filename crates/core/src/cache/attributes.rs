@@ -43,8 +43,11 @@ pub(super) struct Known {
     overlapping: bool,
     /// Changes of ours whose before is another's after, which is not here yet.
     loose: Vec<(Version, Attributes)>,
-    /// When the last change of ours was answered.
-    changed: Option<Asked>,
+    /// What is known is no older: when the last change of ours was answered, or when it was asked
+    /// for.
+    seen: Option<Asked>,
+    /// Up to where the server took data, when nothing else was known of the file.
+    reached: u64,
     /// Whether a change of ours was answered without attributes.
     unclear: bool,
 }
@@ -69,7 +72,7 @@ impl Known {
 
     /// Whether an answer to a question of that time is older than what is known.
     pub(super) fn is_outdated(&self, asked: Asked) -> bool {
-        self.changed.is_some_and(|changed| asked < changed)
+        self.seen.is_some_and(|seen| asked < seen)
     }
 
     /// The attributes are to be asked for before they are used again.
@@ -84,21 +87,21 @@ impl Known {
         asked: Asked,
         attributes: &Attributes,
     ) -> Content {
-        let time = asked.time;
-        let newer = self.attributes.as_ref().is_none_or(|old| is_newer(attributes, old));
+        if self.is_outdated(asked) {
+            // Of one of whom nothing is known this is better than nothing.
+            self.attributes.get_or_insert(Attributes {
+                size: attributes.size.max(self.reached),
+                ..*attributes
+            });
+            return Content::Same;
+        }
+        self.seen = Some(asked);
         if self.changing > 0 {
             // Whose change they show cannot be told before ours have been answered.
-            if newer {
-                self.attributes = Some(*attributes);
-            }
+            self.attributes = Some(*attributes);
             return Content::Same;
         }
-        if self.changed.is_some_and(|changed| asked < changed) && !newer {
-            return Content::Same;
-        }
-        if self.trusted.is_some_and(|(since, _)| since > time) && !newer {
-            return Content::Same;
-        }
+        let time = asked.time;
         let version = Some(Version::of(attributes));
         let (min, max) = options.trust(attributes.file_type);
         let same = self.version == version;
@@ -122,7 +125,7 @@ impl Known {
     /// A change of ours was answered; none of the attributes need be there.
     pub(super) fn end_change(&mut self, options: &Options, now: Asked, wcc: &Wcc) -> Content {
         self.changing = self.changing.checked_sub(1).expect("the change was begun");
-        self.changed = Some(now);
+        self.seen = Some(now);
         let Some(after) = wcc.after else {
             self.unclear = true;
             return self.join();
@@ -181,10 +184,18 @@ impl Known {
         Content::Changed
     }
 
+    /// The server cut the file or made it longer, though it sent no attributes.
+    pub(super) const fn resize(&mut self, size: u64) {
+        if let Some(attributes) = &mut self.attributes {
+            attributes.size = size;
+        }
+    }
+
     /// The server took data up to there, though it sent no attributes.
     pub(super) fn reaches(&mut self, end: u64) {
-        if let Some(attributes) = &mut self.attributes {
-            attributes.size = attributes.size.max(end);
+        match &mut self.attributes {
+            Some(attributes) => attributes.size = attributes.size.max(end),
+            None => self.reached = self.reached.max(end),
         }
     }
 }

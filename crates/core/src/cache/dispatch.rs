@@ -62,7 +62,10 @@ impl<E: Clone> Cache<E> {
                 if let Some(attributes) = attributes {
                     self.observed(key, asked.asked, &attributes, effects);
                 }
-                self.object(key).file.fill(&asked, &data, end);
+                let object = self.object(key);
+                // Where the file ended before a change of ours it need not end now.
+                let end = end && !object.known.is_outdated(asked.asked);
+                object.file.fill(&asked, &data, end);
             }
             Err(error) => self.object(key).file.readers.retain(|reader| {
                 let failed = super::file::overlap(&reader.range, &asked.range);
@@ -182,8 +185,7 @@ impl<E: Clone> Cache<E> {
             file.background = None;
         }
         if let Some(ticket) = file.holds.front().filter(|_| !file.held)
-            && !file.extents.has_dirty()
-            && file.writes.is_empty()
+            && file.can_be_held()
         {
             effects.push(Effect::Held { ticket: *ticket, file: key });
             file.held = true;
@@ -191,7 +193,7 @@ impl<E: Clone> Cache<E> {
     }
 
     /// Takes the writes that wait, in order for each file, for as long as there is room.
-    fn take_writes(&mut self, now: Time, effects: &mut Vec<Effect<E>>) {
+    pub(super) fn take_writes(&mut self, now: Time, effects: &mut Vec<Effect<E>>) {
         let mut at = 0;
         let mut passed = Vec::new();
         while let Some(write) = self.held.get(at) {
@@ -302,9 +304,10 @@ impl<E: Clone> Cache<E> {
         let unasked = file.readers.iter().find_map(|reader| {
             file.unasked(&(reader.range.start..reader.range.end.min(end).max(reader.range.start)))
         })?;
-        let pages = unasked.end.div_ceil(PAGE_BYTES).saturating_mul(PAGE_BYTES);
+        let page = PAGE_BYTES.min(most);
+        let pages = unasked.end.div_ceil(page).saturating_mul(page);
         let wish = if file.ahead.is_in_order() { (unasked.start / most + 1) * most } else { pages };
-        let start = unasked.start - unasked.start % PAGE_BYTES;
+        let start = unasked.start - unasked.start % page;
         let start = if file.ahead.is_in_order() { unasked.start } else { start };
         // Neither behind the end nor what is here or on its way already.
         let wide = start..wish.max(unasked.end).min(end).max(unasked.end);
@@ -333,7 +336,7 @@ impl<E: Clone> Cache<E> {
         let object = self.object(key);
         let file = &mut object.file;
         let alone = file.extents.unsaved_bytes() == range.end - range.start;
-        let stable = always || (alone && !file.syncs.is_empty());
+        let stable = always || (alone && file.is_waited_for());
         let data = file.extents.begin_write(range, job);
         file.writes.insert(job, range.clone());
         object.known.begin_change();

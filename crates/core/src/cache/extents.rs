@@ -79,10 +79,6 @@ impl Extents {
         self.unsaved_bytes
     }
 
-    pub(super) fn has_dirty(&self) -> bool {
-        !self.dirty.is_empty()
-    }
-
     /// Whether a write of this serial or an older one is not on stable storage.
     pub(super) fn is_unsaved(&self, serial: Serial) -> bool {
         self.unsaved.iter().any(|start| self.extents[start].serial <= serial)

@@ -142,7 +142,23 @@ impl<E> File<E> {
 
     /// The oldest serial up to which somebody wants all to be saved.
     pub(super) fn wanted_stable(&self) -> Option<Serial> {
-        self.syncs.iter().map(|(_, serial)| *serial).chain(self.background).min()
+        let all = self.awaits_hold().then_some(Serial(u64::MAX));
+        self.syncs.iter().map(|(_, serial)| *serial).chain(self.background).chain(all).min()
+    }
+
+    /// Whether a change of the file waits for what was written before.
+    fn awaits_hold(&self) -> bool {
+        !self.held && !self.holds.is_empty()
+    }
+
+    /// Whether somebody waits for data to be saved.
+    pub(super) fn is_waited_for(&self) -> bool {
+        !self.syncs.is_empty() || self.awaits_hold()
+    }
+
+    /// Whether the change that waits can begin: all is on stable storage.
+    pub(super) fn can_be_held(&self) -> bool {
+        self.extents.unsaved_bytes() == 0 && self.writes.is_empty() && self.commit.is_none()
     }
 
     pub(super) fn release(&mut self) {

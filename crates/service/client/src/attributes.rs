@@ -23,7 +23,7 @@ impl Client {
         }
     }
 
-    /// Changes attributes, all or none. What was written before goes to the server first.
+    /// Changes attributes, all or none. What was written before is saved first.
     ///
     /// # Errors
     /// As [`Client::getattr`].
@@ -49,7 +49,7 @@ impl Client {
             }
         };
         if let Some(size) = attributes.size {
-            self.step(Event::Overwritten { file: node.key(), range: size..u64::MAX });
+            self.step(Event::Resized { file: node.key(), size });
         }
         change.finish(&wcc);
         drop(hold);

@@ -21,7 +21,7 @@ impl Client {
     ) -> Result<Vec<Bytes>, Error> {
         let handle = self.handle(node)?;
         if self.shared.state().cache.is_unsaved(node.key()) {
-            drop(self.hold(node).await);
+            self.sync_node(node).await;
         }
         let mut parts = Vec::new();
         let (mut at, end) = (offset, offset.saturating_add(u64::from(count)));

@@ -5,8 +5,7 @@
 //!
 //! What it promises depends on the [`Variant`]; whatever that is, what fsync answered is on the
 //! server's stable storage. Data stays here until a COMMIT has been answered under the verifier of
-//! its WRITEs, and is written again otherwise, so that a server that restarts loses nothing; that
-//! is not proven yet where sizes change at the same time.
+//! its WRITEs, and is written again otherwise, so that a server that restarts loses nothing.
 
 mod attributes;
 mod calls;

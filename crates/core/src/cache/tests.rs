@@ -1,0 +1,177 @@
+mod model;
+
+use super::*;
+use crate::dialogue::{lines, play, value};
+
+const FILE: ObjectKey = ObjectKey(7);
+const DIRECTORY: ObjectKey = ObjectKey(8);
+
+/// Small, so that every limit is met.
+fn options() -> Options {
+    Options {
+        bytes_max: 64,
+        unsaved_bytes_max: 32,
+        names_max: 8,
+        file_trust: (Duration::from_secs(3), Duration::from_secs(60)),
+        directory_trust: (Duration::from_secs(30), Duration::from_secs(60)),
+        read_bytes: 8,
+        ahead_bytes: 16,
+        write_bytes: 8,
+        write_delay: Duration::from_secs(5),
+        always_stable: false,
+        calls_of_file_max: 3,
+        calls_max: 4,
+    }
+}
+
+fn attributes(file_type: FileType, size: u64, modified: i64) -> Attributes {
+    let time = FileTime { seconds: modified, nanoseconds: 0 };
+    Attributes {
+        file_type,
+        mode: leasehold_base::attributes::Mode::from_bits(0o644),
+        link_count: 1,
+        uid: 0,
+        gid: 0,
+        size,
+        used: size,
+        device: leasehold_base::attributes::Device::default(),
+        file_system: leasehold_base::units::FileSystemId(1),
+        file_id: leasehold_base::units::FileId(1),
+        accessed: time,
+        modified: time,
+        changed: time,
+    }
+}
+
+#[test]
+fn dialogues() {
+    play("cache", || {
+        let mut cache = Cache::new(options());
+        // Questions are asked under a name, which is told along with what they are answered with.
+        let mut asked = BTreeMap::new();
+        move |now, words| {
+            if words[0] == "options" {
+                cache = Cache::new(opening(words));
+                return vec![];
+            }
+            if let Some(said) = question(&mut cache, &mut asked, now, words) {
+                return said;
+            }
+            let asked = match value::<String>(words, "asked") {
+                Some(name) => asked[&name],
+                None => cache.ask(now),
+            };
+            let mut effects = Vec::new();
+            cache.step(now, event(words, asked), &mut effects);
+            cache.check();
+            lines(&effects)
+        }
+    });
+}
+
+/// `options`, with any of `stable`, `ahead`, `delay` and `calls`.
+fn opening(words: &[&str]) -> Options {
+    Options {
+        always_stable: words.contains(&"stable"),
+        ahead_bytes: value(words, "ahead").unwrap_or(0),
+        write_delay: Duration::from_secs(value(words, "delay").unwrap_or(5)),
+        calls_max: value(words, "calls").unwrap_or(4),
+        ..options()
+    }
+}
+
+/// What is asked of the cache: `ask NAME`, `attributes`, `find NAME`, `failure`, `wake`, `bytes`.
+fn question(
+    cache: &mut Cache<&'static str>,
+    asked: &mut BTreeMap<String, Asked>,
+    now: Time,
+    words: &[&str],
+) -> Option<Vec<String>> {
+    let object = if words.contains(&"dir") { DIRECTORY } else { FILE };
+    let said = match words[0] {
+        "ask" => {
+            asked.insert(words[1].to_owned(), cache.ask(now));
+            return Some(vec![]);
+        }
+        "attributes" => {
+            cache.attributes(now, object).map_or("unknown".to_owned(), |(known, span)| {
+                format!("size {} modified {} for {span:?}", known.size, known.modified.seconds)
+            })
+        }
+        "find" => format!("{:?}", cache.find(now, DIRECTORY, words[1].as_bytes())),
+        "names" => format!("{}", cache.names()),
+        "failure" => format!("{:?}", cache.failure(FILE)),
+        "wake" => format!("{:?}", cache.next_wake().map(|wake| wake.since(Time::ZERO))),
+        "bytes" => format!("{:?} {:?}", cache.bytes(), cache.counters()),
+        _ => return None,
+    };
+    Some(vec![said])
+}
+
+fn event(words: &[&str], asked: Asked) -> Event<&'static str> {
+    let number = |name: &str| value::<u64>(words, name);
+    let ticket = Ticket(number("ticket").unwrap_or(0));
+    let file = number("file").map_or(FILE, ObjectKey);
+    let object = if words.contains(&"dir") { DIRECTORY } else { file };
+    let job = JobId(number("job").unwrap_or(0));
+    let offset = number("at").unwrap_or(0);
+    let data = || Bytes::from(value::<String>(words, "data").unwrap_or_default());
+    let verifier = |name: &str| number(name).map(u64::to_be_bytes);
+    let told = |name: &str| {
+        let size = number(name)?;
+        let file_type = if object == DIRECTORY { FileType::Directory } else { FileType::Regular };
+        Some(attributes(file_type, size, value(words, "modified").unwrap_or(100)))
+    };
+    let wcc = Wcc {
+        before: value(words, "before").map(|modified| {
+            attributes(FileType::Regular, number("was").expect("its size"), modified).before()
+        }),
+        after: told("size"),
+    };
+    let fine = if words.contains(&"refused") { Err("refused") } else { Ok(()) };
+    match words[0] {
+        "read" => {
+            Event::Read { ticket, file, offset, count: value(words, "count").expect("how much") }
+        }
+        "write" => {
+            let at = FileTime { seconds: 900, nanoseconds: 0 };
+            Event::Write { ticket, file, offset, data: data(), at }
+        }
+        "sync" => Event::Sync { ticket, file },
+        "hold" => Event::Hold { ticket, file },
+        "release" => Event::Release { file },
+        "resized" => Event::Resized { file, size: number("to").expect("its size") },
+        "overwritten" => Event::Overwritten { file, range: offset..number("to").expect("where") },
+        "discard" => Event::Discard { file },
+        "observed" => Event::Observed { object, asked, attributes: told("size").expect("size") },
+        "begin" => Event::BeginChange { object },
+        "end" => Event::EndChange { object, wcc },
+        "named" => Event::Named {
+            directory: DIRECTORY,
+            name: words[1].as_bytes().into(),
+            target: number("object").map(ObjectKey),
+            source: if words.contains(&"listed") { Source::Listed } else { Source::Asked },
+            asked,
+        },
+        "fetched" => {
+            let end = words.contains(&"end");
+            let told = Fetched { data: data(), end, attributes: told("size") };
+            Event::Fetched { job, result: fine.map(|()| told) }
+        }
+        "stored" => {
+            let count = value(words, "count").unwrap_or(8);
+            let told = Stored { count, unstable: verifier("unstable"), wcc };
+            Event::Stored { job, result: fine.map(|()| told) }
+        }
+        "committed" => {
+            let verifier = verifier("verifier").unwrap_or_default();
+            Event::Committed { job, result: fine.map(|()| Committed { verifier, wcc }) }
+        }
+        "unnamed" => Event::Unnamed { directory: DIRECTORY, name: words[1].as_bytes().into() },
+        "distrust" => Event::Distrust { object },
+        "invalidate" => Event::Invalidate { object },
+        "forget" => Event::Forget { object },
+        "tick" => Event::Tick,
+        other => panic!("no such event: {other}"),
+    }
+}

@@ -1,0 +1,490 @@
+//! Programs, a server and a network that do as a list of random steps says, and a cache in
+//! between, beside the plainest model of a file there is: its bytes.
+//!
+//! The server is as bad as a good one may be: it answers in any order, takes part of a WRITE,
+//! leaves out attributes, has a coarse clock, runs a call twice whose answer was lost, and loses
+//! what is unstable, attributes too, when it crashes.
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// What happens next.
+#[derive(Clone, Debug)]
+enum Step {
+    Read {
+        offset: usize,
+        count: usize,
+    },
+    Write {
+        offset: usize,
+        count: usize,
+    },
+    Sync,
+    /// The file is cut or made longer.
+    Resize {
+        size: usize,
+    },
+    /// The server restarts.
+    Crash,
+    /// Time goes on here.
+    Wait {
+        seconds: u64,
+    },
+    /// The server's coarse clock goes on.
+    Clock,
+    /// A call reaches the server, or an answer the client.
+    Deliver {
+        which: usize,
+    },
+    /// A call is run, and its answer is lost; it will be sent again.
+    Lose {
+        which: usize,
+    },
+}
+
+/// No offset of the model is above.
+const SIZE: usize = 48;
+
+fn step() -> impl Strategy<Value = Step> {
+    let range = || (0..SIZE, 1..20_usize);
+    prop_oneof![
+        3 => range().prop_map(|(offset, count)| Step::Read { offset, count }),
+        4 => range().prop_map(|(offset, count)| Step::Write { offset, count }),
+        1 => Just(Step::Sync),
+        1 => (0..SIZE).prop_map(|size| Step::Resize { size }),
+        1 => Just(Step::Crash),
+        1 => (0..8_u64).prop_map(|seconds| Step::Wait { seconds }),
+        1 => Just(Step::Clock),
+        8 => (0..8_usize).prop_map(|which| Step::Deliver { which }),
+        1 => (0..8_usize).prop_map(|which| Step::Lose { which }),
+    ]
+}
+
+/// A file as programs are to see it: who wrote last has written.
+#[derive(Clone, Debug, Default)]
+struct Model {
+    bytes: Vec<u8>,
+    /// The write that each byte is of, as its number.
+    writes: Vec<u64>,
+}
+
+impl Model {
+    fn write(&mut self, offset: usize, data: &[u8], number: u64) {
+        let end = offset + data.len();
+        self.resize(self.bytes.len().max(end));
+        self.bytes[offset..end].copy_from_slice(data);
+        self.writes[offset..end].fill(number);
+    }
+
+    fn resize(&mut self, size: usize) {
+        self.bytes.resize(size, 0);
+        self.writes.resize(size, 0);
+    }
+}
+
+/// A server of one file.
+#[derive(Clone, Debug, Default)]
+struct Server {
+    now: (Vec<u8>, i64),
+    stable: (Vec<u8>, i64),
+    verifier: u64,
+    clock: i64,
+    /// Whether it leaves out what it may.
+    stingy: bool,
+}
+
+impl Server {
+    fn attributes(&self) -> Attributes {
+        attributes(FileType::Regular, self.now.0.len() as u64, self.now.1)
+    }
+
+    fn change(&mut self, change: impl FnOnce(&mut Vec<u8>)) -> Wcc {
+        let before = self.attributes().before();
+        change(&mut self.now.0);
+        self.now.1 = self.clock;
+        self.wcc(before)
+    }
+
+    fn wcc(&self, before: leasehold_base::attributes::Before) -> Wcc {
+        if self.stingy {
+            return Wcc::default();
+        }
+        Wcc { before: Some(before), after: Some(self.attributes()) }
+    }
+
+    fn write(&mut self, offset: u64, data: &[u8], stable: bool) -> Stored {
+        let offset = usize::try_from(offset).expect("files of the model are small");
+        let end = offset + data.len();
+        let wcc = self.change(|bytes| {
+            bytes.resize(bytes.len().max(end), 0);
+            bytes[offset..end].copy_from_slice(data);
+        });
+        if stable {
+            let bytes = &mut self.stable.0;
+            bytes.resize(bytes.len().max(end), 0);
+            bytes[offset..end].copy_from_slice(data);
+            self.stable.1 = self.clock;
+        }
+        let unstable = (!stable).then(|| self.verifier.to_be_bytes());
+        Stored { count: u32::try_from(data.len()).expect("small"), unstable, wcc }
+    }
+
+    fn read(&self, offset: u64, count: u32) -> Fetched {
+        let bytes = &self.now.0;
+        let offset = usize::try_from(offset).expect("small").min(bytes.len());
+        let end = (offset + count as usize).min(bytes.len());
+        let attributes = (!self.stingy).then(|| self.attributes());
+        let data = Bytes::copy_from_slice(&bytes[offset..end]);
+        Fetched { data, end: end == bytes.len(), attributes }
+    }
+
+    /// SETATTR is stable when it is answered; data that was written before is not.
+    fn resize(&mut self, size: usize) -> Wcc {
+        let wcc = self.change(|bytes| bytes.resize(size, 0));
+        self.stable.0.resize(size, 0);
+        self.stable.1 = self.clock;
+        wcc
+    }
+
+    fn crash(&mut self) {
+        self.now = self.stable.clone();
+        self.verifier += 1;
+    }
+}
+
+/// What a program waits for.
+#[derive(Clone, Debug)]
+enum Waiting {
+    Read {
+        offset: usize,
+        count: usize,
+        /// The file as it has been since it was asked for.
+        seen: Vec<Vec<u8>>,
+    },
+    Write {
+        offset: usize,
+        data: Vec<u8>,
+    },
+    /// All that was written up to this write is to be stable.
+    Sync {
+        writes: u64,
+    },
+    /// The file is to be cut or made longer.
+    Resize {
+        size: usize,
+    },
+}
+
+/// A call that the server has not answered.
+#[derive(Clone, Debug)]
+enum Call {
+    Data(Effect<&'static str>),
+    /// A read waits for the attributes.
+    Attributes(Asked, Ticket),
+    Resize(usize),
+}
+
+/// An answer that the client has not seen.
+#[derive(Clone, Debug)]
+enum Answer {
+    Data(Event<&'static str>),
+    Attributes(Asked, Ticket, Attributes),
+    Resized(usize, Wcc),
+}
+
+#[derive(Clone, Debug)]
+enum OnTheWay {
+    Call(Call),
+    Answer(Answer),
+}
+
+struct World {
+    cache: Cache<&'static str>,
+    now: Time,
+    server: Server,
+    model: Model,
+    /// How many writes programs asked for, and how many of them were taken, in order.
+    writes: u64,
+    taken: u64,
+    tickets: u64,
+    waiting: BTreeMap<Ticket, Waiting>,
+    calls: Vec<OnTheWay>,
+    /// A change of size is on its way.
+    resizing: Option<usize>,
+}
+
+impl World {
+    fn new(always_stable: bool, stingy: bool) -> Self {
+        let mut world = Self {
+            cache: Cache::new(Options { always_stable, ..options() }),
+            now: Time::ZERO,
+            server: Server { stingy, ..Server::default() },
+            model: Model::default(),
+            writes: 0,
+            taken: 0,
+            tickets: 0,
+            waiting: BTreeMap::new(),
+            calls: Vec::new(),
+            resizing: None,
+        };
+        // An owner knows what it opens.
+        let asked = world.cache.ask(world.now);
+        let attributes = world.server.attributes();
+        world.step(Event::Observed { object: FILE, asked, attributes });
+        world
+    }
+
+    fn run(&mut self, step: &Step) {
+        match *step {
+            Step::Read { offset, count } => self.read(offset, count),
+            Step::Write { offset, count } => {
+                self.writes += 1;
+                let byte = |at: usize| (self.writes * 7 + at as u64) % 251;
+                let data: Vec<u8> =
+                    (0..count).map(|at| u8::try_from(byte(at)).expect("small")).collect();
+                let ticket = self.ticket(Waiting::Write { offset, data: data.clone() });
+                let at = FileTime { seconds: 1, nanoseconds: 0 };
+                let (offset, data) = (offset as u64, Bytes::from(data));
+                self.step(Event::Write { ticket, file: FILE, offset, data, at });
+            }
+            Step::Sync => {
+                let ticket = self.ticket(Waiting::Sync { writes: self.taken });
+                self.step(Event::Sync { ticket, file: FILE });
+            }
+            Step::Resize { size } => {
+                let ticket = self.ticket(Waiting::Resize { size });
+                self.step(Event::Hold { ticket, file: FILE });
+            }
+            Step::Crash => self.server.crash(),
+            Step::Clock => self.server.clock += 1,
+            Step::Wait { seconds } => {
+                self.now = self.now + Duration::from_secs(seconds);
+                self.step(Event::Tick);
+            }
+            Step::Deliver { which } => self.deliver(which),
+            Step::Lose { which } => {
+                let which = which.checked_rem(self.calls.len()).and_then(|at| self.calls.get(at));
+                if let Some(OnTheWay::Call(call)) = which.cloned() {
+                    self.serve(call);
+                }
+            }
+        }
+    }
+
+    fn ticket(&mut self, waiting: Waiting) -> Ticket {
+        self.tickets += 1;
+        self.waiting.insert(Ticket(self.tickets), waiting);
+        Ticket(self.tickets)
+    }
+
+    /// A program reads: the owner asks for attributes where they have run out.
+    fn read(&mut self, offset: usize, count: usize) {
+        let resized = self.resizing.map(|size| {
+            let mut model = self.model.clone();
+            model.resize(size);
+            model.bytes
+        });
+        let seen = core::iter::once(self.model.bytes.clone()).chain(resized).collect();
+        let ticket = self.ticket(Waiting::Read { offset, count, seen });
+        let known = self.cache.attributes(self.now, FILE);
+        if known.is_none_or(|(_, span)| span.is_zero()) {
+            let asked = self.cache.ask(self.now);
+            self.calls.push(OnTheWay::Call(Call::Attributes(asked, ticket)));
+        } else {
+            self.read_now(ticket);
+        }
+    }
+
+    fn read_now(&mut self, ticket: Ticket) {
+        let Some(Waiting::Read { offset, count, .. }) = self.waiting.get(&ticket) else {
+            panic!("a read waits");
+        };
+        let (offset, count) = (*offset as u64, u32::try_from(*count).expect("small"));
+        self.step(Event::Read { ticket, file: FILE, offset, count });
+    }
+
+    fn step(&mut self, event: Event<&'static str>) {
+        let mut effects = Vec::new();
+        self.cache.step(self.now, event, &mut effects);
+        for effect in effects {
+            self.follow(effect);
+        }
+    }
+
+    fn follow(&mut self, effect: Effect<&'static str>) {
+        match effect {
+            Effect::Fetch { .. } | Effect::Store { .. } | Effect::Commit { .. } => {
+                self.calls.push(OnTheWay::Call(Call::Data(effect)));
+            }
+            Effect::Read { ticket, result } => {
+                let read = result.expect("nothing is refused").concat();
+                let Some(Waiting::Read { offset, count, seen }) = self.waiting.remove(&ticket)
+                else {
+                    panic!("nobody reads");
+                };
+                check_read(&read, (offset, count), &seen);
+            }
+            Effect::Wrote { ticket } => {
+                let Some(Waiting::Write { offset, data }) = self.waiting.remove(&ticket) else {
+                    panic!("nobody writes");
+                };
+                self.taken += 1;
+                self.model.write(offset, &data, self.taken);
+                self.changed(&self.model.bytes.clone());
+            }
+            Effect::Synced { ticket } => {
+                let Some(Waiting::Sync { writes }) = self.waiting.remove(&ticket) else {
+                    panic!("nobody waits for a sync");
+                };
+                self.check_stable(writes);
+            }
+            Effect::Held { ticket, file } => {
+                let Some(Waiting::Resize { size }) = self.waiting.remove(&ticket) else {
+                    panic!("nobody waits for the file");
+                };
+                assert_eq!(self.resizing.replace(size), None, "one change at a time");
+                let mut after = self.model.clone();
+                after.resize(size);
+                self.changed(&after.bytes);
+                self.step(Event::BeginChange { object: file });
+                self.calls.push(OnTheWay::Call(Call::Resize(size)));
+            }
+            Effect::Idle { .. } => panic!("there are no names"),
+        }
+    }
+
+    /// Who reads at this time may see that.
+    fn changed(&mut self, bytes: &[u8]) {
+        for waiting in self.waiting.values_mut() {
+            if let Waiting::Read { seen, .. } = waiting {
+                seen.push(bytes.to_vec());
+            }
+        }
+    }
+
+    /// Each byte that was written up to that write, and not again since, is on stable storage.
+    fn check_stable(&self, writes: u64) {
+        for (at, number) in self.model.writes.iter().enumerate() {
+            // What is being cut off may be gone.
+            let kept = self.resizing.is_none_or(|size| at < size);
+            if kept && (1..=writes).contains(number) {
+                let stable = self.server.stable.0.get(at);
+                assert_eq!(stable, Some(&self.model.bytes[at]), "byte {at} is on stable storage");
+            }
+        }
+    }
+
+    /// One call reaches the server, or one answer the client; in any order.
+    fn deliver(&mut self, which: usize) {
+        if self.calls.is_empty() {
+            return;
+        }
+        match self.calls.remove(which % self.calls.len()) {
+            OnTheWay::Call(call) => {
+                let answer = self.serve(call);
+                self.calls.push(OnTheWay::Answer(answer));
+            }
+            OnTheWay::Answer(Answer::Data(event)) => self.step(event),
+            OnTheWay::Answer(Answer::Attributes(asked, ticket, attributes)) => {
+                self.step(Event::Observed { object: FILE, asked, attributes });
+                self.read_now(ticket);
+            }
+            OnTheWay::Answer(Answer::Resized(size, wcc)) => {
+                self.resizing = None;
+                self.model.resize(size);
+                self.step(Event::Resized { file: FILE, size: size as u64 });
+                self.step(Event::EndChange { object: FILE, wcc });
+                self.step(Event::Release { file: FILE });
+            }
+        }
+    }
+
+    fn serve(&mut self, call: Call) -> Answer {
+        match call {
+            Call::Attributes(asked, ticket) => {
+                Answer::Attributes(asked, ticket, self.server.attributes())
+            }
+            Call::Resize(size) => Answer::Resized(size, self.server.resize(size)),
+            Call::Data(Effect::Fetch { job, offset, count, .. }) => {
+                Answer::Data(Event::Fetched { job, result: Ok(self.server.read(offset, count)) })
+            }
+            Call::Data(Effect::Store { job, offset, data, stable, .. }) => {
+                // Now and then it takes less than it could.
+                let taken = if data[0] & 7 == 0 { data.len().div_ceil(2) } else { data.len() };
+                let stored = self.server.write(offset, &data[..taken], stable);
+                Answer::Data(Event::Stored { job, result: Ok(stored) })
+            }
+            Call::Data(Effect::Commit { job, .. }) => {
+                self.server.stable = self.server.now.clone();
+                let wcc = self.server.wcc(self.server.attributes().before());
+                let verifier = self.server.verifier.to_be_bytes();
+                Answer::Data(Event::Committed { job, result: Ok(Committed { verifier, wcc }) })
+            }
+            Call::Data(_) => unreachable!("only calls reach the server"),
+        }
+    }
+
+    /// With a server that stays up, everybody is answered, and a last sync saves all.
+    fn heal(&mut self) {
+        self.answer_all();
+        self.run(&Step::Sync);
+        self.answer_all();
+        assert_eq!(self.server.stable.0, self.model.bytes, "nothing that was written is lost");
+        assert_eq!(self.cache.bytes().1, 0, "nothing is unsaved");
+        assert!(self.cache.bytes().0 <= options().bytes_max, "clean data is bounded");
+        self.run(&Step::Read { offset: 0, count: 2 * SIZE });
+        self.answer_all();
+    }
+
+    fn answer_all(&mut self) {
+        for _ in 0..2000 {
+            if self.calls.is_empty() && self.waiting.is_empty() {
+                return;
+            }
+            self.deliver(0);
+            if self.calls.is_empty() && !self.waiting.is_empty() {
+                self.now = self.cache.next_wake().unwrap_or(self.now).max(self.now);
+                self.step(Event::Tick);
+            }
+        }
+        panic!("nobody waits for ever: {:?}", self.waiting);
+    }
+}
+
+/// What was read is the file as it was meanwhile; where a change of it was on its way, a mixture
+/// of before and after.
+fn check_read(read: &[u8], (offset, count): (usize, usize), seen: &[Vec<u8>]) {
+    let part = |bytes: &Vec<u8>| {
+        let from = offset.min(bytes.len());
+        bytes[from..(offset + count).min(bytes.len())].to_vec()
+    };
+    let parts: Vec<Vec<u8>> = seen.iter().map(part).collect();
+    let lengths: Vec<usize> = parts.iter().map(Vec::len).collect();
+    let (least, most) = (lengths.iter().min(), lengths.iter().max());
+    let fits = least <= Some(&read.len()) && Some(&read.len()) <= most;
+    assert!(fits, "{} bytes were read, not {lengths:?}", read.len());
+    for (at, byte) in read.iter().enumerate() {
+        let was = parts.iter().any(|part| part.get(at) == Some(byte));
+        assert!(was, "byte {} is {byte}, and not as in {parts:?}", offset + at);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        max_shrink_iters: 20_000,
+        ..ProptestConfig::with_cases(3000)
+    })]
+    #[test]
+    fn nothing_that_was_written_is_lost_and_what_is_read_was_written(
+        always_stable in any::<bool>(),
+        stingy in any::<bool>(),
+        steps in prop::collection::vec(step(), 0..120),
+    ) {
+        let mut world = World::new(always_stable, stingy);
+        for step in &steps {
+            world.run(step);
+        }
+        world.heal();
+    }
+}
