@@ -53,6 +53,15 @@ impl Figure {
         Self { figure: name, ours, target: text, unit: unit.0, tier, holds, medians }
     }
 
+    /// Instructions beside those that are kept, from which they may differ by a share.
+    pub(crate) fn kept(name: String, (ours, kept): (f64, f64), tolerance: f64) -> Self {
+        let holds = (ours / kept - 1.0).abs() <= tolerance;
+        let target = format!("{kept:.0} +- {}%", tolerance * 100.0);
+        let unit = "instructions";
+        let medians = Medians { ours, other: kept, unit };
+        Self { figure: name, ours, target, unit, tier: "memory", holds, medians }
+    }
+
     /// A number of ours beside that of somebody else, of which nothing is demanded.
     pub(crate) fn beside(name: String, ours: f64, theirs: Option<f64>, unit: &'static str) -> Self {
         let medians = Medians { ours, other: theirs.unwrap_or(f64::NAN), unit };

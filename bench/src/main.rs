@@ -5,6 +5,7 @@
 mod disk;
 mod figure;
 mod floor;
+mod instructions;
 mod seed;
 mod servers;
 mod soak;
@@ -42,6 +43,8 @@ impl Options {
 /// The areas that have figures.
 #[derive(Clone, Copy, ValueEnum)]
 enum Area {
+    /// How many instructions of the server a call takes.
+    Instructions,
     /// What the paper on version 3 measured.
     Seed,
     /// The server against nfs-ganesha.
@@ -52,15 +55,20 @@ enum Area {
 
 fn main() -> ExitCode {
     let mut words = std::env::args_os().skip(1);
-    if let (Some(word), Some(folder)) = (words.next(), words.next())
-        && word == floor::WORD
-    {
-        let served = floor::serve(Path::new(&folder));
-        eprintln!("bench: the floor broke: {served:?}");
-        return ExitCode::FAILURE;
+    if let (Some(word), Some(what)) = (words.next(), words.next()) {
+        if word == floor::WORD {
+            let served = floor::serve(Path::new(&what));
+            eprintln!("bench: the floor broke: {served:?}");
+            return ExitCode::FAILURE;
+        }
+        if word == instructions::WORD {
+            instructions::only_count(&what);
+            return ExitCode::SUCCESS;
+        }
     }
     let options = Options::parse();
     let measured = match options.area {
+        Area::Instructions => instructions::measure(&options),
         Area::Seed => seed::measure(&options),
         Area::Speed => speed::measure(&options),
         Area::Soak => soak::soak(Duration::from_secs_f64(options.seconds)).map_err(Into::into),

@@ -3,12 +3,12 @@
 use std::fs;
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::Pid;
+use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use tempfile::TempDir;
 
@@ -18,20 +18,32 @@ pub(crate) struct Server {
     pub(crate) nfs: SocketAddr,
     pub(crate) mount: SocketAddr,
     pub(crate) export: String,
-    _folder: TempDir,
+    /// What lasts no longer than it.
+    folder: Option<TempDir>,
 }
 
 impl Server {
     /// Our server over a directory; `durability` as its option says.
     pub(crate) fn ours(directory: &Path, durability: &str) -> io::Result<Self> {
         let folder = tempfile::tempdir()?;
-        let program = std::env::current_exe()?.with_file_name("leasehold");
-        let mut process = Command::new(program)
+        let mut server = Self::serve(Command::new(ours()?), directory, durability, folder.path())?;
+        server.folder = Some(folder);
+        Ok(server)
+    }
+
+    /// Starts our server by a command, its state in a folder.
+    pub(crate) fn serve(
+        mut command: Command,
+        directory: &Path,
+        durability: &str,
+        state: &Path,
+    ) -> io::Result<Self> {
+        let mut process = command
             .arg("serve")
             .arg(directory)
             .args(["--listen", "127.0.0.1:0", "--json", "--log", "error", "--durability"])
             .args([durability, "--state"])
-            .arg(folder.path())
+            .arg(state)
             .stdout(Stdio::piped())
             .spawn()?;
         let mut line = String::new();
@@ -41,7 +53,15 @@ impl Server {
         let port = ready["addresses"][0]["port"].as_u64().and_then(|port| port.try_into().ok());
         let port = port.ok_or_else(|| io::Error::other(format!("not a ready line: {line}")))?;
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-        Ok(Self { process, nfs: address, mount: address, export: "/".to_owned(), _folder: folder })
+        Ok(Self { process, nfs: address, mount: address, export: "/".to_owned(), folder: None })
+    }
+
+    /// Has the server end by itself.
+    pub(crate) fn stop(mut self) -> io::Result<()> {
+        let process = i32::try_from(self.process.id()).ok().and_then(Pid::from_raw);
+        kill_process(process.expect("a child has a number"), Signal::TERM)?;
+        let status = self.process.wait()?;
+        if status.success() { Ok(()) } else { Err(io::Error::other(format!("it ended: {status}"))) }
     }
 
     /// nfs-ganesha over a directory, by its VFS back end.
@@ -76,7 +96,7 @@ impl Server {
             nfs: local(nfs),
             mount: local(mount),
             export: directory.display().to_string(),
-            _folder: folder,
+            folder: Some(folder),
         };
         wait_for(server.nfs)?;
         wait_for(server.mount)?;
@@ -95,6 +115,11 @@ impl Drop for Server {
         drop(self.process.kill());
         drop(self.process.wait());
     }
+}
+
+/// Our program, built beside this one.
+pub(crate) fn ours() -> io::Result<PathBuf> {
+    Ok(std::env::current_exe()?.with_file_name("leasehold"))
 }
 
 /// Does something on the first processor only.

@@ -50,7 +50,7 @@ pub(crate) fn soak(length: Duration) -> Result<(), Error> {
     let (start, mut calls, mut seen) = (Instant::now(), 0, Vec::new());
     while start.elapsed() < length {
         for operation in OPERATIONS {
-            let load = Load { operation, in_flight: 8, connections: 4, time: TURN };
+            let load = Load::timed(operation, 8, 4, TURN);
             calls += run(&setting, &load, server.process())?.calls;
         }
         let minute = start.elapsed().as_secs_f64() / 60.0;

@@ -117,7 +117,7 @@ fn cpu(sample: &Sample) -> f64 {
 /// One connection with calls in flight.
 fn load(options: &Options, operation: Operation) -> Load {
     let time = Duration::from_secs_f64(options.seconds);
-    Load { operation, in_flight: IN_FLIGHT, connections: 1, time }
+    Load::timed(operation, IN_FLIGHT, 1, time)
 }
 
 /// Measures two things in turn; the first of each is thrown away, to warm up.

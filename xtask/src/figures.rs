@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::check::Tally;
 use crate::program;
 use crate::repository::Repository;
-use crate::setup::{PEERS, Tool, WEB, ensure};
+use crate::setup::{COUNTER, PEERS, Tool, WEB, ensure};
 
 /// What is measured, and what becomes of it.
 #[derive(Args)]
@@ -29,6 +29,8 @@ pub(crate) struct Options {
 /// The areas that have figures.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Area {
+    /// How many instructions of the server a call takes, as it is built for use.
+    Instructions,
     /// The laboratory's core: solvers, simulator, WebAssembly.
     Model,
     /// What the paper on version 3 measured, by our server over disks as slow as theirs.
@@ -41,6 +43,7 @@ impl Area {
     /// The program that measures, the packages to build for it, and what must be installed.
     const fn program(self) -> (&'static str, &'static [&'static str], &'static [Tool]) {
         match self {
+            Self::Instructions => ("leasehold-bench", &["leasehold", "leasehold-bench"], COUNTER),
             Self::Model => ("leasehold-lab-figures", &["leasehold-lab-figures"], WEB),
             Self::Seed => ("leasehold-bench", &["leasehold-bench"], &[]),
             Self::Speed => ("leasehold-bench", &["leasehold", "leasehold-bench"], PEERS),
@@ -50,6 +53,12 @@ impl Area {
     /// How to read the figures.
     const fn how(self) -> &'static str {
         match self {
+            Self::Instructions => {
+                "As valgrind counts them in the server's process, 16 calls in flight on one \
+                 connection; the kernel's are not among them. Accounting is in the others too. \
+                 `cargo xtask test instructions` holds those of the build for tests against \
+                 `bench/instructions.json`."
+            }
             Self::Model => {
                 "Speeds are by processor time of one thread, the best of a few runs. A service is \
                  one visit of a customer at one centre, done. The approximation is the slower of \

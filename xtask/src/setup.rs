@@ -45,6 +45,10 @@ pub(crate) const PEERS: &[Tool] = &[
     Tool { program: "mkfs.ext4", source: Source::Apt("e2fsprogs") },
 ];
 
+/// What counts instructions.
+pub(crate) const COUNTER: &[Tool] =
+    &[Tool { program: "valgrind", source: Source::Apt("valgrind") }];
+
 /// What the cases that run in a guest compile, pack and clone with.
 pub(crate) const GUEST: &[Tool] = &[
     Tool { program: "gcc", source: Source::Apt("gcc") },
@@ -126,7 +130,7 @@ const COMPILE_LIMIT: Duration = Duration::from_mins(40);
 
 /// Installs every tool that is missing.
 pub(crate) fn run() -> Tally {
-    [LINTERS, TREE, FUZZER, GUEST, DISKS, MOUNTS, FOREIGN, SERVERS, PAGE]
+    [LINTERS, TREE, FUZZER, COUNTER, GUEST, DISKS, MOUNTS, FOREIGN, SERVERS, PAGE]
         .into_iter()
         .map(|tools| Tally::of(ensure(tools)))
         .sum()

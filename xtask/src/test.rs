@@ -6,7 +6,7 @@ use clap::ValueEnum;
 
 use crate::check::{Check, Tally, report};
 use crate::repository::Repository;
-use crate::setup::{DISKS, FOREIGN, GUEST, LINTERS, MOUNTS, SERVERS, TREE, Tool, ensure};
+use crate::setup::{COUNTER, DISKS, FOREIGN, GUEST, LINTERS, MOUNTS, SERVERS, TREE, Tool, ensure};
 use crate::{documents, fuzz, layers, licences, page, program, promises, sim, tidy};
 
 /// The package of tests that need real clients; they have steps of their own.
@@ -29,6 +29,8 @@ pub(crate) enum Step {
     Docs,
     /// The tests beside the code.
     Unit,
+    /// Calls take as many instructions of the server as are kept in `bench/instructions.json`.
+    Instructions,
     /// New worlds of the simulator keep every promise.
     Sim,
     /// Decoders and the whole server, fuzzed for a minute.
@@ -92,6 +94,7 @@ impl Step {
                 let options = ["--workspace", "--exclude", SYSTEM, "--no-fail-fast"];
                 tool(repository, 15, &[], &[&["cargo", "test"][..], &options].concat())
             }
+            Self::Instructions => instructions(repository),
             Self::Sim => {
                 let files = sim::run(repository, &["--minutes", "0.5"].map(str::to_owned));
                 let leases = ["--leases", "--minutes", "1"].map(str::to_owned);
@@ -118,6 +121,17 @@ impl Step {
             ),
         }
     }
+}
+
+/// Counts instructions, of programs that the tests beside the code have built already.
+fn instructions(repository: &Repository) -> Tally {
+    let build = ["cargo", "build", "--workspace", "--exclude", SYSTEM, "--quiet"];
+    let bins = ["--bin=leasehold", "--bin=leasehold-bench"];
+    let words = [&build[..], &bins].concat();
+    if !program::run(repository.root(), &words, Duration::from_mins(15)).succeeded {
+        return Tally::of(false);
+    }
+    tool(repository, 5, COUNTER, &["target/debug/leasehold-bench", "instructions"])
 }
 
 /// Runs tests of the whole system.

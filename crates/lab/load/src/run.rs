@@ -19,6 +19,21 @@ pub struct Load {
     pub connections: u32,
     /// For how long; calls in flight are waited for.
     pub time: Duration,
+    /// How many calls each connection makes at most, but for those that are in flight then.
+    pub calls_max: u64,
+}
+
+impl Load {
+    /// A load that ends with its time alone.
+    #[must_use]
+    pub const fn timed(
+        operation: Operation,
+        in_flight: u32,
+        connections: u32,
+        time: Duration,
+    ) -> Self {
+        Self { operation, in_flight, connections, time, calls_max: u64::MAX }
+    }
 }
 
 /// What a run came to.
@@ -94,7 +109,7 @@ fn work(
         connection.flush()?;
         // One reply is waited for; what came with it is taken too, and answered in one batch.
         let mut wait = true;
-        let go_on = start.elapsed() < load.time;
+        let go_on = start.elapsed() < load.time && sample.calls < load.calls_max;
         while in_flight > 0
             && let Some((xid, results)) = connection.reply(wait)?
         {

@@ -1,0 +1,192 @@
+//! How many instructions of ours a call takes, as valgrind counts them: the same on a busy machine
+//! as on a quiet one, so that a test can hold them against those that are kept in the tree.
+//!
+//! The server runs twice for each operation, with a number of calls and with twice as many; the
+//! difference is the calls' alone. What the kernel does is not in it.
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::ffi::OsStr;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use bytes::Bytes;
+use leasehold_base::units::Time;
+use leasehold_base::xdr::Writer;
+use leasehold_load::{Load, Operation, Sample, Setting, run};
+use leasehold_serve::account::Account;
+
+use crate::Options;
+use crate::disk::run as run_program;
+use crate::figure::Figure;
+use crate::servers::{Server, ours};
+use crate::speed::IN_FLIGHT;
+
+/// The word by which this program is asked for nothing but to count calls of which there are none.
+pub(crate) const WORD: &str = "account";
+
+/// What is kept: instructions by figure, of what `cargo build` builds without options.
+const KEPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/instructions.json");
+
+/// Asks for what is counted to be kept.
+const REWRITE: &str = "INSTRUCTIONS";
+
+/// How much more or less is taken for the same: how many calls come in together is the scheduler's,
+/// and the C library copies memory by what the processor can.
+const TOLERANCE: f64 = 0.04;
+
+/// Nothing is synced, so that all is done where it is received, and nothing depends on a disk.
+const DURABILITY: &str = "memory";
+
+/// A load that takes longer has gone wrong.
+const PATIENCE: Duration = Duration::from_mins(2);
+
+struct Case {
+    name: &'static str,
+    operation: Operation,
+    /// Enough calls for what is not theirs not to show, and no more: they take fifty times as long
+    /// as without valgrind.
+    calls: u64,
+    in_flight: u32,
+    /// What its instructions are divided by.
+    per: fn(&Sample) -> u64,
+}
+
+const CASES: [Case; 7] = [
+    case("null", Operation::Null, 32_000),
+    case("getattr", Operation::Getattr, 16_000),
+    case("lookup", Operation::Lookup, 16_000),
+    case("read4k", Operation::Read(4096), 16_000),
+    case("write4k", Operation::Write { bytes: 4096, stable: true }, 16_000),
+    case("create-remove", Operation::CreateRemove, 8000),
+    Case {
+        name: "readdirplus.entry",
+        operation: Operation::Readdirplus,
+        calls: 800,
+        // More are cut into batches by how much of a reply the socket takes, which is chance.
+        in_flight: 1,
+        per: |sample| sample.entries,
+    },
+];
+
+const fn case(name: &'static str, operation: Operation, calls: u64) -> Case {
+    Case { name, operation, calls, in_flight: IN_FLIGHT, per: |sample| sample.calls }
+}
+
+/// The calls that are counted and never made.
+const ACCOUNTED: u64 = 100_000;
+
+/// Counts, and fails where it is not as much as is kept. What the compiler made fast is printed
+/// alone: it changes with every version of the compiler.
+pub(crate) fn measure(options: &Options) -> Result<(), Box<dyn Error>> {
+    let (served, state, out) = (tempfile::tempdir()?, tempfile::tempdir()?, tempfile::tempdir()?);
+    let server = Server::serve(Command::new(ours()?), served.path(), DURABILITY, state.path())?;
+    let setting = Setting::make(server.nfs, server.mount, &server.export)?;
+    server.stop()?;
+    let mut counts = Vec::new();
+    for case in CASES.iter().filter(|case| options.wants(case.name)) {
+        let count = |calls| -> Result<(u64, u64), Box<dyn Error>> {
+            let out = out.path().join("counts");
+            let command = counting(&out, &ours()?);
+            let server = Server::serve(command, served.path(), DURABILITY, state.path())?;
+            let load = Load::timed(case.operation, case.in_flight, 1, PATIENCE);
+            let load = Load { calls_max: calls, ..load };
+            let sample = run(&setting.at(server.nfs), &load, server.process())?;
+            server.stop()?;
+            Ok((total(&out)?, (case.per)(&sample)))
+        };
+        counts.push((case.name, difference(count(case.calls)?, count(2 * case.calls)?)));
+    }
+    if options.wants("accounting") {
+        let count = |calls: u64| -> Result<(u64, u64), Box<dyn Error>> {
+            let out = out.path().join("counts");
+            let mut command = counting(&out, &std::env::current_exe()?);
+            run_program(command.arg(WORD).arg(calls.to_string()))?;
+            Ok((total(&out)?, calls))
+        };
+        counts.push(("accounting", difference(count(ACCOUNTED)?, count(2 * ACCOUNTED)?)));
+    }
+    judge(&counts)
+}
+
+/// Instructions of each of those that the longer run had more.
+fn difference(short: (u64, u64), long: (u64, u64)) -> f64 {
+    (long.0 as f64 - short.0 as f64) / (long.1 as f64 - short.1 as f64)
+}
+
+/// A program whose instructions are counted into a file, once it ends.
+fn counting(out: &Path, program: &Path) -> Command {
+    let mut valgrind = Command::new("valgrind");
+    valgrind.args(["--tool=callgrind", "--quiet"]);
+    valgrind.arg(format!("--callgrind-out-file={}", out.display())).arg(program);
+    valgrind
+}
+
+/// The instructions of all threads.
+fn total(out: &Path) -> Result<u64, Box<dyn Error>> {
+    let bytes = fs::read(out)?;
+    let text = String::from_utf8_lossy(&bytes);
+    let total = text.lines().find_map(|line| line.strip_prefix("totals: "));
+    Ok(total.ok_or("valgrind says nothing")?.trim().parse()?)
+}
+
+fn judge(counts: &[(&'static str, f64)]) -> Result<(), Box<dyn Error>> {
+    if !cfg!(debug_assertions) {
+        for (name, count) in counts {
+            Figure::beside((*name).to_owned(), *count, None, "instructions").print();
+        }
+        return Ok(());
+    }
+    let mut kept: BTreeMap<String, f64> = serde_json::from_str(&fs::read_to_string(KEPT)?)?;
+    if std::env::var_os(REWRITE).is_some_and(|value| value == "rewrite") {
+        kept.extend(counts.iter().map(|(name, count)| ((*name).to_owned(), count.round())));
+        fs::write(KEPT, format!("{}\n", serde_json::to_string_pretty(&kept)?))?;
+    }
+    let mut wrong = Vec::new();
+    for (name, count) in counts {
+        let kept = *kept.get(*name).ok_or_else(|| format!("nothing is kept of {name}"))?;
+        let figure = Figure::kept((*name).to_owned(), (*count, kept), TOLERANCE);
+        figure.print();
+        if !figure.holds {
+            let change = (count / kept - 1.0) * 100.0;
+            wrong.push(format!("{name} takes {count:.0}, {change:+.1}% of the {kept:.0} kept"));
+        }
+    }
+    if wrong.is_empty() {
+        return Ok(());
+    }
+    let wrong = wrong.join("; ");
+    Err(format!("{wrong}: mend that, or keep it by {REWRITE}=rewrite in the environment").into())
+}
+
+/// Counts so many calls as a loop of the server does, and nothing else.
+pub(crate) fn only_count(calls: &OsStr) {
+    let calls = calls.to_str().and_then(|calls| calls.parse().ok()).unwrap_or(0_u64);
+    let mut account = Account::new();
+    let client = account.clients.at([127, 0, 0, 1].into(), Time::ZERO);
+    let call = getattr();
+    let mut writer = Writer::new();
+    // Accepted, a success; and the status of NFS, with what takes the place of attributes.
+    for word in [0, 1, 0, 0, 0, 0, 0].into_iter().chain([0; 21]) {
+        writer.u32(word);
+    }
+    let reply = writer.finish();
+    for _ in 0..calls {
+        let begun = account.begin(&call, client);
+        account.end(begun, Some(&reply), begun.timed.then(Default::default).as_ref());
+    }
+}
+
+/// A GETATTR with a credential of the common kind, and a handle of the right length.
+fn getattr() -> Bytes {
+    let mut writer = Writer::new();
+    for word in [0, 0, 2, 100_003, 3, 1, 1, 28].into_iter().chain([0; 7]).chain([0, 0, 32]) {
+        writer.u32(word);
+    }
+    for _ in 0..8 {
+        writer.u32(0);
+    }
+    Bytes::copy_from_slice(writer.finish().front())
+}
