@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::check::Check;
 use crate::program;
+use crate::reference;
 use crate::repository::Repository;
 
 /// Checks the paths and the options of ours in every document.
@@ -11,6 +12,7 @@ pub(crate) fn checks(repository: &Repository) -> Vec<Check> {
     vec![
         Check { rule: "documents name only files that exist", faults: paths(repository) },
         Check { rule: "documents name only options that exist", faults: options(repository) },
+        reference::check(repository),
     ]
 }
 

@@ -8,9 +8,11 @@ mod figures;
 mod fuzz;
 mod layers;
 mod licences;
+mod package;
 mod page;
 mod program;
 mod promises;
+mod reference;
 mod repository;
 mod scores;
 mod setup;
@@ -58,6 +60,10 @@ enum Chore {
         #[arg(long, default_value_t = 60)]
         seconds: u64,
     },
+    /// Makes the Debian package.
+    Package(package::Options),
+    /// Writes docs/reference/commands.md as the program says it.
+    Reference,
     /// Builds the laboratory's page anew, into the files that are kept in the tree.
     Page {
         /// The laboratory behind it too, as WebAssembly.
@@ -96,6 +102,8 @@ fn main() -> ExitCode {
         Chore::Figures(options) => figures::run(&repository, &options),
         Chore::ConformScores => scores::run(&repository),
         Chore::Fuzz { seconds } => fuzz::run(&repository, seconds),
+        Chore::Package(options) => package::build(&repository, &options),
+        Chore::Reference => reference::write(&repository),
         Chore::Page { lab } => page::build(&repository, lab),
         Chore::Setup => setup::run(),
         Chore::Soak { minutes } => figures::soak(&repository, minutes),

@@ -72,6 +72,13 @@ pub(crate) const DISKS: &[Tool] = &[
     Tool { program: "strace", source: Source::Apt("strace") },
 ];
 
+/// What makes the package.
+pub(crate) const PACKAGERS: &[Tool] = &[
+    Tool { program: "dpkg-deb", source: Source::Apt("dpkg") },
+    Tool { program: "strip", source: Source::Apt("binutils") },
+    Tool { program: "git", source: Source::Apt("git") },
+];
+
 /// What builds and runs the laboratory for WebAssembly.
 pub(crate) const WEB: &[Tool] = &[
     Tool { program: "wasm32-wasip1", source: Source::Target },

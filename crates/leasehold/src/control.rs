@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::reload;
+use crate::restart;
 use crate::serving::Serving;
 
 /// What can be asked of a running server.
@@ -27,6 +28,8 @@ pub(crate) enum Request {
     Facts,
     /// To read its file again.
     Reload,
+    /// What would follow if it were started anew.
+    Successor,
 }
 
 /// Where requests are answered: what there is to know and to command of a running server.
@@ -45,6 +48,10 @@ impl Desk {
         match request {
             Request::Status => {
                 serde_json::to_value(self.source.snapshot()).map_err(|error| error.to_string())
+            }
+            Request::Successor => {
+                let successor = restart::successor(self.serving.file().as_deref())?;
+                serde_json::to_value(successor).map_err(|error| error.to_string())
             }
             Request::Facts => {
                 serde_json::to_value(self.serving.facts()).map_err(|error| error.to_string())

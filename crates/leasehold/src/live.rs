@@ -1,12 +1,14 @@
 //! What a running server shows of itself: to the control socket, and to browsers and scrapers.
 
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 use leasehold_serve::Service;
 use leasehold_shell::Running;
+use leasehold_shell::given::{Given, Purpose};
 use leasehold_shell::http::{HTML, JSON, Page, Server};
 use leasehold_store_dir::DirStore;
 use leasehold_view::{PAGE, Source, SyncView, metrics};
@@ -54,9 +56,16 @@ pub(crate) struct Http {
 
 impl Http {
     /// Takes the address, where one is asked for.
-    pub(crate) fn bind(asked: Option<SocketAddr>) -> Result<Option<Self>, Failure> {
+    pub(crate) fn bind(
+        asked: Option<SocketAddr>,
+        given: &mut Given,
+    ) -> Result<Option<Self>, Failure> {
         let Some(asked) = asked else { return Ok(None) };
-        let bound = Server::new(asked).and_then(|server| {
+        let server = match given.listener(Purpose::Http, asked) {
+            Some(socket) => Server::of(socket),
+            None => Server::new(asked),
+        };
+        let bound = server.and_then(|server| {
             let address = server.address()?;
             Ok(Some(Self { server, address }))
         });
@@ -66,8 +75,18 @@ impl Http {
         })
     }
 
-    /// Answers from now on, until the process ends; says where.
-    pub(crate) fn start(self, source: Arc<Source>) -> Result<SocketAddr, Failure> {
+    /// Where it answers.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The socket once more, for a server that goes on with it; none where there is no room.
+    pub(crate) fn socket(&self) -> Option<OwnedFd> {
+        self.server.socket().ok()
+    }
+
+    /// Answers from now on, until the process ends.
+    pub(crate) fn start(self, source: Arc<Source>) -> Result<(), Failure> {
         if !self.address.ip().is_loopback() {
             tracing::warn!(
                 address = %self.address,
@@ -78,9 +97,7 @@ impl Http {
         let builder = thread::Builder::new().name("http".to_owned());
         let server = self.server;
         let started = builder.spawn(move || server.run(&Arc::new(pages)));
-        started
-            .map(|_| self.address)
-            .map_err(|error| Kind::Running.because(format!("no thread: {error}")))
+        started.map(drop).map_err(|error| Kind::Running.because(format!("no thread: {error}")))
     }
 }
 

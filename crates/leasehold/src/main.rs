@@ -4,6 +4,7 @@ mod check;
 mod checks;
 mod config;
 mod control;
+mod documents;
 mod events;
 mod failure;
 mod ids;
@@ -15,6 +16,7 @@ mod portmap;
 mod ready;
 mod reload;
 mod remote;
+mod restart;
 mod serve;
 mod serving;
 mod stable_log;
@@ -56,7 +58,10 @@ fn main() -> ExitCode {
         Command::Check(options) => check::run(&options),
         Command::Why(options) => why::run(&options),
         Command::Reload(options) => reload::run(&options),
+        Command::Restart(options) => restart::run(&options),
         Command::Config(Config::Init(options)) => config::init(&options),
+        Command::Completions(options) => documents::completions(&options),
+        Command::Documents(options) => documents::run(&options),
         Command::Conform(options) => return conform(&options),
         Command::Lab(lab) => leasehold_lab_cli::run(&lab, &mut std::io::stdout().lock())
             .map_err(failure::Failure::from),

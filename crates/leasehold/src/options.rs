@@ -53,10 +53,13 @@ pub(crate) enum Command {
     Why(Why),
     /// Have a running server read its configuration file again
     Reload(Reload),
+    Restart(Restart),
     /// Write a configuration file
     #[command(subcommand)]
     Config(Config),
     Conform(leasehold_conform::Options),
+    Completions(Completions),
+    Documents(Documents),
     /// Model a system: solve, simulate, plan, draw
     #[command(subcommand)]
     Lab(leasehold_lab_cli::Lab),
@@ -187,6 +190,26 @@ pub(crate) struct Top {
     pub(crate) count: Option<u64>,
 }
 
+/// Print what a shell completes commands and options by
+///
+/// The package has them installed already. Example, for bash:
+/// `source <(leasehold completions bash)`
+#[derive(Debug, clap::Args)]
+pub(crate) struct Completions {
+    /// The shell
+    #[arg(value_enum)]
+    pub(crate) shell: clap_complete::Shell,
+}
+
+/// Write manual pages, completions and the reference of all commands
+#[derive(Debug, clap::Args)]
+#[command(hide = true)]
+pub(crate) struct Documents {
+    /// Where to
+    #[arg(value_name = "DIR")]
+    pub(crate) directory: PathBuf,
+}
+
 /// How often to look anew.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Interval(pub(crate) Duration);
@@ -239,6 +262,23 @@ pub(crate) struct Reload {
     pub(crate) state: Option<PathBuf>,
 
     /// Say what changed as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Have a running server go on as the program that is installed by now
+///
+/// Its sockets stay open and what it remembers is kept: clients wait for a moment, and nothing is
+/// done twice. The program and the configuration file are checked before the server is touched.
+/// SIGUSR2 does the same.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct Restart {
+    /// The state directory of the server [default: as of `serve`]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) state: Option<PathBuf>,
+
+    /// Say how it went as one line of JSON
     #[arg(long)]
     pub(crate) json: bool,
 }

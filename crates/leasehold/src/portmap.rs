@@ -9,10 +9,12 @@ use std::time::Duration;
 
 use leasehold_portmap::{Binding, Carrier, PORT, PROGRAM, Portmapper, VERSIONS};
 use leasehold_serve::table::PROGRAMS;
+use leasehold_shell::given::{Given, Purpose};
 use leasehold_shell::{self as shell, BindError, RegisterError, Registration, Running, Server};
 
 use crate::config;
 use crate::failure::{Failure, Kind};
+use crate::restart::Sockets;
 
 /// How many clients may be connected to the portmapper, and how long one may leave a question half
 /// asked: it has one short answer for each.
@@ -50,6 +52,7 @@ impl Telling {
         options: &config::options::Server,
         addresses: &[SocketAddr],
         descriptors: usize,
+        given: &mut Given,
     ) -> Result<Self, Failure> {
         let mut programs = Vec::new();
         for program in PROGRAMS {
@@ -62,15 +65,16 @@ impl Telling {
         // Port 111 of each address that is served on, or where it is wanted.
         let usual = addresses.iter().map(|address| SocketAddr::new(address.ip(), PORT));
         let listen: BTreeSet<_> = asked.map_or_else(|| usual.collect(), |one| [one].into());
-        let server = Server::bind(shell::Options {
+        let options = shell::Options {
             listen: listen.into_iter().collect(),
             loops: NonZeroUsize::MIN,
             connections_max: CONNECTIONS_MAX.min(descriptors / 8),
             connections_of_client_max: None,
             stall_max: STALL_MAX,
             policy: None,
-        })
-        .map_err(|error| Kind::Address.because(advice(&error)))?;
+        };
+        let server = Server::bind_given(options, Purpose::Portmap, given)
+            .map_err(|error| Kind::Address.because(advice(&error)))?;
         programs.extend(bindings(PROGRAM, VERSIONS, server.addresses()));
         Ok(Self::Ourselves(server, programs))
     }
@@ -108,10 +112,10 @@ impl Told {
     }
 
     /// Tells nobody any more.
-    pub(crate) fn stop(self, grace: Duration) {
+    pub(crate) fn end(self, sockets: &mut Sockets) {
         match self {
             Self::Nobody => {}
-            Self::Ourselves(running, _) => running.stop(grace),
+            Self::Ourselves(running, _) => sockets.end(Purpose::Portmap, running),
             Self::Rpcbind(registration) => drop(registration),
         }
     }

@@ -2,14 +2,18 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_serve::Service;
 use leasehold_serve::access::Network;
-use leasehold_shell::process::{self, Asked, Termination};
-use leasehold_shell::{self as shell, Periodic, Policy, Server, users};
+use leasehold_shell::control::Control;
+use leasehold_shell::given::{Given, Purpose};
+use leasehold_shell::process::{self, Termination};
+use leasehold_shell::systemd::{self, State};
+use leasehold_shell::{self as shell, Notebook, Periodic, Policy, Running, Server, users};
 use leasehold_store_logged::Standing;
 use tracing_subscriber::filter::LevelFilter;
 
@@ -21,15 +25,12 @@ use crate::failure::{Failure, Kind};
 use crate::live::{self, Http};
 use crate::notes;
 use crate::options::{LogFormat, Serve};
-use crate::portmap::Telling;
+use crate::portmap::{Telling, Told};
 use crate::ready::{Exported, Ready};
-use crate::reload;
+use crate::restart::{self, Sockets};
 use crate::serving::Serving;
 use crate::stable_log::{self, StableLog};
 use crate::verifier;
-
-/// How long the server goes on with what it has received when it is asked to end.
-const GRACE: Duration = Duration::from_secs(5);
 
 /// How often files that nobody writes any more are closed for writing, so that programs on this
 /// machine can be run from them.
@@ -40,10 +41,11 @@ const LOOK_UP: Duration = Duration::from_secs(60);
 
 /// Serves until it is asked to end.
 pub(crate) fn run(options: &Serve) -> Result<(), Failure> {
+    let mut given = given()?;
     let mut plan = Plan::of(options)?;
     start_logging(&plan);
     // Without a file there is nothing to read again, and a terminal that hangs up ends it.
-    let termination = Termination::prepare_with(plan.file.is_some());
+    let termination = Termination::prepare_server(plan.file.is_some());
     let descriptors = process::prepare();
     for unknown in plan.look_up() {
         tracing::warn!("a rule names a host without an address: {unknown}");
@@ -54,11 +56,14 @@ pub(crate) fn run(options: &Serve) -> Result<(), Failure> {
     };
     let state = plan.state.clone();
     let key = checks::handle_key(&state)?;
-    let server = Server::bind(server_options(&plan, descriptors))
+    let wanted = server_options(&plan, &given, descriptors);
+    let server = Server::bind_given(wanted, Purpose::Nfs, &mut given)
         .map_err(|error| Kind::Address.because(checks::address_advice(&error)))?;
     let addresses = server.addresses().to_vec();
-    let telling = Telling::prepare(&plan.server, &addresses, descriptors)?;
-    let http = Http::bind(plan.server.http)?;
+    let telling = Telling::prepare(&plan.server, &addresses, descriptors, &mut given)?;
+    let http = Http::bind(plan.server.http, &mut given)?;
+    let is_handed_over = given.is_handed_over();
+    drop(given);
     let only = plan.exports.first().map(|export| export.directory.clone()).unwrap_or_default();
     let standing = stable_log::standing(log.as_deref(), &only, &state)?;
     let verifier = verifier::begin(&state)?;
@@ -81,27 +86,85 @@ pub(crate) fn run(options: &Serve) -> Result<(), Failure> {
     let telling = telling.start()?;
     let source = live::source(&running, &service, durability, &addresses, &serving);
     let control = control::begin(&state, Desk::new(Arc::clone(&source), Arc::clone(&serving)));
-    let shown = http.map(|http| http.start(source)).transpose()?;
-    Ready::new(&addresses, telling.found(), exported, durability)
+    let shown = http.as_ref().map(Http::address);
+    let http_socket = http.as_ref().and_then(Http::socket);
+    let _watched = watched(&running)?;
+    http.map(|http| http.start(source)).transpose()?;
+    let ready = Ready::new(&addresses, telling.found(), exported, durability)
         .with_http(shown)
-        .with_open(open)
-        .announce(options.json)
-        .map_err(|error| Kind::Running.because(format!("cannot write to stdout: {error}")))?;
+        .with_open(open);
+    say(&ready, is_handed_over, options.json)?;
 
-    while termination.next() == Asked::Reload {
-        // What came of it is in the log.
-        let _ = reload::reload(&serving);
+    let again = restart::wait(&termination, &serving);
+    Live { state, serving, log, running, telling, http: http_socket, control, notebook }.end(again)
+}
+
+/// What is to be ended in order.
+struct Live {
+    state: PathBuf,
+    serving: Arc<Serving>,
+    log: Option<StableLog>,
+    running: Running,
+    telling: Told,
+    http: Option<OwnedFd>,
+    control: Option<Control>,
+    notebook: Option<Arc<Notebook>>,
+}
+
+impl Live {
+    /// Ends the server, or goes on as the next one.
+    fn end(self, again: bool) -> Result<(), Failure> {
+        systemd::tell(if again { State::Restarting } else { State::Stopping });
+        if again {
+            // While clients are still served: little is left to do when they wait.
+            self.log.iter().for_each(StableLog::checkpoint);
+            verifier::prepare(&self.serving.stores());
+        } else {
+            tracing::info!("asked to end");
+        }
+        drop(self.control);
+        let mut sockets = Sockets::new(again);
+        sockets.keep(Purpose::Http, self.http);
+        self.telling.end(&mut sockets);
+        sockets.end(Purpose::Nfs, self.running);
+        notes::end(self.notebook);
+        if let Some(log) = self.log {
+            log.close();
+        }
+        verifier::end(&self.state, &self.serving.stores());
+        sockets.go_on()
     }
-    tracing::info!("asked to end");
-    drop(control);
-    telling.stop(GRACE);
-    running.stop(GRACE);
-    notes::end(notebook);
-    if let Some(log) = log {
-        log.close();
+}
+
+/// Sockets that the process had when it was started.
+fn given() -> Result<Given, Failure> {
+    Given::take().map_err(|error| Kind::Address.because(format!("cannot serve: {error}")))
+}
+
+/// Says that it can be mounted, unless its clients never knew that it could not.
+fn say(ready: &Ready, is_handed_over: bool, json: bool) -> Result<(), Failure> {
+    systemd::tell(State::Ready);
+    if is_handed_over {
+        tracing::info!("goes on with the sockets of the server before");
+        return Ok(());
     }
-    verifier::end(&state, &serving.stores());
-    Ok(())
+    ready
+        .announce(json)
+        .map_err(|error| Kind::Running.because(format!("cannot write to stdout: {error}")))
+}
+
+/// Tells systemd again and again that all loops are alive, where it wants to hear.
+fn watched(running: &Running) -> Result<Option<Periodic>, Failure> {
+    let Some(interval) = systemd::watchdog_interval() else { return Ok(None) };
+    let reporter = running.reporter();
+    let look = move || {
+        if reporter.report().silent == 0 {
+            systemd::tell(State::Alive);
+        }
+    };
+    Periodic::start("watchdog", interval / 3, look)
+        .map(Some)
+        .map_err(|error| Kind::Running.because(format!("cannot start to serve: {error}")))
 }
 
 /// Has a log of so many MiB answer in place of the only directory, where one is asked for.
@@ -128,13 +191,18 @@ fn upkeep(serving: &Arc<Serving>) -> Result<[Periodic; 2], Failure> {
 }
 
 /// How the server is to be, where it may have so many descriptors.
-fn server_options(plan: &Plan, descriptors: usize) -> shell::Options {
+fn server_options(plan: &Plan, given: &Given, descriptors: usize) -> shell::Options {
     let policy = Policy {
         privileged: process::can_act_as_others(),
         uid: rustix::process::geteuid().as_raw(),
         reserved_ports_end: shell::reserved_ports_end(),
     };
-    let usual = shell::Options::new(plan.listen(), policy);
+    // Sockets that are given say where, unless it is said otherwise.
+    let listen = match plan.server.listen.is_empty() {
+        true => Some(given.addresses(Purpose::Nfs)).filter(|addresses| !addresses.is_empty()),
+        false => None,
+    };
+    let usual = shell::Options::new(listen.unwrap_or_else(|| plan.listen()), policy);
     let connections_max = plan.limits.connections.map_or(usual.connections_max, usize::from);
     shell::Options {
         loops: plan.server.threads().unwrap_or(usual.loops),

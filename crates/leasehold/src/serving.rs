@@ -104,6 +104,11 @@ impl Serving {
         *self.service.lock().unwrap_or_else(PoisonError::into_inner) = Some(service);
     }
 
+    /// The configuration file, where there is one.
+    pub(crate) fn file(&self) -> Option<PathBuf> {
+        self.lock().plan.file.clone()
+    }
+
     /// Every directory that is served.
     pub(crate) fn stores(&self) -> Vec<Arc<DirStore>> {
         let state = self.lock();

@@ -127,6 +127,11 @@ impl StableLog {
         Arc::<Logged>::clone(&self.logged)
     }
 
+    /// Has the disk hold what there is now, so that little is left to do at the end.
+    pub(crate) fn checkpoint(&self) {
+        self.logged.checkpoint();
+    }
+
     /// Has the disk hold everything, when nothing is served any more.
     pub(crate) fn close(&self) {
         if self.logged.close()

@@ -22,6 +22,14 @@ pub(crate) fn begin(state: &Path) -> Result<Verifier, Failure> {
     })
 }
 
+/// Puts what is written by now on stable storage, while clients are still served.
+pub(crate) fn prepare(stores: &[Arc<DirStore>]) {
+    // What a store could not save it has noted itself.
+    for store in stores {
+        let _ = store.settle();
+    }
+}
+
 /// Puts all that was written on stable storage and leaves the verifier for the next start, when
 /// the server has come to its end: that of all stores, where they have one and the same.
 pub(crate) fn end(state: &Path, stores: &[Arc<DirStore>]) {

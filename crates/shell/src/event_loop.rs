@@ -271,7 +271,12 @@ impl EventLoop {
     fn dispatch(&mut self, event: epoll::Event) {
         match Token::unpack(event.data) {
             Token::Bell => {}
-            Token::Listener(at) => self.listeners[at].pending = true,
+            Token::Listener(at) => {
+                // None is there once the server stops.
+                if let Some(listener) = self.listeners.get_mut(at) {
+                    listener.pending = true;
+                }
+            }
             Token::Datagrams(at) => self.datagrams[at].readable = true,
             Token::Connection(key) => {
                 let Some(connection) = self.connections.get_mut(key) else { return };
@@ -336,7 +341,10 @@ impl EventLoop {
         if let Some(deadline) = requests.stop.take() {
             self.deadline = Some(deadline);
             self.bench.receiving = false;
-            self.listeners.clear();
+            for listener in self.listeners.drain(..) {
+                // Another may go on with the socket, which then still counts as open here.
+                let _ = epoll::delete(&self.epoll, &listener.socket);
+            }
         }
         self.requests = requests;
     }

@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -53,6 +54,24 @@ impl Server {
     /// The address cannot be had.
     pub fn new(address: SocketAddr) -> io::Result<Self> {
         Ok(Self { listener: TcpListener::bind(address)? })
+    }
+
+    /// Goes on with a socket that listens already.
+    ///
+    /// # Errors
+    /// It cannot be made to wait for readers.
+    pub fn of(listener: OwnedFd) -> io::Result<Self> {
+        let listener = TcpListener::from(listener);
+        listener.set_nonblocking(false)?;
+        Ok(Self { listener })
+    }
+
+    /// The socket once more, for whoever goes on with it.
+    ///
+    /// # Errors
+    /// There are no descriptors.
+    pub fn socket(&self) -> io::Result<OwnedFd> {
+        self.listener.try_clone().map(OwnedFd::from)
     }
 
     /// Where it listens.

@@ -1,7 +1,9 @@
 //! The process: what it may do, what it is told.
 
+use std::io;
+
 use rustix::fs::Mode;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit, umask};
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, setrlimit, umask};
 use rustix::thread::{CapabilitySet, capabilities};
 
 use crate::sys;
@@ -34,6 +36,8 @@ pub enum Asked {
     End,
     /// To read its configuration again: SIGHUP.
     Reload,
+    /// To start anew with what it has: SIGUSR2.
+    Restart,
 }
 
 /// The requests that come by signals.
@@ -46,17 +50,20 @@ impl Termination {
     /// Keeps the signals that ask to end. To be called before any thread is started.
     #[must_use]
     pub fn prepare() -> Self {
-        Self::prepare_with(false)
+        Self::of(&[libc::SIGINT, libc::SIGTERM])
     }
 
-    /// Keeps the signals, with the one that asks to read the configuration again if there is one.
-    /// To be called before any thread is started.
+    /// Keeps all signals of a server, with the one that asks to read the configuration again if
+    /// there is one. To be called before any thread is started.
     #[must_use]
-    pub fn prepare_with(reloads: bool) -> Self {
-        let signals: &[i32] = match reloads {
-            true => &[libc::SIGINT, libc::SIGTERM, libc::SIGHUP],
-            false => &[libc::SIGINT, libc::SIGTERM],
-        };
+    pub fn prepare_server(reloads: bool) -> Self {
+        Self::of(match reloads {
+            true => &[libc::SIGINT, libc::SIGTERM, libc::SIGUSR2, libc::SIGHUP],
+            false => &[libc::SIGINT, libc::SIGTERM, libc::SIGUSR2],
+        })
+    }
+
+    fn of(signals: &'static [i32]) -> Self {
         sys::block_signals(signals, true);
         Self { signals }
     }
@@ -66,6 +73,7 @@ impl Termination {
     pub fn next(&self) -> Asked {
         match sys::wait_for_signal(self.signals) {
             libc::SIGHUP => Asked::Reload,
+            libc::SIGUSR2 => Asked::Restart,
             _ => {
                 sys::block_signals(self.signals, false);
                 Asked::End
@@ -77,4 +85,13 @@ impl Termination {
     pub fn wait(self) {
         while self.next() != Asked::End {}
     }
+}
+
+/// Asks a server to start anew.
+///
+/// # Errors
+/// When there is no such process, or it is another user's.
+pub fn request_restart(pid: u32) -> io::Result<()> {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(io::ErrorKind::NotFound)?;
+    Ok(kill_process(pid, Signal::USR2)?)
 }

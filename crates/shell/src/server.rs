@@ -6,6 +6,7 @@ use core::num::NonZeroUsize;
 use core::sync::atomic::{AtomicUsize, Ordering};
 use core::time::Duration;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process;
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use crate::census::Census;
 use crate::clock;
 use crate::counters::Counters;
 use crate::event_loop::EventLoop;
+use crate::given::{Given, Purpose};
 use crate::handler::Handler;
 use crate::limits::{CONNECTIONS_MAX, CROWDING_MAX, STALL_MAX};
 use crate::peer::{Judge, Policy};
@@ -96,9 +98,22 @@ impl Server {
     /// # Errors
     /// Names the first address that cannot be had.
     pub fn bind(options: Options) -> Result<Self, BindError> {
+        Self::bind_given(options, Purpose::Nfs, &mut Given::default())
+    }
+
+    /// Takes the addresses, with the sockets that the process was given for them.
+    ///
+    /// # Errors
+    /// Names the first address that cannot be had.
+    pub fn bind_given(
+        options: Options,
+        purpose: Purpose,
+        given: &mut Given,
+    ) -> Result<Self, BindError> {
         let mut sockets = Vec::new();
         for &address in &options.listen {
-            sockets.push(Sockets::bind(address).map_err(|error| BindError { address, error })?);
+            let taken = Sockets::bind(purpose, address, given);
+            sockets.push(taken.map_err(|error| BindError { address, error })?);
         }
         let addresses = sockets.iter().map(|one| one.address).collect();
         Ok(Self { options, sockets, addresses })
@@ -142,6 +157,10 @@ impl Server {
             })
             .collect::<Result<_, _>>()?;
         let loop_count = loops.len();
+        let mut kept = Vec::new();
+        for one in &self.sockets {
+            kept.extend([one.listener.try_clone()?, one.datagrams.try_clone()?]);
+        }
         for (at, sockets) in self.sockets.into_iter().enumerate() {
             loops[0].listen(sockets.listener)?;
             let port = sockets.address.port();
@@ -152,7 +171,7 @@ impl Server {
             let builder = thread::Builder::new().name(format!("loop-{at}"));
             threads.push(builder.spawn(move || run(one))?);
         }
-        Ok(Running { shared, threads })
+        Ok(Running { shared, threads, kept })
     }
 }
 
@@ -236,6 +255,8 @@ impl Shared {
 pub struct Running {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
+    /// The sockets once more, for whoever goes on with them.
+    kept: Vec<OwnedFd>,
 }
 
 impl Running {
@@ -253,7 +274,22 @@ impl Running {
 
     /// Ends it: accepts and receives no more, answers and sends what was received, for `grace` at
     /// the longest.
-    pub fn stop(self, grace: Duration) {
+    pub fn stop(mut self, grace: Duration) {
+        // Before the loops close theirs, so that nobody waits at an address where nobody answers.
+        self.kept.clear();
+        self.end(grace);
+    }
+
+    /// Ends it in the same way, and leaves its sockets open: connections and datagrams wait there
+    /// for whoever goes on with them.
+    #[must_use]
+    pub fn hand_over(mut self, grace: Duration) -> Vec<OwnedFd> {
+        let kept = core::mem::take(&mut self.kept);
+        self.end(grace);
+        kept
+    }
+
+    fn end(self, grace: Duration) {
         let deadline = clock::now() + grace;
         self.shared.remotes.iter().for_each(|remote| remote.stop(deadline));
         for thread in self.threads {

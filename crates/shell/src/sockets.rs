@@ -6,6 +6,7 @@ use std::os::fd::OwnedFd;
 
 use rustix::net::{self, AddressFamily, SocketFlags, SocketType, sockopt};
 
+use crate::given::{Given, Purpose};
 use crate::limits::DATAGRAM_BACKLOG_BYTES;
 use crate::sys;
 
@@ -24,8 +25,15 @@ pub(crate) struct Sockets {
 }
 
 impl Sockets {
-    /// Takes an address; with port 0 at one that is free for both.
-    pub(crate) fn bind(address: SocketAddr) -> io::Result<Self> {
+    /// Takes an address: what was given for it, or with port 0 one that is free for both.
+    pub(crate) fn bind(
+        purpose: Purpose,
+        address: SocketAddr,
+        given: &mut Given,
+    ) -> io::Result<Self> {
+        if let Some(listener) = given.listener(purpose, address) {
+            return Self::go_on_with(purpose, listener, given);
+        }
         let mut picks = 0;
         loop {
             let listener = open(SocketType::STREAM, address)?;
@@ -45,15 +53,36 @@ impl Sockets {
             }
         }
     }
+
+    /// Goes on with a socket that listens already, and that for datagrams beside it if there is one.
+    fn go_on_with(purpose: Purpose, listener: OwnedFd, given: &mut Given) -> io::Result<Self> {
+        let address: SocketAddr = net::getsockname(&listener)?.try_into()?;
+        rustix::io::ioctl_fionbio(&listener, true)?;
+        net::listen(&listener, BACKLOG)?;
+        let datagrams = match given.datagrams(purpose, address) {
+            Some(socket) => {
+                rustix::io::ioctl_fionbio(&socket, true)?;
+                prepare_datagrams(&socket, address)?;
+                socket
+            }
+            None => bind_datagrams(address)?,
+        };
+        Ok(Self { listener, datagrams, address })
+    }
 }
 
 fn bind_datagrams(address: SocketAddr) -> io::Result<OwnedFd> {
     let socket = open(SocketType::DGRAM, address)?;
-    sys::tell_local_address(&socket, address.ip())?;
-    // What cannot be had of it costs replies under load, and clients ask again.
-    let _ = sockopt::set_socket_recv_buffer_size(&socket, DATAGRAM_BACKLOG_BYTES);
+    prepare_datagrams(&socket, address)?;
     net::bind(&socket, &address)?;
     Ok(socket)
+}
+
+fn prepare_datagrams(socket: &OwnedFd, address: SocketAddr) -> io::Result<()> {
+    sys::tell_local_address(socket, address.ip())?;
+    // What cannot be had of it costs replies under load, and clients ask again.
+    let _ = sockopt::set_socket_recv_buffer_size(socket, DATAGRAM_BACKLOG_BYTES);
+    Ok(())
 }
 
 fn open(kind: SocketType, address: SocketAddr) -> io::Result<OwnedFd> {

@@ -6,7 +6,7 @@ use core::mem::MaybeUninit;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::ffi::{CStr, CString};
 use std::io::{self, IoSlice};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, FromRawFd as _, OwnedFd};
 
 use bytes::BytesMut;
 use rustix::io::Errno;
@@ -53,6 +53,27 @@ pub(crate) fn wait_for_signal(signals: &[i32]) -> i32 {
 pub(crate) fn ignore_file_size_signal() {
     // SAFETY: no handler is set, the signal is ignored.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+}
+
+/// Has requests of [`crate::process::Termination`] that are no request to end come to nothing, in
+/// the program that follows as well until it keeps them for itself.
+pub(crate) fn ignore_restart_signals() {
+    for signal in [libc::SIGHUP, libc::SIGUSR2] {
+        // SAFETY: no handler is set, the signal is ignored.
+        unsafe { libc::signal(signal, libc::SIG_IGN) };
+    }
+}
+
+/// Takes a descriptor that the process had when it was started.
+pub(crate) fn inherited(number: i32) -> io::Result<OwnedFd> {
+    // SAFETY: the call only asks whether the number is a descriptor.
+    if unsafe { libc::fcntl(number, libc::F_GETFD) } < 0 {
+        let what = format!("the given descriptor {number} is not open");
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+    }
+    // SAFETY: it is open, and by the protocol of whoever started us it is ours alone: this is
+    // called once, before anything else is opened.
+    Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
 /// The time since the machine was started, suspend included.

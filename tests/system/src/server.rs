@@ -137,6 +137,14 @@ impl Server {
         output(Command::new("kill").arg("-STOP").arg(self.process.id().to_string()));
     }
 
+    /// Has the server go on as another program with the same sockets; what is said of it.
+    ///
+    /// # Panics
+    /// If it does not.
+    pub fn hand_over(&mut self) -> String {
+        output(Command::new(built()).args(["restart", "--state"]).arg(self.state.path()))
+    }
+
     /// The port of all its programs.
     ///
     /// # Panics

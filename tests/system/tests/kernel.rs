@@ -28,8 +28,8 @@ macro_rules! cases {
 }
 
 cases!(
-    append, archive, attributes, compile, content, git, large, listing, names, outages, restart,
-    space, special, unlinked, users,
+    append, archive, attributes, compile, content, git, handover, large, listing, names, outages,
+    restart, space, special, unlinked, users,
 );
 
 /// Restarts under a server of an ordinary user, who finds what handles name by searching for it.
@@ -50,11 +50,21 @@ fn run_over(mut server: Server, version: Version, case: &str) {
     let ended = guest.wait(|request| match request {
         "outages end" => outages(&mut server, "end/appended", Server::restart_in_peace),
         "outages kill" => outages(&mut server, "kill/appended", Server::restart),
+        "hand over" => hand_over(&mut server),
         "restart" => server.restart(),
         other => panic!("no such request: {other}"),
     });
     ended.expect_success();
     check_on_disk(server.folder());
+    show_measured(server.folder());
+}
+
+/// Shows what a case has measured.
+#[allow(clippy::print_stdout, reason = "figures are for whoever looks at the test")]
+fn show_measured(folder: &Path) {
+    if let Ok(text) = fs::read_to_string(folder.join("measured")) {
+        print!("{text}");
+    }
 }
 
 /// Ends the server and starts it again, each time amid the load: when a file has grown.
@@ -71,6 +81,17 @@ fn outages(server: &mut Server, growing: &str, restart: impl Fn(&mut Server)) {
         }
         restart(server);
     }
+}
+
+/// Has the server go on as another program three times, each time amid the load, and when the
+/// client has been connected for a while: right after it has connected it waits by itself.
+fn hand_over(server: &mut Server) {
+    const CONNECTED: Duration = Duration::from_millis(3500);
+    for _ in 0..3 {
+        sleep(CONNECTED);
+        server.hand_over();
+    }
+    sleep(CONNECTED);
 }
 
 /// Compares what lies on the server's disk with the sums that the case made of what it wrote.

@@ -70,8 +70,8 @@ pub(crate) fn begin(
     };
     let answer = move |line: &str| match serde_json::from_str(line) {
         Ok(Request::Status) => json!({ "ok": told() }).to_string(),
-        Ok(Request::Facts | Request::Reload) => {
-            json!({ "error": "a mount has no configuration" }).to_string()
+        Ok(Request::Facts | Request::Reload | Request::Successor) => {
+            json!({ "error": "a mount does not do that" }).to_string()
         }
         Err(error) => json!({ "error": error.to_string() }).to_string(),
     };

@@ -10,6 +10,7 @@ mod metrics;
 mod portmap;
 mod remote;
 mod replies;
+mod restart;
 mod serve;
 mod stable_log;
 mod stripes;

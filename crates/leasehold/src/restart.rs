@@ -1,0 +1,165 @@
+//! `leasehold restart`, and what SIGUSR2 does: the server goes on as the program that is installed
+//! by now, in the same process and with the sockets that it has, so that none of them ever closes.
+
+use std::env;
+use std::ffi::OsString;
+use std::io::{self, Write as _};
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use leasehold_shell::Running;
+use leasehold_shell::given::{Purpose, go_on_as};
+use leasehold_shell::process::{self, Asked, Termination};
+use leasehold_view::Snapshot;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::control::{self, Request};
+use crate::failure::{Failure, Kind};
+use crate::options::Restart;
+use crate::reload;
+use crate::serving::Serving;
+use crate::status::state_directory;
+
+/// How long the server goes on with what it has received when it is asked to end.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// How long `restart` waits for the server to be back: it may have much to put on a slow disk.
+const PATIENCE: Duration = Duration::from_mins(5);
+
+/// How often it looks.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// What a server says that can be started anew.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Successor {
+    pid: u32,
+    /// What the program says that would follow.
+    program: String,
+}
+
+/// Has a running server started anew, and waits until it is back.
+pub(crate) fn run(options: &Restart) -> Result<(), Failure> {
+    let state = state_directory(options.state.as_deref())?;
+    let refused = |text: String| Kind::Running.because(text);
+    let told = control::ask(&state, &Request::Successor).map_err(refused)?;
+    let successor: Successor = serde_json::from_value(told)
+        .map_err(|error| refused(format!("the server is of another version: {error}")))?;
+    let asked = Instant::now();
+    process::request_restart(successor.pid)
+        .map_err(|error| refused(format!("the server cannot be told: {error}")))?;
+    while !is_back(&state, asked) {
+        if asked.elapsed() > PATIENCE {
+            let text = "the server has not come back yet: its log says what it does";
+            return Err(refused(text.to_owned()));
+        }
+        thread::sleep(LOOK);
+    }
+    let seconds = asked.elapsed().as_secs_f64();
+    let Successor { pid, program } = successor;
+    let text = match options.json {
+        true => format!("{}\n", json!({ "pid": pid, "program": program, "took_s": seconds })),
+        false => format!("{program} goes on, after {seconds:.2} s\n"),
+    };
+    io::stdout()
+        .write_all(text.as_bytes())
+        .map_err(|error| refused(format!("cannot write to stdout: {error}")))
+}
+
+/// Whether a server answers that was started since then.
+fn is_back(state: &Path, asked: Instant) -> bool {
+    let told = control::ask(state, &Request::Status).ok();
+    let told = told.and_then(|told| serde_json::from_value::<Snapshot>(told).ok());
+    told.is_some_and(|told| told.uptime_s < asked.elapsed().as_secs_f64())
+}
+
+/// Finds out whether the program that would follow can be run, and takes the configuration.
+///
+/// # Errors
+/// What is wrong, as text.
+pub(crate) fn successor(file: Option<&Path>) -> Result<Successor, String> {
+    let name = program();
+    let shown = name.to_string_lossy().into_owned();
+    let said = |words: &[&Path]| {
+        let output = Command::new(&name).args(words).stdin(Stdio::null()).output();
+        let output = output.map_err(|error| format!("{shown} cannot be run: {error}"))?;
+        match output.status.success() {
+            true => Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned()),
+            false => {
+                let text = String::from_utf8_lossy(&output.stderr);
+                Err(format!("{shown} would not go on: {}", text.trim()))
+            }
+        }
+    };
+    let program = said(&[Path::new("--version")])?;
+    if !program.starts_with("leasehold ") {
+        return Err(format!("{shown} is another program by now"));
+    }
+    if let Some(file) = file {
+        said(&[Path::new("check"), Path::new("--config"), file])?;
+    }
+    Ok(Successor { pid: std::process::id(), program })
+}
+
+/// The program by the name that it was started by: what has the name now.
+fn program() -> OsString {
+    env::args_os().next().unwrap_or_else(|| "leasehold".into())
+}
+
+/// Waits until the server is to end; whether it is to be started anew.
+pub(crate) fn wait(termination: &Termination, serving: &Serving) -> bool {
+    loop {
+        match termination.next() {
+            Asked::End => return false,
+            Asked::Reload => {
+                // What came of it is in the log.
+                let _ = reload::reload(serving);
+            }
+            Asked::Restart => match successor(serving.file().as_deref()) {
+                Ok(Successor { program, .. }) => {
+                    tracing::info!(program, "starting anew");
+                    return true;
+                }
+                Err(error) => tracing::error!("not started anew: {error}"),
+            },
+        }
+    }
+}
+
+/// The sockets of a server that is started anew; none of one that ends.
+pub(crate) struct Sockets {
+    kept: Option<Vec<(Purpose, OwnedFd)>>,
+}
+
+impl Sockets {
+    pub(crate) fn new(again: bool) -> Self {
+        Self { kept: again.then(Vec::new) }
+    }
+
+    /// Ends what answers at sockets.
+    pub(crate) fn end(&mut self, purpose: Purpose, running: Running) {
+        match &mut self.kept {
+            Some(kept) => {
+                kept.extend(running.hand_over(GRACE).into_iter().map(|socket| (purpose, socket)));
+            }
+            None => running.stop(GRACE),
+        }
+    }
+
+    /// Keeps a socket.
+    pub(crate) fn keep(&mut self, purpose: Purpose, socket: Option<OwnedFd>) {
+        if let (Some(kept), Some(socket)) = (&mut self.kept, socket) {
+            kept.push((purpose, socket));
+        }
+    }
+
+    /// Goes on as the next program, where there is to be one; that returns only where it cannot.
+    pub(crate) fn go_on(self) -> Result<(), Failure> {
+        let Some(kept) = self.kept else { return Ok(()) };
+        let error = go_on_as(&program(), &kept);
+        Err(Kind::Running.because(format!("cannot go on as {}: {error}", program().display())))
+    }
+}

@@ -1,0 +1,262 @@
+//! Sockets that the process had when it was started: from systemd, or from the server before it.
+//!
+//! A server that is started anew by [`go_on_as`] is another program in the same process, and its
+//! sockets never close: whoever connects meanwhile waits for a moment, and datagrams wait too.
+
+use core::net::SocketAddr;
+use core::str::FromStr;
+use std::ffi::OsStr;
+use std::io::{self, ErrorKind};
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::unix::process::CommandExt as _;
+use std::process::{self, Command};
+use std::{env, fmt};
+
+use rustix::io::FdFlags;
+use rustix::net::{SocketType, getsockname, sockopt};
+
+use crate::sys;
+
+/// How systemd says which sockets it gives, and to which process: the first has number 3.
+const PID: &str = "LISTEN_PID";
+const COUNT: &str = "LISTEN_FDS";
+const NAMES: &str = "LISTEN_FDNAMES";
+const FIRST: i32 = 3;
+
+/// How a server says it to the one that follows it: `PID:NUMBER=PURPOSE,...`. The numbers are those
+/// that the sockets have, so that none is put in place of a descriptor that a thread still uses.
+const HANDED_OVER: &str = "LEASEHOLD_SOCKETS";
+
+/// More than anybody serves on; a number from outside makes no long loop.
+const COUNT_MAX: i32 = 1024;
+
+/// What is answered at a socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Purpose {
+    /// File service.
+    Nfs,
+    /// The portmapper.
+    Portmap,
+    /// The live view.
+    Http,
+}
+
+impl FromStr for Purpose {
+    type Err = ();
+
+    /// By its name among systemd's; what has another is for files.
+    fn from_str(name: &str) -> Result<Self, ()> {
+        match name {
+            "portmap" => Ok(Self::Portmap),
+            "http" => Ok(Self::Http),
+            _ => Ok(Self::Nfs),
+        }
+    }
+}
+
+impl fmt::Display for Purpose {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Nfs => "nfs",
+            Self::Portmap => "portmap",
+            Self::Http => "http",
+        })
+    }
+}
+
+/// Sockets that the process had when it was started.
+#[derive(Debug, Default)]
+pub struct Given {
+    sockets: Vec<Socket>,
+    is_handed_over: bool,
+}
+
+#[derive(Debug)]
+struct Socket {
+    descriptor: OwnedFd,
+    purpose: Purpose,
+    kind: SocketType,
+    address: SocketAddr,
+}
+
+impl Given {
+    /// Takes them. To be called once, before anything is opened.
+    ///
+    /// # Errors
+    /// When one of them is of no use to this server.
+    pub fn take() -> io::Result<Self> {
+        let text = |name: &str| env::var(name).ok();
+        let own = process::id();
+        if let Some(numbers) = text(HANDED_OVER).and_then(|text| handed_over(&text, own)) {
+            return Self::of(numbers, true);
+        }
+        let is_ours = text(PID).and_then(|pid| pid.parse().ok()) == Some(own);
+        let count = text(COUNT).filter(|_| is_ours).and_then(|count| count.parse().ok());
+        let names = text(NAMES).unwrap_or_default();
+        let names = names.split(':').chain(core::iter::repeat(""));
+        let numbers = (FIRST..FIRST + count.unwrap_or(0).clamp(0, COUNT_MAX)).zip(names);
+        Self::of(numbers.filter_map(|(number, name)| Some((number, name.parse().ok()?))), false)
+    }
+
+    fn of(
+        numbers: impl IntoIterator<Item = (i32, Purpose)>,
+        is_handed_over: bool,
+    ) -> io::Result<Self> {
+        let mut sockets = Vec::new();
+        for (number, purpose) in numbers {
+            let descriptor = sys::inherited(number)?;
+            rustix::io::fcntl_setfd(&descriptor, FdFlags::CLOEXEC)?;
+            sockets.push(Socket::new(descriptor, purpose)?);
+        }
+        Ok(Self { sockets, is_handed_over })
+    }
+
+    /// Whether they come from the server before this one, whose clients wait.
+    #[must_use]
+    pub fn is_handed_over(&self) -> bool {
+        self.is_handed_over
+    }
+
+    /// The addresses of those that listen for a purpose.
+    #[must_use]
+    pub fn addresses(&self, purpose: Purpose) -> Vec<SocketAddr> {
+        let listen = |one: &&Socket| one.purpose == purpose && one.kind == SocketType::STREAM;
+        self.sockets.iter().filter(listen).map(|one| one.address).collect()
+    }
+
+    /// Gives out the socket that listens at an address, or at any port of it for port 0.
+    pub fn listener(&mut self, purpose: Purpose, asked: SocketAddr) -> Option<OwnedFd> {
+        self.find(purpose, SocketType::STREAM, asked)
+    }
+
+    /// Gives out the socket for datagrams at an address.
+    pub(crate) fn datagrams(&mut self, purpose: Purpose, asked: SocketAddr) -> Option<OwnedFd> {
+        self.find(purpose, SocketType::DGRAM, asked)
+    }
+
+    fn find(&mut self, purpose: Purpose, kind: SocketType, asked: SocketAddr) -> Option<OwnedFd> {
+        let at = self.sockets.iter().position(|one| {
+            let is_there = one.address.port() == asked.port() || asked.port() == 0;
+            (one.purpose, one.kind, one.address.ip()) == (purpose, kind, asked.ip()) && is_there
+        })?;
+        Some(self.sockets.remove(at).descriptor)
+    }
+}
+
+impl Drop for Given {
+    /// Closes what is served on no longer, or was given by mistake.
+    fn drop(&mut self) {
+        for Socket { address, purpose, .. } in &self.sockets {
+            tracing::warn!(%address, %purpose, "was given a socket that is not served on");
+        }
+    }
+}
+
+impl Socket {
+    fn new(descriptor: OwnedFd, purpose: Purpose) -> io::Result<Self> {
+        let number = descriptor.as_raw_fd();
+        let refused = |what: &str| {
+            io::Error::new(ErrorKind::InvalidInput, format!("the given descriptor {number} {what}"))
+        };
+        let kind = sockopt::socket_type(&descriptor).map_err(|_| refused("is no socket"))?;
+        let address =
+            getsockname(&descriptor).ok().and_then(|name| SocketAddr::try_from(name).ok());
+        let address = address.ok_or_else(|| refused("has no address of the Internet"))?;
+        if kind == SocketType::STREAM && !sockopt::socket_acceptconn(&descriptor)? {
+            return Err(refused("is a connection: with Accept=no systemd gives what listens"));
+        }
+        if address.is_ipv6() && !sockopt::ipv6_v6only(&descriptor)? {
+            let what = "takes IPv4 as well: give one for each, with BindIPv6Only=ipv6-only";
+            return Err(refused(what));
+        }
+        Ok(Self { descriptor, purpose, kind, address })
+    }
+}
+
+/// What a server before this one, in this process, handed over; nothing if it is not for us.
+fn handed_over(text: &str, own: u32) -> Option<Vec<(i32, Purpose)>> {
+    let (pid, list) = text.split_once(':')?;
+    if pid.parse() != Ok(own) {
+        return None;
+    }
+    let one = |one: &str| {
+        let (number, purpose) = one.split_once('=')?;
+        Some((number.parse().ok()?, purpose.parse().ok()?))
+    };
+    list.split(',').filter(|one| !one.is_empty()).map(one).collect()
+}
+
+/// Goes on as another program with the same words, in the same process and with these sockets;
+/// every other thread ends. Requests to read the configuration or to start anew that come
+/// meanwhile count as done.
+///
+/// Returns only where that cannot be.
+#[must_use]
+pub fn go_on_as(program: &OsStr, sockets: &[(Purpose, OwnedFd)]) -> io::Error {
+    let mut list = Vec::new();
+    for (purpose, socket) in sockets {
+        if let Err(error) = rustix::io::fcntl_setfd(socket, FdFlags::empty()) {
+            return error.into();
+        }
+        list.push(format!("{}={purpose}", socket.as_raw_fd()));
+    }
+    sys::ignore_restart_signals();
+    let mut command = Command::new(program);
+    command.args(env::args_os().skip(1));
+    for name in [PID, COUNT, NAMES] {
+        command.env_remove(name);
+    }
+    command.env(HANDED_OVER, format!("{}:{}", process::id(), list.join(","))).exec()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{TcpListener, UdpSocket};
+
+    use super::*;
+
+    #[test]
+    fn what_is_for_another_process_is_left_alone() {
+        assert_eq!(handed_over("7:4=nfs", 8), None);
+        assert_eq!(handed_over("", 8), None);
+        assert_eq!(handed_over("8:", 8), Some(vec![]));
+        assert_eq!(
+            handed_over("8:4=nfs,9=http,10=portmap", 8),
+            Some(vec![(4, Purpose::Nfs), (9, Purpose::Http), (10, Purpose::Portmap)])
+        );
+        for wrong in ["8:4", "8:x=nfs", "8:4=nfs,,x"] {
+            assert_eq!(handed_over(wrong, 8), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn sockets_are_found_by_purpose_and_address() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let address = listener.local_addr().expect("bound");
+        let socket = |purpose| Socket::new(listener.try_clone().expect("room").into(), purpose);
+        let mut given = Given {
+            sockets: vec![socket(Purpose::Http).expect("it listens")],
+            is_handed_over: true,
+        };
+        assert_eq!(given.addresses(Purpose::Http), [address]);
+        assert!(given.addresses(Purpose::Nfs).is_empty());
+        assert!(given.listener(Purpose::Nfs, address).is_none());
+        assert!(given.datagrams(Purpose::Http, address).is_none());
+        let any_port = |ip: [u8; 4]| SocketAddr::from((ip, 0));
+        assert!(given.listener(Purpose::Http, any_port([127, 0, 0, 2])).is_none());
+        assert!(given.listener(Purpose::Http, any_port([127, 0, 0, 1])).is_some());
+        assert!(given.listener(Purpose::Http, address).is_none(), "it is given out once");
+    }
+
+    #[test]
+    fn what_is_of_no_use_is_refused() {
+        let file = std::fs::File::open("/dev/null").expect("is there");
+        let error = Socket::new(file.into(), Purpose::Nfs).expect_err("is no socket");
+        assert!(error.to_string().ends_with("is no socket"), "{error}");
+        let socket = UdpSocket::bind("127.0.0.1:0").expect("a free port");
+        assert!(Socket::new(socket.into(), Purpose::Nfs).is_ok());
+        let Ok(both) = TcpListener::bind("[::]:0") else { return };
+        let error = Socket::new(both.into(), Purpose::Nfs).expect_err("takes both families");
+        assert!(error.to_string().contains("BindIPv6Only"), "{error}");
+    }
+}

@@ -1,0 +1,40 @@
+//! The reference of commands, as the program writes it from the definition of its options.
+
+use std::fs;
+
+use crate::check::{Check, Tally};
+use crate::program;
+use crate::repository::Repository;
+
+const KEPT: &str = "docs/reference/commands.md";
+
+/// Where the program writes it, beside manual pages and completions.
+const FOLDER: &str = "target/documents";
+
+/// Writes the reference into the tree.
+pub(crate) fn write(repository: &Repository) -> Tally {
+    let written = fresh(repository).and_then(|text| {
+        fs::write(repository.root().join(KEPT), text).map_err(|error| error.to_string())
+    });
+    if let Err(error) = &written {
+        println!("{KEPT} was not written: {error}");
+    }
+    Tally::of(written.is_ok())
+}
+
+/// Whether what is kept in the tree is what the program writes.
+pub(crate) fn check(repository: &Repository) -> Check {
+    let faults = match fresh(repository) {
+        Err(error) => vec![error],
+        Ok(text) if repository.text(KEPT).as_ref() == Some(&text) => Vec::new(),
+        Ok(_) => vec![format!("{KEPT} is out of date: `cargo xtask reference` writes it")],
+    };
+    Check { rule: "the reference of commands is what the program says", faults }
+}
+
+fn fresh(repository: &Repository) -> Result<String, String> {
+    let words = ["cargo", "run", "--quiet", "--package=leasehold", "--", "documents", FOLDER];
+    program::output(repository.root(), &words)?;
+    let path = repository.root().join(FOLDER).join("commands.md");
+    fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))
+}
