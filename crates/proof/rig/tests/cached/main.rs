@@ -6,4 +6,5 @@
 #[expect(dead_code, reason = "its other half is for tests of sessions")]
 mod support;
 
+mod load;
 mod nodes;
