@@ -8,6 +8,7 @@
 pub mod cache;
 pub mod calls;
 pub mod leases;
+pub mod replica;
 pub mod replies;
 pub mod stripes;
 

@@ -6,7 +6,7 @@ use leasehold_base::xdr::{Decode, Encode, Error, Reader, Writer, decode_all};
 use crate::lease::callback;
 use crate::portmap::rpcbind;
 use crate::record::{Next, Splitter};
-use crate::{lease, mount, nfs2, nfs3, nqnfs, portmap, rpc};
+use crate::{lease, mount, nfs2, nfs3, nqnfs, portmap, replica, rpc};
 
 /// Reads a whole message and writes what was read.
 ///
@@ -228,6 +228,20 @@ macro_rules! for_every_procedure {
                 NULL rpc::null: Args => Reply;
                 EVICT callback::evict: Args => Reply;
                 REPORT callback::report: Args => Reply;
+            }
+            replica::PROGRAM, replica::VERSION {
+                NULL rpc::null: Args => Reply;
+                HELLO replica::hello: Args => Reply;
+                FETCH replica::fetch: Args => Reply<'_>;
+                SEARCH replica::search: Args<'_> => Reply<'_>;
+                NAMED replica::named: Args<'_> => Reply;
+                CLAIM replica::claim: Args<'_> => Reply;
+                STANDS replica::stands: Args<'_> => Reply;
+                CHANGE replica::change: Args => Reply;
+                PLACE replica::place: Args<'_> => Reply;
+                MOVE replica::r#move: Args => Reply;
+                MOVING replica::moving: Args => Reply;
+                ANNOUNCE replica::announce: Args<'_> => Reply;
             }
         }
     };

@@ -22,4 +22,5 @@ pub mod nqnfs;
 pub mod outcome;
 pub mod portmap;
 pub mod record;
+pub mod replica;
 pub mod rpc;

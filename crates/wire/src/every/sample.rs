@@ -180,6 +180,7 @@ macro_rules! structures {
 
 // Behind the declarations that it uses.
 mod leases;
+mod replica;
 
 structures! {
     nfs3::Device { major minor }

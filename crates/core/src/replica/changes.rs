@@ -1,0 +1,201 @@
+//! When what clients changed here goes to the object's home: the release.
+//!
+//! Rules:
+//! 1. What WRITEs changed is released one second after the last, and a window after the first that
+//!    was not released.
+//! 2. A COMMIT, and any other call that must be stable, waits until what was changed before it is
+//!    released; if nothing was, it does not wait.
+//! 3. One release of an object is under way at a time; what is changed meanwhile goes with the next.
+//! 4. A release that failed is made again a second later. Who waited is told to come again.
+//! 5. What is gone has nothing to release.
+//! 6. If too many objects have something to release, that of the oldest goes at once.
+
+use std::collections::BTreeMap;
+
+use leasehold_base::units::{FileId, Time};
+
+use super::{Bounds, Call, Ticket};
+
+/// What happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A WRITE changed the object.
+    Wrote(FileId),
+    /// What was changed of the object is to be released before the call that waits is answered.
+    Commit(Ticket, FileId),
+    /// The home has it.
+    Released(Call),
+    /// The home has it, or not: there is no answer, or none that says.
+    Failed(Call),
+    /// The object is gone.
+    Gone(FileId),
+    /// Time went on.
+    Tick,
+}
+
+/// What is to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// What was changed of the object up to now is sent to its home.
+    Release(Call, FileId),
+    /// The call may be answered.
+    Done(Ticket),
+    /// The call is answered that it is to come again.
+    Later(Ticket),
+}
+
+#[derive(Clone, Debug)]
+struct Changed {
+    /// Since when there is something that is not on its way, and when the last came to it.
+    since: Option<(Time, Time)>,
+    /// When it goes, at the latest.
+    due: Time,
+    on_its_way: Option<(Call, Vec<Ticket>)>,
+    /// Who waits for the next release.
+    waiting: Vec<Ticket>,
+}
+
+/// What is to be released.
+#[derive(Clone, Debug)]
+pub struct Changes {
+    bounds: Bounds,
+    changed: BTreeMap<FileId, Changed>,
+    next_call: u64,
+    #[cfg(feature = "mutants")]
+    commits_early: bool,
+}
+
+impl Changes {
+    /// Nothing was changed yet.
+    #[must_use]
+    pub const fn new(bounds: Bounds) -> Self {
+        Self {
+            bounds,
+            changed: BTreeMap::new(),
+            next_call: 1,
+            #[cfg(feature = "mutants")]
+            commits_early: false,
+        }
+    }
+
+    /// Plants a fault: COMMIT is answered before the release.
+    #[cfg(feature = "mutants")]
+    pub const fn commit_early(&mut self) {
+        self.commits_early = true;
+    }
+
+    /// Takes one event, and appends what is to be done in order.
+    pub fn step(&mut self, now: Time, event: Event, effects: &mut Vec<Effect>) {
+        match event {
+            Event::Wrote(object) => self.wrote(now, object, effects),
+            Event::Commit(ticket, object) => self.commit(ticket, object, effects),
+            Event::Released(call) => self.ended(now, call, true, effects),
+            Event::Failed(call) => self.ended(now, call, false, effects),
+            Event::Gone(object) => {
+                if let Some(changed) = self.changed.remove(&object) {
+                    let sent = changed.on_its_way.into_iter().flat_map(|(_, waiting)| waiting);
+                    effects.extend(sent.chain(changed.waiting).map(Effect::Done));
+                }
+            }
+            Event::Tick => {}
+        }
+        let due = |changed: &Changed| changed.on_its_way.is_none() && changed.due <= now;
+        let due = self.changed.iter().filter(|(_, changed)| due(changed));
+        for object in due.map(|(object, _)| *object).collect::<Vec<_>>() {
+            self.release(object, effects);
+        }
+        if cfg!(debug_assertions) {
+            self.check();
+        }
+    }
+
+    /// When the next release is due.
+    #[must_use]
+    pub fn next_wake(&self) -> Option<Time> {
+        let resting = self.changed.values().filter(|changed| changed.on_its_way.is_none());
+        resting.map(|changed| changed.due).min()
+    }
+
+    /// Audits the whole state.
+    ///
+    /// # Panics
+    /// When it contradicts itself.
+    pub fn check(&self) {
+        for changed in self.changed.values() {
+            assert!(changed.since.is_some() || changed.on_its_way.is_some(), "there is a reason");
+            assert!(changed.waiting.is_empty() || changed.on_its_way.is_some(), "it has an end");
+        }
+    }
+
+    fn wrote(&mut self, now: Time, object: FileId, effects: &mut Vec<Effect>) {
+        let changed = self.changed.entry(object).or_insert_with(|| Changed {
+            since: None,
+            due: now,
+            on_its_way: None,
+            waiting: Vec::new(),
+        });
+        let first = changed.since.map_or(now, |(first, _)| first);
+        changed.since = Some((first, now));
+        changed.due = (now + self.bounds.release).min(first + self.bounds.window);
+        if self.changed.len() > self.bounds.most {
+            let resting = self.changed.iter().filter(|(_, changed)| changed.on_its_way.is_none());
+            let oldest = resting.min_by_key(|(_, changed)| changed.due).map(|(object, _)| *object);
+            oldest.into_iter().for_each(|object| self.release(object, effects));
+        }
+    }
+
+    fn commit(&mut self, ticket: Ticket, object: FileId, effects: &mut Vec<Effect>) {
+        #[cfg(feature = "mutants")]
+        if self.commits_early {
+            effects.push(Effect::Done(ticket));
+            return;
+        }
+        match self.changed.get_mut(&object) {
+            None => effects.push(Effect::Done(ticket)),
+            Some(changed) => match &mut changed.on_its_way {
+                None => {
+                    changed.waiting.push(ticket);
+                    self.release(object, effects);
+                }
+                Some((_, waiting)) if changed.since.is_none() => waiting.push(ticket),
+                Some(_) => changed.waiting.push(ticket),
+            },
+        }
+    }
+
+    fn release(&mut self, object: FileId, effects: &mut Vec<Effect>) {
+        let changed = self.changed.get_mut(&object).expect("something was changed");
+        let call = Call(self.next_call);
+        self.next_call += 1;
+        changed.since = None;
+        changed.on_its_way = Some((call, core::mem::take(&mut changed.waiting)));
+        effects.push(Effect::Release(call, object));
+    }
+
+    fn ended(&mut self, now: Time, call: Call, is_released: bool, effects: &mut Vec<Effect>) {
+        let of =
+            |changed: &Changed| changed.on_its_way.as_ref().is_some_and(|(one, _)| *one == call);
+        let Some((&object, changed)) = self.changed.iter_mut().find(|(_, changed)| of(changed))
+        else {
+            return;
+        };
+        let (_, waiting) = changed.on_its_way.take().expect("it is the one that was found");
+        effects.extend(
+            waiting.into_iter().map(|ticket| {
+                if is_released { Effect::Done(ticket) } else { Effect::Later(ticket) }
+            }),
+        );
+        if !is_released {
+            changed.since.get_or_insert((now, now));
+            changed.due = now + self.bounds.release;
+        }
+        if !changed.waiting.is_empty() {
+            self.release(object, effects);
+        } else if changed.since.is_none() {
+            self.changed.remove(&object);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,441 @@
+//! When a copy of another home's metafile is good, and what is asked when it is not: the acquire.
+//!
+//! Rules:
+//! 1. A copy is good for a window, from when the call that brought it was sent. A use of it then is
+//!    an acquire: its home is asked whether it has a newer version.
+//! 2. A read at or past the known end, and an error that says that the object is not there, are an
+//!    acquire at once.
+//! 3. A name that is not here is searched for. If it is nowhere that is known for a window, and
+//!    asks nobody.
+//! 4. Who needs what was asked already waits for that answer.
+//! 5. A call is given up when it took a window. Who waited for it, or for one that failed, is told
+//!    to come again: nothing older than a window is used.
+//! 6. What loses a name is announced; the copy is dropped, and nothing is fetched.
+//! 7. An announcement is remembered for a window. An answer of an earlier version is void then, and
+//!    asked for again. Any call that could bring one back is over by the time it is forgotten.
+//! 8. If there is no room for another announcement the oldest is forgotten, and the answers to all
+//!    calls that are under way are void.
+//! 9. If there is no room for another copy that which was acquired first is dropped; names that are
+//!    known to be nowhere likewise.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use leasehold_base::units::{FileId, Time};
+
+use super::{Bounds, Call, Place, Stamp, Ticket};
+
+/// What the home says of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// The version is that of the copy.
+    Same,
+    /// It has this version; the metafile is there.
+    Newer(Stamp),
+    /// It is gone.
+    Gone,
+}
+
+/// What happens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The object is used, in what is known of it.
+    Use(Ticket, FileId),
+    /// The object is used beyond that: what is known may be old.
+    Miss(Ticket, FileId),
+    /// A name is used that is not here.
+    Search(Ticket, Place),
+    /// The home answers.
+    Fetched(Call, Answer),
+    /// The search found an object; its metafile is there.
+    Found(Call, FileId, Stamp),
+    /// The search found that nobody has the name.
+    Nowhere(Call),
+    /// There is no answer to the call, or none that says.
+    Failed(Call),
+    /// The object has lost a name, or is gone; if not, it has these.
+    Announced(FileId, Stamp, Vec<Place>),
+    /// Time went on.
+    Tick,
+}
+
+/// What is to be done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// The home is asked for a newer version than this, if there is one.
+    Fetch(Call, FileId, Option<Stamp>),
+    /// The name is searched for.
+    Search(Call, Place),
+    /// The metafile that the call brought is kept as the copy.
+    Keep(Call, FileId),
+    /// The copy is dropped.
+    Drop(FileId),
+    /// The call may use what is here.
+    Go(Ticket),
+    /// The object is gone, or the name is nowhere.
+    Gone(Ticket),
+    /// The call is answered that it is to come again.
+    Later(Ticket),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum What {
+    Object(FileId),
+    Name(Place),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Kept {
+    version: Stamp,
+    until: Time,
+}
+
+#[derive(Clone, Debug)]
+struct Asked {
+    what: What,
+    sent: Time,
+    is_void: bool,
+    waiting: Vec<Ticket>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Announced {
+    version: Stamp,
+    is_gone: bool,
+    until: Time,
+}
+
+/// A deliberate fault.
+#[cfg(feature = "mutants")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mutant {
+    /// A copy is good for a window from the answer.
+    CountsFromAnswer,
+    /// An announcement drops the copy and is forgotten.
+    ForgetsAnnouncements,
+    /// A copy is used when its home does not answer.
+    UsesOld,
+    /// A copy is good for ever.
+    NeverAsks,
+}
+
+/// The copies that there are, and what is asked.
+#[derive(Clone, Debug)]
+pub struct Copies {
+    bounds: Bounds,
+    copies: BTreeMap<FileId, Kept>,
+    ages: BTreeSet<(Time, FileId)>,
+    nowhere: BTreeMap<Place, Time>,
+    nowhere_ages: BTreeSet<(Time, Place)>,
+    announced: BTreeMap<FileId, Announced>,
+    announced_ages: VecDeque<(Time, FileId)>,
+    calls: BTreeMap<Call, Asked>,
+    asking: BTreeMap<What, Call>,
+    next_call: u64,
+    #[cfg(feature = "mutants")]
+    mutant: Option<Mutant>,
+}
+
+impl Copies {
+    /// No copy is known to be good.
+    #[must_use]
+    pub const fn new(bounds: Bounds) -> Self {
+        Self {
+            bounds,
+            copies: BTreeMap::new(),
+            ages: BTreeSet::new(),
+            nowhere: BTreeMap::new(),
+            nowhere_ages: BTreeSet::new(),
+            announced: BTreeMap::new(),
+            announced_ages: VecDeque::new(),
+            calls: BTreeMap::new(),
+            asking: BTreeMap::new(),
+            next_call: 1,
+            #[cfg(feature = "mutants")]
+            mutant: None,
+        }
+    }
+
+    /// Plants a fault.
+    #[cfg(feature = "mutants")]
+    pub const fn plant(&mut self, mutant: Mutant) {
+        self.mutant = Some(mutant);
+    }
+
+    #[cfg(feature = "mutants")]
+    fn is(&self, mutant: Mutant) -> bool {
+        self.mutant == Some(mutant)
+    }
+
+    /// Takes one event, and appends what is to be done in order.
+    pub fn step(&mut self, now: Time, event: Event, effects: &mut Vec<Effect>) {
+        self.forget(now);
+        match event {
+            Event::Use(ticket, object) => self.use_object(now, ticket, object, effects),
+            Event::Miss(ticket, object) => {
+                let gone = self.announced.get(&object).is_some_and(|announced| announced.is_gone);
+                if gone {
+                    effects.push(Effect::Gone(ticket));
+                } else {
+                    self.ask(now, What::Object(object), vec![ticket], effects);
+                }
+            }
+            Event::Search(ticket, place) => {
+                if self.nowhere.get(&place).is_some_and(|until| now < *until) {
+                    effects.push(Effect::Gone(ticket));
+                } else {
+                    self.ask(now, What::Name(place), vec![ticket], effects);
+                }
+            }
+            Event::Fetched(call, answer) => self.fetched(now, call, answer, effects),
+            Event::Found(call, object, version) => {
+                if let Some(asked) = self.take(call) {
+                    self.newer(now, call, object, version, asked, effects);
+                }
+            }
+            Event::Nowhere(call) => {
+                if let Some(asked) = self.take(call) {
+                    self.is_nowhere(now, asked, effects);
+                }
+            }
+            Event::Failed(call) => {
+                if let Some(asked) = self.take(call) {
+                    self.give_up(asked, effects);
+                }
+            }
+            Event::Announced(object, version, places) => {
+                self.announced(now, object, version, &places, effects);
+            }
+            Event::Tick => {}
+        }
+        let over = self.calls.iter().filter(|(_, asked)| asked.sent + self.bounds.window <= now);
+        for call in over.map(|(call, _)| *call).collect::<Vec<_>>() {
+            let asked = self.take(call).expect("it is under way");
+            self.give_up(asked, effects);
+        }
+        if cfg!(debug_assertions) {
+            self.check();
+        }
+    }
+
+    /// When the next call has taken too long.
+    #[must_use]
+    pub fn next_wake(&self) -> Option<Time> {
+        self.calls.values().map(|asked| asked.sent + self.bounds.window).min()
+    }
+
+    /// Audits the whole state.
+    ///
+    /// # Panics
+    /// When it contradicts itself.
+    pub fn check(&self) {
+        assert_eq!(self.copies.len(), self.ages.len(), "each copy has an age");
+        assert_eq!(self.nowhere.len(), self.nowhere_ages.len(), "so has each name");
+        assert_eq!(self.calls.len(), self.asking.len(), "each is asked once");
+        let most = self.bounds.most;
+        assert!(self.copies.len() <= most && self.nowhere.len() <= most);
+        assert!(self.announced_ages.len() <= most, "all is bounded");
+        for (call, asked) in &self.calls {
+            assert_eq!(self.asking.get(&asked.what), Some(call));
+        }
+    }
+
+    fn use_object(&mut self, now: Time, ticket: Ticket, object: FileId, effects: &mut Vec<Effect>) {
+        let gone = self.announced.get(&object).is_some_and(|announced| announced.is_gone);
+        let is_good = self.copies.get(&object).is_some_and(|kept| now < kept.until);
+        #[cfg(feature = "mutants")]
+        let is_good = is_good || self.is(Mutant::NeverAsks) && self.copies.contains_key(&object);
+        if gone {
+            effects.push(Effect::Gone(ticket));
+        } else if is_good {
+            effects.push(Effect::Go(ticket));
+        } else {
+            self.ask(now, What::Object(object), vec![ticket], effects);
+        }
+    }
+
+    fn ask(&mut self, now: Time, what: What, waiting: Vec<Ticket>, effects: &mut Vec<Effect>) {
+        if let Some(call) = self.asking.get(&what) {
+            let asked = self.calls.get_mut(call).expect("it is under way");
+            asked.waiting.extend(waiting);
+            return;
+        }
+        let call = Call(self.next_call);
+        self.next_call += 1;
+        effects.push(match &what {
+            What::Object(object) => {
+                let known = self.copies.get(object).map(|kept| kept.version);
+                Effect::Fetch(call, *object, known)
+            }
+            What::Name(place) => Effect::Search(call, place.clone()),
+        });
+        self.asking.insert(what.clone(), call);
+        self.calls.insert(call, Asked { what, sent: now, is_void: false, waiting });
+    }
+
+    fn take(&mut self, call: Call) -> Option<Asked> {
+        let asked = self.calls.remove(&call)?;
+        self.asking.remove(&asked.what);
+        Some(asked)
+    }
+
+    fn fetched(&mut self, now: Time, call: Call, answer: Answer, effects: &mut Vec<Effect>) {
+        let Some(asked) = self.take(call) else { return };
+        let What::Object(object) = asked.what else { return };
+        match answer {
+            Answer::Newer(version) => self.newer(now, call, object, version, asked, effects),
+            Answer::Same => match self.copies.get(&object) {
+                Some(kept) if !asked.is_void => {
+                    let version = kept.version;
+                    self.keep(object, version, asked.sent, effects);
+                    effects.extend(asked.waiting.into_iter().map(Effect::Go));
+                }
+                Some(_) | None => self.ask(now, asked.what, asked.waiting, effects),
+            },
+            Answer::Gone => {
+                let last = self.copies.get(&object).map_or(Stamp(0), |kept| kept.version);
+                self.remember(now, object, Stamp(last.0 + 1), true);
+                self.drop_copy(object, effects);
+                effects.extend(asked.waiting.into_iter().map(Effect::Gone));
+            }
+        }
+    }
+
+    /// The call brought a metafile of this version.
+    fn newer(
+        &mut self,
+        now: Time,
+        call: Call,
+        object: FileId,
+        version: Stamp,
+        asked: Asked,
+        effects: &mut Vec<Effect>,
+    ) {
+        let announced = self.announced.get(&object).copied();
+        let is_old = announced.is_some_and(|one| one.is_gone || version < one.version);
+        if asked.is_void || is_old {
+            self.ask(now, asked.what, asked.waiting, effects);
+            return;
+        }
+        if self.copies.get(&object).is_none_or(|kept| kept.version <= version) {
+            let sent = asked.sent;
+            #[cfg(feature = "mutants")]
+            let sent = if self.is(Mutant::CountsFromAnswer) { now } else { sent };
+            effects.push(Effect::Keep(call, object));
+            self.keep(object, version, sent, effects);
+        }
+        effects.extend(asked.waiting.into_iter().map(Effect::Go));
+    }
+
+    fn is_nowhere(&mut self, now: Time, asked: Asked, effects: &mut Vec<Effect>) {
+        let What::Name(place) = asked.what else { return };
+        if asked.is_void {
+            self.ask(now, What::Name(place), asked.waiting, effects);
+            return;
+        }
+        let until = asked.sent + self.bounds.window;
+        if let Some(was) = self.nowhere.insert(place.clone(), until) {
+            self.nowhere_ages.remove(&(was, place.clone()));
+        }
+        self.nowhere_ages.insert((until, place));
+        if self.nowhere.len() > self.bounds.most
+            && let Some((_, oldest)) = self.nowhere_ages.pop_first()
+        {
+            self.nowhere.remove(&oldest);
+        }
+        effects.extend(asked.waiting.into_iter().map(Effect::Gone));
+    }
+
+    fn give_up(&mut self, asked: Asked, effects: &mut Vec<Effect>) {
+        #[cfg(feature = "mutants")]
+        if let (What::Object(object), true) = (&asked.what, self.is(Mutant::UsesOld))
+            && self.copies.contains_key(object)
+        {
+            effects.extend(asked.waiting.into_iter().map(Effect::Go));
+            return;
+        }
+        effects.extend(asked.waiting.into_iter().map(Effect::Later));
+    }
+
+    fn announced(
+        &mut self,
+        now: Time,
+        object: FileId,
+        version: Stamp,
+        places: &[Place],
+        effects: &mut Vec<Effect>,
+    ) {
+        for place in places {
+            if let Some(until) = self.nowhere.remove(place) {
+                self.nowhere_ages.remove(&(until, place.clone()));
+            }
+            if let Some(call) = self.asking.get(&What::Name(place.clone())) {
+                self.calls.get_mut(call).into_iter().for_each(|asked| asked.is_void = true);
+            }
+        }
+        let kept = self.copies.get(&object);
+        if kept.is_none_or(|kept| kept.version < version) {
+            self.remember(now, object, version, places.is_empty());
+            self.drop_copy(object, effects);
+        }
+    }
+
+    fn remember(&mut self, now: Time, object: FileId, version: Stamp, is_gone: bool) {
+        #[cfg(feature = "mutants")]
+        if self.is(Mutant::ForgetsAnnouncements) {
+            return;
+        }
+        let was = self.announced.get(&object);
+        if was.is_some_and(|was| was.is_gone || was.version > version) {
+            return;
+        }
+        if self.announced_ages.len() == self.bounds.most {
+            let (until, oldest) = self.announced_ages.pop_front().expect("it is full");
+            self.announced.retain(|object, one| *object != oldest || one.until != until);
+            self.calls.values_mut().for_each(|asked| asked.is_void = true);
+        }
+        let until = now + self.bounds.window;
+        self.announced.insert(object, Announced { version, is_gone, until });
+        self.announced_ages.push_back((until, object));
+    }
+
+    fn keep(&mut self, object: FileId, version: Stamp, sent: Time, effects: &mut Vec<Effect>) {
+        let until = sent + self.bounds.window;
+        let was = self.copies.insert(object, Kept { version, until });
+        was.into_iter().for_each(|was| {
+            self.ages.remove(&(was.until, object));
+        });
+        self.ages.insert((until, object));
+        if self.copies.len() > self.bounds.most
+            && let Some((_, oldest)) = self.ages.first().copied()
+        {
+            self.drop_copy(oldest, effects);
+        }
+    }
+
+    fn drop_copy(&mut self, object: FileId, effects: &mut Vec<Effect>) {
+        if let Some(kept) = self.copies.remove(&object) {
+            self.ages.remove(&(kept.until, object));
+            effects.push(Effect::Drop(object));
+        }
+    }
+
+    /// Forgets announcements, and names that are nowhere, whose window is over.
+    fn forget(&mut self, now: Time) {
+        while let Some((until, object)) =
+            self.announced_ages.front().copied().filter(|(until, _)| *until <= now)
+        {
+            self.announced_ages.pop_front();
+            if self.announced.get(&object).is_some_and(|one| one.until == until) {
+                self.announced.remove(&object);
+            }
+        }
+        while self.nowhere_ages.first().is_some_and(|(until, _)| *until <= now)
+            && let Some((_, place)) = self.nowhere_ages.pop_first()
+        {
+            self.nowhere.remove(&place);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,40 @@
+//! Values of what metaservers say to each other.
+
+use crate::replica;
+
+use super::{Sample, Source};
+
+borrowed! {
+    replica::Content<'static>: 4096,
+}
+
+structures! {
+    replica::Caller { peer epoch callee_epoch }
+    replica::Place<'static> { directory name }
+    replica::Metafile<'static> { object version places attributes content }
+    replica::hello::Args { peer epoch stored_epoch stored_stamp }
+    replica::hello::Known { epoch known_epoch known_stamp }
+    replica::fetch::Args { caller object known }
+    replica::search::Args<'static> { caller place behind }
+    replica::named::Args<'static> { caller place }
+    replica::claim::Args<'static> { caller place object }
+    replica::change::Wrote { end modified }
+    replica::change::Args { caller object attributes wrote }
+    replica::place::Args<'static> { caller object from to }
+    replica::r#move::Args { caller number object parent }
+    replica::announce::Args<'static> { caller object version places left }
+}
+
+impl<Results: Sample> Sample for replica::Answer<Results> {
+    fn sample(source: &mut Source<'_>) -> Self {
+        match source.below(8) {
+            0 | 1 => Self::Done { stamp: Sample::sample(source), results: Sample::sample(source) },
+            2 => Self::Epoch(Sample::sample(source)),
+            3 => Self::Later,
+            4 => Self::Gone,
+            5 => Self::Exists,
+            6 => Self::Full,
+            _ => Self::Loop,
+        }
+    }
+}

@@ -1,0 +1,416 @@
+//! The replica program: what metaservers of one file system say to each other.
+//! `spec/replica.x` has the rules by number.
+
+use leasehold_base::xdr::{Decode, Encode, Error, Reader, Writer};
+use leasehold_base::{limits, xdr_struct};
+
+use crate::list::List;
+use crate::nfs3::{self, Attributes, SetAttributes};
+
+/// The program's number, from the range that RFC 5531 leaves to sites.
+pub const PROGRAM: u32 = 0x2001_ea60;
+
+/// The program's version.
+pub const VERSION: u32 = 1;
+
+opaques! {
+    /// Where a file's data lies, or what a symbolic link holds.
+    Content <= limits::PATH_BYTES_MAX;
+}
+
+xdr_struct! {
+    /// Who calls, and whom.
+    #[doc(alias = "replica_caller")]
+    #[derive(Copy)]
+    pub struct Caller {
+        /// The number of who calls.
+        pub peer: u32,
+        /// Its epoch.
+        pub epoch: u64,
+        /// The epoch that it last heard of from whom it calls.
+        pub callee_epoch: u64,
+    }
+
+    /// A directory and a name in it.
+    #[doc(alias = "replica_place")]
+    #[derive(Copy)]
+    pub struct Place<'a> {
+        /// The directory.
+        pub directory: u64,
+        /// The name.
+        pub name: nfs3::Name<'a>,
+    }
+
+    /// All that is known of an object but its data.
+    #[doc(alias = "replica_metafile")]
+    pub struct Metafile<'a> {
+        /// The object.
+        pub object: u64,
+        /// The stamp that its home gave its last change.
+        pub version: u64,
+        /// Its names.
+        pub places: List<Place<'a>>,
+        /// Its attributes.
+        pub attributes: Attributes,
+        /// Where its data lies, or what it holds.
+        pub content: Content<'a>,
+    }
+}
+
+/// What a call is answered: results, or why it had no effect.
+#[doc(alias("replica_answer", "replica_status"))]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer<Results> {
+    /// It was done.
+    Done {
+        /// The last stamp that the callee gave.
+        stamp: u64,
+        /// What came of it.
+        results: Results,
+    },
+    /// It is of another epoch than this, which is.
+    #[doc(alias = "REPLICA_EPOCH")]
+    Epoch(u64),
+    /// Something is under way, or somebody away: it is to be made again later.
+    #[doc(alias = "REPLICA_LATER")]
+    Later,
+    /// The object is not there, or not at that place.
+    #[doc(alias = "REPLICA_GONE")]
+    Gone,
+    /// The name is another object's.
+    #[doc(alias = "REPLICA_EXISTS")]
+    Exists,
+    /// The directory is not empty.
+    #[doc(alias = "REPLICA_FULL")]
+    Full,
+    /// The directory would be below itself.
+    #[doc(alias = "REPLICA_LOOP")]
+    Loop,
+}
+
+impl<'a, Results: Decode<'a>> Decode<'a> for Answer<Results> {
+    fn decode(reader: &mut Reader<'a>) -> Result<Self, Error> {
+        Ok(match reader.u32()? {
+            0 => Self::Done { stamp: reader.u64()?, results: Decode::decode(reader)? },
+            1 => Self::Epoch(reader.u64()?),
+            2 => Self::Later,
+            3 => Self::Gone,
+            4 => Self::Exists,
+            5 => Self::Full,
+            6 => Self::Loop,
+            _ => return Err(Error::BadValue),
+        })
+    }
+}
+
+impl<Results: Encode> Encode for Answer<Results> {
+    fn encode(&self, writer: &mut Writer) {
+        match self {
+            Self::Done { stamp, results } => {
+                writer.u32(0);
+                writer.u64(*stamp);
+                results.encode(writer);
+            }
+            Self::Epoch(now) => {
+                writer.u32(1);
+                writer.u64(*now);
+            }
+            Self::Later => writer.u32(2),
+            Self::Gone => writer.u32(3),
+            Self::Exists => writer.u32(4),
+            Self::Full => writer.u32(5),
+            Self::Loop => writer.u32(6),
+        }
+    }
+}
+
+/// HELLO, procedure 1: a peer has started.
+pub mod hello {
+    use super::{Answer, xdr_struct};
+
+    /// The procedure's number.
+    pub const NUMBER: u32 = 1;
+
+    xdr_struct! {
+        /// Who it is, and what it finds in its storage.
+        #[doc(alias = "replica_hello_args")]
+        #[derive(Copy)]
+        pub struct Args {
+            /// Its number.
+            pub peer: u32,
+            /// The epoch that it begins.
+            pub epoch: u64,
+            /// The epoch that it finds in its storage.
+            pub stored_epoch: u64,
+            /// The last stamp that it finds there.
+            pub stored_stamp: u64,
+        }
+
+        /// What the other knew of it.
+        #[doc(alias = "replica_hello_ok")]
+        #[derive(Copy)]
+        pub struct Known {
+            /// The other's own epoch.
+            pub epoch: u64,
+            /// The last epoch that it knew of the caller.
+            pub known_epoch: u64,
+            /// The last stamp that it knew of the caller.
+            pub known_stamp: u64,
+        }
+    }
+
+    /// The results.
+    pub type Reply = Answer<Known>;
+}
+
+/// FETCH, procedure 2: a metafile, if it is newer than the copy.
+pub mod fetch {
+    use super::{Answer, Caller, Metafile, xdr_struct};
+
+    /// The procedure's number.
+    pub const NUMBER: u32 = 2;
+
+    xdr_struct! {
+        /// Which.
+        #[doc(alias = "replica_fetch_args")]
+        #[derive(Copy)]
+        pub struct Args {
+            /// Who asks.
+            pub caller: Caller,
+            /// The object.
+            pub object: u64,
+            /// The version of the copy, if there is one.
+            pub known: Option<u64>,
+        }
+    }
+
+    /// The results; nothing when that is the version.
+    #[doc(alias = "replica_fetch_ok")]
+    pub type Reply<'a> = Answer<Option<Metafile<'a>>>;
+}
+
+/// SEARCH, procedure 3: who of some peers has an object by a name.
+pub mod search {
+    use super::{Answer, Caller, List, Metafile, Place, xdr_struct};
+
+    /// The procedure's number.
+    pub const NUMBER: u32 = 3;
+
+    xdr_struct! {
+        /// What is searched, and by whom.
+        #[doc(alias = "replica_search_args")]
+        pub struct Args<'a> {
+            /// Who asks.
+            pub caller: Caller,
+            /// The name.
+            pub place: Place<'a>,
+            /// The peers that who is asked asks in its turn.
+            pub behind: List<u32>,
+        }
+    }
+
+    /// The results; nothing when none of them has it.
+    #[doc(alias = "replica_search_ok")]
+    pub type Reply<'a> = Answer<Option<Metafile<'a>>>;
+}
+
+/// NAMED, procedure 4: the object that has claimed a name.
+pub mod named {
+    use super::{Answer, Caller, Place, xdr_struct};
+
+    /// The procedure's number.
+    pub const NUMBER: u32 = 4;
+
+    xdr_struct! {
+        /// Which.
+        #[doc(alias = "replica_named_args")]
+        #[derive(Copy)]
+        pub struct Args<'a> {
+            /// Who asks.
+            pub caller: Caller,
+            /// The name.
+            pub place: Place<'a>,
+        }
+    }
+
+    /// The object, if any.
+    #[doc(alias = "replica_named_ok")]
+    pub type Reply = Answer<Option<u64>>;
+}
+
+/// CLAIM, procedure 5: an object is to have a name.
+pub mod claim {
+    use super::{Answer, Caller, Place, xdr_struct};
+
+    /// The procedure's number.
+    pub const NUMBER: u32 = 5;
+
+    xdr_struct! {
+        /// Which.
+        #[doc(alias = "replica_claim_args")]
+        #[derive(Copy)]
+        pub struct Args<'a> {
+            /// Who asks.
+            pub caller: Caller,
+            /// The name.
+            pub place: Place<'a>,
+            /// The object.
+            pub object: u64,
+        }
+    }
+
+    /// That it may.
+    pub type Reply = Answer<()>;
+}
+
+/// STANDS, procedure 6: whether an object has a name, or is about to.
+pub mod stands {
+    use super::Answer;
+
+    pub use super::claim::Args;
+
+    /// The procedure's number.
+    pub const NUMBER: u32 = 6;
+
+    /// Whether.
+    #[doc(alias = "replica_stands_ok")]
+    pub type Reply = Answer<bool>;
+}
+
+/// CHANGE, procedure 7: what was changed at another peer is released to the home.
+pub mod change {
+    use super::{Answer, Caller, SetAttributes, nfs3, xdr_struct};
+
+    /// The procedure's number.
+    pub const NUMBER: u32 = 7;
+
+    xdr_struct! {
+        /// What WRITEs add to.
+        #[doc(alias = "replica_wrote")]
+        #[derive(Copy)]
+        pub struct Wrote {
+            /// Where the last byte of them ends.
+            pub end: u64,
+            /// When the last of them was.
+            pub modified: nfs3::Time,
+        }
+
+        /// What.
+        #[doc(alias = "replica_change_args")]
+        #[derive(Copy)]
+        pub struct Args {
+            /// Who changed it.
+            pub caller: Caller,
+            /// The object.
+            pub object: u64,
+            /// What is set.
+            pub attributes: SetAttributes,
+            /// What WRITEs did.
+            pub wrote: Option<Wrote>,
+        }
+    }
+
+    /// The version that it has now.
+    #[doc(alias = "replica_version_ok")]
+    pub type Reply = Answer<u64>;
+}
+
+/// PLACE, procedure 8: an object gets a name, gets another, or loses one.
+pub mod place {
+    use super::{Answer, Caller, Place, xdr_struct};
+
+    /// The procedure's number.
+    pub const NUMBER: u32 = 8;
+
+    xdr_struct! {
+        /// A rename has both names, a link has no `from`, a removal no `to`.
+        #[doc(alias = "replica_place_args")]
+        #[derive(Copy)]
+        pub struct Args<'a> {
+            /// Who asks.
+            pub caller: Caller,
+            /// The object.
+            pub object: u64,
+            /// The name that it loses.
+            pub from: Option<Place<'a>>,
+            /// The name that it gets.
+            pub to: Option<Place<'a>>,
+        }
+    }
+
+    /// The version that it has now.
+    #[doc(alias = "replica_version_ok")]
+    pub type Reply = Answer<u64>;
+}
+
+/// MOVE, procedure 9: a directory asks for leave to get another parent.
+pub mod r#move {
+    use super::{Answer, Caller, xdr_struct};
+
+    /// The procedure's number.
+    pub const NUMBER: u32 = 9;
+
+    xdr_struct! {
+        /// Which, and to where.
+        #[doc(alias = "replica_move_args")]
+        #[derive(Copy)]
+        pub struct Args {
+            /// Who asks.
+            pub caller: Caller,
+            /// The number that the directory's home gave it.
+            pub number: u64,
+            /// The directory.
+            pub object: u64,
+            /// The parent that it is to get.
+            pub parent: u64,
+        }
+    }
+
+    /// The leave.
+    pub type Reply = Answer<()>;
+}
+
+/// MOVING, procedure 10: whether a move that had leave is still under way.
+pub mod moving {
+    use super::Answer;
+
+    pub use super::r#move::Args;
+
+    /// The procedure's number.
+    pub const NUMBER: u32 = 10;
+
+    /// Whether.
+    #[doc(alias = "replica_moving_ok")]
+    pub type Reply = Answer<bool>;
+}
+
+/// ANNOUNCE, procedure 11: an object has lost a name.
+pub mod announce {
+    use super::{Answer, Caller, List, Place, xdr_struct};
+
+    /// The procedure's number.
+    pub const NUMBER: u32 = 11;
+
+    xdr_struct! {
+        /// Which, and what it has now.
+        #[doc(alias = "replica_announce_args")]
+        pub struct Args<'a> {
+            /// Who changed it.
+            pub caller: Caller,
+            /// The object.
+            pub object: u64,
+            /// Its version since.
+            pub version: u64,
+            /// Its names now; none when it is gone.
+            pub places: List<Place<'a>>,
+            /// The name that it lost.
+            pub left: Option<Place<'a>>,
+        }
+    }
+
+    /// That it was heard.
+    pub type Reply = Answer<()>;
+}
+
+#[cfg(test)]
+mod tests;
