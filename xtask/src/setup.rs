@@ -79,6 +79,16 @@ pub(crate) const PACKAGERS: &[Tool] = &[
     Tool { program: "git", source: Source::Apt("git") },
 ];
 
+/// What takes the package and the mount lines of the guide.
+pub(crate) const TAKERS: &[Tool] = &[
+    Tool { program: "ip", source: Source::Apt("iproute2") },
+    Tool { program: "man", source: Source::Apt("man-db") },
+    Tool { program: "mount.nfs", source: Source::Apt("nfs-common") },
+    Tool { program: "automount", source: Source::Apt("autofs") },
+    Tool { program: "systemd-analyze", source: Source::Apt("systemd") },
+    Tool { program: "python3", source: Source::Apt("python3-yaml") },
+];
+
 /// What builds and runs the laboratory for WebAssembly.
 pub(crate) const WEB: &[Tool] = &[
     Tool { program: "wasm32-wasip1", source: Source::Target },

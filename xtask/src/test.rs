@@ -6,7 +6,9 @@ use clap::ValueEnum;
 
 use crate::check::{Check, Tally, report};
 use crate::repository::Repository;
-use crate::setup::{COUNTER, DISKS, FOREIGN, GUEST, LINTERS, MOUNTS, SERVERS, TREE, Tool, ensure};
+use crate::setup::{
+    COUNTER, DISKS, FOREIGN, GUEST, LINTERS, MOUNTS, PACKAGERS, SERVERS, TAKERS, TREE, Tool, ensure,
+};
 use crate::{documents, fuzz, layers, licences, page, program, promises, sim, tidy};
 
 /// The package of tests that need real clients; they have steps of their own.
@@ -39,6 +41,8 @@ pub(crate) enum Step {
     Kernel,
     /// The built client: its mount of the built server, by the kernel's FUSE.
     Mount,
+    /// The package, installed on a copy of this machine's root, and the lines of the guide to mounting.
+    Package,
     /// The pages in a real browser, and whether what is kept of them is what is built.
     Page,
     /// The built server under other clients, what passes on the wire as tshark reads it, and the
@@ -106,6 +110,12 @@ impl Step {
                 system(repository, 6, &[GUEST, DISKS], &tests)
             }
             Self::Mount => system(repository, 4, &[MOUNTS], &["--test=fuse", "--test=mount"]),
+            Self::Package => system(
+                repository,
+                4,
+                &[GUEST, PACKAGERS, TAKERS],
+                &["--test=package", "--test=mounting"],
+            ),
             Self::Page => page::test(repository),
             Self::Foreign => system(
                 repository,

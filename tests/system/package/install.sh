@@ -1,0 +1,97 @@
+# Installs the package on a copy of this machine's root, in namespaces of its own: what it does is
+# seen nowhere else and is gone at the end. Serves by what was installed, with the powers that the
+# unit leaves and a socket as systemd gives it, and takes the package away again.
+#
+# install.sh PACKAGE; run by `unshare --mount --net --pid --fork`, as root.
+set -euo pipefail
+package=$1
+place=$(mktemp -d)
+trap 'umount -l "$place"; rmdir "$place"' EXIT
+mount -t tmpfs tmpfs "$place"
+mkdir "$place"/{upper,work,root}
+root=$place/root
+mount -t overlay overlay -o "lowerdir=/,upperdir=$place/upper,workdir=$place/work" "$root"
+for folder in dev sys; do mount --rbind "/$folder" "$root/$folder"; done
+mount -t proc proc "$root/proc"
+mount -t tmpfs tmpfs "$root/run"
+mount -t tmpfs tmpfs "$root/tmp"
+mount -t tmpfs tmpfs "$root/srv"
+ip link set lo up
+cp "$package" "$root/run/leasehold.deb"
+
+fail() {
+    echo "FAILED: $*"
+    exit 1
+}
+
+there() { chroot "$root" "$@"; }
+
+await() {
+    for _ in {1..400}; do
+        "$@" >"$root/run/answer" 2>&1 && return
+        sleep 0.05
+    done
+    fail "$* does not come about: $(<"$root/run/answer")"
+}
+
+there dpkg --no-triggers --install /run/leasehold.deb
+
+units=/usr/lib/systemd/system
+for unit in leasehold.service leasehold.socket; do
+    # What others say of their own units is not ours.
+    said=$(there systemd-analyze verify "$units/$unit" 2>&1 | grep leasehold || true)
+    [[ -z $said ]] || fail "$said"
+done
+for page in "$root"/usr/share/man/man1/leasehold*.gz; do
+    said=$(there man --warnings -E UTF-8 -l -Z "${page#"$root"}" 2>&1 >/dev/null)
+    [[ -z $said ]] || fail "$page: $said"
+done
+there bash -n /usr/share/bash-completion/completions/leasehold
+said=$(there bash -c '. /usr/share/bash-completion/completions/leasehold
+    COMP_WORDS=(leasehold serve --read) COMP_CWORD=2
+    _leasehold leasehold --read serve; echo "${COMPREPLY[@]}"')
+[[ $said == --read-only ]] || fail "completed: $said"
+
+# A file of the administrator's, and a directory that anybody may write to.
+mkdir -m 1777 "$root/srv/data"
+echo kept >"$root/srv/data/kept"
+configuration=/etc/leasehold/leasehold.toml
+cat >>"$root$configuration" <<'END'
+
+[[export.client]]
+from = ["127.0.0.1"]
+END
+there leasehold check --config "$configuration"
+
+# As the unit has it: the words, the powers, and the socket, which is there before the server.
+words=$(sed -n 's/^ExecStart=//p' "$root$units/leasehold.service")
+powers=$(sed -n 's/^CapabilityBoundingSet=//p' "$root$units/leasehold.service")
+powers=$(tr ' ' '\n' <<<"$powers" | sed 's/^CAP_/+/' | tr 'A-Z\n' 'a-z,')
+# shellcheck disable=SC2086 # They are several.
+there setpriv --no-new-privs --bounding-set "-all,${powers%,}" \
+    systemd-socket-activate --listen=127.0.0.1:2049 $words &
+server=$!
+await there leasehold ls nfs://127.0.0.1/data
+grep -q kept "$root/run/answer" || fail "listed: $(<"$root/run/answer")"
+there test -S /var/lib/leasehold/control
+
+# It acts as each caller.
+echo text >"$root/run/text"
+chmod 644 "$root/run/text"
+there setpriv --reuid man --regid man --init-groups \
+    leasehold cp /run/text nfs://127.0.0.1/data/written
+[[ $(stat -c %u:%g "$root/srv/data/written") == "$(id -u man):$(id -g man)" ]] || fail "of $(stat -c %u:%g "$root/srv/data/written")"
+there leasehold restart
+[[ $(there leasehold cat nfs://127.0.0.1/data/written) == text ]]
+# The same version once more: what the administrator wrote stays.
+there dpkg --no-triggers --install /run/leasehold.deb
+there leasehold check --config "$configuration" | grep -q /srv/data || fail "the configuration is gone"
+
+kill "$(there leasehold status --json | sed 's/.*"pid":\([0-9]*\).*/\1/')"
+wait "$server" || fail "the server ended with $?"
+there dpkg --no-triggers --remove leasehold
+[[ ! -e $root/usr/bin/leasehold && ! -e $root$units/leasehold.service ]] || fail "something is left"
+[[ -e $root$configuration && -e $root/var/lib/leasehold/handle-key ]] || fail "too much is gone"
+there dpkg --no-triggers --purge leasehold
+[[ ! -e $root/etc/leasehold && ! -e $root/var/lib/leasehold ]] || fail "something is left of the state"
+[[ $(<"$root/srv/data/kept") == kept && $(<"$root/srv/data/written") == text ]] || fail "data is gone"
