@@ -82,6 +82,20 @@ pub(crate) fn state(asked: Option<&Path>, served: &[&Path]) -> Result<PathBuf, F
     Ok(directory)
 }
 
+/// Refuses a cluster's key that clients of the served directory could read.
+pub(crate) fn cluster_key(key: Option<&Path>, served: &Path) -> Result<(), Failure> {
+    let Some(key) = key else { return Ok(()) };
+    match is_reached(key, served) {
+        Ok(false) => Ok(()),
+        Ok(true) => Err(Kind::State.because(format!(
+            "the cluster's key {} lies in the served directory, where clients could read it: \
+             keep it outside",
+            key.display()
+        ))),
+        Err(error) => Err(Kind::State.because(format!("cannot use {}: {error}", key.display()))),
+    }
+}
+
 /// Whether a place, of which a part may have to be made, is reached from the served directory. That
 /// may be mounted at several places, so it is looked for by its number and not by its path; what is
 /// mounted below it is not entered.

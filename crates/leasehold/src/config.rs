@@ -14,7 +14,7 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use leasehold_base::limits::{TRANSFER_BYTES_MAX, TRANSFER_V2_BYTES_MAX};
-use leasehold_serve::access::{Access, Rule};
+use leasehold_serve::access::{Access, Identity, Rule, Squash, User};
 use toml::Spanned;
 
 pub(crate) use self::facts::{Difference, Facts, grant};
@@ -24,6 +24,8 @@ use self::rules::{Wrong, rule, without_any};
 pub(crate) use self::rules::{is_name, look_up};
 use self::values::{Portmap, Size};
 use crate::checks;
+use crate::cluster::Key;
+use crate::cluster::options::{Iod, Meta};
 use crate::failure::{Failure, Kind};
 use crate::options::Serve;
 use crate::stripes::{self, Layout};
@@ -62,6 +64,8 @@ pub(crate) struct Planned {
     pub(crate) layout: Layout,
     /// Without the addresses of hosts that are named, until those are looked up.
     pub(crate) rules: Vec<Rule>,
+    /// The one path to mount it by, where nobody else is to find it.
+    pub(crate) secret: Option<String>,
 }
 
 impl Plan {
@@ -115,6 +119,48 @@ impl Plan {
         Self::new(Some(path.to_path_buf()), server, file.limits, exports)
     }
 
+    /// What a metaserver is to be.
+    pub(crate) fn of_meta(options: &Meta) -> Result<Self, Failure> {
+        let directory = checks::directory(&options.directory)?;
+        let layout = Layout {
+            iods: options.iod.clone(),
+            cluster_key: options.cluster_key.clone(),
+            iod_timeout_s: options.iod_timeout,
+            lost: options.lost.clone(),
+            unit_kib: options.stripe_unit,
+            inline_kib: options.stripe_inline,
+            ..Layout::default()
+        };
+        let name = checks::name(options.name.as_deref(), &directory)?;
+        let rules = Access::everybody(options.insecure).rules().to_vec();
+        let read_only = options.read_only;
+        let export = Planned { directory, name, read_only, layout, rules, secret: None };
+        Self::new(None, options.server.clone(), Limits::default(), vec![export])
+    }
+
+    /// What an iod is to be: whoever knows the path is the user who runs it.
+    pub(crate) fn of_iod(options: &Iod) -> Result<Self, Failure> {
+        let directory = checks::directory(&options.directory)?;
+        checks::cluster_key(Some(&options.cluster_key), &directory)?;
+        let key = Key::of(&options.cluster_key)?;
+        let anonymous = User {
+            uid: rustix::process::geteuid().as_raw(),
+            gid: rustix::process::getegid().as_raw(),
+        };
+        let identity = Identity { squash: Squash::All, anonymous, ..Identity::default() };
+        let rules = Access::everybody(true).rules().to_vec();
+        let rules = rules.into_iter().map(|rule| Rule { identity: identity.clone(), ..rule });
+        let export = Planned {
+            directory,
+            name: "/iod".to_owned(),
+            read_only: false,
+            layout: Layout::default(),
+            rules: rules.collect(),
+            secret: Some(key.path()),
+        };
+        Self::new(None, options.server.clone(), Limits::default(), vec![export])
+    }
+
     fn of_directory(directory: &Path, options: &Serve) -> Result<Self, Failure> {
         let directory = checks::directory(directory)?;
         let name = checks::name(options.name.as_deref(), &directory)?;
@@ -124,8 +170,10 @@ impl Plan {
             paths: paths.collect::<Result<_, _>>()?,
             unit_kib: options.stripe_unit,
             inline_kib: options.stripe_inline,
+            ..Layout::default()
         };
-        let export = Planned { directory, name, read_only: options.read_only, layout, rules };
+        let read_only = options.read_only;
+        let export = Planned { directory, name, read_only, layout, rules, secret: None };
         Self::new(None, options.server.clone(), Limits::default(), vec![export])
     }
 
@@ -144,10 +192,13 @@ impl Plan {
         if server.stable_log.is_some() && exports.len() > 1 {
             return wrong("a stable log belongs to one directory: serve one export with it");
         }
-        if server.stable_log.is_some() && exports.iter().any(|one| !one.layout.paths.is_empty()) {
+        if server.stable_log.is_some() && exports.iter().any(|one| one.layout.is_spread()) {
             return wrong("a stable log cannot be had with stripes: choose one of both");
         }
         stripes::check(&exports)?;
+        for export in &exports {
+            checks::cluster_key(export.layout.cluster_key.as_deref(), &export.directory)?;
+        }
         if server.portmap.is_some() && server.register {
             return wrong("portmap and register exclude each other: choose who tells clients");
         }
@@ -233,7 +284,7 @@ fn planned(export: &Export) -> Result<Planned, Wrong> {
         rules.push(without_any());
     }
     let layout = layout(export)?;
-    Ok(Planned { directory, name, read_only: export.read_only, layout, rules })
+    Ok(Planned { directory, name, read_only: export.read_only, layout, rules, secret: None })
 }
 
 fn layout(export: &Export) -> Result<Layout, Wrong> {
@@ -251,7 +302,25 @@ fn layout(export: &Export) -> Result<Layout, Wrong> {
         })
     };
     let inline = export.stripe_inline.as_ref();
+    let iod = |address: &Spanned<String>| {
+        let parsed = address.get_ref().parse();
+        parsed.map_err(|text: String| Wrong::at(address, text))
+    };
+    if let ([first, ..], [_, ..]) = (&*export.iod, &*export.stripe) {
+        return Err(Wrong::at(first, "`iod` and `stripe` exclude each other".to_owned()));
+    }
+    let timeout = export.iod_timeout.as_ref();
+    let iod_timeout_s = timeout.map_or(stripes::IOD_TIMEOUT_S, |it| *it.get_ref());
+    if let Some(timeout) = timeout
+        && !stripes::IOD_TIMEOUTS_S.contains(&i64::from(iod_timeout_s))
+    {
+        return Err(Wrong::at(timeout, "must be 1 second to a day".to_owned()));
+    }
     Ok(Layout {
+        iods: export.iod.iter().map(iod).collect::<Result<_, _>>()?,
+        cluster_key: export.cluster_key.clone(),
+        iod_timeout_s,
+        lost: export.lost.clone(),
         paths: export.stripe.iter().map(path).collect::<Result<_, _>>()?,
         unit_kib: kib(export.stripe_unit.as_ref(), stripes::UNIT_KIB, stripes::UNITS_KIB)?,
         inline_kib: kib(inline, stripes::INLINE_KIB, stripes::INLINES_KIB)?,

@@ -2,6 +2,7 @@
 
 mod check;
 mod checks;
+mod cluster;
 mod config;
 mod control;
 mod documents;
@@ -47,6 +48,8 @@ fn main() -> ExitCode {
     };
     let outcome = match options.command {
         Command::Serve(options) => serve::run(&options),
+        Command::Meta(options) => serve::meta(&options),
+        Command::Iod(options) => serve::iod(&options),
         Command::Mount(options) => mount::run(&options),
         Command::Umount(options) => mount::end(&options),
         Command::Status(options) => status::run(&options),

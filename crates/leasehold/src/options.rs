@@ -9,6 +9,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 use crate::config::options::Server;
 pub(crate) use crate::config::options::{Durability, LogFormat};
 
+use crate::cluster::options as cluster;
 use crate::remote;
 use crate::stripes;
 
@@ -26,7 +27,7 @@ pub(crate) struct Options {
     pub(crate) command: Command,
 }
 
-const EXIT_CODES: &str = "\
+pub(crate) const EXIT_CODES: &str = "\
 Exit codes:
   0  ended as asked          3  the directory cannot be served
   1  failed while running    4  an address cannot be had
@@ -37,6 +38,8 @@ Exit codes:
 pub(crate) enum Command {
     /// Serve a directory to NFS clients, versions 3 and 2
     Serve(Serve),
+    Meta(cluster::Meta),
+    Iod(cluster::Iod),
     Mount(crate::mount::options::Mount),
     Umount(crate::mount::options::Umount),
     /// Say what a running server serves, and what it did

@@ -16,7 +16,9 @@ pub(crate) struct Ready {
     /// Where a portmapper of our own is.
     portmap: Vec<Address>,
     exports: Vec<Exported>,
-    mount: Mount,
+    /// How clients mount it; those of an iod are told another way.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mount: Option<Mount>,
     /// What everybody may do who reaches it from another machine.
     open_to_everybody: Vec<String>,
     durability: Durability,
@@ -75,12 +77,18 @@ impl Ready {
         };
         let open_to_everybody = Vec::new();
         let pid = std::process::id();
+        let mount = Some(mount);
         Self { addresses, portmap, exports, mount, open_to_everybody, durability, http: None, pid }
     }
 
     /// Says as well where the live view and metrics are to be read.
     pub(crate) fn with_http(self, address: Option<SocketAddr>) -> Self {
         Self { http: address.map(|address| format!("http://{address}/")), ..self }
+    }
+
+    /// Says what a metaserver is to be told of an iod, and not how clients mount it.
+    pub(crate) fn of_iod(self) -> Self {
+        Self { mount: None, ..self }
     }
 
     /// Says as well what everybody may do who reaches it.
@@ -100,15 +108,27 @@ impl Ready {
         let mut text = String::new();
         let exports = self.exports.iter().map(|export| {
             let how = if export.read_only { ", read-only" } else { "" };
-            format!("Serving {} as {}{how}", export.path, export.name)
+            match &self.mount {
+                Some(_) => format!("Serving {} as {}{how}", export.path, export.name),
+                None => format!("Keeping stripes in {}", export.path),
+            }
         });
         text += &exports.collect::<Vec<_>>().join("\n");
         let _ = writeln!(text, " (NFS 3 and 2, TCP and UDP) on {}", listed(&self.addresses));
         if !self.portmap.is_empty() {
             let _ = writeln!(text, "Portmapper on {}", listed(&self.portmap));
         }
-        let _ = writeln!(text, "\nLinux:\n  {}", self.mount.linux);
-        let _ = writeln!(text, "macOS:\n  {}", self.mount.macos);
+        if let Some(Mount { linux, macos }) = &self.mount {
+            let _ = writeln!(text, "\nLinux:\n  {linux}");
+            let _ = writeln!(text, "macOS:\n  {macos}");
+        } else {
+            let iods = self.addresses.iter().map(|one| {
+                let host = host(SocketAddr::new(one.address, one.port));
+                format!(" --iod {host}:{}", one.port)
+            });
+            let iods: String = iods.collect();
+            let _ = writeln!(text, "\nMetaserver, with the same key:\n  leasehold meta DIR{iods}");
+        }
         if let Some(http) = &self.http {
             let _ = writeln!(text, "\nLive view: {http} (metrics: {http}metrics)");
         }
@@ -203,7 +223,7 @@ mod tests {
             six.contains("proto=tcp6,port=99,mountport=99,mountproto=tcp6,nolock [::1]:/ /mnt")
         );
         assert!(!six.contains("Durability"));
-        assert!(!ready("0.0.0.0:2049", Durability::Disk).mount.linux.contains("0.0.0.0"));
+        assert!(!ready("0.0.0.0:2049", Durability::Disk).text().contains("mount -t nfs 0.0.0.0"));
     }
 
     #[test]
@@ -234,5 +254,13 @@ mod tests {
         assert_eq!(value["durability"], "disk");
         assert_eq!(value["pid"], 42);
         assert!(value["mount"]["linux"].is_string() && value["mount"]["macos"].is_string());
+    }
+
+    #[test]
+    fn an_iod_is_not_for_clients() {
+        let text = ready("192.0.2.1:99", Durability::Disk).of_iod().text();
+        assert!(text.starts_with("Keeping stripes in /srv/data (NFS"), "{text}");
+        assert!(text.contains("leasehold meta DIR --iod 192.0.2.1:99\n"), "{text}");
+        assert!(!text.contains("mount"), "{text}");
     }
 }

@@ -19,6 +19,7 @@ use file::{Read, Reading, Source};
 use server::{Follow, Servers};
 
 pub(crate) use options::{Cat, Copy, List, Stat};
+pub(crate) use url::Address;
 
 /// Lists directories.
 pub(crate) fn ls(options: &List) -> Result<(), Failure> {

@@ -18,6 +18,8 @@ use leasehold_store_logged::Standing;
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::checks;
+use crate::cluster::options::{Iod, Meta};
+use crate::config::options::Server as Said;
 use crate::config::{Plan, grant};
 use crate::control::{self, Desk};
 use crate::events::Log;
@@ -41,8 +43,27 @@ const LOOK_UP: Duration = Duration::from_secs(60);
 
 /// Serves until it is asked to end.
 pub(crate) fn run(options: &Serve) -> Result<(), Failure> {
+    serve(|| Plan::of(options), &options.server, options.json)
+}
+
+/// Serves names over iods until it is asked to end.
+pub(crate) fn meta(options: &Meta) -> Result<(), Failure> {
+    serve(|| Plan::of_meta(options), &options.server, options.json)
+}
+
+/// Keeps stripes until it is asked to end.
+pub(crate) fn iod(options: &Iod) -> Result<(), Failure> {
+    serve(|| Plan::of_iod(options), &options.server, options.json)
+}
+
+/// Serves what is planned; `said` is what the command line said, also when a file is read again.
+fn serve(
+    plan: impl FnOnce() -> Result<Plan, Failure>,
+    said: &Said,
+    json: bool,
+) -> Result<(), Failure> {
     let mut given = given()?;
-    let mut plan = Plan::of(options)?;
+    let mut plan = plan()?;
     start_logging(&plan);
     // Without a file there is nothing to read again, and a terminal that hangs up ends it.
     let termination = Termination::prepare_server(plan.file.is_some());
@@ -68,8 +89,9 @@ pub(crate) fn run(options: &Serve) -> Result<(), Failure> {
     let standing = stable_log::standing(log.as_deref(), &only, &state)?;
     let verifier = verifier::begin(&state)?;
     let (durability, log_mib) = (plan.durability(), plan.stable_log_mib);
+    let is_iod = plan.exports.iter().any(|export| export.secret.is_some());
     let (exported, open) = (exported(&plan), open_to_everybody(&plan, &addresses));
-    let serving = Serving::open(plan, options.server.clone(), verifier, descriptors / 4)?;
+    let serving = Serving::open(plan, said.clone(), verifier, descriptors / 4)?;
     let log = log_before(&serving, log.as_deref().zip(Some(log_mib)), &state, standing)?;
     let serving = Arc::new(serving);
     let _upkeep = upkeep(&serving)?;
@@ -93,7 +115,8 @@ pub(crate) fn run(options: &Serve) -> Result<(), Failure> {
     let ready = Ready::new(&addresses, telling.found(), exported, durability)
         .with_http(shown)
         .with_open(open);
-    say(&ready, is_handed_over, options.json)?;
+    let ready = if is_iod { ready.of_iod() } else { ready };
+    say(&ready, is_handed_over, json)?;
 
     let again = restart::wait(&termination, &serving);
     Live { state, serving, log, running, telling, http: http_socket, control, notebook }.end(again)
@@ -227,7 +250,7 @@ fn open_to_everybody(plan: &Plan, addresses: &[SocketAddr]) -> Vec<String> {
         return Vec::new();
     };
     let mut lines = Vec::new();
-    for export in &plan.exports {
+    for export in plan.exports.iter().filter(|export| export.secret.is_none()) {
         let open = export.rules.iter().find(|rule| {
             let mut networks = rule.clients.iter().flat_map(|clients| &clients.networks);
             networks.any(Network::is_everywhere)

@@ -223,6 +223,7 @@ impl How {
         let directory = one(&export.directory)?;
         let disks = layout.paths.iter().map(|path| one(path)).collect::<Result<Vec<_>, _>>()?;
         let store = match disks.as_slice() {
+            [] if layout.is_spread() => stripes::open_iods(&layout, &directory)?,
             [] => Arc::<DirStore>::clone(&directory),
             disks => stripes::open(&layout, &directory, disks)?,
         };
@@ -264,7 +265,7 @@ fn offers(
         },
         access: Access::new(export.rules.clone()),
         transfer_bytes_max: plan.transfer_bytes_max,
-        secret: None,
+        secret: export.secret.clone(),
     };
     Ok(plan.exports.iter().zip(numbers).map(offer).collect())
 }

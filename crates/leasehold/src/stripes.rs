@@ -1,17 +1,24 @@
-//! The directories of `--stripe`: iods in this process.
+//! Where data lies that is spread: in directories of this machine, or on iods of others.
 
-use std::collections::BTreeSet;
+mod members;
+
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
+use futures_util::future::join_all;
 use leasehold_fs::Store;
 use leasehold_shell::client::block_on;
 use leasehold_shell::state;
 use leasehold_store_dir::DirStore;
-use leasehold_store_striped::{Folder, Iod, Local, Mark, MarkError, OpenError, Options, Striped};
+use leasehold_store_striped::{
+    Absent, Files, Folder, Iod, Local, Mark, MarkError, OpenError, Options, Striped,
+};
 
+use self::members::{Members, Seen, members};
 use crate::checks::is_reached;
+use crate::cluster::{Cluster, IodAddress, Part};
 use crate::config::Planned;
 use crate::failure::{Failure, Kind};
 
@@ -23,15 +30,49 @@ pub(crate) const UNITS_KIB: RangeInclusive<i64> = 4..=1 << 20;
 pub(crate) const INLINE_KIB: u32 = 64;
 pub(crate) const INLINES_KIB: RangeInclusive<i64> = 0..=1 << 10;
 
+/// How long an iod may be silent unless configured, and what that may be, in seconds.
+pub(crate) const IOD_TIMEOUT_S: u32 = 60;
+pub(crate) const IOD_TIMEOUTS_S: RangeInclusive<i64> = 1..=86_400;
+
 /// How the data of a served directory is spread over others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
     /// As absolute paths without symbolic links; none where data and names lie together.
     pub(crate) paths: Vec<PathBuf>,
+    /// The iods of other machines, in place of paths.
+    pub(crate) iods: Vec<IodAddress>,
+    /// The file with the key that iods of a cluster are reached by.
+    pub(crate) cluster_key: Option<PathBuf>,
+    /// How long an iod may be silent before what needs it fails, in seconds.
+    pub(crate) iod_timeout_s: u32,
+    /// The numbers of iods that are gone for good.
+    pub(crate) lost: Vec<u16>,
     /// The size of a stripe of new files, in KiB.
     pub(crate) unit_kib: u32,
     /// The largest file that is kept whole, in KiB.
     pub(crate) inline_kib: u32,
+}
+
+impl Default for Layout {
+    /// Data beside names.
+    fn default() -> Self {
+        Self {
+            paths: Vec::new(),
+            iods: Vec::new(),
+            cluster_key: None,
+            iod_timeout_s: IOD_TIMEOUT_S,
+            lost: Vec::new(),
+            unit_kib: UNIT_KIB,
+            inline_kib: INLINE_KIB,
+        }
+    }
+}
+
+impl Layout {
+    /// Whether data lies elsewhere than names.
+    pub(crate) fn is_spread(&self) -> bool {
+        !self.paths.is_empty() || !self.iods.is_empty()
+    }
 }
 
 /// Refuses directories for stripes that lie in another that is used, or around it: clients could
@@ -71,137 +112,105 @@ pub(crate) fn open(
     names: &Arc<DirStore>,
     disks: &[Arc<DirStore>],
 ) -> Result<Arc<dyn Store>, Failure> {
-    block_on(join(layout, names, disks))
+    let parts = layout.paths.iter().zip(disks).map(|(path, disk)| Part {
+        label: path.display().to_string(),
+        files: Some(Local::new(Arc::<DirStore>::clone(disk))),
+    });
+    let present = |_: usize, _: Mark, folder: Option<Folder<Local>>| -> Result<Arc<dyn Iod>, _> {
+        Ok(Arc::new(folder.expect("a directory of this machine is there")))
+    };
+    block_on(join(layout, names, parts.collect(), present))
 }
 
-async fn join(
+/// Joins a directory of names and the iods of other machines into one store.
+pub(crate) fn open_iods(layout: &Layout, names: &Arc<DirStore>) -> Result<Arc<dyn Store>, Failure> {
+    let give_up = Duration::from_secs(layout.iod_timeout_s.into());
+    let cluster = Cluster::start(layout.cluster_key.as_deref(), give_up)?;
+    block_on(async {
+        let found = layout.iods.iter().map(|address| cluster.find(address));
+        let parts: Result<Vec<_>, _> = join_all(found).await.into_iter().collect();
+        let iod = |at: usize, mark, folder| cluster.iod(&layout.iods[at], mark, folder);
+        join(layout, names, parts?, iod).await
+    })
+}
+
+async fn join<F: Files + 'static>(
     layout: &Layout,
     names: &Arc<DirStore>,
-    disks: &[Arc<DirStore>],
+    parts: Vec<Part<F>>,
+    iod: impl Fn(usize, Mark, Option<Folder<F>>) -> Result<Arc<dyn Iod>, Failure>,
 ) -> Result<Arc<dyn Store>, Failure> {
-    let paths = &layout.paths;
-    let mut marks = Vec::new();
-    for (path, disk) in paths.iter().zip(disks) {
-        marks.push(Mark::of(&files(disk)).await.map_err(|error| unmarked(path, error))?);
+    let mut seen = Vec::new();
+    for Part { label, files } in &parts {
+        seen.push(match files {
+            None => Seen::Away,
+            Some(files) => match Mark::of(files).await.map_err(|it| unmarked(label, it))? {
+                None => Seen::New,
+                Some(mark) => Seen::Known(mark),
+            },
+        });
     }
-    let random = || {
-        state::random().map(u64::from_be_bytes).map_err(|error| {
-            Kind::Running.because(format!("the system gives no random numbers: {error}"))
-        })
-    };
-    let (volume, order) = match order(paths, &marks)? {
+    let labels: Vec<String> = parts.iter().map(|part| part.label.clone()).collect();
+    let Members { volume, members, numbers } = members(&labels, &seen, &layout.lost)?;
+    let volume = match volume {
         Some(known) => known,
         None => {
             let served = Local::new(Arc::<DirStore>::clone(names));
-            if !is_empty(&served).await.map_err(|error| failed("the served directory", error))? {
-                let text = "files that are there already cannot be striped: with new --stripe \
-                            directories the served one must be empty; copy the files in through \
+            let empty = served.is_empty(served.root()).await;
+            if !empty.map_err(|error| failed("the served directory", error))? {
+                let text = "files that are there already cannot be striped: with new places for \
+                            stripes the served directory must be empty; copy the files in through \
                             a mount";
                 return Err(Kind::Directory.because(text));
             }
-            (random()?, (0..disks.len()).collect())
+            random()?
         }
     };
-    let mut iods: Vec<Arc<dyn Iod>> = Vec::new();
-    for (number, &at) in (0..).zip(&order) {
-        let opened = Folder::open(files(&disks[at]), Mark { volume, number }).await;
-        let iod = opened.map_err(|error| failed(&paths[at].display().to_string(), error))?;
-        iods.push(Arc::new(iod));
+    let mut iods: Vec<Arc<dyn Iod>> = members.iter().map(|_| Arc::new(Absent) as _).collect();
+    for (at, (part, &number)) in parts.into_iter().zip(&numbers).enumerate() {
+        let mark = Mark { volume, number, members: members.clone() };
+        let folder = match part.files {
+            Some(files) => {
+                let opened = Folder::open(files, &mark).await;
+                Some(opened.map_err(|error| failed(&part.label, error))?)
+            }
+            None => None,
+        };
+        iods[usize::from(number)] = iod(at, mark, folder)?;
     }
     let laid_out = Options {
         volume,
         unit: layout.unit_kib << 10,
         inline_bytes_max: layout.inline_kib << 10,
         start: random()?,
+        used: (0..).zip(&members).filter(|(_, it)| !it.gone).map(|(number, _)| number).collect(),
     };
     let names = Arc::<DirStore>::clone(names);
     let striped = Striped::open(names, iods, laid_out).await.map_err(|error| match error {
-        OpenError::Count => Kind::Options.because("--stripe can be given 48 times at most"),
-        OpenError::Unit => Kind::Options.because("--stripe-unit must be 1 at least"),
-        OpenError::Iod(number, error) => {
-            failed(&paths[order[usize::from(number)]].display().to_string(), error)
-        }
+        OpenError::Count => Kind::Options.because("a volume has 1 to 48 iods"),
+        OpenError::Unit => Kind::Options.because("the size of a stripe must be 1 at least"),
+        OpenError::Iod(number, error) => failed(&members[usize::from(number)].label, error),
     })?;
     Ok(Arc::new(striped))
 }
 
-fn files(disk: &Arc<DirStore>) -> Local {
-    Local::new(Arc::<DirStore>::clone(disk))
-}
-
-async fn is_empty(files: &Local) -> Result<bool, leasehold_fs::FsError> {
-    use leasehold_store_striped::Files as _;
-    files.is_empty(files.root()).await
+fn random() -> Result<u64, Failure> {
+    state::random().map(u64::from_be_bytes).map_err(|error| {
+        Kind::Running.because(format!("the system gives no random numbers: {error}"))
+    })
 }
 
 fn failed(what: &str, error: leasehold_fs::FsError) -> Failure {
     Kind::Directory.because(format!("cannot use {what}: {error}"))
 }
 
-fn unmarked(path: &Path, error: MarkError) -> Failure {
-    let path = path.display();
+fn unmarked(place: &str, error: MarkError) -> Failure {
     let text = match error {
-        MarkError::Files(error) => format!("cannot use {path}: {error}"),
-        MarkError::NotEmpty => format!(
-            "{path} has files in it that are no stripes: name an empty directory with --stripe"
-        ),
-        MarkError::Damaged => format!("{path}/leasehold-iod cannot be read"),
+        MarkError::Files(error) => format!("cannot use {place}: {error}"),
+        MarkError::NotEmpty => {
+            format!("{place} has files in it that are no stripes: name an empty directory")
+        }
+        MarkError::Damaged => format!("leasehold-iod in {place} cannot be read"),
     };
     Kind::Directory.because(text)
-}
-
-/// The volume that the directories are of, and their order in it; none where all are new.
-fn order(paths: &[PathBuf], marks: &[Option<Mark>]) -> Result<Option<(u64, Vec<usize>)>, Failure> {
-    let refused = |text: String| Err(Kind::Directory.because(text));
-    let Some(volume) = marks.iter().flatten().map(|mark| mark.volume).next() else {
-        return Ok(None);
-    };
-    let mut numbers = BTreeSet::new();
-    let mut order = vec![0; marks.len()];
-    for (at, (path, mark)) in paths.iter().zip(marks).enumerate() {
-        let path = path.display();
-        let Some(mark) = mark else {
-            return refused(format!(
-                "{path} is new, but other --stripe directories are not: directories cannot be \
-                 added to a volume yet"
-            ));
-        };
-        if mark.volume != volume || !numbers.insert(mark.number) {
-            return refused(format!("{path} holds stripes of another volume, or a copy"));
-        }
-        match order.get_mut(usize::from(mark.number)) {
-            Some(place) => *place = at,
-            None => {
-                return refused(format!(
-                    "{path} is number {} of its volume: name all --stripe directories of it",
-                    mark.number
-                ));
-            }
-        }
-    }
-    Ok(Some((volume, order)))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_order_is_that_of_the_marks() {
-        let paths: Vec<PathBuf> = ["a", "b", "c"].map(PathBuf::from).into();
-        let mark = |volume, number| Some(Mark { volume, number });
-        let order = |marks: &[Option<Mark>]| order(&paths[..marks.len()], marks);
-        assert_eq!(order(&[None, None]).ok(), Some(None));
-        let found = order(&[mark(5, 2), mark(5, 0), mark(5, 1)]);
-        assert_eq!(found.ok(), Some(Some((5, vec![1, 2, 0]))));
-        for wrong in [
-            [mark(5, 0), None, mark(5, 1)],
-            [mark(5, 0), mark(6, 1), mark(5, 2)],
-            [mark(5, 0), mark(5, 0), mark(5, 1)],
-            [mark(5, 0), mark(5, 1), mark(5, 3)],
-        ] {
-            assert!(order(&wrong).is_err(), "{wrong:?}");
-        }
-        assert!(order(&[mark(5, 0), mark(5, 2)]).is_err());
-    }
 }

@@ -55,6 +55,12 @@ start() {
             --state "$folder/state" --log warn --stripe "$folder/one" --stripe "$folder/two" \
             --stripe-unit 4 --stripe-inline 1
         ;;
+    ours-over-iods)
+        launch "$leasehold" meta "$export" --name /export --listen 127.0.0.1:2049 \
+            --state "$folder/state" --log warn --cluster-key "$folder/key" \
+            --iod 127.0.0.1:2101 --iod 127.0.0.1:2102 \
+            --iod "nfs://127.0.0.1:2103$folder/three" --stripe-unit 4 --stripe-inline 1
+        ;;
     ganesha)
         launch ganesha.nfsd -F -N CRIT -f "$folder/ganesha.conf" -L "$folder/log" \
             -p "$folder/ganesha.pid"
@@ -79,6 +85,40 @@ start() {
     await 2049
 }
 
+# Writes a configuration of nfs-ganesha: a port, and the directory that it exports.
+ganesha_conf() {
+    cat >"$folder/ganesha.conf" <<EOF
+NFS_CORE_PARAM {
+    NFS_Port = $1; MNT_Port = 20048; Protocols = 3; Enable_NLM = false; Enable_RQUOTA = false;
+}
+EXPORT {
+    Export_Id = 1; Path = $2; Pseudo = $2; Access_Type = RW; Squash = No_Root_Squash;
+    SecType = sys; Protocols = 3; Transports = TCP, UDP; FSAL { Name = VFS; }
+}
+EOF
+    mkdir -p /run/rpcbind
+    rpcbind -w
+    await 111
+}
+
+# Starts iods: two of ours, and a server that others made.
+start_iods() {
+    mkdir "$folder/one" "$folder/two" "$folder/three"
+    for iod in 2101:one 2102:two; do
+        setsid "$leasehold" iod "$folder/${iod#*:}" --listen "127.0.0.1:${iod%:*}" --log warn \
+            --cluster-key "$folder/key" --state "$folder/state-${iod#*:}" \
+            >>"$folder/log" 2>&1 </dev/null &
+        disown
+        await "${iod%:*}"
+    done
+    ganesha_conf 2103 "$folder/three"
+    setsid ganesha.nfsd -F -N CRIT -f "$folder/ganesha.conf" -L "$folder/log" \
+        -p "$folder/ganesha.pid" >>"$folder/log" 2>&1 </dev/null &
+    disown
+    await 2103
+    await 20048
+}
+
 # Brings up what servers need around them, and says where the tester finds this one.
 prepare() {
     ip link set lo up
@@ -88,6 +128,8 @@ prepare() {
     if [ "$server" = ours-striped ]; then
         mkdir "$folder/one" "$folder/two"
         # What is in the directory is not what clients see.
+        back=()
+    elif [ "$server" = ours-over-iods ]; then
         back=()
     else
         mkdir "$export/kept"
@@ -102,20 +144,13 @@ prepare() {
     : >"$folder/log"
     chmod 666 "$folder/log"
     case $server in
+    ours-over-iods)
+        start_iods
+        target=nfs://127.0.0.1:2049/export
+        ;;
     ours | ours-as-user | ours-striped) target=nfs://127.0.0.1:2049/export ;;
     ganesha)
-        mkdir -p /run/rpcbind
-        rpcbind -w
-        await 111
-        cat >"$folder/ganesha.conf" <<EOF
-NFS_CORE_PARAM {
-    MNT_Port = 20048; Protocols = 3; Enable_NLM = false; Enable_RQUOTA = false;
-}
-EXPORT {
-    Export_Id = 1; Path = $export; Pseudo = $export; Access_Type = RW; Squash = No_Root_Squash;
-    SecType = sys; Protocols = 3; Transports = TCP, UDP; FSAL { Name = VFS; }
-}
-EOF
+        ganesha_conf 2049 "$export"
         target=nfs://127.0.0.1$export
         ;;
     zerofs)

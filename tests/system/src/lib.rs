@@ -4,6 +4,7 @@
 //! never for a time. What a test needs and the machine lacks fails the test and says so.
 
 mod capture;
+mod cluster;
 pub mod crash;
 mod disk;
 mod ground;
@@ -18,6 +19,7 @@ mod server;
 mod tool;
 
 pub use capture::Capture;
+pub use cluster::Cluster;
 pub use disk::FileSystem;
 pub use ground::{Attempt, Ground};
 pub use guest::{Ended, Guest, Mount, Version};

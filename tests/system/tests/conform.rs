@@ -101,6 +101,12 @@ fn our_server_passes_every_case_with_stripes() {
     ours("ours-striped", "skipped-striped.txt");
 }
 
+/// A metaserver over two iods of ours and nfs-ganesha.
+#[test]
+fn our_metaserver_passes_every_case_over_iods() {
+    ours("ours-over-iods", "skipped-striped.txt");
+}
+
 #[test]
 fn ganesha_fails_where_it_is_known_to() {
     theirs("ganesha");

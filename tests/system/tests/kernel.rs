@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use leasehold_system_tests::{Guest, Link, Server, Version, output};
+use leasehold_base::random::Random;
+use leasehold_system_tests::{Cluster, Guest, Link, Server, Version, output};
 
 /// Far more than any case takes; a guest that hangs must not hang the test.
 const LIMIT: Duration = Duration::from_secs(150);
@@ -67,18 +68,49 @@ fn show_measured(folder: &Path) {
     }
 }
 
+/// Iods of a metaserver are killed at random under the load, one of them for longer than a call
+/// waits.
+#[test]
+fn killed_iods_lose_nothing() {
+    const KILLS: usize = 12;
+    const LONG: Duration = Duration::from_secs(3);
+    let mut cluster = Cluster::start(3, &["--stripe-unit", "64"]);
+    let (link, mount) = (Arc::new(Link::new()), cluster.mount(Version::V3));
+    let guest = Guest::boot(&link, &mount, include_str!("../cases/iods.sh"), LIMIT);
+    let growing = cluster.names().join("appended");
+    let mut random = Random::from_seed(u64::from(std::process::id()));
+    let ended = guest.wait(|request| {
+        assert_eq!(request, "iods");
+        for kill in 0..KILLS {
+            wait_until_grown(&growing, 40 + random.below(200));
+            let iod = usize::try_from(random.below(3)).expect("it is small");
+            cluster.kill_iod(iod);
+            if kill == KILLS / 2 {
+                sleep(LONG);
+            }
+            cluster.start_iod(iod);
+        }
+    });
+    ended.expect_success();
+}
+
+/// Waits until a file has so many bytes more.
+fn wait_until_grown(file: &Path, bytes: u64) {
+    const PATIENCE: Duration = Duration::from_secs(60);
+    let size = || fs::metadata(file).map_or(0, |found| found.len());
+    let (enough, until) = (size() + bytes, Instant::now() + PATIENCE);
+    while size() < enough {
+        assert!(Instant::now() < until, "the guest does not go on");
+        sleep(Duration::from_millis(5));
+    }
+}
+
 /// Ends the server and starts it again, each time amid the load: when a file has grown.
 fn outages(server: &mut Server, growing: &str, restart: impl Fn(&mut Server)) {
     const OUTAGES: u64 = 3;
-    const PATIENCE: Duration = Duration::from_secs(60);
     let growing = server.folder().join(growing);
-    let size = || fs::metadata(&growing).map_or(0, |found| found.len());
     for outage in 0..OUTAGES {
-        let (enough, until) = (size() + 600 + outage * 37, Instant::now() + PATIENCE);
-        while size() < enough {
-            assert!(Instant::now() < until, "the guest does not go on");
-            sleep(Duration::from_millis(5));
-        }
+        wait_until_grown(&growing, 600 + outage * 37);
         restart(server);
     }
 }

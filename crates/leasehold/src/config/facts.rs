@@ -96,9 +96,10 @@ impl Planned {
         let name = &self.name;
         let how = if self.read_only { ", read-only" } else { "" };
         facts.insert(format!("export {name}"), format!("{}{how}", self.directory.display()));
-        let Layout { paths, unit_kib, inline_kib } = &self.layout;
-        if !paths.is_empty() {
-            let paths: Vec<_> = paths.iter().map(|path| path.to_string_lossy()).collect();
+        let Layout { paths, iods, unit_kib, inline_kib, .. } = &self.layout;
+        if self.layout.is_spread() {
+            let paths = paths.iter().map(|path| path.to_string_lossy().into_owned());
+            let paths: Vec<_> = paths.chain(iods.iter().map(ToString::to_string)).collect();
             let sizes = format!("{unit_kib} KiB each, files up to {inline_kib} KiB whole");
             let about = format!("export {name}, stripes");
             facts.insert(about, format!("{}, {sizes}", paths.join(", ")));

@@ -200,6 +200,29 @@ pub(crate) struct Export {
     #[schemars(with = "Vec<PathBuf>", extend("init" = ["/disk1/stripes", "/disk2/stripes"]))]
     pub(crate) stripe: Vec<Spanned<PathBuf>>,
 
+    /// Spread the data of files over these I/O daemons (iods), in place of `stripe`
+    ///
+    /// HOST:PORT of a `leasehold iod`, or nfs://HOST[:PORT]/EXPORT of any NFSv3 server. There is one
+    /// copy of everything. All must be named at each start; one that is new is used for new files.
+    #[serde(default)]
+    #[schemars(with = "Vec<String>", extend("init" = ["iod1:2049", "nfs://filer/stripes"]))]
+    pub(crate) iod: Vec<Spanned<String>>,
+
+    /// The file with the key of the cluster that `leasehold iod` is given too; made if need be
+    #[serde(default)]
+    #[schemars(with = "PathBuf", extend("init" = "/etc/leasehold/cluster.key"))]
+    pub(crate) cluster_key: Option<PathBuf>,
+
+    /// Seconds that an iod may be silent before what needs it fails [default: 60]
+    #[serde(default)]
+    #[schemars(with = "u32", extend("init" = 60))]
+    pub(crate) iod_timeout: Option<Spanned<u32>>,
+
+    /// The numbers of iods that are gone for good, with what only they had
+    #[serde(default)]
+    #[schemars(with = "Vec<u16>", extend("init" = [2]))]
+    pub(crate) lost: Vec<u16>,
+
     /// The size of a stripe of new files, from 4 KiB to 1 GiB [default: 1 MiB]
     #[serde(default)]
     #[schemars(with = "String", extend("init" = "1 MiB"))]

@@ -100,8 +100,8 @@ fn directories_that_do_not_belong_together_are_refused() {
     let home = home();
     let (mut serving, _) = serve(&home, &["one", "two"]);
     assert!(serving.end(Signal::TERM).success());
-    assert!(refused(&home, &["two"]).contains("name all --stripe directories"));
-    assert!(refused(&home, &["one", "two", "three"]).contains("three is new"));
+    assert!(refused(&home, &["two"]).contains("is not named: name all"));
+    assert!(refused(&home, &["two", "three"]).contains("is not named: name all"));
     fs::write(home.path("three/something"), "dear").unwrap();
     assert!(refused(&home, &["three"]).contains("files in it that are no stripes"));
     assert!(refused(&home, &["one", "one"]).contains("lie in each other"));

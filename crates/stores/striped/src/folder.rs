@@ -19,7 +19,10 @@ const DIRECTORY_DIGITS: usize = 2;
 const MARK: &str = "leasehold-iod";
 
 /// A longer mark is none.
-const MARK_BYTES_MAX: u32 = 256;
+const MARK_BYTES_MAX: u32 = 64 << 10;
+
+/// The last line of a mark; what may follow is of a longer one that was there before.
+const END: &str = "end";
 
 /// How often a WRITE is done again when the server restarts in its midst.
 const TRIES: u32 = 3;
@@ -37,12 +40,24 @@ struct Known<Object> {
 }
 
 /// What an iod is part of; kept with its objects, so that no other is taken for it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mark {
     /// The volume.
     pub volume: u64,
     /// Its number there, from zero.
     pub number: u16,
+    /// All iods of the volume, by their numbers: what people know each by, and whether it is still
+    /// one. One that was given up keeps its number.
+    pub members: Vec<Member>,
+}
+
+/// An iod of a volume.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// What people know it by, on one line.
+    pub label: String,
+    /// Whether it is gone for good.
+    pub gone: bool,
 }
 
 /// Why the mark of an iod is not known.
@@ -75,15 +90,31 @@ impl Mark {
         Self::parse(&text).ok_or(MarkError::Damaged).map(Some)
     }
 
-    fn text(self) -> String {
-        format!("volume {:016x}\niod {}\n", self.volume, self.number)
+    fn text(&self) -> String {
+        let mut text = format!("volume {:016x}\niod {}\n", self.volume, self.number);
+        for Member { label, gone } in &self.members {
+            let what = if *gone { "gone" } else { "member" };
+            text.push_str(&format!("{what} {}\n", label.replace('\n', "?")));
+        }
+        text.push_str(END);
+        text
     }
 
     fn parse(text: &[u8]) -> Option<Self> {
         let mut lines = core::str::from_utf8(text).ok()?.lines();
         let volume = u64::from_str_radix(lines.next()?.strip_prefix("volume ")?, 16).ok()?;
         let number = lines.next()?.strip_prefix("iod ")?.parse().ok()?;
-        Some(Self { volume, number })
+        let mut members = Vec::new();
+        for line in lines.take_while(|line| *line != END) {
+            let (what, label) = line.split_once(' ')?;
+            let gone = match what {
+                "member" => false,
+                "gone" => true,
+                _ => return None,
+            };
+            members.push(Member { label: label.to_owned(), gone });
+        }
+        Some(Self { volume, number, members })
     }
 }
 
@@ -92,12 +123,15 @@ impl<F: Files> Folder<F> {
     ///
     /// # Errors
     /// What holds it failed.
-    pub async fn open(files: F, mark: Mark) -> Result<Self, FsError> {
+    pub async fn open(files: F, mark: &Mark) -> Result<Self, FsError> {
         let file = files.make_file(files.root(), MARK).await?;
-        let text = mark.text();
+        let text = Bytes::from(mark.text() + "\n");
         let known = Known { directories: BTreeMap::new(), objects: BTreeMap::new() };
         let iod = Self { files, mark: file, known: Mutex::new(known) };
-        iod.write_all(file, 0, &text.into_bytes().into(), Stability::FileSync).await?;
+        let (there, _) = iod.files.read(file, 0, MARK_BYTES_MAX).await?;
+        if !there.starts_with(&text) {
+            iod.write_all(file, 0, &text, Stability::FileSync).await?;
+        }
         Ok(iod)
     }
 

@@ -15,6 +15,7 @@
 //!    WRITE or COMMIT stands what the iods said that it went to, so that a client finds out at the
 //!    latest by its COMMIT.
 
+mod absent;
 mod data;
 mod file;
 mod files;
@@ -42,15 +43,16 @@ use siphasher::sip::SipHasher24;
 use crate::file::FileTable;
 use crate::metafile::{Head, WIDTH_MAX};
 
+pub use absent::Absent;
 pub use files::Files;
-pub use folder::{Folder, Mark, MarkError};
+pub use folder::{Folder, Mark, MarkError, Member};
 pub use iod::{Extent, Iod, ObjectName, Room, Written};
 pub use local::Local;
 pub use patient::{Patience, Patient};
 pub use remote::Remote;
 
 /// How files are laid out, and what this start of the metaserver is given.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// The volume that all iods belong to.
     pub volume: u64,
@@ -60,6 +62,8 @@ pub struct Options {
     pub inline_bytes_max: u32,
     /// Different for each start of the metaserver: names of objects begin with it.
     pub start: u64,
+    /// The numbers of the iods that new files are spread over.
+    pub used: Vec<u16>,
 }
 
 /// The store.
@@ -76,7 +80,7 @@ pub struct Striped {
 /// Why a volume cannot be opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpenError {
-    /// There are no iods, or more than 48.
+    /// There are no iods to use, or more than 48.
     Count,
     /// Stripes would have no bytes.
     Unit,
@@ -95,7 +99,8 @@ impl Striped {
         options: Options,
     ) -> Result<Self, OpenError> {
         let count = u16::try_from(iods.len()).map_err(|_| OpenError::Count)?;
-        if count == 0 || count > WIDTH_MAX {
+        let used = &options.used;
+        if used.is_empty() || count > WIDTH_MAX || used.iter().any(|&iod| iod >= count) {
             return Err(OpenError::Count);
         }
         if options.unit == 0 {
@@ -122,9 +127,10 @@ impl Striped {
         name[8..].copy_from_slice(&number.to_be_bytes());
         // What differs from name to name comes first, for iods keep objects by the first byte.
         name.reverse();
-        let width = u16::try_from(self.iods.len()).expect("it was checked");
-        let first = u16::try_from(number % u64::from(width)).expect("it is below the width");
-        let iods = (0..width).map(|object| (first + object) % width).collect();
+        let used = &self.options.used;
+        let width = u16::try_from(used.len()).expect("it was checked");
+        let first = usize::try_from(number % u64::from(width)).expect("it is below the width");
+        let iods = [&used[first..], &used[..first]].concat();
         let layout = Layout::new(self.options.unit, width).expect("both were checked");
         Head { volume: self.options.volume, name: ObjectName(name), layout, iods, inline }
     }

@@ -61,10 +61,10 @@ impl Cluster {
             };
             let mounted = block_on(mount(&self.runtime, &target, &who)).expect("it is there");
             let files = Remote::new(mounted.nfs, who.clone(), mounted.root, mounted.bounds, 0);
-            let mark = Mark { volume: VOLUME, number };
+            let mark = Mark { volume: VOLUME, number, members: Vec::new() };
             let known = block_on(Mark::of(&files)).expect("it is sound");
-            assert_eq!(known, (self.starts > 1).then_some(mark));
-            let iod = Arc::new(block_on(Folder::open(files, mark)).expect("it has room"));
+            assert_eq!(known, (self.starts > 1).then(|| mark.clone()));
+            let iod = Arc::new(block_on(Folder::open(files, &mark)).expect("it has room"));
             iods.push(match self.patience {
                 None => iod,
                 Some(patience) => {
@@ -73,7 +73,9 @@ impl Cluster {
                 }
             });
         }
-        let options = Options { volume: VOLUME, unit: 7, inline_bytes_max: 20, start: self.starts };
+        let used = (0..).zip(&self.servers).map(|(number, _)| number).collect();
+        let options =
+            Options { volume: VOLUME, unit: 7, inline_bytes_max: 20, start: self.starts, used };
         let names = Arc::<MemStore>::clone(&self.names) as Arc<dyn Store>;
         block_on(Striped::open(names, iods, options)).expect("all are there")
     }

@@ -10,7 +10,7 @@ use leasehold_fs::{
 };
 use leasehold_store_mem::{Config, MemStore};
 
-use crate::{Folder, Iod, Local, Mark, Options, Striped};
+use crate::{Folder, Iod, Local, Mark, Member, Options, Striped};
 
 /// Few bytes, so that small files lie on all iods.
 pub(super) const UNIT: u32 = 7;
@@ -59,15 +59,20 @@ impl Volume {
         wrap: impl Fn(u16, Arc<dyn Iod>) -> Arc<dyn Iod>,
     ) -> Striped {
         self.starts += 1;
-        let options =
-            Options { volume: 5, unit: UNIT, inline_bytes_max: INLINE, start: self.starts };
+        let options = Options {
+            volume: 5,
+            unit: UNIT,
+            inline_bytes_max: INLINE,
+            start: self.starts,
+            used: vec![0, 1, 2],
+        };
         let mut iods: Vec<Arc<dyn Iod>> = Vec::new();
         for (number, store) in (0..).zip(&self.iods) {
-            let mark = Mark { volume: 5, number };
+            let mark = mark(number);
             let files = Local::new(Arc::<MemStore>::clone(store));
             let known = block_on(Mark::of(&files)).expect("it is sound");
-            assert_eq!(known, (self.starts > 1).then_some(mark));
-            let opened = block_on(Folder::open(files, mark));
+            assert_eq!(known, (self.starts > 1).then(|| mark.clone()));
+            let opened = block_on(Folder::open(files, &mark));
             iods.push(wrap(number, Arc::new(opened.expect("it has room"))));
         }
         let names = Arc::<MemStore>::clone(&self.names) as Arc<dyn Store>;
@@ -80,6 +85,11 @@ impl Volume {
         let spaces = spaces.map(|space| space.expect("it is there").0);
         spaces.map(|space| space.files - space.free_files).sum()
     }
+}
+
+fn mark(number: u16) -> Mark {
+    let member = |number| Member { label: format!("iod {number}"), gone: number == 2 };
+    Mark { volume: 5, number, members: (0..3).map(member).collect() }
 }
 
 fn name(text: &str) -> Name<'_> {

@@ -1,0 +1,72 @@
+//! Where an iod is.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::remote::Address;
+
+/// Where an iod is: `HOST:PORT` of one that `leasehold iod` runs, or `nfs://HOST[:PORT]/EXPORT` of
+/// any NFS server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum IodAddress {
+    /// An iod of the cluster, which is mounted by the cluster's key.
+    OfCluster(Address),
+    /// A directory that another server exports.
+    Export(Address),
+}
+
+impl FromStr for IodAddress {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text.contains("://") {
+            let address: Address = text.parse()?;
+            return if address.names().next().is_some() {
+                Ok(Self::Export(address))
+            } else {
+                Err("the export is missing: nfs://HOST/EXPORT, or HOST:PORT of an iod".to_owned())
+            };
+        }
+        if text.contains('/') {
+            return Err("give HOST:PORT of an iod, or nfs://HOST[:PORT]/EXPORT".to_owned());
+        }
+        format!("nfs://{text}").parse().map(Self::OfCluster)
+    }
+}
+
+impl fmt::Display for IodAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Export(address) => address.fmt(f),
+            Self::OfCluster(address) => {
+                let text = address.to_string();
+                f.write_str(text.trim_start_matches("nfs://").trim_end_matches('/'))
+            }
+        }
+    }
+}
+
+impl IodAddress {
+    /// The server, and the path of what it exports there.
+    pub(crate) fn server(&self) -> &Address {
+        match self {
+            Self::OfCluster(address) | Self::Export(address) => address,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_read_and_written() {
+        for text in ["host:2049", "host", "[::1]:99", "nfs://host/export", "nfs://h:99/a/b"] {
+            let read: IodAddress = text.parse().unwrap_or_else(|error| panic!("{text}: {error}"));
+            assert_eq!(read.to_string(), text);
+        }
+        for wrong in ["", "nfs://host", "nfs://host/", "host/export", "host:0", "http://h/x"] {
+            assert!(wrong.parse::<IodAddress>().is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! Iods on other machines, which are mounted as soon as they are there.
+
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_lock::OnceCell;
+use bytes::Bytes;
+use leasehold_fs::{Answer, FsError, Stability, Verifier};
+use leasehold_session::nfs::Version;
+use leasehold_session::{Credential, Options as Calling};
+use leasehold_shell::client::{Mounted, Runtime, SourcePort, Target, mount};
+use leasehold_store_striped::{
+    Extent, Folder, Iod, Mark, ObjectName, Patience, Patient, Remote, Room, Written,
+};
+
+use super::{IodAddress, Key};
+use crate::failure::{Failure, Kind};
+
+/// How long an iod that is away is waited for at the start.
+const AT_START: Duration = Duration::from_secs(5);
+
+/// How long a call waits before its client is told to come again: a Linux client then sleeps.
+const LATER: Duration = Duration::from_secs(2);
+
+/// How iods on other machines are reached.
+pub(crate) struct Cluster {
+    runtime: Runtime,
+    who: Credential,
+    key: Option<Key>,
+    patience: Patience,
+}
+
+/// An iod, as it is found at the start.
+pub(crate) struct Part<F> {
+    /// What people know it by.
+    pub(crate) label: String,
+    /// Its files; none while it is away.
+    pub(crate) files: Option<F>,
+}
+
+impl Cluster {
+    /// Starts what calls iods.
+    pub(crate) fn start(key: Option<&Path>, give_up: Duration) -> Result<Self, Failure> {
+        let failed = |error: &dyn std::fmt::Display| {
+            Kind::Running.because(format!("cannot start to call iods: {error}"))
+        };
+        let runtime = Runtime::start().map_err(|error| failed(&error))?;
+        let system = rustix::system::uname();
+        let machine = system.nodename().to_string_lossy().into_owned();
+        let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
+        let who = Credential::system(&machine, uid.as_raw(), gid.as_raw(), &[]);
+        let key = key.map(Key::of).transpose()?;
+        let patience = Patience { later: LATER, give_up };
+        Ok(Self { runtime, who, key, patience })
+    }
+
+    /// What an iod has, if it is there now.
+    pub(crate) async fn find(&self, address: &IodAddress) -> Result<Part<Remote>, Failure> {
+        let target = self.target(address)?;
+        let target = Target { options: target.options.impatient(AT_START), ..target };
+        let label = address.to_string();
+        match mount(&self.runtime, &target, &self.who).await {
+            // Its session is to wait, which this one does not.
+            Ok(_) => {
+                let mounted = mount(&self.runtime, &self.target(address)?, &self.who).await;
+                let files = mounted.ok().and_then(|mounted| remote(mounted, &self.who));
+                Ok(Part { label, files })
+            }
+            Err(leasehold_shell::client::NotFound::Refused(..)) => {
+                let advice = match address {
+                    IodAddress::OfCluster(_) => {
+                        "it has another cluster key: give both the same with --cluster-key FILE"
+                    }
+                    IodAddress::Export(_) => "it does not export that directory to this machine",
+                };
+                Err(Kind::Directory.because(format!("the iod {label} refuses: {advice}")))
+            }
+            Err(error) => {
+                tracing::warn!(iod = label, %error, "an iod is away");
+                Ok(Part { label, files: None })
+            }
+        }
+    }
+
+    /// An iod that is waited for, there or not.
+    pub(crate) fn iod(
+        &self,
+        address: &IodAddress,
+        mark: Mark,
+        found: Option<Folder<Remote>>,
+    ) -> Result<Arc<dyn Iod>, Failure> {
+        let iod: Arc<dyn Iod> = match found {
+            Some(folder) => Arc::new(folder),
+            None => {
+                let (runtime, who) = (self.runtime.clone(), self.who.clone());
+                let (target, mounted) = (self.target(address)?, OnceCell::new());
+                Arc::new(Distant { runtime, who, target, mark, mounted })
+            }
+        };
+        // No call is made by this session: it is there for its clock.
+        let nowhere = SocketAddr::from(([127, 0, 0, 1], 1));
+        let clock = self.runtime.session(nowhere, Calling::stream(), SourcePort::Any);
+        let clock = clock.map_err(|error| {
+            Kind::Running.because(format!("cannot start to call iods: {error}"))
+        })?;
+        Ok(Arc::new(Patient::new(iod, clock, self.patience)))
+    }
+
+    fn target(&self, address: &IodAddress) -> Result<Target, Failure> {
+        let server = address.server();
+        let path = match (address, self.key) {
+            (IodAddress::Export(_), _) => [b"/", &server.path[..]].concat(),
+            (IodAddress::OfCluster(_), Some(key)) => key.path().into_bytes(),
+            (IodAddress::OfCluster(_), None) => {
+                let text = "iods of a cluster are reached by its key: name it with \
+                            --cluster-key FILE";
+                return Err(Kind::Options.because(text));
+            }
+        };
+        let port = server.port.map(Into::into).or(match address {
+            IodAddress::OfCluster(_) => Some(2049),
+            IodAddress::Export(_) => None,
+        });
+        let version = Some(Version::V3);
+        Ok(Target { port, version, ..Target::new(&server.host, &path, Calling::stream()) })
+    }
+}
+
+/// The files of a server, where the whole path is its export.
+fn remote(mounted: Mounted, who: &Credential) -> Option<Remote> {
+    let machine = machine(mounted.server.ip());
+    let Mounted { nfs, root, bounds, rest, .. } = mounted;
+    rest.is_empty().then(|| Remote::new(nfs, who.clone(), root, bounds, machine))
+}
+
+/// One number for all servers at an address.
+fn machine(address: IpAddr) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    address.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// An iod that was away at the start.
+struct Distant {
+    runtime: Runtime,
+    who: Credential,
+    target: Target,
+    mark: Mark,
+    mounted: OnceCell<Folder<Remote>>,
+}
+
+impl Distant {
+    async fn folder(&self) -> Result<&Folder<Remote>, FsError> {
+        self.mounted.get_or_try_init(|| self.open()).await
+    }
+
+    async fn open(&self) -> Result<Folder<Remote>, FsError> {
+        let mounted = mount(&self.runtime, &self.target, &self.who).await;
+        let files = mounted.ok().and_then(|mounted| remote(mounted, &self.who));
+        let files = files.ok_or(FsError::Later)?;
+        match Mark::of(&files).await {
+            Ok(Some(mark))
+                if mark.volume == self.mark.volume && mark.number == self.mark.number =>
+            {
+                Folder::open(files, &self.mark).await
+            }
+            // Something else is there now.
+            Ok(_) | Err(_) => Err(FsError::Io),
+        }
+    }
+}
+
+impl Iod for Distant {
+    fn extent(&self, object: ObjectName) -> Answer<'_, Result<Extent, FsError>> {
+        Answer::later(async move { self.folder().await?.extent(object).await })
+    }
+
+    fn read(
+        &self,
+        object: ObjectName,
+        offset: u64,
+        count: u32,
+    ) -> Answer<'_, Result<Bytes, FsError>> {
+        Answer::later(async move { self.folder().await?.read(object, offset, count).await })
+    }
+
+    fn write(
+        &self,
+        object: ObjectName,
+        offset: u64,
+        data: Bytes,
+        stability: Stability,
+    ) -> Answer<'_, Result<Written, FsError>> {
+        Answer::later(
+            async move { self.folder().await?.write(object, offset, data, stability).await },
+        )
+    }
+
+    fn resize(&self, object: ObjectName, size: u64) -> Answer<'_, Result<Extent, FsError>> {
+        Answer::later(async move { self.folder().await?.resize(object, size).await })
+    }
+
+    fn commit(&self, object: ObjectName) -> Answer<'_, Result<Verifier, FsError>> {
+        Answer::later(async move { self.folder().await?.commit(object).await })
+    }
+
+    fn remove(&self, object: ObjectName) -> Answer<'_, Result<(), FsError>> {
+        Answer::later(async move { self.folder().await?.remove(object).await })
+    }
+
+    fn verifier(&self) -> Answer<'_, Result<Verifier, FsError>> {
+        Answer::later(async move { self.folder().await?.verifier().await })
+    }
+
+    fn space(&self) -> Answer<'_, Result<Room, FsError>> {
+        Answer::later(async move { self.folder().await?.space().await })
+    }
+}

@@ -1,0 +1,69 @@
+//! The key of a cluster, by which its iods know their metaserver.
+
+use std::fs::{self, OpenOptions};
+use std::hash::Hasher as _;
+use std::io::{ErrorKind, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+
+use leasehold_shell::state;
+use siphasher::sip128::{Hasher128 as _, SipHasher24};
+
+use crate::failure::{Failure, Kind};
+
+/// A key of 128 bits, as 32 hexadecimal digits in a file that only its owner can read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Key(u128);
+
+impl Key {
+    /// The key in a file; one that is not there is made.
+    pub(crate) fn of(path: &Path) -> Result<Self, Failure> {
+        let shown = path.display();
+        let failed = |error| Kind::State.because(format!("cannot use the key {shown}: {error}"));
+        let text = match fs::read_to_string(path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                let random = u128::from_be_bytes(state::random().map_err(failed)?);
+                let mut options = OpenOptions::new();
+                let file = options.write(true).create_new(true).mode(0o600).open(path);
+                let text = format!("{random:032x}\n");
+                file.and_then(|mut file| {
+                    file.write_all(text.as_bytes()).and_then(|()| file.sync_all())
+                })
+                .map_err(failed)?;
+                text
+            }
+            read => read.map_err(failed)?,
+        };
+        let digits = text.trim();
+        let key = u128::from_str_radix(digits, 16).ok().filter(|_| digits.len() == 32);
+        key.map(Self).ok_or_else(|| {
+            Kind::State.because(format!("{shown} is no key: it must hold 32 hexadecimal digits"))
+        })
+    }
+
+    /// The path that an iod of the cluster is mounted by. Who learns it does not learn the key.
+    pub(crate) fn path(self) -> String {
+        let mut hasher = SipHasher24::new_with_key(&self.0.to_be_bytes());
+        hasher.write(b"leasehold iod");
+        format!("/{:032x}", hasher.finish128().as_u128())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_made_once_and_says_nothing_of_itself() {
+        let folder = tempfile::tempdir().expect("there is room");
+        let path = folder.path().join("key");
+        let key = Key::of(&path).unwrap_or_else(|error| panic!("{error}"));
+        assert!(Key::of(&path).is_ok_and(|again| again == key));
+        assert_ne!(key.path(), format!("/{:032x}", key.0));
+        assert_eq!(key.path().len(), 33);
+        let other = Key(key.0 ^ 1);
+        assert_ne!(other.path(), key.path());
+        fs::write(&path, "secret\n").expect("there is room");
+        assert!(Key::of(&path).is_err());
+    }
+}

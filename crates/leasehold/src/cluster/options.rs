@@ -1,0 +1,121 @@
+//! What can be said to the roles of a cluster.
+
+use std::path::PathBuf;
+
+use super::IodAddress;
+use crate::config::options::Server;
+use crate::options::{EXIT_CODES, HOW, WHAT, WHERE};
+use crate::stripes;
+
+const IODS: &str = "Where the data lies";
+
+/// Serve names from a directory, and data from I/O daemons (iods)
+///
+/// A metaserver: to its clients a server like any other. Owners, modes, times and names lie in DIR,
+/// as plain files that say where the data is; the data of all but small files is spread over the
+/// iods. There is one copy of everything: an iod that is lost takes a part of every large file
+/// along. While one is away, clients wait for what lies there, and all else goes on.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct Meta {
+    /// The directory for names; empty at first
+    #[arg(value_name = "DIR")]
+    pub(crate) directory: PathBuf,
+
+    /// An iod: HOST:PORT of a `leasehold iod`, or nfs://HOST[:PORT]/EXPORT of any NFSv3 server
+    ///
+    /// To be given once for each, and all at each start; one that is new is used for new files.
+    /// Another server's export must let this machine's user change it, and nobody else.
+    #[arg(long, value_name = "IOD", required = true, help_heading = IODS)]
+    pub(crate) iod: Vec<IodAddress>,
+
+    /// The file with the key of the cluster: the same for all its iods
+    ///
+    /// One that is not there is made.
+    #[arg(long, value_name = "FILE", help_heading = IODS)]
+    pub(crate) cluster_key: Option<PathBuf>,
+
+    /// Seconds that an iod may be silent before what needs it fails
+    ///
+    /// Until then clients of version 3 are told every 2 seconds to come again.
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value_t = stripes::IOD_TIMEOUT_S,
+        value_parser = clap::value_parser!(u32).range(stripes::IOD_TIMEOUTS_S),
+        help_heading = IODS
+    )]
+    pub(crate) iod_timeout: u32,
+
+    /// The number of an iod that is gone for good, with what only it had
+    ///
+    /// Its number stays its own: the metaserver says it where one is missing.
+    #[arg(long, value_name = "NUMBER", help_heading = IODS)]
+    pub(crate) lost: Vec<u16>,
+
+    /// The size of a stripe of new files, in KiB
+    #[arg(
+        long,
+        value_name = "KIB",
+        default_value_t = stripes::UNIT_KIB,
+        value_parser = clap::value_parser!(u32).range(stripes::UNITS_KIB),
+        hide_short_help = true,
+        help_heading = IODS
+    )]
+    pub(crate) stripe_unit: u32,
+
+    /// The largest file that is kept whole in DIR, in KiB
+    #[arg(
+        long,
+        value_name = "KIB",
+        default_value_t = stripes::INLINE_KIB,
+        value_parser = clap::value_parser!(u32).range(stripes::INLINES_KIB),
+        hide_short_help = true,
+        help_heading = IODS
+    )]
+    pub(crate) stripe_inline: u32,
+
+    /// The name to mount it by [default: the last part of DIR]
+    #[arg(long, help_heading = WHAT)]
+    pub(crate) name: Option<String>,
+
+    /// Refuse every change
+    #[arg(long, help_heading = WHAT)]
+    pub(crate) read_only: bool,
+
+    /// Believe every client's word about its user, as with `serve`
+    #[arg(long, help_heading = WHERE)]
+    pub(crate) insecure: bool,
+
+    #[command(flatten)]
+    pub(crate) server: Server,
+
+    /// Say where it serves as one line of JSON
+    #[arg(long, help_heading = HOW)]
+    pub(crate) json: bool,
+}
+
+/// Keep stripes for a metaserver: an I/O daemon (iod)
+///
+/// Answers only who has the key of its cluster, and keeps everything as this user. The key does not
+/// hide what passes on the wire: put iods where only the cluster's machines are.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct Iod {
+    /// The directory for stripes; empty at first
+    #[arg(value_name = "DIR")]
+    pub(crate) directory: PathBuf,
+
+    /// The file with the key of the cluster: the same for its metaserver and all its iods
+    ///
+    /// One that is not there is made.
+    #[arg(long, value_name = "FILE", help_heading = WHERE)]
+    pub(crate) cluster_key: PathBuf,
+
+    #[command(flatten)]
+    pub(crate) server: Server,
+
+    /// Say where it serves as one line of JSON
+    #[arg(long, help_heading = HOW)]
+    pub(crate) json: bool,
+}

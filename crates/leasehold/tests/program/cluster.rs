@@ -1,0 +1,129 @@
+//! `meta` and `iod`: a volume over processes that find each other by a key.
+
+use std::fs;
+use std::time::Instant;
+
+use bytes::Bytes;
+use leasehold_session::nfs::messages::{Handle, SetAttributes, create, write};
+use leasehold_session::{Credential, Options};
+use leasehold_shell::client::{Mounted, NotFound, Runtime, Target, block_on, mount};
+use rustix::process::{Signal, getegid, geteuid};
+
+use crate::support::{Home, PATIENCE, Serving, address, leasehold, run};
+
+/// An iod over a directory of this name, with a key of that name.
+fn iod(home: &Home, name: &str, key: &str, port: u16) -> (Serving, u16) {
+    let _ = fs::create_dir(home.path(name));
+    let (listen, state) = (format!("127.0.0.1:{port}"), home.path(&format!("state-{name}")));
+    let mut command = leasehold(&["iod", &home.path(name), "--listen", &listen, "--json"]);
+    command.args(["--state", &state, "--cluster-key", &home.path(key)]);
+    let serving = Serving::start(command);
+    let ready: serde_json::Value = serde_json::from_str(&serving.line()).unwrap();
+    assert!(ready.get("mount").is_none(), "it is not for clients: {ready}");
+    (serving, address(&ready).port())
+}
+
+/// The command of a metaserver over iods at these ports.
+fn meta(home: &Home, ports: &[u16], more: &[&str]) -> std::process::Command {
+    let mut command = leasehold(&["meta", &home.path("data"), "--json", "--listen", "127.0.0.1:0"]);
+    command.args(["--state", &home.path("state"), "--cluster-key", &home.path("key")]);
+    for port in ports {
+        command.args(["--iod", &format!("127.0.0.1:{port}")]);
+    }
+    command.args(["--stripe-unit", "4", "--stripe-inline", "4"]).args(more);
+    command
+}
+
+fn start(home: &Home, ports: &[u16]) -> (Serving, serde_json::Value) {
+    let serving = Serving::start(meta(home, ports, &[]));
+    let ready = serde_json::from_str(&serving.line()).unwrap();
+    (serving, ready)
+}
+
+fn who() -> Credential {
+    Credential::system("here", geteuid().as_raw(), getegid().as_raw(), &[])
+}
+
+fn try_mount(runtime: &Runtime, port: u16, path: &str) -> Result<Mounted, NotFound> {
+    let options = Options::stream().impatient(PATIENCE);
+    let target = Target { port: Some(port), ..Target::new("127.0.0.1", path.as_bytes(), options) };
+    block_on(mount(runtime, &target, &who()))
+}
+
+async fn put(server: &Mounted, name: &[u8], data: &Bytes) -> Handle {
+    let how = create::How::Guarded(SetAttributes { mode: Some(0o644), ..Default::default() });
+    let made = server.nfs.create(&who(), &server.root, name, how).await.unwrap().done().unwrap();
+    let file = made.object.unwrap();
+    let what = (data.clone(), write::Stability::FileSync);
+    let done = server.nfs.write(&who(), &file, 0, what).await.unwrap().done().unwrap();
+    assert_eq!(done.count as usize, data.len());
+    file
+}
+
+/// Reads the file from its start, until that can be done.
+fn read(server: &Mounted, file: &Handle, length: usize) -> Bytes {
+    let (length, end) = (u32::try_from(length).unwrap(), Instant::now() + PATIENCE);
+    loop {
+        let read = block_on(server.nfs.read(&who(), file, 0, length));
+        match read.unwrap().done() {
+            Ok(read) => return read.data,
+            Err(status) => assert!(Instant::now() < end, "{status:?}"),
+        }
+    }
+}
+
+#[test]
+fn data_is_on_iods_that_answer_only_their_cluster() {
+    let home = Home::new();
+    let runtime = Runtime::start().unwrap();
+    let (mut one, first) = iod(&home, "one", "key", 0);
+    let (_two, second) = iod(&home, "two", "key", 0);
+    let ports = [first, second];
+    for path in ["/", "/iod", &home.path("one")] {
+        let refused = try_mount(&runtime, first, path);
+        assert!(matches!(refused, Err(NotFound::Refused(..))), "{path}");
+    }
+    let data: Bytes = (0..100_000_u32).flat_map(u32::to_be_bytes).collect();
+    let (mut serving, ready) = start(&home, &ports);
+    let server = try_mount(&runtime, address(&ready).port(), "/data").unwrap();
+    let file = block_on(put(&server, b"file", &data));
+    assert_eq!(fs::metadata(home.path("data/file")).unwrap().len(), 512, "it says where");
+    assert_eq!(read(&server, &file, data.len()), data);
+    assert!(serving.end(Signal::TERM).success());
+    // One that is away does not keep the metaserver from its start, and is found when it is back.
+    assert!(one.end(Signal::KILL).code().is_none());
+    let (mut serving, ready) = start(&home, &ports);
+    let server = try_mount(&runtime, address(&ready).port(), "/data").unwrap();
+    block_on(put(&server, b"small", &Bytes::from_static(b"needs no iod")));
+    let (_one, _) = iod(&home, "one", "key", first);
+    assert_eq!(read(&server, &file, data.len()), data);
+    assert!(serving.end(Signal::TERM).success());
+}
+
+#[test]
+fn what_does_not_belong_to_the_cluster_is_refused() {
+    let home = Home::new();
+    let (_one, first) = iod(&home, "one", "key", 0);
+    let (_two, second) = iod(&home, "two", "key", 0);
+    let (_other, other) = iod(&home, "other", "other-key", 0);
+    let refused = |ports: &[u16], more: &[&str]| {
+        let (code, _, said) = run(meta(&home, ports, more));
+        assert!(code == 3 || code == 5, "{code}: {said}");
+        said
+    };
+    assert!(refused(&[first, other], &[]).contains("another cluster key"));
+    let (mut serving, _) = start(&home, &[first, second]);
+    assert!(serving.end(Signal::TERM).success());
+    let said = refused(&[first], &[]);
+    assert!(said.contains(&format!("iod 1 of the volume, 127.0.0.1:{second}, is not named")));
+    // Not even a new one takes the place of one that is missing.
+    let (_new, new) = iod(&home, "new", "key", 0);
+    assert!(refused(&[first, new], &[]).contains("is not named"));
+    let mut serving = Serving::start(meta(&home, &[first, new], &["--lost", "1"]));
+    assert!(serving.line().contains("addresses"), "it goes on without");
+    assert!(serving.end(Signal::TERM).success());
+    let mut key = leasehold(&["iod", &home.path("one"), "--cluster-key", &home.path("one/key")]);
+    key.args(["--listen", "127.0.0.1:0", "--state", &home.path("state-key")]);
+    let (code, _, said) = run(key);
+    assert!(code == 5 && said.contains("lies in the served directory"), "{code}: {said}");
+}

@@ -1,0 +1,112 @@
+//! A metaserver and its iods, of the built program.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use serde_json::Value;
+
+use crate::{Mount, Scratch, Version, built};
+
+/// A metaserver over iods, all on 127.0.0.1; stopped when this is dropped.
+pub struct Cluster {
+    folder: Scratch,
+    iods: Vec<Program>,
+    meta: Program,
+}
+
+/// A running program, and how it is started.
+struct Program {
+    words: Vec<String>,
+    process: Child,
+    port: u16,
+}
+
+impl Cluster {
+    /// Starts so many iods over new, empty folders, and a metaserver with these options besides.
+    ///
+    /// # Panics
+    /// If one does not get ready.
+    #[must_use]
+    pub fn start(iods: usize, options: &[&str]) -> Self {
+        let folder = Scratch::new("cluster");
+        let path = |name: &str| {
+            let path = folder.path().join(name);
+            std::fs::create_dir_all(&path).expect("there is room");
+            path.to_str().expect("our own name").to_owned()
+        };
+        let key = format!("{}/key", path("keys"));
+        let words = |role: &str, name: &str| {
+            let state = path(&format!("state-{name}"));
+            let words = [role, &path(name), "--state", &state, "--cluster-key", &key];
+            words.map(str::to_owned).to_vec()
+        };
+        let iods: Vec<Program> = (0..iods)
+            .map(|number| Program::start(words("iod", &format!("iod{number}")), 0))
+            .collect();
+        let mut meta = words("meta", "export");
+        for iod in &iods {
+            meta.extend(["--iod".to_owned(), format!("127.0.0.1:{}", iod.port)]);
+        }
+        meta.extend(options.iter().map(|&option| option.to_owned()));
+        let meta = Program::start(meta, 0);
+        Self { folder, iods, meta }
+    }
+
+    /// The folder with the names.
+    #[must_use]
+    pub fn names(&self) -> std::path::PathBuf {
+        Path::new(self.folder.path()).join("export")
+    }
+
+    /// What a guest mounts of it.
+    #[must_use]
+    pub fn mount(&self, version: Version) -> Mount {
+        Mount { port: Some(self.meta.port), export: "/export".to_owned(), version }
+    }
+
+    /// Kills an iod.
+    pub fn kill_iod(&mut self, number: usize) {
+        self.iods[number].kill();
+    }
+
+    /// Starts an iod again that was killed.
+    ///
+    /// # Panics
+    /// If it does not get ready.
+    pub fn start_iod(&mut self, number: usize) {
+        let Program { words, port, .. } = &self.iods[number];
+        self.iods[number] = Program::start(words.clone(), *port);
+    }
+}
+
+impl Program {
+    fn start(words: Vec<String>, port: u16) -> Self {
+        let mut process = Command::new(built())
+            .args(&words)
+            .args(["--listen", &format!("127.0.0.1:{port}"), "--json", "--log", "error"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the program was built");
+        let stdout = process.stdout.take().expect("standard output is a pipe");
+        let mut line = String::new();
+        BufReader::new(stdout).read_line(&mut line).expect("a pipe can be read");
+        let ready: Value = serde_json::from_str(&line).unwrap_or_default();
+        let port = ready["addresses"][0]["port"].as_u64().and_then(|port| u16::try_from(port).ok());
+        let port = port.unwrap_or_else(|| panic!("{words:?} is not ready: it wrote {line:?}"));
+        Self { words, process, port }
+    }
+
+    fn kill(&mut self) {
+        // It may have ended by itself.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
