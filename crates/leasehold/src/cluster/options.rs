@@ -22,7 +22,7 @@ pub(crate) struct Meta {
     #[arg(value_name = "DIR")]
     pub(crate) directory: PathBuf,
 
-    /// An iod: HOST:PORT of a `leasehold iod`, or nfs://HOST[:PORT]/EXPORT of any NFSv3 server
+    /// An iod: HOST:PORT of a `leasehold iod`, or `nfs://HOST/EXPORT` of any NFSv3 server
     ///
     /// To be given once for each, and all at each start; one that is new is used for new files.
     /// Another server's export must let this machine's user change it, and nobody else.

@@ -202,7 +202,7 @@ pub(crate) struct Export {
 
     /// Spread the data of files over these I/O daemons (iods), in place of `stripe`
     ///
-    /// HOST:PORT of a `leasehold iod`, or nfs://HOST[:PORT]/EXPORT of any NFSv3 server. There is one
+    /// HOST:PORT of a `leasehold iod`, or `nfs://HOST/EXPORT` of any NFSv3 server. There is one
     /// copy of everything. All must be named at each start; one that is new is used for new files.
     #[serde(default)]
     #[schemars(with = "Vec<String>", extend("init" = ["iod1:2049", "nfs://filer/stripes"]))]
