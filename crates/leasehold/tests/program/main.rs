@@ -12,6 +12,7 @@ mod portmap;
 mod remote;
 mod replies;
 mod restart;
+mod restarts;
 mod serve;
 mod stable_log;
 mod stripes;
