@@ -1,7 +1,9 @@
 //! An NFS client as a library: an asynchronous file API with a cache.
 //!
 //! [`Client`] is a mounted file system by its nodes, with the operations that a kernel wants of
-//! one; a front end for FUSE is a thin layer over it.
+//! one; a front end for FUSE is a thin layer over it. [`User`] is the same by paths, for programs.
+//! Both are of no runtime; `leasehold-shell` has one that brings sockets and finds a server, as the
+//! programs in its `examples` show: `tree`, `save` and `sums`.
 //!
 //! What it promises depends on the [`Variant`]; whatever that is, what fsync answered is on the
 //! server's stable storage. Data stays here until a COMMIT has been answered under the verifier of
@@ -21,6 +23,7 @@ mod open;
 mod options;
 mod silly;
 mod task;
+mod user;
 
 pub use client::Client;
 pub use data::Data;
@@ -35,3 +38,4 @@ pub use make::Special;
 pub use nodes::{Found, NodeId, Seen};
 pub use open::{OpenHow, OpenId};
 pub use options::{Options, Variant};
+pub use user::{File, Listed, User};

@@ -8,3 +8,4 @@ mod support;
 
 mod load;
 mod nodes;
+mod paths;

@@ -1,0 +1,63 @@
+//! Reads all files of a directory at once and prints a checksum of each, twice: the second time
+//! they come from the cache.
+//!
+//! ```text
+//! cargo run -p leasehold-shell --example sums -- 127.0.0.1 2049 /srv/data pictures
+//! ```
+
+#![allow(clippy::print_stdout, reason = "it is what it is for")]
+
+use std::error::Error;
+use std::time::Instant;
+
+use futures_util::future::join_all;
+use leasehold_base::units::FileTime;
+use leasehold_client::{Client, Credential, FileType, Options, User};
+use leasehold_shell::client::{Runtime, Target, block_on, mount};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let [host, port, export, folder] = &words[..] else {
+        return Err("usage: sums HOST PORT EXPORT DIRECTORY".into());
+    };
+    let calling = leasehold_session::Options::stream();
+    let target =
+        Target { port: Some(port.parse()?), ..Target::new(host, export.as_bytes(), calling) };
+    let who = Credential::system("example", 0, 0, &[]);
+
+    let runtime = Runtime::start()?;
+    block_on(async {
+        let mounted = mount(&runtime, &target, &who).await?;
+        // From what the server lets be mounted to what was asked for.
+        let top = mounted.rest.join(&b'/');
+        let options = Options::new(FileTime::default, u64::from(std::process::id()));
+        let client = Client::new(mounted.nfs, mounted.root, mounted.bounds, &who, options).await?;
+        let user = client.user(who);
+        let folder = [&top, folder.as_bytes()].join(&b'/');
+        for _ in 0..2 {
+            let start = Instant::now();
+            // All are asked for at once; the client keeps to its limits of calls on their way.
+            let listed = user.list(&folder, false).await?;
+            let paths = listed.iter().map(|listed| [&folder, &b"/"[..], &listed.name].concat());
+            let sums = paths.map(async |path| (sum(&user, &path).await, path));
+            for (sum, path) in join_all(sums).await {
+                if let Some(sum) = sum? {
+                    println!("{sum:016x} {}", String::from_utf8_lossy(&path));
+                }
+            }
+            println!("{:?}", start.elapsed());
+        }
+        Ok(())
+    })
+}
+
+/// The sum of a regular file (FNV-1a).
+async fn sum(user: &User, path: &[u8]) -> Result<Option<u64>, leasehold_client::Error> {
+    if user.attributes(path).await?.file_type != FileType::Regular {
+        return Ok(None);
+    }
+    let bytes = user.read(path).await?;
+    let start = 0xcbf2_9ce4_8422_2325_u64;
+    let sum = |sum: u64, byte: &u8| (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+    Ok(Some(bytes.iter().fold(start, sum)))
+}

@@ -1,0 +1,53 @@
+//! Lists all that is in an export, with sizes.
+//!
+//! ```text
+//! cargo run -p leasehold-shell --example tree -- 127.0.0.1 2049 /srv/data
+//! ```
+
+#![allow(clippy::print_stdout, reason = "it is what it is for")]
+
+use std::error::Error;
+
+use leasehold_base::units::FileTime;
+use leasehold_client::{Client, Credential, FileType, Options};
+use leasehold_shell::client::{Runtime, Target, block_on, mount};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let [host, port, export] = &words[..] else {
+        return Err("usage: tree HOST PORT EXPORT".into());
+    };
+    let calling = leasehold_session::Options::stream();
+    let target =
+        Target { port: Some(port.parse()?), ..Target::new(host, export.as_bytes(), calling) };
+    // The superuser, as far as the server believes that.
+    let who = Credential::system("example", 0, 0, &[]);
+
+    let runtime = Runtime::start()?;
+    block_on(async {
+        let mounted = mount(&runtime, &target, &who).await?;
+        // From what the server lets be mounted to what was asked for.
+        let top = mounted.rest.join(&b'/');
+        // One seed for each client of a server; the time of day matters to those who write.
+        let options = Options::new(FileTime::default, u64::from(std::process::id()));
+        let client = Client::new(mounted.nfs, mounted.root, mounted.bounds, &who, options).await?;
+        let user = client.user(who);
+
+        let mut folders = vec![top];
+        while let Some(folder) = folders.pop() {
+            for listed in user.list(&folder, true).await? {
+                let path = [&folder[..], b"/", &listed.name].concat();
+                // A server need not tell attributes in a listing.
+                let attributes = match listed.attributes {
+                    Some(attributes) => attributes,
+                    None => user.attributes(&path).await?,
+                };
+                println!("{:>12} {}", attributes.size, String::from_utf8_lossy(&path));
+                if attributes.file_type == FileType::Directory {
+                    folders.push(path);
+                }
+            }
+        }
+        Ok(())
+    })
+}
