@@ -54,7 +54,8 @@ fn text(plan: &Plan, risks: &[String], difference: Option<&Difference>) -> Strin
         for line in export.lines() {
             text += &format!("  {line}\n");
         }
-        text += "  others do not find it\n";
+        let all = export.rules.iter().flat_map(|rule| &rule.clients).any(|one| one.text == "*");
+        text += if all { "" } else { "  others do not find it\n" };
     }
     let listen: Vec<_> = plan.listen().iter().map(ToString::to_string).collect();
     text += &format!("served on {}, state in {}\n", listen.join(", "), plan.state.display());

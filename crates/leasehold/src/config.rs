@@ -53,7 +53,7 @@ pub(crate) struct Plan {
 }
 
 /// An export that is to be.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Planned {
     /// Its absolute path without symbolic links.
     pub(crate) directory: PathBuf,
@@ -94,7 +94,7 @@ impl Plan {
         };
         let file: File = toml::from_str(&text).map_err(|error| {
             let span = error.span().unwrap_or_default();
-            at(Wrong { span, text: error.message().trim_end().to_owned() })
+            at(Wrong { span, text: plain(error.message().trim_end()) })
         })?;
         if file.export.is_empty() {
             let text = format!("{shown} serves nothing: add [[export]] with a `directory`");
@@ -325,6 +325,27 @@ fn layout(export: &Export) -> Result<Layout, Wrong> {
         unit_kib: kib(export.stripe_unit.as_ref(), stripes::UNIT_KIB, stripes::UNITS_KIB)?,
         inline_kib: kib(inline, stripes::INLINE_KIB, stripes::INLINES_KIB)?,
     })
+}
+
+/// What the parser says, in words of somebody who writes a file.
+fn plain(message: &str) -> String {
+    const WORDS: &[(&str, &str)] = &[
+        ("unknown field", "unknown option"),
+        ("unknown variant", "unknown value"),
+        ("missing field", "missing option"),
+        ("expected a sequence", "expected a list: put it in [ ]"),
+        ("expected a string", "expected a text: put it in \" \""),
+        ("expected a boolean", "expected true or false"),
+        ("expected a nonzero usize", "expected a number from 1 on"),
+        ("expected usize", "expected a number from 1 on"),
+        ("expected struct Mapping", "expected { from = ..., to = ... }"),
+        ("invalid socket address syntax", "no address with a port: write it as \"192.0.2.1:2049\""),
+    ];
+    let mut text = message.to_owned();
+    for (theirs, ours) in WORDS {
+        text = text.replace(theirs, ours);
+    }
+    text
 }
 
 /// Line and column of a byte, from 1.

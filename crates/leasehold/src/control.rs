@@ -14,6 +14,7 @@ use leasehold_view::Source;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::options::Question;
 use crate::reload;
 use crate::restart;
 use crate::serving::Serving;
@@ -30,6 +31,8 @@ pub(crate) enum Request {
     Reload,
     /// What would follow if it were started anew.
     Successor,
+    /// What a client may do, and why.
+    Why(Question),
 }
 
 /// Where requests are answered: what there is to know and to command of a running server.
@@ -60,6 +63,10 @@ impl Desk {
                 let difference =
                     reload::reload(&self.serving).map_err(|error| error.to_string())?;
                 serde_json::to_value(difference).map_err(|error| error.to_string())
+            }
+            Request::Why(question) => {
+                let answer = self.serving.why(question).map_err(|error| error.to_string())?;
+                serde_json::to_value(answer).map_err(|error| error.to_string())
             }
         }
     }

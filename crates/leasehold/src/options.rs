@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand, ValueEnum};
+use serde::{Deserialize, Serialize};
 
 use crate::config::options::Server;
 pub(crate) use crate::config::options::{Durability, LogFormat};
@@ -287,13 +288,30 @@ pub(crate) struct Restart {
 }
 
 /// Explain what a client may do, by the code that serves
+///
+/// It asks the running server, or takes the rules from a file.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Why {
-    /// The file that the server is started with
-    #[arg(long, value_name = "FILE")]
-    pub(crate) config: PathBuf,
+    /// Answer as a server would that is started with this file
+    #[arg(long, value_name = "FILE", conflicts_with = "state")]
+    pub(crate) config: Option<PathBuf>,
 
+    /// The state directory of the running server [default: as of `serve`]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) state: Option<PathBuf>,
+
+    /// Say it as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) question: Question,
+}
+
+/// Who wants to do what.
+#[derive(Clone, Debug, Serialize, Deserialize, clap::Args)]
+pub(crate) struct Question {
     /// The client's address
     #[arg(long, value_name = "ADDR")]
     pub(crate) client: IpAddr,
@@ -314,10 +332,6 @@ pub(crate) struct Why {
     #[arg(long)]
     pub(crate) high_port: bool,
 
-    /// Say it as JSON
-    #[arg(long)]
-    pub(crate) json: bool,
-
     /// What is to be done: mount, read, write, execute, list, lookup, create or remove
     #[arg(value_name = "OP", value_enum, hide_possible_values = true)]
     pub(crate) operation: Operation,
@@ -328,7 +342,8 @@ pub(crate) struct Why {
 }
 
 /// What may be done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
 pub(crate) enum Operation {
     /// Make a name in the directory of the path.
     Create,

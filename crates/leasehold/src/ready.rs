@@ -106,15 +106,24 @@ impl Ready {
 
     fn text(&self) -> String {
         let mut text = String::new();
-        let exports = self.exports.iter().map(|export| {
-            let how = if export.read_only { ", read-only" } else { "" };
-            match &self.mount {
-                Some(_) => format!("Serving {} as {}{how}", export.path, export.name),
-                None => format!("Keeping stripes in {}", export.path),
+        let how = format!("(NFS 3 and 2, TCP and UDP) on {}", listed(&self.addresses));
+        let is_read_only = |export: &Exported| if export.read_only { ", read-only" } else { "" };
+        match (self.exports.as_slice(), &self.mount) {
+            ([export], Some(_)) => {
+                let (path, name, only) = (&export.path, &export.name, is_read_only(export));
+                let _ = writeln!(text, "Serving {path} as {name}{only} {how}");
             }
-        });
-        text += &exports.collect::<Vec<_>>().join("\n");
-        let _ = writeln!(text, " (NFS 3 and 2, TCP and UDP) on {}", listed(&self.addresses));
+            ([export], None) => {
+                let _ = writeln!(text, "Keeping stripes in {} {how}", export.path);
+            }
+            (exports, _) => {
+                let _ = writeln!(text, "Serving {} directories {how}:", exports.len());
+                for export in exports {
+                    let (path, name, only) = (&export.path, &export.name, is_read_only(export));
+                    let _ = writeln!(text, "  {path} as {name}{only}");
+                }
+            }
+        }
         if !self.portmap.is_empty() {
             let _ = writeln!(text, "Portmapper on {}", listed(&self.portmap));
         }

@@ -13,8 +13,9 @@ use leasehold_store_dir::{self as dir, DirStore};
 use crate::config::options::Server;
 use crate::config::{Difference, Facts, Plan, Planned, is_name};
 use crate::failure::{Failure, Kind};
-use crate::options::Durability;
+use crate::options::{Durability, Question};
 use crate::stripes::{self, Layout};
+use crate::why::{self, Answer};
 use crate::{checks, ids};
 
 /// The stores of a server, and what it offers of them.
@@ -121,6 +122,22 @@ impl Serving {
     /// What is served, in words.
     pub(crate) fn facts(&self) -> Facts {
         self.lock().facts.clone()
+    }
+
+    /// Whether a client may do something by what is served now, and why.
+    ///
+    /// # Errors
+    /// A path that lies in no export.
+    pub(crate) fn why(&self, question: &Question) -> Result<Answer, Failure> {
+        let (exports, stores) = {
+            let state = self.lock();
+            (state.plan.exports.clone(), state.stores.clone())
+        };
+        let store = |export: &Planned| {
+            let opened = stores.get(&export.directory).map(|opened| Arc::clone(&opened.store));
+            opened.ok_or_else(|| Kind::Running.because(format!("{} is not open", export.name)))
+        };
+        why::answer(&exports, question, store)
     }
 
     /// Reads the file again and does as it says: all of it or nothing. Calls that run, connections

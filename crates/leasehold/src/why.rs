@@ -1,107 +1,149 @@
 //! `leasehold why`: what a client may do and why, by the code that serves, called dry.
 
 mod answer;
+mod list;
 
-use std::future::Future;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
-use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Wake, Waker};
-use std::thread::{self, Thread};
 
 use leasehold_base::groups::Groups as List;
 use leasehold_base::limits::GROUPS_MAX;
-use leasehold_fs::{Caller, Export, ExportId, Request, Verifier};
+use leasehold_fs::{Caller, Export, ExportId, Request, Store, Verifier};
 use leasehold_serve::Users as _;
 use leasehold_serve::access::{Access, Because, Groups, Rule};
+use leasehold_shell::client::block_on;
 use leasehold_shell::{Policy, Pool, process, reserved_ports_end, users};
 use leasehold_store_dir::{self as dir, DirStore};
-use serde_json::json;
+use serde::{Deserialize, Serialize};
 
 use self::answer::Asked;
 use crate::config::options::Server;
 use crate::config::{Plan, Planned, grant};
+use crate::control;
 use crate::failure::{Failure, Kind};
-use crate::options::{Operation, Why};
+use crate::options::{Operation, Question, Why};
+use crate::status::state_directory;
+
+/// Whether something is allowed, and why.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Answer {
+    allowed: bool,
+    steps: Vec<String>,
+}
 
 /// Explains. Ends with success also where the client may not.
 pub(crate) fn run(options: &Why) -> Result<(), Failure> {
-    let mut plan = Plan::read(&options.config, &Server::default())?;
-    plan.look_up();
-    let (export, below) = meant(&plan, &options.path)?;
-    let mut steps = Vec::new();
-    let allowed = explain(options, export, &below, &mut steps)?;
-    let verdict = if allowed { "allowed" } else { "denied" };
-    let text = match options.json {
-        true => format!("{}\n", json!({ "allowed": allowed, "steps": steps })),
-        false => steps.iter().map(|step| format!("{step}\n")).collect::<String>() + verdict + "\n",
+    let answer = match &options.config {
+        Some(file) => by_file(file, &options.question)?,
+        None => by_server(options)?,
+    };
+    let text = if options.json {
+        let text = serde_json::to_string(&answer);
+        text.map_err(|error| Kind::Running.because(error.to_string()))? + "\n"
+    } else {
+        let verdict = if answer.allowed { "allowed" } else { "denied" };
+        answer.steps.join("\n") + "\n" + verdict + "\n"
     };
     io::stdout()
         .write_all(text.as_bytes())
         .map_err(|error| Kind::Running.because(format!("cannot write to stdout: {error}")))
 }
 
+/// As a server would answer that is started with a file.
+fn by_file(file: &Path, question: &Question) -> Result<Answer, Failure> {
+    let mut plan = Plan::read(file, &Server::default())?;
+    plan.look_up();
+    answer(&plan.exports, question, |export| Ok(Arc::new(open(&export.directory)?)))
+}
+
+/// As the running server answers.
+fn by_server(options: &Why) -> Result<Answer, Failure> {
+    let state = state_directory(options.state.as_deref())?;
+    let request = control::Request::Why(options.question.clone());
+    let told = control::ask(&state, &request).map_err(|text| {
+        Kind::Running.because(format!("{text}, or the file of one with --config FILE"))
+    })?;
+    serde_json::from_value(told)
+        .map_err(|error| Kind::Running.because(format!("the answer is strange: {error}")))
+}
+
+/// Answers a question about these exports, each reached by its store.
+///
+/// # Errors
+/// A path that lies in none, and a store that cannot be had.
+pub(crate) fn answer(
+    exports: &[Planned],
+    question: &Question,
+    store: impl FnOnce(&Planned) -> Result<Arc<dyn Store>, Failure>,
+) -> Result<Answer, Failure> {
+    let (export, below) = meant(exports, &question.path)?;
+    let mut steps = Vec::new();
+    let allowed = match believed(export, question, &mut steps) {
+        None => false,
+        Some((caller, read_only)) => {
+            let export = Export {
+                id: ExportId(1),
+                name: export.name.clone(),
+                path: export.directory.to_string_lossy().into_owned(),
+                read_only: export.read_only,
+                store: store(export)?,
+            };
+            let request = Request { export: &export, caller, read_only };
+            let asked = Asked { request, operation: question.operation, below: &below };
+            block_on(asked.answer(&mut steps))
+        }
+    };
+    Ok(Answer { allowed, steps })
+}
+
 /// The export that a path lies in, and the path below it.
-fn meant<'a>(plan: &'a Plan, path: &Path) -> Result<(&'a Planned, PathBuf), Failure> {
+fn meant<'a>(exports: &'a [Planned], path: &Path) -> Result<(&'a Planned, PathBuf), Failure> {
     let below = |export: &'a Planned| {
         let by_name = path.strip_prefix(&export.name);
         let below = path.strip_prefix(&export.directory).or(by_name).ok()?;
         Some((export, below.to_path_buf()))
     };
-    let found = plan.exports.iter().filter_map(below);
+    let found = exports.iter().filter_map(below);
     found.min_by_key(|(_, below)| below.components().count()).ok_or_else(|| {
-        let names: Vec<_> = plan.exports.iter().map(|export| &*export.name).collect();
+        let names: Vec<_> = exports.iter().map(|export| &*export.name).collect();
         let text = format!("{} lies in no export: there are {}", path.display(), names.join(", "));
         Kind::Options.because(text)
     })
 }
 
-/// Whether it is allowed; the steps say why.
-fn explain(
-    options: &Why,
+/// Who the caller is in the export, and whether it may only read; none where it is refused.
+fn believed(
     export: &Planned,
-    below: &Path,
+    question: &Question,
     steps: &mut Vec<String>,
-) -> Result<bool, Failure> {
+) -> Option<(Caller, bool)> {
     let access = Access::new(export.rules.clone());
-    let (name, client) = (&export.name, options.client);
+    let (name, client) = (&export.name, question.client);
     let place = access.place(client);
     let Some((place, rule)) = place.and_then(|place| Some((place, access.rules().get(place)?)))
     else {
         steps.push(format!("no rule of {name} has {client}: the export is hidden from it"));
-        return Ok(false);
+        return None;
     };
     let whom: Vec<&str> = rule.clients.iter().map(|one| &*one.text).collect();
     let what = grant(rule, export.read_only);
     steps.push(format!("rule {} of {name} has {client}: {} {what}", place + 1, whom.join(", ")));
-    let Some(caller) = caller(options, rule, steps) else { return Ok(false) };
-    let store = open(&export.directory)?;
-    let read_only = export.read_only || rule.read_only;
-    let export = Export {
-        id: ExportId(1),
-        name: name.clone(),
-        path: export.directory.to_string_lossy().into_owned(),
-        read_only: export.read_only,
-        store: Arc::new(store),
-    };
-    let request = Request { export: &export, caller, read_only };
-    let asked = Asked { request, operation: options.operation, below };
-    Ok(wait(asked.answer(steps)))
+    Some((caller(question, rule, steps)?, export.read_only || rule.read_only))
 }
 
 /// Who the caller is in the export.
-fn caller(options: &Why, rule: &Rule, steps: &mut Vec<String>) -> Option<Caller> {
-    let (uid, gid) = (options.uid, options.gid.unwrap_or(options.uid));
-    let sent = &options.groups[..options.groups.len().min(GROUPS_MAX)];
-    let cut = &options.groups[sent.len()..];
+fn caller(question: &Question, rule: &Rule, steps: &mut Vec<String>) -> Option<Caller> {
+    let (uid, gid) = (question.uid, question.gid.unwrap_or(question.uid));
+    let sent = &question.groups[..question.groups.len().min(GROUPS_MAX)];
+    let cut = &question.groups[sent.len()..];
     let claimed = Caller { uid, gid, groups: List::of_server(sent) };
     let policy = Policy {
         privileged: process::can_act_as_others(),
         uid: rustix::process::geteuid().as_raw(),
         reserved_ports_end: reserved_ports_end(),
     };
-    let trust = policy.supposed(options.client, uid, !options.high_port);
+    let trust = policy.supposed(question.client, uid, !question.high_port);
     let Ok(decided) = rule.decide(Some(&claimed), trust) else {
         let text = "a server that is not root serves its own user and root only";
         steps.push(format!("the word of user {uid} is not believed, and refused: {text}"));
@@ -111,7 +153,7 @@ fn caller(options: &Why, rule: &Rule, steps: &mut Vec<String>) -> Option<Caller>
     let by_server = rule.identity.groups == Groups::Server
         && matches!(decided.because, Because::Claimed | Because::Mapped | Because::Pinned);
     if by_server {
-        caller = wait(users::ServerGroups::default().with_groups(caller));
+        caller = block_on(users::ServerGroups::default().with_groups(caller));
     }
     let why = match decided.because {
         Because::Claimed => "as it says",
@@ -152,26 +194,6 @@ fn open(directory: &Path) -> Result<DirStore, Failure> {
     DirStore::open(directory, options).map_err(|error| {
         Kind::Directory.because(format!("cannot look at {}: {error}", directory.display()))
     })
-}
-
-/// Waits for a future on this thread.
-fn wait<T>(future: impl Future<Output = T>) -> T {
-    /// Wakes a thread.
-    struct Unpark(Thread);
-
-    impl Wake for Unpark {
-        fn wake(self: Arc<Self>) {
-            self.0.unpark();
-        }
-    }
-    let waker = Waker::from(Arc::new(Unpark(thread::current())));
-    let mut future = pin!(future);
-    loop {
-        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
-            Poll::Ready(done) => return done,
-            Poll::Pending => thread::park(),
-        }
-    }
 }
 
 impl Operation {

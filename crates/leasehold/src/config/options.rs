@@ -241,14 +241,14 @@ pub(crate) struct Export {
 }
 
 /// What some clients may.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct Client {
     /// Which clients: addresses, networks, names of hosts, or `*` for everybody
     ///
     /// Names are looked up at the start and every minute from then on.
     #[schemars(with = "Vec<String>", extend("init" = ["10.0.0.0/8", "fd00::/8", "build.example.org"]))]
-    pub(crate) from: Vec<Spanned<String>>,
+    pub(crate) from: Spanned<Vec<Spanned<String>>>,
 
     /// Refuse their changes [default: false]
     #[serde(default)]
@@ -273,7 +273,8 @@ pub(crate) struct Client {
     /// Users over there that are others here: `from` is a number or a range, `to` a number or a name
     /// of this machine that all become, or a range of the same length
     ///
-    /// Users that no range has stay as they are. Whoever is squashed is not mapped.
+    /// Users that no range has stay as they are. Whoever is squashed is not mapped. Owners that
+    /// clients are shown are those of this machine: give users the same numbers where you can.
     #[serde(default)]
     #[schemars(with = "Vec<Mapping>", extend("init" = [
         { "from": "1000-1999", "to": "501000-501999" },
@@ -306,7 +307,10 @@ pub(crate) struct Client {
 
 /// A number, or a text that holds one, a range, or a name.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(untagged)]
+#[serde(
+    untagged,
+    expecting = "expected a number up to 4294967294, a range such as \"1000-1999\", or a name"
+)]
 pub(crate) enum Id {
     /// A number.
     Number(u32),

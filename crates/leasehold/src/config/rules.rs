@@ -32,12 +32,16 @@ pub(super) fn without_any() -> Rule {
 }
 
 pub(super) fn rule(client: &Client) -> Result<Rule, Wrong> {
+    if client.from.get_ref().is_empty() {
+        let text = "names no client: give addresses, networks, names of hosts, or \"*\"";
+        return Err(Wrong::at(&client.from, text));
+    }
     let anonymous = User {
         uid: one(client.anonuid.as_ref(), Kind::User)?,
         gid: one(client.anongid.as_ref(), Kind::Group)?,
     };
     Ok(Rule {
-        clients: client.from.iter().map(clients).collect::<Result<_, _>>()?,
+        clients: client.from.get_ref().iter().map(clients).collect::<Result<_, _>>()?,
         read_only: client.read_only,
         insecure: client.insecure,
         identity: Identity {
@@ -162,8 +166,16 @@ fn range(mapping: &Mapping, kind: Kind) -> Result<Range, String> {
     Ok(Range { first, last, to, to_one: to_one && first != last })
 }
 
-/// The first and the last number that are meant.
+/// The first and the last number that are meant. The largest of all is no user's and no group's: the
+/// kernel takes it for none.
 fn span(id: &Id, kind: Kind) -> Result<(u32, u32), String> {
+    match numbers(id, kind)? {
+        (_, u32::MAX) => Err(format!("{} is no user and no group", u32::MAX)),
+        numbers => Ok(numbers),
+    }
+}
+
+fn numbers(id: &Id, kind: Kind) -> Result<(u32, u32), String> {
     let text = match id {
         Id::Number(number) => return Ok((*number, *number)),
         Id::Text(text) => text.trim(),

@@ -75,11 +75,11 @@ fn what_is_wrong_is_named_with_its_line() {
     for (text, told) in [
         (
             "[server]\nthread = 1\n".to_owned(),
-            "FILE:2:1: unknown field `thread`, expected one of `",
+            "FILE:2:1: unknown option `thread`, expected one of `",
         ),
         ("[server\n".to_owned(), "FILE:1:8: "),
-        (format!("{export}colour = 1\n"), "FILE:3:1: unknown field `colour`"),
-        ("[[export]]\nname = 'x'\n".to_owned(), "FILE:1:1: missing field `directory`"),
+        (format!("{export}colour = 1\n"), "FILE:3:1: unknown option `colour`"),
+        ("[[export]]\nname = 'x'\n".to_owned(), "FILE:1:1: missing option `directory`"),
         ("[[export]]\ndirectory = 'HOME/none'\n".to_owned(), "FILE:2:13: "),
         (format!("{export}name = 'a/b'\n"), "FILE:3:8: "),
         (
@@ -88,18 +88,25 @@ fn what_is_wrong_is_named_with_its_line() {
         ),
         (format!("{client}from = ['*', '10.0.0.0/99']\n"), "FILE:4:14: 10.0.0.0/99 is no network"),
         (format!("{client}from = ['10.0.0']\n"), "FILE:4:9: \"10.0.0\" is no address"),
-        (format!("{client}squash = 'root'\n"), "missing field `from`"),
-        (format!("{client}from = []\nsquash = 'some'\n"), "FILE:5:10: unknown variant `some`"),
-        (format!("{client}from = []\nanonuid = 'nosuchuser'\n"), "no user \"nosuchuser\""),
-        (format!("{client}from = []\nanonuid = '1-2'\n"), "FILE:5:11: is a range"),
+        (format!("{client}squash = 'root'\n"), "missing option `from`"),
+        (format!("{client}from = ['*']\nsquash = 'some'\n"), "FILE:5:10: unknown value `some`"),
+        (format!("{client}from = ['*']\nanonuid = 'nosuchuser'\n"), "no user \"nosuchuser\""),
+        (format!("{client}from = ['*']\nanonuid = '1-2'\n"), "FILE:5:11: is a range"),
         (
-            format!("{client}from = []\nuid-map = [{{ from = '1-3', to = '5-6' }}]\n"),
+            format!("{client}from = ['*']\nuid-map = [{{ from = '1-3', to = '5-6' }}]\n"),
             "FILE:5:12: both ranges must be of one length",
         ),
         (
-            format!("{client}from = []\nuid-map = [{{from='1-3', to=5}}, {{from='3-4', to=6}}]\n"),
+            format!(
+                "{client}from = ['*']\nuid-map = [{{from='1-3', to=5}}, {{from='3-4', to=6}}]\n"
+            ),
             "1-3 and 3-4 overlap",
         ),
+        (format!("{client}from = []\n"), "FILE:4:8: names no client"),
+        (format!("{client}from = '*'\n"), "FILE:4:8: invalid type: string \"*\", expected a list"),
+        (format!("{client}from = ['*']\nanonuid = -1\n"), "FILE:5:11: expected a number up to"),
+        (format!("{client}from = ['*']\nanongid = 4294967295\n"), "FILE:5:11: 4294967295 is no"),
+        (format!("[server]\nlisten = ['127.0.0.1']\n{export}"), "FILE:2:11: no address with a"),
         (format!("{export}{export}"), "FILE:3:1: another export has this name"),
         (format!("{export}name = 'a'\n{export}name = 'b'\n"), "another export has this directory"),
         ("[server]\nSTATE\n".to_owned(), "serves nothing: add [[export]]"),

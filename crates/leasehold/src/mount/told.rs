@@ -70,7 +70,7 @@ pub(crate) fn begin(
     };
     let answer = move |line: &str| match serde_json::from_str(line) {
         Ok(Request::Status) => json!({ "ok": told() }).to_string(),
-        Ok(Request::Facts | Request::Reload | Request::Successor) => {
+        Ok(Request::Facts | Request::Reload | Request::Successor | Request::Why(_)) => {
             json!({ "error": "a mount does not do that" }).to_string()
         }
         Err(error) => json!({ "error": error.to_string() }).to_string(),

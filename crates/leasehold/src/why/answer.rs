@@ -1,11 +1,12 @@
 //! The walk along a path, and the question at its end.
 
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use leasehold_fs::{Access, Attributes, Caller, FileType, FsError, ObjectId, Request};
 use leasehold_fs::{ops, permission};
 
+use super::list;
 use crate::options::Operation;
 
 /// What is asked.
@@ -36,7 +37,13 @@ impl Asked<'_> {
                 Ok(found) => object = found.object,
                 Err(failed) => {
                     let name = name.escape_ascii();
-                    steps.push(format!("{path} may not be searched for {name}: {}", failed.error));
+                    steps.push(if failed.error == FsError::Access {
+                        format!("{path} may not be searched for {name}")
+                    } else if failed.error == FsError::NotFound {
+                        format!("{path} has no {name}")
+                    } else {
+                        format!("{path} cannot be searched for {name}: {}", failed.error)
+                    });
                     self.describe(&path, &object, steps).await;
                     return false;
                 }
@@ -69,12 +76,14 @@ impl Asked<'_> {
             Operation::Execute | Operation::Read | Operation::Write => !is_directory,
         };
         if !fits {
-            let is = if is_directory { "a directory" } else { "no directory" };
-            steps.push(format!("{path} is {is}"));
+            steps.push(match is_directory {
+                true => format!("{path} is a directory: ask for list, create or remove"),
+                false => format!("{path} is no directory: ask for read, write or execute"),
+            });
             return false;
         }
         if granted != wanted {
-            steps.push(format!("the kernel's checks and ACCESS refuse it: {:?}", FsError::Access));
+            steps.push("that is not enough: ACCESS refuses it".to_owned());
             return false;
         }
         match last {
@@ -142,19 +151,21 @@ impl Asked<'_> {
         let bits = mode.bits() & 0o7777;
         let class = class(&attributes, &self.request.caller);
         let mut step = format!("{path} has mode {bits:04o}, user {uid} group {gid}: {class}");
-        if self.has_list(path) {
-            step += "; an access list says more, which the kernel has checked";
+        let caller = &self.request.caller;
+        if caller.uid != uid
+            && caller.uid != leasehold_fs::SUPERUSER
+            && let Some(says) =
+                list::of(&self.place(path)).and_then(|all| list::says(&all, gid, caller))
+        {
+            step = format!("{path} has mode {bits:04o}, user {uid} group {gid}: {says}");
         }
         steps.push(step);
     }
 
-    /// Whether there is an access list.
-    fn has_list(&self, path: &str) -> bool {
-        let place = path.strip_prefix(&self.request.export.name).unwrap_or_default();
-        let place = format!("{}{place}", self.request.export.path);
-        let mut room = [0; 1];
-        let list = rustix::fs::getxattr(place, "system.posix_acl_access", &mut room);
-        matches!(list, Ok(_) | Err(rustix::io::Errno::RANGE))
+    /// Where a path of the export is on this machine.
+    fn place(&self, path: &str) -> PathBuf {
+        let below = path.strip_prefix(&self.request.export.name).unwrap_or_default();
+        format!("{}{below}", self.request.export.path).into()
     }
 }
 

@@ -207,6 +207,37 @@ fn a_reload_is_whole_or_nothing_and_clients_do_not_notice() {
 }
 
 #[test]
+fn an_export_of_several_may_be_striped_and_stays_so_until_a_restart() {
+    let home = Home::new();
+    for name in ["more", "one", "two"] {
+        fs::create_dir(home.path(name)).unwrap();
+    }
+    let stripes = "stripe = ['HOME/one', 'HOME/two']\nstripe-unit = '4 KiB'\n";
+    home.write(&format!("{DATA}{LOCAL}{MORE}{stripes}{LOCAL}squash = 'none'\n"));
+    let (_serving, address) = start(&home);
+    let more = handle(address, "/more").unwrap();
+    assert_eq!(mkdir(address, &more, "new"), 0);
+    for name in ["one", "two"] {
+        assert!(fs::exists(home.path(&format!("{name}/leasehold-iod"))).unwrap());
+    }
+    home.write(&format!("{DATA}{LOCAL}{MORE}{}{LOCAL}", stripes.replace('4', "8")));
+    let (code, _, complaint) = home.reload();
+    assert_eq!(code, 1);
+    assert!(complaint.contains("stripes cannot be changed without a restart"), "{complaint}");
+    assert_eq!(getattr(address, &more), 0);
+    for (wrong, told) in [
+        ("stripe = ['HOME/one', 'HOME/one']\n", "one, which is for stripes, and "),
+        ("stripe = ['HOME/data']\n", "data, which is for stripes, and "),
+        ("stripe = ['HOME/none']\n", "leasehold.toml:8:11: "),
+        ("stripe-unit = '2 GiB'\n", "leasehold.toml:8:15: must be 4 KiB to 1 GiB"),
+    ] {
+        home.write(&format!("{DATA}{MORE}{wrong}"));
+        let (code, _, complaint) = home.reload();
+        assert!(code == 1 && complaint.contains(told), "{told:?} is not in {complaint}");
+    }
+}
+
+#[test]
 fn what_was_started_with_a_directory_has_nothing_to_read_again() {
     let home = Home::new();
     let (_serving, _) = Serving::with_json(&home, &[]);
@@ -290,7 +321,7 @@ fn why_explains_by_the_code_that_serves() {
          /data/open has mode 0644, user 0 group 0: the bits of others are r--\n\
          allowed\n"
     );
-    assert!(why(ann, "write /data/open").ends_with("ACCESS refuse it: Access\ndenied\n"));
+    assert!(why(ann, "write /data/open").ends_with("ACCESS refuses it\ndenied\n"));
     assert!(why(root, "read /data/open").ends_with("allowed\n"));
     let told = why(root, "write /data/open");
     assert!(told.contains("is user 65534 group 65534") && told.ends_with("denied\n"), "{told}");
@@ -320,6 +351,38 @@ fn why_explains_by_the_code_that_serves() {
         "/etc/passwd",
     ]));
     assert!(outside.0 == 2 && outside.2.contains("lies in no export: there are /data"));
+}
+
+/// Without a file the running server is asked: it answers by the rules that it serves by now.
+#[test]
+fn why_asks_the_running_server() {
+    if !geteuid().is_root() {
+        return;
+    }
+    let home = Home::new();
+    fs::set_permissions(home.0.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::set_permissions(home.path("data"), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::write(home.path("data/open"), "text").unwrap();
+    let rules = "[[export.client]]\nfrom = ['192.0.2.0/24']\n";
+    let file = home.write(&format!("{DATA}{rules}"));
+    let (_serving, _) = start(&home);
+    let state = home.path("state");
+    let why = |of: [&str; 2], words: &[&str]| {
+        let start = ["why", of[0], of[1], "--client", "192.0.2.1", "--uid", "1000"];
+        run(leasehold(&[&start[..], words].concat()))
+    };
+    let of_server = |words: &[&str]| why(["--state", &state], words);
+    let words = ["write", "/data/open"];
+    assert_eq!(of_server(&words), why(["--config", &file], &words));
+    assert!(of_server(&words).1.ends_with("ACCESS refuses it\ndenied\n"));
+    let (code, _, complaint) = of_server(&["write", "/none"]);
+    assert!(code == 1 && complaint.contains("/none lies in no export"), "{complaint}");
+
+    home.write(&format!("{DATA}{rules}read-only = true\n"));
+    assert!(of_server(&["--json", "read", "/data/open"]).1.starts_with("{\"allowed\":true,"));
+    assert!(!of_server(&words).1.contains("refuses every change"), "it does not know yet");
+    assert_eq!(home.reload().0, 0);
+    assert!(of_server(&words).1.ends_with("refuses every change\ndenied\n"));
 }
 
 #[test]
