@@ -106,7 +106,7 @@ impl Step {
             }
             Self::Fuzz => fuzz::run(repository, 60),
             Self::Kernel => {
-                let tests = ["--test=kernel", "--test=crash", "--test=failures"];
+                let tests = ["--test=kernel", "--test=exports", "--test=crash", "--test=failures"];
                 system(repository, 6, &[GUEST, DISKS], &tests)
             }
             Self::Mount => system(repository, 4, &[MOUNTS], &["--test=fuse", "--test=mount"]),

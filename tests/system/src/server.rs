@@ -1,5 +1,6 @@
 //! The built server.
 
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::chown;
 use std::os::unix::process::CommandExt as _;
@@ -27,6 +28,8 @@ pub struct Server {
 /// Who runs the server.
 enum Runner {
     Us,
+    /// Us, by a file, with users and groups that are made up.
+    Configured,
     /// An ordinary user, who has the program here.
     Other(Scratch),
 }
@@ -82,6 +85,35 @@ impl Server {
         let mut server = Self::start_over(folder, Runner::Us, &["--durability", "memory"]);
         server.is_mount = true;
         server
+    }
+
+    /// Starts a server that a file configures: `text`, in which `FOLDER` is a new, empty folder. Its
+    /// machine has the users and groups of these lines, and no others.
+    ///
+    /// # Panics
+    /// If it does not get ready.
+    #[must_use]
+    pub fn start_configured(make: &str, text: &str, users: &str, groups: &str) -> Self {
+        let (folder, state) = (Scratch::new("export"), Scratch::new("state"));
+        output(Command::new("bash").args(["-euc", make]).current_dir(folder.path()));
+        let etc = |name: &str, text: &str| {
+            fs::write(state.path().join(name), text).expect("a new folder can be written to");
+        };
+        etc("passwd", users);
+        etc("group", groups);
+        configure(&folder, &state, text);
+        let (process, ready) = launch(&Runner::Configured, &folder, &state, 0, &[]);
+        let (runner, options) = (Runner::Configured, Vec::new());
+        Self { folder, state, process, ready, runner, options, is_mount: false }
+    }
+
+    /// Has the server take over another configuration, as at its start; says what is told.
+    ///
+    /// # Panics
+    /// If it does not.
+    pub fn reload(&self, text: &str) -> String {
+        configure(&self.folder, &self.state, text);
+        output(Command::new(built()).args(["reload", "--state"]).arg(self.state.path()))
     }
 
     /// Starts a server over a new, empty folder, by an ordinary user who owns it.
@@ -184,8 +216,14 @@ impl Server {
     /// The address, as libnfs writes it, of a path in the folder.
     #[must_use]
     pub fn url(&self, path: &str) -> String {
-        let (port, export) = (self.port(), self.export());
-        format!("nfs://127.0.0.1{export}{path}?nfsport={port}&mountport={port}")
+        self.url_of(&format!("{}{path}", self.export()))
+    }
+
+    /// The address, as libnfs writes it, of a path as clients mount it.
+    #[must_use]
+    pub fn url_of(&self, path: &str) -> String {
+        let port = self.port();
+        format!("nfs://127.0.0.1{path}?nfsport={port}&mountport={port}")
     }
 
     /// Asks the server to end, and waits until it has.
@@ -231,17 +269,23 @@ fn launch(
     port: u16,
     options: &[String],
 ) -> (Child, Ready) {
+    let served = [OsStr::new("serve"), folder.path().as_os_str()];
     let mut command = match runner {
-        Runner::Us => Command::new(built()),
+        Runner::Us => command_of(&built(), &served),
+        Runner::Configured => {
+            let mut command = Command::new("unshare");
+            command.args(["--mount", "bash", "-euc", WITH_USERS, "bash"]).arg(built());
+            command.args(["serve", "--config"]).arg(state.path().join(CONFIGURATION));
+            command.current_dir(state.path());
+            command
+        }
         Runner::Other(program) => {
-            let mut command = Command::new(program.path().join("leasehold"));
+            let mut command = command_of(&program.path().join("leasehold"), &served);
             command.uid(USER).gid(USER);
             command
         }
     };
     let mut process = command
-        .arg("serve")
-        .arg(folder.path())
         .args(["--listen", &format!("127.0.0.1:{port}"), "--json", "--log", "warn", "--state"])
         .arg(state.path())
         .args(options)
@@ -254,6 +298,25 @@ fn launch(
     BufReader::new(stdout).read_line(&mut line).expect("a pipe can be read");
     let ready = serde_json::from_str(&line);
     (process, ready.unwrap_or_else(|error| panic!("not ready: {error}: it wrote {line:?}")))
+}
+
+/// The configuration's name in the folder of the state.
+const CONFIGURATION: &str = "leasehold.toml";
+
+/// Runs a program where the files of this folder are this machine's users and groups.
+const WITH_USERS: &str =
+    r#"mount --bind passwd /etc/passwd; mount --bind group /etc/group; exec "$@""#;
+
+fn command_of(program: &Path, words: &[&OsStr]) -> Command {
+    let mut command = Command::new(program);
+    command.args(words);
+    command
+}
+
+/// Writes the configuration, in which `FOLDER` is the folder.
+fn configure(folder: &Scratch, state: &Scratch, text: &str) {
+    let text = text.replace("FOLDER", &folder.path().to_string_lossy());
+    fs::write(state.path().join(CONFIGURATION), text).expect("our own folder can be written to");
 }
 
 /// The program, built as this test was and from the same source.

@@ -1,6 +1,7 @@
 //! The tools of libnfs, a client in user space that shares nothing with the kernel's.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::process::Command;
 
@@ -69,6 +70,58 @@ fn a_file_is_copied_there_and_back() {
     assert!(read(&server.folder().join("copy")) == content(), "the file was written wrongly");
     tool("nfs-cp", &[&server.url("/copy"), &local("back")]);
     assert!(read(Path::new(&local("back"))) == content(), "the copy was read wrongly");
+}
+
+/// Of several exports each is served by its own rules, as the kernel's client has it (`exports`).
+#[test]
+fn each_export_is_served_by_its_rules() {
+    let rule = |folder: &str, from: &str, rule: &str| {
+        format!(
+            "[[export]]\ndirectory = 'FOLDER/{folder}'\n\
+             [[export.client]]\nfrom = ['{from}']\n{rule}\n"
+        )
+    };
+    let (here, far) = ("127.0.0.0/8", "192.0.2.0/24");
+    let rules = [
+        rule("plain", here, "squash = 'none'"),
+        rule("squashed", here, ""),
+        rule("public", here, "squash = 'all'\nanonuid = 7001\nanongid = 7002"),
+        rule("mapped", here, "uid-map = [{ from = '1000-1999', to = '8000-8999' }]"),
+        rule("read-only", here, "read-only = true"),
+        rule("far", far, ""),
+    ];
+    let folders = "mkdir -m 777 plain squashed public mapped read-only far";
+    let server = Server::start_configured(folders, &rules.concat(), "root:x:0:0::/:/bin/sh\n", "");
+    let local = Scratch::new("local");
+    let file = local.path().join("file");
+    fs::write(&file, "text").expect("our own folder can be written to");
+    let file = file.to_str().expect("our own name");
+    for (export, uid, owner) in [
+        ("plain", 0, 0),
+        ("plain", 1001, 1001),
+        ("squashed", 0, 65_534),
+        ("squashed", 1001, 1001),
+        ("public", 0, 7001),
+        ("public", 1001, 7001),
+        ("mapped", 1001, 8001),
+        ("mapped", 2001, 2001),
+    ] {
+        let path = format!("/{export}/of-{uid}");
+        let url = format!("{}&uid={uid}&gid={uid}", server.url_of(&path));
+        tool("nfs-cp", &[file, &url]);
+        let made = fs::metadata(server.folder().join(&path[1..])).expect("it is made");
+        assert_eq!(made.uid(), owner, "{path}");
+    }
+    let refused = |path: &str| {
+        let mut command = Command::new("timeout");
+        let command = command.arg("60").arg(program("nfs-cp")).args([file, &server.url_of(path)]);
+        let done = command.output().expect("timeout can be run");
+        assert_ne!(done.status.code(), Some(124), "nfs-cp got no answer");
+        !server.folder().join(&path[1..]).exists()
+    };
+    assert!(refused("/read-only/file") && refused("/far/file"));
+    assert!(is_refused("nfs-ls", &server.url_of("/far")));
+    assert!(!is_refused("nfs-ls", &server.url_of("/read-only")));
 }
 
 #[test]
