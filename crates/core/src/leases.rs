@@ -18,6 +18,7 @@
 
 pub mod clients;
 pub mod holder;
+pub mod modrevs;
 pub mod table;
 
 use core::time::Duration;

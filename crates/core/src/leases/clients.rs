@@ -253,6 +253,12 @@ impl Clients {
         self.recovery.as_ref().map(|recovery| recovery.missing.keys().copied())
     }
 
+    /// Whether there is nobody, and nobody is waited for.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.known.is_empty() && self.recovery.is_none()
+    }
+
     /// The name of a client.
     #[must_use]
     pub fn name(&self, client: Client) -> Option<Name> {

@@ -410,6 +410,17 @@ impl Table {
         self.records.get(&object).map_or(&[], Record::leases)
     }
 
+    /// The objects that there are leases on, each with those and with who waits for them to end;
+    /// who is no client at all waits as none.
+    pub fn iter(
+        &self,
+    ) -> impl Iterator<Item = (Object, &[Lease], impl Iterator<Item = Option<Client>> + '_)> {
+        self.records
+            .iter()
+            .map(|(object, record)| (*object, record.leases(), record.waiting()))
+            .filter(|(_, leases, _)| !leases.is_empty())
+    }
+
     /// Audits the whole state.
     ///
     /// # Panics

@@ -170,6 +170,11 @@ impl Record {
         &self.leases
     }
 
+    /// Who waits, in order.
+    pub(super) fn waiting(&self) -> impl Iterator<Item = Option<Client>> + '_ {
+        self.busy.iter().flat_map(|busy| &busy.waiting).map(|waiting| waiting.call.client)
+    }
+
     pub(super) const fn is_busy(&self) -> bool {
         self.busy.is_some()
     }
