@@ -23,6 +23,20 @@ pub struct Export {
     pub store: Arc<dyn Store>,
 }
 
+impl Export {
+    /// The same export over another store.
+    #[must_use]
+    pub fn over(&self, store: Arc<dyn Store>) -> Self {
+        Self {
+            id: self.id,
+            name: self.name.clone(),
+            path: self.path.clone(),
+            read_only: self.read_only,
+            store,
+        }
+    }
+}
+
 /// On whose behalf and in which export an operation is done.
 #[derive(Clone)]
 pub struct Request<'a> {

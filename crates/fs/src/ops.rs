@@ -58,7 +58,8 @@ impl Failed {
 
 /// The attributes that go with a failure. Callers are free to do without, so an error is none.
 async fn attributes(export: &Export, object: &ObjectId, error: FsError) -> Option<Attributes> {
-    if matches!(error, FsError::Stale | FsError::BadHandle) {
+    // Who is to ask again later does not wait once more for these.
+    if matches!(error, FsError::Stale | FsError::BadHandle | FsError::Later) {
         return None;
     }
     export.store.getattr(object).await.ok()

@@ -14,6 +14,7 @@ use leasehold_view::Source;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::leases;
 use crate::options::Question;
 use crate::reload;
 use crate::restart;
@@ -33,6 +34,13 @@ pub(crate) enum Request {
     Successor,
     /// What a client may do, and why.
     Why(Question),
+    /// Who holds which lease, and who waits for whom.
+    Leases,
+    /// To wait no more for a client with leases.
+    Forget {
+        /// By its id, the beginning of that, or its name.
+        client: String,
+    },
 }
 
 /// Where requests are answered: what there is to know and to command of a running server.
@@ -58,6 +66,13 @@ impl Desk {
             }
             Request::Facts => {
                 serde_json::to_value(self.serving.facts()).map_err(|error| error.to_string())
+            }
+            Request::Leases => {
+                let told = leases::Told::of(&self.source.service);
+                serde_json::to_value(told).map_err(|error| error.to_string())
+            }
+            Request::Forget { client } => {
+                leases::forget(&self.source.service, client).map(Value::from)
             }
             Request::Reload => {
                 let difference =

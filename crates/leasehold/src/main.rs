@@ -9,6 +9,7 @@ mod documents;
 mod events;
 mod failure;
 mod ids;
+mod leases;
 mod live;
 mod mount;
 mod notes;
@@ -62,6 +63,8 @@ fn main() -> ExitCode {
         Command::Why(options) => why::run(&options),
         Command::Reload(options) => reload::run(&options),
         Command::Restart(options) => restart::run(&options),
+        Command::Leases(options) => leases::run(&options),
+        Command::Forget(options) => leases::end_wait(&options),
         Command::Config(Config::Init(options)) => config::init(&options),
         Command::Completions(options) => documents::completions(&options),
         Command::Documents(options) => documents::run(&options),

@@ -58,6 +58,10 @@ pub(crate) enum Command {
     /// Have a running server read its configuration file again
     Reload(Reload),
     Restart(Restart),
+    /// Show which clients hold leases, and who waits for whom
+    Leases(Leases),
+    /// Wait no more for a client with leases that will not return
+    Forget(Forget),
     /// Write a configuration file
     #[command(subcommand)]
     Config(Config),
@@ -253,6 +257,39 @@ pub(crate) struct Check {
     /// Say it as JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// Show which clients hold leases, and who waits for whom
+///
+/// A client with a lease has in its cache what nobody else may change meanwhile. Calls of others
+/// wait until it has vacated, for the rest of its term at the longest.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct Leases {
+    /// The state directory of the server
+    #[arg(long, value_name = "DIR")]
+    pub(crate) state: Option<PathBuf>,
+
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Wait no more for a client with leases that will not return
+///
+/// Its leases end at once. Do so only when its machine is off for good: a client that is only cut
+/// off still reads in its cache what others change from now on, until its leases run out, and what
+/// it has not written yet may be refused.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct Forget {
+    /// The client, by its id, the beginning of that, or its name
+    #[arg(value_name = "CLIENT")]
+    pub(crate) client: String,
+
+    /// The state directory of the server
+    #[arg(long, value_name = "DIR")]
+    pub(crate) state: Option<PathBuf>,
 }
 
 /// Have a running server read its configuration file again

@@ -24,6 +24,7 @@ use crate::config::{Plan, grant};
 use crate::control::{self, Desk};
 use crate::events::Log;
 use crate::failure::{Failure, Kind};
+use crate::leases;
 use crate::live::{self, Http};
 use crate::notes;
 use crate::options::{LogFormat, Serve};
@@ -100,11 +101,12 @@ fn serve(
         .with_users(Box::new(users::ServerGroups::default()));
     // Behind the address: a server that was just killed has given up that, and its notes too.
     let (service, notebook) = notes::begin(service, &state, durability);
-    let service = Arc::new(service);
+    let service = Arc::new(leases::begin(service, &state)?);
     serving.followed_by(Arc::clone(&service));
     let running = server
         .start(Arc::new(Arc::clone(&service)))
         .map_err(|error| Kind::Running.because(format!("cannot start to serve: {error}")))?;
+    service.call_clients_by(running.post());
     let telling = telling.start()?;
     let source = live::source(&running, &service, durability, &addresses, &serving);
     let control = control::begin(&state, Desk::new(Arc::clone(&source), Arc::clone(&serving)));

@@ -157,10 +157,15 @@ impl Connection {
         self.parked -= 1;
         self.parked_bytes -= call_memory;
         if let Some(reply) = reply {
-            bench.lend(&mut self.outbox);
-            bench.keep(self.outbox.push(reply));
-            self.count_unsent(bench);
+            self.post(reply, bench);
         }
+    }
+
+    /// Takes a message for the client; it is sent in the connection's next turn.
+    pub(crate) fn post(&mut self, message: Message, bench: &mut Bench) {
+        bench.lend(&mut self.outbox);
+        bench.keep(self.outbox.push(message));
+        self.count_unsent(bench);
     }
 
     /// Brings the loop's count of memory for replies up to date.

@@ -334,6 +334,15 @@ impl EventLoop {
         for task in requests.woken.drain(..) {
             self.go_on(task);
         }
+        for (key, message) in requests.posted.drain(..) {
+            if let Some(connection) = self.connections.get_mut(key) {
+                connection.post(message, &mut self.bench);
+                self.list(key);
+            }
+        }
+        if core::mem::take(&mut requests.hurried) {
+            self.wake_handler();
+        }
         for whom in requests.told.drain(..) {
             // Whoever asked may have given up.
             drop(whom.send(Box::new(self.tell())));

@@ -21,6 +21,7 @@ mod event_loop;
 pub mod given;
 mod handler;
 pub mod http;
+mod leases;
 pub mod limits;
 mod meter;
 mod notebook;
@@ -46,6 +47,7 @@ mod verifier;
 
 pub use counters::Counters;
 pub use handler::Handler;
+pub use leases::LeaseLedger;
 pub use notebook::{Changes, Notebook};
 pub use peer::{Policy, reserved_ports_end};
 pub use periodic::Periodic;

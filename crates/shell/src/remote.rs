@@ -8,10 +8,12 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use leasehold_base::units::Time;
+use leasehold_base::xdr::Message;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
 
 use crate::report::Told;
+use crate::slab::Key;
 
 /// A loop, as other threads see it: a list of what they want of it, and a bell.
 #[derive(Debug)]
@@ -33,6 +35,10 @@ pub(crate) struct Requests {
     pub(crate) connections: Vec<Accepted>,
     /// Addresses of which the connection that rested for longest makes room for another's.
     pub(crate) crowding: Vec<IpAddr>,
+    /// Messages for clients that did not ask for them.
+    pub(crate) posted: Vec<(Key, Message)>,
+    /// Whether the handler is to be woken now.
+    pub(crate) hurried: bool,
     /// Where to tell what was counted.
     pub(crate) told: Vec<Sender<Box<Told>>>,
     /// To end, at the latest at the moment given.
@@ -92,6 +98,18 @@ impl Remote {
     /// Has the connection closed that rested for longest of those from an address.
     pub(crate) fn crowd_out(&self, address: IpAddr) {
         self.requests().crowding.push(address);
+        self.ring();
+    }
+
+    /// Has a message sent to a client that did not ask for it.
+    pub(crate) fn post(&self, to: Key, message: Message) {
+        self.requests().posted.push((to, message));
+        self.ring();
+    }
+
+    /// Has the handler woken.
+    pub(crate) fn hurry(&self) {
+        self.requests().hurried = true;
         self.ring();
     }
 

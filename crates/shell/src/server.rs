@@ -12,7 +12,9 @@ use std::process;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
-use leasehold_base::units::Time;
+use leasehold_base::units::{ConnectionId, Time};
+use leasehold_base::xdr::Message;
+use leasehold_serve::Post;
 
 use crate::census::Census;
 use crate::clock;
@@ -25,6 +27,7 @@ use crate::peer::{Judge, Policy};
 use crate::rate::Rate;
 use crate::remote::{Accepted, Remote};
 use crate::report::Reporter;
+use crate::slab::Key;
 use crate::sockets::Sockets;
 
 /// How often the log tells at most of clients that are not believed.
@@ -251,6 +254,22 @@ impl Shared {
     }
 }
 
+impl Post for Shared {
+    fn send(&self, to: ConnectionId, message: Message) {
+        let ConnectionId { event_loop, slot, generation } = to;
+        if let Some(remote) = self.remotes.get(event_loop as usize) {
+            remote.post(Key { index: slot, generation }, message);
+        }
+    }
+
+    fn hurry(&self) {
+        // The first loop wakes the handler.
+        if let Some(first) = self.remotes.first() {
+            first.hurry();
+        }
+    }
+}
+
 /// A server that answers.
 pub struct Running {
     shared: Arc<Shared>,
@@ -270,6 +289,12 @@ impl Running {
     #[must_use]
     pub fn reporter(&self) -> Reporter {
         Reporter::new(Arc::clone(&self.shared))
+    }
+
+    /// What sends messages to clients that did not ask for them.
+    #[must_use]
+    pub fn post(&self) -> Arc<dyn Post> {
+        Arc::clone(&self.shared) as Arc<dyn Post>
     }
 
     /// Ends it: accepts and receives no more, answers and sends what was received, for `grace` at

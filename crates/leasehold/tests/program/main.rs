@@ -6,6 +6,7 @@ mod cluster;
 mod config;
 mod control;
 mod hostile;
+mod leases;
 mod listing;
 mod metrics;
 mod portmap;

@@ -1,12 +1,13 @@
 //! What a procedure knows of its call.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use arc_swap::Guard;
-use leasehold_fs::{Caller, FsError, ObjectId, Request};
+use leasehold_fs::{Caller, Export, FsError, ObjectId, Request};
 
 use crate::access::{Because, Groups};
 use crate::exports::{Exports, Offer};
+use crate::leases::gate::{Asked, By, Gate};
 use crate::{Arrival, Event, Service, Trust};
 
 /// What a procedure knows of its call beside the arguments.
@@ -17,6 +18,10 @@ pub(crate) struct Context {
     /// Who asks by its own word; none where it says nothing.
     pub(crate) claimed: Option<Caller>,
     pub(crate) arrival: Arrival,
+    /// What it has to do with leases, where its caller may have any.
+    pub(crate) asked: Option<Arc<Asked>>,
+    /// The export that such a call is about.
+    pub(crate) view: OnceLock<Export>,
 }
 
 /// An object, the export that it was reached by, and who asks there.
@@ -58,7 +63,7 @@ impl Context {
     /// # Errors
     /// [`FsError::Stale`] for a client that the export is hidden from, or whose word is refused.
     pub(crate) async fn target_in<'a>(
-        &self,
+        &'a self,
         offer: &'a Offer,
         object: ObjectId,
     ) -> Result<Target<'a>, FsError> {
@@ -91,8 +96,29 @@ impl Context {
             | Because::SquashedAll
             | Because::SquashedRoot => {}
         }
-        let export = &offer.export;
-        let read_only = export.read_only || rule.read_only;
+        let read_only = offer.export.read_only || rule.read_only;
+        let export = match &self.asked {
+            None => self.exports.reached(offer),
+            Some(asked) => self.view(asked, offer, &decided.caller, read_only)?,
+        };
         Ok(Target { request: Request { export, caller: decided.caller, read_only }, object, offer })
+    }
+
+    /// An export as a client with leases reaches it by this call.
+    fn view(
+        &self,
+        asked: &Arc<Asked>,
+        offer: &Offer,
+        caller: &Caller,
+        read_only: bool,
+    ) -> Result<&Export, FsError> {
+        let view = self.view.get_or_init(|| {
+            let by = By { asked: Arc::clone(asked), caller: caller.clone(), read_only };
+            let (store, leases) = (Arc::clone(&offer.export.store), &self.service.leases);
+            let gate = Gate::new(store, offer.export.id, Arc::clone(leases), Some(by));
+            offer.export.over(Arc::new(gate))
+        });
+        // No operation is on two exports.
+        if view.id == offer.export.id { Ok(view) } else { Err(FsError::CrossDevice) }
     }
 }

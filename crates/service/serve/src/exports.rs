@@ -3,10 +3,14 @@
 use core::net::IpAddr;
 
 use leasehold_base::limits::TRANSFER_BYTES_MAX;
+use std::sync::Arc;
+
 use leasehold_fs::{Export, ExportId};
 
 use crate::Transport;
 use crate::access::Access;
+use crate::leases::Leases;
+use crate::leases::gate::Gate;
 
 /// An export and who may do what in it.
 pub struct Offer {
@@ -45,30 +49,60 @@ impl Offer {
 }
 
 /// All that a server offers.
-pub struct Exports(Vec<Offer>);
+pub struct Exports {
+    offers: Arc<[Offer]>,
+    /// The same exports behind their leases, where anybody may hold any.
+    gated: Vec<Export>,
+}
 
 impl Exports {
-    pub(crate) const fn new(offers: Vec<Offer>) -> Self {
-        Self(offers)
+    pub(crate) fn new(offers: Vec<Offer>) -> Self {
+        Self { offers: offers.into(), gated: Vec::new() }
+    }
+
+    /// The same, behind leases.
+    pub(crate) fn gated(&self, leases: &Arc<Leases>) -> Self {
+        let gate = |offer: &Offer| {
+            let store = Arc::clone(&offer.export.store);
+            let gate = Gate::new(store, offer.export.id, Arc::clone(leases), None);
+            offer.export.over(Arc::new(gate))
+        };
+        let gated = self.offers.iter().map(gate).collect();
+        Self { offers: Arc::clone(&self.offers), gated }
+    }
+
+    /// The same, without leases.
+    pub(crate) fn ungated(&self) -> Self {
+        Self { offers: Arc::clone(&self.offers), gated: Vec::new() }
+    }
+
+    pub(crate) const fn is_gated(&self) -> bool {
+        !self.gated.is_empty()
+    }
+
+    /// The export of an offer, as plain clients reach it.
+    pub(crate) fn reached<'a>(&'a self, offer: &'a Offer) -> &'a Export {
+        let gated = self.gated.iter().find(|export| export.id == offer.export.id);
+        gated.unwrap_or(&offer.export)
     }
 
     /// The exports.
     pub fn iter(&self) -> impl Iterator<Item = &Export> {
-        self.0.iter().map(|offer| &offer.export)
+        self.offers.iter().map(|offer| &offer.export)
     }
 
     /// The exports that a client finds, each with who may do what.
     pub(crate) fn found_by(&self, client: IpAddr) -> impl Iterator<Item = &Offer> + Clone {
-        self.0.iter().filter(move |offer| offer.access.has(client))
+        self.offers.iter().filter(move |offer| offer.access.has(client))
     }
 
     /// Whether a rule takes the word of a client that nothing vouches for.
     pub(crate) fn believes_unvouched(&self, client: IpAddr) -> bool {
-        self.0.iter().any(|offer| offer.access.rule(client).is_some_and(|rule| rule.insecure))
+        self.offers.iter().any(|offer| offer.access.rule(client).is_some_and(|rule| rule.insecure))
     }
 
     pub(crate) fn by_id(&self, id: ExportId) -> Option<&Offer> {
-        self.0.iter().find(|offer| offer.export.id == id)
+        self.offers.iter().find(|offer| offer.export.id == id)
     }
 
     /// The export that a client means by a path, of those that it finds, and what of the path lies
@@ -80,7 +114,7 @@ impl Exports {
 
     /// The export that a path means, whoever may find it.
     pub(crate) fn meant(&self, path: &[u8]) -> Option<&Offer> {
-        by_path(self.0.iter(), path).map(|(offer, _)| offer)
+        by_path(self.offers.iter(), path).map(|(offer, _)| offer)
     }
 }
 

@@ -27,6 +27,7 @@ const _: () = assert!(CHECKSUM_AT + size_of::<u64>() == HANDLE_V2_BYTES);
 pub struct HandleKey(pub [u8; 16]);
 
 /// Makes handles and reads them.
+#[derive(Clone)]
 pub(crate) struct Handles {
     key: HandleKey,
 }

@@ -1,12 +1,12 @@
 //! The front end of version 3 (RFC 1813).
 
-mod convert;
+pub(crate) mod convert;
 mod creation;
-mod data;
-mod errors;
+pub(crate) mod data;
+pub(crate) mod errors;
 mod listing;
 mod names;
-mod objects;
+pub(crate) mod objects;
 mod system;
 
 use leasehold_base::xdr::{Encode as _, Writer};
@@ -86,7 +86,7 @@ pub(crate) const ROWS: &[Row] = &[
 ];
 
 /// Every reply begins with a status.
-struct Nfs3;
+pub(crate) struct Nfs3;
 
 impl Dialect for Nfs3 {
     fn done(writer: &mut Writer) {

@@ -1,7 +1,7 @@
 //! From a message to its reply.
 
 use core::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, OnceLock};
 
 use arc_swap::{ArcSwap, Guard};
 use bytes::{Buf as _, Bytes};
@@ -9,17 +9,19 @@ use leasehold_base::limits::HANDLE_V2_BYTES;
 use leasehold_base::units::{ConnectionId, Time};
 use leasehold_base::xdr::{Encode as _, Reader, Writer};
 use leasehold_fs::{Answer, Export};
-use leasehold_wire::rpc::{AuthStatus, Call, Reply, ReplyStatus};
+use leasehold_wire::lease;
+use leasehold_wire::rpc::{AuthStatus, Call, CallError, Reply, ReplyStatus};
 
 use crate::context::Context;
 use crate::events::{Event, Observer};
 use crate::exports::{Exports, Offer};
 use crate::handles::{HandleKey, Handles};
+use crate::leases::{LeaseView, Leases, Ledger, Post, Remembered};
 use crate::mount::MountTable;
 use crate::nfs2::Cookies;
 use crate::notebook::{Notebook, Noted};
 use crate::replies::{Admitted, KeptReplies, ReplyCache};
-use crate::table::Later;
+use crate::table::{Later, Row};
 use crate::users::{Unknown, Users};
 use crate::{Arrival, Response, Trust, credential, table};
 
@@ -32,6 +34,9 @@ pub struct Service {
     pub(crate) observer: Box<dyn Observer>,
     pub(crate) users: Box<dyn Users>,
     replies: KeptReplies,
+    pub(crate) leases: Arc<Leases>,
+    /// Held while what is offered is replaced.
+    offering: Mutex<()>,
 }
 
 impl Service {
@@ -53,6 +58,8 @@ impl Service {
             observer,
             users: Box::new(Unknown),
             replies: KeptReplies::new(),
+            leases: Arc::new(Leases::without_past(key)),
+            offering: Mutex::new(()),
         }
     }
 
@@ -64,8 +71,65 @@ impl Service {
 
     /// Offers something else from now on, in one step: a call that has begun goes on with what was
     /// offered when it came.
+    ///
+    /// # Panics
+    /// When a thread panicked that was just offering something.
     pub fn offer(&self, offers: Vec<Offer>) {
-        self.exports.store(Arc::new(Exports::new(offers)));
+        let _offering = self.offering.lock().expect("nothing panics in between");
+        let offered = Exports::new(offers);
+        let is_gated = self.exports().is_gated();
+        let offered = if is_gated { offered.gated(&self.leases) } else { offered };
+        let before = self.exports.swap(Arc::new(offered));
+        if !is_gated {
+            self.leases.drain(before);
+        }
+    }
+
+    /// Serves leases with what an earlier server has left, and keeps the list of clients in a
+    /// ledger.
+    #[must_use]
+    pub fn with_leases(self, remembered: Remembered, ledger: Arc<dyn Ledger>, now: Time) -> Self {
+        let recovers = !remembered.list.is_empty();
+        let handles = self.handles.clone();
+        let leases = Arc::new(Leases::new(handles, remembered, Some(ledger), now));
+        if recovers {
+            self.exports.store(Arc::new(self.exports().gated(&leases)));
+        }
+        Self { leases, ..self }
+    }
+
+    /// Reaches clients by this from now on, without a call of theirs.
+    pub fn call_clients_by(&self, post: Arc<dyn Post>) {
+        self.leases.call_by(post);
+    }
+
+    /// Who holds which lease, of so many at most.
+    #[must_use]
+    pub fn lease_view(&self, leases_max: usize) -> LeaseView {
+        self.leases.view(leases_max)
+    }
+
+    /// Waits no more for a client with leases that will not return, by its id; whether there is
+    /// one.
+    #[must_use]
+    pub fn forget_lease_holder(&self, id: [u8; 16]) -> bool {
+        self.leases.forget(id)
+    }
+
+    /// Takes up a client with leases; from now on nothing is done without asking for those.
+    pub(crate) fn welcome(
+        &self,
+        arrival: &Arrival,
+        who: ([u8; 16], u64),
+        name: &[u8],
+    ) -> Result<(), u64> {
+        let _offering = self.offering.lock().expect("nothing panics in between");
+        let offered = self.exports();
+        if !offered.is_gated() {
+            let before = self.exports.swap(Arc::new(offered.gated(&self.leases)));
+            self.leases.drain(before);
+        }
+        self.leases.hello(arrival.now, arrival.connection, who, name)
     }
 
     /// Recalls the replies that are noted in a notebook, and notes those to come.
@@ -87,14 +151,9 @@ impl Service {
         let mut reader = Reader::new(&message);
         let call = match Call::decode(&mut reader) {
             Ok(call) => call,
-            Err(error) => {
-                return match error.reply() {
-                    Some(reply) => refuse(&reply, writer),
-                    None => Answer::now(None).into(),
-                };
-            }
+            Err(error) => return self.no_call(&arrival, error, &message, writer),
         };
-        let row = match table::find(call.program, call.version, call.procedure) {
+        let row = match served(&arrival, &call) {
             Ok(row) => row,
             Err(status) => return refuse(&Reply { xid: call.xid, status }, writer),
         };
@@ -117,10 +176,15 @@ impl Service {
                 return refuse(&Reply { xid: call.xid, status }, writer);
             }
         };
+        if exports.is_gated() {
+            self.leases.tell(arrival.now);
+        }
         let harm = row.keep.harm();
         // Only where a copy may have come before does it matter who exactly sends.
         let sender = harm.map(|_| credential::sender(claimed.as_ref(), arrival.trust));
-        let context = Context { service: Arc::clone(self), exports, claimed, arrival };
+        let service = Arc::clone(self);
+        let (asked, view) = (None, OnceLock::new());
+        let context = Context { service, exports, claimed, arrival, asked, view };
         let (xid, head_bytes) = (call.xid, message.len() - reader.rest().len());
         let run = |mut message: Bytes, writer| {
             // Not a share of it, which would cost a piece of memory.
@@ -141,6 +205,23 @@ impl Service {
         }
     }
 
+    /// Takes a message that is no call: the answer of a client to one of ours, or rubbish.
+    fn no_call(
+        &self,
+        arrival: &Arrival,
+        error: CallError,
+        message: &Bytes,
+        writer: Writer,
+    ) -> Response {
+        if error == CallError::NotACall {
+            self.leases.answered(arrival.now, arrival.connection, message);
+        }
+        match error.reply() {
+            Some(reply) => refuse(&reply, writer),
+            None => Answer::now(None).into(),
+        }
+    }
+
     /// The handle of the root of the export of a name, as MOUNT gives it.
     #[must_use]
     pub fn root_handle(&self, name: &str) -> Option<[u8; HANDLE_V2_BYTES]> {
@@ -151,7 +232,20 @@ impl Service {
 
     /// Does what is due by now, and says when there is more to do, as far as that is known.
     pub fn wake(&self, now: Time) -> Option<Time> {
+        if self.exports().is_gated() {
+            let leases = self.leases.wake(now);
+            self.ungate();
+            return self.replies.wake(now).into_iter().chain(leases).min();
+        }
         self.replies.wake(now)
+    }
+
+    /// Offers the stores themselves again when nobody has leases any more.
+    fn ungate(&self) {
+        let _offering = self.offering.lock().expect("nothing panics in between");
+        if self.leases.is_idle() {
+            self.exports.store(Arc::new(self.exports().ungated()));
+        }
     }
 
     /// Something of each export that is offered now.
@@ -168,7 +262,17 @@ impl Service {
     /// Says that a stream is no more, so that its client may ask again on another one.
     pub fn connection_closed(&self, from: SocketAddr, connection: ConnectionId) {
         self.replies.connection_closed(from, connection);
+        self.leases.connection_closed(connection);
     }
+}
+
+/// The row of a call's procedure.
+fn served(arrival: &Arrival, call: &Call<'_>) -> Result<&'static Row, ReplyStatus> {
+    // Nobody who sends datagrams could be told of an eviction.
+    if call.program == lease::PROGRAM && arrival.connection.is_none() {
+        return Err(ReplyStatus::ProgramUnavailable);
+    }
+    table::find(call.program, call.version, call.procedure)
 }
 
 /// Whether any export hears a client of this trust.

@@ -7,6 +7,7 @@ use leasehold_fs::FsError;
 use leasehold_wire::rpc::{ReplyStatus, Versions};
 
 use crate::errors::Errors;
+use crate::leases::program;
 use crate::procedure::{Dialect as _, Handler, Procedure, ask_again, handler};
 use crate::{mount, nfs2, nfs3};
 
@@ -50,6 +51,8 @@ pub struct Row {
     /// Whether its results begin with a status.
     pub(crate) has_status: bool,
     pub(crate) handler: Handler,
+    /// Runs it for a client with leases.
+    leased: Handler,
     /// Writes the reply that has a caller ask again later, for what is [`Later::Said`].
     pub(crate) ask_again: fn(Xid, Writer) -> Message,
 }
@@ -148,6 +151,7 @@ impl Row {
             says_later: P::Dialect::SAYS_LATER,
             has_status: P::Dialect::HAS_STATUS,
             handler: handler::<P>,
+            leased: program::handler::<P>,
             ask_again: ask_again::<P>,
         }
     }
@@ -170,6 +174,23 @@ impl Row {
     /// Changes an object or the names in a directory.
     pub(crate) const fn writes(self) -> Self {
         Self { keep: Keep::Always, lease: Lease::Write, around: Around::Both, ..self }
+    }
+
+    /// The same procedure for clients with leases.
+    pub(crate) const fn with_leases(&self) -> Self {
+        Self {
+            name: self.name,
+            keep: self.keep,
+            lease: self.lease,
+            errors: self.errors,
+            around: self.around,
+            counterpart: None,
+            says_later: true,
+            has_status: true,
+            handler: self.leased,
+            leased: self.leased,
+            ask_again: program::ask_again,
+        }
     }
 
     pub(crate) const fn fails(self, errors: Errors) -> Self {
@@ -211,6 +232,11 @@ pub const PROGRAMS: &[Program] = &[
             Version { number: 2, rows: mount::ROWS_2 },
             Version { number: 3, rows: mount::ROWS_3 },
         ],
+    },
+    Program {
+        number: leasehold_wire::lease::PROGRAM,
+        name: "LEASE",
+        versions: &[Version { number: leasehold_wire::lease::VERSION, rows: program::ROWS }],
     },
 ];
 

@@ -42,7 +42,7 @@ pub(crate) const fn status(error: FsError) -> nfs3::Status {
 }
 
 /// Attributes as version 3 has them.
-pub(super) fn attributes(attributes: &fs::Attributes) -> nfs3::Attributes {
+pub(crate) fn attributes(attributes: &fs::Attributes) -> nfs3::Attributes {
     nfs3::Attributes {
         file_type: file_type(attributes.file_type),
         mode: attributes.mode.bits(),

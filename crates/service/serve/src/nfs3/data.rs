@@ -22,7 +22,7 @@ pub(super) async fn read(
     })
 }
 
-pub(super) async fn write(
+pub(crate) async fn write(
     context: &Context,
     args: wire::write::Args,
 ) -> Result<wire::write::Done, Refusal<Wcc>> {

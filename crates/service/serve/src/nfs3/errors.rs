@@ -23,7 +23,7 @@ pub(super) const LOOKUP: Errors = NAME.with(&[NotFound]);
 pub(super) const ACCESS: Errors = DISK;
 pub(super) const READLINK: Errors = DISK.with(&[Access, Invalid, NotSupported]);
 pub(super) const READ: Errors = DISK.with(&[Access, Invalid, NoSuchDevice]);
-pub(super) const WRITE: Errors =
+pub(crate) const WRITE: Errors =
     DISK.with(&[Access, FileTooBig, Invalid, NoSpace, QuotaExceeded, ReadOnly]);
 pub(super) const CREATE: Errors = NEW_NAME.with(&[NotSupported]);
 pub(super) const MKDIR: Errors = CREATE;

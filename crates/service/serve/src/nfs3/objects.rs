@@ -17,7 +17,7 @@ pub(super) async fn getattr(
     Ok(wire::getattr::Done { attributes: convert::attributes(&attributes) })
 }
 
-pub(super) async fn setattr(
+pub(crate) async fn setattr(
     context: &Context,
     args: wire::setattr::Args,
 ) -> Result<Wcc, Refusal<Wcc>> {

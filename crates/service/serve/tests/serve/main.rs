@@ -2,6 +2,7 @@
 
 mod access;
 mod cookies;
+mod leases;
 mod mount;
 mod notes;
 mod refusals;

@@ -1,0 +1,261 @@
+//! Leases of a running server: a holder on a connection of its own, plain clients beside it, and
+//! an administrator.
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use leasehold_base::units::Xid;
+use leasehold_base::xdr::{Decode, Encode, Reader, Writer, decode_all};
+use leasehold_wire::lease::callback::evict;
+use leasehold_wire::lease::{self, Answer, Caller, ClientName, Kind, Open, Terms, hello, leases};
+use leasehold_wire::list::List;
+use leasehold_wire::nfs3::{DirectoryArgs, Handle, Name, Status, lookup, read};
+use leasehold_wire::rpc;
+use rustix::process::{Signal, getegid, geteuid};
+
+use crate::support::{
+    Home, PATIENCE, Serving, address, call_of_user, leasehold, over_stream, root, run,
+};
+
+const CLIENT: [u8; 16] = *b"a client's name.";
+
+/// A client that holds leases.
+struct Holder {
+    stream: TcpStream,
+    epoch: u64,
+}
+
+fn bytes(value: &impl Encode) -> Bytes {
+    let mut writer = Writer::new();
+    value.encode(&mut writer);
+    writer.finish().into_bytes()
+}
+
+impl Holder {
+    fn connect(address: SocketAddr) -> Self {
+        let stream = TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        Self { stream, epoch: 0 }
+    }
+
+    fn hello(&mut self) -> hello::Welcome {
+        let name = ClientName(b"laptop");
+        let args = hello::Args { client: CLIENT, instance: 1, name };
+        let answer: hello::Reply = self.call(hello::NUMBER, &args);
+        let Answer::Done(done) = answer else { panic!("{answer:?}") };
+        self.epoch = done.results.epoch;
+        done.results
+    }
+
+    fn caller(&self) -> Caller {
+        Caller { client: CLIENT, instance: 1, epoch: self.epoch }
+    }
+
+    fn wanted(&mut self, object: Handle, kind: Kind) -> leases::Reply {
+        let terms = Terms { kind, term_ms: 0, opportune: false, space: 0 };
+        let args = leases::Args {
+            caller: self.caller(),
+            wanted: List(vec![leases::Wanted { object, terms, reclaim: false }]),
+            returned: List(Vec::new()),
+            progress: leases::Progress::Recovered,
+        };
+        self.call(leases::NUMBER, &args)
+    }
+
+    /// Asks until the server grants it, which it does not while calls run that began before.
+    fn granted(&mut self, object: Handle, kind: Kind) -> lease::Grant {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let answer = self.wanted(object, kind);
+            if let Answer::Done(done) = &answer
+                && let [held] = done.results.held.0[..]
+            {
+                return held.grant;
+            }
+            assert!(Instant::now() < end, "{answer:?}");
+            thread::yield_now();
+        }
+    }
+
+    fn give_back(&mut self, lease: evict::Lease) {
+        let evict::Lease { object, serial } = lease;
+        let args = leases::Args {
+            caller: self.caller(),
+            wanted: List(Vec::new()),
+            returned: List(vec![leases::Returned { object, serial, open: Open::No }]),
+            progress: leases::Progress::Recovered,
+        };
+        let answer: leases::Reply = self.call(leases::NUMBER, &args);
+        assert!(matches!(answer, Answer::Done(_)), "{answer:?}");
+    }
+
+    fn call<T: for<'a> Decode<'a>>(&mut self, procedure: u32, args: &impl Encode) -> T {
+        let (uid, gid) = (geteuid().as_raw(), getegid().as_raw());
+        let body = bytes(&rpc::AuthSys { uid, gid, ..rpc::AuthSys::default() });
+        let head = rpc::Call {
+            xid: Xid(7),
+            program: lease::PROGRAM,
+            version: lease::VERSION,
+            procedure,
+            credential: rpc::OpaqueAuth { flavor: rpc::flavor::SYS, body: &body },
+            verifier: rpc::OpaqueAuth::NONE,
+        };
+        self.send(&[bytes(&head), bytes(args)].concat());
+        let reply = self.receive();
+        let mut reader = Reader::new(&reply);
+        let head = rpc::Reply::decode(&mut reader).unwrap();
+        assert_eq!(head, rpc::Reply { xid: Xid(7), status: rpc::ReplyStatus::Success });
+        decode_all(&mut reader).unwrap()
+    }
+
+    /// What the server wants back, by itself.
+    fn evicted(&mut self) -> evict::Lease {
+        let call = self.receive();
+        let mut reader = Reader::new(&call);
+        let head = rpc::Call::decode(&mut reader).unwrap();
+        assert_eq!(head.procedure, evict::NUMBER);
+        let xid = head.xid;
+        let args: evict::Args = decode_all(&mut reader).unwrap();
+        self.send(&bytes(&rpc::Reply { xid, status: rpc::ReplyStatus::Success }));
+        args.leases.0[0]
+    }
+
+    fn send(&mut self, message: &[u8]) {
+        let mark = 0x8000_0000 | u32::try_from(message.len()).unwrap();
+        self.stream.write_all(&[&mark.to_be_bytes(), message].concat()).unwrap();
+    }
+
+    fn receive(&mut self) -> Bytes {
+        let mut mark = [0; 4];
+        self.stream.read_exact(&mut mark).unwrap();
+        let mut message = vec![0; (u32::from_be_bytes(mark) & 0x7fff_ffff) as usize];
+        self.stream.read_exact(&mut message).unwrap();
+        message.into()
+    }
+}
+
+/// What a plain client gets.
+fn plain<T: for<'a> Decode<'a>>(address: SocketAddr, procedure: u32, args: &impl Encode) -> T {
+    let reply = Bytes::from(over_stream(address, &call_of_user(9, procedure, &bytes(args))));
+    let mut reader = Reader::new(&reply);
+    rpc::Reply::decode(&mut reader).unwrap();
+    decode_all(&mut reader).unwrap()
+}
+
+fn file(address: SocketAddr) -> Handle {
+    let directory = Handle::new(&root(address)).unwrap();
+    let found: lookup::Reply =
+        plain(address, lookup::NUMBER, &DirectoryArgs { directory, name: Name(b"file") });
+    found.done().unwrap().object
+}
+
+fn read_all(address: SocketAddr, file: Handle) -> Result<Bytes, Status> {
+    let args = read::Args { file, offset: 0, count: 100 };
+    plain::<read::Reply>(address, read::NUMBER, &args).done().map(|done| done.data)
+}
+
+fn start(home: &Home) -> (Serving, SocketAddr) {
+    let (serving, ready) = Serving::with_json(home, &[]);
+    let address = address(&ready);
+    (serving, address)
+}
+
+fn served() -> Home {
+    let home = Home::new();
+    fs::write(home.path("data/file"), "old").unwrap();
+    home
+}
+
+#[test]
+fn a_plain_client_reads_what_a_holder_brings_back() {
+    let home = served();
+    let (_serving, address) = start(&home);
+    let file = file(address);
+    let mut holder = Holder::connect(address);
+    holder.hello();
+    holder.granted(file, Kind::Write);
+    let reader = thread::spawn(move || read_all(address, file));
+    let evicted = holder.evicted();
+    assert_eq!(evicted.object, file);
+    // As by a write of the holder.
+    fs::write(home.path("data/file"), "new").unwrap();
+    holder.give_back(evicted);
+    assert_eq!(reader.join().unwrap().unwrap(), "new");
+}
+
+#[test]
+fn a_holder_is_waited_for_after_a_restart_and_can_be_forgotten() {
+    let home = served();
+    let (mut serving, address) = start(&home);
+    let mut holder = Holder::connect(address);
+    holder.hello();
+    let grant = holder.granted(file(address), Kind::Write);
+    let epoch = holder.epoch;
+    serving.end(Signal::KILL);
+    let (_serving, address) = start(&home);
+    let state = home.path("state");
+    let (code, page, _) = run(leasehold(&["leases", "--state", &state]));
+    let id = "6120636c69656e742773206e616d652e";
+    assert!(code == 0 && page.contains(&format!("client {id} \"\": waited for")), "{page}");
+    let root = Handle::new(&root(address)).unwrap();
+    let name = DirectoryArgs { directory: root, name: Name(b"file") };
+    let found: lookup::Reply = plain(address, lookup::NUMBER, &name);
+    assert_eq!(found.done().unwrap_err(), Status::Jukebox);
+    let (code, _, error) = run(leasehold(&["forget", "nobody", "--state", &state]));
+    assert!(code == 1 && error.contains("there is no client"), "{error}");
+    let (code, said, _) = run(leasehold(&["forget", "6120", "--state", &state]));
+    assert_eq!((code, said), (0, format!("forgot {id}\n")));
+    let file = file(address);
+    assert_eq!(read_all(address, file).unwrap(), "old");
+    // It finds out, and may begin anew.
+    let mut holder = Holder::connect(address);
+    holder.epoch = epoch;
+    assert!(matches!(holder.wanted(file, Kind::Write), Answer::Epoch(now) if now > epoch));
+    assert!(!holder.hello().recovering);
+    assert!(holder.granted(file, Kind::Write).serial > grant.serial);
+    let (_, page, _) = run(leasehold(&["leases", "--state", &state]));
+    assert!(
+        page.contains("\"laptop\": connected") && page.contains("write lease on file"),
+        "{page}"
+    );
+    let (_, json, _) = run(leasehold(&["leases", "--state", &state, "--json"]));
+    let told: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((&told["count"], &told["leases"][0]["kind"]), (&1.into(), &"write".into()));
+}
+
+#[test]
+fn a_holder_that_is_silent_keeps_a_plain_client_for_two_seconds() {
+    let home = served();
+    let (_serving, address) = start(&home);
+    let file = file(address);
+    let mut holder = Holder::connect(address);
+    holder.hello();
+    holder.granted(file, Kind::Write);
+    let before = Instant::now();
+    assert_eq!(read_all(address, file).unwrap_err(), Status::Jukebox);
+    assert!(before.elapsed() >= Duration::from_secs(2));
+    assert_eq!(holder.evicted().object, file);
+}
+
+#[test]
+fn leases_are_not_served_by_datagrams() {
+    let home = Home::new();
+    let (_serving, address) = start(&home);
+    let head = rpc::Call {
+        xid: Xid(7),
+        program: lease::PROGRAM,
+        version: lease::VERSION,
+        procedure: 0,
+        credential: rpc::OpaqueAuth::NONE,
+        verifier: rpc::OpaqueAuth::NONE,
+    };
+    let status =
+        |reply: Vec<u8>| rpc::Reply::decode(&mut Reader::new(&Bytes::from(reply))).unwrap().status;
+    let by_datagram = crate::support::over_datagram(address, &bytes(&head));
+    assert_eq!(status(by_datagram), rpc::ReplyStatus::ProgramUnavailable);
+    assert_eq!(status(over_stream(address, &bytes(&head))), rpc::ReplyStatus::Success);
+}

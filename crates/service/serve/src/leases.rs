@@ -1,0 +1,571 @@
+//! Leases as they are served: the machines of `core::leases`, who waits for them, and what they
+//! have said to clients.
+//!
+//! While nobody holds a lease nothing here is asked: the exports then have the stores themselves.
+//! The first HELLO has them replaced by gates ([`gate`]), which every operation passes, and no lease
+//! is granted before the last call has ended that went by without. When the last client is gone the
+//! gates go as well.
+//!
+//! One lock is for all of it, held for the length of a step; what is to be sent is sent behind it.
+
+mod callback;
+pub(crate) mod gate;
+mod held;
+pub(crate) mod program;
+mod turn;
+
+use core::time::Duration;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+
+use futures_channel::oneshot;
+use leasehold_base::units::{ConnectionId, Time, Xid};
+use leasehold_base::xdr::Message;
+use leasehold_core::leases::clients::{self, Clients, Name, Refusal};
+use leasehold_core::leases::modrevs::Modrevs;
+use leasehold_core::leases::table::{self, Run, Table};
+use leasehold_core::leases::{Client, Kind, Object, Open, Serial, Terms, Ticket};
+use leasehold_fs::{ExportId, FsError, ObjectId};
+
+use crate::exports::Exports;
+use crate::handles::{HandleKey, Handles};
+use callback::Asked;
+pub use held::{HeldLease, LeaseHolder, LeaseView};
+
+/// How many leases there are at most. Whoever asks for more works by calls.
+const LEASES_MAX: usize = 1 << 20;
+
+/// How many calls wait at most; one more is answered that it is to be made again later.
+const WAITING_MAX: usize = 1 << 14;
+
+/// How long a call of a plain client waits before it is to be made again (RFC 1813 2.6,
+/// NFS3ERR_JUKEBOX), and one for leases before its client is on the stable list.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// How many calls to clients are remembered until they are answered.
+const ASKED_MAX: usize = 1 << 14;
+
+/// What reaches clients by itself, without a call of theirs.
+pub trait Post: Send + Sync {
+    /// Sends a message down a connection, if that is still there.
+    fn send(&self, to: ConnectionId, message: Message);
+
+    /// Has [`Service::wake`](crate::Service::wake) called soon.
+    fn hurry(&self);
+}
+
+/// Where the list of clients that may hold leases is on stable storage.
+pub trait Ledger: Send + Sync {
+    /// Writes the list, in the place of those with lesser numbers, and calls `done` when it is on
+    /// stable storage; never when it cannot be written.
+    fn write(&self, number: u64, list: &[([u8; 16], u64)], done: Box<dyn FnOnce() + Send>);
+}
+
+/// What an earlier server has left of leases.
+#[derive(Clone, Debug, Default)]
+pub struct Remembered {
+    /// The number of this start, greater than that of every one before.
+    pub epoch: u64,
+    /// Clients that may hold leases, by id, with their instances.
+    pub list: Vec<([u8; 16], u64)>,
+}
+
+/// All leases of a server.
+pub(crate) struct Leases {
+    state: Mutex<State>,
+    post: OnceLock<Arc<dyn Post>>,
+    ledger: Option<Arc<dyn Ledger>>,
+    handles: Handles,
+    terms: Terms,
+}
+
+struct State {
+    /// The latest time that was seen.
+    now: Time,
+    clients: Clients,
+    table: Table,
+    modrevs: Modrevs,
+    next_ticket: u64,
+    waiting: BTreeMap<Ticket, Waiting>,
+    /// Who waits no longer than that.
+    patience: BTreeSet<(Time, Ticket)>,
+    peers: BTreeMap<Client, Peer>,
+    /// By which handle a client knows an object, and the other way.
+    handles: BTreeMap<(Client, Object), (ExportId, ObjectId)>,
+    objects: BTreeMap<(ExportId, ObjectId), Object>,
+    asked: BTreeMap<Xid, Asked>,
+    next_xid: u32,
+    list: BTreeMap<Name, u64>,
+    list_number: u64,
+    /// When the owner was told to wake it.
+    announced: Option<Time>,
+    /// What was offered before there were gates, as long as calls may run that passed none.
+    draining: Vec<Arc<Exports>>,
+    /// Files that are written, each with who is to write it next.
+    writing: BTreeMap<Object, VecDeque<oneshot::Sender<()>>>,
+}
+
+/// A call that waits.
+struct Waiting {
+    /// The object that it waits for; none, where it waits for the stable list.
+    object: Option<Object>,
+    sender: oneshot::Sender<Option<Run>>,
+}
+
+/// A client, as it is reached.
+struct Peer {
+    name: String,
+    connection: Option<ConnectionId>,
+}
+
+/// What is to be done when the lock is free again.
+#[derive(Default)]
+struct Outs {
+    messages: Vec<(ConnectionId, Message)>,
+    evictions: BTreeMap<Client, Vec<(Object, Serial)>>,
+    inquiries: Vec<Asked>,
+    list: Option<Option<(Name, u64)>>,
+    hurry: bool,
+}
+
+impl Leases {
+    pub(crate) fn new(
+        handles: Handles,
+        remembered: Remembered,
+        ledger: Option<Arc<dyn Ledger>>,
+        now: Time,
+    ) -> Self {
+        let Remembered { epoch, list } = remembered;
+        let terms = Terms::DEFAULT;
+        let list: BTreeMap<Name, u64> = list.into_iter().map(|(id, at)| (Name(id), at)).collect();
+        let table = Table::new(terms, LEASES_MAX, epoch, !list.is_empty());
+        let clients = Clients::new(now, terms, epoch, list.clone());
+        let state = State {
+            now,
+            clients,
+            table,
+            modrevs: Modrevs::default(),
+            next_ticket: 1,
+            waiting: BTreeMap::new(),
+            patience: BTreeSet::new(),
+            peers: BTreeMap::new(),
+            handles: BTreeMap::new(),
+            objects: BTreeMap::new(),
+            asked: BTreeMap::new(),
+            next_xid: 1,
+            list,
+            list_number: 0,
+            announced: None,
+            draining: Vec::new(),
+            writing: BTreeMap::new(),
+        };
+        Self { state: Mutex::new(state), post: OnceLock::new(), ledger, handles, terms }
+    }
+
+    /// Those of a server that remembers nothing and keeps nothing.
+    pub(crate) fn without_past(key: HandleKey) -> Self {
+        let remembered = Remembered { epoch: 1, list: Vec::new() };
+        Self::new(Handles::new(key), remembered, None, Time::ZERO)
+    }
+
+    /// Calls clients by this from now on.
+    pub(crate) fn call_by(&self, post: Arc<dyn Post>) {
+        // A service is started once.
+        let _ = self.post.set(post);
+    }
+
+    /// What is waited for is waited for from now on.
+    pub(crate) fn tell(&self, now: Time) {
+        let mut state = self.lock();
+        state.now = state.now.max(now);
+    }
+
+    /// Whether there is nobody, so that no call has to ask here.
+    pub(crate) fn is_idle(&self) -> bool {
+        let state = self.lock();
+        state.clients.is_empty() && state.table.is_empty() && state.waiting.is_empty()
+    }
+
+    /// Grants nothing before the last call has ended that began when this was offered.
+    pub(crate) fn drain(&self, offered: Arc<Exports>) {
+        self.lock().draining.push(offered);
+    }
+
+    /// Does what is due, and says when there is more to do.
+    pub(crate) fn wake(self: &Arc<Self>, now: Time) -> Option<Time> {
+        self.with(now, |state, outs| {
+            state.registry(clients::Event::Tick, outs);
+            state.step(table::Event::Tick, outs);
+            state.modrevs.forget(now);
+            state.forget_handles();
+            while let Some((_, ticket)) =
+                state.patience.first().copied().filter(|(at, _)| *at <= now)
+            {
+                state.patience.pop_first();
+                state.give_up(ticket, outs);
+            }
+            state.announced = state.next_wake();
+            state.announced
+        })
+    }
+
+    /// Takes one turn of the state, and does what follows from it.
+    fn with<T>(self: &Arc<Self>, now: Time, turn: impl FnOnce(&mut State, &mut Outs) -> T) -> T {
+        let mut outs = Outs::default();
+        let mut state = self.lock();
+        state.now = state.now.max(now);
+        let value = turn(&mut state, &mut outs);
+        state.write_calls(&self.handles, &mut outs);
+        let next = state.next_wake();
+        if next.is_some_and(|next| state.announced.is_none_or(|announced| next < announced)) {
+            state.announced = next;
+            outs.hurry = true;
+        }
+        let list = outs.list.take().map(|added| {
+            let list: Vec<_> = state.list.iter().map(|(name, at)| (name.0, *at)).collect();
+            state.list_number += 1;
+            (state.list_number, list, added)
+        });
+        drop(state);
+        if let Some(post) = self.post.get() {
+            outs.messages.into_iter().for_each(|(to, message)| post.send(to, message));
+            if outs.hurry {
+                post.hurry();
+            }
+        }
+        if let Some((number, list, added)) = list {
+            self.write_list(number, &list, added);
+        }
+        value
+    }
+
+    fn write_list(
+        self: &Arc<Self>,
+        number: u64,
+        list: &[([u8; 16], u64)],
+        added: Option<(Name, u64)>,
+    ) {
+        let leases = Arc::clone(self);
+        let done = move || {
+            if let Some((name, instance)) = added {
+                leases.with(Time::ZERO, |state, outs| {
+                    state.registry(clients::Event::Listed(name, instance), outs);
+                });
+            }
+        };
+        match &self.ledger {
+            Some(ledger) => ledger.write(number, list, Box::new(done)),
+            None => done(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("a core that panicked is not used again")
+    }
+}
+
+impl State {
+    /// Whether calls may still run that passed no gate.
+    fn is_draining(&mut self) -> bool {
+        self.draining.retain(|offered| Arc::strong_count(offered) > 1);
+        !self.draining.is_empty()
+    }
+
+    fn next_wake(&self) -> Option<Time> {
+        let patience = self.patience.first().map(|(at, _)| *at);
+        [self.clients.next_wake(), self.table.next_wake(), patience].into_iter().flatten().min()
+    }
+
+    /// Has a call wait; fails where too many do.
+    fn park(
+        &mut self,
+        object: Option<Object>,
+    ) -> Result<(Ticket, oneshot::Receiver<Option<Run>>), FsError> {
+        if self.waiting.len() >= WAITING_MAX {
+            return Err(FsError::Later);
+        }
+        let ticket = Ticket(self.next_ticket);
+        self.next_ticket += 1;
+        let (sender, receiver) = oneshot::channel();
+        self.waiting.insert(ticket, Waiting { object, sender });
+        Ok((ticket, receiver))
+    }
+
+    /// Has a call that still waits give up in a while.
+    fn be_patient(&mut self, ticket: Ticket) {
+        if self.waiting.contains_key(&ticket) {
+            self.patience.insert((self.now + PATIENCE, ticket));
+        }
+    }
+
+    /// Tells who waits what came of it; whoever it was may be gone.
+    fn settle(&mut self, ticket: Ticket, run: Option<Run>) {
+        if let Some(waiting) = self.waiting.remove(&ticket) {
+            let _ = waiting.sender.send(run);
+        }
+    }
+
+    fn give_up(&mut self, ticket: Ticket, outs: &mut Outs) {
+        let Some(waiting) = self.waiting.remove(&ticket) else { return };
+        let _ = waiting.sender.send(None);
+        if let Some(object) = waiting.object {
+            self.step(table::Event::GivenUp(object, ticket), outs);
+        }
+    }
+
+    fn step(&mut self, event: table::Event, outs: &mut Outs) {
+        let mut effects = Vec::new();
+        self.table.step(self.now, event, &mut effects);
+        for effect in effects {
+            match effect {
+                table::Effect::Run(run) => self.settle(run.ticket, Some(run)),
+                table::Effect::Later(ticket) => self.settle(ticket, None),
+                table::Effect::Evict(client, object, serial) => {
+                    outs.evictions.entry(client).or_default().push((object, serial));
+                }
+                table::Effect::Inquire(client, object, serial, round) => {
+                    outs.inquiries.push(Asked::report(client, object, serial, round));
+                }
+            }
+        }
+    }
+
+    fn registry(&mut self, event: clients::Event, outs: &mut Outs) -> Vec<clients::Effect> {
+        let mut effects = Vec::new();
+        self.clients.step(self.now, event, &mut effects);
+        for effect in &effects {
+            match *effect {
+                clients::Effect::Welcome(..) | clients::Effect::Superseded(..) => {}
+                clients::Effect::List(name, instance) => {
+                    self.list.insert(name, instance);
+                    outs.list = Some(Some((name, instance)));
+                }
+                clients::Effect::Unlist(name) => {
+                    self.list.remove(&name);
+                    outs.list = outs.list.or(Some(None));
+                }
+                clients::Effect::Proceed(ticket) => {
+                    if let Some(waiting) = self.waiting.remove(&ticket) {
+                        let _ = waiting.sender.send(None);
+                    }
+                }
+                clients::Effect::Forget(client) => {
+                    self.peers.remove(&client);
+                    self.step(table::Event::Forgotten(client), outs);
+                }
+                clients::Effect::Reclaimed => self.step(table::Event::Reclaimed, outs),
+                clients::Effect::Open => self.step(table::Event::Opened, outs),
+            }
+        }
+        effects
+    }
+
+    /// Forgets how objects are named that nobody holds a lease on any more; seldom, because all of
+    /// them are looked at.
+    fn forget_handles(&mut self) {
+        if self.handles.len() <= 2 * self.table.len() + 64 {
+            return;
+        }
+        let Self { handles, objects, table, .. } = self;
+        let holds = |client: Client, object| {
+            table.leases(object).iter().any(|lease| lease.client == client)
+        };
+        handles.retain(|(client, object), _| holds(*client, *object));
+        objects.retain(|_, object| !table.leases(*object).is_empty());
+    }
+}
+
+/// Who writes a file alone, until this is dropped.
+pub(crate) struct Alone {
+    leases: Arc<Leases>,
+    object: Object,
+    has: bool,
+    waits: Option<oneshot::Receiver<()>>,
+}
+
+impl Drop for Alone {
+    fn drop(&mut self) {
+        // Who was given it and did not look has it all the same.
+        let given = |waits: &mut oneshot::Receiver<()>| matches!(waits.try_recv(), Ok(Some(())));
+        let mut state = self.leases.lock();
+        if !self.has && !self.waits.as_mut().is_some_and(given) {
+            return;
+        }
+        let Some(queue) = state.writing.get_mut(&self.object) else { return };
+        while let Some(next) = queue.pop_front() {
+            if next.send(()).is_ok() {
+                return;
+            }
+        }
+        state.writing.remove(&self.object);
+    }
+}
+
+/// Why a call of the lease program has no effect.
+pub(crate) type Refused = Refusal;
+
+impl Leases {
+    /// Whose call it is; he is reached by the connection that it came on.
+    pub(crate) fn admit(
+        self: &Arc<Self>,
+        now: Time,
+        connection: Option<ConnectionId>,
+        caller: &leasehold_wire::lease::Caller,
+    ) -> Result<Client, Refused> {
+        self.with(now, |state, outs| {
+            let who = (Name(caller.client), caller.instance);
+            let client = state.clients.admit(state.now, who, caller.epoch)?;
+            let peer = state.peers.get_mut(&client);
+            if let Some(peer) = peer.filter(|peer| peer.connection != connection) {
+                peer.connection = connection;
+                state.step(table::Event::Reconnected(client), outs);
+            }
+            Ok(client)
+        })
+    }
+
+    /// Waits until a client may ask for leases.
+    ///
+    /// # Errors
+    /// [`FsError::Later`] when that takes too long.
+    pub(crate) async fn may_ask(self: &Arc<Self>, client: Client) -> Result<(), FsError> {
+        let parked = self.with(Time::ZERO, |state, outs| {
+            if state.is_draining() {
+                return Err(FsError::Later);
+            }
+            let (ticket, receiver) = state.park(None)?;
+            state.registry(clients::Event::Asks(client, ticket), outs);
+            state.be_patient(ticket);
+            let waits = state.waiting.contains_key(&ticket);
+            Ok(waits.then_some((ticket, receiver)))
+        });
+        let Some((ticket, receiver)) = parked? else { return Ok(()) };
+        let _ = receiver.await;
+        // Given up, or on the list.
+        self.with(Time::ZERO, |state, outs| {
+            let asked = state.registry(clients::Event::Asks(client, ticket), outs);
+            let proceeds = clients::Effect::Proceed(ticket);
+            if asked.contains(&proceeds) { Ok(()) } else { Err(FsError::Later) }
+        })
+    }
+
+    /// A lease is given back.
+    pub(crate) fn returned(
+        self: &Arc<Self>,
+        client: Client,
+        handle: (ExportId, ObjectId),
+        serial: Serial,
+        open: Open,
+    ) {
+        self.with(Time::ZERO, |state, outs| {
+            if let Some(object) = state.objects.get(&handle).copied() {
+                state.step(table::Event::Returned(client, object, serial, open), outs);
+            }
+        });
+    }
+
+    /// Waits until nobody else writes a file.
+    pub(crate) async fn alone(self: &Arc<Self>, object: Object) -> Alone {
+        let waits = self.with(Time::ZERO, |state, _| match state.writing.entry(object) {
+            Entry::Vacant(place) => {
+                place.insert(VecDeque::new());
+                None
+            }
+            Entry::Occupied(mut queue) => {
+                let (sender, receiver) = oneshot::channel();
+                queue.get_mut().push_back(sender);
+                Some(receiver)
+            }
+        });
+        let mut alone = Alone { leases: Arc::clone(self), object, has: waits.is_none(), waits };
+        if let Some(waits) = &mut alone.waits {
+            alone.has = waits.await.is_ok();
+        }
+        alone
+    }
+
+    /// Whether nobody but this client knows an object better than the store.
+    pub(crate) fn is_known(&self, object: Object, client: Option<Client>) -> bool {
+        let state = self.lock();
+        !state.table.leases(object).iter().any(|lease| {
+            lease.cachable && lease.kind == Kind::Write && Some(lease.client) != client
+        })
+    }
+
+    /// So many bytes are free.
+    pub(crate) fn has_space(self: &Arc<Self>, bytes: u64) {
+        self.with(Time::ZERO, |state, outs| state.step(table::Event::Space(bytes), outs));
+    }
+
+    /// How many bytes are reserved, but for those for this client on this object.
+    pub(crate) fn reserved_for_others(&self, object: Object, client: Option<Client>) -> u64 {
+        let state = self.lock();
+        let leases = state.table.leases(object).iter();
+        let own = leases.filter(|lease| Some(lease.client) == client).map(|lease| lease.space);
+        state.table.reserved_bytes().saturating_sub(own.sum())
+    }
+
+    /// A client says who it is. It is reached by the connection that its call came on.
+    ///
+    /// # Errors
+    /// The instance of it that is known, when that is a later one.
+    pub(crate) fn hello(
+        self: &Arc<Self>,
+        now: Time,
+        connection: Option<ConnectionId>,
+        (id, instance): ([u8; 16], u64),
+        name: &[u8],
+    ) -> Result<(), u64> {
+        self.with(now, |state, outs| {
+            for effect in state.registry(clients::Event::Hello(Name(id), instance), outs) {
+                match effect {
+                    clients::Effect::Superseded(_, known) => return Err(known),
+                    clients::Effect::Welcome(_, client) => {
+                        let name = String::from_utf8_lossy(name).into_owned();
+                        state.peers.insert(client, Peer { name, connection });
+                        state.step(table::Event::Reconnected(client), outs);
+                    }
+                    clients::Effect::List(..)
+                    | clients::Effect::Unlist(_)
+                    | clients::Effect::Proceed(_)
+                    | clients::Effect::Forget(_)
+                    | clients::Effect::Reclaimed
+                    | clients::Effect::Open => {}
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// A client gives back all that it has and is not waited for.
+    pub(crate) fn goodbye(self: &Arc<Self>, id: [u8; 16]) {
+        self.with(Time::ZERO, |state, outs| {
+            state.registry(clients::Event::Gone(Name(id)), outs);
+        });
+    }
+
+    /// Nobody is reached by a connection any more.
+    pub(crate) fn connection_closed(&self, connection: ConnectionId) {
+        let mut state = self.lock();
+        let peers = state.peers.values_mut();
+        for peer in peers.filter(|peer| peer.connection == Some(connection)) {
+            peer.connection = None;
+        }
+    }
+
+    /// How far a client is since the server was started.
+    pub(crate) fn progressed(self: &Arc<Self>, event: clients::Event) {
+        self.with(Time::ZERO, |state, outs| drop(state.registry(event, outs)));
+    }
+
+    /// The epoch, and whether the server is recovering.
+    pub(crate) fn standing(&self) -> (u64, bool) {
+        let state = self.lock();
+        (state.clients.epoch(), state.clients.missing().is_some())
+    }
+
+    pub(crate) const fn terms(&self) -> &Terms {
+        &self.terms
+    }
+}

@@ -1,0 +1,126 @@
+//! What the server says to clients: EVICT and REPORT, and what they answer.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use leasehold_base::units::{ConnectionId, Time, Xid};
+use leasehold_base::xdr::{Decode as _, Encode, Message, Reader, Writer, decode_all};
+use leasehold_core::leases::table::{self, Told};
+use leasehold_core::leases::{Client, Object, Serial};
+use leasehold_wire::lease::callback::{self, evict, report};
+use leasehold_wire::list::List;
+use leasehold_wire::nfs3::Handle;
+use leasehold_wire::rpc::{Call, OpaqueAuth, Reply, ReplyStatus};
+
+use super::{ASKED_MAX, Leases, Outs, State};
+use crate::handles::Handles;
+
+/// A call to a client that is not answered yet.
+pub(super) struct Asked {
+    client: Client,
+    what: What,
+}
+
+enum What {
+    Evict(Vec<(Object, Serial)>),
+    Report { object: Object, serial: Serial, round: u64 },
+}
+
+impl Leases {
+    /// Takes a message that is no call: the answer of a client, if it is any.
+    pub(crate) fn answered(
+        self: &Arc<Self>,
+        now: Time,
+        connection: Option<ConnectionId>,
+        message: &Bytes,
+    ) {
+        let mut reader = Reader::new(message);
+        let Ok(Reply { xid, status: ReplyStatus::Success }) = Reply::decode(&mut reader) else {
+            return;
+        };
+        self.with(now, |state, outs| {
+            let Some(Asked { client, .. }) = state.asked.get(&xid) else { return };
+            // Nobody answers for another.
+            let peer = state.peers.get(client);
+            if connection.is_none() || peer.is_none_or(|peer| peer.connection != connection) {
+                return;
+            }
+            let Some(Asked { client, what }) = state.asked.remove(&xid) else { return };
+            match what {
+                What::Evict(leases) => {
+                    for (object, serial) in leases {
+                        state.step(table::Event::Received(client, object, serial), outs);
+                    }
+                }
+                What::Report { object, serial, round } => {
+                    let Ok(now) = decode_all::<report::Reply>(&mut reader) else { return };
+                    let told = now.map(|now| Told {
+                        size: now.size,
+                        modified: i128::from(now.modified.seconds) * 1_000_000_000
+                            + i128::from(now.modified.nanoseconds),
+                    });
+                    let event = table::Event::Reported(client, object, serial, round, told);
+                    state.step(event, outs);
+                }
+            }
+        });
+    }
+}
+
+impl State {
+    /// Writes what is to be said to clients: the evictions of one turn in one call for each.
+    pub(super) fn write_calls(&mut self, handles: &Handles, outs: &mut Outs) {
+        for (client, leases) in core::mem::take(&mut outs.evictions) {
+            let Some(to) = self.connection(client) else { continue };
+            let evicted = |(object, serial): &(Object, Serial)| {
+                let (export, id) = self.handles.get(&(client, *object))?;
+                let object = Handle::from(handles.seal(*export, id));
+                Some(evict::Lease { object, serial: serial.0 })
+            };
+            let evicted = leases.iter().filter_map(evicted).collect();
+            let args = evict::Args { epoch: self.clients.epoch(), leases: List(evicted) };
+            let asked = Asked { client, what: What::Evict(leases) };
+            let message = self.call(asked, evict::NUMBER, &args);
+            outs.messages.push((to, message));
+        }
+        for asked in core::mem::take(&mut outs.inquiries) {
+            let (Some(to), What::Report { object, serial, .. }) =
+                (self.connection(asked.client), &asked.what)
+            else {
+                continue;
+            };
+            let Some((export, id)) = self.handles.get(&(asked.client, *object)) else { continue };
+            let object = Handle::from(handles.seal(*export, id));
+            let lease = evict::Lease { object, serial: serial.0 };
+            let args = report::Args { epoch: self.clients.epoch(), lease };
+            let message = self.call(asked, report::NUMBER, &args);
+            outs.messages.push((to, message));
+        }
+    }
+
+    fn connection(&self, client: Client) -> Option<ConnectionId> {
+        self.peers.get(&client)?.connection
+    }
+
+    fn call(&mut self, asked: Asked, procedure: u32, args: &impl Encode) -> Message {
+        let xid = Xid(self.next_xid);
+        self.next_xid = self.next_xid.wrapping_add(1);
+        // An answer that never came is asked for again.
+        if self.asked.len() >= ASKED_MAX {
+            self.asked.pop_first();
+        }
+        self.asked.insert(xid, asked);
+        let (program, version) = (callback::PROGRAM, callback::VERSION);
+        let (credential, verifier) = (OpaqueAuth::NONE, OpaqueAuth::NONE);
+        let mut writer = Writer::new();
+        Call { xid, program, version, procedure, credential, verifier }.encode(&mut writer);
+        args.encode(&mut writer);
+        writer.finish()
+    }
+}
+
+impl Asked {
+    pub(super) const fn report(client: Client, object: Object, serial: Serial, round: u64) -> Self {
+        Self { client, what: What::Report { object, serial, round } }
+    }
+}

@@ -1,0 +1,202 @@
+//! A store behind its leases: every operation takes its turn on the objects that it is about, and
+//! is answered from the store then.
+//!
+//! Rules:
+//! - Turns on several objects are taken in one order, so that none waits for one that waits for it.
+//! - The object of a name is known only when the turn on its directory has begun: it is looked up
+//!   before, and once more then.
+//! - What the holder of a write lease knows better than the store stands for size and time.
+//! - A call of the lease program has what it asks for granted on the way, and late data refused.
+
+mod asks;
+mod data;
+mod names;
+mod store;
+
+use std::sync::Arc;
+
+use leasehold_base::units::FileTime;
+use leasehold_core::leases::table::{Access, Ask, Run, Standing, Told};
+use leasehold_core::leases::{Kind, Modrev, Object};
+use leasehold_fs::{Attributes, Caller, ExportId, FileType, FsError, ObjectId, Store};
+use leasehold_wire::lease::{Change, place};
+
+use super::Leases;
+use super::turn::{Turn, Wanted};
+pub(crate) use asks::{Asked, Asks};
+
+/// A store behind its leases.
+pub(crate) struct Gate {
+    store: Arc<dyn Store>,
+    export: ExportId,
+    leases: Arc<Leases>,
+    /// Who asks, where that is a client with leases.
+    by: Option<By>,
+}
+
+/// A call of a client with leases.
+pub(crate) struct By {
+    pub(crate) asked: Arc<Asked>,
+    pub(crate) caller: Caller,
+    /// Whether it may change nothing.
+    pub(crate) read_only: bool,
+}
+
+/// What an operation does to an object, and which of the call's that is.
+#[derive(Clone, Copy, Debug)]
+struct Use {
+    id: ObjectId,
+    access: Access,
+    place: Option<u32>,
+}
+
+/// An object on which a call has its turn.
+struct Held {
+    turn: Turn,
+    id: ObjectId,
+    /// As it was when the turn began, and its change time in the store.
+    attributes: Attributes,
+    changed: FileTime,
+    modrev: Modrev,
+    place: Option<u32>,
+}
+
+impl Gate {
+    pub(crate) const fn new(
+        store: Arc<dyn Store>,
+        export: ExportId,
+        leases: Arc<Leases>,
+        by: Option<By>,
+    ) -> Self {
+        Self { store, export, leases, by }
+    }
+
+    /// The turn on an object, once it has begun.
+    async fn hold(&self, used: Use) -> Result<Held, FsError> {
+        let attributes = self.store.getattr(&used.id).await?;
+        self.hold_as(used, &attributes).await
+    }
+
+    /// The same, of an object that was looked at.
+    async fn hold_as(&self, used: Use, attributes: &Attributes) -> Result<Held, FsError> {
+        let Use { id, access, place } = used;
+        let asked = self.asked();
+        let ask = match place {
+            Some(place) => self.permitted(&id, attributes, place).await,
+            None => None,
+        };
+        let wanted = Wanted {
+            object: object_of(attributes),
+            handle: (self.export, self.store.identity(&id)),
+            access,
+            client: asked.map(|asked| asked.client),
+            under: asked.and_then(Asked::under).filter(|_| is_first(place)),
+            ask,
+        };
+        let mut turn = Turn::ask(&self.leases, &wanted)?;
+        let Run { standing, grant, told, .. } = turn.begin().await?;
+        turn.outcome.void = true;
+        let attributes = self.store.getattr(&id).await?;
+        let modrev = turn.seen(attributes.changed);
+        if let (Some(asked), Access::Write, Standing::Free) = (asked, access, standing)
+            && is_first(place)
+        {
+            asked.refuse_late(modrev)?;
+        }
+        turn.outcome.void = false;
+        if let (Some(asked), Some(grant), Some(place)) = (asked, grant, place) {
+            asked.granted(place, &grant, modrev);
+        }
+        let changed = attributes.changed;
+        let attributes = told.map_or(attributes, |told| known_better(attributes, told));
+        Ok(Held { turn, id, attributes, changed, modrev, place })
+    }
+
+    /// The turns on several objects, in the order of those; an object that is named twice is used
+    /// as by both.
+    async fn hold_all(&self, uses: &[Use]) -> Result<Vec<Held>, FsError> {
+        let mut wanted: Vec<(Object, Attributes, Use)> = Vec::new();
+        for used in uses {
+            let attributes = self.store.getattr(&used.id).await?;
+            let object = object_of(&attributes);
+            match wanted.iter_mut().find(|(other, ..)| *other == object) {
+                Some((_, _, other)) => {
+                    other.access = other.access.max(used.access);
+                    other.place = other.place.or(used.place);
+                }
+                None => wanted.push((object, attributes, *used)),
+            }
+        }
+        wanted.sort_by_key(|(object, ..)| *object);
+        let mut held = Vec::new();
+        for (_, attributes, used) in wanted {
+            held.push(self.hold_as(used, &attributes).await?);
+        }
+        Ok(held)
+    }
+
+    /// What is asked for on an object, if its caller may have that: who may not write a file keeps
+    /// nobody else from it.
+    async fn permitted(&self, id: &ObjectId, attributes: &Attributes, place: u32) -> Option<Ask> {
+        let By { asked, caller, read_only } = self.by.as_ref()?;
+        let ask = asked.asks.of(place)?;
+        if ask.kind == Kind::Read {
+            return Some(ask);
+        }
+        let wanted = leasehold_fs::Access { modify: true, ..leasehold_fs::Access::default() };
+        let is_file = attributes.file_type == FileType::Regular;
+        let may = is_file
+            && !read_only
+            && (attributes.uid == caller.uid
+                || self.store.access(caller, id, wanted).await.is_ok_and(|(has, _)| has.modify));
+        if may && ask.space > 0 {
+            let (space, _) = self.store.space(caller, id).await.ok()?;
+            self.leases.has_space(space.available_bytes);
+        }
+        may.then_some(ask)
+    }
+
+    fn asked(&self) -> Option<&Asked> {
+        self.by.as_ref().map(|by| &*by.asked)
+    }
+
+    /// Tells the modrevs of an object that an operation was to change, and may have changed even
+    /// where it was not done.
+    async fn settle(&self, held: &Held, done: bool, after: Option<Attributes>) {
+        let after = match after {
+            Some(after) => after,
+            None => match self.store.getattr(&held.id).await {
+                Ok(after) => after,
+                Err(_) => return,
+            },
+        };
+        if !done && after.changed == held.changed {
+            return;
+        }
+        let modrev = held.turn.changed(held.modrev, after.changed);
+        if let (Some(asked), Some(place)) = (self.asked(), held.place) {
+            asked.changed(Change { place, before: held.modrev.0, after: modrev.0 });
+        }
+    }
+}
+
+/// What leases know an object by.
+const fn object_of(attributes: &Attributes) -> Object {
+    Object { file_system: attributes.file_system, file: attributes.file_id }
+}
+
+fn is_first(place: Option<u32>) -> bool {
+    place == Some(place::FIRST)
+}
+
+/// Attributes with what the holder of a write lease has told.
+fn known_better(attributes: Attributes, told: Told) -> Attributes {
+    let seconds = told.modified.div_euclid(1_000_000_000);
+    let nanoseconds = told.modified.rem_euclid(1_000_000_000);
+    let modified = FileTime {
+        seconds: i64::try_from(seconds).unwrap_or(i64::MAX),
+        nanoseconds: u32::try_from(nanoseconds).unwrap_or(0),
+    };
+    let changed = attributes.changed.max(modified);
+    Attributes { size: told.size, modified, changed, ..attributes }
+}

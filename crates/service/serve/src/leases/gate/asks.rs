@@ -1,0 +1,157 @@
+//! What a call of the lease program asks for beside what it does, and what it is told.
+
+use core::time::Duration;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use leasehold_core::leases::table::{self, Ask};
+use leasehold_core::leases::{Client, Kind, Modrev, Serial};
+use leasehold_fs::FsError;
+use leasehold_wire::lease::{self, Base, Change, Granted, Terms, place};
+
+/// What a call of the lease program asks for beside what it does, and what it is told.
+pub(crate) struct Asked {
+    pub(super) client: Client,
+    pub(super) asks: Asks,
+    base: Option<Base>,
+    told: Mutex<Outcome>,
+}
+
+/// The leases that a call asks for.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Asks {
+    first: Option<Ask>,
+    second: Option<Ask>,
+    entries: Option<Ask>,
+}
+
+/// What a call is told of leases.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Outcome {
+    pub(crate) granted: Vec<Granted>,
+    pub(crate) changes: Vec<Change>,
+    /// The modrev of the object that the call was too late for.
+    pub(crate) late: Option<u64>,
+    /// Whether its data goes to where the file ends.
+    appends: bool,
+    /// Where that was.
+    offset: u64,
+}
+
+impl Asks {
+    pub(crate) fn new(asks: &[lease::Ask]) -> Self {
+        let at = |place| {
+            let asked = asks.iter().find(|ask| ask.place == place);
+            asked.map(|asked| ask(&asked.terms, false))
+        };
+        // Nobody is evicted for what was only listed.
+        let entries = at(place::ENTRIES).map(|ask| Ask { opportune: true, ..ask });
+        Self { first: at(place::FIRST), second: at(place::SECOND), entries }
+    }
+
+    /// One for the first object of a call.
+    pub(crate) fn first(terms: &Terms, reclaim: bool) -> Self {
+        Self { first: Some(ask(terms, reclaim)), ..Self::default() }
+    }
+
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.first.is_none() && self.second.is_none() && self.entries.is_none()
+    }
+
+    pub(super) const fn of(&self, place: u32) -> Option<Ask> {
+        match place {
+            place::FIRST => self.first,
+            place::SECOND => self.second,
+            _ => self.entries,
+        }
+    }
+}
+
+/// What is asked for, as the table has it.
+fn ask(terms: &Terms, reclaim: bool) -> Ask {
+    let kind = match terms.kind {
+        lease::Kind::Read => Kind::Read,
+        lease::Kind::Write => Kind::Write,
+    };
+    let term = Duration::from_millis(terms.term_ms.into());
+    Ask { kind, term, opportune: terms.opportune, space: terms.space, reclaim }
+}
+
+impl Asked {
+    pub(crate) fn new(client: Client, asks: Asks, base: Option<Base>) -> Self {
+        Self { client, asks, base, told: Mutex::default() }
+    }
+
+    /// The lease that its change was made under.
+    pub(super) fn under(&self) -> Option<Serial> {
+        self.base.map(|base| Serial(base.serial))
+    }
+
+    /// Refuses a change that was made from an earlier state of the object than this, if it says
+    /// what it was made from.
+    pub(super) fn refuse_late(&self, now: Modrev) -> Result<(), FsError> {
+        match self.base {
+            Some(base) if !Modrev(base.modrev).admits_late(now) => {
+                self.lock().late = Some(now.0);
+                Err(FsError::Later)
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    pub(super) fn granted(&self, place: u32, grant: &table::Grant, modrev: Modrev) {
+        let mut told = self.lock();
+        // A call that looks twice is granted the same anew.
+        told.granted.retain(|other| other.place != place);
+        told.granted.push(Granted { place, grant: grant_of(grant, modrev) });
+    }
+
+    pub(super) fn changed(&self, change: Change) {
+        let mut told = self.lock();
+        match told.changes.iter_mut().find(|other| other.place == change.place) {
+            Some(other) if other.after == change.before => other.after = change.after,
+            _ => told.changes.push(change),
+        }
+    }
+
+    /// Has its data go to where the file ends.
+    pub(crate) fn append(&self) {
+        self.lock().appends = true;
+    }
+
+    pub(super) fn appends(&self) -> bool {
+        self.lock().appends
+    }
+
+    pub(super) fn appended(&self, offset: u64) {
+        self.lock().offset = offset;
+    }
+
+    /// Where its data was appended.
+    pub(crate) fn offset(&self) -> u64 {
+        self.lock().offset
+    }
+
+    /// What it is told.
+    pub(crate) fn outcome(&self) -> Outcome {
+        core::mem::take(&mut *self.lock())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Outcome> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A grant as it is told.
+fn grant_of(grant: &table::Grant, modrev: Modrev) -> lease::Grant {
+    lease::Grant {
+        kind: match grant.kind {
+            Kind::Read => lease::Kind::Read,
+            Kind::Write => lease::Kind::Write,
+        },
+        cachable: grant.cachable,
+        term_ms: u32::try_from(grant.term.as_millis()).unwrap_or(u32::MAX),
+        serial: grant.serial.0,
+        modrev: modrev.0,
+        space: grant.space,
+    }
+}

@@ -1,0 +1,191 @@
+//! Operations on names.
+
+use leasehold_core::leases::table::Access as Turns;
+use leasehold_fs::{
+    Caller, Changed, Found, FsError, Linked, NewFile, NewNode, ObjectId, Place, Renamed,
+    SetAttributes, Wcc,
+};
+use leasehold_wire::lease::place;
+
+use super::{Gate, Held, Use};
+
+/// How often names are looked up anew that lead elsewhere when the turn has come.
+const TRIES_MAX: usize = 4;
+
+impl Gate {
+    /// The object that a search found, as its caller is to see it.
+    async fn found(&self, found: Found) -> Result<Found, FsError> {
+        let used = Use { id: found.object, access: Turns::Look, place: Some(place::SECOND) };
+        let held = self.hold_as(used, &found.attributes).await?;
+        Ok(Found { attributes: held.attributes, ..found })
+    }
+
+    pub(super) async fn look_up(
+        &self,
+        caller: &Caller,
+        directory: &ObjectId,
+        name: Option<leasehold_fs::Name<'_>>,
+    ) -> Result<Found, FsError> {
+        let used = Use { id: *directory, access: Turns::Read, place: Some(place::FIRST) };
+        let held = self.hold(used).await?;
+        let found = match name {
+            Some(name) => self.store.lookup(caller, directory, name).await?,
+            None => self.store.parent(caller, directory).await?,
+        };
+        drop(held);
+        self.found(found).await
+    }
+
+    /// The turns on directories, on objects, and on what names in the directories lead to; of the
+    /// last none where a name is not there.
+    async fn hold_names(
+        &self,
+        caller: &Caller,
+        uses: &[Use],
+        names: &[Place<'_>],
+    ) -> Result<Vec<Held>, FsError> {
+        for _ in 0..TRIES_MAX {
+            let before = self.objects(caller, names).await;
+            let named = before.iter().flatten();
+            let named = named.map(|id| Use { id: *id, access: Turns::Write, place: None });
+            let all: Vec<Use> = uses.iter().copied().chain(named).collect();
+            let held = match self.hold_all(&all).await {
+                // It was removed meanwhile, or a directory was.
+                Err(FsError::Stale) => match self.hold_all(uses).await {
+                    Ok(_) => continue,
+                    Err(error) => return Err(error),
+                },
+                held => held?,
+            };
+            if self.objects(caller, names).await == before {
+                return Ok(held);
+            }
+        }
+        Err(FsError::Later)
+    }
+
+    /// What names lead to.
+    async fn objects(&self, caller: &Caller, names: &[Place<'_>]) -> Vec<Option<ObjectId>> {
+        let mut objects = Vec::new();
+        for Place { directory, name } in names {
+            let found = self.store.lookup(caller, directory, *name).await;
+            objects.push(found.ok().map(|found| found.object));
+        }
+        objects
+    }
+
+    /// Tells the modrevs of all that an operation was to change, and lets go of what it removed.
+    async fn settle_all(&self, held: Vec<Held>, done: bool) {
+        for one in &held {
+            let after = self.store.getattr(&one.id).await;
+            if after == Err(FsError::Stale) {
+                one.turn.gone();
+            } else {
+                self.settle(one, done, after.ok()).await;
+            }
+        }
+    }
+
+    pub(super) async fn create_file(
+        &self,
+        caller: &Caller,
+        at: Place<'_>,
+        file: &NewFile,
+    ) -> Changed<Found> {
+        // Only there is a file changed that was there before.
+        let names = if matches!(file, NewFile::Unchecked(_)) { &[at][..] } else { &[] };
+        let held = match self.hold_names(caller, &[in_directory(&at, place::FIRST)], names).await {
+            Ok(held) => held,
+            Err(error) => return Changed::failed(error),
+        };
+        let changed = self.store.create(caller, at, file).await;
+        self.settle_all(held, changed.result.is_ok()).await;
+        self.shown(changed).await
+    }
+
+    pub(super) async fn make_node(
+        &self,
+        caller: &Caller,
+        at: Place<'_>,
+        node: &NewNode<'_>,
+        attributes: &SetAttributes,
+    ) -> Changed<Found> {
+        let held = match self.hold_all(&[in_directory(&at, place::FIRST)]).await {
+            Ok(held) => held,
+            Err(error) => return Changed::failed(error),
+        };
+        let changed = self.store.make(caller, at, node, attributes).await;
+        self.settle_all(held, changed.result.is_ok()).await;
+        self.shown(changed).await
+    }
+
+    /// What was made, with the lease that is asked for on it. What was made is made, whatever
+    /// becomes of that.
+    async fn shown(&self, changed: Changed<Found>) -> Changed<Found> {
+        let Changed { result: Ok(made), wcc } = changed else { return changed };
+        let made = self.found(made).await.unwrap_or(made);
+        Changed { result: Ok(made), wcc }
+    }
+
+    pub(super) async fn remove_name(&self, caller: &Caller, at: Place<'_>) -> Changed<()> {
+        let uses = [in_directory(&at, place::FIRST)];
+        let held = match self.hold_names(caller, &uses, &[at]).await {
+            Ok(held) => held,
+            Err(error) => return Changed::failed(error),
+        };
+        let changed = self.store.remove(caller, at).await;
+        self.settle_all(held, changed.result.is_ok()).await;
+        changed
+    }
+
+    pub(super) async fn remove_directory(&self, caller: &Caller, at: Place<'_>) -> Changed<()> {
+        let uses = [in_directory(&at, place::FIRST)];
+        let held = match self.hold_names(caller, &uses, &[at]).await {
+            Ok(held) => held,
+            Err(error) => return Changed::failed(error),
+        };
+        let changed = self.store.rmdir(caller, at).await;
+        self.settle_all(held, changed.result.is_ok()).await;
+        changed
+    }
+
+    pub(super) async fn rename_names(
+        &self,
+        caller: &Caller,
+        from: Place<'_>,
+        to: Place<'_>,
+    ) -> Renamed {
+        let uses = [in_directory(&from, place::FIRST), in_directory(&to, place::SECOND)];
+        match self.hold_names(caller, &uses, &[from, to]).await {
+            Ok(held) => {
+                let renamed = self.store.rename(caller, from, to).await;
+                self.settle_all(held, renamed.result.is_ok()).await;
+                renamed
+            }
+            Err(error) => Renamed { result: Err(error), from: Wcc::default(), to: Wcc::default() },
+        }
+    }
+
+    pub(super) async fn link_name(
+        &self,
+        caller: &Caller,
+        object: &ObjectId,
+        at: Place<'_>,
+    ) -> Linked {
+        let used = Use { id: *object, access: Turns::Write, place: Some(place::FIRST) };
+        match self.hold_all(&[used, in_directory(&at, place::SECOND)]).await {
+            Ok(held) => {
+                let linked = self.store.link(caller, object, at).await;
+                self.settle_all(held, linked.result.is_ok()).await;
+                linked
+            }
+            Err(error) => {
+                Linked { result: Err(error), attributes: None, directory: Wcc::default() }
+            }
+        }
+    }
+}
+
+const fn in_directory(at: &Place<'_>, place: u32) -> Use {
+    Use { id: at.directory, access: Turns::Write, place: Some(place) }
+}

@@ -1,0 +1,102 @@
+//! Who holds which lease, and who waits for whom, for people to read.
+
+use std::sync::Arc;
+
+use leasehold_core::leases::clients::{self, Name};
+use leasehold_core::leases::{Kind, table};
+
+use super::Leases;
+
+/// All leases of a server.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LeaseView {
+    /// The number of this start of the server.
+    pub epoch: u64,
+    /// Clients that are waited for since the start, by id; none where nobody is.
+    pub waited_for: Vec<[u8; 16]>,
+    /// The clients.
+    pub holders: Vec<LeaseHolder>,
+    /// The leases, as many as were asked for at most.
+    pub leases: Vec<HeldLease>,
+    /// How many leases there are.
+    pub count: usize,
+    /// How often what happened since the start.
+    pub counts: table::Counts,
+}
+
+/// A client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeaseHolder {
+    /// Its id.
+    pub id: [u8; 16],
+    /// What it calls itself.
+    pub name: String,
+    /// Whether it is connected.
+    pub connected: bool,
+}
+
+/// A lease.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeldLease {
+    /// Whose it is.
+    pub client: [u8; 16],
+    /// The object's number in its file system.
+    pub file: u64,
+    /// Whether it is a lease to write.
+    pub writes: bool,
+    /// Whether its holder may cache.
+    pub cachable: bool,
+    /// Whether it is wanted back.
+    pub evicted: bool,
+    /// For how many milliseconds it still goes on.
+    pub rest_ms: u64,
+    /// How many calls wait for it to end.
+    pub waiting: usize,
+}
+
+impl Leases {
+    /// Who holds what, and who waits for whom, of so many leases.
+    pub(crate) fn view(&self, leases_max: usize) -> LeaseView {
+        let state = self.lock();
+        let id = |client| state.clients.name(client).map_or([0; 16], |name| name.0);
+        let held = state.table.iter().flat_map(|(object, leases, waiting)| {
+            let waiting: Vec<_> = waiting.collect();
+            let id = &id;
+            let now = state.now;
+            leases.iter().map(move |lease| HeldLease {
+                client: id(lease.client),
+                file: object.file.0,
+                writes: lease.kind == Kind::Write,
+                cachable: lease.cachable,
+                evicted: lease.evicted,
+                rest_ms: u64::try_from(lease.end.since(now).as_millis()).unwrap_or(u64::MAX),
+                waiting: waiting.iter().filter(|client| **client != Some(lease.client)).count(),
+            })
+        });
+        let holders = state.peers.iter().map(|(client, peer)| LeaseHolder {
+            id: id(*client),
+            name: peer.name.clone(),
+            connected: peer.connection.is_some(),
+        });
+        LeaseView {
+            epoch: state.clients.epoch(),
+            waited_for: state.clients.missing().into_iter().flatten().map(|name| name.0).collect(),
+            holders: holders.collect(),
+            leases: held.take(leases_max).collect(),
+            count: state.table.len(),
+            counts: state.table.counts(),
+        }
+    }
+
+    /// Has nobody wait any more for a client that will not return; whether it is known.
+    pub(crate) fn forget(self: &Arc<Self>, id: [u8; 16]) -> bool {
+        let name = Name(id);
+        let now = self.lock().now;
+        self.with(now, |state, outs| {
+            let known = state.list.contains_key(&name)
+                || state.peers.keys().any(|client| state.clients.name(*client) == Some(name));
+            state.registry(clients::Event::Gone(name), outs);
+            known
+        })
+    }
+}

@@ -1,0 +1,268 @@
+//! The front end of the lease program (`spec/lease.x`): the procedures of NFS version 3 with
+//! leases, and those of its own.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use leasehold_base::units::Xid;
+use leasehold_base::xdr::{Encode as _, Message, Reader, Writer, decode_all};
+use leasehold_core::leases::clients::{Event, Refusal as Refused};
+use leasehold_core::leases::{Client, Open, Serial};
+use leasehold_fs::FsError;
+use leasehold_wire::lease::{self, Answer, Call, Caller, append, goodbye, hello, leases, write};
+use leasehold_wire::list::List;
+use leasehold_wire::nfs3::{self, SetAttributes, Wcc};
+use leasehold_wire::rpc::{Reply, ReplyStatus};
+
+use super::gate::{Asked, Asks, By, Gate};
+use crate::context::Context;
+use crate::errors::Errors;
+use crate::nfs3::{Nfs3, data, objects};
+use crate::procedure::{Dialect, Plain, Procedure, Refusal, Running, null};
+use crate::table::{Keep, Row, row};
+
+/// The procedures in the order of their numbers.
+pub(crate) const ROWS: &[Row] = &[
+    row!(Plain, "NULL", null, () => (), ()),
+    crate::nfs3::ROWS[1].with_leases(),
+    crate::nfs3::ROWS[2].with_leases(),
+    crate::nfs3::ROWS[3].with_leases(),
+    crate::nfs3::ROWS[4].with_leases(),
+    crate::nfs3::ROWS[5].with_leases(),
+    crate::nfs3::ROWS[6].with_leases(),
+    row!(Nfs3, "WRITE", merged_write, write::Merged => nfs3::write::Done, Wcc)
+        .fails(crate::nfs3::errors::WRITE)
+        .writes()
+        .keep(Keep::Late)
+        .with_leases(),
+    crate::nfs3::ROWS[8].with_leases(),
+    crate::nfs3::ROWS[9].with_leases(),
+    crate::nfs3::ROWS[10].with_leases(),
+    crate::nfs3::ROWS[11].with_leases(),
+    crate::nfs3::ROWS[12].with_leases(),
+    crate::nfs3::ROWS[13].with_leases(),
+    crate::nfs3::ROWS[14].with_leases(),
+    crate::nfs3::ROWS[15].with_leases(),
+    crate::nfs3::ROWS[16].with_leases(),
+    crate::nfs3::ROWS[17].with_leases(),
+    crate::nfs3::ROWS[18].with_leases(),
+    crate::nfs3::ROWS[19].with_leases(),
+    crate::nfs3::ROWS[20].with_leases(),
+    crate::nfs3::ROWS[21].with_leases(),
+    row!(Nfs3, "APPEND", append, append::Data => append::Appended, Wcc)
+        .fails(crate::nfs3::errors::WRITE)
+        .writes()
+        .with_leases(),
+    row!(Worded, "HELLO", hello, hello::Args<'a> => hello::Reply, ()),
+    row!(Worded, "LEASE", lease, leases::Args => leases::Reply, ()),
+    row!(Worded, "GOODBYE", goodbye, goodbye::Args => goodbye::Reply, ()),
+];
+
+/// Every reply is an answer of the lease program, which begins with a status; no procedure fails
+/// in another way.
+struct Worded;
+
+impl Dialect for Worded {
+    fn done(_: &mut Writer) {}
+
+    fn failed(_: FsError, writer: &mut Writer) {
+        Answer::<()>::Later.encode(writer);
+    }
+}
+
+/// What a call is answered that has no effect.
+const fn refused<T>(why: Refused) -> Answer<T> {
+    match why {
+        Refused::Epoch(now) => Answer::Epoch(now),
+        Refused::Instance(now) => Answer::Instance(now),
+        Refused::Unknown => Answer::Unknown,
+        Refused::Later => Answer::Later,
+    }
+}
+
+/// An answer that is not the result of a procedure of NFS.
+const fn done<T>(results: T) -> Answer<T> {
+    Answer::Done(lease::Done { granted: List(Vec::new()), changes: List(Vec::new()), results })
+}
+
+impl Context {
+    /// Whose call it is.
+    fn admitted(&self, caller: &Caller) -> Result<Client, Refused> {
+        let leases = &self.service.leases;
+        leases.admit(self.arrival.now, self.arrival.connection, caller)
+    }
+}
+
+/// Runs a procedure of NFS for a client with leases, and writes its answer.
+pub(crate) fn handler<P: Procedure>(
+    errors: Errors,
+    mut context: Context,
+    xid: Xid,
+    arguments: Bytes,
+    mut writer: Writer,
+) -> Running {
+    Box::pin(async move {
+        let Ok(Call { head, args }) = decode_all::<Call<P::Args<'_>>>(&mut Reader::new(&arguments))
+        else {
+            Reply { xid, status: ReplyStatus::GarbageArguments }.encode(&mut writer);
+            return Some(writer.finish());
+        };
+        Reply { xid, status: ReplyStatus::Success }.encode(&mut writer);
+        let client = match context.admitted(&head.caller) {
+            Ok(client) => client,
+            Err(why) => return Some(answered(&refused(why), writer)),
+        };
+        let asks = Asks::new(&head.asks.0);
+        if !asks.is_empty() && context.service.leases.may_ask(client).await.is_err() {
+            return Some(answered(&Answer::Later, writer));
+        }
+        let asked = Arc::new(Asked::new(client, asks, head.base));
+        context.asked = Some(Arc::clone(&asked));
+        let results = P::run(&context, args).await;
+        let told = asked.outcome();
+        if let Some(now) = told.late {
+            return Some(answered(&Answer::Late(now), writer));
+        }
+        if matches!(&results, Err(refusal) if refusal.error == FsError::Later) {
+            return Some(answered(&Answer::Later, writer));
+        }
+        writer.u32(0);
+        List(told.granted).encode(&mut writer);
+        List(told.changes).encode(&mut writer);
+        match results {
+            Ok(done) => {
+                P::Dialect::done(&mut writer);
+                done.encode(&mut writer);
+            }
+            Err(Refusal { error, results }) => {
+                P::Dialect::failed(errors.word(error), &mut writer);
+                results.encode(&mut writer);
+            }
+        }
+        Some(writer.finish())
+    })
+}
+
+fn answered(answer: &Answer<()>, mut writer: Writer) -> Message {
+    answer.encode(&mut writer);
+    writer.finish()
+}
+
+/// The reply that has a client with leases make its call anew later.
+pub(crate) fn ask_again(xid: Xid, mut writer: Writer) -> Message {
+    Reply { xid, status: ReplyStatus::Success }.encode(&mut writer);
+    answered(&Answer::Later, writer)
+}
+
+async fn merged_write(
+    context: &Context,
+    args: write::Merged,
+) -> Result<nfs3::write::Done, Refusal<Wcc>> {
+    let file = args.write.file;
+    let written = data::write(context, args.write).await?;
+    if args.attributes == SetAttributes::default() {
+        return Ok(written);
+    }
+    let set = nfs3::setattr::Args { object: file, attributes: args.attributes, guard: None };
+    let after = objects::setattr(context, set).await?;
+    Ok(nfs3::write::Done { file: Wcc { before: written.file.before, ..after }, ..written })
+}
+
+async fn append(context: &Context, args: append::Data) -> Result<append::Appended, Refusal<Wcc>> {
+    let append::Data { file, stability, data } = args;
+    let count = u32::try_from(data.len()).map_err(|_| FsError::Invalid)?;
+    let write = nfs3::write::Args { file, offset: 0, count, stability, data };
+    let asked = context.asked.as_ref().ok_or(FsError::ServerFault)?;
+    asked.append();
+    let written = data::write(context, write).await?;
+    Ok(append::Appended { offset: asked.offset(), written })
+}
+
+async fn hello(context: &Context, args: hello::Args<'_>) -> Result<hello::Reply, Refusal<()>> {
+    let hello::Args { client, instance, name } = args;
+    let service = &context.service;
+    if let Err(known) = service.welcome(&context.arrival, (client, instance), name.0) {
+        return Ok(Answer::Instance(known));
+    }
+    let (epoch, recovering) = service.leases.standing();
+    let terms = service.leases.terms();
+    let millis = |time: core::time::Duration| u32::try_from(time.as_millis()).unwrap_or(u32::MAX);
+    Ok(done(hello::Welcome {
+        epoch,
+        recovering,
+        default_term_ms: millis(terms.default_term),
+        longest_term_ms: millis(terms.longest_term),
+        write_slack_ms: millis(terms.write_slack),
+        drift_ppm: terms.drift_ppm,
+    }))
+}
+
+async fn lease(context: &Context, args: leases::Args) -> Result<leases::Reply, Refusal<()>> {
+    let client = match context.admitted(&args.caller) {
+        Ok(client) => client,
+        Err(why) => return Ok(refused(why)),
+    };
+    let service = &context.service;
+    for leases::Returned { object, serial, open } in args.returned.0 {
+        // A handle that is none of ours was never leased.
+        if let Ok((export, id)) = service.handles.open(object.as_bytes()) {
+            let open = match open {
+                lease::Open::No => Open::No,
+                lease::Open::Read => Open::Read,
+                lease::Open::Write => Open::Write,
+            };
+            let id = service.exports().by_id(export).map_or(id, |o| o.export.store.identity(&id));
+            service.leases.returned(client, (export, id), Serial(serial), open);
+        }
+    }
+    if !args.wanted.0.is_empty() && service.leases.may_ask(client).await.is_err() {
+        return Ok(Answer::Later);
+    }
+    let mut held = Vec::new();
+    for (place, wanted) in (0..).zip(args.wanted.0) {
+        held.extend(granted(context, client, place, &wanted).await);
+    }
+    match args.progress {
+        leases::Progress::Reclaiming => {}
+        leases::Progress::Reclaimed => service.leases.progressed(Event::Reclaimed(client)),
+        leases::Progress::Recovered => {
+            service.leases.progressed(Event::Reclaimed(client));
+            service.leases.progressed(Event::Recovered(client));
+        }
+    }
+    Ok(done(leases::AllHeld { held: List(held) }))
+}
+
+/// What is granted of one lease that is wanted.
+async fn granted(
+    context: &Context,
+    client: Client,
+    place: u32,
+    wanted: &leases::Wanted,
+) -> Option<leases::Held> {
+    let target = context.target(wanted.object.as_bytes()).await.ok()?;
+    let asks = Asks::first(&wanted.terms, wanted.reclaim);
+    let asked = Arc::new(Asked::new(client, asks, None));
+    let by = By {
+        asked: Arc::clone(&asked),
+        caller: target.request.caller.clone(),
+        read_only: target.request.read_only,
+    };
+    let store = Arc::clone(&target.offer.export.store);
+    let gate =
+        Gate::new(store, target.offer.export.id, Arc::clone(&context.service.leases), Some(by));
+    let attributes = gate.lease(&target.object).await.ok()?;
+    let grant = asked.outcome().granted.first()?.grant;
+    let attributes = Some(crate::nfs3::convert::attributes(&attributes));
+    Some(leases::Held { place, grant, attributes })
+}
+
+async fn goodbye(context: &Context, caller: Caller) -> Result<goodbye::Reply, Refusal<()>> {
+    match context.admitted(&caller) {
+        Ok(_) | Err(Refused::Later) => {
+            context.service.leases.goodbye(caller.client);
+            Ok(done(()))
+        }
+        Err(why) => Ok(refused(why)),
+    }
+}

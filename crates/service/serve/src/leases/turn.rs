@@ -1,0 +1,108 @@
+//! A call's turn on one object: an implicit lease from before it runs until it has ended.
+
+use std::sync::Arc;
+
+use futures_channel::oneshot;
+use leasehold_base::units::{FileTime, Time};
+use leasehold_core::leases::table::{self, Access, Ask, Outcome, Run};
+use leasehold_core::leases::{Client, Modrev, Object, Serial, Ticket};
+use leasehold_fs::{ExportId, FsError, ObjectId};
+
+use super::Leases;
+
+/// What a call is to do to an object.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wanted {
+    pub(super) object: Object,
+    /// How its client knows it, should it be granted a lease.
+    pub(super) handle: (ExportId, ObjectId),
+    pub(super) access: Access,
+    pub(super) client: Option<Client>,
+    /// The lease that what it changes was changed under.
+    pub(super) under: Option<Serial>,
+    pub(super) ask: Option<Ask>,
+}
+
+/// A call's turn on one object; it ends when this is dropped.
+pub(super) struct Turn {
+    leases: Arc<Leases>,
+    pub(super) object: Object,
+    ticket: Ticket,
+    receiver: oneshot::Receiver<Option<Run>>,
+    runs: bool,
+    pub(super) outcome: Outcome,
+}
+
+impl Turn {
+    /// Asks for a turn.
+    ///
+    /// # Errors
+    /// [`FsError::Later`] when too many wait.
+    pub(super) fn ask(leases: &Arc<Leases>, wanted: &Wanted) -> Result<Self, FsError> {
+        let Wanted { object, handle, access, client, under, ask } = *wanted;
+        let (ticket, receiver) = leases.with(Time::ZERO, |state, outs| {
+            let (ticket, receiver) = state.park(Some(object))?;
+            if let (Some(client), Some(_)) = (client, ask) {
+                state.handles.insert((client, object), handle);
+                state.objects.insert(handle, object);
+            }
+            let call = table::Call { ticket, object, client, access, under, ask };
+            state.step(table::Event::Call(call), outs);
+            if client.is_none() {
+                state.be_patient(ticket);
+            }
+            Ok((ticket, receiver))
+        })?;
+        let (leases, outcome) = (Arc::clone(leases), Outcome::default());
+        Ok(Self { leases, object, ticket, receiver, runs: false, outcome })
+    }
+
+    /// Waits for it to begin.
+    ///
+    /// # Errors
+    /// [`FsError::Later`] when it does not.
+    pub(super) async fn begin(&mut self) -> Result<Run, FsError> {
+        let run = (&mut self.receiver).await.ok().flatten().ok_or(FsError::Later)?;
+        self.runs = true;
+        Ok(run)
+    }
+
+    /// The modrev of the object, which has this change time.
+    pub(super) fn seen(&self, changed: FileTime) -> Modrev {
+        self.leases.with(Time::ZERO, |state, _| {
+            let now = state.now;
+            state.modrevs.seen(now, self.object, changed)
+        })
+    }
+
+    /// The modrev of the object, which was changed by this call, and has this change time.
+    pub(super) fn changed(&self, before: Modrev, changed: FileTime) -> Modrev {
+        self.leases.with(Time::ZERO, |state, _| {
+            let now = state.now;
+            state.modrevs.changed(now, self.object, before, changed)
+        })
+    }
+
+    /// The object is no more.
+    pub(super) fn gone(&self) {
+        self.leases.with(Time::ZERO, |state, outs| {
+            state.step(table::Event::Gone(self.object), outs);
+        });
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        let Self { object, ticket, outcome, .. } = *self;
+        self.leases.with(Time::ZERO, |state, outs| {
+            let waits = state.waiting.remove(&ticket).is_some();
+            // It may have begun without being looked at.
+            let runs = self.runs || matches!(self.receiver.try_recv(), Ok(Some(Some(_))));
+            if runs {
+                state.step(table::Event::Done(object, ticket, outcome), outs);
+            } else if waits {
+                state.step(table::Event::GivenUp(object, ticket), outs);
+            }
+        });
+    }
+}

@@ -1,0 +1,163 @@
+//! What a server keeps of leases over restarts: the number of its start, and which clients may
+//! hold any.
+//!
+//! The file `leases` has eight bytes that say what it is, the number of the start, and for each
+//! client its id and its instance, numbers in the order of the network. It is replaced in one step,
+//! and is on stable storage before a client on it is granted its first lease.
+
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use leasehold_fs::Blocking;
+use leasehold_serve::{Ledger, Remembered};
+
+use crate::state::{self, StateError};
+
+/// The file in the state directory.
+const NAME: &str = "leases";
+
+const MAGIC: [u8; 8] = *b"leases1\n";
+const CLIENT_BYTES: usize = 24;
+
+/// The list of clients that may hold leases, in a state directory.
+pub struct LeaseLedger {
+    place: Arc<Place>,
+    blocking: Arc<dyn Blocking>,
+}
+
+struct Place {
+    directory: PathBuf,
+    epoch: u64,
+    /// The number of the list that is written.
+    written: Mutex<u64>,
+}
+
+impl LeaseLedger {
+    /// Begins a new epoch, which is on stable storage when this returns; says what is left of the
+    /// one before. Lists are written where it may block.
+    ///
+    /// # Errors
+    /// When the file cannot be read or written, or is none of ours. Clients may hold leases that
+    /// nobody knows of then.
+    pub fn open(
+        directory: &Path,
+        blocking: Arc<dyn Blocking>,
+    ) -> Result<(Self, Remembered), StateError> {
+        let failed = |task| {
+            let path = directory.join(NAME);
+            move |error| StateError { task, path, error }
+        };
+        let before = read(&directory.join(NAME)).map_err(failed("use the list of leases"))?;
+        let epoch = before.epoch.saturating_add(1).max(this_hour());
+        let place = Place { directory: directory.to_path_buf(), epoch, written: Mutex::new(0) };
+        place.put(&before.list).map_err(failed("write the list of leases"))?;
+        Ok((Self { place: Arc::new(place), blocking }, Remembered { epoch, ..before }))
+    }
+}
+
+impl Ledger for LeaseLedger {
+    fn write(&self, number: u64, list: &[([u8; 16], u64)], done: Box<dyn FnOnce() + Send>) {
+        let (place, list) = (Arc::clone(&self.place), list.to_vec());
+        self.blocking.run(Box::new(move || {
+            let mut written = place.written.lock().unwrap_or_else(PoisonError::into_inner);
+            // A later list has all that this one has, but for who has gone since.
+            if number > *written {
+                if let Err(error) = place.put(&list) {
+                    let directory = place.directory.display();
+                    tracing::error!(%error, %directory, "no new client is granted leases");
+                    return;
+                }
+                *written = number;
+            }
+            drop(written);
+            done();
+        }));
+    }
+}
+
+impl Place {
+    fn put(&self, list: &[([u8; 16], u64)]) -> io::Result<()> {
+        let mut bytes = Vec::with_capacity(MAGIC.len() + 8 + list.len() * CLIENT_BYTES);
+        bytes.extend_from_slice(&MAGIC);
+        bytes.extend_from_slice(&self.epoch.to_be_bytes());
+        for (client, instance) in list {
+            bytes.extend_from_slice(client);
+            bytes.extend_from_slice(&instance.to_be_bytes());
+        }
+        state::put(&self.directory, NAME, &[&bytes])
+    }
+}
+
+fn read(path: &Path) -> io::Result<Remembered> {
+    let bytes = match fs::read(path) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Remembered::default()),
+        Err(error) => return Err(error),
+    };
+    parse(&bytes).ok_or_else(|| io::Error::new(ErrorKind::InvalidData, "is not a list of leases"))
+}
+
+fn parse(bytes: &[u8]) -> Option<Remembered> {
+    let (epoch, clients) = bytes.strip_prefix(&MAGIC)?.split_first_chunk()?;
+    let (clients, []) = clients.as_chunks::<CLIENT_BYTES>() else { return None };
+    let client = |bytes: &[u8; CLIENT_BYTES]| {
+        let (client, instance) = bytes.split_first_chunk()?;
+        Some((*client, u64::from_be_bytes(instance.try_into().ok()?)))
+    };
+    let list = clients.iter().map(client).collect::<Option<_>>()?;
+    Some(Remembered { epoch: u64::from_be_bytes(*epoch), list })
+}
+
+/// Hours since 1970: epochs of a server whose state directory was lost go on from there, so that
+/// clients of before see that theirs is over.
+fn this_hour() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() / 3600)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use leasehold_fs::Inline;
+
+    use super::*;
+
+    fn open(directory: &Path) -> (LeaseLedger, Remembered) {
+        LeaseLedger::open(directory, Arc::new(Inline)).expect("it can be written")
+    }
+
+    #[test]
+    fn a_start_has_a_greater_number_and_the_list_of_the_one_before() {
+        let home = tempfile::tempdir().expect("a directory for the test");
+        let (ledger, first) = open(home.path());
+        assert_eq!(first.list, []);
+        let (told, done) = mpsc::channel();
+        let list = [([1; 16], 7), ([2; 16], u64::MAX)];
+        ledger.write(1, &list, Box::new(move || told.send(()).expect("it is waited for")));
+        done.try_recv().expect("it is written");
+        // What was overtaken is not written over what came later, and is safe all the same.
+        ledger.write(3, &list, Box::new(|| ()));
+        ledger.write(2, &[], Box::new(|| ()));
+        let (_, second) = open(home.path());
+        assert!(second.epoch > first.epoch && second.list == list);
+        let (_, third) = open(home.path());
+        assert_eq!((third.epoch, third.list), (second.epoch + 1, list.to_vec()));
+    }
+
+    #[test]
+    fn what_is_no_list_is_not_taken_for_an_empty_one() {
+        let home = tempfile::tempdir().expect("a directory for the test");
+        drop(open(home.path()));
+        let path = home.path().join(NAME);
+        let whole = fs::read(&path).expect("it is there");
+        for damaged in [&whole[..15], &[&whole[..], &[0]].concat(), b"LEASES1\n12345678"] {
+            fs::write(&path, damaged).expect("it can be written");
+            let opened = LeaseLedger::open(home.path(), Arc::new(Inline));
+            let error = opened.err().expect("it is no list");
+            assert_eq!(error.error.kind(), ErrorKind::InvalidData);
+        }
+    }
+}
