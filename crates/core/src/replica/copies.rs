@@ -169,6 +169,12 @@ impl Copies {
     /// Takes one event, and appends what is to be done in order.
     pub fn step(&mut self, now: Time, event: Event, effects: &mut Vec<Effect>) {
         self.forget(now);
+        #[cfg(feature = "mutants")]
+        if let Event::Fetched(call, _) | Event::Found(call, ..) = &event
+            && self.mutant == Some(Mutant::CountsFromAnswer)
+        {
+            self.calls.get_mut(call).into_iter().for_each(|asked| asked.sent = now);
+        }
         match event {
             Event::Use(ticket, object) => self.use_object(now, ticket, object, effects),
             Event::Miss(ticket, object) => {
@@ -317,11 +323,8 @@ impl Copies {
             return;
         }
         if self.copies.get(&object).is_none_or(|kept| kept.version <= version) {
-            let sent = asked.sent;
-            #[cfg(feature = "mutants")]
-            let sent = if self.is(Mutant::CountsFromAnswer) { now } else { sent };
             effects.push(Effect::Keep(call, object));
-            self.keep(object, version, sent, effects);
+            self.keep(object, version, asked.sent, effects);
         }
         effects.extend(asked.waiting.into_iter().map(Effect::Go));
     }

@@ -6,8 +6,9 @@
 //!    than what others were told: it serves nobody, ever.
 //! 3. It serves when all have said that they know no such thing; an administrator may say that one
 //!    is not waited for.
-//! 4. What a peer knows of another is the last epoch that this one began and the greatest stamp
-//!    that it heard of it. Both are noted on stable storage as they grow.
+//! 4. What a peer knows of another is the last epoch that this one began, the one before, and the
+//!    greatest stamp that it heard of it. They are noted on stable storage as they grow. One that
+//!    starts is told the epoch before that which it starts.
 //! 5. A call is let in that is of the epoch of this peer and of the last of its caller.
 
 use core::time::Duration;
@@ -36,6 +37,29 @@ impl Known {
     }
 }
 
+/// What a peer knows of another, and has on stable storage.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Noted {
+    /// The last epoch that it began.
+    pub epoch: u64,
+    /// The one before, which is what it finds in its storage while it starts.
+    pub before: u64,
+    /// The greatest stamp that was heard of it.
+    pub stamp: Stamp,
+}
+
+impl Noted {
+    /// Takes note of an epoch; true when it is a later one.
+    const fn began(&mut self, epoch: u64) -> bool {
+        let is_later = epoch > self.epoch;
+        if is_later {
+            self.before = self.epoch;
+            self.epoch = epoch;
+        }
+        is_later
+    }
+}
+
 /// What happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
@@ -59,7 +83,7 @@ pub enum Effect {
     /// The peer is answered this.
     Answer(Peer, Known),
     /// This is known of the peer, which goes to stable storage.
-    Note(Peer, Known),
+    Note(Peer, Noted),
     /// This metaserver serves.
     Open,
     /// The peer knows more than is stored here: this metaserver does not serve.
@@ -84,9 +108,7 @@ enum State {
 
 #[derive(Clone, Copy, Debug)]
 struct Other {
-    known: Known,
-    /// The last epoch that it began before this one.
-    before: u64,
+    noted: Noted,
     /// When it is asked again; none when it has answered or is not waited for.
     ask: Option<Time>,
 }
@@ -115,12 +137,12 @@ pub enum Mutant {
 impl Peers {
     /// Starts an epoch, with what is stored of this metaserver and what was noted of the others.
     #[must_use]
-    pub fn new(now: Time, epoch: u64, stored: Known, others: BTreeMap<Peer, Known>) -> Self {
-        let other = |known: Known| Other { known, before: known.epoch, ask: Some(now) };
+    pub fn new(now: Time, epoch: u64, stored: Known, others: BTreeMap<Peer, Noted>) -> Self {
+        let other = |noted| Other { noted, ask: Some(now) };
         Self {
             epoch,
             stored,
-            others: others.into_iter().map(|(peer, known)| (peer, other(known))).collect(),
+            others: others.into_iter().map(|(peer, noted)| (peer, other(noted))).collect(),
             state: State::Asking,
             #[cfg(feature = "mutants")]
             mutant: None,
@@ -138,17 +160,12 @@ impl Peers {
         match event {
             Event::Hello(peer, epoch) => {
                 let Some(other) = self.others.get_mut(&peer) else { return };
-                if epoch > other.known.epoch {
-                    other.before = other.known.epoch;
-                    other.known.epoch = epoch;
-                    effects.push(Effect::Note(peer, other.known));
+                if other.noted.began(epoch) {
+                    effects.push(Effect::Note(peer, other.noted));
                 }
-                if epoch == other.known.epoch {
-                    let known = Known { epoch: other.before, stamp: other.known.stamp };
-                    effects.push(Effect::Answer(peer, known));
-                } else {
-                    effects.push(Effect::Answer(peer, other.known));
-                }
+                let Noted { epoch: last, before, stamp } = other.noted;
+                let epoch = if epoch == last { before } else { last };
+                effects.push(Effect::Answer(peer, Known { epoch, stamp }));
             }
             Event::Answered(peer, epoch, known) => self.answered(peer, epoch, known, effects),
             Event::Heard(peer, known) => self.heard(peer, known, effects),
@@ -183,7 +200,7 @@ impl Peers {
         if self.mutant == Some(Mutant::IgnoresEpochs) {
             return Ok(());
         }
-        let is_last = self.others.get(&caller).is_some_and(|other| other.known.epoch == epoch);
+        let is_last = self.others.get(&caller).is_some_and(|other| other.noted.epoch == epoch);
         if callee_epoch == self.epoch && is_last { Ok(()) } else { Err(Refusal::Epoch(self.epoch)) }
     }
 
@@ -202,7 +219,7 @@ impl Peers {
     /// The last epoch of a peer that is known.
     #[must_use]
     pub fn epoch_of(&self, peer: Peer) -> u64 {
-        self.others.get(&peer).map_or(0, |other| other.known.epoch)
+        self.others.get(&peer).map_or(0, |other| other.noted.epoch)
     }
 
     /// When somebody is asked again.
@@ -229,13 +246,10 @@ impl Peers {
 
     fn heard(&mut self, peer: Peer, heard: Known, effects: &mut Vec<Effect>) {
         let Some(other) = self.others.get_mut(&peer) else { return };
-        if heard.is_beyond(other.known) {
-            if heard.epoch > other.known.epoch {
-                other.before = other.known.epoch;
-            }
-            other.known.epoch = other.known.epoch.max(heard.epoch);
-            other.known.stamp = other.known.stamp.max(heard.stamp);
-            effects.push(Effect::Note(peer, other.known));
+        let is_later = other.noted.began(heard.epoch);
+        if is_later || heard.stamp > other.noted.stamp {
+            other.noted.stamp = other.noted.stamp.max(heard.stamp);
+            effects.push(Effect::Note(peer, other.noted));
         }
     }
 }

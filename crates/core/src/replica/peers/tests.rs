@@ -7,6 +7,7 @@ use crate::dialogue::{lines, play, value};
 fn dialogues() {
     play("replica/peers", || {
         let mut peers = None;
+        let mut noted = BTreeMap::from([2, 3].map(|one| (Peer(one), Noted::default())));
         move |now, words| {
             let number = |name: &str| value::<u64>(words, name);
             let peer = || Peer(words[1].parse().expect("a peer"));
@@ -16,8 +17,7 @@ fn dialogues() {
                 "start" => {
                     let stored = Known { epoch: number("stored").unwrap_or(0), stamp };
                     let epoch = number("epoch").expect("an epoch");
-                    let others = [2, 3].map(|one| (Peer(one), Known::default()));
-                    peers = Some(Peers::new(now, epoch, stored, BTreeMap::from(others)));
+                    peers = Some(Peers::new(now, epoch, stored, noted.clone()));
                     Event::Tick
                 }
                 "admit" => {
@@ -38,6 +38,11 @@ fn dialogues() {
             };
             let mut effects = Vec::new();
             peers.as_mut().expect("it was started").step(now, event, &mut effects);
+            for effect in &effects {
+                if let Effect::Note(peer, known) = effect {
+                    noted.insert(*peer, *known);
+                }
+            }
             lines(&effects)
         }
     });
