@@ -102,7 +102,10 @@ impl Step {
             Self::Sim => {
                 let files = sim::run(repository, &["--minutes", "0.5"].map(str::to_owned));
                 let leases = ["--leases", "--minutes", "1"].map(str::to_owned);
-                [files, sim::run(repository, &leases)].into_iter().sum()
+                let metaservers = ["--replica", "--minutes", "0.5"].map(str::to_owned);
+                let [leases, metaservers] =
+                    [&leases, &metaservers[..]].map(|options| sim::run(repository, options));
+                [files, leases, metaservers].into_iter().sum()
             }
             Self::Fuzz => fuzz::run(repository, 60),
             Self::Kernel => {

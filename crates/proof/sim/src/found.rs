@@ -26,11 +26,24 @@ pub struct FoundLease {
     pub mutant: Option<crate::LeaseMutant>,
 }
 
+/// A seed of a world of metaservers that found something.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FoundReplica {
+    /// The seed.
+    pub seed: u64,
+    /// What it found.
+    pub found: String,
+    /// The fault to plant where it is to be found again.
+    pub mutant: Option<crate::ReplicaMutant>,
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Seeds {
     world: Vec<Found>,
     leases: Vec<FoundLease>,
+    replica: Vec<FoundReplica>,
 }
 
 fn seeds() -> Seeds {
@@ -53,4 +66,13 @@ pub fn found() -> Vec<Found> {
 #[must_use]
 pub fn found_leases() -> Vec<FoundLease> {
     seeds().leases
+}
+
+/// Every seed of a world of metaservers in `seeds.toml`.
+///
+/// # Panics
+/// When the file is not as it should be.
+#[must_use]
+pub fn found_replica() -> Vec<FoundReplica> {
+    seeds().replica
 }

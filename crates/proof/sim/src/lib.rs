@@ -37,12 +37,14 @@ mod op;
 mod program;
 mod promises;
 mod queue;
+mod replica;
 mod server;
 mod world;
 
-pub use found::{Found, FoundLease, found, found_leases};
+pub use found::{Found, FoundLease, FoundReplica, found, found_leases, found_replica};
 pub use leases::{LeaseMutant, LeaseOptions, run_leases};
 pub use mutant::Mutant;
+pub use replica::{ReplicaMutant, ReplicaOptions, run_replica};
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -77,6 +79,8 @@ pub struct Report {
     pub crashes: usize,
     /// How often the server's process was killed.
     pub kills: usize,
+    /// How often a machine was put back to an old backup.
+    pub backups: usize,
     /// What happened, line by line, where that was asked for.
     pub trace: Vec<String>,
 }

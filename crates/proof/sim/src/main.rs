@@ -6,8 +6,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use clap::{Parser, ValueEnum};
 use leasehold_sim::{
-    Broken, LeaseMutant, LeaseOptions, Mutant, Options, Report, found, found_leases, run,
-    run_leases,
+    Broken, LeaseMutant, LeaseOptions, Mutant, Options, ReplicaMutant, ReplicaOptions, Report,
+    found, found_leases, found_replica, run, run_leases, run_replica,
 };
 
 /// How often a long run says how far it is.
@@ -31,6 +31,12 @@ struct Arguments {
     /// Plants this fault in a world of leases.
     #[arg(long, requires = "leases", conflicts_with = "mutant")]
     lease_mutant: Option<LeaseMutant>,
+    /// Simulates worlds of metaservers of one file system.
+    #[arg(long, conflicts_with_all = ["leases", "mutant"])]
+    replica: bool,
+    /// Plants this fault in a world of metaservers.
+    #[arg(long, requires = "replica")]
+    replica_mutant: Option<ReplicaMutant>,
     /// Tells all that happens in the world.
     #[arg(long, requires = "seed")]
     trace: bool,
@@ -41,6 +47,7 @@ struct Arguments {
 enum Kind {
     Files(Option<Mutant>),
     Leases(Option<LeaseMutant>),
+    Replica(Option<ReplicaMutant>),
 }
 
 impl Kind {
@@ -48,6 +55,7 @@ impl Kind {
         match self {
             Self::Files(mutant) => run(Options { seed, mutant, trace }),
             Self::Leases(mutant) => run_leases(LeaseOptions { seed, mutant, trace }),
+            Self::Replica(mutant) => run_replica(ReplicaOptions { seed, mutant, trace }),
         }
     }
 
@@ -56,6 +64,7 @@ impl Kind {
         match self {
             Self::Files(_) => found().iter().map(|world| world.seed).collect(),
             Self::Leases(_) => found_leases().iter().map(|world| world.seed).collect(),
+            Self::Replica(_) => found_replica().iter().map(|world| world.seed).collect(),
         }
     }
 
@@ -64,6 +73,7 @@ impl Kind {
         match self {
             Self::Files(mutant) => named(" --mutant", mutant),
             Self::Leases(mutant) => format!(" --leases{}", named(" --lease-mutant", mutant)),
+            Self::Replica(mutant) => format!(" --replica{}", named(" --replica-mutant", mutant)),
         }
     }
 }
@@ -74,8 +84,13 @@ fn named<M: ValueEnum>(option: &str, mutant: Option<M>) -> String {
 }
 
 fn main() -> ExitCode {
-    let Arguments { seed, minutes, mutant, leases, lease_mutant, trace } = Arguments::parse();
-    let kind = if leases { Kind::Leases(lease_mutant) } else { Kind::Files(mutant) };
+    let arguments = Arguments::parse();
+    let Arguments { seed, minutes, mutant, lease_mutant, replica_mutant, trace, .. } = arguments;
+    let kind = match (arguments.leases, arguments.replica) {
+        (true, _) => Kind::Leases(lease_mutant),
+        (false, true) => Kind::Replica(replica_mutant),
+        (false, false) => Kind::Files(mutant),
+    };
     let kept = match seed {
         Some(seed) => show(kind, seed, trace),
         None => many(kind, Duration::from_secs_f64(minutes * 60.0)),
@@ -87,10 +102,10 @@ fn main() -> ExitCode {
 fn show(kind: Kind, seed: u64, trace: bool) -> bool {
     let (report, broken) = kind.run(seed, trace);
     report.trace.iter().for_each(|line| println!("{line}"));
-    let Report { operations, crashes, kills, digest, .. } = report;
+    let Report { operations, crashes, kills, backups, digest, .. } = report;
     println!(
         "seed {seed}: {operations} operations, {crashes} crashes, {kills} kills, \
-         digest {digest:016x}"
+         {backups} backups, digest {digest:016x}"
     );
     for broken in &broken {
         println!("BROKEN {}: {}", broken.promise, broken.how);
@@ -106,7 +121,7 @@ fn many(kind: Kind, time: Duration) -> bool {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let first = u64::try_from(since.as_millis()).unwrap_or(0);
     let (started, mut told) = (Instant::now(), Instant::now());
-    let (mut worlds, mut operations, mut crashes, mut kills) = (0, 0, 0, 0);
+    let (mut worlds, mut operations, mut crashes, mut kills, mut backups) = (0, 0, 0, 0, 0);
     for seed in kind.found().into_iter().chain(first..) {
         if started.elapsed() >= time {
             break;
@@ -119,6 +134,7 @@ fn many(kind: Kind, time: Duration) -> bool {
         operations += report.operations;
         crashes += report.crashes;
         kills += report.kills;
+        backups += report.backups;
         if told.elapsed() >= PROGRESS {
             told = Instant::now();
             eprintln!("{} s: {worlds} worlds", started.elapsed().as_secs());
@@ -126,7 +142,7 @@ fn many(kind: Kind, time: Duration) -> bool {
     }
     println!(
         "{worlds} worlds, the new from seed {first} on: {operations} operations, {crashes} crashes, \
-         {kills} kills"
+         {kills} kills, {backups} backups"
     );
     true
 }

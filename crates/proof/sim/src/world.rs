@@ -172,6 +172,7 @@ impl World {
             operations: self.history.doings().len(),
             crashes: self.history.crashes(),
             kills: self.history.kills(),
+            backups: 0,
             trace: self.trace.unwrap_or_default(),
         };
         (self.history, report, stuck)

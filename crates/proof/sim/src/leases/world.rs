@@ -187,6 +187,7 @@ impl World {
             operations: self.clients.iter().map(|client| client.operations).sum(),
             crashes: self.crashes,
             kills: self.kills,
+            backups: 0,
             trace: self.trace.unwrap_or_default(),
         };
         let mut broken = self.truth.broken;

@@ -1,0 +1,123 @@
+//! Worlds of metaservers: some of them, each the real machines of `core::replica`, with a client
+//! that makes, renames, removes, looks for, writes and uses objects, over messages that are lost,
+//! doubled, late and overtaken.
+//!
+//! Links are cut, in one direction or both; metaservers crash, also right after something is on
+//! their disk, and are started again, some with an old backup; clocks run differently. Names are
+//! few, so that clients meet. Then the world heals, and each client must find every name.
+//!
+//! What is checked is checked when it happens, against the truth, which a world knows: what the
+//! homes have on their disks. That is a tree at every moment.
+
+mod effects;
+mod message;
+mod node;
+mod operation;
+mod searching;
+mod serve;
+mod truth;
+mod world;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use clap::ValueEnum;
+use serde::Deserialize;
+
+use crate::{Broken, Report};
+
+/// What to simulate.
+#[derive(Clone, Copy, Debug)]
+pub struct ReplicaOptions {
+    /// What fixes everything else.
+    pub seed: u64,
+    /// A fault that is to be found.
+    pub mutant: Option<ReplicaMutant>,
+    /// Whether to tell all that happens.
+    pub trace: bool,
+}
+
+/// A deliberate fault of all metaservers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum ReplicaMutant {
+    /// Calls are let in whatever epoch they are of.
+    IgnoresEpochs,
+    /// Older metadata than others were told of is served.
+    ServesOlder,
+    /// A copy is good for a window from the answer.
+    CountsFromAnswer,
+    /// An announcement drops the copy and is forgotten.
+    ForgetsAnnouncements,
+    /// A copy is used when its home does not answer.
+    UsesOld,
+    /// A copy is good for ever.
+    NeverAsks,
+    /// COMMIT is answered before the release.
+    CommitsEarly,
+    /// A name that another has claimed is taken from it.
+    TakesNames,
+    /// A directory is closed without asking.
+    ClosesFull,
+    /// A directory that is asked about is open.
+    LeavesOpen,
+    /// Names are not claimed.
+    ClaimsNothing,
+    /// A directory gets another parent without leave.
+    TakesLeave,
+    /// Nothing is about to stand anywhere.
+    HidesClaims,
+    /// A name is had that was refused.
+    TakesRefused,
+    /// Each gets leave that asks.
+    LooksNowhere,
+    /// Who does not answer does not have the name.
+    GivesUp,
+}
+
+impl ReplicaMutant {
+    /// Every one.
+    pub const ALL: &[Self] = &[
+        Self::IgnoresEpochs,
+        Self::ServesOlder,
+        Self::CountsFromAnswer,
+        Self::ForgetsAnnouncements,
+        Self::UsesOld,
+        Self::NeverAsks,
+        Self::CommitsEarly,
+        Self::TakesNames,
+        Self::ClosesFull,
+        Self::LeavesOpen,
+        Self::ClaimsNothing,
+        Self::TakesLeave,
+        Self::HidesClaims,
+        Self::TakesRefused,
+        Self::LooksNowhere,
+        Self::GivesUp,
+    ];
+
+    /// The promises of which it breaks one.
+    #[must_use]
+    pub const fn promises(self) -> &'static [&'static str] {
+        match self {
+            Self::IgnoresEpochs => &["once"],
+            Self::ServesOlder => &["older-metadata"],
+            Self::CountsFromAnswer | Self::UsesOld | Self::NeverAsks | Self::GivesUp => {
+                &["bounded-staleness"]
+            }
+            Self::ForgetsAnnouncements => &["gone"],
+            Self::CommitsEarly => &["released"],
+            Self::TakesNames | Self::HidesClaims => &["one-name", "tree"],
+            Self::ClosesFull | Self::LeavesOpen | Self::TakesLeave | Self::LooksNowhere => {
+                &["tree"]
+            }
+            Self::ClaimsNothing | Self::TakesRefused => &["one-name", "tree"],
+        }
+    }
+}
+
+/// Runs one world of metaservers to its end; what is broken is found as it happens.
+#[must_use]
+pub fn run_replica(options: ReplicaOptions) -> (Report, Vec<Broken>) {
+    let ended = catch_unwind(AssertUnwindSafe(|| world::World::new(options).run()));
+    ended.unwrap_or_else(|panic| (Report::default(), vec![crate::panicked(&*panic)]))
+}

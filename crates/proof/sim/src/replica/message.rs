@@ -1,0 +1,92 @@
+//! What metaservers say to each other, as `spec/replica.x` has it.
+
+use leasehold_base::units::FileId;
+use leasehold_core::replica::home::Refusal;
+use leasehold_core::replica::moves::Move;
+use leasehold_core::replica::peers::Known;
+use leasehold_core::replica::{Peer, Place, Stamp};
+
+/// All that is known of an object. In these worlds it has one name, and its data is a number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Metafile {
+    pub(super) object: FileId,
+    pub(super) version: Stamp,
+    pub(super) is_directory: bool,
+    /// None at the root.
+    pub(super) place: Option<Place>,
+    pub(super) content: u64,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Ask {
+    Hello,
+    Fetch(FileId, Option<Stamp>),
+    Search(Place, Vec<Peer>),
+    Named(Place),
+    Claim(Place, FileId),
+    Stands(Place, FileId),
+    Change(FileId, u64),
+    Place { object: FileId, from: Option<Place>, to: Option<Place> },
+    Move(Move),
+    Moving(u64),
+    Announce { object: FileId, version: Stamp, places: Vec<Place>, left: Place },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    Known(Known),
+    Metafile(Metafile),
+    Same,
+    Nowhere,
+    Named(Option<FileId>),
+    Is(bool),
+    Version(Stamp),
+    Done,
+    Epoch(u64),
+    Later,
+    Gone,
+    Exists,
+    Full,
+    Loop,
+}
+
+impl Answer {
+    /// Whether what was asked for is had, where that is all there is to say.
+    pub(super) const fn had(&self) -> Result<(), Refusal> {
+        match self {
+            Self::Done => Ok(()),
+            Self::Gone => Err(Refusal::Gone),
+            Self::Exists => Err(Refusal::Exists),
+            Self::Full => Err(Refusal::Full),
+            Self::Loop => Err(Refusal::Loop),
+            Self::Known(_)
+            | Self::Metafile(_)
+            | Self::Same
+            | Self::Nowhere
+            | Self::Named(_)
+            | Self::Is(_)
+            | Self::Version(_)
+            | Self::Epoch(_)
+            | Self::Later => Err(Refusal::Later),
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Body {
+    Ask(Ask),
+    /// The last stamp of who answers, and the answer.
+    Answer(Stamp, Answer),
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Message {
+    pub(super) from: Peer,
+    pub(super) to: Peer,
+    /// The epoch of who sends it.
+    pub(super) epoch: u64,
+    /// The epoch of who gets it, as far as the sender knows.
+    pub(super) callee_epoch: u64,
+    pub(super) call: u64,
+    pub(super) body: Body,
+}

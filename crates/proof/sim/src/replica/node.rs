@@ -1,0 +1,401 @@
+//! A metaserver: the machines of `core::replica`, and what drives them.
+
+use core::time::Duration;
+
+use std::collections::BTreeMap;
+
+use leasehold_base::random::Random;
+use leasehold_base::units::{FileId, Time};
+use leasehold_core::replica::changes::{self, Changes};
+use leasehold_core::replica::copies::{self, Copies};
+use leasehold_core::replica::home::{self, Home};
+use leasehold_core::replica::moves::{self, Move, Moves};
+use leasehold_core::replica::names::{self, Names};
+use leasehold_core::replica::peers::{self, Known, Noted, Peers};
+use leasehold_core::replica::search::Order;
+use leasehold_core::replica::{Bounds, Call, Homes, Ids, Peer, Place, Stamp, Ticket};
+
+use crate::faults::upto;
+
+use super::ReplicaMutant;
+use super::message::{Answer, Ask, Body, Message, Metafile};
+use super::operation::{Operation, Outcome};
+use super::searching::Searching;
+
+/// How long until a call is sent again, and until it is given up.
+const AGAIN: Duration = Duration::from_millis(400);
+const CALL_MAX: Duration = Duration::from_millis(2500);
+
+/// The bounds of these worlds.
+pub(super) const BOUNDS: Bounds = Bounds { most: 40, ..Bounds::DEFAULT };
+
+/// The root: the first id of the first metaserver.
+pub(super) const ROOT: FileId = FileId(1 << 48 | 1);
+
+/// What survives a crash.
+#[derive(Clone, Debug)]
+pub(super) struct Disk {
+    pub(super) known: Known,
+    pub(super) ids: u64,
+    pub(super) heard: BTreeMap<Peer, Noted>,
+    pub(super) leave: Option<Move>,
+    pub(super) metafiles: BTreeMap<FileId, Metafile>,
+    pub(super) notes: BTreeMap<Place, FileId>,
+}
+
+impl Disk {
+    pub(super) fn new(me: Peer, peers: u32) -> Self {
+        let root = Metafile {
+            object: ROOT,
+            version: Stamp(0),
+            is_directory: true,
+            place: None,
+            content: 0,
+        };
+        let others = (0..peers).map(Peer).filter(|peer| *peer != me);
+        let metafiles = (me == Peer(0)).then_some((ROOT, root)).into_iter().collect();
+        Self {
+            known: Known::default(),
+            ids: 2,
+            heard: others.map(|peer| (peer, Noted::default())).collect(),
+            leave: None,
+            metafiles,
+            notes: BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn standing_at(&self, place: &Place) -> Option<&Metafile> {
+        self.metafiles.values().find(|metafile| metafile.place.as_ref() == Some(place))
+    }
+}
+
+/// What the disk takes its time for.
+#[derive(Clone, Debug)]
+pub(super) enum Chore {
+    Store(Ticket, home::Change),
+    Note(Place, FileId),
+    Leave(Move),
+    Content { object: FileId, id: u64, asker: Asker },
+}
+
+/// Whom an answer goes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Asker {
+    pub(super) peer: Peer,
+    pub(super) epoch: u64,
+    pub(super) call: u64,
+}
+
+/// What comes of a step, for the world.
+#[derive(Clone, Debug)]
+pub(super) enum Out {
+    Send(Message),
+    Chore(Duration, Chore),
+    Ended(Operation, Outcome),
+    /// A metafile was changed on the disk, on behalf of a call.
+    Stored(FileId, Option<Metafile>, Option<Asker>),
+    /// It was heard that this is gone.
+    Gone(FileId),
+}
+
+/// Why a call was made.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Why {
+    Hello,
+    Announce,
+    Fetch(Call),
+    Search(u64),
+    Named(u64),
+    SearchFetch(u64),
+    Leave(Ticket),
+    Claim(Ticket),
+    Stands(Call),
+    Above(Call),
+    Ended(Move),
+    Change(Call),
+    Operation(Ticket),
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Called {
+    pub(super) message: Message,
+    pub(super) why: Why,
+    pub(super) again: Time,
+    pub(super) until: Time,
+}
+
+/// What a crash takes.
+#[derive(Clone, Debug)]
+pub(super) struct Live {
+    pub(super) peers: Peers,
+    pub(super) copies: Copies,
+    pub(super) changes: Changes,
+    pub(super) home: Home,
+    pub(super) names: Names,
+    pub(super) moves: Moves,
+    pub(super) ids: Ids,
+    /// The copies.
+    pub(super) kept: BTreeMap<FileId, Metafile>,
+    /// What a call of `copies` has brought.
+    pub(super) brought: Option<Metafile>,
+    pub(super) dirty: BTreeMap<FileId, u64>,
+    pub(super) on_its_way: BTreeMap<Call, (FileId, u64)>,
+    pub(super) searches: BTreeMap<u64, Searching>,
+    pub(super) calls: BTreeMap<u64, Called>,
+    /// Calls that came, with the answer once there is one.
+    pub(super) seen: BTreeMap<Asker, Option<Answer>>,
+    pub(super) waiting: BTreeMap<Ticket, Asker>,
+    /// Which change waits for a directory's end.
+    pub(super) closing: BTreeMap<Ticket, Ticket>,
+    pub(super) operation: Option<(Ticket, Operation)>,
+    last: u64,
+}
+
+pub(super) struct Node {
+    pub(super) me: Peer,
+    pub(super) count: u32,
+    pub(super) homes: Homes,
+    pub(super) order: Order,
+    pub(super) mutant: Option<ReplicaMutant>,
+    pub(super) disk: Disk,
+    pub(super) live: Live,
+    pub(super) now: Time,
+    pub(super) random: Random,
+    pub(super) outs: Vec<Out>,
+}
+
+impl Node {
+    pub(super) fn new(
+        me: Peer,
+        count: u32,
+        order: Order,
+        mutant: Option<ReplicaMutant>,
+        random: Random,
+    ) -> Self {
+        let homes = Homes::new((0..count).map(|peer| (u64::from(peer) + 1, Peer(peer))).collect());
+        let mut disk = Disk::new(me, count);
+        let live = Live::new(me, Time::ZERO, &mut disk, mutant);
+        Self {
+            me,
+            count,
+            homes,
+            order,
+            mutant,
+            disk,
+            live,
+            now: Time::ZERO,
+            random,
+            outs: Vec::new(),
+        }
+    }
+
+    /// Begins an epoch; what was in memory is gone.
+    pub(super) fn start(&mut self, now: Time) {
+        self.now = now;
+        self.live = Live::new(self.me, now, &mut self.disk, self.mutant);
+        // An old backup has an epoch again, but no answer of then is for a call of now.
+        self.live.last = self.random.below(1 << 24) << 7;
+        self.peers(peers::Event::Tick);
+        self.moves(moves::Event::Tick);
+    }
+
+    pub(super) fn epoch(&self) -> u64 {
+        self.live.peers.epoch()
+    }
+
+    pub(super) fn home_of(&self, object: FileId) -> Peer {
+        self.homes.of(object).expect("every id was given")
+    }
+
+    /// A number that was never given before, in any epoch.
+    pub(super) const fn number(&mut self) -> u64 {
+        self.live.last += 1;
+        self.live.peers.epoch() << 32 | self.live.last
+    }
+
+    pub(super) fn call(&mut self, to: Peer, ask: Ask, why: Why) {
+        let call = self.number();
+        let callee_epoch = if to == self.me { self.epoch() } else { self.live.peers.epoch_of(to) };
+        let epoch = self.epoch();
+        let body = Body::Ask(ask);
+        let message = Message { from: self.me, to, epoch, callee_epoch, call, body };
+        self.outs.push(Out::Send(message.clone()));
+        let (again, until) = (self.now + AGAIN, self.now + CALL_MAX);
+        self.live.calls.insert(call, Called { message, why, again, until });
+    }
+
+    pub(super) fn answer(&mut self, asker: Asker, answer: Answer) {
+        self.live.seen.insert(asker, Some(answer.clone()));
+        let body = Body::Answer(self.disk.known.stamp, answer);
+        let Asker { peer, epoch, call } = asker;
+        let (from, mine) = (self.me, self.epoch());
+        let message = Message { from, to: peer, epoch: mine, callee_epoch: epoch, call, body };
+        self.outs.push(Out::Send(message));
+    }
+
+    /// Leaves something to the disk.
+    pub(super) fn put_off(&mut self, chore: Chore) {
+        let time = upto(&mut self.random, Duration::from_millis(20));
+        self.outs.push(Out::Chore(time, chore));
+    }
+
+    pub(super) fn next_wake(&self) -> Option<Time> {
+        let Live { peers, copies, changes, home, moves, calls, .. } = &self.live;
+        let machines = [
+            peers.next_wake(),
+            copies.next_wake(),
+            changes.next_wake(),
+            home.next_wake(),
+            moves.next_wake(),
+        ];
+        let calls = calls.values().map(|called| called.again.min(called.until));
+        machines.into_iter().flatten().chain(calls).min()
+    }
+
+    pub(super) fn wake(&mut self, now: Time) {
+        self.now = now;
+        self.peers(peers::Event::Tick);
+        self.copies(copies::Event::Tick);
+        self.changes(changes::Event::Tick);
+        self.home(home::Event::Tick);
+        self.moves(moves::Event::Tick);
+        let over = self.live.calls.iter().filter(|(_, called)| called.until <= now);
+        for call in over.map(|(call, _)| *call).collect::<Vec<_>>() {
+            let called = self.live.calls.remove(&call).expect("it is under way");
+            self.answered(called.why, Answer::Later);
+        }
+        for called in self.live.calls.values_mut().filter(|called| called.again <= now) {
+            called.again = now + AGAIN;
+            if !matches!(called.why, Why::Hello | Why::Announce) {
+                self.outs.push(Out::Send(called.message.clone()));
+            }
+        }
+    }
+
+    /// A metafile is changed on the disk, with the next stamp.
+    pub(super) fn store(
+        &mut self,
+        object: FileId,
+        asker: Option<Asker>,
+        change: impl FnOnce(&mut Metafile) -> bool,
+    ) -> Stamp {
+        self.disk.known.stamp.0 += 1;
+        let version = self.disk.known.stamp;
+        let mut metafile = self.disk.metafiles.remove(&object).unwrap_or(Metafile {
+            object,
+            version,
+            is_directory: false,
+            place: None,
+            content: 0,
+        });
+        metafile.version = version;
+        if change(&mut metafile) {
+            self.disk.metafiles.insert(object, metafile.clone());
+            self.outs.push(Out::Stored(object, Some(metafile), asker));
+        } else {
+            self.outs.push(Out::Stored(object, None, asker));
+        }
+        version
+    }
+
+    /// The disk has done it; true for what was answered.
+    pub(super) fn chore(&mut self, now: Time, chore: Chore, crashes: bool) {
+        self.now = now;
+        match chore {
+            Chore::Store(ticket, change) => {
+                let asker = self.live.waiting.get(&ticket).copied();
+                let (to, is_directory) = (change.to.clone(), change.is_directory);
+                let version = self.store(change.object, asker, |metafile| {
+                    metafile.is_directory = is_directory;
+                    metafile.place = to;
+                    metafile.place.is_some()
+                });
+                if !crashes {
+                    self.home(home::Event::Stored(ticket, version));
+                }
+            }
+            Chore::Note(place, object) => {
+                self.disk.notes.insert(place.clone(), object);
+                if !crashes {
+                    self.names(names::Event::Noted(place));
+                }
+            }
+            Chore::Leave(given) => {
+                self.disk.leave = Some(given);
+                if !crashes {
+                    self.moves(moves::Event::Noted);
+                }
+            }
+            Chore::Content { object, id, asker } => {
+                let is_there = self.disk.metafiles.contains_key(&object);
+                let answer = if is_there {
+                    let version = self.store(object, Some(asker), |metafile| {
+                        metafile.content = id;
+                        true
+                    });
+                    Answer::Version(version)
+                } else {
+                    Answer::Gone
+                };
+                if !crashes {
+                    self.answer(asker, answer);
+                }
+            }
+        }
+    }
+}
+
+impl Live {
+    fn new(me: Peer, now: Time, disk: &mut Disk, mutant: Option<ReplicaMutant>) -> Self {
+        let stored = disk.known;
+        disk.known.epoch += 1;
+        let epoch = disk.known.epoch;
+        let mut live = Self {
+            peers: Peers::new(now, epoch, stored, disk.heard.clone()),
+            copies: Copies::new(BOUNDS),
+            changes: Changes::new(BOUNDS),
+            home: Home::new(BOUNDS),
+            names: Names::default(),
+            moves: Moves::new(now, ROOT, disk.leave),
+            ids: Ids::new(u64::from(me.0) + 1, disk.ids),
+            kept: BTreeMap::new(),
+            brought: None,
+            dirty: BTreeMap::new(),
+            on_its_way: BTreeMap::new(),
+            searches: BTreeMap::new(),
+            calls: BTreeMap::new(),
+            seen: BTreeMap::new(),
+            waiting: BTreeMap::new(),
+            closing: BTreeMap::new(),
+            operation: None,
+            last: 0,
+        };
+        if let Some(mutant) = mutant {
+            live.plant(mutant);
+        }
+        live
+    }
+
+    fn plant(&mut self, mutant: ReplicaMutant) {
+        match mutant {
+            ReplicaMutant::IgnoresEpochs => self.peers.plant(peers::Mutant::IgnoresEpochs),
+            ReplicaMutant::ServesOlder => self.peers.plant(peers::Mutant::ServesOlder),
+            ReplicaMutant::CountsFromAnswer => self.copies.plant(copies::Mutant::CountsFromAnswer),
+            ReplicaMutant::ForgetsAnnouncements => {
+                self.copies.plant(copies::Mutant::ForgetsAnnouncements);
+            }
+            ReplicaMutant::UsesOld => self.copies.plant(copies::Mutant::UsesOld),
+            ReplicaMutant::NeverAsks => self.copies.plant(copies::Mutant::NeverAsks),
+            ReplicaMutant::CommitsEarly => self.changes.commit_early(),
+            ReplicaMutant::TakesNames => self.names.plant(names::Mutant::TakesNames),
+            ReplicaMutant::ClosesFull => self.names.plant(names::Mutant::ClosesFull),
+            ReplicaMutant::LeavesOpen => self.names.plant(names::Mutant::LeavesOpen),
+            ReplicaMutant::ClaimsNothing => self.home.plant(home::Mutant::ClaimsNothing),
+            ReplicaMutant::TakesLeave => self.home.plant(home::Mutant::TakesLeave),
+            ReplicaMutant::HidesClaims => self.home.plant(home::Mutant::HidesClaims),
+            ReplicaMutant::TakesRefused => self.home.plant(home::Mutant::TakesRefused),
+            ReplicaMutant::LooksNowhere => self.moves.look_nowhere(),
+            ReplicaMutant::GivesUp => {}
+        }
+    }
+}

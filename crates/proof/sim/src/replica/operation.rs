@@ -1,0 +1,156 @@
+//! What a client does at a metaserver, one thing after the other.
+
+use leasehold_base::units::{FileId, Time};
+use leasehold_core::replica::{Place, Ticket, changes, copies, home};
+
+use super::message::{Answer, Ask, Metafile};
+use super::node::{Node, Out, Why};
+
+/// How often a name is looked for before its client is told to come again.
+const ROUNDS_MAX: usize = 5;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum What {
+    Create { place: Place, is_directory: bool },
+    Look(Place),
+    Use(FileId),
+    Miss(FileId),
+    Write(FileId, u64),
+    Commit(FileId, u64),
+    Place { object: FileId, from: Place, to: Option<Place> },
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Operation {
+    pub(super) what: What,
+    rounds: usize,
+    /// The copy that is asked about; none while the name is searched for.
+    checked: Option<FileId>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    Found(Metafile),
+    Gone,
+    Done,
+    Later,
+    Refused,
+}
+
+impl Node {
+    pub(super) fn operate(&mut self, now: Time, what: What) {
+        self.now = now;
+        let ticket = Ticket(self.number());
+        let operation = Operation { what: what.clone(), rounds: 0, checked: None };
+        self.live.operation = Some((ticket, operation));
+        if !self.live.peers.is_open() {
+            self.end(ticket, Outcome::Later);
+            return;
+        }
+        match what {
+            What::Create { place, is_directory } => {
+                if let Some(stored) = self.live.ids.to_store() {
+                    self.disk.ids = stored;
+                    self.live.ids.stored(stored);
+                }
+                let object = self.live.ids.take().expect("enough are stored");
+                let change = home::Change { object, is_directory, from: None, to: Some(place) };
+                self.home(home::Event::Change(ticket, change));
+            }
+            What::Look(place) => self.look(ticket, place),
+            What::Use(object) | What::Miss(object) if self.home_of(object) == self.me => {
+                match self.disk.metafiles.get(&object).cloned() {
+                    Some(metafile) => self.end(ticket, Outcome::Found(metafile)),
+                    None => self.end(ticket, Outcome::Gone),
+                }
+            }
+            What::Use(object) => self.copies(copies::Event::Use(ticket, object)),
+            What::Miss(object) => self.copies(copies::Event::Miss(ticket, object)),
+            What::Write(object, id) if self.home_of(object) == self.me => {
+                self.call(self.me, Ask::Change(object, id), Why::Operation(ticket));
+            }
+            What::Write(object, id) => {
+                self.live.dirty.insert(object, id);
+                self.changes(changes::Event::Wrote(object));
+                self.end(ticket, Outcome::Done);
+            }
+            What::Commit(object, _) => self.changes(changes::Event::Commit(ticket, object)),
+            What::Place { object, from, to } => {
+                let (home, from) = (self.home_of(object), Some(from));
+                self.call(home, Ask::Place { object, from, to }, Why::Operation(ticket));
+            }
+        }
+    }
+
+    fn look(&mut self, ticket: Ticket, place: Place) {
+        if let Some(metafile) = self.disk.standing_at(&place).cloned() {
+            self.end(ticket, Outcome::Found(metafile));
+            return;
+        }
+        let mut copies = self.live.kept.values();
+        let copy = copies.find(|copy| copy.place.as_ref() == Some(&place)).map(|copy| copy.object);
+        let Some((_, operation)) = &mut self.live.operation else { return };
+        operation.checked = copy;
+        operation.rounds += 1;
+        if operation.rounds > ROUNDS_MAX {
+            self.end(ticket, Outcome::Later);
+            return;
+        }
+        match copy {
+            Some(object) => self.copies(copies::Event::Use(ticket, object)),
+            None => self.copies(copies::Event::Search(ticket, place)),
+        }
+    }
+
+    fn operation(&self, ticket: Ticket) -> Option<&Operation> {
+        self.live.operation.as_ref().filter(|(one, _)| *one == ticket).map(|(_, one)| one)
+    }
+
+    /// What is used is here, and good.
+    pub(super) fn operation_goes(&mut self, ticket: Ticket) {
+        let Some(operation) = self.operation(ticket) else { return };
+        match operation.what.clone() {
+            What::Look(place) => {
+                let checked = operation.checked.and_then(|object| self.live.kept.get(&object));
+                match checked.filter(|copy| copy.place.as_ref() == Some(&place)).cloned() {
+                    Some(copy) => self.end(ticket, Outcome::Found(copy)),
+                    None => self.look(ticket, place),
+                }
+            }
+            What::Use(object) | What::Miss(object) => match self.live.kept.get(&object).cloned() {
+                Some(copy) => self.end(ticket, Outcome::Found(copy)),
+                None => self.end(ticket, Outcome::Later),
+            },
+            What::Create { .. } | What::Write(..) | What::Commit(..) | What::Place { .. } => {}
+        }
+    }
+
+    /// What is used is gone, or nowhere.
+    pub(super) fn operation_found_nothing(&mut self, ticket: Ticket) {
+        let Some(operation) = self.operation(ticket) else { return };
+        if let What::Look(place) = &operation.what
+            && operation.checked.is_some()
+        {
+            let place = place.clone();
+            self.look(ticket, place);
+        } else {
+            self.end(ticket, Outcome::Gone);
+        }
+    }
+
+    pub(super) fn operation_answered(&mut self, ticket: Ticket, answer: &Answer) {
+        let outcome = match answer.had() {
+            _ if matches!(answer, Answer::Version(_)) => Outcome::Done,
+            Ok(()) => Outcome::Done,
+            Err(home::Refusal::Later) => Outcome::Later,
+            Err(_) => Outcome::Refused,
+        };
+        self.end(ticket, outcome);
+    }
+
+    fn end(&mut self, ticket: Ticket, outcome: Outcome) {
+        if let Some((_, operation)) = self.live.operation.take_if(|(one, _)| *one == ticket) {
+            self.outs.push(Out::Ended(operation, outcome));
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! What a metaserver does when it is asked, and when it is answered.
+
+use leasehold_base::units::{FileId, Time};
+use leasehold_core::replica::peers::{self, Known, Refusal};
+use leasehold_core::replica::{Call, Place, Stamp, Ticket, changes, copies, home, moves, names};
+
+use super::message::{Answer, Ask, Body, Message};
+use super::node::{Asker, Chore, Node, Out, ROOT, Why};
+
+impl Node {
+    pub(super) fn receive(&mut self, now: Time, message: Message) {
+        self.now = now;
+        let Message { from, epoch, callee_epoch, call, body, .. } = message;
+        match body {
+            Body::Answer(stamp, answer) => {
+                if callee_epoch != self.epoch() {
+                    return;
+                }
+                let stamp = if epoch == 0 { Stamp(0) } else { stamp };
+                self.peers(peers::Event::Heard(from, Known { epoch, stamp }));
+                if let Some(called) = self.live.calls.remove(&call) {
+                    if let Answer::Known(known) = answer {
+                        self.peers(peers::Event::Answered(from, epoch, known));
+                    } else {
+                        self.answered(called.why, answer);
+                    }
+                }
+            }
+            Body::Ask(ask) => {
+                let asker = Asker { peer: from, epoch, call };
+                if let Ask::Hello = ask {
+                    self.greeted(asker);
+                    return;
+                }
+                let is_mine = from == self.me && epoch == self.epoch();
+                let admitted =
+                    if is_mine { Ok(()) } else { self.live.peers.admit(from, epoch, callee_epoch) };
+                if let Err(refusal) = admitted {
+                    let answer = match refusal {
+                        Refusal::Epoch(epoch) => Answer::Epoch(epoch),
+                        Refusal::Later => Answer::Later,
+                    };
+                    self.reply_only(asker, answer);
+                    return;
+                }
+                match self.live.seen.get(&asker) {
+                    Some(Some(answer)) => {
+                        let answer = answer.clone();
+                        self.answer(asker, answer);
+                    }
+                    Some(None) => {}
+                    None => {
+                        self.live.seen.insert(asker, None);
+                        self.asked(asker, ask);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Answers what had no effect, so that it may come again.
+    fn reply_only(&mut self, asker: Asker, answer: Answer) {
+        self.answer(asker, answer);
+        self.live.seen.remove(&asker);
+    }
+
+    fn greeted(&mut self, asker: Asker) {
+        let mut effects = Vec::new();
+        let hello = peers::Event::Hello(asker.peer, asker.epoch);
+        self.live.peers.step(self.now, hello, &mut effects);
+        for effect in effects {
+            if let peers::Effect::Answer(_, known) = effect {
+                self.reply_only(asker, Answer::Known(known));
+            } else {
+                self.do_peers(effect);
+            }
+        }
+    }
+
+    fn has_directory(&self, directory: FileId) -> bool {
+        self.disk.metafiles.get(&directory).is_some_and(|metafile| metafile.is_directory)
+    }
+
+    fn asked(&mut self, asker: Asker, ask: Ask) {
+        match ask {
+            Ask::Hello => {}
+            Ask::Fetch(object, known) => {
+                let answer = match self.disk.metafiles.get(&object) {
+                    Some(metafile) if Some(metafile.version) == known => Answer::Same,
+                    Some(metafile) => Answer::Metafile(metafile.clone()),
+                    None => Answer::Gone,
+                };
+                self.answer(asker, answer);
+            }
+            Ask::Search(place, behind) => match self.disk.standing_at(&place).cloned() {
+                Some(found) => self.answer(asker, Answer::Metafile(found)),
+                None => self.search_behind(asker, place, &behind),
+            },
+            Ask::Named(place) if self.has_directory(place.directory) => {
+                let named = self.disk.notes.get(&place).copied();
+                self.answer(asker, Answer::Named(named));
+            }
+            Ask::Claim(place, object) if self.has_directory(place.directory) => {
+                let ticket = self.waits(asker);
+                let other = self.disk.notes.get(&place).copied();
+                self.names(names::Event::Claim(ticket, place, object, other));
+            }
+            Ask::Named(_) | Ask::Claim(..) => self.answer(asker, Answer::Gone),
+            Ask::Stands(place, object) => {
+                let stands = self.stands(object, &place);
+                let is_about = self.live.home.is_about_to_stand(object, &place);
+                self.answer(asker, Answer::Is(stands || is_about));
+            }
+            Ask::Change(object, id) => self.put_off(Chore::Content { object, id, asker }),
+            Ask::Place { object, from, to } => match self.disk.metafiles.get(&object) {
+                Some(metafile) if object != ROOT => {
+                    let is_directory = metafile.is_directory;
+                    let from = from.map(|from| (from.clone(), self.stands(object, &from)));
+                    let change = home::Change { object, is_directory, from, to };
+                    let ticket = self.waits(asker);
+                    self.home(home::Event::Change(ticket, change));
+                }
+                Some(_) | None => self.answer(asker, Answer::Gone),
+            },
+            Ask::Move(asked) => {
+                let ticket = self.waits(asker);
+                self.moves(moves::Event::Ask(ticket, asked));
+            }
+            Ask::Moving(number) => {
+                let is_moving = self.live.home.is_moving(Ticket(number));
+                self.answer(asker, Answer::Is(is_moving));
+            }
+            Ask::Announce { object, version, places, left } => {
+                if places.is_empty() {
+                    self.outs.push(Out::Gone(object));
+                    self.live.dirty.remove(&object);
+                    self.changes(changes::Event::Gone(object));
+                }
+                self.copies(copies::Event::Announced(object, version, places));
+                self.has_left(left, object);
+                self.answer(asker, Answer::Done);
+            }
+        }
+    }
+
+    fn stands(&self, object: FileId, place: &Place) -> bool {
+        let metafile = self.disk.metafiles.get(&object);
+        metafile.is_some_and(|metafile| metafile.place.as_ref() == Some(place))
+    }
+
+    /// The note of who has left is looked at, if it is here.
+    pub(super) fn has_left(&mut self, left: Place, object: FileId) {
+        if self.disk.notes.get(&left) == Some(&object) {
+            self.names(names::Event::Left(left, object));
+        }
+    }
+
+    pub(super) fn answered(&mut self, why: Why, answer: Answer) {
+        match why {
+            Why::Hello | Why::Announce => {}
+            Why::Fetch(call) => self.fetched(call, answer),
+            Why::Search(id) | Why::Named(id) | Why::SearchFetch(id) => {
+                self.searched(id, why, answer);
+            }
+            Why::Leave(ticket) | Why::Claim(ticket) => {
+                self.home(home::Event::Had(ticket, answer.had()));
+            }
+            Why::Stands(call) => {
+                let stands = if answer == Answer::Is(true) {
+                    names::Stands::Yes
+                } else if answer == Answer::Is(false) {
+                    names::Stands::No
+                } else {
+                    names::Stands::Unknown
+                };
+                self.names(names::Event::Stands(call, stands));
+            }
+            Why::Above(call) => {
+                let place =
+                    if let Answer::Metafile(metafile) = answer { metafile.place } else { None };
+                self.moves(moves::Event::Above(call, place.map(|place| place.directory)));
+            }
+            Why::Ended(given) => {
+                if answer == Answer::Is(false) {
+                    self.moves(moves::Event::Ended(given.home, given.number));
+                }
+            }
+            Why::Change(call) => self.released(call, &answer),
+            Why::Operation(ticket) => self.operation_answered(ticket, &answer),
+        }
+    }
+    /// The home has said what it has, or nothing.
+    fn fetched(&mut self, call: Call, answer: Answer) {
+        let event = if answer == Answer::Same {
+            copies::Event::Fetched(call, copies::Answer::Same)
+        } else if answer == Answer::Gone {
+            copies::Event::Fetched(call, copies::Answer::Gone)
+        } else if let Answer::Metafile(metafile) = answer {
+            let newer = copies::Answer::Newer(metafile.version);
+            self.live.brought = Some(metafile);
+            copies::Event::Fetched(call, newer)
+        } else {
+            copies::Event::Failed(call)
+        };
+        self.copies(event);
+    }
+
+    /// The home has what was changed here, or not.
+    fn released(&mut self, call: Call, answer: &Answer) {
+        let Some((object, id)) = self.live.on_its_way.remove(&call) else { return };
+        if let Answer::Version(version) = answer {
+            self.changes(changes::Event::Released(call));
+            // What one has changed oneself is as new as what is announced.
+            let place = self.live.kept.get(&object).and_then(|kept| kept.place.clone());
+            if let Some(place) = place {
+                self.copies(copies::Event::Announced(object, *version, vec![place]));
+            }
+        } else if *answer == Answer::Gone {
+            self.changes(changes::Event::Gone(object));
+        } else {
+            self.live.dirty.entry(object).or_insert(id);
+            self.changes(changes::Event::Failed(call));
+        }
+    }
+}
