@@ -12,6 +12,8 @@ mod asks;
 mod data;
 mod names;
 mod store;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 
