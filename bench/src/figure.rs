@@ -69,6 +69,14 @@ impl Figure {
         Self { figure: name, ours, target, unit, tier: "disk", holds: true, medians }
     }
 
+    /// The figure of a share that must be reached.
+    pub(crate) fn share(name: String, ours: f64, least: f64) -> Self {
+        let unit = "share of what the links allow";
+        let medians = Medians { ours, other: least, unit };
+        let (target, holds) = (format!(">={least} to the knee"), ours >= least);
+        Self { figure: name, ours, target, unit, tier: "disk", holds, medians }
+    }
+
     /// The figure of something that was counted, beside its counterpart.
     pub(crate) fn count(
         name: String,

@@ -10,6 +10,7 @@ mod seed;
 mod servers;
 mod soak;
 mod speed;
+mod stripes;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -49,6 +50,8 @@ enum Area {
     Seed,
     /// The server against nfs-ganesha.
     Speed,
+    /// Stripes, in one process and over iods, against a plain directory.
+    Stripes,
     /// Whether memory and descriptors stay flat for `--seconds`.
     Soak,
 }
@@ -71,6 +74,7 @@ fn main() -> ExitCode {
         Area::Instructions => instructions::measure(&options),
         Area::Seed => seed::measure(&options),
         Area::Speed => speed::measure(&options),
+        Area::Stripes => stripes::measure(&options),
         Area::Soak => soak::soak(Duration::from_secs_f64(options.seconds)).map_err(Into::into),
     };
     match measured {

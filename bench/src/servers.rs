@@ -38,9 +38,17 @@ impl Server {
         durability: &str,
         state: &Path,
     ) -> io::Result<Self> {
+        command.arg("serve").arg(directory);
+        Self::started(command, durability, state)
+    }
+
+    /// Starts our program in one of its roles by a command, its state in a folder.
+    pub(crate) fn started(
+        mut command: Command,
+        durability: &str,
+        state: &Path,
+    ) -> io::Result<Self> {
         let mut process = command
-            .arg("serve")
-            .arg(directory)
             .args(["--listen", "127.0.0.1:0", "--json", "--log", "error", "--durability"])
             .args([durability, "--state"])
             .arg(state)

@@ -110,18 +110,18 @@ fn beside_ganesha(options: &Options, case: &Case, directory: &Path) -> Result<()
 }
 
 /// Processor time of the server for a call, in microseconds.
-fn cpu(sample: &Sample) -> f64 {
+pub(crate) fn cpu(sample: &Sample) -> f64 {
     sample.cpu_per_call().as_secs_f64() * 1e6
 }
 
 /// One connection with calls in flight.
-fn load(options: &Options, operation: Operation) -> Load {
+pub(crate) fn load(options: &Options, operation: Operation) -> Load {
     let time = Duration::from_secs_f64(options.seconds);
     Load::timed(operation, IN_FLIGHT, 1, time)
 }
 
 /// Measures two things in turn; the first of each is thrown away, to warm up.
-fn pairs<T>(
+pub(crate) fn pairs<T>(
     options: &Options,
     mut measure: impl FnMut() -> Result<(T, T), Box<dyn Error>>,
 ) -> Result<Vec<(T, T)>, Box<dyn Error>> {
@@ -130,18 +130,18 @@ fn pairs<T>(
 }
 
 /// A server with what load needs to find there.
-struct Bench {
+pub(crate) struct Bench {
     server: Server,
-    setting: Setting,
+    pub(crate) setting: Setting,
 }
 
 impl Bench {
-    fn start(server: Server) -> Result<Self, leasehold_load::Error> {
+    pub(crate) fn start(server: Server) -> Result<Self, leasehold_load::Error> {
         let setting = Setting::make(server.nfs, server.mount, &server.export)?;
         Ok(Self { server, setting })
     }
 
-    fn run(&self, load: &Load) -> Result<Sample, leasehold_load::Error> {
+    pub(crate) fn run(&self, load: &Load) -> Result<Sample, leasehold_load::Error> {
         run(&self.setting, load, self.server.process())
     }
 }

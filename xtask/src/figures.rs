@@ -37,6 +37,8 @@ enum Area {
     Seed,
     /// The server against nfs-ganesha.
     Speed,
+    /// Stripes against a plain directory.
+    Stripes,
 }
 
 impl Area {
@@ -46,6 +48,7 @@ impl Area {
             Self::Instructions => ("leasehold-bench", &["leasehold", "leasehold-bench"], COUNTER),
             Self::Model => ("leasehold-lab-figures", &["leasehold-lab-figures"], WEB),
             Self::Seed => ("leasehold-bench", &["leasehold-bench"], &[]),
+            Self::Stripes => ("leasehold-bench", &["leasehold", "leasehold-bench"], &[]),
             Self::Speed => ("leasehold-bench", &["leasehold", "leasehold-bench"], PEERS),
         }
     }
@@ -70,6 +73,12 @@ impl Area {
                  on one disk, 19.2 on four; the disks are played ten times as fast, and the rates \
                  are on their clock. The stable log lies in memory. In find(1) one call is on its \
                  way at a time, and pages have 8 KiB; theirs took a network and a disk."
+            }
+            Self::Stripes => {
+                "Stripes and a plain directory of the same disk in turn in one run, 16 calls in \
+                 flight on one connection; a figure is the worse end of the 90% interval of their \
+                 ratio. A metaserver has two iods on this machine; `.cluster` is the processor time \
+                 of all three. The file that is read is in memory."
             }
             Self::Speed => {
                 "Ours and the other server in turn in one run; a figure is the worse end of the \

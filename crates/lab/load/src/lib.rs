@@ -15,7 +15,7 @@ mod walk;
 pub use crowd::crowd;
 pub use latency::latencies;
 pub use operation::Operation;
-pub use run::{Load, Sample, run};
+pub use run::{Load, Sample, processor_time, run};
 pub use sequence::{Sequence, sequence};
 pub use setting::{FILE_BYTES, FILES, Setting};
 pub use walk::{Walk, Walker, walk};

@@ -70,7 +70,7 @@ impl Sample {
 /// # Errors
 /// When a connection fails or the server answers wrongly.
 pub fn run(setting: &Setting, load: &Load, server_process: u32) -> Result<Sample, Error> {
-    let cpu_before = cpu_time(server_process)?;
+    let cpu_before = processor_time(server_process)?;
     let start = Instant::now();
     let workers: Vec<_> = (0..load.connections)
         .map(|connection| {
@@ -86,7 +86,7 @@ pub fn run(setting: &Setting, load: &Load, server_process: u32) -> Result<Sample
         total.entries += sample.entries;
     }
     total.time = start.elapsed();
-    total.server_cpu = cpu_time(server_process)?.saturating_sub(cpu_before);
+    total.server_cpu = processor_time(server_process)?.saturating_sub(cpu_before);
     Ok(total)
 }
 
@@ -137,7 +137,10 @@ fn work(
 }
 
 /// The processor time that a process has had, in user and system mode.
-fn cpu_time(process: u32) -> Result<Duration, Error> {
+///
+/// # Errors
+/// When there is no such process.
+pub fn processor_time(process: u32) -> Result<Duration, Error> {
     let line = fs::read_to_string(format!("/proc/{process}/stat"))?;
     // The name, in parentheses, may hold anything; times are fields 14 and 15.
     let fields = line.rsplit_once(')').map_or("", |(_, fields)| fields);

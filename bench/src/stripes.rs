@@ -1,0 +1,176 @@
+//! Stripes against a plain directory: over disks of this machine in one process, and over iods, of
+//! which the metaserver's own processor time counts and that of all is told.
+
+use std::error::Error;
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use leasehold_load::{Operation, Sample};
+use tempfile::TempDir;
+
+use crate::Options;
+use crate::disk::Disk;
+use crate::figure::{Figure, Target};
+use crate::servers::{Server, ours};
+use crate::speed::{Bench, cpu, load, pairs};
+
+const MIB: u32 = 1 << 20;
+
+/// The iods that a metaserver relays to.
+const IODS: usize = 2;
+
+struct Case {
+    name: &'static str,
+    operation: Operation,
+    most: f64,
+}
+
+const READ_1M: Operation = Operation::Read(MIB);
+const WRITE_1M: Operation = Operation::Write { bytes: MIB, stable: false };
+
+const ONE_PROCESS: &[Case] = &[
+    Case { name: "one-process.serve", operation: READ_1M, most: 1.2 },
+    Case { name: "one-process.serve.write", operation: WRITE_1M, most: 1.2 },
+];
+
+const RELAY: &[Case] = &[
+    Case { name: "relay.1m.cpu", operation: READ_1M, most: 1.3 },
+    Case { name: "relay.1m.write.cpu", operation: WRITE_1M, most: 1.3 },
+    Case { name: "relay.4k.cpu", operation: Operation::Read(4096), most: 2.2 },
+];
+
+/// Measures all, and prints the figures as they come.
+pub(crate) fn measure(options: &Options) -> Result<(), Box<dyn Error>> {
+    let disk = Disk::make()?;
+    for case in ONE_PROCESS.iter().filter(|case| options.wants(case.name)) {
+        one_process(options, case, disk.path())?;
+    }
+    for case in RELAY.iter().filter(|case| options.wants(case.name)) {
+        relay(options, case, disk.path())?;
+    }
+    if options.wants("read.links") || options.wants("write.links") {
+        links()?;
+    }
+    Ok(())
+}
+
+/// What a link of 100 Mbit/s allows in file data, in MB/s: a frame of 1,514 bytes carries 1,448.
+const LINK_MB_S: f64 = 12.5 * 1448.0 / 1514.0;
+
+/// The share of what the links allow up to the knee, and beyond. One entry point has its knee at
+/// one client.
+const TO_THE_KNEE: f64 = 0.95;
+const BEYOND: f64 = 0.9;
+
+/// The clients of a measurement, and the data of each in MiB.
+const CLIENTS: [&str; 4] = ["1", "2", "7", "21"];
+const CLIENT_MIB: &str = "64";
+
+/// Clusters with narrow links, in namespaces of their own: the worst share of what the links allow,
+/// and each point beside one server alone.
+fn links() -> Result<(), Box<dyn Error>> {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/links.sh");
+    let mut command = Command::new("bash");
+    let done = command.arg(script).arg(ours()?).arg(CLIENT_MIB).args(CLIENTS).output()?;
+    if !done.status.success() {
+        let said = String::from_utf8_lossy(&done.stderr).into_owned();
+        return Err(format!("links.sh: {}: {said}", done.status).into());
+    }
+    let text = String::from_utf8(done.stdout)?;
+    let mut points = Vec::new();
+    for line in text.lines() {
+        if let [what, server, clients, rate] = *line.split(' ').collect::<Vec<_>>() {
+            points.push((what, server, clients.parse::<u32>()?, rate.parse::<f64>()?));
+        }
+    }
+    for what in ["read", "write"] {
+        let of = |server: &'static str| {
+            points.iter().filter(move |point| point.0 == what && point.1 == server)
+        };
+        let needed = |clients: u32| if clients > 1 { BEYOND } else { TO_THE_KNEE };
+        let worst = of("meta").map(|point| point.3 / LINK_MB_S / needed(point.2));
+        let worst = worst.fold(f64::INFINITY, f64::min) * TO_THE_KNEE;
+        Figure::share(format!("{what}.links"), worst, TO_THE_KNEE).print();
+        for &(_, _, clients, rate) in of("meta") {
+            let alone = of("serve").find(|point| point.2 == clients).map(|point| point.3);
+            let name = format!("{what}.links.{clients}");
+            Figure::beside(name, rate, alone, "MB/s of all clients; of one server alone").print();
+        }
+    }
+    Ok(())
+}
+
+fn one_process(options: &Options, case: &Case, disk: &Path) -> Result<(), Box<dyn Error>> {
+    let folder = tempfile::tempdir_in(disk)?;
+    let [names, one, two] = folders(&folder, ["names", "one", "two"])?;
+    let state = tempfile::tempdir()?;
+    let mut command = Command::new(ours()?);
+    command.arg("serve").arg(&names);
+    command.arg("--stripe").arg(&one).arg("--stripe").arg(&two);
+    let striped = Bench::start(Server::started(command, "disk", state.path())?)?;
+    let plain = Bench::start(Server::ours(disk, "disk")?)?;
+    let load = load(options, case.operation);
+    let samples = pairs(options, || Ok((striped.run(&load)?, plain.run(&load)?)))?;
+    plain.setting.clear()?;
+    let time = |sample: &Sample| 1e6 / sample.rate();
+    let times: Vec<_> = samples.iter().map(|(ours, other)| (time(ours), time(other))).collect();
+    let units = ("ratio of stripes in one process to a plain directory", "us a call");
+    Figure::of(case.name.to_owned(), &times, Target::AtMost(case.most), units, "disk").print();
+    Ok(())
+}
+
+fn relay(options: &Options, case: &Case, disk: &Path) -> Result<(), Box<dyn Error>> {
+    let folder = tempfile::tempdir_in(disk)?;
+    let [names] = folders(&folder, ["names"])?;
+    let state = tempfile::tempdir()?;
+    let key = state.path().join("key");
+    let mut iods = Vec::new();
+    let mut meta = Command::new(ours()?);
+    meta.arg("meta").arg(&names).arg("--cluster-key").arg(&key);
+    for number in 0..IODS {
+        let [place] = folders(&folder, [&format!("iod{number}")])?;
+        let mut command = Command::new(ours()?);
+        command.arg("iod").arg(place).arg("--cluster-key").arg(&key);
+        let iod = Server::started(command, "disk", &state.path().join(number.to_string()))?;
+        meta.arg("--iod").arg(iod.nfs.to_string());
+        iods.push(iod);
+    }
+    let relay = Bench::start(Server::started(meta, "disk", &state.path().join("meta"))?)?;
+    let plain = Bench::start(Server::ours(disk, "disk")?)?;
+    let load = load(options, case.operation);
+    let used = |iods: &[Server]| -> io::Result<Duration> {
+        iods.iter()
+            .map(|iod| leasehold_load::processor_time(iod.process()).map_err(io::Error::other))
+            .sum()
+    };
+    let mut whole = Vec::new();
+    let samples = pairs(options, || {
+        let before = used(&iods)?;
+        let relayed = relay.run(&load)?;
+        let of_iods = (used(&iods)? - before).as_secs_f64() * 1e6 / relayed.calls as f64;
+        whole.push(of_iods + cpu(&relayed));
+        Ok((relayed, plain.run(&load)?))
+    })?;
+    plain.setting.clear()?;
+    let cpus: Vec<_> = samples.iter().map(|(ours, other)| (cpu(ours), cpu(other))).collect();
+    let units = ("ratio of the metaserver to serving locally", "us of processor a call");
+    Figure::of(case.name.to_owned(), &cpus, Target::AtMost(case.most), units, "disk").print();
+    whole.sort_by(f64::total_cmp);
+    let name = format!("{}.cluster", case.name);
+    let unit = "us of processor a call, metaserver and iods";
+    Figure::beside(name, whole[whole.len() / 2], None, unit).print();
+    Ok(())
+}
+
+/// Folders for what lies on the disk and what is remembered.
+fn folders<const N: usize>(
+    within: &TempDir,
+    names: [&str; N],
+) -> io::Result<[std::path::PathBuf; N]> {
+    let paths = names.map(|name| within.path().join(name));
+    paths.iter().try_for_each(fs::create_dir)?;
+    Ok(paths)
+}
