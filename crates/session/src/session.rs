@@ -107,6 +107,11 @@ impl Session {
         Sleep::new(self, self.now() + span)
     }
 
+    /// Waits until a time of the transport's clock.
+    pub fn sleep_until(&self, until: Time) -> Sleep {
+        Sleep::new(self, until)
+    }
+
     /// The time by the transport's clock.
     #[must_use]
     pub fn now(&self) -> Time {

@@ -48,6 +48,7 @@ pub use files::Files;
 pub use folder::{Folder, Mark, MarkError, Member};
 pub use iod::{Extent, Iod, ObjectName, Room, Written};
 pub use local::Local;
+pub use metafile::{Damaged, Placed};
 pub use patient::{Patience, Patient};
 pub use remote::Remote;
 

@@ -51,9 +51,38 @@ pub(crate) struct Head {
     pub(crate) inline: bool,
 }
 
+/// Where the data of a file lies, for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Placed {
+    /// The volume.
+    pub volume: u64,
+    /// The name of the file's objects on its iods.
+    pub object: ObjectName,
+    /// Bytes of a stripe.
+    pub unit: u32,
+    /// The numbers of the iods, in the order of the stripes; none where the data is in the metafile.
+    pub iods: Vec<u16>,
+}
+
+impl Placed {
+    /// What the first bytes of a metafile say; none where they are zero or there are none.
+    ///
+    /// # Errors
+    /// They are not those of a metafile.
+    pub fn read(metafile: &[u8]) -> Result<Option<Self>, Damaged> {
+        let head = Head::decode(metafile)?;
+        Ok(head.map(|head| Self {
+            volume: head.volume,
+            object: head.name,
+            unit: head.layout.unit(),
+            iods: if head.inline { Vec::new() } else { head.iods },
+        }))
+    }
+}
+
 /// A head that is not what was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Damaged;
+pub struct Damaged;
 
 impl Head {
     /// The bytes of the head, from the start to [`CHANGE_OFFSET`].

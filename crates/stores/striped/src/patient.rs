@@ -1,7 +1,8 @@
 //! An iod that may be away: calls wait for it a while, and what was begun comes to its end.
 //!
 //! Rules:
-//! 1. A call waits for [`Patience::later`], and is then told to come again.
+//! 1. A call waits until the iod has been silent for [`Patience::later`], and is then told to come
+//!    again. One that is busy with others' calls is not silent: what it sends is not asked for twice.
 //! 2. Once the iod has been silent for [`Patience::give_up`], such a call fails.
 //! 3. A change that nobody waits for any more is not forgotten: the iod may do it at any time. What
 //!    comes next to its object waits behind it, so that no old change is done after a newer one.
@@ -28,7 +29,7 @@ const LEFT_MAX: usize = 1024;
 /// How long an iod that is away is waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Patience {
-    /// How long one call waits.
+    /// How long the iod may be silent before a call is told to come again.
     pub later: Duration,
     /// How long the iod may be silent.
     pub give_up: Duration,
@@ -46,6 +47,8 @@ pub struct Patient {
 struct State {
     /// Since when nothing was heard of the iod, though it was asked.
     silent_since: Option<Time>,
+    /// When it last answered.
+    heard: Option<Time>,
     /// Changes that nobody waits for, by their objects.
     left: BTreeMap<ObjectName, Vec<Left>>,
 }
@@ -93,7 +96,7 @@ impl Patient {
         work: Work<T>,
     ) -> Result<Result<T, FsError>, (FsError, Option<Work<T>>)> {
         let begun = self.clock.now();
-        let mut limit = pin!(self.clock.sleep(self.patience.later));
+        let mut limit = pin!(self.silence(begun));
         if let Some(object) = object
             && self.has_left()
         {
@@ -122,12 +125,13 @@ impl Patient {
     /// Waits for what was left of an object.
     fn settle(&self, object: ObjectName, context: &mut Context<'_>) -> Poll<()> {
         let mut state = self.state();
-        let State { silent_since, left } = &mut *state;
+        let State { silent_since, left, heard } = &mut *state;
         let Some(of_object) = left.get_mut(&object) else { return Poll::Ready(()) };
         of_object.retain_mut(|work| {
             let ended = work.as_mut().poll(context).is_ready();
             if ended {
                 *silent_since = None;
+                *heard = Some(self.clock.now());
             }
             !ended
         });
@@ -138,13 +142,33 @@ impl Patient {
         Poll::Pending
     }
 
+    /// Ends when the iod has been silent for long enough, and when it did not come to this one call
+    /// for far longer.
+    async fn silence(&self, begun: Time) {
+        let mut from = begun;
+        loop {
+            self.clock.sleep_until(from + self.patience.later).await;
+            match self.state().heard {
+                Some(heard) if heard > from && heard.since(begun) < self.patience.give_up => {
+                    from = heard;
+                }
+                Some(_) | None => return,
+            }
+        }
+    }
+
     fn heard(&self) {
-        self.state().silent_since = None;
+        let now = self.clock.now();
+        let mut state = self.state();
+        state.silent_since = None;
+        state.heard = Some(now);
     }
 
     /// Takes note that a call which began then was not answered; what its caller is told.
     fn silent(&self, begun: Time) -> FsError {
-        let since = *self.state().silent_since.get_or_insert(begun);
+        let mut state = self.state();
+        let last = state.heard.map_or(begun, |heard| heard.max(begun));
+        let since = *state.silent_since.get_or_insert(last);
         if self.clock.now().since(since) >= self.patience.give_up {
             FsError::Io
         } else {
