@@ -3,8 +3,12 @@
 mod address;
 mod distant;
 mod key;
+mod look;
 pub(crate) mod options;
+mod trial;
 
 pub(crate) use address::IodAddress;
 pub(crate) use distant::{Cluster, Part};
 pub(crate) use key::Key;
+pub(crate) use look::{check, layout};
+pub(crate) use trial::run as try_out;

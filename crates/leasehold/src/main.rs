@@ -37,6 +37,7 @@ use clap::Parser as _;
 use clap::error::ErrorKind;
 use leasehold_shell::process::Termination;
 
+use crate::cluster::options::Cluster;
 use crate::failure::Kind;
 use crate::options::{Command, Config, Options};
 
@@ -51,6 +52,9 @@ fn main() -> ExitCode {
         Command::Serve(options) => serve::run(&options),
         Command::Meta(options) => serve::meta(&options),
         Command::Iod(options) => serve::iod(&options),
+        Command::Cluster(Cluster::Try(options)) => cluster::try_out(&options),
+        Command::Cluster(Cluster::Check(options)) => cluster::check(&options),
+        Command::Layout(options) => cluster::layout(&options),
         Command::Mount(options) => mount::run(&options),
         Command::Umount(options) => mount::end(&options),
         Command::Status(options) => status::run(&options),

@@ -41,6 +41,9 @@ pub(crate) enum Command {
     Serve(Serve),
     Meta(cluster::Meta),
     Iod(cluster::Iod),
+    #[command(subcommand)]
+    Cluster(cluster::Cluster),
+    Layout(cluster::Layout),
     Mount(crate::mount::options::Mount),
     Umount(crate::mount::options::Umount),
     /// Say what a running server serves, and what it did

@@ -1,6 +1,9 @@
 //! What can be said to the roles of a cluster.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
+
+use clap::Subcommand;
 
 use super::IodAddress;
 use crate::config::options::Server;
@@ -8,6 +11,63 @@ use crate::options::{EXIT_CODES, HOW, WHAT, WHERE};
 use crate::stripes;
 
 const IODS: &str = "Where the data lies";
+
+/// Try, and look at, clusters of a metaserver and its iods
+#[derive(Debug, Subcommand)]
+pub(crate) enum Cluster {
+    Try(Try),
+    Check(Check),
+}
+
+/// Run a whole cluster on this machine, to see what it is like
+///
+/// Starts iods and a metaserver, each a process over a directory of its own below DIR, prints how
+/// to mount it, and ends them when it is asked to end. What is written stays in DIR.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct Try {
+    /// The directory for all; made if need be
+    #[arg(value_name = "DIR")]
+    pub(crate) directory: PathBuf,
+
+    /// How many iods
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=48))]
+    pub(crate) iods: u16,
+
+    /// Where the metaserver listens
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:2049")]
+    pub(crate) listen: SocketAddr,
+}
+
+/// Say which iods are there, what each is, and what room it has
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct Check {
+    /// An iod, as `meta` is told of it
+    #[arg(long, value_name = "IOD", required = true)]
+    pub(crate) iod: Vec<IodAddress>,
+
+    /// The file with the key of the cluster
+    #[arg(long, value_name = "FILE")]
+    pub(crate) cluster_key: Option<PathBuf>,
+
+    /// Say it as a line of JSON for each iod
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Say where the data of a file lies, by its metafile in the metaserver's directory
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct Layout {
+    /// The metafile
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+
+    /// Say it as one line of JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
 
 /// Serve names from a directory, and data from I/O daemons (iods)
 ///

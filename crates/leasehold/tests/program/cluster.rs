@@ -114,6 +114,15 @@ fn what_does_not_belong_to_the_cluster_is_refused() {
     assert!(refused(&[first, other], &[]).contains("another cluster key"));
     let (mut serving, _) = start(&home, &[first, second]);
     assert!(serving.end(Signal::TERM).success());
+    let check = |ports: &[u16]| {
+        let mut check = leasehold(&["cluster", "check", "--cluster-key", &home.path("key")]);
+        check.args(ports.iter().map(|port| format!("--iod=127.0.0.1:{port}")));
+        run(check)
+    };
+    let (code, said, _) = check(&[second, first]);
+    assert!(code == 0 && said.contains("iod 1 of 2") && said.contains("iod 0 of 2"), "{said}");
+    let (code, said, _) = check(&[first, other]);
+    assert!(code == 1 && said.contains("another cluster key"), "{said}");
     let said = refused(&[first], &[]);
     assert!(said.contains(&format!("iod 1 of the volume, 127.0.0.1:{second}, is not named")));
     // Not even a new one takes the place of one that is missing.
@@ -126,4 +135,36 @@ fn what_does_not_belong_to_the_cluster_is_refused() {
     key.args(["--listen", "127.0.0.1:0", "--state", &home.path("state-key")]);
     let (code, _, said) = run(key);
     assert!(code == 5 && said.contains("lies in the served directory"), "{code}: {said}");
+}
+
+#[test]
+fn a_cluster_can_be_tried_and_looked_at() {
+    let home = Home::new();
+    let folder = home.path("cluster");
+    let try_it = ["cluster", "try", &folder, "--iods", "2", "--listen", "127.0.0.1:0"];
+    let mut serving = Serving::start(leasehold(&try_it));
+    let line = serving.line();
+    let port = line.rsplit(':').next().unwrap().parse().unwrap();
+    let runtime = Runtime::start().unwrap();
+    let server = try_mount(&runtime, port, "/cluster").unwrap();
+    let data = Bytes::from(vec![7; 300_000]);
+    let file = block_on(put(&server, b"large", &data));
+    block_on(put(&server, b"small", &Bytes::from_static(b"small")));
+    assert_eq!(read(&server, &file, data.len()), data);
+    let layout = |name: &str| run(leasehold(&["layout", &format!("{folder}/names/{name}")])).1;
+    let placed = layout("large");
+    let held = placed.trim_end().rsplit(' ').next().unwrap();
+    let on_iods = ["iod0", "iod1"].map(|iod| fs::metadata(format!("{folder}/{iod}/{held}")));
+    let bytes: u64 = on_iods.into_iter().flatten().map(|found| found.len()).sum();
+    assert_eq!(bytes, 300_000, "{placed}");
+    assert_eq!(layout("small"), "5 bytes in the metafile itself\n");
+    let (code, _, said) = run(leasehold(&["layout", &home.path("cluster/cluster.key")]));
+    assert!(code == 1 && said.contains("no metafile"), "{said}");
+    assert!(serving.end(Signal::TERM).success());
+    // What was tried is there the next time.
+    let mut serving = Serving::start(leasehold(&try_it));
+    let port = serving.line().rsplit(':').next().unwrap().parse().unwrap();
+    let server = try_mount(&runtime, port, "/cluster").unwrap();
+    assert_eq!(read(&server, &file, data.len()), data);
+    assert!(serving.end(Signal::TERM).success());
 }
