@@ -10,6 +10,7 @@ mod layers;
 mod licences;
 mod package;
 mod page;
+mod posix;
 mod program;
 mod promises;
 mod reference;
@@ -70,6 +71,13 @@ enum Chore {
         #[arg(long)]
         lab: bool,
     },
+    /// Tries the mount with programs of others, for minutes: `--only NAME`, `-o OPTIONS`.
+    #[command(disable_help_flag = true)]
+    Posix {
+        /// Options of the program that runs them; `--help` tells them all.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        options: Vec<String>,
+    },
     /// Installs what the tests need from outside.
     Setup,
     /// Simulates worlds with faults, and checks every promise: `--seed N`, `--minutes M`.
@@ -105,6 +113,7 @@ fn main() -> ExitCode {
         Chore::Package(options) => package::build(&repository, &options),
         Chore::Reference => reference::write(&repository),
         Chore::Page { lab } => page::build(&repository, lab),
+        Chore::Posix { options } => posix::run(&repository, &options),
         Chore::Setup => setup::run(),
         Chore::Soak { minutes } => figures::soak(&repository, minutes),
         Chore::Sim { options } => sim::run(&repository, &options),

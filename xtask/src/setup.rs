@@ -62,6 +62,19 @@ pub(crate) const MOUNTS: &[Tool] = &[
     Tool { program: "python3", source: Source::Apt("python3-minimal") },
 ];
 
+/// What else is said of how a mount behaves, by programs that others made.
+pub(crate) const POSIX: &[Tool] = &[
+    Tool { program: "pjdfstest", source: Source::Cargo("pjdfstest@0.2.2") },
+    Tool { program: "fsx", source: Source::Cargo("fsx@0.3.2") },
+];
+
+/// The same, for long.
+pub(crate) const MORE_POSIX: &[Tool] = &[
+    Tool { program: "fio", source: Source::Apt("fio") },
+    Tool { program: "dbench", source: Source::Apt("dbench") },
+    Tool { program: "stress-ng", source: Source::Apt("stress-ng") },
+];
+
 /// What makes the disks of a guest and breaks them, and what keeps syncs from its server.
 pub(crate) const DISKS: &[Tool] = &[
     Tool { program: "mkfs.ext4", source: Source::Apt("e2fsprogs") },
@@ -147,7 +160,7 @@ const COMPILE_LIMIT: Duration = Duration::from_mins(40);
 
 /// Installs every tool that is missing.
 pub(crate) fn run() -> Tally {
-    [LINTERS, TREE, FUZZER, COUNTER, GUEST, DISKS, MOUNTS, FOREIGN, SERVERS, PAGE]
+    [LINTERS, TREE, FUZZER, COUNTER, GUEST, DISKS, MOUNTS, POSIX, FOREIGN, SERVERS, PAGE]
         .into_iter()
         .map(|tools| Tally::of(ensure(tools)))
         .sum()

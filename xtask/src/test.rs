@@ -7,7 +7,8 @@ use clap::ValueEnum;
 use crate::check::{Check, Tally, report};
 use crate::repository::Repository;
 use crate::setup::{
-    COUNTER, DISKS, FOREIGN, GUEST, LINTERS, MOUNTS, PACKAGERS, SERVERS, TAKERS, TREE, Tool, ensure,
+    COUNTER, DISKS, FOREIGN, GUEST, LINTERS, MOUNTS, PACKAGERS, POSIX, SERVERS, TAKERS, TREE, Tool,
+    ensure,
 };
 use crate::{documents, fuzz, layers, licences, page, program, promises, sim, tidy};
 
@@ -112,7 +113,10 @@ impl Step {
                 let tests = ["--test=kernel", "--test=exports", "--test=crash", "--test=failures"];
                 system(repository, 6, &[GUEST, DISKS], &tests)
             }
-            Self::Mount => system(repository, 4, &[MOUNTS], &["--test=fuse", "--test=mount"]),
+            Self::Mount => {
+                let tests = ["--test=fuse", "--test=mount", "--test=posix"];
+                system(repository, 5, &[MOUNTS, POSIX], &tests)
+            }
             Self::Package => system(
                 repository,
                 4,

@@ -188,6 +188,10 @@ pub(crate) struct Top {
     #[arg(long, value_name = "DIR")]
     pub(crate) state: Option<PathBuf>,
 
+    /// Look at a mount, by its directory, instead of a server
+    #[arg(long, value_name = "DIR", conflicts_with = "state")]
+    pub(crate) mount: Option<PathBuf>,
+
     /// How often to look anew, in seconds: 0.1 to 3600
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = interval)]
     pub(crate) interval: Interval,

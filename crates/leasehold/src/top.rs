@@ -1,17 +1,27 @@
 //! `leasehold top`.
 
 use std::io::{self, IsTerminal as _, Write as _};
+use std::path::Path;
 use std::thread;
+use std::time::Instant;
 
 use leasehold_view::{Snapshot, Span, top};
+use serde_json::Value;
 
 use crate::control::{self, Request};
 use crate::failure::{Failure, Kind};
+use crate::mount;
 use crate::options::Top;
 use crate::status::state_directory;
 
 /// Shows what a running server does, until the user leaves.
 pub(crate) fn run(options: &Top) -> Result<(), Failure> {
+    if let Some(directory) = &options.mount {
+        return match watch_mount(options, directory) {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            ended => ended.map_err(|error| Kind::Running.because(error.to_string())),
+        };
+    }
     let state = state_directory(options.state.as_deref())?;
     let ask = || -> io::Result<Snapshot> {
         let told = control::ask(&state, &Request::Status).map_err(io::Error::other)?;
@@ -31,6 +41,34 @@ pub(crate) fn run(options: &Top) -> Result<(), Failure> {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         ended => ended.map_err(|error| Kind::Running.because(error.to_string())),
     }
+}
+
+/// Shows what a mount does, on the terminal or as JSON, so often or until the user ends it.
+fn watch_mount(options: &Top, directory: &Path) -> io::Result<()> {
+    /// Clears a terminal, and begins at its top.
+    const CLEAR: &str = "\x1b[2J\x1b[H";
+    let ask = || mount::ask(directory).map_err(io::Error::other);
+    let replies = |told: &Value| told["calls"]["replies"].as_u64().unwrap_or_default();
+    let mut before = ask()?;
+    let mut shown = 0;
+    while options.count.is_none_or(|count| shown < count) {
+        let start = Instant::now();
+        thread::sleep(options.interval.0);
+        let mut told = ask()?;
+        let calls = u32::try_from(replies(&told).saturating_sub(replies(&before)));
+        let rate = f64::from(calls.unwrap_or(u32::MAX)) / start.elapsed().as_secs_f64();
+        before = told.clone();
+        let text = if options.json {
+            told["calls_per_s"] = rate.into();
+            format!("{told}\n")
+        } else {
+            format!("{CLEAR}{}{rate:.0} calls/s\n", mount::page(&told))
+        };
+        io::stdout().write_all(text.as_bytes())?;
+        io::stdout().flush()?;
+        shown += 1;
+    }
+    Ok(())
 }
 
 /// Says what happened in each interval as a line of JSON, so often, or for ever.

@@ -3,13 +3,13 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::{FileExt as _, FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
-use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Output, Stdio};
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::thread::{sleep, spawn};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread::sleep;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use leasehold_fuse::Errno;
+use leasehold_system_tests::mounted::{Mounted, is_mounted, mount, source};
 use leasehold_system_tests::{Scratch, Server, built, output};
 
 /// Longer than anything takes on a loaded machine.
@@ -18,87 +18,8 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// How long a test of a mount may take; beyond, the mount is cut off, so that nothing waits for it.
 const TEST_LIMIT: Duration = Duration::from_mins(2);
 
-/// A mount of a server's export; gone, with its process, when this is dropped.
-struct Mounted {
-    folder: Scratch,
-    program: PathBuf,
-    /// Ends the watch over the mount.
-    _watch: Sender<()>,
-}
-
-impl Mounted {
-    fn new(server: &Server, options: &str) -> Self {
-        let folder = Scratch::new("mount");
-        let done = mount(&source(server), folder.path(), options);
-        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-        assert!(is_mounted(folder.path()), "it stands when the command returns");
-        let (watch, end) = channel();
-        let watched = folder.path().to_owned();
-        spawn(move || {
-            if end.recv_timeout(TEST_LIMIT) == Err(RecvTimeoutError::Timeout) {
-                cut_off(&watched);
-            }
-        });
-        Self { folder, program: built(), _watch: watch }
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    /// What the mount tells of itself.
-    fn status(&self) -> serde_json::Value {
-        status(self.folder.path()).expect("it is mounted")
-    }
-
-    fn umount(&self) -> ExitStatus {
-        let mut command = Command::new(&self.program);
-        let status = command.arg("umount").arg(self.folder.path()).status();
-        status.expect("it was built")
-    }
-}
-
-impl Drop for Mounted {
-    fn drop(&mut self) {
-        cut_off(self.folder.path());
-    }
-}
-
-/// What a mount tells of itself.
-fn status(folder: &Path) -> Option<serde_json::Value> {
-    let mut command = Command::new(built());
-    let done = command.args(["status", "--json", "--mount"]).arg(folder).output();
-    serde_json::from_slice(&done.expect("it was built").stdout).ok()
-}
-
-/// Ends a mount, if it still is one, and its process: with that the kernel ends all that waits.
-fn cut_off(folder: &Path) {
-    if let Some(told) = status(folder) {
-        let _ = Command::new("kill").args(["-KILL", &told["pid"].to_string()]).output();
-    }
-    let _ = Command::new("umount").arg("--lazy").arg(folder).output();
-}
-
-fn source(server: &Server) -> String {
-    format!("127.0.0.1:{}:{}", server.port(), server.export())
-}
-
-fn mount(source: &str, folder: &Path, options: &str) -> Output {
-    let mut command = Command::new(built());
-    command.arg("mount").arg(source).arg(folder);
-    if !options.is_empty() {
-        command.args(["-o", options]);
-    }
-    command.output().expect("it was built")
-}
-
-fn is_mounted(folder: &Path) -> bool {
-    let table = fs::read_to_string("/proc/self/mounts").expect("it is there");
-    let folder = folder.display().to_string();
-    table.lines().any(|line| {
-        let mut words = line.split(' ').skip(1);
-        words.next() == Some(&folder) && words.next() == Some("fuse.leasehold")
-    })
+fn new_mount(server: &Server, options: &str) -> Mounted {
+    Mounted::new(server, options, TEST_LIMIT)
 }
 
 /// Waits until something is so.
@@ -119,7 +40,7 @@ fn content(length: usize, seed: u32) -> Vec<u8> {
 #[test]
 fn files_and_names_are_those_of_the_server() {
     let server = Server::start();
-    let mounted = Mounted::new(&server, "");
+    let mounted = new_mount(&server, "");
     let (here, there) = (mounted.path("directory/file"), server.folder().join("directory/file"));
     fs::create_dir(mounted.path("directory")).expect("it can be made");
     let bytes = content(5_000_011, 1);
@@ -143,6 +64,9 @@ fn files_and_names_are_those_of_the_server() {
     std::os::unix::fs::symlink("file", mounted.path("directory/link")).expect("there is room");
     fs::hard_link(&here, mounted.path("directory/second")).expect("there is room");
     assert_eq!(fs::metadata(&here).expect("it is there").nlink(), 2);
+    fs::hard_link(&here, mounted.path("directory/third")).expect("there is room");
+    fs::remove_file(mounted.path("directory/third")).expect("it is there");
+    assert_eq!(fs::metadata(&here).expect("it is there").nlink(), 2);
     output(Command::new("mkfifo").arg(mounted.path("directory/pipe")));
     let kind = fs::symlink_metadata(mounted.path("directory/pipe")).expect("it is there");
     assert!(kind.file_type().is_fifo());
@@ -162,7 +86,7 @@ fn files_and_names_are_those_of_the_server() {
 #[test]
 fn what_programs_expect_of_a_file_is_so() {
     let server = Server::start();
-    let mounted = Mounted::new(&server, "");
+    let mounted = new_mount(&server, "");
     let path = mounted.path("file");
     let exclusive = || OpenOptions::new().write(true).create_new(true).open(&path);
     let mut file = exclusive().expect("it is new");
@@ -236,7 +160,7 @@ fcntl.lockf(direct, fcntl.LOCK_SH)
 fn mappings_and_direct_reads_agree() {
     let server = Server::start();
     for options in ["", "cache=none"] {
-        let mounted = Mounted::new(&server, options);
+        let mounted = new_mount(&server, options);
         let path = mounted.path("mapped");
         output(Command::new("python3").args(["-c", MAPPING]).arg(&path));
         let bytes = fs::read(server.folder().join("mapped")).expect("it is there");
@@ -247,7 +171,7 @@ fn mappings_and_direct_reads_agree() {
 #[test]
 fn an_open_sees_what_another_client_has_closed() {
     let server = Server::start();
-    let (first, second) = (Mounted::new(&server, ""), Mounted::new(&server, ""));
+    let (first, second) = (new_mount(&server, ""), new_mount(&server, ""));
     for (round, length) in [10_000, 20_000, 300, 300, 1_000_000].into_iter().enumerate() {
         let bytes = content(length, u32::try_from(round).expect("is small"));
         fs::write(first.path("file"), &bytes).expect("there is room");
@@ -258,7 +182,7 @@ fn an_open_sees_what_another_client_has_closed() {
 #[test]
 fn what_is_appended_goes_to_the_end_that_others_have_moved() {
     let server = Server::start();
-    let (first, second) = (Mounted::new(&server, ""), Mounted::new(&server, ""));
+    let (first, second) = (new_mount(&server, ""), new_mount(&server, ""));
     fs::write(first.path("log"), "").expect("there is room");
     for round in 0..5 {
         for (mounted, word) in [(&first, "first "), (&second, "second ")] {
@@ -277,8 +201,8 @@ fn what_is_appended_goes_to_the_end_that_others_have_moved() {
 #[test]
 fn a_file_that_stays_open_shows_changes_of_others_in_time() {
     let server = Server::start();
-    let first = Mounted::new(&server, "");
-    let second = Mounted::new(&server, "acregmin=1,acregmax=1");
+    let first = new_mount(&server, "");
+    let second = new_mount(&server, "acregmin=1,acregmax=1");
     fs::write(first.path("file"), "old content").expect("there is room");
     let open = File::open(second.path("file")).expect("it is there");
     let read = || {
@@ -332,7 +256,7 @@ fn what_has_no_room_is_told_by_fsync_and_close() {
         ("cache=none", "write", &[full]),
         ("cache=none", "map", &broken),
     ] {
-        let mounted = Mounted::new(&server, options);
+        let mounted = new_mount(&server, options);
         let mut python = Command::new("timeout");
         python.args(["60", "python3", "-c", OVERFLOW]).arg(mounted.path("file")).arg(way);
         let status = python.status().expect("python is there");
@@ -346,7 +270,7 @@ fn what_has_no_room_is_told_by_fsync_and_close() {
 #[test]
 fn a_buffer_cache_pushes_at_fsync_and_at_the_end_alone() {
     let server = Server::start();
-    let mounted = Mounted::new(&server, "cache=buffer,writedelay=1000");
+    let mounted = new_mount(&server, "cache=buffer,writedelay=1000");
     let there = |name: &str| fs::read(server.folder().join(name)).expect("it is there");
     fs::write(mounted.path("closed"), "content").expect("there is room");
     assert_eq!(there("closed"), b"");
@@ -382,7 +306,7 @@ print(written)
 #[test]
 fn a_restart_of_the_server_loses_nothing() {
     let mut server = Server::start();
-    let (mounted, here) = (Mounted::new(&server, ""), Scratch::new("end"));
+    let (mounted, here) = (new_mount(&server, ""), Scratch::new("end"));
     let end = here.path().join("end");
     let writers: Vec<_> = (0..3_u8)
         .map(|seed| {
@@ -413,9 +337,27 @@ fn a_restart_of_the_server_loses_nothing() {
 }
 
 #[test]
+fn a_mount_can_be_watched() {
+    let server = Server::start();
+    let mounted = new_mount(&server, "");
+    fs::write(mounted.path("file"), "content").expect("there is room");
+    let mut top = Command::new(built());
+    top.args(["top", "--json", "--count", "2", "--interval", "0.1", "--mount"]);
+    let lines = output(top.arg(mounted.folder()));
+    let lines: Vec<serde_json::Value> =
+        lines.lines().map(|line| serde_json::from_str(line).expect("it is JSON")).collect();
+    assert_eq!(lines.len(), 2);
+    assert!(lines.iter().all(|told| told["calls_per_s"].is_number()), "{lines:?}");
+    assert!(lines.iter().all(|told| told["unsaved_bytes"] == 0 && told["cached_bytes"] == 7));
+    let mut status = Command::new(built());
+    let page = output(status.args(["status", "--mount"]).arg(mounted.folder()));
+    assert!(page.contains("7 bytes kept, 0 of them not yet safe"), "{page}");
+}
+
+#[test]
 fn what_waits_for_a_dead_server_can_be_killed() {
     let mut server = Server::start();
-    let mounted = Mounted::new(&server, "actimeo=0");
+    let mounted = new_mount(&server, "actimeo=0");
     fs::write(mounted.path("file"), "content").expect("there is room");
     server.pause();
     let mut waiting = Command::new("stat").arg(mounted.path("file")).spawn().expect("it is there");
@@ -434,28 +376,28 @@ fn what_waits_for_a_dead_server_can_be_killed() {
 #[test]
 fn a_mount_ends_in_each_way() {
     let server = Server::start();
-    let mounted = Mounted::new(&server, "");
+    let mounted = new_mount(&server, "");
     let busy = File::create(mounted.path("file")).expect("there is room");
     assert!(!mounted.umount().success(), "it is busy");
     drop(busy);
     let serves = |pid: &str| Path::new("/proc").join(pid).exists();
     let pid = mounted.status()["pid"].to_string();
     until("it is idle", || mounted.umount().success());
-    assert!(!is_mounted(mounted.folder.path()));
+    assert!(!is_mounted(mounted.folder()));
     until("its process ends", || !serves(&pid));
 
-    let mounted = Mounted::new(&server, "");
+    let mounted = new_mount(&server, "");
     let pid = mounted.status()["pid"].to_string();
-    output(Command::new("umount").arg(mounted.folder.path()));
+    output(Command::new("umount").arg(mounted.folder()));
     until("its process ends", || !serves(&pid));
 
-    let mounted = Mounted::new(&server, "");
+    let mounted = new_mount(&server, "");
     let pid = mounted.status()["pid"].to_string();
     let mut busy = File::create(mounted.path("file")).expect("there is room");
     busy.write_all(b"written before the end").expect("there is room");
     output(Command::new("kill").arg(&pid));
     until("its process ends", || !serves(&pid));
-    assert!(!is_mounted(mounted.folder.path()));
+    assert!(!is_mounted(mounted.folder()));
     let there = fs::read(server.folder().join("file")).expect("it is there");
     assert_eq!(there, b"written before the end");
 }

@@ -58,11 +58,14 @@ impl Client {
         })
     }
 
-    /// What was last seen under a name, with one reference more: it need not be there any more.
+    /// What is known to be under a name, else what was last seen there, with one reference more: it
+    /// need not be there any more. Of a node with several names the last alone is remembered.
     fn last_at(&self, directory: NodeId, name: &[u8]) -> Option<NodeId> {
-        let mut state = self.shared.state();
-        let node = state.nodes.at(directory, name)?;
-        state.nodes.refer(node).then_some(node)
+        self.with(|state, now, _| {
+            let named = state.cache.find(now, directory.key(), name).flatten().map(NodeId::of);
+            let node = named.or_else(|| state.nodes.at(directory, name))?;
+            state.nodes.refer(node).then_some(node)
+        })
     }
 
     /// A node to which one reference was taken; it is given back when there are no attributes.
