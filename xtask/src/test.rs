@@ -121,7 +121,7 @@ impl Step {
                 repository,
                 4,
                 &[GUEST, PACKAGERS, TAKERS],
-                &["--test=package", "--test=mounting"],
+                &["--test=package", "--test=mounting", "--test=discovery"],
             ),
             Self::Page => page::test(repository),
             Self::Foreign => system(

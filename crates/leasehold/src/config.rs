@@ -261,6 +261,7 @@ fn merged(said: &Server, file: Server) -> Server {
         listen: if said.listen.is_empty() { file.listen } else { said.listen },
         portmap: if tells { said.portmap } else { file.portmap },
         register: if tells { said.register } else { file.register },
+        announce: said.announce || file.announce,
         state: said.state.or(file.state),
         http: said.http.or(file.http),
         threads: said.threads.or(file.threads),

@@ -8,6 +8,7 @@ mod control;
 mod documents;
 mod events;
 mod failure;
+mod find;
 mod ids;
 mod leases;
 mod live;
@@ -70,6 +71,7 @@ fn main() -> ExitCode {
         Command::Leases(options) => leases::run(&options),
         Command::Forget(options) => leases::end_wait(&options),
         Command::Config(Config::Init(options)) => config::init(&options),
+        Command::Find(options) => find::run(&options),
         Command::Completions(options) => documents::completions(&options),
         Command::Documents(options) => documents::run(&options),
         Command::Conform(options) => return conform(&options),

@@ -133,12 +133,13 @@ fn mount(directory: &Path, options: &MountOptions) -> Result<std::os::fd::OwnedF
 /// Where the server is, and how it is called.
 fn target(options: &Mount, words: &Words) -> Target {
     let source = &options.source;
+    let (host, port) = crate::find::resolve(&source.host, source.port.or(words.port));
     Target {
-        port: source.port.or(words.port),
+        port,
         mount_port: words.mount_port,
         version: words.version,
         source: words.source_port,
-        ..Target::new(&source.host, source.path.as_bytes(), words.session)
+        ..Target::new(&host, source.path.as_bytes(), words.session)
     }
 }
 

@@ -69,6 +69,7 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Config(Config),
     Conform(leasehold_conform::Options),
+    Find(Find),
     Completions(Completions),
     Documents(Documents),
     /// Model a system: solve, simulate, plan, draw
@@ -203,6 +204,22 @@ pub(crate) struct Top {
     /// End after so many lines of JSON
     #[arg(long, value_name = "N", requires = "json")]
     pub(crate) count: Option<u64>,
+}
+
+/// Find the servers that are announced on the local network (DNS-SD)
+///
+/// Ours with `leasehold serve --announce`, and others that announce `_nfs._tcp`: the server's name,
+/// a URL for `ls`, `cat`, `stat` and `cp`, and where it is. `leasehold mount NAME DIR` takes the name
+/// too. An announcement is anybody's word.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Find {
+    /// How long to listen, in seconds: 0.1 to 3600
+    #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = interval)]
+    pub(crate) wait: Interval,
+
+    /// One JSON object a line
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// Print what a shell completes commands and options by

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use leasehold_discovery::Announcement;
 use leasehold_serve::Service;
 use leasehold_serve::access::Network;
 use leasehold_shell::control::Control;
@@ -24,6 +25,7 @@ use crate::config::{Plan, grant};
 use crate::control::{self, Desk};
 use crate::events::Log;
 use crate::failure::{Failure, Kind};
+use crate::find;
 use crate::leases;
 use crate::live::{self, Http};
 use crate::notes;
@@ -91,6 +93,8 @@ fn serve(
     let verifier = verifier::begin(&state)?;
     let (durability, log_mib) = (plan.durability(), plan.stable_log_mib);
     let is_iod = plan.exports.iter().any(|export| export.secret.is_some());
+    // The path of an iod is for its metaservers only.
+    let announced = plan.server.announce && !is_iod;
     let (exported, open) = (exported(&plan), open_to_everybody(&plan, &addresses));
     let serving = Serving::open(plan, said.clone(), verifier, descriptors / 4)?;
     let log = log_before(&serving, log.as_deref().zip(Some(log_mib)), &state, standing)?;
@@ -114,6 +118,7 @@ fn serve(
     let http_socket = http.as_ref().and_then(Http::socket);
     let _watched = watched(&running)?;
     http.map(|http| http.start(source)).transpose()?;
+    let announcement = find::announce(announced, &exported, &addresses);
     let ready = Ready::new(&addresses, telling.found(), exported, durability)
         .with_http(shown)
         .with_open(open);
@@ -121,7 +126,8 @@ fn serve(
     say(&ready, is_handed_over, json)?;
 
     let again = restart::wait(&termination, &serving);
-    Live { state, serving, log, running, telling, http: http_socket, control, notebook }.end(again)
+    let http = http_socket;
+    Live { state, serving, log, running, telling, http, control, announcement, notebook }.end(again)
 }
 
 /// What is to be ended in order.
@@ -133,6 +139,7 @@ struct Live {
     telling: Told,
     http: Option<OwnedFd>,
     control: Option<Control>,
+    announcement: Option<Announcement>,
     notebook: Option<Arc<Notebook>>,
 }
 
@@ -147,6 +154,7 @@ impl Live {
         } else {
             tracing::info!("asked to end");
         }
+        drop(self.announcement);
         drop(self.control);
         let mut sockets = Sockets::new(again);
         sockets.keep(Purpose::Http, self.http);

@@ -30,7 +30,7 @@ pub fn on_own_network(test: &str, part: impl FnOnce()) {
     let _ = built();
     let busybox = guest::parts().join("busybox");
     let itself = env::current_exe().expect("a running test has a path");
-    let there = ["unshare", "--net", "--mount", "--fork", "--kill-child"];
+    let there = ["unshare", "--net", "--uts", "--mount", "--fork", "--kill-child"];
     let done = Command::new("timeout")
         .arg("240")
         .args(there)

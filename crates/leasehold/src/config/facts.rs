@@ -42,6 +42,8 @@ impl Facts {
             (None, false) => "not told".to_owned(),
         };
         put(format!("{FIXED}port"), told);
+        let announced = if server.announce { "on the local network" } else { "nowhere" };
+        put(format!("{FIXED}announced"), announced.to_owned());
         let or_usual = |number: Option<std::num::NonZeroUsize>| {
             number.map_or_else(|| "as usual".to_owned(), |number| number.to_string())
         };

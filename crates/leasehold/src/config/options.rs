@@ -101,6 +101,14 @@ pub(crate) struct Server {
     #[schemars(extend("init" = false))]
     pub(crate) register: bool,
 
+    /// Announce the exports on the local network (DNS-SD): `leasehold find` and others list them
+    ///
+    /// By the name of this machine, on the networks of the addresses that are served on, as the
+    /// exports are at the start.
+    #[arg(long, hide_short_help = true, help_heading = WHERE)]
+    #[schemars(extend("init" = false))]
+    pub(crate) announce: bool,
+
     /// Directory for what must survive a restart
     ///
     /// Unless named: /var/lib/leasehold for root, else $XDG_STATE_HOME/leasehold or

@@ -1,4 +1,4 @@
-//! What is mounted: `HOST:/PATH`, `HOST:PORT:/PATH`, `[ADDRESS]:/PATH`.
+//! What is mounted: `HOST:/PATH`, `HOST:PORT:/PATH`, `[ADDRESS]:/PATH`; `HOST` is its only export.
 
 use std::str::FromStr;
 
@@ -17,7 +17,9 @@ impl FromStr for Source {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || format!("{text} is not HOST:/EXPORT or HOST:PORT:/EXPORT");
-        let (server, path) = text.split_once(":/").ok_or_else(wrong)?;
+        let is_name = !text.contains([':', '/', '[']);
+        let (server, path) =
+            if is_name { Some((text, "")) } else { text.split_once(":/") }.ok_or_else(wrong)?;
         let (host, port) = match server.strip_prefix('[') {
             Some(rest) => {
                 let (host, rest) = rest.split_once(']').ok_or_else(wrong)?;
@@ -49,6 +51,7 @@ mod tests {
             (source.host, source.port, source.path)
         };
         let is = |host: &str, port, path: &str| (host.to_owned(), port, path.to_owned());
+        assert_eq!(read("a"), is("a", None, "/"));
         assert_eq!(read("a.example:/"), is("a.example", None, "/"));
         assert_eq!(read("10.0.0.1:2050:/x:/y"), is("10.0.0.1", Some(2050), "/x:/y"));
         assert_eq!(read("[::1]:/x"), is("::1", None, "/x"));
@@ -57,7 +60,7 @@ mod tests {
 
     #[test]
     fn what_is_no_source_is_refused() {
-        for text in ["", "a", "a:b", ":/x", "a:0:/x", "a:b:/x", "::1:/x", "[::1/x", "[::1]x:/y"] {
+        for text in ["", "a:b", "a/b", ":/x", "a:0:/x", "a:b:/x", "::1:/x", "[::1/x", "[::1]x:/y"] {
             text.parse::<Source>().expect_err(text);
         }
     }

@@ -12,6 +12,7 @@ use leasehold_wire::nfs3::{Attributes, FileType, Handle, Status};
 use super::options::{How, NfsVersion};
 use super::url::Address;
 use crate::failure::{Failure, Kind};
+use crate::find;
 
 /// The symbolic links that one path may lead through: Linux follows no more.
 const LINKS_MAX: usize = 40;
@@ -109,14 +110,15 @@ impl Servers {
             fail_unreached: true,
             ..options
         };
+        let (host, port) = find::resolve(&address.host, address.port.map(Into::into));
         Target {
-            port: address.port.map(Into::into),
+            port,
             mount_port: how.mount_port.map(Into::into),
             version: how.nfs_version.map(|version| match version {
                 NfsVersion::Two => Version::V2,
                 NfsVersion::Three => Version::V3,
             }),
-            ..Target::new(&address.host, &address.path, options)
+            ..Target::new(&host, &address.path, options)
         }
     }
 
