@@ -41,20 +41,21 @@
 //! and then asks for the very same thing, from one that repeats itself. It takes the word of its
 //! owner that a connection is closed; one that only seems open counts as open.
 
+mod calls;
 mod note;
 mod queue;
 mod slots;
 
 use core::net::{IpAddr, SocketAddr};
-use core::ops::RangeInclusive;
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use leasehold_base::units::{ConnectionId, Time, Xid};
 
+use calls::{Calls, Place};
 pub use note::Note;
-use queue::{Age, Queue};
+use queue::Queue;
 use slots::Slots;
 
 /// How much is kept, and how long.
@@ -239,8 +240,8 @@ impl Counts {
 #[derive(Clone, Debug)]
 pub struct Replies {
     limits: Limits,
-    entries: BTreeMap<Key, Entry>,
-    running: BTreeMap<Ticket, Key>,
+    calls: Calls,
+    running: BTreeMap<Ticket, Place>,
     /// How many calls of each client run.
     clients: BTreeMap<IpAddr, usize>,
     /// The connections that calls came on and that are open.
@@ -253,10 +254,10 @@ pub struct Replies {
     counts: Counts,
 }
 
-/// A call and its sender, ordered so that the copies of one call lie together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// A call and its sender.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Key {
-    /// Made of client and call: so that one look nearly always tells two keys apart.
+    /// Made of the call, to find it by.
     digest: u64,
     client: IpAddr,
     call: Call,
@@ -270,6 +271,7 @@ struct Opening(u64);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Entry {
+    key: Key,
     /// The connection that its last copy came on, which may have been closed since.
     connection: Option<(ConnectionId, Opening)>,
     harm: Harm,
@@ -284,7 +286,6 @@ enum State {
     },
     /// With the slot of its note, where it has one.
     Kept {
-        age: Age,
         reply: Bytes,
         slot: Option<u32>,
     },
@@ -296,7 +297,7 @@ impl Replies {
     pub const fn new(limits: Limits) -> Self {
         Self {
             limits,
-            entries: BTreeMap::new(),
+            calls: Calls::new(),
             running: BTreeMap::new(),
             clients: BTreeMap::new(),
             open: BTreeMap::new(),
@@ -329,7 +330,7 @@ impl Replies {
             Event::Recalled { slot, given, note } => self.recall(now, slot, given, note),
             Event::Tick => {}
         }
-        if cfg!(debug_assertions) && self.entries.len() <= AUDITED_MAX {
+        if cfg!(debug_assertions) && self.calls.len() <= AUDITED_MAX {
             self.check();
         }
     }
@@ -337,7 +338,7 @@ impl Replies {
     /// When the next reply has been kept long enough.
     #[must_use]
     pub fn next_wake(&self) -> Option<Time> {
-        self.kept.oldest().map(|age| age.since + self.limits.age)
+        self.kept.oldest().map(|(_, since)| since + self.limits.age)
     }
 
     /// The bytes of all kept replies.
@@ -355,13 +356,13 @@ impl Replies {
     /// How many calls run or are kept.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.entries.len()
+        self.calls.len()
     }
 
     /// Whether no call is known.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        self.calls.len() == 0
     }
 
     /// Audits the whole state.
@@ -369,14 +370,16 @@ impl Replies {
     /// # Panics
     /// When it contradicts itself or is above its limits.
     pub fn check(&self) {
-        assert!(self.entries.len() <= self.limits.entries, "entries are bounded");
+        assert!(self.calls.len() <= self.limits.entries, "entries are bounded");
         assert!(self.kept_bytes <= self.limits.bytes, "bytes are bounded");
+        self.calls.check();
         let (mut bytes, mut slots) = (0, BTreeSet::new());
-        for (key, entry) in &self.entries {
+        for (place, entry) in self.calls.iter() {
             match &entry.state {
-                State::Running { ticket, .. } => assert_eq!(self.running.get(ticket), Some(key)),
-                State::Kept { age, reply, slot } => {
-                    assert_eq!(self.kept.get(*age), Some(key));
+                State::Running { ticket, .. } => {
+                    assert_eq!(self.running.get(ticket), Some(&place));
+                }
+                State::Kept { reply, slot } => {
                     bytes += reply.len();
                     assert_eq!(slot.is_some(), entry.harm == Harm::Always, "noted if need be");
                     slots.extend(*slot);
@@ -389,8 +392,12 @@ impl Replies {
         assert_eq!(slots.len(), self.slots.taken(), "each note has a slot of its own");
         let bounded = slots.last().is_none_or(|slot| (*slot as usize) < self.limits.entries);
         assert!(bounded, "slots are bounded");
-        assert_eq!(self.running.len() + self.kept.len(), self.entries.len(), "each is in one");
-        self.kept.check();
+        assert_eq!(self.running.len() + self.kept.len(), self.calls.len(), "each is in one");
+        self.kept.check(|place| {
+            let entry = self.calls.get(place);
+            assert!(matches!(entry.state, State::Kept { .. }), "what is kept has a reply");
+            (entry.key.client, entry.harm)
+        });
     }
 
     fn call(
@@ -405,8 +412,10 @@ impl Replies {
             effects.push(self.admit(wanted, connection, harm));
             return;
         };
-        self.rename(found, wanted, connection);
-        let entry = self.entries.get_mut(&wanted).expect("what was found is there");
+        // The call belongs to the connection of its copy from now on.
+        let entry = self.calls.get_mut(found);
+        entry.connection = connection;
+        entry.key.port = wanted.port;
         match &mut entry.state {
             State::Running { ticket, waited_for } => match wanted.port {
                 Port::Datagram(_) => {
@@ -419,10 +428,10 @@ impl Replies {
                     effects.push(Effect::Wait(*ticket));
                 }
             },
-            State::Kept { age, reply, slot } => {
+            State::Kept { reply, slot } => {
                 self.counts.resent += 1;
-                self.kept.remove(*age);
-                *age = self.kept.push(now, wanted, entry.harm);
+                self.kept.remove(found, wanted.client, entry.harm);
+                self.kept.push(now, found, wanted.client, entry.harm);
                 effects.extend(slot.map(|slot| wanted.note(slot, now, reply)));
                 effects.push(Effect::Resend(reply.clone()));
             }
@@ -430,28 +439,30 @@ impl Replies {
     }
 
     /// The call that a message is a copy of: rule 5.
-    fn find(&self, wanted: Key) -> Option<Key> {
-        let mut alike = self.entries.range(wanted.any_port()).peekable();
+    fn find(&self, wanted: Key) -> Option<Place> {
         // Nearly always nothing is like it.
-        alike.peek()?;
-        if self.entries.contains_key(&wanted) {
-            return Some(wanted);
+        let (mut streams, mut only) = (0, None);
+        for (place, entry) in self.calls.alike(wanted) {
+            if entry.key.port == wanted.port {
+                return Some(place);
+            }
+            if let Port::Stream(_) = entry.key.port {
+                (streams, only) = (streams + 1, Some((place, entry)));
+            }
         }
-        let mut streams = alike.filter(|(key, _)| matches!(key.port, Port::Stream(_)));
-        match (wanted.port, streams.next(), streams.next()) {
-            (Port::Stream(_), Some((key, entry)), None)
-                if !self.is_open(key.client, entry)
-                    || matches!(entry.state, State::Running { .. }) =>
-            {
-                Some(*key)
+        let is_free =
+            |entry: &Entry| matches!(entry.state, State::Running { .. }) || !self.is_open(entry);
+        match (wanted.port, only) {
+            (Port::Stream(_), Some((place, entry))) if streams == 1 && is_free(entry) => {
+                Some(place)
             }
             _ => None,
         }
     }
 
     /// Whether the connection that the last copy of a call came on is open.
-    fn is_open(&self, client: IpAddr, entry: &Entry) -> bool {
-        let is_open = |(id, opening)| self.open.get(&(client, id)) == Some(&opening);
+    fn is_open(&self, entry: &Entry) -> bool {
+        let is_open = |(id, opening)| self.open.get(&(entry.key.client, id)) == Some(&opening);
         entry.connection.is_some_and(is_open)
     }
 
@@ -463,17 +474,6 @@ impl Replies {
         })
     }
 
-    /// Lets a call belong to the connection of its copy.
-    fn rename(&mut self, from: Key, to: Key, connection: Option<(ConnectionId, Opening)>) {
-        let mut entry = self.entries.remove(&from).expect("what was found is there");
-        entry.connection = connection;
-        match &entry.state {
-            State::Running { ticket, .. } => drop(self.running.insert(*ticket, to)),
-            State::Kept { age, .. } => self.kept.rename(*age, to),
-        }
-        self.entries.insert(to, entry);
-    }
-
     fn admit(
         &mut self,
         key: Key,
@@ -482,30 +482,31 @@ impl Replies {
     ) -> Effect {
         let running = self.running_of(key.client);
         if running >= self.limits.running_of_client
-            || self.entries.len() >= self.limits.entries && !self.evict()
+            || self.calls.len() >= self.limits.entries && !self.evict()
         {
             self.counts.refused += 1;
             return Effect::Refuse;
         }
-        self.clients.insert(key.client, running + 1);
+        *self.clients.entry(key.client).or_default() += 1;
         let ticket = Ticket(self.next_ticket);
         self.next_ticket += 1;
         let state = State::Running { ticket, waited_for: false };
-        self.entries.insert(key, Entry { connection, harm, state });
-        self.running.insert(ticket, key);
+        let place = self.calls.insert(Entry { key, connection, harm, state });
+        self.running.insert(ticket, place);
         Effect::Execute(ticket)
     }
 
     fn done(&mut self, now: Time, ticket: Ticket, reply: Bytes, effects: &mut Vec<Effect>) {
-        let key = self.ended(ticket);
-        let entry = self.entries.get_mut(&key).expect("what runs is there");
+        let place = self.ended(ticket);
+        let entry = self.calls.get_mut(place);
         let slot = (entry.harm == Harm::Always).then(|| self.slots.take());
-        effects.extend(slot.map(|slot| key.note(slot, now, &reply)));
+        effects.extend(slot.map(|slot| entry.key.note(slot, now, &reply)));
         if matches!(entry.state, State::Running { waited_for: true, .. }) {
             effects.push(Effect::Release(ticket, Some(reply.clone())));
         }
         self.kept_bytes += reply.len();
-        entry.state = State::Kept { age: self.kept.push(now, key, entry.harm), reply, slot };
+        self.kept.push(now, place, entry.key.client, entry.harm);
+        entry.state = State::Kept { reply, slot };
         self.fit_bytes();
     }
 
@@ -515,17 +516,20 @@ impl Replies {
         if now.since(given) >= self.limits.age || slot as usize >= self.limits.entries {
             return;
         }
-        match self.entries.get(&key).map(|entry| &entry.state) {
-            None if self.entries.len() < self.limits.entries => {}
-            Some(State::Kept { age, .. }) if age.since < given => self.forget(*age),
-            None | Some(State::Running { .. } | State::Kept { .. }) => return,
+        let known = self.calls.alike(key).find(|(_, entry)| entry.key == key);
+        match known.map(|(place, entry)| (place, &entry.state)) {
+            None if self.calls.len() < self.limits.entries => {}
+            Some((place, State::Kept { .. })) if self.kept.since(place) < given => {
+                self.forget(place);
+            }
+            None | Some((_, State::Running { .. } | State::Kept { .. })) => return,
         }
         if self.slots.take_this(slot) {
             let harm = Harm::Always;
             self.kept_bytes += reply.len();
-            let age = self.kept.push(given, key, harm);
-            let state = State::Kept { age, reply, slot: Some(slot) };
-            self.entries.insert(key, Entry { connection: None, harm, state });
+            let state = State::Kept { reply, slot: Some(slot) };
+            let place = self.calls.insert(Entry { key, connection: None, harm, state });
+            self.kept.push(given, place, key.client, harm);
             self.fit_bytes();
         }
     }
@@ -537,21 +541,23 @@ impl Replies {
     }
 
     fn abandon(&mut self, ticket: Ticket, effects: &mut Vec<Effect>) {
-        let key = self.ended(ticket);
-        let entry = self.entries.remove(&key).expect("what runs is there");
+        let place = self.ended(ticket);
+        let entry = self.calls.remove(place);
         if matches!(entry.state, State::Running { waited_for: true, .. }) {
             effects.push(Effect::Release(ticket, None));
         }
     }
 
     /// Takes a call off those that run.
-    fn ended(&mut self, ticket: Ticket) -> Key {
-        let key = self.running.remove(&ticket).expect("a ticket that runs is given back once");
-        match self.running_of(key.client) {
-            0 | 1 => drop(self.clients.remove(&key.client)),
-            more => drop(self.clients.insert(key.client, more - 1)),
+    fn ended(&mut self, ticket: Ticket) -> Place {
+        let place = self.running.remove(&ticket).expect("a ticket that runs is given back once");
+        let client = self.calls.get(place).key.client;
+        let running = self.clients.get_mut(&client).expect("who has a call that runs is counted");
+        *running -= 1;
+        if *running == 0 {
+            self.clients.remove(&client);
         }
-        key
+        place
     }
 
     fn running_of(&self, client: IpAddr) -> usize {
@@ -559,8 +565,8 @@ impl Replies {
     }
 
     fn expire(&mut self, now: Time) {
-        while let Some(oldest) = self.kept.oldest()
-            && now.since(oldest.since) >= self.limits.age
+        while let Some((oldest, since)) = self.kept.oldest()
+            && now.since(since) >= self.limits.age
         {
             self.forget(oldest);
         }
@@ -568,17 +574,16 @@ impl Replies {
 
     /// Makes room for one; false when nothing can be forgotten.
     fn evict(&mut self) -> bool {
-        let Some(age) = self.kept.most_dispensable() else { return false };
+        let Some(place) = self.kept.most_dispensable() else { return false };
         self.counts.evicted += 1;
-        self.forget(age);
+        self.forget(place);
         true
     }
 
-    fn forget(&mut self, age: Age) {
-        let key = self.kept.remove(age);
-        if let Some(Entry { state: State::Kept { reply, slot, .. }, .. }) =
-            self.entries.remove(&key)
-        {
+    fn forget(&mut self, place: Place) {
+        let Entry { key, harm, state, .. } = self.calls.remove(place);
+        self.kept.remove(place, key.client, harm);
+        if let State::Kept { reply, slot } = state {
             self.kept_bytes -= reply.len();
             slot.into_iter().for_each(|slot| self.slots.give_back(slot));
         }
@@ -601,11 +606,6 @@ impl Key {
     fn note(self, slot: u32, given: Time, reply: &Bytes) -> Effect {
         let origin = Origin { client: self.client, port: self.port };
         Effect::Note { slot, given, note: Note { origin, call: self.call, reply: reply.clone() } }
-    }
-
-    /// The same call from any port of the client.
-    fn any_port(self) -> RangeInclusive<Self> {
-        Self { port: Port::Datagram(0), ..self }..=Self { port: Port::Stream(u16::MAX), ..self }
     }
 }
 

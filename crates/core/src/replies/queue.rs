@@ -1,43 +1,54 @@
 //! The order in which replies are forgotten.
 
 use core::net::IpAddr;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use leasehold_base::units::Time;
 
-use super::{Harm, Key};
+use super::Harm;
+use super::calls::Place;
 
-/// A place in the queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Age {
-    /// When the reply was last given.
-    pub(super) since: Time,
-    /// Tells apart what was given in the same moment.
-    number: u64,
-    harm: Harm,
-}
-
-/// Kept replies, oldest first, over all clients, and for each by harm and then by age.
+/// Kept replies by their places, oldest first: over all clients, and of each by harm.
+///
+/// They are linked, not sorted, because a reply nearly always comes to the end: what is put there
+/// and taken from anywhere costs the same however many there are.
 #[derive(Clone, Debug)]
 pub(super) struct Queue {
-    all: BTreeMap<Age, Key>,
-    of_client: BTreeMap<IpAddr, Ages>,
-    next_number: u64,
+    /// Of each place, when its reply was last given.
+    since: Vec<Time>,
+    in_all: Vec<Links>,
+    in_own: Vec<Links>,
+    all: List,
+    of_client: BTreeMap<IpAddr, Own>,
+}
+
+/// The neighbours of a place in a list.
+#[derive(Clone, Copy, Debug, Default)]
+struct Links {
+    before: Option<Place>,
+    after: Option<Place>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct List {
+    first: Option<Place>,
+    last: Option<Place>,
+    count: usize,
 }
 
 /// The replies of one client, by harm.
-#[derive(Clone, Debug, Default)]
-struct Ages {
-    late: BTreeSet<Age>,
-    always: BTreeSet<Age>,
+#[derive(Clone, Copy, Debug, Default)]
+struct Own {
+    late: List,
+    always: List,
 }
 
-impl Ages {
-    fn len(&self) -> usize {
-        self.late.len() + self.always.len()
+impl Own {
+    const fn count(&self) -> usize {
+        self.late.count + self.always.count
     }
 
-    fn of(&mut self, harm: Harm) -> &mut BTreeSet<Age> {
+    const fn of(&mut self, harm: Harm) -> &mut List {
         match harm {
             Harm::Late => &mut self.late,
             Harm::Always => &mut self.always,
@@ -45,63 +56,115 @@ impl Ages {
     }
 }
 
+impl List {
+    const fn new() -> Self {
+        Self { first: None, last: None, count: 0 }
+    }
+
+    /// Puts a place behind all that are as old or older.
+    fn insert(&mut self, links: &mut [Links], since: &[Time], place: Place) {
+        let (mut before, mut after) = (self.last, None);
+        while let Some(other) = before.filter(|other| since[at(*other)] > since[at(place)]) {
+            (before, after) = (links[at(other)].before, Some(other));
+        }
+        links[at(place)] = Links { before, after };
+        *before.map_or(&mut self.first, |before| &mut links[at(before)].after) = Some(place);
+        *after.map_or(&mut self.last, |after| &mut links[at(after)].before) = Some(place);
+        self.count += 1;
+    }
+
+    fn remove(&mut self, links: &mut [Links], place: Place) {
+        let Links { before, after } = links[at(place)];
+        *before.map_or(&mut self.first, |before| &mut links[at(before)].after) = after;
+        *after.map_or(&mut self.last, |after| &mut links[at(after)].before) = before;
+        self.count -= 1;
+    }
+
+    /// Audits the order, and says what is in it.
+    fn check(&self, links: &[Links], since: &[Time]) -> Vec<Place> {
+        let after = |place: &Place| links[at(*place)].after;
+        let places: Vec<Place> = core::iter::successors(self.first, after).collect();
+        assert_eq!((places.last().copied(), places.len()), (self.last, self.count));
+        for pair in places.windows(2) {
+            assert_eq!(links[at(pair[1])].before, Some(pair[0]), "links lead both ways");
+            assert!(since[at(pair[0])] <= since[at(pair[1])], "the oldest is first");
+        }
+        places
+    }
+}
+
+const fn at(place: Place) -> usize {
+    place as usize
+}
+
 impl Queue {
     pub(super) const fn new() -> Self {
-        Self { all: BTreeMap::new(), of_client: BTreeMap::new(), next_number: 0 }
+        Self {
+            since: Vec::new(),
+            in_all: Vec::new(),
+            in_own: Vec::new(),
+            all: List::new(),
+            of_client: BTreeMap::new(),
+        }
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.all.len()
+    pub(super) const fn len(&self) -> usize {
+        self.all.count
     }
 
-    pub(super) fn get(&self, age: Age) -> Option<&Key> {
-        self.all.get(&age)
+    /// The oldest of all, and when it was last given.
+    pub(super) fn oldest(&self) -> Option<(Place, Time)> {
+        self.all.first.map(|place| (place, self.since[at(place)]))
     }
 
-    /// The oldest of all.
-    pub(super) fn oldest(&self) -> Option<Age> {
-        self.all.first_key_value().map(|(age, _)| *age)
+    /// When a reply was last given; it must be there.
+    pub(super) fn since(&self, place: Place) -> Time {
+        self.since[at(place)]
     }
 
     /// Of the client that has most, the oldest of least harm. Looks at every client: there are few
     /// while there are many replies of one, and to rank them at each call would cost more.
-    pub(super) fn most_dispensable(&self) -> Option<Age> {
-        let ages = self.of_client.values().max_by_key(|ages| ages.len())?;
-        ages.late.first().or_else(|| ages.always.first()).copied()
+    pub(super) fn most_dispensable(&self) -> Option<Place> {
+        let own = self.of_client.values().max_by_key(|own| own.count())?;
+        own.late.first.or(own.always.first)
     }
 
-    pub(super) fn push(&mut self, since: Time, key: Key, harm: Harm) -> Age {
-        let age = Age { since, number: self.next_number, harm };
-        self.next_number += 1;
-        self.all.insert(age, key);
-        self.of_client.entry(key.client).or_default().of(harm).insert(age);
-        age
-    }
-
-    /// Takes a reply out; it must be there.
-    pub(super) fn remove(&mut self, age: Age) -> Key {
-        let key = self.all.remove(&age).expect("an age is that of a kept reply");
-        let ages = self.of_client.get_mut(&key.client).expect("a kept reply has a client");
-        ages.of(age.harm).remove(&age);
-        if ages.len() == 0 {
-            self.of_client.remove(&key.client);
+    /// Puts in the reply at a place, of this client.
+    pub(super) fn push(&mut self, since: Time, place: Place, client: IpAddr, harm: Harm) {
+        if self.since.len() <= at(place) {
+            let count = at(place) + 1;
+            self.since.resize(count, Time::ZERO);
+            self.in_all.resize(count, Links::default());
+            self.in_own.resize(count, Links::default());
         }
-        key
+        self.since[at(place)] = since;
+        self.all.insert(&mut self.in_all, &self.since, place);
+        let own = self.of_client.entry(client).or_default();
+        own.of(harm).insert(&mut self.in_own, &self.since, place);
     }
 
-    /// Gives a reply another key of the same client.
-    pub(super) fn rename(&mut self, age: Age, to: Key) {
-        *self.all.get_mut(&age).expect("an age is that of a kept reply") = to;
-    }
-
-    /// Audits the orders against each other.
-    pub(super) fn check(&self) {
-        for (age, key) in &self.all {
-            let ages = &self.of_client[&key.client];
-            let of_harm = if age.harm == Harm::Late { &ages.late } else { &ages.always };
-            assert!(of_harm.contains(age), "each is among its client's");
+    /// Takes a reply out; it must be there, and be of this client.
+    pub(super) fn remove(&mut self, place: Place, client: IpAddr, harm: Harm) {
+        self.all.remove(&mut self.in_all, place);
+        let own = self.of_client.get_mut(&client).expect("a kept reply has a client");
+        own.of(harm).remove(&mut self.in_own, place);
+        if own.count() == 0 {
+            self.of_client.remove(&client);
         }
-        assert!(self.of_client.values().all(|ages| ages.len() > 0), "clients have replies");
-        assert_eq!(self.of_client.values().map(Ages::len).sum::<usize>(), self.all.len());
+    }
+
+    /// Audits the orders against each other; `whose` says of a place whose reply it has.
+    pub(super) fn check(&self, whose: impl Fn(Place) -> (IpAddr, Harm)) {
+        let all = self.all.check(&self.in_all, &self.since);
+        let mut count = 0;
+        for (client, own) in &self.of_client {
+            assert!(own.count() > 0, "clients have replies");
+            for (harm, list) in [(Harm::Late, own.late), (Harm::Always, own.always)] {
+                let places = list.check(&self.in_own, &self.since);
+                assert!(places.iter().all(|place| whose(*place) == (*client, harm)));
+                count += places.len();
+            }
+        }
+        assert_eq!(count, all.len(), "each is among its client's");
     }
 }

@@ -105,14 +105,15 @@ impl KeptReplies {
         }
     }
 
-    /// Says what becomes of a call, of which there may be a copy that ran or runs.
+    /// Says what becomes of a call, of which there may be a copy that ran or runs: a message, and
+    /// the bytes of its head.
     pub(crate) fn admit(
         &self,
         arrival: &Arrival,
         call: &rpc::Call<'_>,
         caller: &Caller,
         harm: Harm,
-        message: &[u8],
+        (message, head_bytes): (&[u8], usize),
     ) -> Admitted {
         let shard = self.shard(arrival.from);
         let event = Event::Call {
@@ -126,7 +127,7 @@ impl KeptReplies {
                 program: call.program,
                 version: call.version,
                 procedure: call.procedure,
-                checksum: checksum(message, caller, harm),
+                checksum: checksum((message, head_bytes), caller, harm),
             },
             harm,
         };
@@ -293,11 +294,11 @@ impl Drop for Started {
     }
 }
 
-/// The head of a message that is looked at: RPC's head, the longest credential and verifier, and
-/// the arguments, of a WRITE those before the data.
-const fn checked_head_bytes(harm: Harm) -> usize {
+/// What of the arguments is looked at: of a WRITE those before the data, of which 88 bytes are the
+/// most; of others all.
+const fn checked_argument_bytes(harm: Harm) -> usize {
     match harm {
-        Harm::Late => 1 << 10,
+        Harm::Late => 128,
         Harm::Always => 10 << 10,
     }
 }
@@ -309,17 +310,17 @@ const CHECKED_TAIL_BYTES: usize = 256;
 
 /// Tells one call from another that has its number by chance, and a caller who is believed from
 /// one who says the same and is not. It is the same in every version, because it is noted.
-fn checksum(message: &[u8], caller: &Caller, harm: Harm) -> u64 {
+fn checksum((message, head_bytes): (&[u8], usize), caller: &Caller, harm: Harm) -> u64 {
     let mut hasher = SipHasher13::new();
     let Caller { uid, gid, groups } = caller;
     for number in [*uid, *gid, groups.count()].iter().chain(groups.as_slice()) {
         hasher.write(&number.to_be_bytes());
     }
-    let head_bytes = checked_head_bytes(harm);
-    if message.len() <= head_bytes + CHECKED_TAIL_BYTES {
+    let front_bytes = head_bytes + checked_argument_bytes(harm);
+    if message.len() <= front_bytes + CHECKED_TAIL_BYTES {
         hasher.write(message);
     } else {
-        hasher.write(&message[..head_bytes]);
+        hasher.write(&message[..front_bytes]);
         hasher.write(&message[message.len() - CHECKED_TAIL_BYTES..]);
     }
     hasher.write_u64(message.len() as u64);

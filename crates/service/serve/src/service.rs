@@ -194,7 +194,7 @@ impl Service {
         let (Some(harm), Some(sender)) = (harm, sender) else {
             return Answer::Later(run(message, writer)).into();
         };
-        match self.replies.admit(&arrival, &call, &sender, harm, &message) {
+        match self.replies.admit(&arrival, &call, &sender, harm, (&message, head_bytes)) {
             Admitted::Runs(started) => started.run(run(message, writer)),
             Admitted::Answered(response) => response,
             // On a stream it would wait for long before it asks again by itself.

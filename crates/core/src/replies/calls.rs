@@ -1,0 +1,106 @@
+//! The calls that are known, each in a place of its own, and found by what tells them apart.
+
+use std::collections::BTreeMap;
+
+use super::{Entry, Key};
+
+/// Where a call is, for as long as it is known.
+pub(super) type Place = u32;
+
+/// The calls that are known.
+///
+/// One small number finds a call, so that a look costs little; the few that have the same number
+/// hang together.
+#[derive(Clone, Debug)]
+pub(super) struct Calls {
+    places: Vec<Option<Held>>,
+    free: Vec<Place>,
+    /// By their digests, the first of those that have it.
+    first: BTreeMap<u64, Place>,
+}
+
+#[derive(Clone, Debug)]
+struct Held {
+    entry: Entry,
+    /// The next with the same digest.
+    next: Option<Place>,
+}
+
+const KNOWN: &str = "a place is that of a call that is known";
+
+impl Calls {
+    pub(super) const fn new() -> Self {
+        Self { places: Vec::new(), free: Vec::new(), first: BTreeMap::new() }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.places.len() - self.free.len()
+    }
+
+    pub(super) fn get(&self, place: Place) -> &Entry {
+        &self.held(place).entry
+    }
+
+    pub(super) fn get_mut(&mut self, place: Place) -> &mut Entry {
+        &mut self.places[place as usize].as_mut().expect(KNOWN).entry
+    }
+
+    fn held(&self, place: Place) -> &Held {
+        self.places[place as usize].as_ref().expect(KNOWN)
+    }
+
+    /// The same call from any port of its client.
+    pub(super) fn alike(&self, wanted: Key) -> impl Iterator<Item = (Place, &Entry)> {
+        let next = |place: &Place| self.held(*place).next;
+        let places = core::iter::successors(self.first.get(&wanted.digest).copied(), next);
+        let entries = places.map(|place| (place, self.get(place)));
+        entries.filter(move |(_, entry)| {
+            (entry.key.client, entry.key.call) == (wanted.client, wanted.call)
+        })
+    }
+
+    pub(super) fn insert(&mut self, entry: Entry) -> Place {
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.places.push(None);
+            Place::try_from(self.places.len() - 1).expect("limits are far below 2^32 calls")
+        });
+        let next = self.first.insert(entry.key.digest, place);
+        self.places[place as usize] = Some(Held { entry, next });
+        place
+    }
+
+    /// Takes out a call that is known.
+    pub(super) fn remove(&mut self, place: Place) -> Entry {
+        let Held { entry, next } = self.places[place as usize].take().expect(KNOWN);
+        self.free.push(place);
+        let digest = entry.key.digest;
+        let first = self.first.get_mut(&digest).expect("each digest is known");
+        if *first != place {
+            let mut before = *first;
+            while let Some(other) = self.held(before).next.filter(|other| *other != place) {
+                before = other;
+            }
+            self.places[before as usize].as_mut().expect(KNOWN).next = next;
+        } else if let Some(next) = next {
+            *first = next;
+        } else {
+            self.first.remove(&digest);
+        }
+        entry
+    }
+
+    /// All of them, in no order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (Place, &Entry)> {
+        let places = (0..).zip(&self.places);
+        places.filter_map(|(place, held)| Some((place, &held.as_ref()?.entry)))
+    }
+
+    /// Audits that each is found once.
+    pub(super) fn check(&self) {
+        for (place, entry) in self.iter() {
+            let alike = self.alike(entry.key).filter(|(_, other)| other.key == entry.key);
+            assert!(alike.map(|(place, _)| place).eq([place]), "each is found");
+        }
+        assert!(self.first.len() <= self.len(), "no digest is kept for nothing");
+    }
+}
