@@ -1,5 +1,6 @@
 //! Threads for work that sleeps.
 
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,7 +16,8 @@ use crate::remote::told_at_the_end;
 ///
 /// Two threads suffice for the syncs of one file, which share; with many files eight were of use,
 /// and more only wait for the same disk. When the pool is dropped, its threads end what is queued. A job that finds the queue full is run in place: whoever
-/// asks for so much is slowed down, and nothing is lost.
+/// asks for so much is slowed down, and nothing is lost. What a job itself asks for begins at its
+/// end, on its own thread if nothing else waits: no other has to be woken for it.
 #[derive(Default)]
 pub struct Pool {
     shared: Arc<Shared>,
@@ -50,40 +52,31 @@ impl Pool {
     pub fn full_count(&self) -> u64 {
         self.shared.full.load(Ordering::Relaxed)
     }
-
-    /// Starts a thread that was counted already.
-    fn start(&self) {
-        let shared = Arc::clone(&self.shared);
-        let started = thread::Builder::new().name("pool".into()).spawn(move || shared.work());
-        let Err(error) = started else { return };
-        tracing::warn!(%error, "cannot start a thread for work that blocks");
-        let mut queue = self.shared.lock();
-        queue.threads -= 1;
-        if queue.threads == 0 {
-            let jobs = core::mem::take(&mut queue.jobs);
-            drop(queue);
-            jobs.into_iter().for_each(|job| job());
-        }
-    }
 }
 
 impl Blocking for Pool {
     fn run(&self, job: Job) {
-        let mut queue = self.shared.lock();
-        if queue.jobs.len() >= POOL_JOBS_MAX {
-            drop(queue);
-            self.shared.full.fetch_add(1, Ordering::Relaxed);
-            return job();
-        }
-        queue.jobs.push_back(job);
-        if queue.idle >= queue.jobs.len() {
-            self.shared.filled.notify_one();
-        } else if queue.threads < POOL_THREADS_MAX {
-            queue.threads += 1;
-            drop(queue);
-            self.start();
+        let asked_by_job = ASKED.with_borrow_mut(|asked| match asked {
+            Some(Asked { of, jobs }) if Arc::ptr_eq(of, &self.shared) => {
+                jobs.push(job);
+                None
+            }
+            Some(_) | None => Some(job),
+        });
+        if let Some(job) = asked_by_job {
+            self.shared.take_on(job);
         }
     }
+}
+
+/// What the job asks for that runs on this thread.
+struct Asked {
+    of: Arc<Shared>,
+    jobs: Vec<Job>,
+}
+
+thread_local! {
+    static ASKED: RefCell<Option<Asked>> = const { RefCell::new(None) };
 }
 
 impl Drop for Pool {
@@ -99,18 +92,60 @@ impl Shared {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Has a thread do a job.
+    fn take_on(self: &Arc<Self>, job: Job) {
+        let mut queue = self.lock();
+        if queue.jobs.len() >= POOL_JOBS_MAX {
+            drop(queue);
+            self.full.fetch_add(1, Ordering::Relaxed);
+            return job();
+        }
+        queue.jobs.push_back(job);
+        if queue.idle >= queue.jobs.len() {
+            // Who is woken wants the queue at once.
+            drop(queue);
+            self.filled.notify_one();
+        } else if queue.threads < POOL_THREADS_MAX {
+            queue.threads += 1;
+            drop(queue);
+            self.start();
+        }
+    }
+
+    /// Starts a thread that was counted already.
+    fn start(self: &Arc<Self>) {
+        let shared = Arc::clone(self);
+        let started = thread::Builder::new().name("pool".into()).spawn(move || shared.work());
+        let Err(error) = started else { return };
+        tracing::warn!(%error, "cannot start a thread for work that blocks");
+        let mut queue = self.lock();
+        queue.threads -= 1;
+        if queue.threads == 0 {
+            let jobs = core::mem::take(&mut queue.jobs);
+            drop(queue);
+            jobs.into_iter().for_each(|job| job());
+        }
+    }
+
     /// The life of a thread.
-    fn work(&self) {
-        while let Some(job) = self.next() {
+    fn work(self: &Arc<Self>) {
+        let mut own = None;
+        while let Some(job) = self.next(own.take()) {
+            ASKED.set(Some(Asked { of: Arc::clone(self), jobs: Vec::new() }));
             if catch_unwind(AssertUnwindSafe(|| told_at_the_end(job))).is_err() {
                 // Whoever waits for its result sees that none comes.
                 tracing::error!("work on the pool panicked");
             }
+            let mut jobs = ASKED.take().map(|asked| asked.jobs).unwrap_or_default();
+            own = jobs.pop();
+            jobs.into_iter().for_each(|job| self.take_on(job));
         }
     }
 
-    fn next(&self) -> Option<Job> {
+    /// The next job, once one stands behind all others that the last one has asked for.
+    fn next(&self, own: Option<Job>) -> Option<Job> {
         let mut queue = self.lock();
+        queue.jobs.extend(own);
         loop {
             if let Some(job) = queue.jobs.pop_front() {
                 return Some(job);
@@ -169,6 +204,38 @@ mod tests {
             core::iter::from_fn(|| receiver.recv_timeout(PATIENCE).ok()).collect();
         seen.sort_unstable();
         assert!(seen.into_iter().eq((0..100).filter(|number| number % 10 != 3)));
+    }
+
+    #[test]
+    fn what_a_job_asks_for_begins_at_its_end_and_wakes_nobody() {
+        let pool = Arc::new(Pool::new());
+        let (sender, receiver) = mpsc::channel();
+        let inner = Arc::clone(&pool);
+        pool.run(Box::new(move || {
+            let here = thread::current().id();
+            for number in 0..3 {
+                let sender = sender.clone();
+                inner.run(Box::new(move || {
+                    let same = here == thread::current().id();
+                    sender.send((number, same)).expect("the test waits");
+                }));
+            }
+            sender.send((9, true)).expect("the test waits");
+        }));
+        let mut seen: Vec<(u32, bool)> =
+            (0..4).map(|_| receiver.recv_timeout(PATIENCE).expect("all ran")).collect();
+        assert_eq!(seen[0], (9, true), "the job itself ends first");
+        seen.sort_unstable();
+        assert_eq!(seen.iter().map(|(number, _)| *number).collect::<Vec<_>>(), [0, 1, 2, 9]);
+        let (sender, receiver) = mpsc::channel();
+        let inner = Arc::clone(&pool);
+        pool.run(Box::new(move || {
+            let here = thread::current().id();
+            inner.run(Box::new(move || {
+                sender.send(here == thread::current().id()).expect("the test waits");
+            }));
+        }));
+        assert_eq!(receiver.recv_timeout(PATIENCE), Ok(true), "one alone stays where it is");
     }
 
     #[test]
