@@ -256,10 +256,11 @@ impl Volume {
         }
         let id = self.handles.of(&opened).map_err(meaning)?;
         self.learn(&id, &spot.directory.id, spot.name.as_bytes());
-        match self.keep(id, opened) {
-            Ok(_) | Err(FsError::Stale) => Ok(Found { object: id, attributes, directory: None }),
-            Err(error) => Err(error),
+        // What has no name any more is gone, and not to be held.
+        if attributes.link_count > 0 {
+            self.keep_seen(id, opened, &attributes);
         }
+        Ok(Found { object: id, attributes, directory: None })
     }
 
     /// Joins the sync of a new object.

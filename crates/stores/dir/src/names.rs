@@ -34,6 +34,10 @@ pub(crate) struct Spot<'a> {
 struct Doomed {
     id: Option<ObjectId>,
     object: Option<Arc<Object>>,
+    /// Whether it had no other, when it was looked at.
+    is_last: bool,
+    /// Whether it took long to free its blocks, as it was then.
+    is_large: bool,
 }
 
 impl Volume {
@@ -328,29 +332,33 @@ impl Volume {
     fn doom(&self, directory: &Descriptor, name: &[u8]) -> Result<Doomed, FsError> {
         let moment = self.descriptors.now();
         let attributes = self.attributes_at(directory, name)?;
+        let is_last = attributes.link_count == 1 || attributes.file_type == FileType::Directory;
+        let is_large = attributes.size >= LARGE_BYTES && attributes.file_type == FileType::Regular;
+        let doomed = |id, object| Doomed { id, object, is_last, is_large };
         if let Some(object) = self.open_number(attributes.file_id.0, moment) {
-            return Ok(Doomed { id: Some(object.id), object: Some(object) });
+            return Ok(doomed(Some(object.id), Some(object)));
         }
-        if attributes.size >= LARGE_BYTES && attributes.file_type == FileType::Regular {
+        if is_large {
             let file = openat(directory, name, NAME, Mode::empty()).map_err(meaning)?;
             let id = self.handles.of(&file).map_err(meaning)?;
             let object = self.keep(id, Descriptor::new(file, Reach::Name)).map_err(gone_by_name)?;
-            return Ok(Doomed { id: Some(id), object: Some(object) });
+            return Ok(doomed(Some(id), Some(object)));
         }
         let id = match &self.index {
             Some(_) => self.handles.at(directory, name).ok(),
             None => None,
         };
-        let is_last = attributes.link_count == 1 || attributes.file_type == FileType::Directory;
-        Ok(Doomed { id: id.filter(|_| is_last), object: None })
+        Ok(doomed(id.filter(|_| is_last), None))
     }
 
     /// Lets go of what has lost its last name.
     fn bury(&self, doomed: Doomed) {
-        let Doomed { id, object } = doomed;
-        let is_gone = match &object {
-            Some(object) => self.attributes(object) == Err(FsError::Stale),
-            None => true,
+        let Doomed { id, object, is_last, is_large } = doomed;
+        let is_gone = match (&object, &self.index) {
+            // Should it have got another name meanwhile, it is opened again by its handle.
+            (Some(_), None) if is_last => true,
+            (Some(object), _) => self.attributes(object) == Err(FsError::Stale),
+            (None, _) => true,
         };
         if !is_gone {
             return;
@@ -361,8 +369,6 @@ impl Volume {
         if let Some(object) = object {
             self.descriptors.remove(&object);
             // The last one to close it frees its blocks, here or in the pool.
-            let is_large = rustix::fs::fstat(&*object.descriptor())
-                .is_ok_and(|seen| seen.st_size >= LARGE_BYTES.cast_signed());
             if is_large {
                 self.blocking.run(Box::new(move || drop(object)));
             }

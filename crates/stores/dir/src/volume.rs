@@ -246,12 +246,22 @@ impl Volume {
         id: ObjectId,
         descriptor: Descriptor,
     ) -> Result<Arc<Object>, FsError> {
-        let Attributes { file_id, file_type, .. } = self.attributes_of(&descriptor)?;
+        let attributes = self.attributes_of(&descriptor)?;
+        Ok(self.keep_seen(id, descriptor, &attributes))
+    }
+
+    /// Keeps an object open of which these attributes were seen since it is.
+    pub(crate) fn keep_seen(
+        &self,
+        id: ObjectId,
+        descriptor: Descriptor,
+        seen: &Attributes,
+    ) -> Arc<Object> {
         if id == self.root.id {
-            return Ok(Arc::clone(&self.root));
+            return Arc::clone(&self.root);
         }
-        let object = Object::new(id, file_id.0, file_type, descriptor);
-        Ok(self.descriptors.insert(object))
+        let object = Object::new(id, seen.file_id.0, seen.file_type, descriptor);
+        self.descriptors.insert(object)
     }
 
     /// A descriptor of an object that reaches as far as asked; may leave this thread acting as
