@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::error::Error;
 use std::ffi::OsStr;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -39,6 +40,9 @@ const TOLERANCE: f64 = 0.04;
 
 /// Nothing is synced, so that all is done where it is received, and nothing depends on a disk.
 const DURABILITY: &str = "memory";
+
+/// The file of the state in which replies are noted.
+const NOTES: &str = "replies";
 
 /// A load that takes longer has gone wrong.
 const PATIENCE: Duration = Duration::from_mins(2);
@@ -90,6 +94,11 @@ pub(crate) fn measure(options: &Options) -> Result<(), Box<dyn Error>> {
         let count = |calls| -> Result<(u64, u64), Box<dyn Error>> {
             let out = out.path().join("counts");
             let command = counting(&out, &ours()?);
+            // What a run has noted would be recalled by the next alone.
+            match fs::remove_file(state.path().join(NOTES)) {
+                Err(error) if error.kind() != ErrorKind::NotFound => return Err(error.into()),
+                Ok(()) | Err(_) => {}
+            }
             let server = Server::serve(command, served.path(), DURABILITY, state.path())?;
             let load = Load::timed(case.operation, case.in_flight, 1, PATIENCE);
             let load = Load { calls_max: calls, ..load };

@@ -95,7 +95,10 @@ impl KeptReplies {
             let notebook = Arc::clone(notebook);
             shard.lock().pages = Some(Pages { notebook, first_slot, writer: Writer::new() });
         }
-        for Noted { slot, given, note } in noted {
+        // The oldest first, as they came: each is then put behind those before.
+        let mut in_order: Vec<&Noted> = noted.iter().collect();
+        in_order.sort_by_key(|noted| noted.given);
+        for Noted { slot, given, note } in in_order {
             let Ok(note) = decode_all::<Note>(&mut Reader::new(note)) else { continue };
             let index = shard_of(note.origin.client());
             if usize::try_from(slot / SLOTS) == Ok(index) {
