@@ -1,8 +1,10 @@
 #!/bin/bash
 # What users do with files on a server, without a mount: in the tester's place in peer.sh, which
-# gives the server's address as the second word. LEASEHOLD names the program.
+# gives the server's address as the second word, and a command that starts the server again as the
+# last. LEASEHOLD names the program, RIG that of the load; RESTARTS says how often the server is
+# killed under it.
 set -eu
-target=${2%/} here=$(mktemp -d -p "$(dirname "$0")")
+target=${2%/} restart=${*: -1} here=$(mktemp -d -p "$(dirname "$0")")
 
 mkdir -p "$here/tree/folder/empty folder"
 head -c 20000000 /dev/urandom >"$here/tree/large"
@@ -22,3 +24,12 @@ diff -r "$here/tree" "$here/back"
 [ "$("$LEASEHOLD" cat "$target/tree/large")" = 7 ]
 if "$LEASEHOLD" cat "$target/tree/none" 2>"$here/complaint"; then exit 1; fi
 grep -q 'no such file or directory' "$here/complaint"
+
+# Programs that know each byte they wrote, by the client that caches.
+place=${target#nfs://}/ options=()
+host=${place%%/*} path=/${place#*/}
+if [ "$host" != "${host%:*}" ]; then options+=(--port "${host#*:}"); fi
+if [ "$RESTARTS" != 0 ]; then
+    options+=(--restart-command "$restart" --restarts "$RESTARTS")
+fi
+"$RIG" load "${host%:*}" "${path%/}" "${options[@]}"

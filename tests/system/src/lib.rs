@@ -30,5 +30,5 @@ pub use machine::{Machine, Site};
 pub use network::{add_address, on_own_network};
 pub use nfs::{Breaker, Client, Encoded, Lost};
 pub use scratch::Scratch;
-pub use server::{Server, built};
+pub use server::{Server, built, built_rig};
 pub use tool::{output, program, tools_folder};

@@ -326,19 +326,28 @@ fn configure(folder: &Scratch, state: &Scratch, text: &str) {
 #[must_use]
 pub fn built() -> PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    BUILT.get_or_init(build).clone()
+    BUILT.get_or_init(|| build("leasehold")).clone()
 }
 
-fn build() -> PathBuf {
+/// The program of the rig, built like the server.
+///
+/// # Panics
+/// As [`built`].
+#[must_use]
+pub fn built_rig() -> PathBuf {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| build("leasehold-rig")).clone()
+}
+
+/// Builds the program of a package that is called like it.
+fn build(package: &str) -> PathBuf {
     let mut cargo = Command::new(env!("CARGO"));
-    cargo
-        .args(["build", "--quiet", "--package", "leasehold"])
-        .current_dir(env!("CARGO_MANIFEST_DIR"));
+    cargo.args(["build", "--quiet", "--package", package]).current_dir(env!("CARGO_MANIFEST_DIR"));
     if !cfg!(debug_assertions) {
         cargo.arg("--release");
     }
-    assert!(cargo.status().expect("cargo can be run").success(), "the server cannot be built");
-    profile_folder().join("leasehold")
+    assert!(cargo.status().expect("cargo can be run").success(), "{package} cannot be built");
+    profile_folder().join(package)
 }
 
 /// Where cargo puts what it builds in this profile: programs lie there, and tests in `deps`.

@@ -1,15 +1,16 @@
-//! Files on servers that others made, copied and read without a mount.
+//! Files on servers that others made, without a mount: copied and read, and under the load of the
+//! client that caches.
 
 use std::path::Path;
 use std::process::Command;
 
-use leasehold_system_tests::{Scratch, built, program, tools_folder};
+use leasehold_system_tests::{Scratch, built, built_rig, program, tools_folder};
 
 /// Where the scripts are.
 const PEERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/peers");
 
-/// Does with files what users do.
-fn files_of(server: &str) {
+/// Does with files what users do, and kills the server so often under the load.
+fn files_of(server: &str, restarts: u32) {
     let folder = Scratch::new(server);
     let paths = std::env::var("PATH").unwrap_or_default();
     let path = format!("{paths}:/usr/sbin:{}", tools_folder().join("bin").display());
@@ -24,6 +25,8 @@ fn files_of(server: &str) {
         .arg(Path::new(PEERS).join("files.sh"))
         .env("PATH", path)
         .env("LEASEHOLD", built())
+        .env("RIG", built_rig())
+        .env("RESTARTS", restarts.to_string())
         .output()
         .expect("timeout can be run");
     let complaints = String::from_utf8_lossy(&done.stderr);
@@ -32,11 +35,11 @@ fn files_of(server: &str) {
 
 #[test]
 fn files_of_ganesha() {
-    files_of("ganesha");
+    files_of("ganesha", 2);
 }
 
-/// Its library is go-nfs.
+/// Its library is go-nfs. Its handles do not outlast it, so it is not killed.
 #[test]
 fn files_of_rclone() {
-    files_of("rclone");
+    files_of("rclone", 0);
 }

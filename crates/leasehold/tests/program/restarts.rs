@@ -64,7 +64,7 @@ fn no_byte_is_lost_when_the_server_is_killed_and_started_again() {
         let mut rounds = Vec::new();
         while kills.load(Ordering::Acquire) < KILLS {
             let seed = rounds.len() as u64;
-            let load = Load { files: 4, steps: 100, bytes_max: 4 << 20, seed };
+            let load = Load { files: 4, steps: 100, bytes_max: 4 << 20, exclusive: true, seed };
             rounds.push(block_on(load.run(&caching, &who)).unwrap());
         }
         rounds

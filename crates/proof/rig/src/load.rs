@@ -17,6 +17,9 @@ pub struct Load {
     pub steps: u32,
     /// No file is longer.
     pub bytes_max: usize,
+    /// Whether each file is one that must not have been there. A server that is killed meanwhile may
+    /// have made it and not know its client again.
+    pub exclusive: bool,
     /// Where chance begins; no two loads in one directory have the same.
     pub seed: u64,
 }
@@ -61,7 +64,7 @@ impl Load {
         who: &Credential,
         number: u64,
     ) -> Result<(Vec<u8>, Ledger), Error> {
-        let mode = (Mode::from_bits(0o600), true);
+        let mode = (Mode::from_bits(0o600), self.exclusive);
         let place = (NodeId::ROOT, &name(self.seed, number)[..]);
         let (found, open) = client.create(who, place, mode, OpenHow::READ_WRITE).await?;
         let mut program = Program {

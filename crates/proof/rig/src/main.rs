@@ -1,4 +1,6 @@
-//! Test servers and bad cables as commands.
+//! Test servers, bad cables and loads as commands.
+
+mod loading;
 
 use std::io::Write as _;
 use std::net::SocketAddr;
@@ -10,12 +12,15 @@ use clap::Parser;
 use leasehold_rig::{Cable, EXPORT, Faults, Manners, MemServer};
 use leasehold_shell::process::Termination;
 
-/// Test servers and bad cables, until they are told to end
+/// Test servers and bad cables, until they are told to end, and loads
 #[derive(Debug, Parser)]
 #[command(name = "leasehold-rig", max_term_width = 100)]
 enum Command {
     /// Lay a bad cable before a server, TCP and UDP
     Cable(CableOptions),
+    /// Have programs that know each byte they wrote write and read on a server, by the client that
+    /// caches
+    Load(loading::LoadOptions),
     /// Serve a store in memory that is empty
     Serve {
         /// Where to serve
@@ -67,16 +72,16 @@ fn milliseconds(text: &str) -> Result<f64, String> {
 
 fn main() -> ExitCode {
     let command = Command::parse();
-    let termination = Termination::prepare();
     let outcome = match command {
-        Command::Cable(options) => lay(&options, termination),
+        Command::Cable(options) => lay(&options, Termination::prepare()),
+        Command::Load(options) => loading::run(&options).map(|said| say(&said)),
         Command::Serve { listen, stingy, version_2_only } => {
             let manners = match (stingy, version_2_only) {
                 (true, _) => Manners::Stingy,
                 (false, true) => Manners::Version2Only,
                 (false, false) => Manners::Full,
             };
-            serve(listen, manners, termination)
+            serve(listen, manners, Termination::prepare())
         }
     };
     match outcome {

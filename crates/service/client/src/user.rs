@@ -141,7 +141,9 @@ impl User {
     /// As [`User::open`]; what is in the file then may be a part.
     pub async fn write(&self, path: &[u8], mode: Mode, data: Bytes) -> Result<(), Error> {
         let file = self.create(path, mode, false).await?;
-        file.set_size(0).await?;
+        if file.attributes().await?.size > 0 {
+            file.set_size(0).await?;
+        }
         file.write_at(0, data).await?;
         file.sync().await?;
         file.close().await

@@ -27,7 +27,7 @@ struct Bearing {
     load: Load,
 }
 
-const LOAD: Load = Load { files: 4, steps: 150, bytes_max: 200_000, seed: 0 };
+const LOAD: Load = Load { files: 4, steps: 150, bytes_max: 200_000, exclusive: true, seed: 0 };
 
 const USUAL: Bearing = Bearing { variant: Variant::CloseToOpen, always_stable: false, load: LOAD };
 
