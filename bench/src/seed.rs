@@ -5,12 +5,16 @@ mod disk;
 mod paper;
 mod server;
 
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::fs;
 use std::io;
 use std::path::Path;
+use std::time::Duration;
 
-use leasehold_load::{Sequence, Walk, Walker, sequence, walk};
+use leasehold_load::{
+    BASIC_FILE_BYTES, Basic, Sequence, TIMES, Version, Walk, Walker, basic, sequence, walk,
+};
 
 pub(crate) use disk::Disk;
 pub(crate) use paper::measure;
@@ -64,6 +68,38 @@ pub(crate) fn written(way: Way, disk: Disk, bytes: u32) -> Result<f64, Box<dyn E
     let time = sequence(served.address, served.root, "file", how)?;
     Ok(f64::from(bytes) / 1e3 / time.as_secs_f64() / f64::from(disk.haste))
 }
+
+/// The basic tests of the Connectathon suite by a version, over one disk; times on its clock.
+fn basics(version: Version, log: Log) -> Result<Vec<Basic>, Box<dyn Error>> {
+    let folder = tempfile::tempdir()?;
+    let served = Served::start(folder.path(), Disk::ONE, log)?;
+    let stable = version == Version::Two;
+    let how =
+        Sequence { bytes: BASIC_FILE_BYTES, piece_bytes: PIECE_BYTES, in_flight: WRITERS, stable };
+    let mut writing = Duration::ZERO;
+    for number in 0..TIMES {
+        writing += sequence(served.address, served.root, &number.to_string(), how)?;
+    }
+    let mut done = basic(served.address, served.root, version)?;
+    let pieces = u64::from(BASIC_FILE_BYTES / PIECE_BYTES);
+    let times = u64::from(TIMES);
+    let mut calls = BTreeMap::from([("CREATE", times), ("WRITE", times * pieces)]);
+    if !stable {
+        calls.insert("COMMIT", times);
+    }
+    let written = Basic { name: WRITTEN, time: writing, calls };
+    let place = done.iter().position(|test| test.name > WRITTEN).unwrap_or(done.len());
+    done.insert(place, written);
+    for test in &mut done {
+        // What reads only meets no disk.
+        let syncs = !["3", "5b", "9"].iter().any(|number| test.name.starts_with(number));
+        test.time *= if syncs { Disk::ONE.haste } else { 1 };
+    }
+    Ok(done)
+}
+
+/// The test of which [`sequence`] makes the calls.
+const WRITTEN: &str = "5a: a file of 1 MB written 10 times";
 
 /// Walks through a tree like the paper's by each way.
 pub(crate) fn walks() -> Result<[Walk; 3], Box<dyn Error>> {

@@ -2,7 +2,10 @@
 
 use std::error::Error;
 
-use super::{Disk, V2, V2_GATHERED, V2_LOG, V3, V3_LOG, Way, walks, written};
+use leasehold_load::Version;
+
+use super::server::Log;
+use super::{Disk, V2, V2_GATHERED, V2_LOG, V3, V3_LOG, Way, basics, walks, written};
 use crate::Options;
 use crate::figure::Figure;
 
@@ -18,6 +21,51 @@ const ONE_DISK: [(Way, Option<f64>); 5] = [
 /// Figure 3: 40 MB to four disks. Their network was the limit, ours is the disks.
 const FOUR_DISKS: [(Way, Option<f64>); 3] =
     [(V2_LOG, Some(5022.0)), (V3, Some(6105.0)), (V3_LOG, Some(6425.0))];
+
+/// Table 1: seconds of the basic tests, by version 2 and 3 without and then with Prestoserve.
+const TESTS: [[f64; 4]; 10] = [
+    [8.39, 8.21, 0.87, 0.77],
+    [3.71, 3.66, 1.60, 1.20],
+    [0.81, 0.81, 0.74, 0.71],
+    [11.18, 11.18, 0.94, 1.00],
+    [12.00, 5.35, 4.68, 4.69],
+    [1.48, 1.48, 1.49, 1.47],
+    [2.87, 2.79, 1.40, 0.96],
+    [6.71, 6.71, 1.22, 1.10],
+    [6.73, 6.70, 1.25, 0.98],
+    [0.92, 1.50, 0.92, 1.40],
+];
+const TEST_COLUMNS: [(&str, Version, Log); 4] = [
+    ("v2", Version::Two, Log::Without),
+    ("v3", Version::Three, Log::Without),
+    ("v2, stable log", Version::Two, Log::InMemory),
+    ("v3, stable log", Version::Three, Log::InMemory),
+];
+/// All calls of those tests.
+const TEST_CALLS: [u32; 2] = [13_166, 11_032];
+
+/// Figure 4: calls of all three parts of the suite, of which the basic tests are one, by versions 2
+/// and 3.
+const SUITE_CALLS: [(&str, [u32; 2]); 18] = [
+    ("GETATTR", [4058, 1282]),
+    ("SETATTR", [1168, 1168]),
+    ("LOOKUP", [6954, 5499]),
+    ("ACCESS", [0, 309]),
+    ("READLINK", [250, 250]),
+    ("READ", [1779, 1731]),
+    ("WRITE", [1881, 1881]),
+    ("CREATE", [675, 675]),
+    ("MKDIR", [173, 173]),
+    ("SYMLINK", [250, 250]),
+    ("REMOVE", [1175, 1175]),
+    ("RMDIR", [173, 173]),
+    ("RENAME", [352, 352]),
+    ("LINK", [250, 250]),
+    ("READDIR", [972, 758]),
+    ("STATFS", [1755, 0]),
+    ("FSSTAT", [0, 1755]),
+    ("COMMIT", [0, 65]),
+];
 
 /// Table 2: calls of find(1) over 9,612 files in 155 directories, by version 2, by version 3 and by
 /// version 3 without READDIRPLUS.
@@ -43,6 +91,9 @@ pub(crate) fn measure(options: &Options) -> Result<(), Box<dyn Error>> {
     if options.wants("figure 3") {
         figure("figure 3", Disk::FOUR, 40_000_000, &FOUR_DISKS)?;
     }
+    if options.wants("table 1") || options.wants("figure 4") {
+        table_1()?;
+    }
     if options.wants("table 2") {
         table_2()?;
     }
@@ -58,6 +109,32 @@ fn figure(
     for (way, theirs) in ways {
         let ours = written(*way, disk, bytes)?;
         Figure::beside(format!("{name}: {}", way.name), ours, *theirs, "KB/s").print();
+    }
+    Ok(())
+}
+
+/// The basic tests, and how many calls of each procedure they made.
+fn table_1() -> Result<(), Box<dyn Error>> {
+    for (at, (column, version, log)) in TEST_COLUMNS.iter().enumerate() {
+        let tests = basics(*version, *log)?;
+        for (test, theirs) in tests.iter().zip(TESTS) {
+            let name = format!("table 1: test {}, {column}", test.name);
+            Figure::beside(name, test.time.as_secs_f64(), Some(theirs[at]), "s").print();
+        }
+        // The log changes no call.
+        if *log == Log::InMemory {
+            continue;
+        }
+        let calls =
+            |procedure| -> u64 { tests.iter().filter_map(|test| test.calls.get(procedure)).sum() };
+        let all: u64 = tests.iter().flat_map(|test| test.calls.values()).sum();
+        let theirs = Some(TEST_CALLS[at].into());
+        Figure::beside(format!("table 1: calls, {column}"), all as f64, theirs, "calls").print();
+        for (procedure, theirs) in SUITE_CALLS {
+            let name = format!("figure 4: {procedure}, {column}");
+            let theirs = Some(f64::from(theirs[at]));
+            Figure::beside(name, calls(procedure) as f64, theirs, "calls").print();
+        }
     }
     Ok(())
 }

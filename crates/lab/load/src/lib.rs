@@ -3,6 +3,7 @@
 //! It is made to cost little itself, because it shares the machine with the server that it
 //! measures, and to believe nothing: a server that answers wrongly fails the run.
 
+mod basic;
 mod connection;
 mod crowd;
 mod latency;
@@ -12,6 +13,7 @@ mod sequence;
 mod setting;
 mod walk;
 
+pub use basic::{Basic, FILE_BYTES as BASIC_FILE_BYTES, TIMES, Version, basic};
 pub use crowd::crowd;
 pub use latency::latencies;
 pub use operation::Operation;
