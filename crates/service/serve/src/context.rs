@@ -18,10 +18,22 @@ pub(crate) struct Context {
     /// Who asks by its own word; none where it says nothing.
     pub(crate) claimed: Option<Caller>,
     pub(crate) arrival: Arrival,
-    /// What it has to do with leases, where its caller may have any.
-    pub(crate) asked: Option<Arc<Asked>>,
-    /// The export that such a call is about.
-    pub(crate) view: OnceLock<Export>,
+    /// What it has to do with leases, where its caller may have any: one word for all others.
+    pub(crate) leased: Option<Box<Leased>>,
+}
+
+/// A call of a client with leases.
+pub(crate) struct Leased {
+    /// What it asks for.
+    pub(crate) asked: Arc<Asked>,
+    /// The export that it is about, as this client reaches it by this call.
+    view: OnceLock<Export>,
+}
+
+impl Leased {
+    pub(crate) const fn new(asked: Arc<Asked>) -> Self {
+        Self { asked, view: OnceLock::new() }
+    }
 }
 
 /// An object, the export that it was reached by, and who asks there.
@@ -97,23 +109,23 @@ impl Context {
             | Because::SquashedRoot => {}
         }
         let read_only = offer.export.read_only || rule.read_only;
-        let export = match &self.asked {
+        let export = match &self.leased {
             None => self.exports.reached(offer),
-            Some(asked) => self.view(asked, offer, &decided.caller, read_only)?,
+            Some(leased) => self.view(leased, offer, &decided.caller, read_only)?,
         };
         Ok(Target { request: Request { export, caller: decided.caller, read_only }, object, offer })
     }
 
     /// An export as a client with leases reaches it by this call.
-    fn view(
+    fn view<'a>(
         &self,
-        asked: &Arc<Asked>,
+        leased: &'a Leased,
         offer: &Offer,
         caller: &Caller,
         read_only: bool,
-    ) -> Result<&Export, FsError> {
-        let view = self.view.get_or_init(|| {
-            let by = By { asked: Arc::clone(asked), caller: caller.clone(), read_only };
+    ) -> Result<&'a Export, FsError> {
+        let view = leased.view.get_or_init(|| {
+            let by = By { asked: Arc::clone(&leased.asked), caller: caller.clone(), read_only };
             let (store, leases) = (Arc::clone(&offer.export.store), &self.service.leases);
             let gate = Gate::new(store, offer.export.id, Arc::clone(leases), Some(by));
             offer.export.over(Arc::new(gate))

@@ -1,7 +1,7 @@
 //! From a message to its reply.
 
 use core::net::SocketAddr;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 
 use arc_swap::{ArcSwap, Guard};
 use bytes::{Buf as _, Bytes};
@@ -183,8 +183,7 @@ impl Service {
         // Only where a copy may have come before does it matter who exactly sends.
         let sender = harm.map(|_| credential::sender(claimed.as_ref(), arrival.trust));
         let service = Arc::clone(self);
-        let (asked, view) = (None, OnceLock::new());
-        let context = Context { service, exports, claimed, arrival, asked, view };
+        let context = Context { service, exports, claimed, arrival, leased: None };
         let (xid, head_bytes) = (call.xid, message.len() - reader.rest().len());
         let run = |mut message: Bytes, writer| {
             // Not a share of it, which would cost a piece of memory.

@@ -15,7 +15,7 @@ use leasehold_wire::nfs3::{self, SetAttributes, Wcc};
 use leasehold_wire::rpc::{Reply, ReplyStatus};
 
 use super::gate::{Asked, Asks, By, Gate};
-use crate::context::Context;
+use crate::context::{Context, Leased};
 use crate::errors::Errors;
 use crate::nfs3::{Nfs3, data, objects};
 use crate::procedure::{Dialect, Plain, Procedure, Refusal, Running, null};
@@ -117,7 +117,7 @@ pub(crate) fn handler<P: Procedure>(
             return Some(answered(&Answer::Later, writer));
         }
         let asked = Arc::new(Asked::new(client, asks, head.base));
-        context.asked = Some(Arc::clone(&asked));
+        context.leased = Some(Box::new(Leased::new(Arc::clone(&asked))));
         let results = P::run(&context, args).await;
         let told = asked.outcome();
         if let Some(now) = told.late {
@@ -172,7 +172,7 @@ async fn append(context: &Context, args: append::Data) -> Result<append::Appende
     let append::Data { file, stability, data } = args;
     let count = u32::try_from(data.len()).map_err(|_| FsError::Invalid)?;
     let write = nfs3::write::Args { file, offset: 0, count, stability, data };
-    let asked = context.asked.as_ref().ok_or(FsError::ServerFault)?;
+    let asked = &context.leased.as_ref().ok_or(FsError::ServerFault)?.asked;
     asked.append();
     let written = data::write(context, write).await?;
     Ok(append::Appended { offset: asked.offset(), written })

@@ -39,8 +39,7 @@ fn told(row: &Row) -> Option<u32> {
             trust: Trust::Claimed,
             now: Time::ZERO,
         },
-        asked: None,
-        view: std::sync::OnceLock::new(),
+        leased: None,
     };
     let run = (row.handler)(row.errors, context, Xid(1), Bytes::new(), Writer::new());
     let Poll::Ready(reply) = pin!(run).poll(&mut std::task::Context::from_waker(Waker::noop()))
