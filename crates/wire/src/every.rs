@@ -242,6 +242,7 @@ macro_rules! for_every_procedure {
                 MOVE replica::r#move: Args => Reply;
                 MOVING replica::moving: Args => Reply;
                 ANNOUNCE replica::announce: Args<'_> => Reply;
+                LIST replica::list: Args<'_> => Reply<'_>;
             }
         }
     };

@@ -412,5 +412,51 @@ pub mod announce {
     pub type Reply = Answer<()>;
 }
 
+/// LIST, procedure 12: names in a directory, and who has claimed them.
+pub mod list {
+    use super::{Answer, Caller, List, nfs3, xdr_struct};
+
+    /// The procedure's number.
+    pub const NUMBER: u32 = 12;
+
+    xdr_struct! {
+        /// Of which directory, and from where.
+        #[doc(alias = "replica_list_args")]
+        #[derive(Copy)]
+        pub struct Args<'a> {
+            /// Who asks.
+            pub caller: Caller,
+            /// The directory.
+            pub directory: u64,
+            /// The name behind which they begin, if not with the first.
+            pub behind: Option<nfs3::Name<'a>>,
+            /// How many at most.
+            pub count: u32,
+        }
+
+        /// A name.
+        #[doc(alias = "replica_entry")]
+        #[derive(Copy)]
+        pub struct Entry<'a> {
+            /// The name.
+            pub name: nfs3::Name<'a>,
+            /// The object that has claimed it.
+            pub object: u64,
+        }
+
+        /// Some names.
+        #[doc(alias = "replica_list_ok")]
+        pub struct Names<'a> {
+            /// The names, in the order of their bytes.
+            pub entries: List<Entry<'a>>,
+            /// Whether there are no more.
+            pub end: bool,
+        }
+    }
+
+    /// The results.
+    pub type Reply<'a> = Answer<Names<'a>>;
+}
+
 #[cfg(test)]
 mod tests;

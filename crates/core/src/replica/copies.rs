@@ -15,8 +15,11 @@
 //!    asked for again. Any call that could bring one back is over by the time it is forgotten.
 //! 8. If there is no room for another announcement the oldest is forgotten, and the answers to all
 //!    calls that are under way are void.
-//! 9. If there is no room for another copy that which was acquired first is dropped; names that are
-//!    known to be nowhere likewise.
+//! 9. That an object is gone of which there was a copy is remembered likewise. If there was none it
+//!    may be about to be made, and somebody named it before: that is not remembered, and what
+//!    searches bring that are under way is void.
+//! 10. If there is no room for another copy that which was acquired first is dropped; names that are
+//!     known to be nowhere likewise.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -298,9 +301,12 @@ impl Copies {
                 Some(_) | None => self.ask(now, asked.what, asked.waiting, effects),
             },
             Answer::Gone => {
-                let last = self.copies.get(&object).map_or(Stamp(0), |kept| kept.version);
-                self.remember(now, object, Stamp(last.0 + 1), true);
-                self.drop_copy(object, effects);
+                if let Some(last) = self.copies.get(&object).map(|kept| kept.version) {
+                    self.remember(now, object, Stamp(last.0 + 1), true);
+                    self.drop_copy(object, effects);
+                } else {
+                    self.calls.values_mut().for_each(|asked| asked.is_void = true);
+                }
                 effects.extend(asked.waiting.into_iter().map(Effect::Gone));
             }
         }

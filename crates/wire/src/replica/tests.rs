@@ -109,6 +109,19 @@ fn changes() {
 }
 
 #[test]
+fn listings() {
+    vector!(
+        list::Args { caller: CALLER, directory: 2, behind: Some(PLACE.name), count: 100 },
+        "{WHO} 0000000000000002 00000001 00000005 'paper' 000000 00000064"
+    );
+    let entry = list::Entry { name: PLACE.name, object: 9 };
+    vector!(
+        list::Names { entries: List(vec![entry]), end: true },
+        "00000001 00000005 'paper' 000000 0000000000000009 00000000 00000001"
+    );
+}
+
+#[test]
 fn moves() {
     vector!(
         moving::Args { caller: CALLER, number: 4, object: 9, parent: 1 },

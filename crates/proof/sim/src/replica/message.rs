@@ -29,6 +29,7 @@ pub(super) enum Ask {
     Place { object: FileId, from: Option<Place>, to: Option<Place> },
     Move(Move),
     Moving(u64),
+    List(FileId),
     Announce { object: FileId, version: Stamp, places: Vec<Place>, left: Place },
 }
 
@@ -40,6 +41,7 @@ pub(super) enum Answer {
     Nowhere,
     Named(Option<FileId>),
     Is(bool),
+    Listed(Vec<(Place, FileId)>),
     Version(Stamp),
     Done,
     Epoch(u64),
@@ -65,6 +67,7 @@ impl Answer {
             | Self::Nowhere
             | Self::Named(_)
             | Self::Is(_)
+            | Self::Listed(_)
             | Self::Version(_)
             | Self::Epoch(_)
             | Self::Later => Err(Refusal::Later),

@@ -94,6 +94,8 @@ pub(super) enum Out {
     Ended(Operation, Outcome),
     /// A metafile was changed on the disk, on behalf of a call.
     Stored(FileId, Option<Metafile>, Option<Asker>),
+    /// This is put in a listing.
+    Showed(Metafile),
     /// It was heard that this is gone.
     Gone(FileId),
 }

@@ -13,6 +13,7 @@ const ROUNDS_MAX: usize = 5;
 pub(super) enum What {
     Create { place: Place, is_directory: bool },
     Look(Place),
+    List(FileId),
     Use(FileId),
     Miss(FileId),
     Write(FileId, u64),
@@ -24,6 +25,9 @@ pub(super) enum What {
 pub(super) struct Operation {
     pub(super) what: What,
     rounds: usize,
+    /// What a listing still asks about, the last first, and what it has found to be there.
+    to_list: Vec<(Place, FileId)>,
+    listed: Vec<Metafile>,
     /// The copy that is asked about; none while the name is searched for.
     checked: Option<FileId>,
 }
@@ -31,6 +35,7 @@ pub(super) struct Operation {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     Found(Metafile),
+    Listed(Vec<Metafile>),
     Gone,
     Done,
     Later,
@@ -41,7 +46,13 @@ impl Node {
     pub(super) fn operate(&mut self, now: Time, what: What) {
         self.now = now;
         let ticket = Ticket(self.number());
-        let operation = Operation { what: what.clone(), rounds: 0, checked: None };
+        let operation = Operation {
+            what: what.clone(),
+            rounds: 0,
+            to_list: Vec::new(),
+            listed: Vec::new(),
+            checked: None,
+        };
         self.live.operation = Some((ticket, operation));
         if !self.live.peers.is_open() {
             self.end(ticket, Outcome::Later);
@@ -58,6 +69,10 @@ impl Node {
                 self.home(home::Event::Change(ticket, change));
             }
             What::Look(place) => self.look(ticket, place),
+            What::List(directory) => {
+                let home = self.home_of(directory);
+                self.call(home, Ask::List(directory), Why::Operation(ticket));
+            }
             What::Use(object) | What::Miss(object) if self.home_of(object) == self.me => {
                 match self.disk.metafiles.get(&object).cloned() {
                     Some(metafile) => self.end(ticket, Outcome::Found(metafile)),
@@ -102,6 +117,54 @@ impl Node {
         }
     }
 
+    /// The directory's home has listed its notes.
+    pub(super) fn list(&mut self, ticket: Ticket, names: Vec<(Place, FileId)>) {
+        if let Some((_, operation)) = self.live.operation.as_mut().filter(|(one, _)| *one == ticket)
+        {
+            operation.to_list = names;
+            self.list_on(ticket);
+        }
+    }
+
+    /// Goes on with a listing: what has its home here is known, of all else there are copies.
+    fn list_on(&mut self, ticket: Ticket) {
+        while let Some((_, operation)) = &mut self.live.operation {
+            operation.checked = None;
+            let Some((place, object)) = operation.to_list.last().cloned() else {
+                let listed = core::mem::take(&mut operation.listed);
+                self.end(ticket, Outcome::Listed(listed));
+                return;
+            };
+            if self.homes.of(object) != Some(self.me) {
+                self.copies(copies::Event::Use(ticket, object));
+                return;
+            }
+            operation.to_list.pop();
+            let here = self.disk.metafiles.get(&object);
+            let here = here.filter(|is| is.place == Some(place)).cloned();
+            self.outs.extend(here.clone().map(Out::Showed));
+            operation.listed.extend(here);
+        }
+    }
+
+    /// There is a good copy of what the listing asks about.
+    fn list_goes(&mut self, ticket: Ticket) {
+        let Some((_, operation)) = &mut self.live.operation else { return };
+        let Some((place, object)) = operation.to_list.last().cloned() else { return };
+        let copy = self.live.kept.get(&object);
+        let stands = copy.filter(|copy| copy.place.as_ref() == Some(&place)).cloned();
+        if stands.is_none() && operation.checked.is_none() {
+            // It is not where its directory's home has it: the copy may be old.
+            operation.checked = Some(object);
+            self.copies(copies::Event::Miss(ticket, object));
+            return;
+        }
+        operation.to_list.pop();
+        self.outs.extend(stands.clone().map(Out::Showed));
+        operation.listed.extend(stands);
+        self.list_on(ticket);
+    }
+
     fn operation(&self, ticket: Ticket) -> Option<&Operation> {
         self.live.operation.as_ref().filter(|(one, _)| *one == ticket).map(|(_, one)| one)
     }
@@ -110,6 +173,7 @@ impl Node {
     pub(super) fn operation_goes(&mut self, ticket: Ticket) {
         let Some(operation) = self.operation(ticket) else { return };
         match operation.what.clone() {
+            What::List(_) => self.list_goes(ticket),
             What::Look(place) => {
                 let checked = operation.checked.and_then(|object| self.live.kept.get(&object));
                 match checked.filter(|copy| copy.place.as_ref() == Some(&place)).cloned() {
@@ -128,7 +192,11 @@ impl Node {
     /// What is used is gone, or nowhere.
     pub(super) fn operation_found_nothing(&mut self, ticket: Ticket) {
         let Some(operation) = self.operation(ticket) else { return };
-        if let What::Look(place) = &operation.what
+        if let What::List(_) = operation.what {
+            let (_, operation) = self.live.operation.as_mut().expect("it is the one");
+            operation.to_list.pop();
+            self.list_on(ticket);
+        } else if let What::Look(place) = &operation.what
             && operation.checked.is_some()
         {
             let place = place.clone();

@@ -110,6 +110,7 @@ impl Node {
             | Answer::Known(_)
             | Answer::Same
             | Answer::Is(_)
+            | Answer::Listed(_)
             | Answer::Version(_)
             | Answer::Done
             | Answer::Epoch(_)

@@ -105,7 +105,13 @@ impl Node {
                 let other = self.disk.notes.get(&place).copied();
                 self.names(names::Event::Claim(ticket, place, object, other));
             }
-            Ask::Named(_) | Ask::Claim(..) => self.answer(asker, Answer::Gone),
+            Ask::List(directory) if self.has_directory(directory) => {
+                let notes = self.disk.notes.iter();
+                let inside = notes.filter(|(place, _)| place.directory == directory);
+                let inside = inside.map(|(place, object)| (place.clone(), *object)).collect();
+                self.answer(asker, Answer::Listed(inside));
+            }
+            Ask::Named(_) | Ask::Claim(..) | Ask::List(_) => self.answer(asker, Answer::Gone),
             Ask::Stands(place, object) => {
                 let stands = self.stands(object, &place);
                 let is_about = self.live.home.is_about_to_stand(object, &place);
@@ -186,7 +192,13 @@ impl Node {
                 }
             }
             Why::Change(call) => self.released(call, &answer),
-            Why::Operation(ticket) => self.operation_answered(ticket, &answer),
+            Why::Operation(ticket) => {
+                if let Answer::Listed(names) = answer {
+                    self.list(ticket, names);
+                } else {
+                    self.operation_answered(ticket, &answer);
+                }
+            }
         }
     }
     /// The home has said what it has, or nothing.

@@ -177,6 +177,32 @@ impl Truth {
         }
     }
 
+    /// A metaserver has listed a directory: all that stood in it meanwhile is there.
+    pub(super) fn listed(
+        &mut self,
+        (began, now): (Time, Time),
+        peer: u32,
+        directory: FileId,
+        listed: &[Metafile],
+    ) {
+        let missing = self.objects.iter().find(|(object, states)| {
+            let before = states.iter().rposition(|state| state.since <= began);
+            let Some(all) = before.map(|at| &states[at..]) else { return false };
+            let place = all[0].is.as_ref().and_then(|is| is.place.clone());
+            let stays = |state: &State| state.is.as_ref().is_some_and(|is| is.place == place);
+            place.as_ref().is_some_and(|place| place.directory == directory)
+                && all.iter().all(stays)
+                && !listed.iter().any(|one| one.object == **object)
+        });
+        if let Some(missing) = missing.map(|(object, _)| *object) {
+            self.broke("no-file-lost", || {
+                format!(
+                    "{peer} did not list {missing:?} in {directory:?} from {began:?} to {now:?}"
+                )
+            });
+        }
+    }
+
     /// A COMMIT of this was answered.
     pub(super) fn committed(&mut self, object: FileId, id: u64) {
         if !self.contents.contains(&id) && self.is(object).is_some() {

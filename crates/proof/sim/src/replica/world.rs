@@ -104,6 +104,8 @@ pub(super) struct World {
     /// What each client still does at the end, and how often it has tried.
     lists: Vec<Option<(Vec<What>, usize)>>,
     next_id: u64,
+    /// When each client began what it does.
+    began: Vec<Time>,
     /// Whether clients begin nothing, until what is under way has ended.
     is_quiet: bool,
     digest: Digest,
@@ -140,6 +142,7 @@ impl World {
             truth: Truth::new(),
             lists: vec![None; count],
             next_id: 1,
+            began: vec![Time::ZERO; count],
             is_quiet: false,
             digest: Digest::new(),
             report: Report::default(),
@@ -330,6 +333,7 @@ impl World {
             },
         };
         self.report.operations += 1;
+        self.began[node] = self.now;
         self.tell(|| format!("{node}: {what:?}"));
         self.let_node(node, |node, now| node.operate(now, what));
     }
@@ -361,6 +365,7 @@ impl World {
             13..15 => What::Use(object),
             15..20 => What::Use(one.object),
             20 => What::Miss(object),
+            22 => What::List(directory),
             21 => What::Commit(one.object, 0),
             _ => {
                 self.next_id += 1;
@@ -397,6 +402,7 @@ impl World {
                 self.tell(|| format!("{node} stored {object:?} as {is:?}"));
                 self.truth.stored(self.now, object, is, asker, version);
             }
+            Out::Showed(metafile) => self.truth.saw(self.now, peer, &metafile),
             Out::Gone(object) => self.truth.told_gone(peer, object),
             Out::Ended(operation, outcome) => {
                 self.tell(|| format!("{node}: {operation:?}: {outcome:?}"));
@@ -410,6 +416,10 @@ impl World {
         let peer = self.nodes[node].me.0;
         match (&operation.what, outcome) {
             (_, Outcome::Found(metafile)) => self.truth.saw(self.now, peer, metafile),
+            (What::List(directory), Outcome::Listed(listed)) => {
+                let times = (self.began[node], self.now);
+                self.truth.listed(times, peer, *directory, listed);
+            }
             (What::Look(place), Outcome::Gone) => self.truth.saw_nowhere(self.now, peer, place),
             (What::Use(object) | What::Miss(object), Outcome::Gone) => {
                 self.truth.saw_gone(peer, *object);

@@ -23,6 +23,9 @@ structures! {
     replica::place::Args<'static> { caller object from to }
     replica::r#move::Args { caller number object parent }
     replica::announce::Args<'static> { caller object version places left }
+    replica::list::Args<'static> { caller directory behind count }
+    replica::list::Entry<'static> { name object }
+    replica::list::Names<'static> { entries end }
 }
 
 impl<Results: Sample> Sample for replica::Answer<Results> {
