@@ -4,7 +4,7 @@
 //! not. Version 2 says nothing of a directory whose names were changed, nor of what was linked or
 //! renamed, so there the client asks behind each change; version 3 says it with the change. It is
 //! asked instead what may be done with a directory, once for each, and to commit what was written.
-//! One call is on its way at a time but for the WRITEs of test 5a, which are [`crate::sequence`]'s.
+//! One call is on its way at a time but for the WRITEs of test 5a, which are [`crate::sequence()`]'s.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
