@@ -2,6 +2,7 @@
 //! machine falls on both. Prints one JSON object a line for each figure.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "it talks to a terminal")]
 
+mod client;
 mod disk;
 mod figure;
 mod floor;
@@ -44,6 +45,8 @@ impl Options {
 /// The areas that have figures.
 #[derive(Clone, Copy, ValueEnum)]
 enum Area {
+    /// The client's mount against sshfs, the kernel's client and the local disk.
+    Client,
     /// How many instructions of the server a call takes.
     Instructions,
     /// What the paper on version 3 measured.
@@ -71,6 +74,7 @@ fn main() -> ExitCode {
     }
     let options = Options::parse();
     let measured = match options.area {
+        Area::Client => client::measure(&options),
         Area::Instructions => instructions::measure(&options),
         Area::Seed => seed::measure(&options),
         Area::Speed => speed::measure(&options),

@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::check::Tally;
 use crate::program;
 use crate::repository::Repository;
-use crate::setup::{COUNTER, PEERS, Tool, WEB, ensure};
+use crate::setup::{CLIENTS, COUNTER, PEERS, Tool, WEB, ensure};
 
 /// What is measured, and what becomes of it.
 #[derive(Args)]
@@ -29,6 +29,8 @@ pub(crate) struct Options {
 /// The areas that have figures.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Area {
+    /// The client's mount against sshfs, the kernel's client and the local disk.
+    Client,
     /// How many instructions of the server a call takes, as it is built for use.
     Instructions,
     /// The laboratory's core: solvers, simulator, WebAssembly.
@@ -45,6 +47,7 @@ impl Area {
     /// The program that measures, the packages to build for it, and what must be installed.
     const fn program(self) -> (&'static str, &'static [&'static str], &'static [Tool]) {
         match self {
+            Self::Client => ("leasehold-bench", &["leasehold", "leasehold-bench"], CLIENTS),
             Self::Instructions => ("leasehold-bench", &["leasehold", "leasehold-bench"], COUNTER),
             Self::Model => ("leasehold-lab-figures", &["leasehold-lab-figures"], WEB),
             Self::Seed => ("leasehold-bench", &["leasehold-bench"], &[]),
@@ -56,6 +59,14 @@ impl Area {
     /// How to read the figures.
     const fn how(self) -> &'static str {
         match self {
+            Self::Client => {
+                "The mount and the other in turn in one run; a figure is the worse end of the 90% \
+                 interval of their ratio. A proxy makes the round trip of 1 ms. sshfs speaks \
+                 without ssh's encryption to ssh's own server of files. The kernel's client runs in \
+                 a guest, an ordinary process with slow memory, so each is set beside its own local \
+                 disk: small files by the time that is added to the disk's, streams by the share of \
+                 the disk's speed. Small files are made, read and removed, one after the other."
+            }
             Self::Instructions => {
                 "As valgrind counts them in the server's process, 16 calls in flight on one \
                  connection; the kernel's are not among them. Accounting is in the others too. \

@@ -75,6 +75,15 @@ pub(crate) const MORE_POSIX: &[Tool] = &[
     Tool { program: "stress-ng", source: Source::Apt("stress-ng") },
 ];
 
+/// What a mount is measured beside.
+pub(crate) const CLIENTS: &[Tool] = &[
+    Tool { program: "sshfs", source: Source::Apt("sshfs") },
+    // It brings sftp-server.
+    Tool { program: "sshd", source: Source::Apt("openssh-server") },
+    Tool { program: "python3", source: Source::Apt("python3-minimal") },
+    Tool { program: "mkfs.ext4", source: Source::Apt("e2fsprogs") },
+];
+
 /// What makes the disks of a guest and breaks them, and what keeps syncs from its server.
 pub(crate) const DISKS: &[Tool] = &[
     Tool { program: "mkfs.ext4", source: Source::Apt("e2fsprogs") },

@@ -1,0 +1,218 @@
+//! The client's mount beside sshfs, the kernel's client and the local disk.
+//!
+//! The kernel's client runs in a guest, an ordinary process whose processor and memory are slower
+//! than the machine's. So it is compared with that guest's own disk, and ours with the machine's:
+//! for small files by the time that each adds to its own disk's, for streams by the share of its
+//! own disk's speed that each has.
+
+mod delay;
+mod mounts;
+
+use std::error::Error;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+use std::{fs, io};
+
+use leasehold_system_tests::{Guest, Link, Mount as GuestMount, Version};
+use serde_json::Value;
+
+use self::delay::Delay;
+use self::mounts::{Mount, sftp};
+use crate::Options;
+use crate::disk::Disk;
+use crate::figure::{Figure, Target};
+use crate::servers::{Server, ours};
+
+/// What runs on each mount.
+const WORK: &str = include_str!("client/work.py");
+/// A round trip of a network within a building.
+const ROUND_TRIP: Duration = Duration::from_millis(1);
+/// Small files in one measurement, and MiB of a stream.
+const FILES: u32 = 500;
+const STREAM_MIB: u32 = 128;
+/// How long a guest may take.
+const GUEST_LIMIT: Duration = Duration::from_mins(5);
+
+type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+/// Measures all, and prints the figures as they come.
+pub(crate) fn measure(options: &Options) -> Result<()> {
+    let disk = Disk::make()?;
+    let wants = |name: &str| options.wants(name);
+    if wants("restart.lost-bytes") {
+        restarts(disk.path())?;
+    }
+    if wants("cached-read.local") {
+        cached_read(options, disk.path())?;
+    }
+    if wants("smallfiles.sshfs") || wants("stat.sshfs") {
+        beside_sshfs(options, disk.path())?;
+    }
+    if wants("smallfiles.kernel") || wants("stream.kernel") {
+        beside_the_kernel(options, disk.path())?;
+    }
+    Ok(())
+}
+
+/// Runs one piece of work; how many seconds it took.
+fn work(what: &str, place: &Path, much: u32) -> Result<f64> {
+    let mut python = Command::new("timeout");
+    python.args(["300", "python3", "-c", WORK, what]).arg(place).arg(much.to_string());
+    let done = python.stderr(Stdio::inherit()).output()?;
+    seconds(&String::from_utf8_lossy(&done.stdout), what)
+}
+
+/// The seconds of the last line about some work.
+fn seconds(text: &str, what: &str) -> Result<f64> {
+    let results = text.lines().filter_map(|line| line.trim().strip_prefix("RESULT "));
+    let results = results.filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let mut results = results.filter(|result| result["what"] == what);
+    let found = results.next_back();
+    let seconds = found.and_then(|result| result["seconds"].as_f64());
+    seconds.ok_or_else(|| format!("{what} did not end well: {text}").into())
+}
+
+/// Writers through restarts of the server: what of theirs is not what the server has.
+fn restarts(disk: &Path) -> Result<()> {
+    const RESTARTS: u32 = 5;
+    let (export, state) = (disk.join("restarts"), tempfile::tempdir()?);
+    fs::create_dir_all(&export)?;
+    let serve = || Server::serve(Command::new(ours()?), &export, "disk", state.path());
+    let mut server = serve()?;
+    let wire = Delay::start(server.nfs, Duration::ZERO)?;
+    let mount = Mount::ours(wire.address, "")?;
+    let end = state.path().join("end");
+    let writers: Vec<_> = (0..3)
+        .map(|number| {
+            let mut python = Command::new("timeout");
+            python.args(["300", "python3", "-c", WORK, "checked"]);
+            python.arg(mount.path().join(number.to_string())).arg(&end);
+            python.stdout(Stdio::piped()).spawn()
+        })
+        .collect::<io::Result<_>>()?;
+    for _ in 0..RESTARTS {
+        thread::sleep(Duration::from_millis(700));
+        // Killed, and what it had not made safe is forgotten with it.
+        drop(server);
+        server = serve()?;
+        wire.lead(server.nfs);
+    }
+    fs::write(&end, "")?;
+    let (mut lost, mut all) = (0.0, 0.0);
+    for (number, writer) in writers.into_iter().enumerate() {
+        let said: Value = serde_json::from_slice(&writer.wait_with_output()?.stdout)?;
+        let bytes = said["bytes"].as_f64().unwrap_or(f64::NAN);
+        let sum = Command::new("sha256sum").arg(export.join(number.to_string())).output()?;
+        let sum = String::from_utf8_lossy(&sum.stdout).into_owned();
+        let same = said["sum"].as_str().is_some_and(|said| sum.starts_with(said));
+        lost += if same { 0.0 } else { bytes };
+        all += bytes;
+    }
+    let units = ("bytes of files with a wrong sum, after 5 kills", "bytes written");
+    Figure::count("restart.lost-bytes".to_owned(), (lost, all), 0.0, units).print();
+    drop(server);
+    Ok(())
+}
+
+/// A file that has been read is read again, here and on the local disk.
+fn cached_read(options: &Options, disk: &Path) -> Result<()> {
+    let server = Server::ours(disk, "disk")?;
+    let mount = Mount::ours(server.nfs, "")?;
+    let (here, there) = (mount.path().join("cached"), disk.join("cached"));
+    work("write", &there, STREAM_MIB)?;
+    let speed = |path: &Path| -> Result<f64> { Ok(f64::from(STREAM_MIB) / work("read", path, 0)?) };
+    let pairs = pairs(options, || Ok((speed(&here)?, speed(&there)?)))?;
+    printed("cached-read.local", &pairs, ("share of ext4's speed, at 128 KiB", "MiB/s"));
+    Ok(())
+}
+
+/// A figure of which nothing is demanded.
+fn printed(name: &str, pairs: &[(f64, f64)], units: (&'static str, &'static str)) {
+    let mut figure = Figure::of(name.to_owned(), pairs, Target::AtLeast(0.0), units, "disk");
+    "printed".clone_into(&mut figure.target);
+    figure.print();
+}
+
+fn beside_sshfs(options: &Options, disk: &Path) -> Result<()> {
+    let server = Server::ours(disk, "disk")?;
+    let wire = Delay::start(server.nfs, ROUND_TRIP)?;
+    let mount = Mount::ours(wire.address, "")?;
+    let folder = disk.join("sshfs");
+    fs::create_dir_all(&folder)?;
+    let other_wire = Delay::start(sftp()?, ROUND_TRIP)?;
+    let other = Mount::sshfs(other_wire.address, &folder)?;
+    let rate = |what, much, place: &Path| -> Result<f64> {
+        Ok(f64::from(much) / work(what, place, much)?)
+    };
+    let before = mount.processor()?;
+    let both = pairs(options, || {
+        Ok((rate("small", FILES, mount.path())?, rate("small", FILES, other.path())?))
+    })?;
+    let used = mount.processor()? - before;
+    let units = ("ratio to sshfs at 1 ms", "files made, read and removed/s");
+    let name = "smallfiles.sshfs".to_owned();
+    Figure::of(name, &both, Target::AtLeast(3.0), units, "disk").print();
+    let files = f64::from(FILES) * f64::from(options.pairs + 1);
+    let micros = used.as_secs_f64() * 1e6 / files;
+    Figure::beside("smallfiles.client-cpu".to_owned(), micros, None, "us a file").print();
+    const STATS: u32 = 10_000;
+    let both = pairs(options, || {
+        Ok((rate("stats", STATS, mount.path())?, rate("stats", STATS, other.path())?))
+    })?;
+    printed("stat.sshfs", &both, ("ratio to sshfs at 1 ms", "stats/s"));
+    Ok(())
+}
+
+fn beside_the_kernel(options: &Options, disk: &Path) -> Result<()> {
+    let server = Server::ours(disk, "disk")?;
+    let near = Delay::start(server.nfs, Duration::ZERO)?;
+    let far = Delay::start(server.nfs, ROUND_TRIP)?;
+    let link = Arc::new(Link::new());
+    let (mut small, mut stream) = (Vec::new(), Vec::new());
+    for _ in 0..options.pairs {
+        let kernel = guest(&link, far.address.port(), "small", FILES)?;
+        let mount = Mount::ours(far.address, "")?;
+        let here = (work("small", mount.path(), FILES)?, work("small", disk, FILES)?);
+        small.push((1.0 / (here.0 - here.1), 1.0 / (kernel.0 - kernel.1)));
+        drop(mount);
+        let kernel = guest(&link, near.address.port(), "write", STREAM_MIB)?;
+        let mount = Mount::ours(near.address, "")?;
+        let write = |folder: &Path| work("write", &folder.join("stream"), STREAM_MIB);
+        let here = (write(mount.path())?, write(disk)?);
+        stream.push((here.1 / here.0, kernel.1 / kernel.0));
+    }
+    let units = ("ratio to the kernel's client at 1 ms", "1/s that are added to the local disk's");
+    let name = "smallfiles.kernel".to_owned();
+    Figure::of(name, &small, Target::AtLeast(1.0), units, "disk").print();
+    let units = ("ratio to the kernel's client", "share of the local disk's speed");
+    let name = "stream.kernel".to_owned();
+    Figure::of(name, &stream, Target::AtLeast(0.8), units, "disk").print();
+    Ok(())
+}
+
+/// Work in a guest, on the kernel's mount and on the guest's own disk: seconds of each.
+fn guest(link: &Arc<Link>, port: u16, what: &str, much: u32) -> Result<(f64, f64)> {
+    let mount = GuestMount { port: Some(port), export: "/".to_owned(), version: Version::V3 };
+    let place = if what == "write" { "/stream" } else { "" };
+    let case = format!(
+        "cat >/tmp/work.py <<'END'\n{WORK}\nEND\n\
+         mkdir -p /tmp/disk\n\
+         echo LOCAL\npython3 /tmp/work.py {what} /tmp/disk{place} {much}\n\
+         echo MOUNT\npython3 /tmp/work.py {what} \"$PWD\"{place} {much}\n"
+    );
+    let ended = Guest::boot(link, &mount, &case, GUEST_LIMIT).wait(|_| {});
+    let (local, mounted) = ended.log.split_once("MOUNT").ok_or_else(|| ended.log.clone())?;
+    Ok((seconds(mounted, what)?, seconds(local, what)?))
+}
+
+/// Measures two things in turn; the first of each is thrown away, to warm up.
+fn pairs(
+    options: &Options,
+    mut measure: impl FnMut() -> Result<(f64, f64)>,
+) -> Result<Vec<(f64, f64)>> {
+    let mut samples: Vec<_> = (0..=options.pairs).map(|_| measure()).collect::<Result<_>>()?;
+    Ok(samples.split_off(1))
+}

@@ -1,0 +1,101 @@
+//! The mounts that are measured, each by a process of its own that ends with the measurement.
+
+use std::fs;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+use crate::servers::ours;
+
+/// A mount; gone when this is dropped.
+pub(crate) struct Mount {
+    process: Child,
+    folder: TempDir,
+}
+
+/// How long a mount may take to stand.
+const LIMIT: Duration = Duration::from_secs(20);
+
+impl Mount {
+    /// Ours, of a server.
+    pub(crate) fn ours(server: SocketAddr, options: &str) -> io::Result<Self> {
+        let mut command = Command::new(ours()?);
+        command.args(["mount", "--foreground", "-o", options]);
+        Self::start(command.arg(format!("127.0.0.1:{}:/", server.port())))
+    }
+
+    /// sshfs, over a connection without ssh to what ssh would start.
+    pub(crate) fn sshfs(server: SocketAddr, directory: &Path) -> io::Result<Self> {
+        let mut command = Command::new("sshfs");
+        let port = format!("directport={}", server.port());
+        command.args(["-f", "-o", &port]);
+        Self::start(command.arg(format!("127.0.0.1:{}", directory.display())))
+    }
+
+    fn start(command: &mut Command) -> io::Result<Self> {
+        let folder = tempfile::tempdir()?;
+        let process = command.arg(folder.path()).stdin(Stdio::null()).spawn()?;
+        let mount = Self { process, folder };
+        let place = format!(" {} ", mount.path().display());
+        let start = Instant::now();
+        while !fs::read_to_string("/proc/self/mounts")?.contains(&place) {
+            if start.elapsed() > LIMIT {
+                return Err(io::Error::other(format!("{command:?} does not mount")));
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+        Ok(mount)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// The processor time of its process so far.
+    pub(crate) fn processor(&self) -> io::Result<Duration> {
+        const TICKS: u64 = 100;
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.process.id()))?;
+        let behind = stat.rsplit(')').next().unwrap_or_default();
+        let words: Vec<u64> =
+            behind.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+        // The state is no number: user and system time are the 11th and 12th of those that are.
+        let ticks = words.get(10).zip(words.get(11)).map(|(user, system)| user + system);
+        let ticks = ticks.ok_or_else(|| io::Error::other("a process has no times"))?;
+        Ok(Duration::from_millis(ticks * 1000 / TICKS))
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        let mut umount = Command::new("umount");
+        umount.arg("-l").arg(self.folder.path()).stderr(Stdio::null());
+        // With its process the connection ends, whoever waits for it.
+        drop(umount.status());
+        drop(self.process.kill());
+        drop(self.process.wait());
+    }
+}
+
+/// Serves files as `sftp-server` does to each who connects, until the process ends.
+pub(crate) fn sftp() -> io::Result<SocketAddr> {
+    let program = PathBuf::from("/usr/lib/openssh/sftp-server");
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    let address = listener.local_addr()?;
+    thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            let _ = stream.set_nodelay(true);
+            let Ok(also) = stream.try_clone() else { continue };
+            let (input, output) = (OwnedFd::from(stream), OwnedFd::from(also));
+            if let Ok(mut process) = Command::new(&program).stdin(input).stdout(output).spawn() {
+                thread::spawn(move || process.wait());
+            }
+        }
+    });
+    Ok(address)
+}

@@ -1,0 +1,67 @@
+# What programs do with files, and how long it takes them: a line of JSON.
+import hashlib, json, os, sys, time
+
+def small(folder, count):
+    folder = os.path.join(folder, 'small%d' % os.getpid())
+    os.mkdir(folder)
+    start = time.perf_counter()
+    data = b'x' * 1024
+    for number in range(count):
+        with open('%s/%d' % (folder, number), 'wb') as file:
+            file.write(data)
+    for number in range(count):
+        with open('%s/%d' % (folder, number), 'rb') as file:
+            assert file.read() == data
+    for number in range(count):
+        os.unlink('%s/%d' % (folder, number))
+    seconds = time.perf_counter() - start
+    os.rmdir(folder)
+    return seconds
+
+def write(path, mib):
+    data = os.urandom(1 << 20)
+    start = time.perf_counter()
+    with open(path, 'wb', buffering=0) as file:
+        for _ in range(mib):
+            file.write(data)
+        os.fsync(file.fileno())
+    return time.perf_counter() - start
+
+def read(path, _):
+    start = time.perf_counter()
+    with open(path, 'rb', buffering=0) as file:
+        while file.read(128 << 10):
+            pass
+    return time.perf_counter() - start
+
+def stats(folder, count):
+    folder = os.path.join(folder, 'stats')
+    if not os.path.exists(folder):
+        os.mkdir(folder)
+        for number in range(100):
+            open('%s/%d' % (folder, number), 'w').close()
+    start = time.perf_counter()
+    for number in range(count):
+        os.stat('%s/%d' % (folder, number % 100))
+    return time.perf_counter() - start
+
+# Writes pieces until there is a file `end`; says the sum of all that it was told is safe.
+def checked(path, end):
+    sum, start = hashlib.sha256(), time.perf_counter()
+    with open(path, 'wb', buffering=0) as file:
+        number = 0
+        while not os.path.exists(end) and number < 4000:
+            data = hashlib.sha256(str(number).encode()).digest() * 2048
+            file.write(data)
+            sum.update(data)
+            number += 1
+            if number % 50 == 0:
+                os.fsync(file.fileno())
+        os.fsync(file.fileno())
+    print(json.dumps({'sum': sum.hexdigest(), 'bytes': number * 65536}))
+    sys.exit()
+
+what, where, much = sys.argv[1:4]
+if what == 'checked':
+    checked(where, much)
+print('RESULT', json.dumps({'what': what, 'seconds': globals()[what](where, int(much))}))
