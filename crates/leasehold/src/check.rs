@@ -43,7 +43,12 @@ fn json(plan: &Plan, risks: &[String], difference: Option<&Difference>) -> Strin
         })
     };
     let exports: Vec<_> = plan.exports.iter().map(export).collect();
-    let value = json!({ "exports": exports, "risks": risks, "difference": difference });
+    let value = json!({
+        "exports": exports,
+        "open_to_everybody": plan.open_to_everybody(&plan.listen()),
+        "risks": risks,
+        "difference": difference,
+    });
     format!("{value}\n")
 }
 
@@ -59,6 +64,9 @@ fn text(plan: &Plan, risks: &[String], difference: Option<&Difference>) -> Strin
     }
     let listen: Vec<_> = plan.listen().iter().map(ToString::to_string).collect();
     text += &format!("served on {}, state in {}\n", listen.join(", "), plan.state.display());
+    for line in plan.open_to_everybody(&plan.listen()) {
+        text += &format!("{line}\n");
+    }
     for risk in risks {
         text += &format!("risk: {risk}\n");
     }

@@ -1,7 +1,6 @@
 //! `leasehold serve`.
 
 use std::io;
-use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,7 +8,6 @@ use std::time::Duration;
 
 use leasehold_discovery::Announcement;
 use leasehold_serve::Service;
-use leasehold_serve::access::Network;
 use leasehold_shell::control::Control;
 use leasehold_shell::given::{Given, Purpose};
 use leasehold_shell::process::{self, Termination};
@@ -20,8 +18,8 @@ use tracing_subscriber::filter::LevelFilter;
 
 use crate::checks;
 use crate::cluster::options::{Iod, Meta};
+use crate::config::Plan;
 use crate::config::options::Server as Said;
-use crate::config::{Plan, grant};
 use crate::control::{self, Desk};
 use crate::events::Log;
 use crate::failure::{Failure, Kind};
@@ -95,7 +93,7 @@ fn serve(
     let is_iod = plan.exports.iter().any(|export| export.secret.is_some());
     // The path of an iod is for its metaservers only.
     let announced = plan.server.announce && !is_iod;
-    let (exported, open) = (exported(&plan), open_to_everybody(&plan, &addresses));
+    let (exported, open) = (exported(&plan), plan.open_to_everybody(&addresses));
     let serving = Serving::open(plan, said.clone(), verifier, descriptors / 4)?;
     let log = log_before(&serving, log.as_deref().zip(Some(log_mib)), &state, standing)?;
     let serving = Arc::new(serving);
@@ -252,25 +250,6 @@ fn exported(plan: &Plan) -> Vec<Exported> {
         read_only: export.read_only,
     };
     plan.exports.iter().map(one).collect()
-}
-
-/// What everybody may do, where other machines reach the server and no rule says who may.
-fn open_to_everybody(plan: &Plan, addresses: &[SocketAddr]) -> Vec<String> {
-    let Some(address) = addresses.iter().find(|address| !address.ip().is_loopback()) else {
-        return Vec::new();
-    };
-    let mut lines = Vec::new();
-    for export in plan.exports.iter().filter(|export| export.secret.is_none()) {
-        let open = export.rules.iter().find(|rule| {
-            let mut networks = rule.clients.iter().flat_map(|clients| &clients.networks);
-            networks.any(Network::is_everywhere)
-        });
-        if let Some(rule) = open {
-            let (name, may) = (&export.name, grant(rule, export.read_only));
-            lines.push(format!("Everybody who reaches {address} {may}: {name}."));
-        }
-    }
-    lines
 }
 
 fn start_logging(plan: &Plan) {

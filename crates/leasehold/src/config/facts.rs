@@ -1,8 +1,9 @@
 //! A plan in words: what `check` prints, and what differs between two plans.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 
-use leasehold_serve::access::{Groups, Rule, Squash};
+use leasehold_serve::access::{Groups, Network, Rule, Squash};
 use serde::{Deserialize, Serialize};
 
 use super::{Plan, Planned, is_name};
@@ -90,6 +91,28 @@ impl Facts {
             }
         }
         difference
+    }
+}
+
+impl Plan {
+    /// What everybody may do, where other machines reach the server at one of these addresses and
+    /// no rule says who may.
+    pub(crate) fn open_to_everybody(&self, addresses: &[SocketAddr]) -> Vec<String> {
+        let Some(address) = addresses.iter().find(|address| !address.ip().is_loopback()) else {
+            return Vec::new();
+        };
+        let mut lines = Vec::new();
+        for export in self.exports.iter().filter(|export| export.secret.is_none()) {
+            let open = export.rules.iter().find(|rule| {
+                let mut networks = rule.clients.iter().flat_map(|clients| &clients.networks);
+                networks.any(Network::is_everywhere)
+            });
+            if let Some(rule) = open {
+                let (name, may) = (&export.name, grant(rule, export.read_only));
+                lines.push(format!("Everybody who reaches {address} {may}: {name}."));
+            }
+        }
+        lines
     }
 }
 

@@ -268,6 +268,7 @@ fn a_check_says_who_may_do_what_and_what_would_change() {
     assert_eq!(code, 0);
     for line in [
         "risk: a rule has no effect now, as its host has no address: no-host.invalid: ",
+        "Everybody who reaches 0.0.0.0:0 may read and change, root of theirs as root here: /data.\n",
         "risk: /data: rule 1 lets everybody who reaches the server change files\n",
         "risk: /data: rule 1 makes root of its clients root here (squash)\n",
         "risk: /data: rule 2 never counts: rules before it have all of its clients\n",
