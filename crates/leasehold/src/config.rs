@@ -161,6 +161,16 @@ impl Plan {
         Self::new(None, options.server.clone(), Limits::default(), vec![export])
     }
 
+    /// What a server of one directory is to be, of which nothing else is said.
+    pub(crate) fn of_plain(directory: &Path, server: &Server) -> Result<Self, Failure> {
+        let directory = checks::directory(directory)?;
+        let name = checks::name(None, &directory)?;
+        let rules = Access::everybody(false).rules().to_vec();
+        let layout = Layout::default();
+        let export = Planned { directory, name, read_only: false, layout, rules, secret: None };
+        Self::new(None, server.clone(), Limits::default(), vec![export])
+    }
+
     fn of_directory(directory: &Path, options: &Serve) -> Result<Self, Failure> {
         let directory = checks::directory(directory)?;
         let name = checks::name(options.name.as_deref(), &directory)?;

@@ -5,6 +5,7 @@ mod checks;
 mod cluster;
 mod config;
 mod control;
+mod doctor;
 mod documents;
 mod events;
 mod failure;
@@ -67,6 +68,7 @@ fn main() -> ExitCode {
         Command::Check(options) => check::run(&options),
         Command::Why(options) => why::run(&options),
         Command::Reload(options) => reload::run(&options),
+        Command::Doctor(options) => doctor::run(&options),
         Command::Restart(options) => restart::run(&options),
         Command::Leases(options) => leases::run(&options),
         Command::Forget(options) => leases::end_wait(&options),

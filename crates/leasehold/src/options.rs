@@ -65,6 +65,8 @@ pub(crate) enum Command {
     Leases(Leases),
     /// Wait no more for a client with leases that will not return
     Forget(Forget),
+    /// Look for what keeps a server or a mount on this machine from working well
+    Doctor(Doctor),
     /// Write a configuration file
     #[command(subcommand)]
     Config(Config),
@@ -344,6 +346,31 @@ pub(crate) struct Restart {
     pub(crate) state: Option<PathBuf>,
 
     /// Say how it went as one line of JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Look for what keeps a server or a mount on this machine from working well
+///
+/// Ports, the portmapper, the firewall, the clock, powers, the file systems of what is to be served,
+/// and the options of what is mounted here from NFS servers. Nothing is changed. Run it as the user
+/// who runs the server.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct Doctor {
+    /// A directory that is to be served
+    #[arg(value_name = "DIR")]
+    pub(crate) directory: Option<PathBuf>,
+
+    /// A file that a server is to be started with
+    #[arg(long, value_name = "FILE", conflicts_with = "directory")]
+    pub(crate) config: Option<PathBuf>,
+
+    /// The state directory of the server [default: as of `serve`]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) state: Option<PathBuf>,
+
+    /// Say it as JSON
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -29,6 +29,12 @@ pub fn can_act_as_others() -> bool {
     capabilities(None).is_ok_and(|have| have.effective.contains(needed))
 }
 
+/// Whether the process may open what a handle names, wherever that lies.
+#[must_use]
+pub fn can_open_handles() -> bool {
+    capabilities(None).is_ok_and(|have| have.effective.contains(CapabilitySet::DAC_READ_SEARCH))
+}
+
 /// What a process is asked by a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {

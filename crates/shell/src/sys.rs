@@ -87,6 +87,17 @@ pub(crate) fn time_since_boot() -> libc::timespec {
     now
 }
 
+/// How the clock is kept, and the state that the kernel calls it by.
+pub(crate) fn clock_discipline() -> io::Result<(libc::timex, i32)> {
+    // SAFETY: it holds numbers alone, each of which may be nought.
+    let mut kept: libc::timex = unsafe { core::mem::zeroed() };
+    // SAFETY: what is asked for has room; with no mode set nothing is changed.
+    match unsafe { libc::adjtimex(&raw mut kept) } {
+        -1 => Err(io::Error::last_os_error()),
+        state => Ok((kept, state)),
+    }
+}
+
 /// The address of this machine that a datagram was sent to, and its interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Local {

@@ -1,0 +1,53 @@
+//! `leasehold doctor`: what on this machine may keep a server or a mount from working well.
+//!
+//! What there is is read in [`facts`]; what it means is a function of that, [`findings`].
+
+mod facts;
+mod findings;
+mod firewall;
+mod mounts;
+
+use std::io::{self, Write as _};
+
+use leasehold_shell::state;
+use serde_json::json;
+
+use self::facts::Facts;
+use self::findings::{Finding, Verdict};
+use crate::config::Plan;
+use crate::config::options::Server;
+use crate::failure::{Failure, Kind};
+use crate::options::Doctor;
+
+/// Looks, and says what it found. Ends with success also where not all is well.
+pub(crate) fn run(options: &Doctor) -> Result<(), Failure> {
+    let server = Server { state: options.state.clone(), ..Server::default() };
+    let plan = match (&options.config, &options.directory) {
+        (Some(file), _) => Some(Plan::read(file, &server)?),
+        (None, Some(directory)) => Some(Plan::of_plain(directory, &server)?),
+        (None, None) => None,
+    };
+    let named = options.state.clone().or_else(state::default_directory);
+    let place = plan.as_ref().map(|plan| plan.state.clone()).or(named);
+    let found = findings::findings(&Facts::gather(plan.as_ref(), place.as_deref()));
+    let text = match options.json {
+        true => format!("{}\n", json!({ "findings": found })),
+        false => found.iter().map(text).collect(),
+    };
+    io::stdout()
+        .write_all(text.as_bytes())
+        .map_err(|error| Kind::Running.because(format!("cannot write to stdout: {error}")))
+}
+
+fn text(finding: &Finding) -> String {
+    let Finding { verdict, about, text, advice } = finding;
+    let verdict = match verdict {
+        Verdict::Good => "good",
+        Verdict::Note => "note",
+        Verdict::Warning => "warning",
+        Verdict::Bad => "bad",
+        Verdict::Unknown => "unknown",
+    };
+    let advice = advice.map(|advice| format!("{:9}{advice}\n", "")).unwrap_or_default();
+    format!("{verdict:8} {about}: {text}\n{advice}")
+}

@@ -1,0 +1,125 @@
+use std::path::PathBuf;
+
+use super::*;
+
+/// A machine on which all is well, that serves everybody.
+fn well() -> Facts {
+    let address = "0.0.0.0:2049".parse().expect("an address");
+    Facts {
+        ports: vec![Port { address, trouble: None }],
+        is_running: false,
+        telling: Telling::Rpcbind,
+        has_portmapper: true,
+        firewall: Firewall::Rules("nft", String::new()),
+        clock: Some(Discipline { is_synchronized: true, error_max_s: 0.01, drift_ppm: -12.0 }),
+        powers: Powers { acts_as_others: true, opens_handles: true },
+        descriptors: 1 << 20,
+        places: vec![place_on(&disk("ext4", "rw,relatime"), Some(true))],
+        mounts: Vec::new(),
+    }
+}
+
+fn disk(kind: &str, options: &str) -> Mount {
+    let options = options.split(',').map(str::to_owned).collect();
+    Mount { point: "/srv".into(), kind: kind.into(), source: "/dev/sda1".into(), options }
+}
+
+fn place_on(mount: &Mount, has_journal: Option<bool>) -> Place {
+    Place {
+        path: PathBuf::from("/srv/data"),
+        mount: Some(mount.clone()),
+        has_journal,
+        free_percent: Some((50, 90)),
+        refused: None,
+    }
+}
+
+/// What is not good, and that each such finding but a bad port says what to do.
+fn worse(facts: &Facts) -> Vec<String> {
+    let all = findings(facts).into_iter().filter(|finding| finding.verdict != Verdict::Good);
+    all.map(|finding| format!("{}: {}", finding.about, finding.text)).collect()
+}
+
+#[test]
+fn where_all_is_well_nothing_else_is_said() {
+    assert_eq!(worse(&well()), [] as [&str; 0]);
+    assert_eq!(findings(&well()).len(), 8);
+    let running = Facts { is_running: true, ..well() };
+    assert_eq!(worse(&running), [] as [&str; 0]);
+}
+
+#[test]
+fn each_trouble_is_found() {
+    let address = "0.0.0.0:2049".parse().expect("an address");
+    let taken = vec![Port { address, trouble: Some("it is taken".to_owned()) }];
+    let rules = "chain input {\ntype filter hook input priority 0; policy drop;\n}".to_owned();
+    let clock = |is_synchronized, error_max_s, drift_ppm| {
+        Some(Discipline { is_synchronized, error_max_s, drift_ppm })
+    };
+    let on = |kind: &str, options: &str, has_journal| Facts {
+        places: vec![place_on(&disk(kind, options), has_journal)],
+        ..well()
+    };
+    let full = Place { free_percent: Some((60, 1)), ..place_on(&disk("xfs", "rw"), None) };
+    for (facts, told) in [
+        (Facts { ports: taken, ..well() }, "port 0.0.0.0:2049: it is taken"),
+        (Facts { has_portmapper: false, ..well() }, "no rpcbind answers"),
+        (Facts { telling: Telling::Ourselves, ..well() }, "port 111 is taken"),
+        (Facts { telling: Telling::Nobody, ..well() }, "is not told of us"),
+        (Facts { firewall: Firewall::Rules("nft", rules), ..well() }, "none lets port 2049 in"),
+        (Facts { firewall: Firewall::Unknown("no rights".into()), ..well() }, "no rights"),
+        (Facts { clock: clock(false, 0.0, 0.0), ..well() }, "nothing keeps it"),
+        (Facts { clock: clock(true, 7.0, 0.0), ..well() }, "off by 7.0 s"),
+        (Facts { clock: clock(true, 0.0, -450.0), ..well() }, "drifts by -450 millionths"),
+        (Facts { clock: None, ..well() }, "does not tell how it is kept"),
+        (Facts { descriptors: 1024, ..well() }, "1024: half for connections"),
+        (on("ext4", "rw", Some(false)), "without a journal"),
+        (on("ext4", "rw,data=writeback", Some(true)), "mounted with data=writeback"),
+        (on("tmpfs", "rw", None), "lost when the machine is"),
+        (on("vfat", "rw", None), "no owners"),
+        (on("nfs4", "rw", None), "from another server"),
+        (on("ourfs", "rw", None), "not known to us"),
+        (on("xfs", "ro", None), "mounted read-only"),
+        (Facts { places: vec![full], ..well() }, "1% of its names are free"),
+    ] {
+        let worse = worse(&facts);
+        assert!(worse.len() == 1 && worse[0].contains(told), "{told:?}: {worse:?}");
+    }
+    let powers = |acts_as_others, opens_handles| Facts {
+        powers: Powers { acts_as_others, opens_handles },
+        ..well()
+    };
+    assert!(worse(&powers(false, false))[0].contains("serves its own user"));
+    assert!(worse(&powers(true, false))[0].contains("has to search"));
+}
+
+/// A firewall is of no interest where only this machine is served.
+#[test]
+fn what_does_not_matter_is_not_said() {
+    let address = "127.0.0.1:2049".parse().expect("an address");
+    let firewall = Firewall::Unknown("no rights".to_owned());
+    let facts = Facts { ports: vec![Port { address, trouble: None }], firewall, ..well() };
+    assert_eq!(worse(&facts), [] as [&str; 0]);
+}
+
+#[test]
+fn options_of_mounts_get_advice() {
+    let told = |options: &str| -> Vec<String> {
+        mount(&disk("nfs", options)).into_iter().map(|finding| finding.text).collect()
+    };
+    let good = ["nothing in its options hurts"];
+    assert_eq!(told("rw,vers=4.2,rsize=1048576,hard,proto=tcp6,timeo=600,local_lock=none"), good);
+    assert_eq!(told("rw,vers=2,rsize=8192,hard,proto=tcp"), good, "version 2 has no larger");
+    for (options, found) in [
+        ("soft", "writes are lost"),
+        ("proto=udp", "put together wrongly"),
+        ("nolock,local_lock=all", "this machine's own"),
+        ("noac,acregmin=0", "asks the server"),
+        ("actimeo=3600", "3600 s old"),
+        ("acregmax=10,acdirmax=600", "600 s old"),
+        ("vers=3,rsize=8192", "small pieces"),
+    ] {
+        let told = told(options);
+        assert!(told.len() == 1 && told[0].contains(found), "{options}: {told:?}");
+    }
+}

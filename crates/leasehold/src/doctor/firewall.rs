@@ -1,0 +1,70 @@
+//! Whether rules for what comes in let a port in, as far as that shows in their words.
+
+/// What the words say of a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Passage {
+    /// A rule lets it in by name.
+    Named,
+    /// Nothing is refused.
+    Open,
+    /// Something is refused, and the port is not named.
+    Unclear,
+}
+
+/// Reads what `nft list ruleset` or `iptables -S` wrote.
+pub(super) fn passage(rules: &str, port: u16) -> Passage {
+    let port = port.to_string();
+    let (mut is_refused, mut is_named) = (false, false);
+    let mut in_input = true;
+    for line in rules.lines().map(str::trim) {
+        // Chains of nft that are hooked elsewhere say nothing of what comes in.
+        if line.contains("type filter hook") {
+            in_input = line.contains("hook input");
+        }
+        if line.starts_with("-P FORWARD") || line.starts_with("-P OUTPUT") {
+            continue;
+        }
+        if line == "}" {
+            in_input = true;
+        }
+        if !in_input {
+            continue;
+        }
+        let refuses = ["drop", "reject"]
+            .iter()
+            .any(|word| line.to_lowercase().split([' ', ';']).any(|found| found == *word));
+        is_refused |= refuses;
+        let is_accepted = line.to_lowercase().contains("accept");
+        let mut named = line.split(|letter: char| !letter.is_ascii_digit());
+        is_named |= is_accepted && line.contains("dport") && named.any(|found| found == port);
+    }
+    match (is_refused, is_named) {
+        (false, _) => Passage::Open,
+        (true, true) => Passage::Named,
+        (true, false) => Passage::Unclear,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_of_both_programs_are_read() {
+        let nft = "table inet filter {\n\tchain input {\n\t\ttype filter hook input priority filter; \
+                   policy drop;\n\t\ttcp dport 22 accept\n\t}\n\tchain forward {\n\t\ttype filter \
+                   hook forward priority filter; policy drop;\n\t}\n}\n";
+        assert_eq!(passage(nft, 2049), Passage::Unclear);
+        let open = nft.replacen("policy drop", "policy accept", 1);
+        assert_eq!(passage(&open, 2049), Passage::Open);
+        let named = nft.replace("dport 22", "dport { 22, 2049 }");
+        assert_eq!(passage(&named, 2049), Passage::Named);
+        assert_eq!(passage(&named, 20), Passage::Unclear);
+        let iptables =
+            "-P INPUT DROP\n-P FORWARD DROP\n-A INPUT -p tcp -m tcp --dport 2049 -j ACCEPT\n";
+        assert_eq!(passage(iptables, 2049), Passage::Named);
+        assert_eq!(passage(iptables, 2050), Passage::Unclear);
+        assert_eq!(passage("-P INPUT ACCEPT\n-P FORWARD DROP\n", 2049), Passage::Open);
+        assert_eq!(passage("", 2049), Passage::Open);
+    }
+}

@@ -1,0 +1,105 @@
+//! What is mounted here, as `/proc/self/mountinfo` has it.
+
+use std::path::{Path, PathBuf};
+
+/// A mounted file system.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Mount {
+    /// Where.
+    pub(super) point: PathBuf,
+    /// Of which kind: `ext4`, `nfs4`.
+    pub(super) kind: String,
+    /// From what: a device, or a server and a path of it.
+    pub(super) source: String,
+    /// How: those of the mount, then those of the file system.
+    pub(super) options: Vec<String>,
+}
+
+impl Mount {
+    /// Whether it is from an NFS server, by the kernel's client.
+    pub(super) fn is_nfs(&self) -> bool {
+        self.kind == "nfs" || self.kind == "nfs4"
+    }
+
+    /// Whether it has an option that is a word.
+    pub(super) fn has(&self, option: &str) -> bool {
+        self.options.iter().any(|one| one == option)
+    }
+
+    /// What an option says that has a value.
+    pub(super) fn value(&self, option: &str) -> Option<&str> {
+        self.options.iter().find_map(|one| one.strip_prefix(option)?.strip_prefix('='))
+    }
+
+    /// The number that an option says.
+    pub(super) fn number(&self, option: &str) -> Option<u64> {
+        self.value(option)?.parse().ok()
+    }
+}
+
+/// Every mount, in the order in which they were made.
+pub(super) fn mounts(text: &str) -> Vec<Mount> {
+    text.lines().filter_map(mount).collect()
+}
+
+/// The mount that a path lies on: of those at its longest front the last, which covers the others.
+pub(super) fn below<'a>(path: &Path, mounts: &'a [Mount]) -> Option<&'a Mount> {
+    let fronts = mounts.iter().filter(|mount| path.starts_with(&mount.point));
+    fronts.max_by_key(|mount| mount.point.components().count())
+}
+
+/// number, parent, device, root, point, options, (marks,) -, kind, source, options of the kind.
+fn mount(line: &str) -> Option<Mount> {
+    let (mount, file_system) = line.split_once(" - ")?;
+    let mut mount = mount.split(' ').skip(4);
+    let (point, options) = (mount.next()?, mount.next()?);
+    let mut file_system = file_system.split(' ');
+    let (kind, source) = (file_system.next()?, file_system.next()?);
+    let own = file_system.next().unwrap_or_default();
+    Some(Mount {
+        point: plain(point).into(),
+        kind: kind.to_owned(),
+        source: plain(source),
+        options: options.split(',').chain(own.split(',')).map(str::to_owned).collect(),
+    })
+}
+
+/// A field without its escapes: `\040` is a blank.
+fn plain(field: &str) -> String {
+    let mut parts = field.split('\\');
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let code = part.get(..3).and_then(|code| u8::from_str_radix(code, 8).ok());
+        match code {
+            Some(code) => {
+                text.push(char::from(code));
+                text.push_str(&part[3..]);
+            }
+            None => text.push_str(part),
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "\
+21 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw,data=ordered
+30 21 0:40 / /mnt/a\\040b rw,nosuid shared:9 master:1 - nfs host:/x rw,vers=3,soft,timeo=600
+31 30 0:41 / /mnt/a\\040b/in ro - tmpfs none rw
+";
+
+    #[test]
+    fn mounts_are_read_and_found() {
+        let all = mounts(TEXT);
+        assert_eq!(all.len(), 3);
+        let found = below(Path::new("/mnt/a b/folder"), &all).expect("the root holds all");
+        assert!(found.is_nfs() && found.has("soft") && found.has("nosuid"));
+        assert_eq!((found.number("timeo"), found.value("vers")), (Some(600), Some("3")));
+        assert_eq!(below(Path::new("/mnt/a b/in/x"), &all).map(|one| &*one.kind), Some("tmpfs"));
+        assert_eq!(below(Path::new("/mnt/a"), &all).map(|one| &*one.source), Some("/dev/vda"));
+        assert_eq!(mounts("nonsense\n\n1 2 3 - x\n"), []);
+    }
+}
