@@ -46,7 +46,8 @@ host() {
 start() {
     local name=$1
     shift
-    in_host "$name" "$leasehold" "$@" --json --log error --state "$folder/state-$name" \
+    # Without a shell between, so that its number is the program's.
+    ip netns exec "$prefix$name" "$leasehold" "$@" --json --log error --state "$folder/state-$name" \
         >"$folder/ready-$name" 2>>"$folder/log" &
     echo $! >>"$folder/pids"
     for _ in $(seq 200); do
