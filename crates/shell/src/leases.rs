@@ -36,12 +36,13 @@ struct Place {
 }
 
 impl LeaseLedger {
-    /// Begins a new epoch, which is on stable storage when this returns; says what is left of the
-    /// one before. Lists are written where it may block.
+    /// Begins a new epoch, which is on stable storage before a lease is granted in it; says what is
+    /// left of the one before. Lists are written where it may block.
     ///
     /// # Errors
-    /// When the file cannot be read or written, or is none of ours. Clients may hold leases that
-    /// nobody knows of then.
+    /// When the file cannot be read, is none of ours, or cannot be written though it lists clients:
+    /// those could not tell two starts apart then. With nobody on it a server that cannot write
+    /// starts, and grants no lease for as long.
     pub fn open(
         directory: &Path,
         blocking: Arc<dyn Blocking>,
@@ -53,7 +54,10 @@ impl LeaseLedger {
         let before = read(&directory.join(NAME)).map_err(failed("use the list of leases"))?;
         let epoch = before.epoch.saturating_add(1).max(this_hour());
         let place = Place { directory: directory.to_path_buf(), epoch, written: Mutex::new(0) };
-        place.put(&before.list).map_err(failed("write the list of leases"))?;
+        match place.put(&before.list) {
+            Err(error) if before.list.is_empty() => tracing::warn!(%error, "no lease is granted"),
+            put => put.map_err(failed("write the list of leases"))?,
+        }
         Ok((Self { place: Arc::new(place), blocking }, Remembered { epoch, ..before }))
     }
 }
@@ -145,6 +149,22 @@ mod tests {
         assert!(second.epoch > first.epoch && second.list == list);
         let (_, third) = open(home.path());
         assert_eq!((third.epoch, third.list), (second.epoch + 1, list.to_vec()));
+    }
+
+    #[test]
+    fn where_nothing_can_be_written_no_lease_is_granted_until_it_can() {
+        let home = tempfile::tempdir().expect("a directory for the test");
+        let away = home.path().join("away");
+        let (ledger, _) = open(&away);
+        let (told, done) = mpsc::channel::<()>();
+        ledger.write(1, &[([1; 16], 7)], Box::new(move || drop(told)));
+        assert!(done.try_recv().is_err(), "nobody is listed, so nobody may be granted a lease");
+
+        fs::create_dir(&away).expect("it can be made");
+        let (told, done) = mpsc::channel();
+        ledger.write(2, &[([1; 16], 7)], Box::new(move || told.send(()).expect("awaited")));
+        done.try_recv().expect("it is written");
+        assert_eq!(open(&away).1.list, [([1; 16], 7)]);
     }
 
     #[test]
