@@ -85,6 +85,15 @@ pub const FLAVORS_MAX: u32 = 64;
 /// path of a Unix socket, 108 bytes.
 pub const BINDING_TEXT_BYTES_MAX: u32 = 256;
 
+/// The longest name of a server in the binding database, in bytes: as long as names of DNS.
+pub const BOUND_NAME_BYTES_MAX: u32 = 255;
+
+/// The names in the binding database: more servers than one network has, in a few hundred KiB.
+pub const BOUND_NAMES_MAX: usize = 1024;
+
+/// The names of one host among them, so that no single one takes all.
+pub const BOUND_NAMES_OF_HOST_MAX: usize = 16;
+
 /// The longest arguments or results that portmap or rpcbind forward, in bytes: they travel in one
 /// datagram.
 pub const FORWARD_BYTES_MAX: u32 = 65_507;

@@ -6,7 +6,7 @@ use leasehold_base::xdr::{Decode, Encode, Error, Reader, Writer, decode_all};
 use crate::lease::callback;
 use crate::portmap::rpcbind;
 use crate::record::{Next, Splitter};
-use crate::{lease, mount, nfs2, nfs3, nqnfs, portmap, replica, rpc};
+use crate::{binding, lease, mount, nfs2, nfs3, nqnfs, portmap, replica, rpc};
 
 /// Reads a whole message and writes what was read.
 ///
@@ -243,6 +243,13 @@ macro_rules! for_every_procedure {
                 MOVING replica::moving: Args => Reply;
                 ANNOUNCE replica::announce: Args<'_> => Reply;
                 LIST replica::list: Args<'_> => Reply<'_>;
+            }
+            binding::PROGRAM, binding::VERSION {
+                NULL rpc::null: Args => Reply;
+                REGISTER binding::register: Args<'_> => Reply;
+                WITHDRAW binding::withdraw: Args<'_> => Reply;
+                LOOKUP binding::lookup: Args<'_> => Reply<'_>;
+                LIST binding::list: Args => Reply<'_>;
             }
         }
     };

@@ -12,6 +12,7 @@ mod mirror;
 #[macro_use]
 mod testing;
 
+pub mod binding;
 pub mod every;
 pub mod lease;
 pub mod list;

@@ -11,7 +11,7 @@ use leasehold_base::units::{Cookie, FileId, FileSystemId, Xid};
 use crate::list::List;
 use crate::outcome::Outcome;
 use crate::portmap::rpcbind;
-use crate::{mount, nfs2, nfs3, portmap, rpc};
+use crate::{binding, mount, nfs2, nfs3, portmap, rpc};
 
 /// Where the words come from; zeros when there are no more.
 pub(super) struct Source<'a>(pub(super) core::slice::Iter<'a, u32>);
@@ -144,6 +144,7 @@ borrowed! {
     portmap::Forwarded<'static>: 65_507,
     rpcbind::Text<'static>: 256,
     rpcbind::Address<'static>: 256,
+    binding::Name<'static>: 255,
 }
 
 /// Types that list all their values.
@@ -164,6 +165,7 @@ listed! {
     nfs2::Status,
     nfs2::FileType,
     mount::mnt::Status,
+    binding::Status,
     rpc::AuthStatus,
 }
 
@@ -286,6 +288,9 @@ structures! {
     rpcbind::getstat::Statistics<'static> { calls set unset addressed called }
     rpcbind::getstat::Reply<'static> { version_2 version_3 version_4 }
 
+    binding::Claim<'static> { name identifier port }
+    binding::Bound<'static> { name identifier host port }
+
     rpc::Call<'static> { xid program version procedure credential verifier }
     rpc::Reply { xid status }
     rpc::Versions { low high }
@@ -294,6 +299,15 @@ structures! {
 impl Sample for nfs3::Handle {
     fn sample(source: &mut Source<'_>) -> Self {
         Self::new(source.slice(HANDLE_BYTES_MAX)).expect("no longer than allowed")
+    }
+}
+
+impl Sample for binding::Host {
+    fn sample(source: &mut Source<'_>) -> Self {
+        if bool::sample(source) {
+            return Self(<[u8; 4]>::sample(source).into());
+        }
+        Self(<[u8; 16]>::sample(source).into())
     }
 }
 

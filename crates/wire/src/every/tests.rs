@@ -11,6 +11,7 @@ const LISTING: &str = concat!(
     include_str!("../../../../spec/programs.x"),
     include_str!("../../../../spec/lease.x"),
     include_str!("../../../../spec/replica.x"),
+    include_str!("../../../../spec/binding.x"),
 );
 
 /// The procedures of a listing as (program, version, number, name): the words of numbers come
@@ -41,7 +42,7 @@ fn every_procedure_of_the_listing_is_in_the_table() {
     let table: Vec<_> =
         PROCEDURES.iter().map(|p| (p.program, p.version, p.number, p.name)).collect();
     assert_eq!(table, listed(LISTING));
-    assert_eq!(table.len(), 6 + 9 + 13 + 18 + 22 + 7 + 8 + 6 + 25 + 26 + 3 + 13);
+    assert_eq!(table.len(), 6 + 9 + 13 + 18 + 22 + 7 + 8 + 6 + 25 + 26 + 3 + 13 + 5);
 }
 
 /// Draws a value, checks that it comes back from its bytes, and returns these.
