@@ -13,6 +13,9 @@ pub const PROGRAM: u32 = 0x2001_ea61;
 /// The program's version.
 pub const VERSION: u32 = 1;
 
+/// The port that it is served on, where nothing else is said: one that takes no privilege.
+pub const PORT: u16 = 20_490;
+
 /// The longest address of a host, in bytes: that of IPv6.
 const HOST_BYTES_MAX: u32 = 16;
 
