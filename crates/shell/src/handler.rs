@@ -7,8 +7,9 @@ use bytes::Bytes;
 use leasehold_base::units::{ConnectionId, Time};
 use leasehold_base::xdr::Writer;
 use leasehold_fs::Answer;
+use leasehold_names::{self as names, Names};
 use leasehold_portmap::{Asked, Carrier, Portmapper};
-use leasehold_serve::{Arrival, Response, Service, Transport};
+use leasehold_serve::{Arrival, Response, Service, Transport, Trust};
 
 /// Whoever answers messages; [`Service`], or a stand-in of a test.
 pub trait Handler: Send + Sync {
@@ -51,6 +52,26 @@ impl Handler for Portmapper {
     // It remembers nothing of anybody.
     fn connection_closed(&self, _: SocketAddr, _: ConnectionId) {}
 
+    fn wake(&self, _: Time) -> Option<Time> {
+        None
+    }
+}
+
+impl Handler for Names {
+    fn answer(&self, arrival: Arrival, message: Bytes, writer: Writer) -> Response {
+        let asked = names::Asked {
+            from: arrival.from.ip(),
+            by_stream: arrival.transport() == Transport::Stream,
+            is_believed: arrival.trust == Trust::Claimed,
+            now: arrival.now,
+        };
+        Answer::now(Self::answer(self, asked, &message, writer)).into()
+    }
+
+    // Names outlive connections.
+    fn connection_closed(&self, _: SocketAddr, _: ConnectionId) {}
+
+    // What has run out is forgotten when somebody asks.
     fn wake(&self, _: Time) -> Option<Time> {
         None
     }

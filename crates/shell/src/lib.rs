@@ -9,7 +9,9 @@
 //! a small pool. See `docs/design/0002-runtime.md`.
 
 mod bench;
+pub mod binding;
 mod buffers;
+mod caller;
 mod census;
 pub mod client;
 pub mod clock;

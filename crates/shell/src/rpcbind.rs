@@ -4,21 +4,17 @@ use core::fmt;
 use core::net::SocketAddr;
 use core::time::Duration;
 use std::collections::BTreeMap;
-use std::io::{self, Read, Write};
+use std::io;
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-use bytes::{Bytes, BytesMut};
-use leasehold_base::units::Xid;
-use leasehold_base::xdr::{Decode, Encode, Reader, Writer, decode_all};
 use leasehold_portmap::Binding;
 use leasehold_wire::portmap::rpcbind::{self, Text, VERSION_4, dump, set, unset};
 use leasehold_wire::portmap::{PORT, PROGRAM};
-use leasehold_wire::record::{Next, Splitter, mark};
-use leasehold_wire::rpc::{Call, OpaqueAuth, Reply, ReplyStatus};
 use rustix::net::{self, AddressFamily, SocketFlags, SocketType};
 
+use crate::caller::{Caller, read};
 use crate::client::SourcePort;
 
 /// Where rpcbind listens for programs of its machine: there it knows their users.
@@ -124,38 +120,30 @@ impl Drop for Registration {
 }
 
 /// A connection to rpcbind.
-struct Rpcbind {
-    stream: Box<dyn Stream>,
-    xid: u32,
-}
-
-trait Stream: Read + Write {}
-
-impl<T: Read + Write> Stream for T {}
+struct Rpcbind(Caller);
 
 impl Rpcbind {
     fn connect() -> io::Result<Self> {
-        let stream: Box<dyn Stream> = match local(Path::new(SOCKET)) {
-            Ok(stream) => Box::new(stream),
-            Err(_) => Box::new(loopback()?),
-        };
-        Ok(Self { stream, xid: 0 })
+        Ok(Self(match local(Path::new(SOCKET)) {
+            Ok(stream) => Caller::new(stream, PROGRAM, VERSION_4),
+            Err(_) => Caller::new(loopback()?, PROGRAM, VERSION_4),
+        }))
     }
 
     fn set(&mut self, entry: Entry, address: SocketAddr) -> io::Result<bool> {
         let address = leasehold_portmap::universal(address);
-        let taken = self.call(set::NUMBER, &entry.binding(&address))?;
+        let taken = self.0.call(set::NUMBER, &entry.binding(&address))?;
         read(&taken)
     }
 
     fn unset(&mut self, entry: Entry) -> io::Result<bool> {
-        let taken = self.call(unset::NUMBER, &entry.binding(""))?;
+        let taken = self.0.call(unset::NUMBER, &entry.binding(""))?;
         read(&taken)
     }
 
     /// Where a program is by its list, and whose it is.
     fn holder(&mut self, entry: Entry) -> io::Result<Option<String>> {
-        let results = self.call(dump::NUMBER, &())?;
+        let results = self.0.call(dump::NUMBER, &())?;
         let list: dump::Reply<'_> = read(&results)?;
         let held = list.0.iter().find(|held| {
             (held.program, held.version) == (entry.program, entry.version)
@@ -166,50 +154,6 @@ impl Rpcbind {
             format!("at {} of {}", address.escape_ascii(), owner.escape_ascii())
         }))
     }
-
-    /// The results of a procedure.
-    fn call(&mut self, procedure: u32, args: &impl Encode) -> io::Result<Bytes> {
-        self.xid += 1;
-        let xid = Xid(self.xid);
-        let mut writer = Writer::new();
-        Call {
-            xid,
-            program: PROGRAM,
-            version: VERSION_4,
-            procedure,
-            credential: OpaqueAuth::NONE,
-            verifier: OpaqueAuth::NONE,
-        }
-        .encode(&mut writer);
-        args.encode(&mut writer);
-        let message = writer.finish().into_bytes();
-        self.stream.write_all(&[&mark(message.len())[..], &message].concat())?;
-        let reply = self.receive()?;
-        let mut reader = Reader::new(&reply);
-        let head = Reply::decode(&mut reader).map_err(io::Error::other)?;
-        if head != (Reply { xid, status: ReplyStatus::Success }) {
-            return Err(io::Error::other(format!("{:?}", head.status)));
-        }
-        Ok(reader.rest_shared())
-    }
-
-    fn receive(&mut self) -> io::Result<Bytes> {
-        let (mut splitter, mut received) = (Splitter::default(), BytesMut::new());
-        loop {
-            match splitter.next(&mut received).map_err(io::Error::other)? {
-                Next::Record(record) => return Ok(record),
-                Next::Need(bytes) => {
-                    let have = received.len();
-                    received.resize(have + bytes, 0);
-                    self.stream.read_exact(&mut received[have..])?;
-                }
-            }
-        }
-    }
-}
-
-fn read<'a, T: Decode<'a>>(results: &'a Bytes) -> io::Result<T> {
-    decode_all(&mut Reader::new(results)).map_err(io::Error::other)
 }
 
 impl Entry {

@@ -12,6 +12,9 @@ use rustix::rand::{GetRandomFlags, getrandom};
 /// The file with the key that handles are made with.
 const HANDLE_KEY: &str = "handle-key";
 
+/// The file with what tells the server from every other.
+const IDENTIFIER: &str = "identifier";
+
 /// Why the state cannot be used.
 #[derive(Debug)]
 pub struct StateError {
@@ -53,7 +56,21 @@ pub fn default_directory() -> Option<PathBuf> {
 /// # Errors
 /// When the directory cannot be made or written, or holds something that is no key.
 pub fn handle_key(directory: &Path) -> Result<HandleKey, StateError> {
-    let path = directory.join(HANDLE_KEY);
+    kept(directory, HANDLE_KEY).map(HandleKey)
+}
+
+/// What tells the server from every other; made when it is first asked for and the same from then
+/// on, as the key of handles is. It is no secret.
+///
+/// # Errors
+/// As [`handle_key`].
+pub fn identifier(directory: &Path) -> Result<[u8; 16], StateError> {
+    kept(directory, IDENTIFIER)
+}
+
+/// Random bytes under a name, which are made at the first time.
+fn kept(directory: &Path, name: &str) -> Result<[u8; 16], StateError> {
+    let path = directory.join(name);
     let failed = |task, path: &Path| {
         let path = path.to_path_buf();
         move |error| StateError { task, path, error }
@@ -67,24 +84,24 @@ pub fn handle_key(directory: &Path) -> Result<HandleKey, StateError> {
         Ok(key) => {
             let damaged = || io::Error::new(ErrorKind::InvalidData, "is not a key of 16 bytes");
             let key = key.try_into().map_err(|_| damaged());
-            key.map(HandleKey).map_err(failed("use the handle key", &path))
+            key.map_err(failed("use", &path))
         }
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            make_key(directory, &path).map_err(failed("write the handle key", &path))?;
-            handle_key(directory)
+            make(directory, name).map_err(failed("write", &path))?;
+            kept(directory, name)
         }
-        Err(error) => Err(failed("read the handle key", &path)(error)),
+        Err(error) => Err(failed("read", &path)(error)),
     }
 }
 
-/// Writes a new key under its name in one step, unless one is there by then.
-fn make_key(directory: &Path, path: &Path) -> io::Result<()> {
+/// Writes new random bytes under a name in one step, unless some are there by then.
+fn make(directory: &Path, name: &str) -> io::Result<()> {
     // A name of its own, so that starters do not write into each other's file.
-    let temporary = own_name(directory, HANDLE_KEY)?;
+    let temporary = own_name(directory, name)?;
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
     file.write_all(&random::<16>()?)?;
     file.sync_all()?;
-    let linked = fs::hard_link(&temporary, path);
+    let linked = fs::hard_link(&temporary, directory.join(name));
     fs::remove_file(&temporary)?;
     match linked {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
@@ -196,7 +213,7 @@ mod tests {
         let error = handle_key(home.path()).err().expect("is no key");
         assert_eq!(
             error.to_string(),
-            format!("cannot use the handle key {}: is not a key of 16 bytes", path.display())
+            format!("cannot use {}: is not a key of 16 bytes", path.display())
         );
         assert_eq!(fs::read(&path).expect("is there"), b"short");
     }
