@@ -272,6 +272,7 @@ fn merged(said: &Server, file: Server) -> Server {
         portmap: if tells { said.portmap } else { file.portmap },
         register: if tells { said.register } else { file.register },
         announce: said.announce || file.announce,
+        bind_at: said.bind_at.or(file.bind_at),
         state: said.state.or(file.state),
         http: said.http.or(file.http),
         threads: said.threads.or(file.threads),

@@ -1,12 +1,16 @@
-//! `leasehold find`, the names of servers, and `serve --announce`.
+//! `leasehold find`, the names of servers, and how a server is known by its own.
 
 use std::io::{self, Write as _};
 use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::path::Path;
 use std::time::Duration;
 
 use leasehold_discovery::{Announcement, Found, browse};
+use leasehold_shell::binding::Binding;
 use serde_json::json;
 
+use crate::binding::{self, BindAt};
+use crate::config::options::Server;
 use crate::failure::{Failure, Kind};
 use crate::options::Find;
 use crate::ready::Exported;
@@ -15,8 +19,18 @@ use crate::ready::Exported;
 /// again after one.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Lists the exports that are announced.
+/// Lists the exports that are announced, or the servers that a database has.
 pub(crate) fn run(options: &Find) -> Result<(), Failure> {
+    let text = match &options.at {
+        Some(database) => binding::listed(database, options.json)?,
+        None => announced(options)?,
+    };
+    io::stdout()
+        .write_all(text.as_bytes())
+        .map_err(|error| Kind::Running.because(format!("cannot write to stdout: {error}")))
+}
+
+fn announced(options: &Find) -> Result<String, Failure> {
     let found = browse(options.wait.0)
         .map_err(|error| Kind::Running.because(format!("the network cannot be asked: {error}")))?;
     let mut text: String =
@@ -24,9 +38,7 @@ pub(crate) fn run(options: &Find) -> Result<(), Failure> {
     if text.is_empty() && !options.json {
         text = "no server is announced: `leasehold serve --announce` does it\n".to_owned();
     }
-    io::stdout()
-        .write_all(text.as_bytes())
-        .map_err(|error| Kind::Running.because(format!("cannot write to stdout: {error}")))
+    Ok(text)
 }
 
 fn line(Found { server, path, addresses }: &Found) -> String {
@@ -39,11 +51,14 @@ fn object(Found { server, path, addresses }: &Found) -> String {
 }
 
 /// Where a server is that is asked for by a name and perhaps a port: as it stands where the system
-/// knows the name, and otherwise where it is announced.
+/// knows the name, and otherwise where a database has it, or where it is announced.
 pub(crate) fn resolve(host: &str, port: Option<u16>) -> (String, Option<u16>) {
     let as_it_stands = (host.to_owned(), port);
     if (host, 0).to_socket_addrs().is_ok_and(|mut addresses| addresses.next().is_some()) {
         return as_it_stands;
+    }
+    if let Some(address) = binding::lookup(host) {
+        return (address.ip().to_string(), port.or(Some(address.port())));
     }
     // What is wrong is said where the name is looked up again.
     let found = leasehold_discovery::resolve(host, PATIENCE).ok().flatten();
@@ -56,18 +71,45 @@ pub(crate) fn resolve(host: &str, port: Option<u16>) -> (String, Option<u16>) {
     }
 }
 
-/// Announces a server by the name of this machine, where that is asked for; one that cannot be
-/// announced serves none the less.
-pub(crate) fn announce(
-    is_asked: bool,
-    exports: &[Exported],
-    addresses: &[SocketAddr],
-) -> Option<Announcement> {
-    if !is_asked {
-        return None;
+/// How a server is to be known by its name.
+pub(crate) struct Naming {
+    announce: bool,
+    bind_at: Option<BindAt>,
+}
+
+/// How a server is known by its name.
+pub(crate) struct Known {
+    announcement: Option<Announcement>,
+    binding: Option<Binding>,
+}
+
+impl Naming {
+    pub(crate) fn of(server: &Server, is_iod: bool) -> Self {
+        // The path of an iod is for its metaservers only.
+        Self { announce: server.announce && !is_iod, bind_at: server.bind_at.clone() }
     }
-    let machine = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    let name = machine.split('.').next().unwrap_or_default();
+
+    /// Makes a server known as it is asked for; one that cannot be known serves none the less.
+    pub(crate) fn begin(self, state: &Path, exports: &[Exported], served: &[SocketAddr]) -> Known {
+        let machine = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        let name = machine.split('.').next().unwrap_or_default();
+        let announcement = self.announce.then(|| announce(name, exports, served)).flatten();
+        let binding = self.bind_at.and_then(|asked| asked.begin(name, state, served));
+        Known { announcement, binding }
+    }
+}
+
+impl Known {
+    /// Takes it back; what is bound stays so where the server goes on as another program.
+    pub(crate) fn end(self, again: bool) {
+        drop(self.announcement);
+        if let Some(binding) = self.binding.filter(|_| !again) {
+            binding.withdraw();
+        }
+    }
+}
+
+fn announce(name: &str, exports: &[Exported], addresses: &[SocketAddr]) -> Option<Announcement> {
     let exports: Vec<&str> = exports.iter().map(|export| export.name.as_str()).collect();
     Announcement::new(name, &exports, addresses)
         .inspect(|_| tracing::info!(name, "announced"))

@@ -1,5 +1,6 @@
 //! The command line: parsing and wiring; and files on servers without a mount.
 
+mod binding;
 mod check;
 mod checks;
 mod cluster;
@@ -74,6 +75,7 @@ fn main() -> ExitCode {
         Command::Forget(options) => leases::end_wait(&options),
         Command::Config(Config::Init(options)) => config::init(&options),
         Command::Find(options) => find::run(&options),
+        Command::Names(options) => binding::run(&options),
         Command::Completions(options) => documents::completions(&options),
         Command::Documents(options) => documents::run(&options),
         Command::Conform(options) => return conform(&options),

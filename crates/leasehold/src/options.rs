@@ -1,15 +1,17 @@
 //! What can be said on the command line: one definition gives parsing, help and errors.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand, ValueEnum};
+use leasehold_shell::binding::Database;
 use serde::{Deserialize, Serialize};
 
 use crate::config::options::Server;
 pub(crate) use crate::config::options::{Durability, LogFormat};
 
+use crate::binding;
 use crate::cluster::options as cluster;
 use crate::remote;
 use crate::stripes;
@@ -72,6 +74,7 @@ pub(crate) enum Command {
     Config(Config),
     Conform(leasehold_conform::Options),
     Find(Find),
+    Names(Names),
     Completions(Completions),
     Documents(Documents),
     /// Model a system: solve, simulate, plan, draw
@@ -208,13 +211,24 @@ pub(crate) struct Top {
     pub(crate) count: Option<u64>,
 }
 
-/// Find the servers that are announced on the local network (DNS-SD)
+/// Find the servers that are announced on the local network (DNS-SD), or bound in a database
 ///
 /// Ours with `leasehold serve --announce`, and others that announce `_nfs._tcp`: the server's name,
 /// a URL for `ls`, `cat`, `stat` and `cp`, and where it is. `leasehold mount NAME DIR` takes the name
-/// too. An announcement is anybody's word.
+/// too. An announcement is anybody's word. With --at, the servers that a database of `leasehold
+/// names` has. Commands that take a name look there too where the variable LEASEHOLD_NAMES says
+/// `HOST[:PORT]`: behind what the system knows, and before what is announced.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Find {
+    /// Ask the database there instead of the network [default port: 20490]
+    #[arg(
+        long,
+        value_name = "HOST[:PORT]",
+        value_parser = binding::database,
+        conflicts_with = "wait"
+    )]
+    pub(crate) at: Option<Database>,
+
     /// How long to listen, in seconds: 0.1 to 3600
     #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = interval)]
     pub(crate) wait: Interval,
@@ -222,6 +236,28 @@ pub(crate) struct Find {
     /// One JSON object a line
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// Keep a database of where servers are, by their names
+///
+/// Servers with `--bind-at` register there when they start, and again every 20 seconds; a name is
+/// bound for a minute. `leasehold find --at` lists them. Everybody may ask. To register takes this
+/// machine's root or the user that runs this, or a port below 1024 of another machine, which takes
+/// privilege there; a name is bound to the address that it is registered from, and to no other. All
+/// is kept in memory: after a restart it is known again within 20 seconds. It answers by TCP only.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct Names {
+    /// Address to serve on; may be given several times [default: 127.0.0.1:20490]
+    ///
+    /// Port 0 has the system pick one. For other machines, give an address of this one, or
+    /// 0.0.0.0:20490 for all. What is registered by the loopback is told on the loopback only.
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub(crate) listen: Vec<SocketAddr>,
+
+    /// Let every program of every machine register its own address
+    #[arg(long)]
+    pub(crate) insecure: bool,
 }
 
 /// Print what a shell completes commands and options by

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_discovery::Announcement;
 use leasehold_serve::Service;
 use leasehold_shell::control::Control;
 use leasehold_shell::given::{Given, Purpose};
@@ -23,7 +22,7 @@ use crate::config::options::Server as Said;
 use crate::control::{self, Desk};
 use crate::events::Log;
 use crate::failure::{Failure, Kind};
-use crate::find;
+use crate::find::{Known, Naming};
 use crate::leases;
 use crate::live::{self, Http};
 use crate::notes;
@@ -91,8 +90,7 @@ fn serve(
     let verifier = verifier::begin(&state)?;
     let (durability, log_mib) = (plan.durability(), plan.stable_log_mib);
     let is_iod = plan.exports.iter().any(|export| export.secret.is_some());
-    // The path of an iod is for its metaservers only.
-    let announced = plan.server.announce && !is_iod;
+    let naming = Naming::of(&plan.server, is_iod);
     let (exported, open) = (exported(&plan), plan.open_to_everybody(&addresses));
     let serving = Serving::open(plan, said.clone(), verifier, descriptors / 4)?;
     let log = log_before(&serving, log.as_deref().zip(Some(log_mib)), &state, standing)?;
@@ -116,7 +114,7 @@ fn serve(
     let http_socket = http.as_ref().and_then(Http::socket);
     let _watched = watched(&running)?;
     http.map(|http| http.start(source)).transpose()?;
-    let announcement = find::announce(announced, &exported, &addresses);
+    let known = naming.begin(&state, &exported, &addresses);
     let ready = Ready::new(&addresses, telling.found(), exported, durability)
         .with_http(shown)
         .with_open(open);
@@ -125,7 +123,7 @@ fn serve(
 
     let again = restart::wait(&termination, &serving);
     let http = http_socket;
-    Live { state, serving, log, running, telling, http, control, announcement, notebook }.end(again)
+    Live { state, serving, log, running, telling, http, control, known, notebook }.end(again)
 }
 
 /// What is to be ended in order.
@@ -137,7 +135,7 @@ struct Live {
     telling: Told,
     http: Option<OwnedFd>,
     control: Option<Control>,
-    announcement: Option<Announcement>,
+    known: Known,
     notebook: Option<Arc<Notebook>>,
 }
 
@@ -152,7 +150,7 @@ impl Live {
         } else {
             tracing::info!("asked to end");
         }
-        drop(self.announcement);
+        self.known.end(again);
         drop(self.control);
         let mut sockets = Sockets::new(again);
         sockets.keep(Purpose::Http, self.http);

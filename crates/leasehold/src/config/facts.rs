@@ -45,6 +45,8 @@ impl Facts {
         put(format!("{FIXED}port"), told);
         let announced = if server.announce { "on the local network" } else { "nowhere" };
         put(format!("{FIXED}announced"), announced.to_owned());
+        let bound = server.bind_at.as_ref().map(ToString::to_string);
+        put(format!("{FIXED}bound"), bound.unwrap_or_else(|| "nowhere".to_owned()));
         let or_usual = |number: Option<std::num::NonZeroUsize>| {
             number.map_or_else(|| "as usual".to_owned(), |number| number.to_string())
         };

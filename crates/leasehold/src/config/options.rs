@@ -16,6 +16,7 @@ use toml::Spanned;
 use tracing_subscriber::filter::LevelFilter;
 
 use super::values::{Limit, Portmap, Size, limit, log_level, portmap};
+use crate::binding::BindAt;
 use crate::options::{HOW, WHAT, WHERE};
 
 /// The whole file.
@@ -108,6 +109,16 @@ pub(crate) struct Server {
     #[arg(long, hide_short_help = true, help_heading = WHERE)]
     #[schemars(extend("init" = false))]
     pub(crate) announce: bool,
+
+    /// Have this server bound to a name in the database of `leasehold names` there
+    ///
+    /// By the name of this machine unless one is given, with the address that the database is
+    /// reached from, which must be served on; it is taken back at the end. The database believes
+    /// root and its own user on its machine, and a port below 1024 of others. A server that cannot
+    /// be bound serves none the less. Port 20490 unless named. Example: `--bind-at files@192.0.2.9`
+    #[arg(long, value_name = "[NAME@]HOST[:PORT]", hide_short_help = true, help_heading = WHERE)]
+    #[schemars(with = "String", extend("init" = "files@192.0.2.9:20490"))]
+    pub(crate) bind_at: Option<BindAt>,
 
     /// Directory for what must survive a restart
     ///

@@ -10,6 +10,7 @@ mod hostile;
 mod leases;
 mod listing;
 mod metrics;
+mod names;
 mod portmap;
 mod remote;
 mod replies;

@@ -1,0 +1,200 @@
+//! `leasehold names`, the database of servers' names, and what is asked of one.
+
+use std::env;
+use std::fmt;
+use std::io::{self, Write as _};
+use std::net::SocketAddr;
+use std::num::NonZeroUsize;
+use std::path::Path;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold_base::limits::BOUND_NAME_BYTES_MAX;
+use leasehold_names::Names;
+use leasehold_shell::binding::{Binding, Database, Located};
+use leasehold_shell::process::{self as own, Termination};
+use leasehold_shell::systemd::{self, State};
+use leasehold_shell::{self as shell, Policy, Server, state};
+use leasehold_wire::binding::PORT;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
+use serde_json::json;
+use tracing_subscriber::filter::LevelFilter;
+
+use crate::checks;
+use crate::failure::{Failure, Kind};
+use crate::options;
+use crate::remote::Address;
+
+/// The database that names are looked up in.
+const VARIABLE: &str = "LEASEHOLD_NAMES";
+
+/// How many may be connected, and how long one may leave a question half asked: there is one short
+/// answer for each, and a list for few.
+const CONNECTIONS_MAX: usize = 1024;
+const STALL_MAX: Duration = Duration::from_secs(30);
+
+/// How long answers that are under way may take at the end.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// A database, as `HOST[:PORT]`.
+pub(crate) fn database(text: &str) -> Result<Database, String> {
+    let wrong = || format!("{text:?} is no HOST[:PORT]");
+    let address: Address = format!("nfs://{text}").parse()?;
+    if text.contains('/') {
+        return Err(wrong());
+    }
+    Ok(Database { host: address.host, port: address.port.map_or(PORT, Into::into) })
+}
+
+/// The database that a server is to be bound in, and its name there unless that is the machine's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct BindAt {
+    name: Option<String>,
+    database: Database,
+}
+
+impl FromStr for BindAt {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let Some((name, at)) = text.rsplit_once('@') else {
+            return Ok(Self { name: None, database: database(text)? });
+        };
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
+        let length_max = BOUND_NAME_BYTES_MAX as usize;
+        if !(1..=length_max).contains(&name.len()) || !name.bytes().all(is_plain) {
+            return Err(format!("a name has 1 to {length_max} letters, digits, '.', '-' and '_'"));
+        }
+        Ok(Self { name: Some(name.to_owned()), database: database(at)? })
+    }
+}
+
+impl fmt::Display for BindAt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(name) = &self.name {
+            write!(f, "{name}@")?;
+        }
+        self.database.fmt(f)
+    }
+}
+
+impl<'de> Deserialize<'de> for BindAt {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+    }
+}
+
+impl BindAt {
+    /// Has a server bound, by the machine's name unless another is wanted.
+    pub(crate) fn begin(
+        self,
+        machine: &str,
+        state: &Path,
+        served: &[SocketAddr],
+    ) -> Option<Binding> {
+        let name = self.name.unwrap_or_else(|| machine.to_owned());
+        let failed = |error: &dyn fmt::Display| tracing::warn!("the server is not bound: {error}");
+        let identifier = state::identifier(state).inspect_err(|error| failed(error)).ok()?;
+        let begun = Binding::begin(self.database, name, identifier, served);
+        begun.inspect_err(|error| failed(error)).ok()
+    }
+}
+
+/// Where the database has a server, if the environment names one.
+pub(crate) fn lookup(name: &str) -> Option<SocketAddr> {
+    let text = env::var(VARIABLE).ok().filter(|text| !text.is_empty())?;
+    let found = database(&text).and_then(|database| {
+        database.lookup(name).map_err(|error| format!("{database} cannot be asked: {error}"))
+    });
+    let found = found.inspect_err(|error| complain(&format!("{VARIABLE}: {error}"))).ok()??;
+    tracing::info!(name, address = %found.address, "found in the database");
+    Some(found.address)
+}
+
+/// Said where nobody may have set up a log: what goes on without a database is not what was meant.
+fn complain(text: &str) {
+    // Where stderr is closed nobody wants to know.
+    let _ = writeln!(io::stderr(), "leasehold: {text}");
+}
+
+/// What a database has, as lines.
+pub(crate) fn listed(database: &Database, as_json: bool) -> Result<String, Failure> {
+    let found = database
+        .list()
+        .map_err(|error| Kind::Running.because(format!("{database} cannot be asked: {error}")))?;
+    if found.is_empty() && !as_json {
+        return Ok("no server is bound: `leasehold serve --bind-at` does it\n".to_owned());
+    }
+    Ok(found.iter().map(|one| if as_json { object(one) } else { line(one) }).collect())
+}
+
+fn line(Located { name, address, .. }: &Located) -> String {
+    format!("{name:<20} {:<30} {address}\n", format!("nfs://{name}/"))
+}
+
+fn object(Located { name, identifier, address }: &Located) -> String {
+    let identifier = format!("{:032x}", u128::from_be_bytes(*identifier));
+    format!("{}\n", json!({ "server": name, "identifier": identifier, "addresses": [address] }))
+}
+
+/// Keeps names until it is asked to end.
+pub(crate) fn run(options: &options::Names) -> Result<(), Failure> {
+    tracing_subscriber::fmt()
+        .with_max_level(LevelFilter::INFO)
+        .with_writer(io::stderr)
+        .with_target(false)
+        .with_ansi(false)
+        .init();
+    let termination = Termination::prepare();
+    let descriptors = own::prepare();
+    let usual = || vec![SocketAddr::from(([127, 0, 0, 1], PORT))];
+    let server = Server::bind(shell::Options {
+        listen: if options.listen.is_empty() { usual() } else { options.listen.clone() },
+        loops: NonZeroUsize::MIN,
+        connections_max: CONNECTIONS_MAX.min(descriptors / 2),
+        connections_of_client_max: None,
+        stall_max: STALL_MAX,
+        // Whoever runs this may register, and root; it acts as nobody.
+        policy: Some(Policy {
+            privileged: false,
+            uid: rustix::process::geteuid().as_raw(),
+            reserved_ports_end: shell::reserved_ports_end(),
+        }),
+    })
+    .map_err(|error| Kind::Address.because(checks::address_advice(&error)))?;
+    let addresses: Vec<_> = server.addresses().iter().map(ToString::to_string).collect();
+    let running = server
+        .start(Arc::new(Names::new(options.insecure)))
+        .map_err(|error| Kind::Running.because(format!("cannot start to serve: {error}")))?;
+    systemd::tell(State::Ready);
+    writeln!(io::stdout(), "Keeping the names of servers on {}", addresses.join(", "))
+        .map_err(|error| Kind::Running.because(format!("cannot write to stdout: {error}")))?;
+    termination.wait();
+    systemd::tell(State::Stopping);
+    running.stop(GRACE);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn databases_are_read_and_written() {
+        for (text, written) in [
+            ("names.example", "names.example:20490"),
+            ("192.0.2.9:99", "192.0.2.9:99"),
+            ("files@[::1]:99", "files@[::1]:99"),
+            ("a.b-c_d@[::1]", "a.b-c_d@[::1]:20490"),
+        ] {
+            let read: BindAt = text.parse().unwrap_or_else(|error| panic!("{text}: {error}"));
+            assert_eq!(read.to_string(), written);
+        }
+        let long = format!("{}@host", "a".repeat(256));
+        for wrong in ["", "@host", "a b@host", "a/b@host", "host:0", "host/x", "name@", &long] {
+            assert!(wrong.parse::<BindAt>().is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! `leasehold names`, `serve --bind-at`, and what finds a server by them.
+
+use std::fs;
+use std::process::{Command, Stdio};
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::support::{Home, Serving, address, leasehold, run};
+
+/// A name that no system knows (RFC 2606).
+const NAME: &str = "files.invalid";
+
+/// A database, and where it is.
+fn database() -> (Serving, String) {
+    let names = Serving::start(leasehold(&["names", "--listen", "127.0.0.1:0"]));
+    let line = names.line();
+    let at = line.strip_prefix("Keeping the names of servers on ").unwrap().to_owned();
+    (names, at)
+}
+
+/// What a database has.
+fn found(at: &str) -> Vec<Value> {
+    let (code, out, err) = run(leasehold(&["find", "--json", "--at", at]));
+    assert_eq!(code, 0, "{err}");
+    out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// `leasehold` with words, that asks a database for names.
+fn asking(at: &str, words: &[&str]) -> Command {
+    let mut command = leasehold(words);
+    command.env("LEASEHOLD_NAMES", at);
+    command
+}
+
+#[test]
+fn a_server_is_found_by_the_name_that_it_is_bound_to() {
+    let (mut names, at) = database();
+    assert_eq!(found(&at), [] as [Value; 0]);
+    let home = Home::new();
+    fs::write(home.path("data/file"), "text").unwrap();
+    let bind_at = format!("--bind-at={NAME}@{at}");
+    let (mut serving, ready) = Serving::with_json(&home, &[&bind_at]);
+    let first = found(&at);
+    assert_eq!(first.len(), 1, "{first:?}");
+    assert_eq!(first[0]["server"], NAME);
+    assert_eq!(first[0]["addresses"][0], address(&ready).to_string());
+    assert_eq!(first[0]["identifier"].as_str().unwrap().len(), 32);
+    let (code, out, err) = run(asking(&at, &["cat", &format!("nfs://{NAME}/data/file")]));
+    assert_eq!((code, &*out), (0, "text"), "{err}");
+    let (code, out, err) = run(asking(&at, &["ls", &format!("nfs://{NAME}/data")]));
+    assert_eq!((code, &*out), (0, "file\n"), "{err}");
+
+    // Another has to wait until the first is gone, and serves meanwhile.
+    let other_home = Home::new();
+    let log = fs::File::create(other_home.path("log")).unwrap();
+    let options = ["--json", &bind_at];
+    let mut other = Serving::logging(other_home.command(&options), Stdio::from(log));
+    other.line();
+    let log = fs::read_to_string(other_home.path("log")).unwrap();
+    assert!(log.contains("not bound to its name: it is another server's"), "{log}");
+    assert_eq!(found(&at), first);
+    assert_eq!(other.end(Signal::TERM).code(), Some(0));
+    assert_eq!(found(&at), first, "only the owner takes it back");
+
+    // One that was killed is known by its identifier, wherever it serves now.
+    serving.child.kill().unwrap();
+    serving.child.wait().unwrap();
+    let (mut serving, ready) = Serving::with_json(&home, &[&bind_at]);
+    let again = found(&at);
+    assert_eq!(again[0]["identifier"], first[0]["identifier"]);
+    assert_eq!(again[0]["addresses"][0], address(&ready).to_string());
+    assert_eq!(serving.end(Signal::TERM).code(), Some(0));
+    assert_eq!(found(&at), [] as [Value; 0]);
+    assert_eq!(names.end(Signal::TERM).code(), Some(0));
+}
+
+#[test]
+fn a_server_serves_without_its_database() {
+    let (mut names, at) = database();
+    assert_eq!(names.end(Signal::TERM).code(), Some(0));
+    let home = Home::new();
+    let (mut serving, _) = Serving::with_json(&home, &[&format!("--bind-at={NAME}@{at}")]);
+    let (code, _, err) = run(leasehold(&["find", "--at", &at]));
+    assert!(code == 1 && err.contains(&format!("{at} cannot be asked")), "{err}");
+    assert_eq!(serving.end(Signal::TERM).code(), Some(0));
+    let (code, _, err) = run(home.command(&["--bind-at=a b@host"]));
+    assert!(code == 2 && err.contains("a name has 1 to 255 letters"), "{err}");
+}
