@@ -4,7 +4,7 @@ use bytes::Bytes;
 use leasehold_base::limits::HANDLE_V2_BYTES;
 use leasehold_base::xdr::Writer;
 use leasehold_wire::every::Procedure;
-use leasehold_wire::{mount, nfs3};
+use leasehold_wire::{lease, mount, nfs3};
 
 use super::script::Script;
 
@@ -27,12 +27,17 @@ const fn mnt(version: u32, procedure: u32, letters: &'static str, choices: &'sta
     Shape { program: mount::PROGRAM, version, procedure, letters, choices }
 }
 
+/// A procedure of the lease program.
+const fn own(procedure: u32, letters: &'static str, choices: &'static [u8]) -> Shape {
+    Shape { program: lease::PROGRAM, version: lease::VERSION, procedure, letters, choices }
+}
+
 /// Makes a file `a`, a folder `b` and a link `c` in the root, whose handles are then the second to
 /// fourth.
 pub(super) const PRELUDE: &[u8] = &[8, 0, 0, 0, 0, 9, 0, 1, 0, 10, 0, 2, 0, 0];
 
 /// Every procedure that is served.
-pub(super) const CALLS: [Shape; 61] = [
+pub(super) const CALLS: [Shape; 87] = [
     nfs(3, 0, "", &[]),
     nfs(3, 1, "h", &[1]),
     nfs(3, 2, "hsg", &[1, 1, 3, 0]),
@@ -94,6 +99,32 @@ pub(super) const CALLS: [Shape; 61] = [
     mnt(3, 3, "p", &[1]),
     mnt(3, 4, "", &[]),
     mnt(3, 5, "", &[]),
+    own(0, "", &[]),
+    own(1, "Lh", &[0, 0, 0, 0, 0, 1]),
+    own(2, "Lhsg", &[0, 0, 0, 0, 0, 1, 1, 3, 0]),
+    own(3, "Lhn", &[0, 0, 0, 0, 0, 0, 0]),
+    own(4, "Lhw", &[0, 0, 0, 0, 0, 1, 63]),
+    own(5, "Lh", &[0, 0, 0, 0, 0, 3]),
+    own(6, "Lhqw", &[0, 0, 0, 0, 0, 1, 0, 4]),
+    own(7, "LshqW", &[0, 0, 0, 0, 0, 0, 1, 0, 0, 4]),
+    own(8, "LhnC", &[0, 0, 0, 0, 0, 0, 3, 2, 7]),
+    own(9, "Lhns", &[0, 0, 0, 0, 0, 0, 3, 0]),
+    own(10, "Lhnsn", &[0, 0, 0, 0, 0, 0, 3, 0, 0]),
+    own(11, "LhnM", &[0, 0, 0, 0, 0, 0, 3, 7, 0]),
+    own(12, "Lhn", &[0, 0, 0, 0, 0, 0, 0]),
+    own(13, "Lhn", &[0, 0, 0, 0, 0, 0, 1]),
+    own(14, "Lhnhn", &[0, 0, 0, 0, 0, 0, 0, 2, 0]),
+    own(15, "Lhhn", &[0, 0, 0, 0, 0, 1, 2, 0]),
+    own(16, "Lhqqw", &[0, 0, 0, 0, 0, 0, 0, 0, 5]),
+    own(17, "Lhqqww", &[0, 0, 0, 0, 0, 0, 0, 0, 5, 5]),
+    own(18, "Lh", &[0, 0, 0, 0, 0, 0]),
+    own(19, "Lh", &[0, 0, 0, 0, 0, 0]),
+    own(20, "Lh", &[0, 0, 0, 0, 0, 0]),
+    own(21, "Lhqw", &[0, 0, 0, 0, 0, 1, 0, 0]),
+    own(22, "LhA", &[0, 0, 0, 0, 0, 1, 0, 4]),
+    own(23, "Iqn", &[0, 0, 0]),
+    own(24, "KO", &[0, 0, 0, 1, 1, 0, 0, 0, 0, 0, 0, 1]),
+    own(25, "K", &[0, 0, 0]),
 ];
 
 impl Shape {
@@ -103,6 +134,14 @@ impl Shape {
         let is_own = |one: &Self| (one.program, one.version, one.procedure) == own;
         let index = CALLS.iter().position(is_own).expect("it is one of them");
         u8::try_from(index).expect("there are few")
+    }
+
+    /// What it needs before it that [`PRELUDE`] has not: a client with leases says HELLO.
+    pub(super) fn greeting(&self) -> Vec<u8> {
+        let is_hello =
+            |one: &&Self| (one.program, one.procedure) == (lease::PROGRAM, lease::hello::NUMBER);
+        let hello = CALLS.iter().find(is_hello).filter(|_| self.program == lease::PROGRAM);
+        hello.map(|hello| [&[hello.index()], hello.choices].concat()).unwrap_or_default()
     }
 
     /// Writes arguments as the script chooses them.
@@ -122,6 +161,11 @@ impl Shape {
                 'C' => creation(script, to),
                 'M' => node(script, to),
                 'W' => writing(script, to),
+                'A' => appending(script, to),
+                'I' => client(script, to),
+                'K' => caller(script, to),
+                'L' => head(script, to),
+                'O' => leases(script, to, handles),
                 _ => unreachable!("the shapes have these letters only"),
             }
         }
@@ -237,6 +281,73 @@ fn writing(script: &mut Script<'_>, to: &mut Writer) {
     to.u32(u32::try_from(data.len()).expect("it is short"));
     to.u32(stable);
     to.opaque(&data);
+}
+
+/// The end of the lease program's APPEND.
+fn appending(script: &mut Script<'_>, to: &mut Writer) {
+    to.u32(u32::from(script.byte() % 4));
+    to.opaque(&data(script));
+}
+
+/// Which client: one of two.
+fn client(script: &mut Script<'_>, to: &mut Writer) {
+    to.fixed(&[script.byte() % 2; 16]);
+}
+
+/// `lease_caller`, mostly of the epoch that there is.
+fn caller(script: &mut Script<'_>, to: &mut Writer) {
+    client(script, to);
+    to.u64(script.number());
+    to.u64(if script.byte() % 8 == 7 { script.number() } else { 1 });
+}
+
+/// `lease_terms`.
+fn terms(script: &mut Script<'_>, to: &mut Writer) {
+    to.u32(1 + u32::from(script.byte() % 3));
+    to.u32(script.word());
+    to.u32(u32::from(script.byte() % 2));
+    to.u64(script.number());
+}
+
+/// `lease_call`: who calls, up to three leases that are asked for, and what a change was made from.
+fn head(script: &mut Script<'_>, to: &mut Writer) {
+    caller(script, to);
+    list(script, to, |script, to| {
+        to.u32(u32::from(script.byte() % 4));
+        terms(script, to);
+    });
+    optional(script.byte() % 4 == 1, to, |to| {
+        to.u64(script.number());
+        to.u64(script.number());
+    });
+}
+
+/// The end of LEASE: what is wanted, what is returned, and how far the client is.
+fn leases(script: &mut Script<'_>, to: &mut Writer, handles: &[Bytes]) {
+    list(script, to, |script, to| {
+        to.opaque(&handle(script, handles));
+        terms(script, to);
+        to.u32(u32::from(script.byte() % 2));
+    });
+    list(script, to, |script, to| {
+        to.opaque(&handle(script, handles));
+        to.u64(script.number());
+        to.u32(u32::from(script.byte() % 3));
+    });
+    to.u32(u32::from(script.byte() % 3));
+}
+
+/// A linked list of up to three.
+fn list(
+    script: &mut Script<'_>,
+    to: &mut Writer,
+    mut one: impl FnMut(&mut Script<'_>, &mut Writer),
+) {
+    for _ in 0..script.byte() % 4 {
+        to.u32(1);
+        one(script, to);
+    }
+    to.u32(0);
 }
 
 fn optional(there: bool, to: &mut Writer, write: impl FnOnce(&mut Writer)) {
