@@ -53,10 +53,10 @@ impl Figure {
         Self { figure: name, ours, target: text, unit: unit.0, tier, holds, medians }
     }
 
-    /// Instructions beside those that are kept, from which they may differ by a share.
+    /// Instructions beside those that are kept, above which they may be by a share.
     pub(crate) fn kept(name: String, (ours, kept): (f64, f64), tolerance: f64) -> Self {
-        let holds = (ours / kept - 1.0).abs() <= tolerance;
-        let target = format!("{kept:.0} +- {}%", tolerance * 100.0);
+        let holds = ours <= kept * (1.0 + tolerance);
+        let target = format!("<={kept:.0} + {}%", tolerance * 100.0);
         let unit = "instructions";
         let medians = Medians { ours, other: kept, unit };
         Self { figure: name, ours, target, unit, tier: "memory", holds, medians }

@@ -34,7 +34,7 @@ const KEPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/instructions.json");
 /// Asks for what is counted to be kept.
 const REWRITE: &str = "INSTRUCTIONS";
 
-/// How much more or less is taken for the same: how many calls come in together is the scheduler's,
+/// How much more is taken for the same: how many calls come in together is the scheduler's,
 /// and the C library copies memory by what the processor can.
 const TOLERANCE: f64 = 0.04;
 
@@ -158,8 +158,11 @@ fn judge(counts: &[(&'static str, f64)]) -> Result<(), Box<dyn Error>> {
         let kept = *kept.get(*name).ok_or_else(|| format!("nothing is kept of {name}"))?;
         let figure = Figure::kept((*name).to_owned(), (*count, kept), TOLERANCE);
         figure.print();
+        let change = (count / kept - 1.0) * 100.0;
+        if change < -TOLERANCE * 100.0 {
+            eprintln!("bench: {name} takes {change:+.1}%: keep that by {REWRITE}=rewrite");
+        }
         if !figure.holds {
-            let change = (count / kept - 1.0) * 100.0;
             wrong.push(format!("{name} takes {count:.0}, {change:+.1}% of the {kept:.0} kept"));
         }
     }
