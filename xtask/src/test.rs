@@ -97,7 +97,7 @@ impl Step {
             }
             Self::Unit => {
                 let options = ["--workspace", "--exclude", SYSTEM, "--no-fail-fast"];
-                tool(repository, 15, &[], &[&["cargo", "test"][..], &options].concat())
+                tool(repository, 25, &[], &[&["cargo", "test"][..], &options].concat())
             }
             Self::Instructions => instructions(repository),
             Self::Sim => {
