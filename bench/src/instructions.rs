@@ -35,7 +35,8 @@ const KEPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/instructions.json");
 const REWRITE: &str = "INSTRUCTIONS";
 
 /// How much more is taken for the same: how many calls come in together is the scheduler's,
-/// and the C library copies memory by what the processor can.
+/// the C library copies memory by what the processor can, and the
+/// compiler inlines a little more where it builds nothing in increments.
 const TOLERANCE: f64 = 0.04;
 
 /// Nothing is synced, so that all is done where it is received, and nothing depends on a disk.

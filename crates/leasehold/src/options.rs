@@ -211,7 +211,7 @@ pub(crate) struct Top {
     pub(crate) count: Option<u64>,
 }
 
-/// Find the servers that are announced on the local network (DNS-SD), or bound in a database
+/// Find servers: announced on the network (DNS-SD), or bound in a database
 ///
 /// Ours with `leasehold serve --announce`, and others that announce `_nfs._tcp`: the server's name,
 /// a URL for `ls`, `cat`, `stat` and `cp`, and where it is. `leasehold mount NAME DIR` takes the name
