@@ -26,6 +26,7 @@ use crate::checks;
 use crate::failure::{Failure, Kind};
 use crate::options;
 use crate::remote::Address;
+use crate::say::say;
 
 /// The database that names are looked up in.
 const VARIABLE: &str = "LEASEHOLD_NAMES";
@@ -169,8 +170,7 @@ pub(crate) fn run(options: &options::Names) -> Result<(), Failure> {
         .start(Arc::new(Names::new(options.insecure)))
         .map_err(|error| Kind::Running.because(format!("cannot start to serve: {error}")))?;
     systemd::tell(State::Ready);
-    writeln!(io::stdout(), "Keeping the names of servers on {}", addresses.join(", "))
-        .map_err(|error| Kind::Running.because(format!("cannot write to stdout: {error}")))?;
+    say(format!("Keeping the names of servers on {}\n", addresses.join(", ")))?;
     termination.wait();
     systemd::tell(State::Stopping);
     running.stop(GRACE);

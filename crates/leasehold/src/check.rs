@@ -1,7 +1,5 @@
 //! `leasehold check`.
 
-use std::io::{self, Write as _};
-
 use leasehold_serve::access::{Access, Network, Rule, Squash};
 use leasehold_shell::process;
 use serde_json::json;
@@ -9,8 +7,9 @@ use serde_json::json;
 use crate::config::options::{Durability, Server};
 use crate::config::{Difference, Facts, Plan, Planned};
 use crate::control::{self, Request};
-use crate::failure::{Failure, Kind};
+use crate::failure::Failure;
 use crate::options::Check;
+use crate::say::say;
 
 /// Says what a configuration means.
 pub(crate) fn run(options: &Check) -> Result<(), Failure> {
@@ -24,9 +23,7 @@ pub(crate) fn run(options: &Check) -> Result<(), Failure> {
         true => json(&plan, &risks, difference.as_ref()),
         false => text(&plan, &risks, difference.as_ref()),
     };
-    io::stdout()
-        .write_all(text.as_bytes())
-        .map_err(|error| Kind::Running.because(format!("cannot write to stdout: {error}")))
+    say(text)
 }
 
 fn no_address(host: &str) -> String {

@@ -5,9 +5,12 @@ use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use leasehold_fs::Verifier;
 use leasehold_serve::HandleKey;
-use leasehold_shell::{BindError, state};
+use leasehold_shell::{BindError, Pool, state};
+use leasehold_store_dir::{self as dir, DirStore};
 
 use crate::failure::{Failure, Kind};
 
@@ -35,6 +38,18 @@ fn directory_advice(asked: &Path, error: &io::Error) -> String {
         ),
         _ => format!("{asked} cannot be served: {error}"),
     }
+}
+
+/// A directory as a server opens it, to look at and not to change.
+pub(crate) fn opened_to_look(directory: &Path) -> Result<DirStore, dir::OpenError> {
+    let options = dir::Options {
+        blocking: Arc::new(Pool::new()),
+        verifier: Verifier([0; 8]),
+        durability: dir::Durability::Memory,
+        descriptors_max: 64,
+        handles: dir::HandleSource::Probe,
+    };
+    DirStore::open(directory, options)
 }
 
 /// The name to mount a directory by, with its slash.

@@ -7,8 +7,6 @@ mod findings;
 mod firewall;
 mod mounts;
 
-use std::io::{self, Write as _};
-
 use leasehold_shell::state;
 use serde_json::json;
 
@@ -16,8 +14,9 @@ use self::facts::Facts;
 use self::findings::{Finding, Verdict};
 use crate::config::Plan;
 use crate::config::options::Server;
-use crate::failure::{Failure, Kind};
+use crate::failure::Failure;
 use crate::options::Doctor;
+use crate::say::say;
 
 /// Looks, and says what it found. Ends with success also where not all is well.
 pub(crate) fn run(options: &Doctor) -> Result<(), Failure> {
@@ -34,9 +33,7 @@ pub(crate) fn run(options: &Doctor) -> Result<(), Failure> {
         true => format!("{}\n", json!({ "findings": found })),
         false => found.iter().map(text).collect(),
     };
-    io::stdout()
-        .write_all(text.as_bytes())
-        .map_err(|error| Kind::Running.because(format!("cannot write to stdout: {error}")))
+    say(text)
 }
 
 fn text(finding: &Finding) -> String {

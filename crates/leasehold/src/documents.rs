@@ -11,6 +11,7 @@ use clap_complete::Shell;
 
 use crate::failure::{Failure, Kind};
 use crate::options::{Completions, Documents, Options};
+use crate::say::say;
 
 /// The shells that packages have completions for.
 const SHELLS: [Shell; 3] = [Shell::Bash, Shell::Fish, Shell::Zsh];
@@ -19,8 +20,7 @@ const SHELLS: [Shell; 3] = [Shell::Bash, Shell::Fish, Shell::Zsh];
 pub(crate) fn completions(options: &Completions) -> Result<(), Failure> {
     let mut text = Vec::new();
     clap_complete::generate(options.shell, &mut definition(), "leasehold", &mut text);
-    io::Write::write_all(&mut io::stdout(), &text)
-        .map_err(|error| Kind::Running.because(format!("cannot write to stdout: {error}")))
+    say(text)
 }
 
 /// Writes all documents into a directory: `man`, `completions` and `commands.md`.

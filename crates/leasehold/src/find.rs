@@ -1,6 +1,5 @@
 //! `leasehold find`, the names of servers, and how a server is known by its own.
 
-use std::io::{self, Write as _};
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::Path;
 use std::time::Duration;
@@ -14,6 +13,7 @@ use crate::config::options::Server;
 use crate::failure::{Failure, Kind};
 use crate::options::Find;
 use crate::ready::Exported;
+use crate::say::say;
 
 /// How long a name may take: a server answers a question within a fraction of a second, and is asked
 /// again after one.
@@ -25,9 +25,7 @@ pub(crate) fn run(options: &Find) -> Result<(), Failure> {
         Some(database) => binding::listed(database, options.json)?,
         None => announced(options)?,
     };
-    io::stdout()
-        .write_all(text.as_bytes())
-        .map_err(|error| Kind::Running.because(format!("cannot write to stdout: {error}")))
+    say(text)
 }
 
 fn announced(options: &Find) -> Result<String, Failure> {

@@ -1,6 +1,5 @@
 //! `leasehold leases` and `leasehold forget`, and what a server keeps of leases.
 
-use std::io::{self, Write as _};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -11,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::control::{self, Request};
 use crate::failure::{Failure, Kind};
 use crate::options::{Forget, Leases};
+use crate::say::say;
 use crate::status::state_directory;
 
 /// So many leases are told of at most: what a person reads.
@@ -163,12 +163,12 @@ pub(crate) fn run(options: &Leases) -> Result<(), Failure> {
     let told =
         control::ask(&state, &Request::Leases).map_err(|text| Kind::Running.because(text))?;
     if options.json {
-        return say(&format!("{told}\n"));
+        return say(format!("{told}\n"));
     }
     let told: Told = serde_json::from_value(told).map_err(|error| {
         Kind::Running.because(format!("the server is of another version: {error}; use --json"))
     })?;
-    say(&told.page())
+    say(told.page())
 }
 
 /// Ends a wait.
@@ -176,13 +176,7 @@ pub(crate) fn end_wait(options: &Forget) -> Result<(), Failure> {
     let state = state_directory(options.state.as_deref())?;
     let request = Request::Forget { client: options.client.clone() };
     let told = control::ask(&state, &request).map_err(|text| Kind::Running.because(text))?;
-    say(&format!("forgot {}\n", told.as_str().unwrap_or_default()))
-}
-
-fn say(text: &str) -> Result<(), Failure> {
-    io::stdout()
-        .write_all(text.as_bytes())
-        .map_err(|error| Kind::Running.because(format!("cannot write to stdout: {error}")))
+    say(format!("forgot {}\n", told.as_str().unwrap_or_default()))
 }
 
 fn hexadecimal(id: &[u8; 16]) -> String {

@@ -22,6 +22,7 @@ mod ready;
 mod reload;
 mod remote;
 mod restart;
+mod say;
 mod serve;
 mod serving;
 mod stable_log;

@@ -1,11 +1,10 @@
 //! `leasehold reload`, and what SIGHUP does.
 
-use std::io::{self, Write as _};
-
 use crate::config::Difference;
 use crate::control::{self, Request};
 use crate::failure::{Failure, Kind};
 use crate::options::Reload;
+use crate::say::say;
 use crate::serving::Serving;
 use crate::status::state_directory;
 
@@ -21,9 +20,7 @@ pub(crate) fn run(options: &Reload) -> Result<(), Failure> {
             .map_err(|error| Kind::Running.because(format!("the answer is strange: {error}")))?;
         difference.text("changed", "changes with a restart")
     };
-    io::stdout()
-        .write_all(text.as_bytes())
-        .map_err(|error| Kind::Running.because(format!("cannot write to stdout: {error}")))
+    say(text)
 }
 
 /// Reads the file of a running server again, and writes into its log what came of it.

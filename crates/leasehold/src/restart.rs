@@ -3,7 +3,6 @@
 
 use std::env;
 use std::ffi::OsString;
-use std::io::{self, Write as _};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -21,6 +20,7 @@ use crate::control::{self, Request};
 use crate::failure::{Failure, Kind};
 use crate::options::Restart;
 use crate::reload;
+use crate::say::say;
 use crate::serving::Serving;
 use crate::status::state_directory;
 
@@ -64,9 +64,7 @@ pub(crate) fn run(options: &Restart) -> Result<(), Failure> {
         true => format!("{}\n", json!({ "pid": pid, "program": program, "took_s": seconds })),
         false => format!("{program} goes on, after {seconds:.2} s\n"),
     };
-    io::stdout()
-        .write_all(text.as_bytes())
-        .map_err(|error| refused(format!("cannot write to stdout: {error}")))
+    say(text)
 }
 
 /// Whether a server answers that was started since then.

@@ -1,6 +1,5 @@
 //! `leasehold status`.
 
-use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use leasehold_shell::state;
@@ -10,6 +9,7 @@ use crate::control::{self, Request};
 use crate::failure::{Failure, Kind};
 use crate::mount;
 use crate::options::Status;
+use crate::say::say;
 
 /// Says what a running server serves, and what it did.
 pub(crate) fn run(options: &Status) -> Result<(), Failure> {
@@ -28,9 +28,7 @@ pub(crate) fn run(options: &Status) -> Result<(), Failure> {
         })?;
         status::page(&told)
     };
-    io::stdout()
-        .write_all(text.as_bytes())
-        .map_err(|error| Kind::Running.because(format!("cannot write to stdout: {error}")))
+    say(text)
 }
 
 /// The state directory of the server that is meant.

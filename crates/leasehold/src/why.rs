@@ -3,26 +3,27 @@
 mod answer;
 mod list;
 
-use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use leasehold_base::groups::Groups as List;
 use leasehold_base::limits::GROUPS_MAX;
-use leasehold_fs::{Caller, Export, ExportId, Request, Store, Verifier};
+use leasehold_fs::{Caller, Export, ExportId, Request, Store};
 use leasehold_serve::Users as _;
 use leasehold_serve::access::{Access, Because, Groups, Rule};
 use leasehold_shell::client::block_on;
-use leasehold_shell::{Policy, Pool, process, reserved_ports_end, users};
-use leasehold_store_dir::{self as dir, DirStore};
+use leasehold_shell::{Policy, process, reserved_ports_end, users};
+use leasehold_store_dir::DirStore;
 use serde::{Deserialize, Serialize};
 
 use self::answer::Asked;
+use crate::checks;
 use crate::config::options::Server;
 use crate::config::{Plan, Planned, grant};
 use crate::control;
 use crate::failure::{Failure, Kind};
 use crate::options::{Operation, Question, Why};
+use crate::say::say;
 use crate::status::state_directory;
 
 /// Whether something is allowed, and why.
@@ -45,9 +46,7 @@ pub(crate) fn run(options: &Why) -> Result<(), Failure> {
         let verdict = if answer.allowed { "allowed" } else { "denied" };
         answer.steps.join("\n") + "\n" + verdict + "\n"
     };
-    io::stdout()
-        .write_all(text.as_bytes())
-        .map_err(|error| Kind::Running.because(format!("cannot write to stdout: {error}")))
+    say(text)
 }
 
 /// As a server would answer that is started with a file.
@@ -184,14 +183,7 @@ fn list(groups: &[u32]) -> String {
 }
 
 fn open(directory: &Path) -> Result<DirStore, Failure> {
-    let options = dir::Options {
-        blocking: Arc::new(Pool::new()),
-        verifier: Verifier([0; 8]),
-        durability: dir::Durability::Memory,
-        descriptors_max: 64,
-        handles: dir::HandleSource::Probe,
-    };
-    DirStore::open(directory, options).map_err(|error| {
+    checks::opened_to_look(directory).map_err(|error| {
         Kind::Directory.because(format!("cannot look at {}: {error}", directory.display()))
     })
 }

@@ -1,7 +1,7 @@
 //! What there is of a cluster: its iods, and where a file lies.
 
 use std::fs::File;
-use std::io::{self, Read as _, Write as _};
+use std::io::Read as _;
 use std::time::Duration;
 
 use leasehold_shell::client::block_on;
@@ -11,6 +11,7 @@ use serde_json::json;
 use super::options::{Check, Layout};
 use super::{Cluster, IodAddress, Part};
 use crate::failure::{Failure, Kind};
+use crate::say::say;
 
 /// Longer than anybody looks.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -22,7 +23,7 @@ pub(crate) fn check(options: &Check) -> Result<(), Failure> {
     for address in &options.iod {
         let found = block_on(look(&cluster, address));
         away += usize::from(found.what != "iod" && found.what != "new");
-        say(&if options.json { found.json() } else { found.text() })?;
+        say(format!("{}\n", if options.json { found.json() } else { found.text() }))?;
     }
     match away {
         0 => Ok(()),
@@ -102,9 +103,9 @@ pub(crate) fn layout(options: &Layout) -> Result<(), Failure> {
             json!({ "volume": format!("{volume:016x}"), "object": object.text(), "unit": unit,
                     "iods": iods })
         });
-        return say(&json!(line).to_string());
+        return say(format!("{}\n", json!(line)));
     }
-    say(&match placed {
+    let text = match placed {
         None => "nothing was written to it yet".to_owned(),
         Some(Placed { iods, .. }) if iods.is_empty() => {
             format!("{} bytes in the metafile itself", length.saturating_sub(512))
@@ -119,10 +120,6 @@ pub(crate) fn layout(options: &Layout) -> Result<(), Failure> {
                 object.text(),
             )
         }
-    })
-}
-
-fn say(text: &str) -> Result<(), Failure> {
-    writeln!(io::stdout(), "{text}")
-        .map_err(|error| Kind::Running.because(format!("cannot write to stdout: {error}")))
+    };
+    say(text + "\n")
 }

@@ -5,13 +5,10 @@ use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_fs::Verifier;
 use leasehold_shell::clock::{self, Discipline};
-use leasehold_shell::{BindError, Pool, process};
-use leasehold_store_dir::{self as dir, DirStore};
+use leasehold_shell::{BindError, process};
 
 use super::mounts::{Mount, below, mounts};
 use crate::checks;
@@ -162,7 +159,7 @@ fn place(path: &Path, mounts: &[Mount]) -> Place {
         path: path.to_owned(),
         has_journal: journal.and_then(|mount| has_journal(&mount.source)),
         free_percent,
-        refused: refused(path),
+        refused: checks::opened_to_look(path).err().map(|error| error.to_string()),
         mount,
     }
 }
@@ -181,16 +178,4 @@ fn has_journal(source: &str) -> Option<bool> {
         })),
         Err(error) => (error.kind() == ErrorKind::NotFound).then_some(false),
     }
-}
-
-/// Why a directory cannot be served; it is opened as a server opens it.
-fn refused(path: &Path) -> Option<String> {
-    let options = dir::Options {
-        blocking: Arc::new(Pool::new()),
-        verifier: Verifier([0; 8]),
-        durability: dir::Durability::Memory,
-        descriptors_max: 64,
-        handles: dir::HandleSource::Probe,
-    };
-    DirStore::open(path, options).err().map(|error| error.to_string())
 }

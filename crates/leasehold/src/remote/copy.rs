@@ -25,6 +25,7 @@ use super::progress::Progress;
 use super::server::{Follow, Remote, Servers, is_there_already};
 use super::url::{Address, Place};
 use crate::failure::{Failure, Kind};
+use crate::say::say;
 
 /// Files that are copied at once: enough to hide a round trip, few enough to open.
 const FILES_MAX: usize = 16;
@@ -78,8 +79,7 @@ pub(super) fn cp(options: &Copy) -> Result<(), Failure> {
     let copied = progress.end();
     if options.json {
         let line = serde_json::to_string(&copied).expect("plain fields can be written");
-        let said = io::Write::write_fmt(&mut io::stdout(), format_args!("{line}\n"));
-        said.map_err(|error| Kind::Running.because(format!("cannot write to stdout: {error}")))?;
+        say(format!("{line}\n"))?;
     }
     if copied.failed > 0 {
         return Err(Kind::Running.because(format!("{} of it could not be copied", copied.failed)));

@@ -4,12 +4,12 @@ use std::fs;
 use std::time::Instant;
 
 use bytes::Bytes;
-use leasehold_session::nfs::messages::{Handle, SetAttributes, create, write};
-use leasehold_session::{Credential, Options};
+use leasehold_session::Options;
+use leasehold_session::nfs::messages::Handle;
 use leasehold_shell::client::{Mounted, NotFound, Runtime, Target, block_on, mount};
-use rustix::process::{Signal, getegid, geteuid};
+use rustix::process::Signal;
 
-use crate::support::{Home, PATIENCE, Serving, address, leasehold, run};
+use crate::support::{Home, PATIENCE, Serving, address, leasehold, put, run, who};
 
 /// An iod over a directory of this name, with a key of that name.
 fn iod(home: &Home, name: &str, key: &str, port: u16) -> (Serving, u16) {
@@ -40,24 +40,10 @@ fn start(home: &Home, ports: &[u16]) -> (Serving, serde_json::Value) {
     (serving, ready)
 }
 
-fn who() -> Credential {
-    Credential::system("here", geteuid().as_raw(), getegid().as_raw(), &[])
-}
-
 fn try_mount(runtime: &Runtime, port: u16, path: &str) -> Result<Mounted, NotFound> {
     let options = Options::stream().impatient(PATIENCE);
     let target = Target { port: Some(port), ..Target::new("127.0.0.1", path.as_bytes(), options) };
     block_on(mount(runtime, &target, &who()))
-}
-
-async fn put(server: &Mounted, name: &[u8], data: &Bytes) -> Handle {
-    let how = create::How::Guarded(SetAttributes { mode: Some(0o644), ..Default::default() });
-    let made = server.nfs.create(&who(), &server.root, name, how).await.unwrap().done().unwrap();
-    let file = made.object.unwrap();
-    let what = (data.clone(), write::Stability::FileSync);
-    let done = server.nfs.write(&who(), &file, 0, what).await.unwrap().done().unwrap();
-    assert_eq!(done.count as usize, data.len());
-    file
 }
 
 /// Reads the file from its start, until that can be done.

@@ -3,12 +3,11 @@
 use std::fs;
 
 use bytes::Bytes;
-use leasehold_session::nfs::messages::{Handle, SetAttributes, create, write};
-use leasehold_session::{Credential, Options};
+use leasehold_session::Options;
 use leasehold_shell::client::{Mounted, Runtime, Target, block_on, mount};
-use rustix::process::{Signal, getegid, geteuid};
+use rustix::process::Signal;
 
-use crate::support::{Home, PATIENCE, Serving, address, leasehold, run};
+use crate::support::{Home, PATIENCE, Serving, address, leasehold, put, run, who};
 
 fn stripes(home: &Home, names: &[&str]) -> Vec<String> {
     names.iter().flat_map(|name| ["--stripe".to_owned(), home.path(name)]).collect()
@@ -50,26 +49,12 @@ fn held(directory: &str) -> (usize, u64) {
     found
 }
 
-fn who() -> Credential {
-    Credential::system("here", geteuid().as_raw(), getegid().as_raw(), &[])
-}
-
 fn mounted(runtime: &Runtime, ready: &serde_json::Value) -> Mounted {
     let at = address(ready);
     let options = Options::stream().impatient(PATIENCE);
     let target =
         Target { port: Some(at.port()), ..Target::new(&at.ip().to_string(), b"/data", options) };
     block_on(mount(runtime, &target, &who())).unwrap()
-}
-
-async fn put(server: &Mounted, name: &[u8], data: &Bytes) -> Handle {
-    let how = create::How::Guarded(SetAttributes { mode: Some(0o644), ..Default::default() });
-    let made = server.nfs.create(&who(), &server.root, name, how).await.unwrap().done().unwrap();
-    let file = made.object.unwrap();
-    let what = (data.clone(), write::Stability::FileSync);
-    let done = server.nfs.write(&who(), &file, 0, what).await.unwrap().done().unwrap();
-    assert_eq!(done.count as usize, data.len());
-    file
 }
 
 #[test]

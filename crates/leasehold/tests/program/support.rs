@@ -9,6 +9,10 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
+use leasehold_session::Credential;
+use leasehold_session::nfs::messages::{Handle, SetAttributes, create, write};
+use leasehold_shell::client::Mounted;
 use rustix::process::{Pid, Signal, getegid, geteuid, kill_process};
 use tempfile::TempDir;
 
@@ -194,4 +198,20 @@ pub(crate) fn mount(address: SocketAddr) -> Vec<u8> {
 /// The handle of the root.
 pub(crate) fn root(address: SocketAddr) -> Vec<u8> {
     mount(address)[32..64].to_vec()
+}
+
+/// Who calls by a client of ours: the user that runs the test.
+pub(crate) fn who() -> Credential {
+    Credential::system("here", geteuid().as_raw(), getegid().as_raw(), &[])
+}
+
+/// Makes a file with data that is on stable storage.
+pub(crate) async fn put(server: &Mounted, name: &[u8], data: &Bytes) -> Handle {
+    let how = create::How::Guarded(SetAttributes { mode: Some(0o644), ..Default::default() });
+    let made = server.nfs.create(&who(), &server.root, name, how).await.unwrap().done().unwrap();
+    let file = made.object.unwrap();
+    let what = (data.clone(), write::Stability::FileSync);
+    let done = server.nfs.write(&who(), &file, 0, what).await.unwrap().done().unwrap();
+    assert_eq!(done.count as usize, data.len());
+    file
 }

@@ -6,6 +6,8 @@ use leasehold_core::replica::moves::Move;
 use leasehold_core::replica::peers::Known;
 use leasehold_core::replica::{Peer, Place, Stamp};
 
+use super::node::ROOT;
+
 /// All that is known of an object. In these worlds it has one name, and its data is a number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Metafile {
@@ -15,6 +17,13 @@ pub(super) struct Metafile {
     /// None at the root.
     pub(super) place: Option<Place>,
     pub(super) content: u64,
+}
+
+impl Metafile {
+    /// The root's, before the first change.
+    pub(super) const fn root() -> Self {
+        Self { object: ROOT, version: Stamp(0), is_directory: true, place: None, content: 0 }
+    }
 }
 
 #[derive(Clone, Debug)]

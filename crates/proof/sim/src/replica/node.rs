@@ -45,13 +45,7 @@ pub(super) struct Disk {
 
 impl Disk {
     pub(super) fn new(me: Peer, peers: u32) -> Self {
-        let root = Metafile {
-            object: ROOT,
-            version: Stamp(0),
-            is_directory: true,
-            place: None,
-            content: 0,
-        };
+        let root = Metafile::root();
         let others = (0..peers).map(Peer).filter(|peer| *peer != me);
         let metafiles = (me == Peer(0)).then_some((ROOT, root)).into_iter().collect();
         Self {

@@ -36,13 +36,7 @@ pub(super) struct Truth {
 
 impl Truth {
     pub(super) fn new() -> Self {
-        let root = Metafile {
-            object: ROOT,
-            version: Stamp(0),
-            is_directory: true,
-            place: None,
-            content: 0,
-        };
+        let root = Metafile::root();
         let state = State { since: Time::ZERO, version: Stamp(0), is: Some(root) };
         Self { objects: BTreeMap::from([(ROOT, vec![state])]), ..Self::default() }
     }
