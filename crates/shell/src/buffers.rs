@@ -119,6 +119,11 @@ impl Buffers {
         }
     }
 
+    /// Whether it keeps no memory.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.small.capacity() == 0 && self.large.is_empty()
+    }
+
     /// Drops what nobody uses.
     pub(crate) fn shrink(&mut self) {
         self.small = BytesMut::new();

@@ -13,4 +13,5 @@ mod sockets;
 pub use find::{Mounted, NotFound, Target, mount};
 pub use futures_executor::block_on;
 pub use hub::Runtime;
+pub(crate) use link::PutOff;
 pub use sockets::SourcePort;

@@ -14,6 +14,7 @@ use rustix::net::{self, SocketFlags, sockopt};
 use rustix::thread::sched_yield;
 
 use crate::bench::{Answered, Bench};
+use crate::client::PutOff;
 use crate::clock;
 use crate::connection::{Closing, Connection, Turn};
 use crate::counters::Counters;
@@ -153,7 +154,9 @@ impl EventLoop {
     pub(crate) fn run(mut self) {
         let mut events = Vec::with_capacity(EVENTS_MAX);
         self.bench.remote.keep_own();
+        let put_off = PutOff::begin();
         while !self.is_over() {
+            put_off.send();
             self.wait(&mut events);
             for event in &events {
                 self.dispatch(*event);

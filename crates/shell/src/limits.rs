@@ -56,8 +56,10 @@ pub(crate) const RECEIVE_BYTES: usize = 64 << 10;
 /// holds little more than it sent.
 pub(crate) const RESERVE_FACTOR: usize = 20;
 
-/// Large receive buffers that one loop keeps for the next connection that needs one.
-pub(crate) const LARGE_BUFFERS_MAX: usize = 4;
+/// Large receive buffers that one loop keeps for the next connection that needs one, for as long as
+/// there is traffic: as many as large calls or replies are seldom on their way at once. The pages of
+/// a new one cost more than the copy into it.
+pub(crate) const LARGE_BUFFERS_MAX: usize = 32;
 
 /// Bytes of memory that the connections of one loop hold at one time for records of which a part
 /// has come: the last of them may come on top. Beyond, connections are closed that have been

@@ -17,11 +17,11 @@ use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
 use rustix::io::Errno;
 use rustix::net::sockopt;
 
-use super::link::{Came, Receiver, Wire};
+use super::link::{Came, PutOff, Receiver, Wire};
 use super::sockets::{self, SourcePort};
 use crate::buffers::Buffers;
 use crate::clock;
-use crate::limits::CONNECT_PATIENCE;
+use crate::limits::{CONNECT_PATIENCE, SWEEP_INTERVAL};
 use crate::slab::{Key, Slab};
 
 /// Events that are taken at once.
@@ -226,7 +226,9 @@ impl Loop {
 
     fn run(mut self) {
         let mut events = Vec::with_capacity(EVENTS_MAX);
+        let put_off = PutOff::begin();
         loop {
+            put_off.send();
             self.wait(&mut events);
             for event in &events {
                 self.dispatch(*event);
@@ -240,11 +242,13 @@ impl Loop {
         }
     }
 
-    fn wait(&self, events: &mut Vec<epoll::Event>) {
+    fn wait(&mut self, events: &mut Vec<epoll::Event>) {
         events.clear();
         let connecting = self.links.iter().filter_map(|(_, link)| link.connecting);
         let wake = connecting.chain(self.wakes.keys().next().copied()).min();
-        let timeout = wake.map(|wake| {
+        // Once all is quiet, memory is given back.
+        let quiet = (!self.buffers.is_empty()).then(|| clock::now() + SWEEP_INTERVAL);
+        let timeout = wake.into_iter().chain(quiet).min().map(|wake| {
             // A little later than the moment, never sooner: sooner would be for nothing.
             let span = wake.since(clock::now()) + Duration::from_nanos(1);
             Timespec {
@@ -253,6 +257,7 @@ impl Loop {
             }
         });
         match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(events), timeout.as_ref()) {
+            Ok(0) => self.buffers.shrink(),
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => panic!("waiting for events failed: {error}"),
         }
@@ -280,10 +285,11 @@ impl Loop {
             link.wire.writable();
         }
         let Some(link) = self.links.get_mut(key) else { return };
-        if flags.intersects(Flags::IN | Flags::RDHUP) || broken {
+        let end_came = broken || flags.contains(Flags::RDHUP);
+        if flags.contains(Flags::IN) || end_came {
             let Link { ends, wire, receiver, .. } = link;
             let connection = wire.connection;
-            let came = receiver.receive(wire, &mut self.buffers, |message| {
+            let came = receiver.receive(wire, end_came, &mut self.buffers, |message| {
                 ends.driver.received(connection, message);
             });
             if let Came::End(why) = came {

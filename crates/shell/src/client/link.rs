@@ -1,19 +1,22 @@
 //! One socket of a session: whoever calls sends on it, the runtime's thread receives.
 
+use std::cell::RefCell;
 use std::io::IoSlice;
+use std::marker::PhantomData;
 use std::os::fd::OwnedFd;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use leasehold_base::limits::DATAGRAM_BYTES_MAX;
 use leasehold_base::xdr::Message;
 use leasehold_session::{Carrier, Connection};
-use leasehold_wire::record::{Next, Splitter};
+use leasehold_wire::record::{self, Next, Splitter};
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendFlags, Shutdown, sendmsg, shutdown};
 
 use crate::buffers::{Buffers, Held, Received};
 use crate::outbox::Outbox;
+use crate::remote::told_at_the_end;
 use crate::sys;
 
 /// The sending half, for any thread.
@@ -32,14 +35,14 @@ impl Wire {
 
     /// Sends a message, or what of it the socket takes now; the rest of a stream follows when the
     /// socket takes more. A datagram that cannot be sent is lost, as others are on the way.
-    pub(super) fn send(&self, message: &Message) {
+    pub(super) fn send(self: &Arc<Self>, message: &Message) {
         match self.carrier {
             Carrier::Stream => {
                 let mut outbox = self.outbox();
                 let was_empty = outbox.is_empty();
                 outbox.push_copy(message);
-                // Otherwise the socket is full, and will say when it is not.
-                if was_empty {
+                // Otherwise it is about to be sent, or the socket will say when it is not full.
+                if was_empty && !PutOff::takes(self) {
                     self.send_from(&mut outbox);
                 }
             }
@@ -79,6 +82,53 @@ impl Wire {
     }
 }
 
+thread_local! {
+    /// What this thread has yet to send, where it puts that off.
+    static PUT_OFF: RefCell<Option<Vec<Arc<Wire>>>> = const { RefCell::new(None) };
+}
+
+/// A thread that works in rounds, and sends on streams at the end of each: however many calls come
+/// together, they leave each socket in one system call. Such a thread waits for no call.
+pub(crate) struct PutOff {
+    /// It is of the thread that it was made on.
+    here: PhantomData<*const ()>,
+}
+
+impl PutOff {
+    /// From now on sends of the calling thread wait for the end of a round.
+    pub(crate) fn begin() -> Self {
+        PUT_OFF.set(Some(Vec::new()));
+        Self { here: PhantomData }
+    }
+
+    /// A round ends.
+    pub(crate) fn send(&self) {
+        loop {
+            let last = PUT_OFF.with_borrow_mut(|wires| wires.as_mut().and_then(Vec::pop));
+            let Some(wire) = last else { return };
+            wire.writable();
+        }
+    }
+
+    /// Whether the calling thread puts off what it has to send there.
+    fn takes(wire: &Arc<Wire>) -> bool {
+        PUT_OFF.with_borrow_mut(|wires| match wires {
+            Some(wires) => {
+                wires.push(Arc::clone(wire));
+                true
+            }
+            None => false,
+        })
+    }
+}
+
+impl Drop for PutOff {
+    fn drop(&mut self) {
+        self.send();
+        PUT_OFF.set(None);
+    }
+}
+
 /// The receiving half, of the runtime's thread.
 #[derive(Debug, Default)]
 pub(super) struct Receiver {
@@ -96,15 +146,17 @@ pub(super) enum Came {
 }
 
 impl Receiver {
-    /// Takes what has come, and hands each whole message on.
+    /// Takes what has come, and hands each whole message on; `end_came` where the end of a stream
+    /// has come too, which is behind that.
     pub(super) fn receive(
         &mut self,
         wire: &Wire,
+        end_came: bool,
         buffers: &mut Buffers,
         hand_on: impl FnMut(Bytes),
     ) -> Came {
         let came = match wire.carrier {
-            Carrier::Stream => self.receive_stream(wire, buffers, hand_on),
+            Carrier::Stream => self.receive_stream(wire, end_came, buffers, hand_on),
             Carrier::Datagram => self.receive_datagrams(wire, buffers, hand_on),
         };
         buffers.settle(&mut self.received);
@@ -114,29 +166,42 @@ impl Receiver {
     fn receive_stream(
         &mut self,
         wire: &Wire,
+        end_came: bool,
         buffers: &mut Buffers,
         mut hand_on: impl FnMut(Bytes),
     ) -> Came {
         loop {
             buffers.make_room(&mut self.received, self.missing);
             let bytes = &mut self.received.bytes;
-            match sys::receive(&wire.socket, bytes) {
+            let room = bytes.capacity() - bytes.len();
+            // Less than there was room for: all that had come, and more makes a new edge.
+            let all_came = match sys::receive(&wire.socket, bytes) {
                 Ok(0) => return Came::End("the server closed the connection".to_owned()),
-                Ok(_) => {}
+                Ok(count) => count < room && !end_came,
                 Err(Errno::AGAIN) => return Came::AllForNow,
                 Err(Errno::INTR) => continue,
                 Err(error) => return Came::End(error.to_string()),
+            };
+            // Whoever waits for several of them is woken once.
+            let mut split = Ok(());
+            told_at_the_end(|| split = self.split(&mut hand_on));
+            if let Err(error) = split {
+                return Came::End(error.to_string());
             }
-            loop {
-                match self.splitter.next(&mut self.received.bytes) {
-                    Ok(Next::Record(record)) => {
-                        hand_on(Held::of(record, self.received.memory()).call);
-                    }
-                    Ok(Next::Need(missing)) => {
-                        self.missing = missing;
-                        break;
-                    }
-                    Err(error) => return Came::End(error.to_string()),
+            if all_came {
+                return Came::AllForNow;
+            }
+        }
+    }
+
+    /// Hands on the messages that are whole.
+    fn split(&mut self, hand_on: &mut impl FnMut(Bytes)) -> Result<(), record::Error> {
+        loop {
+            match self.splitter.next(&mut self.received.bytes)? {
+                Next::Record(record) => hand_on(Held::of(record, self.received.memory()).call),
+                Next::Need(missing) => {
+                    self.missing = missing;
+                    return Ok(());
                 }
             }
         }
@@ -162,5 +227,46 @@ impl Receiver {
                 Err(error) => came = Came::End(error.to_string()),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read as _;
+    use std::os::unix::net::UnixStream;
+
+    use leasehold_base::xdr::Writer;
+
+    use super::*;
+
+    #[test]
+    fn what_a_round_sends_leaves_at_its_end_in_order() {
+        let (ours, mut theirs) = UnixStream::pair().expect("there are sockets left");
+        ours.set_nonblocking(true).expect("a socket can");
+        theirs.set_nonblocking(true).expect("a socket can");
+        let connection = Connection { lane: 0, generation: 0 };
+        let wire = Arc::new(Wire::new(connection, ours.into(), Carrier::Stream));
+        let send = |number: u32| {
+            let mut writer = Writer::new();
+            writer.u32(number);
+            wire.send(&writer.finish());
+        };
+        // The last word of each message that has come; four bytes of length go before it.
+        let mut come = || {
+            let mut bytes = [0; 64];
+            let count = theirs.read(&mut bytes).unwrap_or(0);
+            bytes[..count].chunks(8).map(|message| message[7]).collect::<Vec<_>>()
+        };
+        let put_off = PutOff::begin();
+        send(1);
+        send(2);
+        assert!(come().is_empty(), "the round goes on");
+        put_off.send();
+        assert_eq!(come(), [1, 2]);
+        send(3);
+        drop(put_off);
+        assert_eq!(come(), [3], "nothing is left behind");
+        send(4);
+        assert_eq!(come(), [4], "other threads send at once");
     }
 }

@@ -32,7 +32,9 @@ impl Volume {
                 let length = size.saturating_sub(offset).min(u64::from(count));
                 let bytes = self.gather(objects, offset, length).await?;
                 let end = offset.saturating_add(length) >= size;
-                let attributes = apparent(&data, self.names.getattr(object).await?);
+                // From before the data was read: who caches both sees by later ones that the data
+                // is older than the file.
+                let attributes = apparent(&data, allowed.attributes);
                 Ok(ReadDone { data: bytes, end, attributes })
             }
             Data::Nowhere | Data::Unknown | Data::Gone => {
