@@ -5,10 +5,12 @@ mod distant;
 mod key;
 mod look;
 pub(crate) mod options;
+mod repair;
 mod trial;
 
 pub(crate) use address::IodAddress;
 pub(crate) use distant::{Cluster, Part};
 pub(crate) use key::Key;
 pub(crate) use look::{check, layout};
+pub(crate) use repair::repair;
 pub(crate) use trial::run as try_out;

@@ -58,6 +58,7 @@ fn main() -> ExitCode {
         Command::Iod(options) => serve::iod(&options),
         Command::Cluster(Cluster::Try(options)) => cluster::try_out(&options),
         Command::Cluster(Cluster::Check(options)) => cluster::check(&options),
+        Command::Cluster(Cluster::Repair(options)) => cluster::repair(&options),
         Command::Layout(options) => cluster::layout(&options),
         Command::Mount(options) => mount::run(&options),
         Command::Umount(options) => mount::end(&options),

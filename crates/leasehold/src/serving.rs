@@ -1,6 +1,7 @@
 //! What a running server serves, and how it becomes something else without a restart.
 
 use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -51,6 +52,8 @@ struct Opened {
     layout: Layout,
     /// What answers for it: itself, a log before it, or all its directories joined.
     store: Arc<dyn Store>,
+    /// Keeps others from the names of a volume.
+    _claim: Option<Arc<OwnedFd>>,
 }
 
 /// How many directories may share the descriptors that a server has, before each gets less.
@@ -239,12 +242,14 @@ impl How {
         let one = |path: &Path| self.directory(path, verifier, share).map(Arc::new);
         let directory = one(&export.directory)?;
         let disks = layout.paths.iter().map(|path| one(path)).collect::<Result<Vec<_>, _>>()?;
+        let claim = layout.is_spread().then(|| stripes::claim(&export.directory));
+        let claim = claim.transpose()?.map(Arc::new);
         let store = match disks.as_slice() {
             [] if layout.is_spread() => stripes::open_iods(&layout, &directory)?,
             [] => Arc::<DirStore>::clone(&directory),
             disks => stripes::open(&layout, &directory, disks)?,
         };
-        Ok(Opened { directory, disks, layout, store })
+        Ok(Opened { directory, disks, layout, store, _claim: claim })
     }
 
     fn directory(self, path: &Path, verifier: Verifier, share: usize) -> Result<DirStore, Failure> {

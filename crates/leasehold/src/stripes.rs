@@ -2,7 +2,9 @@
 
 mod members;
 
+use std::fs::File;
 use std::ops::RangeInclusive;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,6 +17,8 @@ use leasehold_store_dir::DirStore;
 use leasehold_store_striped::{
     Absent, Files, Folder, Iod, Local, Mark, MarkError, OpenError, Options, Striped,
 };
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 
 use self::members::{Members, Seen, members};
 use crate::checks::is_reached;
@@ -104,6 +108,23 @@ fn overlap(one: &Path, other: &Path) -> Result<bool, Failure> {
         Ok::<bool, Failure>(reached || one.starts_with(other))
     };
     Ok(lies_in(one, other)? || lies_in(other, one)?)
+}
+
+/// Has the names of a volume for this process alone, until what it gives is dropped.
+///
+/// # Errors
+/// Somebody else has them.
+pub(crate) fn claim(names: &Path) -> Result<OwnedFd, Failure> {
+    let shown = names.display();
+    let failed = |error: &dyn std::fmt::Display| {
+        Kind::Directory.because(format!("cannot use {shown}: {error}"))
+    };
+    let directory = File::open(names).map_err(|error| failed(&error))?;
+    match flock(&directory, FlockOperation::NonBlockingLockExclusive) {
+        Err(Errno::WOULDBLOCK) => Err(failed(&"another process serves or repairs it")),
+        // Where a file system has no locks there is nothing to be had.
+        Ok(()) | Err(_) => Ok(directory.into()),
+    }
 }
 
 /// Joins a directory of names and those of stripes into one store.

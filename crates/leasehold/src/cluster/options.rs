@@ -17,6 +17,7 @@ const IODS: &str = "Where the data lies";
 pub(crate) enum Cluster {
     Try(Try),
     Check(Check),
+    Repair(Repair),
 }
 
 /// Run a whole cluster on this machine, to see what it is like
@@ -54,6 +55,31 @@ pub(crate) struct Check {
     /// Say it as a line of JSON for each iod
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// Find stripes that no file has any more, and remove them
+///
+/// A crash in the midst of removing a file leaves its stripes behind: they take room, and do no
+/// other harm. The metaserver must not run meanwhile, its iods must. Nothing is removed where
+/// anything in DIR cannot be read, or where nothing in it has stripes: then it is not the volume's.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct Repair {
+    /// The metaserver's directory for names
+    #[arg(value_name = "DIR")]
+    pub(crate) directory: PathBuf,
+
+    /// An iod, as `meta` is told of it; to be given once for each
+    #[arg(long, value_name = "IOD", required = true)]
+    pub(crate) iod: Vec<IodAddress>,
+
+    /// The file with the key of the cluster
+    #[arg(long, value_name = "FILE")]
+    pub(crate) cluster_key: Option<PathBuf>,
+
+    /// Remove what was found, rather than only say it
+    #[arg(long)]
+    pub(crate) remove: bool,
 }
 
 /// Say where the data of a file lies, by its metafile in the metaserver's directory

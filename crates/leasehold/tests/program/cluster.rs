@@ -154,3 +154,51 @@ fn a_cluster_can_be_tried_and_looked_at() {
     assert_eq!(read(&server, &file, data.len()), data);
     assert!(serving.end(Signal::TERM).success());
 }
+
+/// What a crash leaves behind in the midst of a removal is found and removed, and nothing else is.
+#[test]
+fn stripes_of_no_file_are_removed() {
+    let home = Home::new();
+    let (_one, first) = iod(&home, "one", "key", 0);
+    let (_two, second) = iod(&home, "two", "key", 0);
+    let ports = [first, second];
+    let repair = |directory: &str, more: &[&str]| {
+        let mut repair = leasehold(&["cluster", "repair", &home.path(directory)]);
+        repair.args(["--cluster-key", &home.path("key")]).args(more);
+        repair.args(ports.iter().map(|port| format!("--iod=127.0.0.1:{port}")));
+        run(repair)
+    };
+    let runtime = Runtime::start().unwrap();
+    let data = Bytes::from(vec![7; 300_000]);
+    let (mut serving, ready) = start(&home, &ports);
+    let server = try_mount(&runtime, address(&ready).port(), "/data").unwrap();
+    for name in [&b"lost"[..], b"kept"] {
+        block_on(put(&server, name, &data));
+    }
+    block_on(put(&server, b"small", &Bytes::from_static(b"small")));
+    let (code, _, said) = repair("data", &["--remove"]);
+    assert!(code == 3 && said.contains("another process"), "{code}: {said}");
+    assert!(serving.end(Signal::TERM).success());
+    fs::remove_file(home.path("data/lost")).unwrap();
+    fs::create_dir(home.path("empty")).unwrap();
+    let (code, _, said) = repair("empty", &["--remove"]);
+    assert!(code == 3 && said.contains("not the directory of its metaserver"), "{code}: {said}");
+    fs::write(home.path("data/stranger"), "no metafile").unwrap();
+    let (code, _, said) = repair("data", &["--remove"]);
+    assert!(code == 3 && said.contains("nothing was removed"), "{code}: {said}");
+    fs::remove_file(home.path("data/stranger")).unwrap();
+    let found = |more: &[&str]| {
+        let (code, said, error) = repair("data", more);
+        assert_eq!(code, 0, "{error}");
+        said.lines().map(|line| line.split_once(": ").unwrap().1.to_owned()).collect::<Vec<_>>()
+    };
+    let only_said = "1 of 2 objects are of no file, to be removed with --remove";
+    assert_eq!(found(&[]), [only_said; 2]);
+    assert_eq!(found(&["--remove"]), ["1 of 2 objects are of no file, removed"; 2]);
+    assert_eq!(found(&["--remove"]), ["0 of 1 objects are of no file"; 2]);
+    let (mut serving, ready) = start(&home, &ports);
+    let server = try_mount(&runtime, address(&ready).port(), "/data").unwrap();
+    let kept = block_on(server.nfs.lookup(&who(), &server.root, b"kept")).unwrap().done().unwrap();
+    assert_eq!(read(&server, &kept.object, data.len()), data);
+    assert!(serving.end(Signal::TERM).success());
+}

@@ -15,11 +15,22 @@ pub trait Files: Send + Sync {
     /// The directory that all lies below.
     fn root(&self) -> Self::Object;
 
-    /// Whether a directory has no names in it.
+    /// The names in a directory, without those of itself and of its parent.
+    fn names(
+        &self,
+        directory: Self::Object,
+    ) -> impl Future<Output = Result<Vec<Vec<u8>>, FsError>> + Send;
+
+    /// Whether nothing lies in a directory but what a new file system has.
     fn is_empty(
         &self,
         directory: Self::Object,
-    ) -> impl Future<Output = Result<bool, FsError>> + Send;
+    ) -> impl Future<Output = Result<bool, FsError>> + Send {
+        async move {
+            let names = self.names(directory).await?;
+            Ok(names.iter().all(|name| name == b"lost+found"))
+        }
+    }
 
     /// The object of a name.
     fn lookup(

@@ -135,6 +135,24 @@ impl<F: Files> Folder<F> {
         Ok(iod)
     }
 
+    /// The objects that the folder has.
+    ///
+    /// # Errors
+    /// What holds it failed.
+    pub async fn objects(&self) -> Result<Vec<ObjectName>, FsError> {
+        let mut objects = Vec::new();
+        for number in 0..=u8::MAX {
+            let mut first = ObjectName([0; 16]);
+            first.0[0] = number;
+            if let Some(directory) = self.directory(first).await? {
+                let names = self.files.names(directory).await?;
+                let known = names.iter().filter_map(|name| ObjectName::parse(name));
+                objects.extend(known.filter(|object| object.0[0] == number));
+            }
+        }
+        Ok(objects)
+    }
+
     fn known<T>(&self, look: impl FnOnce(&mut Known<F::Object>) -> T) -> T {
         look(&mut self.known.lock().unwrap_or_else(PoisonError::into_inner))
     }

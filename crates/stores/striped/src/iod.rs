@@ -61,6 +61,14 @@ impl ObjectName {
     pub fn text(self) -> String {
         format!("{:032x}", u128::from_be_bytes(self.0))
     }
+
+    /// The name that is written so; none where it is another's.
+    #[must_use]
+    pub fn parse(text: &[u8]) -> Option<Self> {
+        let name = u128::from_str_radix(core::str::from_utf8(text).ok()?, 16).ok()?;
+        let name = Self(name.to_be_bytes());
+        (name.text().as_bytes() == text).then_some(name)
+    }
 }
 
 impl fmt::Debug for ObjectName {

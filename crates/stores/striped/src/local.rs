@@ -42,11 +42,23 @@ impl Files for Local {
         self.store.root()
     }
 
-    async fn is_empty(&self, directory: ObjectId) -> Result<bool, FsError> {
+    async fn names(&self, directory: ObjectId) -> Result<Vec<Vec<u8>>, FsError> {
         let budget = Budget { reply: Allowance::UNLIMITED, names: Allowance::UNLIMITED };
         let (caller, wanted) = (&self.caller, Wanted::Names);
-        let page = self.store.readdir(caller, &directory, Cookie(0), budget, wanted).await?;
-        Ok(page.end && page.entries.iter().all(|entry| comes_with_a_directory(entry.name)))
+        let mut names = Vec::new();
+        let mut cookie = Cookie(0);
+        loop {
+            let page = self.store.readdir(caller, &directory, cookie, budget, wanted).await?;
+            for entry in page.entries.iter() {
+                cookie = entry.cookie;
+                if !is_of_directories(entry.name) {
+                    names.push(entry.name.to_vec());
+                }
+            }
+            if page.end || page.entries.iter().next().is_none() {
+                return Ok(names);
+            }
+        }
     }
 
     async fn lookup(&self, directory: ObjectId, name: &str) -> Result<Option<ObjectId>, FsError> {
@@ -124,9 +136,9 @@ impl Files for Local {
     }
 }
 
-/// Whether a name is in every directory, or in that of a new file system.
-pub(crate) fn comes_with_a_directory(name: &[u8]) -> bool {
-    [&b"."[..], b"..", b"lost+found"].contains(&name)
+/// Whether a name is in every directory.
+pub(crate) fn is_of_directories(name: &[u8]) -> bool {
+    [&b"."[..], b".."].contains(&name)
 }
 
 fn mode(bits: u32) -> SetAttributes {

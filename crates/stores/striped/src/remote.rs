@@ -8,7 +8,7 @@ use leasehold_session::{Credential, Error};
 
 use crate::files::Files;
 use crate::iod::{Extent, Room};
-use crate::local::comes_with_a_directory;
+use crate::local::is_of_directories;
 
 /// Files below a directory of a server, as one user of it.
 pub struct Remote {
@@ -62,11 +62,18 @@ impl Files for Remote {
         self.root
     }
 
-    async fn is_empty(&self, directory: Handle) -> Result<bool, FsError> {
+    async fn names(&self, directory: Handle) -> Result<Vec<Vec<u8>>, FsError> {
         let bytes = self.bounds.directory_bytes;
-        let listed = self.nfs.list(&self.who, &directory, Place::default(), bytes, false).await;
-        let listed = listed.map_err(lost)?.done().map_err(meaning)?;
-        Ok(listed.end && listed.entries.iter().all(|entry| comes_with_a_directory(&entry.name)))
+        let mut names = Vec::new();
+        let mut place = Some(Place::default());
+        while let Some(from) = place {
+            let listed = self.nfs.list(&self.who, &directory, from, bytes, false).await;
+            let listed = listed.map_err(lost)?.done().map_err(meaning)?;
+            place = listed.next();
+            let here = listed.entries.into_iter().map(|entry| entry.name.to_vec());
+            names.extend(here.filter(|name| !is_of_directories(name)));
+        }
+        Ok(names)
     }
 
     async fn lookup(&self, directory: Handle, name: &str) -> Result<Option<Handle>, FsError> {

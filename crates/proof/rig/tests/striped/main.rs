@@ -14,7 +14,9 @@ use leasehold_rig::{EXPORT, Manners, MemServer};
 use leasehold_session::{Credential, Options as Calling};
 use leasehold_shell::client::{Runtime, SourcePort, Target, mount};
 use leasehold_store_mem::{Config, MemStore};
-use leasehold_store_striped::{Folder, Iod, Mark, Options, Patience, Patient, Remote, Striped};
+use leasehold_store_striped::{
+    Folder, Iod, Mark, ObjectName, Options, Patience, Patient, Remote, Striped,
+};
 
 const VOLUME: u64 = 9;
 
@@ -214,4 +216,37 @@ fn a_server_that_is_away_is_waited_for() {
     until(|| try_put(&store, &large, 4).ok());
     let read = until(|| block_on(store.read(&superuser(), &large, 0, 1000)).ok());
     assert_eq!(read.data, vec![4; 50]);
+}
+
+/// What lies on a server is listed, in as many calls as that takes, and nothing else with it.
+#[test]
+fn the_objects_of_a_server_are_listed() {
+    let cluster = Cluster::new(&[Manners::Stingy]);
+    let who = Credential::system("metaserver", 0, 0, &[]);
+    let at = cluster.servers[0].address();
+    let path = format!("/{EXPORT}");
+    let target = Target {
+        port: Some(at.port()),
+        ..Target::new(&at.ip().to_string(), path.as_bytes(), Calling::stream())
+    };
+    let mounted = block_on(mount(&cluster.runtime, &target, &who)).expect("it is there");
+    let files = Remote::new(mounted.nfs, who, mounted.root, mounted.bounds, 0);
+    let mark = Mark { volume: VOLUME, number: 0, members: Vec::new() };
+    let iod = block_on(Folder::open(files, &mark)).expect("it has room");
+    assert_eq!(block_on(iod.objects()), Ok(Vec::new()));
+    let names = (0..600_u32).map(|number| {
+        let mut name = [number.to_be_bytes(); 4].concat();
+        // Many in one directory, some in others.
+        name[0] = if number % 100 == 0 { 0xFE } else { 3 };
+        ObjectName(name.try_into().expect("it has 16 bytes"))
+    });
+    let mut names: Vec<_> = names.collect();
+    for name in &names {
+        let byte = Bytes::from_static(b"x");
+        block_on(iod.write(*name, 0, byte, Stability::Unstable)).expect("there is room");
+    }
+    let mut listed = block_on(iod.objects()).expect("it is there");
+    listed.sort();
+    names.sort();
+    assert_eq!(listed, names);
 }
