@@ -2,7 +2,11 @@
 //! as on a quiet one, so that a test can hold them against those that are kept in the tree.
 //!
 //! The server runs twice for each operation, with a number of calls and with twice as many; the
-//! difference is the calls' alone. What the kernel does is not in it.
+//! difference is the calls' alone. What the kernel does is not in it. What differs from machine to
+//! machine is not held: how the server waits for calls, the C library, all that has to do with files
+//! where the kernel opens nothing by handle for this user, and what another compiler makes of it.
+
+mod callgrind;
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -11,33 +15,47 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use leasehold_base::units::Time;
 use leasehold_base::xdr::Writer;
+use leasehold_fs::Verifier;
 use leasehold_load::{Load, Operation, Sample, Setting, run};
 use leasehold_serve::account::Account;
+use leasehold_shell::Pool;
+use leasehold_store_dir::{self as dir, DirStore};
+use serde::{Deserialize, Serialize};
 
 use crate::Options;
 use crate::disk::run as run_program;
 use crate::figure::Figure;
 use crate::servers::{Server, ours};
 use crate::speed::IN_FLIGHT;
+use callgrind::{Counting, Counts};
 
 /// The word by which this program is asked for nothing but to count calls of which there are none.
 pub(crate) const WORD: &str = "account";
 
-/// What is kept: instructions by figure, of what `cargo build` builds without options.
+/// What is kept, of what `cargo build` builds without increments.
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    /// The version of the compiler, and for what it compiles.
+    compiler: String,
+    instructions: BTreeMap<String, f64>,
+}
+
 const KEPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/instructions.json");
 
 /// Asks for what is counted to be kept.
 const REWRITE: &str = "INSTRUCTIONS";
 
-/// How much more is taken for the same: how many calls come in together is the scheduler's,
-/// the C library copies memory by what the processor can, and the
-/// compiler inlines a little more where it builds nothing in increments.
+/// How much more is taken for the same: how many calls come in together is the scheduler's.
 const TOLERANCE: f64 = 0.04;
+
+/// What a connection does when something has come for it: receives, answers, sends.
+const TURN: &str = "leasehold_shell::connection::Connection::turn";
 
 /// Nothing is synced, so that all is done where it is received, and nothing depends on a disk.
 const DURABILITY: &str = "memory";
@@ -60,16 +78,16 @@ struct Case {
 }
 
 const CASES: [Case; 7] = [
-    case("null", Operation::Null, 32_000),
-    case("getattr", Operation::Getattr, 16_000),
-    case("lookup", Operation::Lookup, 16_000),
-    case("read4k", Operation::Read(4096), 16_000),
-    case("write4k", Operation::Write { bytes: 4096, stable: true }, 16_000),
-    case("create-remove", Operation::CreateRemove, 8000),
+    case("null", Operation::Null, 8000),
+    case("getattr", Operation::Getattr, 4000),
+    case("lookup", Operation::Lookup, 4000),
+    case("read4k", Operation::Read(4096), 4000),
+    case("write4k", Operation::Write { bytes: 4096, stable: true }, 4000),
+    case("create-remove", Operation::CreateRemove, 2000),
     Case {
         name: "readdirplus.entry",
         operation: Operation::Readdirplus,
-        calls: 800,
+        calls: 400,
         // More are cut into batches by how much of a reply the socket takes, which is chance.
         in_flight: 1,
         per: |sample| sample.entries,
@@ -83,80 +101,97 @@ const fn case(name: &'static str, operation: Operation, calls: u64) -> Case {
 /// The calls that are counted and never made.
 const ACCOUNTED: u64 = 100_000;
 
-/// Counts, and fails where it is not as much as is kept. What the compiler made fast is printed
+/// Counts, and fails where it is more than what is kept. What the compiler made fast is printed
 /// alone: it changes with every version of the compiler.
 pub(crate) fn measure(options: &Options) -> Result<(), Box<dyn Error>> {
     let (served, state, out) = (tempfile::tempdir()?, tempfile::tempdir()?, tempfile::tempdir()?);
-    let server = Server::serve(Command::new(ours()?), served.path(), DURABILITY, state.path())?;
+    let ours = ours()?;
+    let by_handle = opens_by_handle(served.path());
+    let server = Server::serve(Command::new(&ours), served.path(), DURABILITY, state.path())?;
     let setting = Setting::make(server.nfs, server.mount, &server.export)?;
     server.stop()?;
     let mut counts = Vec::new();
     for case in CASES.iter().filter(|case| options.wants(case.name)) {
-        let count = |calls| -> Result<(u64, u64), Box<dyn Error>> {
-            let out = out.path().join("counts");
-            let command = counting(&out, &ours()?);
+        if !by_handle && !matches!(case.operation, Operation::Null) {
+            eprintln!("bench: {}: nothing is opened by handle here", case.name);
+            continue;
+        }
+        let counting =
+            Counting { program: &ours, out: out.path().join("counts"), within: Some(TURN) };
+        let count = |calls| -> Result<(Counts, u64), Box<dyn Error>> {
             // What a run has noted would be recalled by the next alone.
             match fs::remove_file(state.path().join(NOTES)) {
                 Err(error) if error.kind() != ErrorKind::NotFound => return Err(error.into()),
                 Ok(()) | Err(_) => {}
             }
-            let server = Server::serve(command, served.path(), DURABILITY, state.path())?;
+            let server =
+                Server::serve(counting.command(), served.path(), DURABILITY, state.path())?;
             let load = Load::timed(case.operation, case.in_flight, 1, PATIENCE);
             let load = Load { calls_max: calls, ..load };
             let sample = run(&setting.at(server.nfs), &load, server.process())?;
             server.stop()?;
-            Ok((total(&out)?, (case.per)(&sample)))
+            Ok((counting.counts()?, (case.per)(&sample)))
         };
         counts.push((case.name, difference(count(case.calls)?, count(2 * case.calls)?)));
     }
     if options.wants("accounting") {
-        let count = |calls: u64| -> Result<(u64, u64), Box<dyn Error>> {
-            let out = out.path().join("counts");
-            let mut command = counting(&out, &std::env::current_exe()?);
-            run_program(command.arg(WORD).arg(calls.to_string()))?;
-            Ok((total(&out)?, calls))
+        let program = std::env::current_exe()?;
+        let counting = Counting { program: &program, out: out.path().join("counts"), within: None };
+        let count = |calls: u64| -> Result<(Counts, u64), Box<dyn Error>> {
+            run_program(counting.command().arg(WORD).arg(calls.to_string()))?;
+            Ok((counting.counts()?, calls))
         };
         counts.push(("accounting", difference(count(ACCOUNTED)?, count(2 * ACCOUNTED)?)));
     }
     judge(&counts)
 }
 
-/// Instructions of each of those that the longer run had more.
-fn difference(short: (u64, u64), long: (u64, u64)) -> f64 {
-    (long.0 as f64 - short.0 as f64) / (long.1 as f64 - short.1 as f64)
+/// Whether files are found here as they are where the counts that are kept come from.
+fn opens_by_handle(directory: &Path) -> bool {
+    let options = dir::Options {
+        blocking: Arc::new(Pool::new()),
+        verifier: Verifier([0; 8]),
+        durability: dir::Durability::Memory,
+        descriptors_max: 64,
+        handles: dir::HandleSource::Probe,
+    };
+    DirStore::open(directory, options)
+        .is_ok_and(|store| store.opens_by_handle() && store.acts_as_callers())
 }
 
-/// A program whose instructions are counted into a file, once it ends.
-fn counting(out: &Path, program: &Path) -> Command {
-    let mut valgrind = Command::new("valgrind");
-    valgrind.args(["--tool=callgrind", "--quiet"]);
-    valgrind.arg(format!("--callgrind-out-file={}", out.display())).arg(program);
-    valgrind
+/// Instructions of each of those that the longer run had more: of what is held, those that were
+/// compiled with us; else all.
+fn difference(short: (Counts, u64), long: (Counts, u64)) -> f64 {
+    let of = |counts: Counts| if HELD { counts.own } else { counts.all };
+    (of(long.0) as f64 - of(short.0) as f64) / (long.1 as f64 - short.1 as f64)
 }
 
-/// The instructions of all threads.
-fn total(out: &Path) -> Result<u64, Box<dyn Error>> {
-    let bytes = fs::read(out)?;
-    let text = String::from_utf8_lossy(&bytes);
-    let total = text.lines().find_map(|line| line.strip_prefix("totals: "));
-    Ok(total.ok_or("valgrind says nothing")?.trim().parse()?)
-}
+/// Whether counts are held against those that are kept.
+const HELD: bool = cfg!(debug_assertions);
 
 fn judge(counts: &[(&'static str, f64)]) -> Result<(), Box<dyn Error>> {
-    if !cfg!(debug_assertions) {
+    if !HELD {
         for (name, count) in counts {
             Figure::beside((*name).to_owned(), *count, None, "instructions").print();
         }
         return Ok(());
     }
-    let mut kept: BTreeMap<String, f64> = serde_json::from_str(&fs::read_to_string(KEPT)?)?;
+    let mut kept: Kept = serde_json::from_str(&fs::read_to_string(KEPT)?)?;
+    let compiler = compiler()?;
     if std::env::var_os(REWRITE).is_some_and(|value| value == "rewrite") {
-        kept.extend(counts.iter().map(|(name, count)| ((*name).to_owned(), count.round())));
+        let rounded = counts.iter().map(|(name, count)| ((*name).to_owned(), count.round()));
+        kept.instructions.extend(rounded);
+        kept.compiler.clone_from(&compiler);
         fs::write(KEPT, format!("{}\n", serde_json::to_string_pretty(&kept)?))?;
+    }
+    if kept.compiler != compiler {
+        eprintln!("bench: {compiler} compiles other instructions than {}", kept.compiler);
+        return Ok(());
     }
     let mut wrong = Vec::new();
     for (name, count) in counts {
-        let kept = *kept.get(*name).ok_or_else(|| format!("nothing is kept of {name}"))?;
+        let kept =
+            *kept.instructions.get(*name).ok_or_else(|| format!("nothing is kept of {name}"))?;
         let figure = Figure::kept((*name).to_owned(), (*count, kept), TOLERANCE);
         figure.print();
         let change = (count / kept - 1.0) * 100.0;
@@ -172,6 +207,17 @@ fn judge(counts: &[(&'static str, f64)]) -> Result<(), Box<dyn Error>> {
     }
     let wrong = wrong.join("; ");
     Err(format!("{wrong}: mend that, or keep it by {REWRITE}=rewrite in the environment").into())
+}
+
+/// The compiler that is asked by `cargo`, here too.
+fn compiler() -> Result<String, Box<dyn Error>> {
+    let said = Command::new("rustc").arg("-vV").output()?;
+    let said = String::from_utf8(said.stdout)?;
+    let word = |name: &str| said.lines().find_map(|line| line.strip_prefix(name));
+    let (Some(release), Some(host)) = (word("release: "), word("host: ")) else {
+        return Err("rustc does not say which it is".into());
+    };
+    Ok(format!("rustc {release} for {host}"))
 }
 
 /// Counts so many calls as a loop of the server does, and nothing else.

@@ -68,10 +68,10 @@ impl Area {
                  the disk's speed. Small files are made, read and removed, one after the other."
             }
             Self::Instructions => {
-                "As valgrind counts them in the server's process, 16 calls in flight on one \
-                 connection; the kernel's are not among them. Accounting is in the others too. \
-                 `cargo xtask test instructions` holds those of the build for tests against \
-                 `bench/instructions.json`."
+                "As valgrind counts them from when the server receives calls to when it has sent the \
+                 replies, 16 calls in flight on one connection; the kernel's are not among them. \
+                 Accounting is in the others too. `cargo xtask test instructions` holds those of \
+                 the build for tests against `bench/instructions.json`."
             }
             Self::Model => {
                 "Speeds are by processor time of one thread, the best of a few runs. A service is \

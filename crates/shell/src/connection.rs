@@ -183,6 +183,8 @@ impl Connection {
     }
 
     /// Receives once, answers what there is, sends once.
+    // Instructions are counted within it, by its name.
+    #[inline(never)]
     pub(crate) fn turn(&mut self, key: Key, bench: &mut Bench) -> Result<Turn, Closing> {
         if !self.writable {
             return Ok(Turn::Wait);

@@ -1,0 +1,89 @@
+//! Runs a program under valgrind's callgrind, and adds up what it wrote.
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Instructions of a run, of all its threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Counts {
+    /// Those that were compiled from Rust: the same on every machine, whatever its C library and
+    /// whatever its kernel maps into each process.
+    pub(super) own: u64,
+    /// All.
+    pub(super) all: u64,
+}
+
+/// One program, and where its counts go.
+pub(super) struct Counting<'a> {
+    pub(super) program: &'a Path,
+    pub(super) out: PathBuf,
+    /// The function within which alone is counted, with all that it calls.
+    pub(super) within: Option<&'static str>,
+}
+
+impl Counting<'_> {
+    /// The program, whose counts are written once it ends.
+    pub(super) fn command(&self) -> Command {
+        let mut valgrind = Command::new("valgrind");
+        valgrind.args(["--tool=callgrind", "--quiet"]);
+        valgrind.arg(format!("--callgrind-out-file={}", self.out.display()));
+        if let Some(function) = self.within {
+            valgrind.arg(format!("--toggle-collect={function}"));
+        }
+        valgrind.arg(self.program);
+        valgrind
+    }
+
+    /// What was counted.
+    pub(super) fn counts(&self) -> Result<Counts, Box<dyn Error>> {
+        let bytes = fs::read(&self.out)?;
+        let program = self.program.to_str().ok_or("the program's path is no text")?;
+        let counts = added_up(&String::from_utf8_lossy(&bytes), program);
+        counts.ok_or_else(|| "valgrind says nothing of instructions".into())
+    }
+}
+
+/// Adds up what valgrind wrote ("Callgrind Format Specification" in its manual).
+fn added_up(text: &str, program: &str) -> Option<Counts> {
+    let mut objects = BTreeMap::new();
+    let (mut own, mut all) = (0, None);
+    let mut is_own = false;
+    let mut lines = text.lines();
+    while let Some(line) = lines.next() {
+        if let Some(total) = line.strip_prefix("totals: ") {
+            all = Some(total.trim().parse().ok()?);
+        } else if line.starts_with("calls=") {
+            // What was called has lines of its own; the next is their sum.
+            lines.next();
+        } else if let Some(name) = line.strip_prefix("ob=").or_else(|| line.strip_prefix("cob=")) {
+            // Written out where it stands first, a number from then on.
+            let (number, name) = name.split_once(' ').unwrap_or((name, ""));
+            let object = objects.entry(number).or_insert(name);
+            if line.starts_with("ob=") {
+                is_own = *object == program;
+            }
+        } else if is_own && line.starts_with(|first: char| "0123456789+-*".contains(first)) {
+            own += line.split_whitespace().nth(1)?.parse::<u64>().ok()?;
+        }
+    }
+    all.map(|all| Counts { own, all })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn own_are_those_of_the_program_without_what_it_calls() {
+        let text = "version: 1\npositions: line\nevents: Ir\n\n\
+            ob=(1) /bin/program\nfl=(1) main.rs\nfn=(1) main\n10 5\n+2 3\n\
+            cob=(2) /lib/libc.so\ncfn=(2) memcpy\ncalls=4 0\n* 400\n* 1\n\n\
+            ob=(2)\nfn=(2)\n0 400\n\nob=(1)\nfn=(3) other\n-3 1\n\ntotals: 410\n";
+        assert_eq!(added_up(text, "/bin/program"), Some(Counts { own: 10, all: 410 }));
+        assert_eq!(added_up(text, "/bin/other"), Some(Counts { own: 0, all: 410 }));
+        assert_eq!(added_up("version: 1\n", "/bin/program"), None);
+    }
+}
