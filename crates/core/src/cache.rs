@@ -34,8 +34,10 @@
 //!     take turns.
 //!
 //! What it does not do: it calls nobody and knows no handles. Whether the server is asked when a
-//! file is opened, and whether data is pushed when it is closed, is its owner's choice of variant;
-//! a lease will be one more reason to trust, in place of rule 1's times.
+//! file is opened, and whether data is pushed when it is closed, is its owner's choice of variant.
+//! So is whether what is known may be used at all: an owner with leases has rule 1's times without
+//! end, uses what is here while it holds a lease, and tells when that shows another object than
+//! before ([`Event::Replaced`]).
 
 mod attributes;
 mod dispatch;
@@ -265,6 +267,12 @@ pub enum Event<E> {
     },
     /// The attributes of an object are to be asked for before they are used again.
     Distrust {
+        /// The object.
+        object: ObjectKey,
+    },
+    /// What was known of the object is not good any more, and neither is what comes of questions
+    /// from before: others may have changed it.
+    Replaced {
         /// The object.
         object: ObjectKey,
     },
@@ -512,6 +520,11 @@ impl<E: Clone> Cache<E> {
                 if let Some(object) = self.objects.get_mut(&object) {
                     object.known.distrust();
                 }
+            }
+            Event::Replaced { object } => {
+                let asked = self.ask(now);
+                self.object(object).known.replaced(asked);
+                self.drop_content(object, effects);
             }
             Event::Invalidate { object } => {
                 self.object(object).known.distrust();

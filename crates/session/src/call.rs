@@ -87,6 +87,11 @@ impl Results {
         Err(Error::Denied(reply.status))
     }
 
+    /// Those that were inside of others.
+    pub(crate) const fn of(bytes: Bytes) -> Self {
+        Self(bytes)
+    }
+
     /// Reads them; what they hold may borrow from them. Bytes behind them are passed over.
     ///
     /// # Errors

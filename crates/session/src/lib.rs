@@ -51,12 +51,16 @@
 //! unmount that does not wait. A server that asks for patience (JUKEBOX) is asked again within
 //! [`nfs::Nfs`].
 //!
+//! [`leases::Leases`] is the lease program over a session: [`nfs::Nfs::leased`] has all operations go
+//! by it, and [`leases::Listener`] hears what the server wants back.
+//!
 //! What it does not do: it caches nothing, splits nothing into pieces (READ and WRITE carry at most
 //! what [`nfs::Bounds`] say, and the server may do less), and writes nothing again when a COMMIT
 //! shows another verifier: that is for whoever has the data.
 mod call;
 mod credential;
 mod error;
+pub mod leases;
 pub mod mount;
 pub mod nfs;
 mod options;

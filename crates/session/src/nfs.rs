@@ -17,6 +17,7 @@ use std::sync::atomic::AtomicBool;
 use bytes::Bytes;
 use leasehold_base::xdr::{Decode, Encode, Reader};
 use leasehold_core::calls::Weight;
+use leasehold_wire::lease;
 use leasehold_wire::nfs3::{
     self, Attributes, DirectoryArgs, Handle, Name, Path, SetAttributes, Status, Time, access,
     commit, create, fsinfo, fsstat, getattr, link, lookup, mkdir, mknod, pathconf, read, readlink,
@@ -26,6 +27,7 @@ use leasehold_wire::nfs3::{
 use crate::call::Results;
 use crate::credential::Credential;
 use crate::error::Error;
+use crate::leases::{Leases, Rider};
 use crate::session::{Procedure, Session};
 
 pub use bounds::Bounds;
@@ -64,6 +66,10 @@ pub struct Nfs {
     version: Version,
     /// Whether the server has said that it has no READDIRPLUS.
     lists_names_only: Arc<AtomicBool>,
+    /// Whose calls they are, where they go by the lease program.
+    leases: Option<Leases>,
+    /// What goes with each of them.
+    rider: Option<Arc<Rider>>,
 }
 
 /// What a link says, or the link's attributes alone.
@@ -82,7 +88,27 @@ impl Nfs {
     /// Calls the server of a session, which speaks that version.
     #[must_use]
     pub fn new(session: Session, version: Version) -> Self {
-        Self { session, version, lists_names_only: Arc::default() }
+        let lists_names_only = Arc::default();
+        Self { session, version, lists_names_only, leases: None, rider: None }
+    }
+
+    /// The same server, by the lease program; for version 3 only.
+    #[must_use]
+    pub fn leased(self, leases: Leases) -> Self {
+        let leases = Some(leases).filter(|_| self.version == Version::V3);
+        Self { leases, ..self }
+    }
+
+    /// The same server, where this goes with each call: one is to be made by it.
+    #[must_use]
+    pub fn ridden(&self, rider: Arc<Rider>) -> Self {
+        Self { rider: Some(rider), ..self.clone() }
+    }
+
+    /// The client of the lease program that calls, where one does.
+    #[must_use]
+    pub const fn leases(&self) -> Option<&Leases> {
+        self.leases.as_ref()
     }
 
     /// The session.
@@ -244,8 +270,14 @@ impl Nfs {
         match self.version {
             Version::V3 => {
                 let count = u32::try_from(data.len()).unwrap_or(u32::MAX);
-                let args = write::Args { file: *file, offset, count, stability, data };
-                let results = self.run(who, write::NUMBER, Weight::Heavy, &args).await?;
+                let write = write::Args { file: *file, offset, count, stability, data };
+                let results = if self.leases.is_some() {
+                    let attributes = SetAttributes::default();
+                    let args = lease::write::Merged { attributes, write };
+                    self.run(who, write::NUMBER, Weight::Heavy, &args).await?
+                } else {
+                    self.run(who, write::NUMBER, Weight::Heavy, &write).await?
+                };
                 let mut written: write::Reply = reply(&results)?;
                 if let nfs3::Reply::Done(done) = &mut written {
                     done.count = done.count.min(count);
@@ -475,7 +507,12 @@ impl Nfs {
         let begun = self.session.now();
         let mut pause = JUKEBOX_PAUSE_MIN;
         loop {
-            let results = self.session.call(who, procedure, args).await?;
+            let results = match &self.leases {
+                Some(leases) if number != leasehold_wire::rpc::null::NUMBER => {
+                    leases.run(who, (number, weight), args, self.rider.as_deref()).await?
+                }
+                Some(_) | None => self.session.call(who, procedure, args).await?,
+            };
             let soft = self.session.options().soft;
             let may_wait = soft.is_none_or(|soft| self.session.now().since(begun) + pause < soft);
             if !(is_jukebox(&results) && self.version == Version::V3 && may_wait) {

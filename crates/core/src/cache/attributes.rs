@@ -80,6 +80,12 @@ impl Known {
         self.trusted = None;
     }
 
+    /// The object may be another than was known, and answers to questions of before tell nothing.
+    pub(super) const fn replaced(&mut self, now: Asked) {
+        (self.trusted, self.version) = (None, None);
+        self.seen = Some(now);
+    }
+
     /// Attributes that a question of ours was answered with.
     pub(super) fn observe(
         &mut self,

@@ -28,6 +28,8 @@
 //! 12. What was changed is pushed also when it is wanted on the server; the lease goes on.
 //! 13. A lease that may not be cached is given back when its object is closed, and any when it is
 //!     not needed.
+//! 14. A grant that nobody asked for here, as it came with another call's answer, counts from when
+//!     that call was sent. Of a server that has forgotten the client nothing is reclaimed.
 
 mod state;
 
@@ -51,6 +53,10 @@ pub enum Event {
     Use(Ticket, Object, Kind, u64),
     /// What was asked for was granted, with the object's modrev, or was not.
     Answered(Request, Option<(Grant, Modrev)>),
+    /// A lease came with the answer to a call that was sent then.
+    Came(Object, Time, Grant, Modrev),
+    /// Nobody waits for this use any more.
+    GivenUp(Ticket, Object),
     /// The server wants a lease back.
     Evicted(Object, Serial),
     /// The server asks what is known of the object under a lease; this names the inquiry.
@@ -78,6 +84,8 @@ pub enum Event {
     Released(Object),
     /// The server is in another epoch. What is being pushed is void, and will be asked for anew.
     Restarted,
+    /// The server knows nothing of the client any more, and waits for nothing that it held.
+    Forgotten,
     /// Time went on.
     Tick,
 }
@@ -231,6 +239,15 @@ impl Holder {
                     self.at(now, object, effects, |state, turn| state.answered(sent, grant, turn));
                 }
             }
+            Event::Came(object, sent, grant, modrev) => {
+                self.states.entry(object).or_default();
+                self.at(now, object, effects, |state, turn| {
+                    state.came(sent, grant, modrev, turn);
+                });
+            }
+            Event::GivenUp(ticket, object) => {
+                self.at(now, object, effects, |state, _| state.give_up(ticket));
+            }
             Event::Evicted(object, serial) => self.evicted(now, object, serial, effects),
             Event::Inquired(object, serial, round) => {
                 if self.states.contains_key(&object) {
@@ -273,7 +290,8 @@ impl Holder {
             Event::Released(object) => {
                 self.at(now, object, effects, State::released);
             }
-            Event::Restarted => self.restarted(now, effects),
+            Event::Restarted => self.restarted(now, true, effects),
+            Event::Forgotten => self.restarted(now, false, effects),
             Event::Tick => {}
         }
         while let Some((_, object)) = self.due.first().copied().filter(|(due, _)| *due <= now) {
@@ -305,6 +323,43 @@ impl Holder {
     #[must_use]
     pub fn is_usable(&self, now: Time, object: Object, kind: Kind) -> bool {
         self.states.get(&object).is_some_and(|state| state.is_usable(now, kind))
+    }
+
+    /// Until when what is cached of an object may be used to read, if nothing comes in between.
+    #[must_use]
+    pub fn usable_until(&self, now: Time, object: Object) -> Option<Time> {
+        self.states.get(&object)?.usable_until(now)
+    }
+
+    /// Whether so many bytes can be written to the cache of an object now.
+    #[must_use]
+    pub fn can_write(&self, now: Time, object: Object, bytes: u64) -> bool {
+        self.states.get(&object).is_some_and(|state| state.can_write(now, bytes))
+    }
+
+    /// What a change of what is cached is made from: the last lease, and the modrev.
+    #[must_use]
+    pub fn base(&self, object: Object) -> Option<(Serial, Modrev)> {
+        self.states.get(&object)?.made_from()
+    }
+
+    /// Whether something was changed in the cache that is not known to be with the server.
+    #[must_use]
+    pub fn is_dirty(&self, object: Object) -> bool {
+        self.states.get(&object).is_some_and(State::is_dirty)
+    }
+
+    /// Whether what others were given of an object is being taken back.
+    #[must_use]
+    pub fn is_withdrawing(&self, object: Object) -> bool {
+        self.states.get(&object).is_some_and(State::is_withdrawing)
+    }
+
+    /// Whether a lease on an object may be asked for along with a call: there is none, nor is it
+    /// wanted back.
+    #[must_use]
+    pub fn may_ask(&self, now: Time, object: Object) -> bool {
+        self.states.get(&object).is_none_or(|state| state.may_ask(now))
     }
 
     fn at(
@@ -343,7 +398,7 @@ impl Holder {
         }
     }
 
-    fn restarted(&mut self, now: Time, effects: &mut Vec<Effect>) {
+    fn restarted(&mut self, now: Time, reclaims: bool, effects: &mut Vec<Effect>) {
         #[cfg(feature = "mutants")]
         if self.mutant == Some(Mutant::KeepsEpochs) {
             effects.push(Effect::Recovered);
@@ -353,7 +408,7 @@ impl Holder {
         (self.reclaiming, self.recovering) = (true, true);
         let objects: Vec<Object> = self.states.keys().copied().collect();
         for object in objects {
-            self.at(now, object, effects, State::restarted);
+            self.at(now, object, effects, |state, turn| state.restarted(reclaims, turn));
         }
     }
 }

@@ -95,6 +95,33 @@ impl State {
         fits && self.evicted.is_none() && !self.withdrawing
     }
 
+    pub(super) fn usable_until(&self, now: Time) -> Option<Time> {
+        let lease = self.lease.filter(|_| self.is_usable(now, Kind::Read))?;
+        Some(lease.withdraw_at())
+    }
+
+    pub(super) fn can_write(&self, now: Time, bytes: u64) -> bool {
+        self.is_usable(now, Kind::Write) && bytes <= self.space
+    }
+
+    pub(super) fn made_from(&self) -> Option<(Serial, Modrev)> {
+        Some((self.last_serial, self.modrev?))
+    }
+
+    pub(super) const fn is_dirty(&self) -> bool {
+        self.dirty
+    }
+
+    pub(super) const fn is_withdrawing(&self) -> bool {
+        self.withdrawing
+    }
+
+    pub(super) fn may_ask(&self, now: Time) -> bool {
+        let held = self.lease.is_some_and(|lease| now < lease.end && !lease.ending);
+        let free = self.asking.is_none() && self.evicted.is_none() && !self.withdrawing;
+        free && !held && !self.dirty
+    }
+
     pub(super) fn held(&self, now: Time) -> Option<(Kind, Serial, bool)> {
         let lease = self.lease.filter(|lease| now < lease.end)?;
         Some((lease.kind, lease.serial, lease.cachable))
@@ -120,6 +147,10 @@ impl State {
         self.used |= self.is_covered(turn.now, kind);
     }
 
+    pub(super) fn give_up(&mut self, ticket: Ticket) {
+        self.waiting.retain(|waiting| waiting.ticket != ticket);
+    }
+
     pub(super) fn answered(
         &mut self,
         sent: Time,
@@ -127,11 +158,29 @@ impl State {
         turn: &mut Turn<'_>,
     ) {
         let asking = self.asking.take();
-        let Some((grant, modrev)) = grant else {
-            self.again = turn.now + ASK_AGAIN;
-            self.waiting.iter_mut().for_each(|waiting| waiting.asked = false);
-            return;
-        };
+        match grant {
+            Some((grant, modrev)) => self.take(asking, sent, (grant, modrev), turn),
+            None => {
+                self.again = turn.now + ASK_AGAIN;
+                self.waiting.iter_mut().for_each(|waiting| waiting.asked = false);
+            }
+        }
+    }
+
+    /// Rule 14.
+    pub(super) fn came(&mut self, sent: Time, grant: Grant, modrev: Modrev, turn: &mut Turn<'_>) {
+        if self.asking != Some(Asking::Reclaim) {
+            self.take(None, sent, (grant, modrev), turn);
+        }
+    }
+
+    fn take(
+        &mut self,
+        asking: Option<Asking>,
+        sent: Time,
+        (grant, modrev): (Grant, Modrev),
+        turn: &mut Turn<'_>,
+    ) {
         #[cfg(feature = "mutants")]
         let sent = if turn.has(Mutant::CountsFromAnswer) { turn.now } else { sent };
         let overtaken = grant.serial <= self.returned;
@@ -321,7 +370,7 @@ impl State {
     }
 
     /// Rule 10.
-    pub(super) fn restarted(&mut self, turn: &mut Turn<'_>) {
+    pub(super) fn restarted(&mut self, reclaims: bool, turn: &mut Turn<'_>) {
         let lease = self.lease.take();
         self.asking = None;
         self.evicted = None;
@@ -329,7 +378,8 @@ impl State {
         self.dirty_since = false;
         self.again = turn.now;
         self.waiting.iter_mut().for_each(|waiting| waiting.asked = false);
-        if let Some(lease) = lease.filter(|lease| lease.cachable && turn.now < lease.end) {
+        let lease = lease.filter(|lease| reclaims && lease.cachable && turn.now < lease.end);
+        if let Some(lease) = lease {
             self.asking = Some(Asking::Reclaim);
             turn.ask(lease.kind, self.space, true);
         }
