@@ -203,9 +203,8 @@ impl Leases {
         let mut pauses = Pauses::new(self.shared.session.now());
         loop {
             let standing = self.standing();
-            let (asks, base) = rider.map_or((Vec::new(), None), |rider| {
-                (rider.asks.clone(), rider.base)
-            });
+            let (asks, base) =
+                rider.map_or((Vec::new(), None), |rider| (rider.asks.clone(), rider.base));
             let caller = standing.caller(self.shared.client);
             let head = Head { caller, asks: List(asks), base };
             let sent = self.shared.session.now();

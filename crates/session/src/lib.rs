@@ -51,7 +51,7 @@
 //! unmount that does not wait. A server that asks for patience (JUKEBOX) is asked again within
 //! [`nfs::Nfs`].
 //!
-//! [`leases::Leases`] is the lease program over a session: [`nfs::Nfs::leased`] has all operations go
+//! [`leases::Leases`] is the lease program over a session: [`nfs::Nfs::with_leases`] has all operations go
 //! by it, and [`leases::Listener`] hears what the server wants back.
 //!
 //! What it does not do: it caches nothing, splits nothing into pieces (READ and WRITE carry at most

@@ -16,7 +16,7 @@ use std::sync::atomic::AtomicBool;
 
 use bytes::Bytes;
 use leasehold_base::xdr::{Decode, Encode, Reader};
-use leasehold_core::calls::Weight;
+use leasehold_core::calls::{Carrier, Weight};
 use leasehold_wire::lease;
 use leasehold_wire::nfs3::{
     self, Attributes, DirectoryArgs, Handle, Name, Path, SetAttributes, Status, Time, access,
@@ -92,11 +92,28 @@ impl Nfs {
         Self { session, version, lists_names_only, leases: None, rider: None }
     }
 
-    /// The same server, by the lease program; for version 3 only.
-    #[must_use]
-    pub fn leased(self, leases: Leases) -> Self {
-        let leases = Some(leases).filter(|_| self.version == Version::V3);
-        Self { leases, ..self }
+    /// The same server by the lease program, as a client with an id that no other has, where it
+    /// serves that: in version 3 and over a stream. Elsewhere this stays as it is, and
+    /// [`Nfs::leases`] says so. `name` is for people.
+    ///
+    /// # Errors
+    /// As [`Nfs::null`].
+    pub async fn with_leases(
+        self,
+        who: &Credential,
+        client: [u8; 16],
+        name: &[u8],
+    ) -> Result<Self, Error> {
+        let can_be_called = self.session.options().carrier == Carrier::Stream;
+        if self.version != Version::V3 || !can_be_called {
+            return Ok(self);
+        }
+        let leases = Leases::new(self.session.clone(), client, name);
+        match leases.hello(who).await {
+            Ok(()) => Ok(Self { leases: Some(leases), ..self }),
+            Err(Error::Denied(_)) => Ok(self),
+            Err(error) => Err(error),
+        }
     }
 
     /// The same server, where this goes with each call: one is to be made by it.

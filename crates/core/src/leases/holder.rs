@@ -355,13 +355,6 @@ impl Holder {
         self.states.get(&object).is_some_and(State::is_withdrawing)
     }
 
-    /// Whether a lease on an object may be asked for along with a call: there is none, nor is it
-    /// wanted back.
-    #[must_use]
-    pub fn may_ask(&self, now: Time, object: Object) -> bool {
-        self.states.get(&object).is_none_or(|state| state.may_ask(now))
-    }
-
     fn at(
         &mut self,
         now: Time,

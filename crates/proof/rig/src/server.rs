@@ -60,10 +60,13 @@ impl MemServer {
         };
         let service = Arc::new(Service::new(vec![export], HandleKey([7; 16]), Box::new(Deaf)));
         let handler: Arc<dyn Handler> = match manners {
-            Manners::Full => Arc::new(service),
-            Manners::Stingy | Manners::Version2Only => Arc::new(Mannered::new(service, manners)),
+            Manners::Full => Arc::new(Arc::clone(&service)),
+            Manners::Stingy | Manners::Version2Only => {
+                Arc::new(Mannered::new(Arc::clone(&service), manners))
+            }
         };
         let running = server.start(handler).expect("there are threads left");
+        service.call_clients_by(running.post());
         Ok(Self { address, store, running: Some(running) })
     }
 

@@ -3,12 +3,14 @@
 use bytes::Bytes;
 use leasehold_base::attributes::{FileType, SetAttributes};
 use leasehold_core::cache::Event;
+use leasehold_core::leases::Kind;
 use leasehold_fs::{Access, Space};
 use leasehold_session::{Credential, Error};
 use leasehold_wire::nfs3::{self, Status, access};
 
 use crate::client::Client;
 use crate::convert;
+use crate::leases::FIRST;
 use crate::nodes::{NodeId, Seen};
 
 impl Client {
@@ -17,6 +19,7 @@ impl Client {
     /// # Errors
     /// When they cannot be had from the server, as for every operation.
     pub async fn getattr(&self, who: &Credential, node: NodeId) -> Result<Seen, Error> {
+        self.lease(who, node, Kind::Read, 0).await;
         match self.seen(node) {
             Some(seen) => Ok(seen),
             None => self.refresh(who, node).await,
@@ -41,17 +44,18 @@ impl Client {
         let hold = if is_file { Some(self.hold(node).await) } else { None };
         let change = self.begin_change(node);
         let set = convert::set_attributes(attributes);
-        let wcc = match self.shared.nfs.setattr(who, &handle, &set, None).await? {
+        let ride = self.ride(&[], None);
+        let wcc = match ride.nfs.setattr(who, &handle, &set, None).await? {
             nfs3::Reply::Done(wcc) => wcc,
             nfs3::Reply::Failed(status, wcc) => {
-                change.finish(&wcc);
+                change.finish(&wcc, (&ride, FIRST));
                 return Err(self.failed(node, status));
             }
         };
         if let Some(size) = attributes.size {
             self.step(Event::Resized { file: node.key(), size });
         }
-        change.finish(&wcc);
+        change.finish(&wcc, (&ride, FIRST));
         drop(hold);
         self.getattr(who, node).await
     }
@@ -66,6 +70,7 @@ impl Client {
         node: NodeId,
         wanted: Access,
     ) -> Result<Access, Error> {
+        self.lease(who, node, Kind::Read, 0).await;
         if let Some(seen) = self.seen(node) {
             let state = self.shared.state();
             let known = state.nodes.get(node);

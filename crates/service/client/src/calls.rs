@@ -8,6 +8,7 @@ use leasehold_wire::nfs3::{self, Handle, Status};
 
 use crate::client::Client;
 use crate::convert;
+use crate::leases::{FIRST, How};
 use crate::nodes::{NodeId, Nodes};
 
 /// One call for a file's data.
@@ -58,7 +59,8 @@ impl Call {
                 Event::Fetched { job, result: told(&client, node, result) }
             }
             What::Write { offset, data, stable } => {
-                let result = write(&client, &who, &handle, offset, (data, stable)).await;
+                let result =
+                    write_under(&client, (&who, node), &handle, offset, (data, stable)).await;
                 Event::Stored { job, result: told(&client, node, result) }
             }
             What::Commit => {
@@ -68,6 +70,7 @@ impl Call {
         };
         client.with(|state, now, doings| {
             state.step(now, event, doings);
+            state.note_saved(now, node, doings);
             // Its data may have been all that kept it.
             if let Some(forget) = state.forget_unused(node) {
                 state.step(now, forget, doings);
@@ -100,15 +103,37 @@ pub(crate) async fn read(
     Ok(Fetched { data: done.data, end: done.end, attributes })
 }
 
-pub(crate) async fn write(
+/// Writes what was changed under a lease. What is too late for that by itself, as another WRITE of
+/// ours came before, is sent again.
+async fn write_under(
     client: &Client,
-    who: &Credential,
+    (who, node): (&Credential, NodeId),
     file: &Handle,
     offset: u64,
     (data, stable): (Bytes, bool),
 ) -> Result<Stored, Error> {
     let stability = if stable { Stability::FileSync } else { Stability::Unstable };
-    let done = client.shared.nfs.write(who, file, offset, (data, stability)).await?.done()?;
+    loop {
+        let base = client.shared.state().base(node);
+        let ride = client.ride(&[], base);
+        let reply = ride.nfs.write(who, file, offset, (data.clone(), stability)).await;
+        let told = ride.told();
+        if let Some(now) = told.late {
+            let known = client.shared.state().base(node);
+            if known != base && known.is_some_and(|known| known.modrev >= now) {
+                continue;
+            }
+            client.shared.state().note_late(node);
+        }
+        let how = ride.change(FIRST);
+        if how != How::Unknown {
+            client.with(|state, now, doings| state.wrote(now, node, how, doings));
+        }
+        return stored(reply?.done()?);
+    }
+}
+
+fn stored(done: nfs3::write::Done) -> Result<Stored, Error> {
     if done.count == 0 {
         return Err(Error::Failed(Status::Io));
     }

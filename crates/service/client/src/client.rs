@@ -3,6 +3,7 @@
 use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
+use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -17,6 +18,7 @@ use leasehold_wire::nfs3::{self, Handle, Status};
 
 use crate::calls::Call;
 use crate::convert;
+use crate::leases::{Errands, How, Leased, Ride, Right};
 use crate::nodes::{NodeId, Nodes, Seen};
 use crate::open::Opens;
 use crate::options::{Options, Variant};
@@ -51,6 +53,8 @@ pub(crate) struct State {
     abandoned: BTreeSet<Ticket>,
     /// When the cache is to hear of the time.
     alarm: Option<Time>,
+    /// The leases, where any are held.
+    pub(crate) leases: Option<Leased>,
 }
 
 #[derive(Default)]
@@ -65,6 +69,8 @@ pub(crate) enum Outcome {
     Done,
     /// What was read.
     Read(Result<Vec<Bytes>, Error>),
+    /// How it may be done.
+    Leased(Right),
 }
 
 /// What is done once the state is let go.
@@ -73,10 +79,12 @@ pub(crate) struct Doings {
     effects: Vec<Effect<Error>>,
     calls: Vec<Call>,
     wakers: Vec<Waker>,
+    pub(crate) errands: Errands,
 }
 
 impl Client {
-    /// The file system of a directory, as its server has it: asks for its attributes.
+    /// The file system of a directory, as its server has it: asks for its attributes. One that goes
+    /// by the lease program has [`Variant::Lease`]; without it that is close-to-open.
     ///
     /// # Errors
     /// When the directory's attributes cannot be had.
@@ -87,6 +95,13 @@ impl Client {
         who: &Credential,
         options: Options,
     ) -> Result<Self, Error> {
+        let variant = match (options.variant, nfs.leases()) {
+            (_, Some(_)) => Variant::Lease,
+            (Variant::Lease, None) => Variant::CloseToOpen,
+            (variant, None) => variant,
+        };
+        let options = Options { variant, ..options };
+        let leases = nfs.leases().map(|_| Leased::new(who.clone()));
         let state = State {
             cache: Cache::new(options.of_cache(&bounds)),
             nodes: Nodes::new(root),
@@ -96,9 +111,11 @@ impl Client {
             next_ticket: 0,
             abandoned: BTreeSet::new(),
             alarm: None,
+            leases,
         };
         let shared = Shared { nfs, options, bounds, state: Mutex::new(state) };
         let client = Self { shared: Arc::new(shared) };
+        client.listen();
         client.refresh(who, NodeId::ROOT).await?;
         Ok(client)
     }
@@ -155,6 +172,7 @@ impl Client {
         if let Some(alarm) = alarm {
             self.ring_at(now, alarm);
         }
+        self.run_errands(doings.errands);
         changed
     }
 
@@ -175,9 +193,7 @@ impl Client {
 
     fn begin(&self, event: impl FnOnce(Ticket) -> Event<Error>) -> Ticket {
         self.with(|state, now, doings| {
-            let ticket = Ticket(state.next_ticket);
-            state.next_ticket += 1;
-            state.waiting.insert(ticket, Waiting::default());
+            let ticket = state.new_ticket();
             state.step(now, event(ticket), doings);
             ticket
         })
@@ -192,6 +208,7 @@ impl Client {
                 Self { shared }.with(|state, now, doings| {
                     state.alarm = None;
                     state.step(now, Event::Tick, doings);
+                    state.lease(now, leasehold_core::leases::holder::Event::Tick, doings);
                 });
             }
         });
@@ -238,7 +255,10 @@ impl Client {
 
     /// Has a change of an object begun, until the guard is finished or dropped.
     pub(crate) fn begin_change(&self, node: NodeId) -> Change {
-        self.step(Event::BeginChange { object: node.key() });
+        self.with(|state, now, doings| {
+            state.step(now, Event::BeginChange { object: node.key() }, doings);
+            state.changing(now, node, doings);
+        });
         Change { client: self.clone(), node: Some(node) }
     }
 
@@ -264,6 +284,9 @@ impl State {
     pub(crate) fn step(&mut self, now: Time, event: Event<Error>, doings: &mut Doings) {
         let mut events = VecDeque::from([event]);
         while let Some(event) = events.pop_front() {
+            if let Event::Forget { object } = event {
+                self.release_lease(now, NodeId::of(object), doings);
+            }
             self.cache.step(now, event, &mut doings.effects);
             for effect in core::mem::take(&mut doings.effects) {
                 events.extend(self.follow(effect, doings));
@@ -297,7 +320,15 @@ impl State {
         }
     }
 
-    fn answer(&mut self, ticket: Ticket, outcome: Outcome, doings: &mut Doings) {
+    /// Somebody is to wait.
+    pub(crate) fn new_ticket(&mut self) -> Ticket {
+        let ticket = Ticket(self.next_ticket);
+        self.next_ticket += 1;
+        self.waiting.insert(ticket, Waiting::default());
+        ticket
+    }
+
+    pub(crate) fn answer(&mut self, ticket: Ticket, outcome: Outcome, doings: &mut Doings) {
         if let Some(waiting) = self.waiting.get_mut(&ticket) {
             waiting.outcome = Some(outcome);
             doings.wakers.extend(waiting.waker.take());
@@ -318,7 +349,20 @@ impl State {
             // The name that it still has is ours.
             attributes.link_count = attributes.link_count.saturating_sub(1);
         }
-        Some(Seen { attributes, trusted_for })
+        let usable = self.usable_until(now, node).map_or(Duration::ZERO, |until| until.since(now));
+        Some(Seen { attributes, trusted_for: trusted_for.min(usable) })
+    }
+
+    /// What a name is known to lead to.
+    pub(crate) fn find(
+        &mut self,
+        now: Time,
+        directory: NodeId,
+        name: &[u8],
+    ) -> Option<Option<NodeId>> {
+        self.usable_until(now, directory)?;
+        let target = self.cache.find(now, directory.key(), name)?;
+        Some(target.map(NodeId::of))
     }
 
     /// Notes what an answer tells of a node.
@@ -338,7 +382,8 @@ impl State {
 
     /// When the cache is to hear of the time, where that is sooner than was arranged.
     fn new_alarm(&mut self, now: Time) -> Option<Time> {
-        let wake = self.cache.next_wake()?.max(now);
+        let of_leases = self.leases.as_ref().and_then(Leased::next_wake);
+        let wake = self.cache.next_wake().into_iter().chain(of_leases).min()?.max(now);
         if self.alarm.is_some_and(|alarm| alarm <= wake) {
             return None;
         }
@@ -360,6 +405,12 @@ impl State {
 pub(crate) struct Wait {
     client: Client,
     ticket: Ticket,
+}
+
+impl Wait {
+    pub(crate) fn new(client: &Client, ticket: Ticket) -> Self {
+        Self { client: client.clone(), ticket }
+    }
 }
 
 impl Client {
@@ -389,7 +440,10 @@ impl Future for Wait {
 
 impl Drop for Wait {
     fn drop(&mut self) {
-        self.client.shared.state().waiting.remove(&self.ticket);
+        self.client.with(|state, now, doings| {
+            state.waiting.remove(&self.ticket);
+            state.give_up_use(now, self.ticket, doings);
+        });
     }
 }
 
@@ -400,21 +454,24 @@ pub(crate) struct Change {
 }
 
 impl Change {
-    /// It was answered.
-    pub(crate) fn finish(mut self, wcc: &nfs3::Wcc) {
-        self.end(convert::wcc(wcc));
+    /// It was answered; the object was at this place of the call.
+    pub(crate) fn finish(mut self, wcc: &nfs3::Wcc, (ride, place): (&Ride, u32)) {
+        self.end(convert::wcc(wcc), ride.change(place));
     }
 
-    fn end(&mut self, wcc: Wcc) {
+    fn end(&mut self, wcc: Wcc, how: How) {
         if let Some(node) = self.node.take() {
-            self.client.step(Event::EndChange { object: node.key(), wcc });
+            self.client.with(|state, now, doings| {
+                state.step(now, Event::EndChange { object: node.key(), wcc }, doings);
+                state.changed(now, node, how, doings);
+            });
         }
     }
 }
 
 impl Drop for Change {
     fn drop(&mut self) {
-        self.end(Wcc::default());
+        self.end(Wcc::default(), How::Unknown);
     }
 }
 

@@ -45,6 +45,13 @@ const fn file_type(from: nfs3::FileType) -> files::FileType {
     }
 }
 
+/// A time as messages have it; one that they cannot say becomes the nearest that they can.
+pub(crate) fn wire_time(from: FileTime) -> nfs3::Time {
+    let seconds = from.seconds.clamp(0, i64::from(u32::MAX));
+    let seconds = u32::try_from(seconds).expect("it was just made to fit");
+    nfs3::Time { seconds, nanoseconds: from.nanoseconds }
+}
+
 /// Seconds are not negative in the protocol (RFC 1813 2.5).
 const fn time(from: nfs3::Time) -> FileTime {
     FileTime { seconds: from.seconds as i64, nanoseconds: from.nanoseconds }
@@ -61,17 +68,10 @@ pub(crate) fn set_attributes(from: &files::SetAttributes) -> nfs3::SetAttributes
     }
 }
 
-/// A time that the protocol cannot say becomes the nearest that it can.
 fn set_time(from: files::SetTime) -> nfs3::SetTime {
     match from {
         files::SetTime::Keep => nfs3::SetTime::Keep,
         files::SetTime::Now => nfs3::SetTime::Now,
-        files::SetTime::To(time) => {
-            let seconds = time.seconds.clamp(0, i64::from(u32::MAX));
-            nfs3::SetTime::To(nfs3::Time {
-                seconds: u32::try_from(seconds).expect("it was just made to fit"),
-                nanoseconds: time.nanoseconds,
-            })
-        }
+        files::SetTime::To(time) => nfs3::SetTime::To(wire_time(time)),
     }
 }

@@ -2,11 +2,13 @@
 
 use bytes::{Bytes, BytesMut};
 use leasehold_core::cache::Event;
+use leasehold_core::leases::Kind;
 use leasehold_fs::Access;
 use leasehold_session::{Credential, Error};
 use leasehold_wire::nfs3::Status;
 
 use crate::client::{Client, Outcome};
+use crate::leases::Right;
 use crate::nodes::NodeId;
 use crate::open::{Open, OpenHow, OpenId};
 use crate::options::Variant;
@@ -73,7 +75,7 @@ impl Client {
         let wanted =
             Access { read: how.read, execute: how.read, modify: how.write, ..Access::default() };
         let granted = match self.shared.options.variant {
-            Variant::BufferCache => self.access(who, node, wanted).await?,
+            Variant::BufferCache | Variant::Lease => self.access(who, node, wanted).await?,
             Variant::None | Variant::CloseToOpen => self.ask_access(who, node, wanted).await?,
         };
         let may_read = !how.read || granted.read || granted.execute;
@@ -84,14 +86,18 @@ impl Client {
     /// Notes that a file is open.
     pub(crate) fn opened(&self, who: &Credential, node: NodeId, how: OpenHow) -> OpenId {
         let how = OpenHow { direct: how.direct || !self.caches(), ..how };
-        self.with(|state, _, _| {
+        let of = node;
+        self.with(|state, now, doings| {
             state.nodes.open(node);
             if let Some(node) = state.nodes.get_mut(node) {
                 node.set_reader(who);
             }
             let (failures_seen, _) = state.cache.failure(node.key());
             let verifier = [0; 8];
-            state.opens.insert(Open { node, who: who.clone(), how, failures_seen, verifier })
+            let open = Open { node, who: who.clone(), how, failures_seen, verifier };
+            let open = state.opens.insert(open);
+            state.note_open(now, of, doings);
+            open
         })
     }
 
@@ -115,6 +121,9 @@ impl Client {
         if how.direct {
             return self.read_directly(&who, node, offset, count).await.map(Data);
         }
+        if self.lease(&who, node, Kind::Read, 0).await == Right::Through {
+            return self.read_directly(&who, node, offset, count).await.map(Data);
+        }
         self.getattr(&who, node).await?;
         if let Some(known) = self.shared.state().nodes.get_mut(node) {
             known.set_reader(&who);
@@ -122,7 +131,7 @@ impl Client {
         let file = node.key();
         match self.request(|ticket| Event::Read { ticket, file, offset, count }).await {
             Outcome::Read(result) => result.map(Data),
-            Outcome::Done => Err(Error::Failed(Status::ServerFault)),
+            Outcome::Done | Outcome::Leased(_) => Err(Error::Failed(Status::ServerFault)),
         }
     }
 
@@ -147,8 +156,7 @@ impl Client {
         if let Some(error) = failure.filter(|_| failures != failures_seen) {
             return Err(error);
         }
-        self.put(&who, node, offset, data).await;
-        Ok(())
+        self.put(&who, node, offset, data).await
     }
 
     /// Takes what another cache, of a kernel, holds as written and is about to let go: also where
@@ -161,14 +169,32 @@ impl Client {
         if how.direct || data.is_empty() {
             return self.write(open, offset, data).await;
         }
-        self.put(&who, node, offset, data).await;
-        Ok(())
+        self.put(&who, node, offset, data).await
     }
 
-    async fn put(&self, who: &Credential, node: NodeId, offset: u64, data: Bytes) {
+    async fn put(
+        &self,
+        who: &Credential,
+        node: NodeId,
+        offset: u64,
+        data: Bytes,
+    ) -> Result<(), Error> {
         self.write_as(who, node).await;
-        let (file, at) = (node.key(), (self.shared.options.time_of_day)());
-        self.request(|ticket| Event::Write { ticket, file, offset, data, at }).await;
+        let file = node.key();
+        let bytes = data.len() as u64;
+        loop {
+            let at = (self.shared.options.time_of_day)();
+            let write = |ticket| Event::Write { ticket, file, offset, data: data.clone(), at };
+            if let Some(written) = self.write_leased(node, bytes, write) {
+                written.await;
+                return Ok(());
+            }
+            match self.lease(who, node, Kind::Write, bytes).await {
+                Right::Use => {}
+                Right::Through => return self.write_directly(who, node, offset, data).await,
+                Right::Full => return Err(Error::Failed(Status::NoSpace)),
+            }
+        }
     }
 
     /// Counts how often somebody else may have changed a file: a copy of what was read here is
@@ -234,6 +260,7 @@ impl Client {
         let aside = self.with(|state, now, doings| {
             let Open { node, who, .. } = state.opens.remove(open)?;
             let aside = state.nodes.close(node);
+            state.note_open(now, node, doings);
             if aside.is_some() {
                 // With its last name the file goes, and what was written to it.
                 state.step(now, Event::Discard { file: node.key() }, doings);

@@ -6,6 +6,7 @@ use leasehold_session::{Credential, Error};
 
 use crate::calls;
 use crate::client::Client;
+use crate::leases::FIRST;
 use crate::nodes::NodeId;
 use leasehold_wire::nfs3;
 use leasehold_wire::nfs3::write::Stability;
@@ -62,16 +63,17 @@ impl Client {
             let length = part.len() as u64;
             let change = self.begin_change(node);
             let stability = Stability::FileSync;
-            let reply = self.shared.nfs.write(who, &handle, at, (part, stability)).await?;
+            let ride = self.ride(&[], None);
+            let reply = ride.nfs.write(who, &handle, at, (part, stability)).await?;
             self.step(Event::Overwritten { file: node.key(), range: at..at + length });
             let done = match reply {
                 nfs3::Reply::Done(done) => done,
                 nfs3::Reply::Failed(status, wcc) => {
-                    change.finish(&wcc);
+                    change.finish(&wcc, (&ride, FIRST));
                     return Err(self.failed(node, status));
                 }
             };
-            change.finish(&done.file);
+            change.finish(&done.file, (&ride, FIRST));
             if done.count == 0 {
                 return Err(Error::Failed(nfs3::Status::Io));
             }

@@ -8,6 +8,9 @@
 //! What it promises depends on the [`Variant`]; whatever that is, what fsync answered is on the
 //! server's stable storage. Data stays here until a COMMIT has been answered under the verifier of
 //! its WRITEs, and is written again otherwise, so that a server that restarts loses nothing.
+//!
+//! A client whose [`leasehold_session::nfs::Nfs`] goes by the lease program holds leases: what it
+//! has cached is then never stale. It can be told who else keeps copies ([`Client::watch`]).
 
 mod attributes;
 mod calls;
@@ -15,6 +18,7 @@ mod client;
 mod convert;
 mod data;
 mod direct;
+mod leases;
 mod listing;
 mod make;
 mod names;
@@ -33,6 +37,7 @@ pub use leasehold_fs::{Access, Space};
 pub use leasehold_session::nfs::Bounds;
 pub use leasehold_session::{Credential, Error};
 pub use leasehold_wire::nfs3::{Handle, Status};
+pub use leases::Watcher;
 pub use listing::{Entry, Listing};
 pub use make::Special;
 pub use nodes::{Found, NodeId, Seen};

@@ -2,11 +2,13 @@
 
 use leasehold_base::attributes::{Device, Mode, SetAttributes, SetTime};
 use leasehold_core::cache::Source;
+use leasehold_core::leases::Kind;
 use leasehold_session::{Credential, Error};
 use leasehold_wire::nfs3::{self, Made, Reply, Status, Wcc, create, mknod};
 
 use crate::client::{Change, Client};
 use crate::convert;
+use crate::leases::{FIRST, Ride, SECOND};
 use crate::nodes::{Found, NodeId};
 use crate::open::{OpenHow, OpenId};
 
@@ -81,8 +83,9 @@ impl Client {
     ) -> Result<Found, Error> {
         let handle = self.handle(directory)?;
         let change = self.begin_change(directory);
-        let reply = self.shared.nfs.create(who, &handle, name, how).await?;
-        self.made(who, (directory, name), reply, change).await
+        let ride = self.ride_to_make(Kind::Write);
+        let reply = ride.nfs.create(who, &handle, name, how).await?;
+        self.made(who, (directory, name), reply, (change, ride)).await
     }
 
     /// Makes a directory.
@@ -98,8 +101,9 @@ impl Client {
         let handle = self.handle(directory)?;
         let attributes = of_mode(mode);
         let change = self.begin_change(directory);
-        let reply = self.shared.nfs.mkdir(who, &handle, name, &attributes).await?;
-        self.made(who, (directory, name), reply, change).await
+        let ride = self.ride_to_make(Kind::Read);
+        let reply = ride.nfs.mkdir(who, &handle, name, &attributes).await?;
+        self.made(who, (directory, name), reply, (change, ride)).await
     }
 
     /// Makes a symbolic link.
@@ -115,8 +119,9 @@ impl Client {
         let handle = self.handle(directory)?;
         let attributes = of_mode(Mode::from_bits(0o777));
         let change = self.begin_change(directory);
-        let reply = self.shared.nfs.symlink(who, &handle, name, (target, &attributes)).await?;
-        self.made(who, (directory, name), reply, change).await
+        let ride = self.ride_to_make(Kind::Read);
+        let reply = ride.nfs.symlink(who, &handle, name, (target, &attributes)).await?;
+        self.made(who, (directory, name), reply, (change, ride)).await
     }
 
     /// Makes a special file; version 2 of the protocol has none.
@@ -143,8 +148,14 @@ impl Client {
             Special::Fifo => mknod::Node::Fifo(attributes),
         };
         let change = self.begin_change(directory);
-        let reply = self.shared.nfs.mknod(who, &handle, name, node).await?;
-        self.made(who, (directory, name), reply, change).await
+        let ride = self.ride_to_make(Kind::Read);
+        let reply = ride.nfs.mknod(who, &handle, name, node).await?;
+        self.made(who, (directory, name), reply, (change, ride)).await
+    }
+
+    /// A call that makes an object, and asks for a lease on it.
+    fn ride_to_make(&self, kind: Kind) -> Ride {
+        self.ride(&[(SECOND, kind)], None)
     }
 
     /// What the cache is to know of a new object. A server may leave out everything about it.
@@ -153,23 +164,26 @@ impl Client {
         who: &Credential,
         (directory, name): (NodeId, &[u8]),
         reply: Reply<Made, Wcc>,
-        change: Change,
+        (change, ride): (Change, Ride),
     ) -> Result<Found, Error> {
         let made = match reply {
             Reply::Done(made) => made,
             Reply::Failed(status, wcc) => {
-                change.finish(&wcc);
+                change.finish(&wcc, (&ride, FIRST));
                 self.unname(directory, name);
                 return Err(self.failed(directory, status));
             }
         };
-        change.finish(&made.directory);
+        change.finish(&made.directory, (&ride, FIRST));
         let Some(object) = &made.object else {
             self.unname(directory, name);
             return self.ask_lookup(who, directory, name).await;
         };
         let told = (Source::Asked, self.ask());
         let node = self.learn((directory, name), (object, made.attributes.as_ref()), told);
+        if let Some(grant) = ride.grant(SECOND) {
+            self.take_grant((who, node), grant, made.attributes.as_ref());
+        }
         self.found(who, node, directory).await
     }
 }

@@ -3,10 +3,12 @@
 use core::time::Duration;
 
 use leasehold_core::cache::{Asked, Event, Source};
+use leasehold_core::leases::Kind;
 use leasehold_session::{Credential, Error};
 use leasehold_wire::nfs3::{self, Attributes, Handle, Status};
 
-use crate::client::Client;
+use crate::client::{Change, Client};
+use crate::leases::{FIRST, Ride, SECOND};
 use crate::nodes::{Found, Node, NodeId};
 
 impl Client {
@@ -20,6 +22,7 @@ impl Client {
         directory: NodeId,
         name: &[u8],
     ) -> Result<Found, Error> {
+        self.lease(who, directory, Kind::Read, 0).await;
         match self.find(directory, name) {
             Some(Some(node)) => match self.found(who, node, directory).await {
                 Err(Error::Failed(Status::Stale | Status::BadHandle)) => {}
@@ -51,8 +54,8 @@ impl Client {
     /// What a cached name leads to, with one reference more.
     fn find(&self, directory: NodeId, name: &[u8]) -> Option<Option<NodeId>> {
         self.with(|state, now, _| {
-            let target = state.cache.find(now, directory.key(), name)?;
-            let Some(node) = target.map(NodeId::of) else { return Some(None) };
+            let target = state.find(now, directory, name)?;
+            let Some(node) = target else { return Some(None) };
             state.nodes.seen_at(node, directory, name);
             state.nodes.refer(node).then_some(Some(node))
         })
@@ -62,7 +65,7 @@ impl Client {
     /// need not be there any more. Of a node with several names the last alone is remembered.
     fn last_at(&self, directory: NodeId, name: &[u8]) -> Option<NodeId> {
         self.with(|state, now, _| {
-            let named = state.cache.find(now, directory.key(), name).flatten().map(NodeId::of);
+            let named = state.find(now, directory, name).flatten();
             let node = named.or_else(|| state.nodes.at(directory, name))?;
             state.nodes.refer(node).then_some(node)
         })
@@ -100,11 +103,15 @@ impl Client {
         name: &[u8],
     ) -> Result<Found, Error> {
         let (handle, asked) = (self.handle(directory)?, self.ask());
-        match self.shared.nfs.lookup(who, &handle, name).await? {
+        let ride = self.ride(&[(SECOND, Kind::Read)], None);
+        match ride.nfs.lookup(who, &handle, name).await? {
             nfs3::Reply::Done(done) => {
                 self.observe(directory, asked, done.directory.as_ref());
                 let target = (&done.object, done.attributes.as_ref());
                 let node = self.learn((directory, name), target, (Source::Asked, asked));
+                if let Some(grant) = ride.grant(SECOND) {
+                    self.take_grant((who, node), grant, done.attributes.as_ref());
+                }
                 self.found(who, node, directory).await
             }
             nfs3::Reply::Failed(status, seen) => {
@@ -172,12 +179,13 @@ impl Client {
         let (file, handle) = (self.handle(node)?, self.handle(directory)?);
         let asked = self.ask();
         let change = self.begin_change(directory);
-        let reply = self.shared.nfs.link(who, &file, &handle, name).await?;
+        let ride = self.ride(&[], None);
+        let reply = ride.nfs.link(who, &file, &handle, name).await?;
         let (result, done) = match reply {
             nfs3::Reply::Done(done) => (Ok(()), done),
             nfs3::Reply::Failed(status, done) => (Err(status), done),
         };
-        change.finish(&done.directory);
+        change.finish(&done.directory, (&ride, SECOND));
         match &done.attributes {
             Some(attributes) => self.observe(node, asked, Some(attributes)),
             None => self.step(Event::Distrust { object: node.key() }),
@@ -218,8 +226,8 @@ impl Client {
 
     /// Whether it is known that a name leads to a node.
     fn is_at(&self, node: Option<NodeId>, directory: NodeId, name: &[u8]) -> bool {
-        let target = self.with(|state, now, _| state.cache.find(now, directory.key(), name));
-        target.flatten().is_some_and(|target| Some(NodeId::of(target)) == node)
+        let target = self.with(|state, now, _| state.find(now, directory, name));
+        target.flatten().is_some_and(|target| Some(target) == node)
     }
 
     /// One name of a node may be gone.
@@ -243,8 +251,9 @@ impl Client {
     ) -> Result<(), Error> {
         let handle = self.handle(directory)?;
         let change = self.begin_change(directory);
-        let reply = self.shared.nfs.remove(who, &handle, name).await?;
-        self.removed(directory, name, &reply, change)
+        let ride = self.ride(&[], None);
+        let reply = ride.nfs.remove(who, &handle, name).await?;
+        self.removed(directory, name, &reply, (change, &ride))
     }
 
     /// Removes an empty directory.
@@ -260,8 +269,9 @@ impl Client {
         let handle = self.handle(directory)?;
         let target = self.last_at(directory, name);
         let change = self.begin_change(directory);
-        let reply = self.shared.nfs.rmdir(who, &handle, name).await;
-        let result = reply.and_then(|reply| self.removed(directory, name, &reply, change));
+        let ride = self.ride(&[], None);
+        let reply = ride.nfs.rmdir(who, &handle, name).await;
+        let result = reply.and_then(|reply| self.removed(directory, name, &reply, (change, &ride)));
         if let Some(node) = target {
             self.step(Event::Distrust { object: node.key() });
             self.forget(node, 1);
@@ -274,13 +284,13 @@ impl Client {
         directory: NodeId,
         name: &[u8],
         reply: &nfs3::Reply<nfs3::Wcc, nfs3::Wcc>,
-        change: crate::client::Change,
+        (change, ride): (Change, &Ride),
     ) -> Result<(), Error> {
         let (status, wcc) = match reply {
             nfs3::Reply::Done(wcc) => (None, wcc),
             nfs3::Reply::Failed(status, wcc) => (Some(*status), wcc),
         };
-        change.finish(wcc);
+        change.finish(wcc, (ride, FIRST));
         match status {
             None | Some(Status::NotFound) => {
                 self.name((directory, name), None, (Source::Asked, self.ask()));
@@ -337,14 +347,15 @@ impl Client {
         let certain = self.is_at(replaced, to.0, to.1);
         let changes =
             (self.begin_change(from.0), (from.0 != to.0).then(|| self.begin_change(to.0)));
-        let reply = self.shared.nfs.rename(who, (&from_handle, from.1), (&to_handle, to.1)).await?;
+        let ride = self.ride(&[], None);
+        let reply = ride.nfs.rename(who, (&from_handle, from.1), (&to_handle, to.1)).await?;
         let (result, done) = match reply {
             nfs3::Reply::Done(done) => (Ok(()), done),
             nfs3::Reply::Failed(status, done) => (Err(status), done),
         };
-        changes.0.finish(&done.from);
+        changes.0.finish(&done.from, (&ride, FIRST));
         if let Some(change) = changes.1 {
-            change.finish(&done.to);
+            change.finish(&done.to, (&ride, SECOND));
         }
         self.unname(from.0, from.1);
         self.unname(to.0, to.1);

@@ -127,6 +127,10 @@ impl Nodes {
         self.nodes.get(&node).map(|node| node.handle)
     }
 
+    pub(crate) fn by_handle(&self, handle: &Handle) -> Option<NodeId> {
+        self.by_handle.get(handle).copied()
+    }
+
     pub(crate) fn get(&self, node: NodeId) -> Option<&Node> {
         self.nodes.get(&node)
     }

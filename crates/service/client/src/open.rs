@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use leasehold_core::leases;
 use leasehold_session::Credential;
 
 use crate::nodes::NodeId;
@@ -55,6 +56,16 @@ impl Opens {
 
     pub(crate) fn get(&self, open: OpenId) -> Option<&Open> {
         self.opens.get(&open)
+    }
+
+    /// How programs have a node open.
+    pub(crate) fn of(&self, node: NodeId) -> leases::Open {
+        let of_node = self.opens.values().filter(|open| open.node == node);
+        let how = |open: &Open| match open.how.write {
+            true => leases::Open::Write,
+            false => leases::Open::Read,
+        };
+        of_node.map(how).max().unwrap_or_default()
     }
 
     pub(crate) fn get_mut(&mut self, open: OpenId) -> Option<&mut Open> {

@@ -18,6 +18,10 @@ pub enum Variant {
     /// Who opens a file after another has closed it sees what that one wrote.
     #[default]
     CloseToOpen,
+    /// Everything while a lease on it is held, and never what is stale: what others do is seen when
+    /// it is done. A close pushes nothing; fsync does. For a server that grants leases; with any
+    /// other this is close-to-open.
+    Lease,
 }
 
 /// How a client caches, and how it calls.
@@ -56,6 +60,9 @@ pub struct Options {
     pub seed: u64,
 }
 
+/// Longer than any mount.
+const FOREVER: Duration = Duration::from_secs(100 * 365 * 86_400);
+
 impl Options {
     /// Close-to-open, with sizes for a workstation. Times that attributes are trusted are those of
     /// other clients: 3 to 60 seconds, of directories from 30.
@@ -82,7 +89,12 @@ impl Options {
 
     pub(crate) fn of_cache(&self, bounds: &Bounds) -> cache::Options {
         let nothing = self.variant == Variant::None;
-        let trust = |times| if nothing { (Duration::ZERO, Duration::ZERO) } else { times };
+        let trust = |times| match self.variant {
+            Variant::None => (Duration::ZERO, Duration::ZERO),
+            // As long as a lease is held, which is looked at besides.
+            Variant::Lease => (FOREVER, FOREVER),
+            Variant::BufferCache | Variant::CloseToOpen => times,
+        };
         cache::Options {
             bytes_max: self.bytes_max,
             unsaved_bytes_max: self.unsaved_bytes_max,

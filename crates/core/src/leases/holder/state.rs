@@ -116,12 +116,6 @@ impl State {
         self.withdrawing
     }
 
-    pub(super) fn may_ask(&self, now: Time) -> bool {
-        let held = self.lease.is_some_and(|lease| now < lease.end && !lease.ending);
-        let free = self.asking.is_none() && self.evicted.is_none() && !self.withdrawing;
-        free && !held && !self.dirty
-    }
-
     pub(super) fn held(&self, now: Time) -> Option<(Kind, Serial, bool)> {
         let lease = self.lease.filter(|lease| now < lease.end)?;
         Some((lease.kind, lease.serial, lease.cachable))

@@ -6,6 +6,7 @@
 #[expect(dead_code, reason = "its other half is for tests of sessions")]
 mod support;
 
+mod leases;
 mod load;
 mod nodes;
 mod paths;

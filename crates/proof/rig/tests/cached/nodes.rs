@@ -10,12 +10,15 @@ use leasehold_rig::{Manners, MemServer};
 use leasehold_session::nfs::Version;
 use leasehold_shell::client::{Target, block_on};
 
-use crate::support::{mounted, root, target_of};
+use crate::support::{mounted, root, target_of, with_leases};
+
+const VARIANTS: [Variant; 4] =
+    [Variant::None, Variant::BufferCache, Variant::CloseToOpen, Variant::Lease];
 
 fn client(server: &MemServer, version: Version, variant: Variant) -> Client {
     let stream = leasehold_session::Options::stream();
     let target = Target { version: Some(version), ..target_of(server, stream) };
-    let mounted = mounted(&target);
+    let mounted = with_leases(mounted(&target), variant == Variant::Lease, 1);
     let options = Options { variant, ..Options::new(FileTime::default, 1) };
     block_on(Client::new(mounted.nfs, mounted.root, mounted.bounds, &root(), options)).unwrap()
 }
@@ -117,7 +120,7 @@ async fn aside(client: &Client, who: &Credential, folder: NodeId) {
 
 #[test]
 fn every_variant_of_version_3() {
-    for variant in [Variant::None, Variant::BufferCache, Variant::CloseToOpen] {
+    for variant in VARIANTS {
         let server = MemServer::start(Manners::Full);
         block_on(everything(&client(&server, Version::V3, variant), 3_000_000));
     }
@@ -125,7 +128,7 @@ fn every_variant_of_version_3() {
 
 #[test]
 fn every_variant_of_version_2() {
-    for variant in [Variant::None, Variant::BufferCache, Variant::CloseToOpen] {
+    for variant in VARIANTS {
         let server = MemServer::start(Manners::Version2Only);
         block_on(everything(&client(&server, Version::V2, variant), 300_000));
     }

@@ -11,12 +11,13 @@ use leasehold_rig::{Manners, MemServer};
 use leasehold_shell::client::block_on;
 use leasehold_store_mem::{Config, MemStore};
 
-use crate::support::{mounted, root, target_of};
+use crate::support::{mounted, root, target_of, with_leases};
 
 const MODE: Mode = Mode::from_bits(0o700);
 
-fn user(server: &MemServer, variant: Variant, seed: u64) -> User {
+pub(crate) fn user(server: &MemServer, variant: Variant, seed: u64) -> User {
     let mounted = mounted(&target_of(server, leasehold_session::Options::stream()));
+    let mounted = with_leases(mounted, variant == Variant::Lease, seed);
     let options = Options { variant, ..Options::new(FileTime::default, seed) };
     let who = root();
     let client = Client::new(mounted.nfs, mounted.root, mounted.bounds, &who, options);
@@ -80,7 +81,7 @@ async fn everything(user: &User) {
 
 #[test]
 fn programs_use_paths() {
-    for variant in [Variant::None, Variant::BufferCache, Variant::CloseToOpen] {
+    for variant in [Variant::None, Variant::BufferCache, Variant::CloseToOpen, Variant::Lease] {
         let server = MemServer::start(Manners::Full);
         block_on(sent(everything(&user(&server, variant, 1))));
     }

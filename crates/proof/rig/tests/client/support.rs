@@ -31,3 +31,13 @@ pub(crate) fn mounted(target: &Target) -> Mounted {
     let runtime = Runtime::start().unwrap();
     block_on(mount(&runtime, target, &root())).unwrap()
 }
+
+/// Goes by the lease program if that is wanted, as a client of its own.
+pub(crate) fn with_leases(mounted: Mounted, wanted: bool, seed: u64) -> Mounted {
+    if !wanted {
+        return mounted;
+    }
+    let id = u128::from(seed).to_be_bytes();
+    let nfs = block_on(mounted.nfs.with_leases(&root(), id, b"a test")).unwrap();
+    Mounted { nfs, ..mounted }
+}

@@ -1,0 +1,79 @@
+//! Clients with leases, two on one server.
+
+use bytes::Bytes;
+use leasehold_client::{Error, Mode, OpenHow, Status, User, Variant};
+use leasehold_rig::{Manners, MemServer};
+use leasehold_shell::client::block_on;
+
+const MODE: Mode = Mode::from_bits(0o700);
+
+fn user(server: &MemServer, seed: u64) -> User {
+    super::paths::user(server, Variant::Lease, seed)
+}
+
+fn calls(user: &User) -> u64 {
+    user.client().nfs().session().counters().calls
+}
+
+/// Data that is in no cache but the writer's is seen by whoever asks.
+#[test]
+fn what_one_writes_the_other_sees_at_once() {
+    let server = MemServer::start(Manners::Full);
+    let (one, other) = (user(&server, 1), user(&server, 2));
+    block_on(async {
+        for number in 0..20 {
+            let text = Bytes::from(format!("the {number}th"));
+            let file = one.create(b"file", MODE, false).await.unwrap();
+            file.write_at(0, text.clone()).await.unwrap();
+            // It is neither synced nor closed.
+            assert_eq!(other.read(b"file").await.unwrap(), text);
+            let size = other.attributes(b"file").await.unwrap().size;
+            assert_eq!(size, text.len() as u64);
+            file.close().await.unwrap();
+        }
+    });
+}
+
+#[test]
+fn what_is_cached_under_a_lease_takes_no_call() {
+    let server = MemServer::start(Manners::Full);
+    let (one, other) = (user(&server, 1), user(&server, 2));
+    block_on(async {
+        one.write(b"file", MODE, Bytes::from_static(b"text")).await.unwrap();
+        let absent: Result<Bytes, Error> = Err(Error::Failed(Status::NotFound));
+        assert_eq!(other.read(b"file").await.unwrap(), "text");
+        assert_eq!(other.read(b"none").await, absent);
+        let before = calls(&other);
+        for _ in 0..100 {
+            assert_eq!(other.read(b"file").await.unwrap(), "text");
+            assert_eq!(other.attributes(b"file").await.unwrap().size, 4);
+            assert_eq!(other.read(b"none").await, absent);
+        }
+        assert_eq!(calls(&other), before);
+        // Whoever changes it is waited for by nobody who looks afterwards.
+        one.write(b"file", MODE, Bytes::from_static(b"other")).await.unwrap();
+        one.write(b"none", MODE, Bytes::from_static(b"there")).await.unwrap();
+        assert_eq!(other.read(b"file").await.unwrap(), "other");
+        assert_eq!(other.read(b"none").await.unwrap(), "there");
+    });
+}
+
+#[test]
+fn writes_are_delayed_and_merged_under_a_lease() {
+    let server = MemServer::start(Manners::Full);
+    let (one, other) = (user(&server, 1), user(&server, 2));
+    block_on(async {
+        let file = one.create(b"file", MODE, false).await.unwrap();
+        file.write_at(0, Bytes::from_static(b"0")).await.unwrap();
+        let before = calls(&one);
+        for at in 1..100 {
+            file.write_at(at, Bytes::from_static(b"x")).await.unwrap();
+        }
+        file.close().await.unwrap();
+        assert_eq!(calls(&one), before, "a close pushes nothing");
+        let file = one.open(b"file", OpenHow::READ).await.unwrap();
+        assert_eq!(file.read_at(98, 10).await.unwrap().into_bytes(), "xx");
+        assert_eq!(calls(&one), before + 1, "ACCESS alone");
+        assert_eq!(other.read(b"file").await.unwrap().len(), 100);
+    });
+}

@@ -1,0 +1,669 @@
+//! The client's end of the lease program: what is cached is used while a lease on it is held, and
+//! given back when the server wants it.
+//!
+//! The rules are those of `leasehold_core::leases::holder`; here they are joined with the cache and
+//! with calls. An operation first has its lease ([`Client::lease`]): then what is cached is used
+//! whatever its age, or by calls where the lease may not be cached. Leases also come with the
+//! answers to other calls ([`Ride`]).
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::{Arc, Weak};
+
+use core::time::Duration;
+
+use leasehold_base::units::{FileId, FileSystemId, Time};
+use leasehold_core::cache::{self, Ticket};
+use leasehold_core::leases::holder::{self, Holder, Request};
+use leasehold_core::leases::table::Grant;
+use leasehold_core::leases::{self, Kind, Modrev, Object, Open, Serial};
+use leasehold_session::leases::messages::callback::{evict, report};
+use leasehold_session::leases::messages::leases::{Held, Progress, Returned, Wanted};
+use leasehold_session::leases::messages::{self, Ask, Base, Terms, hello};
+use leasehold_session::leases::{Listener, Rider, Told};
+use leasehold_session::nfs::Nfs;
+use leasehold_session::{Credential, Error};
+use leasehold_wire::nfs3::{self, Handle};
+
+use crate::client::{Client, Doings, Outcome, Shared, State, Wait};
+use crate::convert;
+use crate::nodes::NodeId;
+use crate::task;
+
+/// How much more room is asked for than is needed, so that a writer does not ask for each write.
+const SPACE_AHEAD: u64 = 256 << 10;
+
+/// How an operation is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Right {
+    /// With what is cached.
+    Use,
+    /// By calls.
+    Through,
+    /// Not at all: the disk is full.
+    Full,
+}
+
+/// The leases of a client.
+pub(crate) struct Leased {
+    holder: Holder,
+    /// Handles and callers of nodes that leases were asked for on.
+    asked_of: BTreeMap<NodeId, (Handle, Credential)>,
+    /// Who waits for which.
+    uses: BTreeMap<Ticket, NodeId>,
+    progress: Progress,
+    /// What a report was answered with, for who asked for it.
+    reported: Option<bool>,
+    /// Files of which data came too late.
+    late: BTreeSet<NodeId>,
+    /// As whom leases are given back.
+    who: Credential,
+    /// Who else keeps what is cached here.
+    watcher: Option<Arc<dyn Watcher>>,
+}
+
+/// Who keeps a copy of what the client has, such as a kernel, and takes it back when the lease on
+/// it is wanted back or near its end.
+pub trait Watcher: Send + Sync {
+    /// What others were given of a node is to be taken back; [`Client::withdrawn`] follows. This may
+    /// not wait.
+    fn withdraw(&self, node: NodeId);
+}
+
+/// Lease work that is done once the state is let go.
+#[derive(Default)]
+pub(crate) struct Errands {
+    asks: Vec<Errand>,
+    returns: Vec<Returned>,
+    pushes: Vec<NodeId>,
+    withdraws: Vec<NodeId>,
+    progressed: bool,
+}
+
+struct Errand {
+    request: Request,
+    node: NodeId,
+    who: Credential,
+    wanted: Wanted,
+}
+
+/// What leases know a node by.
+const fn object_of(node: NodeId) -> Object {
+    Object { file_system: FileSystemId(0), file: FileId(node.0) }
+}
+
+const fn node_of(object: Object) -> NodeId {
+    NodeId(object.file.0)
+}
+
+impl Leased {
+    pub(crate) const fn new(who: Credential) -> Self {
+        Self {
+            holder: Holder::new(),
+            asked_of: BTreeMap::new(),
+            uses: BTreeMap::new(),
+            progress: Progress::Recovered,
+            reported: None,
+            late: BTreeSet::new(),
+            who,
+            watcher: None,
+        }
+    }
+
+    pub(crate) fn next_wake(&self) -> Option<Time> {
+        self.holder.next_wake()
+    }
+
+    fn wanted(&self, node: NodeId, kind: Kind, space: u64, reclaim: bool) -> Option<Wanted> {
+        let (object, _) = self.asked_of.get(&node)?;
+        Some(Wanted { object: *object, terms: terms(kind, space), reclaim })
+    }
+}
+
+fn terms(kind: Kind, space: u64) -> Terms {
+    let (kind, space) = match kind {
+        Kind::Read => (messages::Kind::Read, 0),
+        Kind::Write => (messages::Kind::Write, space.saturating_add(SPACE_AHEAD)),
+    };
+    Terms { kind, term_ms: 0, opportune: false, space }
+}
+
+const fn grant_of(grant: &messages::Grant) -> (Grant, Modrev) {
+    let kind = match grant.kind {
+        messages::Kind::Read => Kind::Read,
+        messages::Kind::Write => Kind::Write,
+    };
+    let term = Duration::from_millis(grant.term_ms as u64);
+    let messages::Grant { cachable, space, .. } = *grant;
+    (Grant { kind, cachable, term, serial: Serial(grant.serial), space }, Modrev(grant.modrev))
+}
+
+impl State {
+    /// Tells the holder what happened, and notes what follows.
+    pub(crate) fn lease(&mut self, now: Time, event: holder::Event, doings: &mut Doings) {
+        let mut events = VecDeque::from([event]);
+        while let Some(event) = events.pop_front() {
+            let Some(leased) = &mut self.leases else { return };
+            let mut effects = Vec::new();
+            leased.holder.step(now, event, &mut effects);
+            for effect in effects {
+                events.extend(self.follow_lease(now, effect, doings));
+            }
+        }
+    }
+
+    /// Does what the holder asks for; says what is to be told to it in turn.
+    fn follow_lease(
+        &mut self,
+        now: Time,
+        effect: holder::Effect,
+        doings: &mut Doings,
+    ) -> Option<holder::Event> {
+        let leased = self.leases.as_mut()?;
+        match effect {
+            holder::Effect::Use(ticket) => self.right(ticket, Right::Use, doings),
+            holder::Effect::Through(ticket) => self.right(ticket, Right::Through, doings),
+            holder::Effect::Full(ticket) => self.right(ticket, Right::Full, doings),
+            holder::Effect::Ask { request, object, kind, space, reclaim } => {
+                let node = node_of(object);
+                let Some(wanted) = leased.wanted(node, kind, space, reclaim) else {
+                    return Some(holder::Event::Answered(request, None));
+                };
+                let who = leased.asked_of.get(&node).map(|(_, who)| who.clone());
+                let who = who.unwrap_or_else(|| leased.who.clone());
+                doings.errands.asks.push(Errand { request, node, who, wanted });
+            }
+            holder::Effect::Withdraw(object) => match &leased.watcher {
+                Some(_) => doings.errands.withdraws.push(node_of(object)),
+                None => return Some(holder::Event::Withdrawn(object)),
+            },
+            holder::Effect::Push(object, ..) => doings.errands.pushes.push(node_of(object)),
+            holder::Effect::Drop(object) => {
+                let object = node_of(object).key();
+                self.step(now, cache::Event::Replaced { object }, doings);
+            }
+            // What was refused was told to who wrote it.
+            holder::Effect::Rescue(..) => {}
+            holder::Effect::Report(_, _, _, held) => leased.reported = Some(held),
+            holder::Effect::Return(object, serial, open) => {
+                let node = node_of(object);
+                if let Some((object, _)) = leased.asked_of.get(&node) {
+                    doings.errands.returns.push(returned(*object, serial, open));
+                }
+            }
+            holder::Effect::Reclaimed => {
+                if leased.progress == Progress::Reclaiming {
+                    leased.progress = Progress::Reclaimed;
+                    doings.errands.progressed = true;
+                }
+            }
+            holder::Effect::Recovered => {
+                leased.progress = Progress::Recovered;
+                doings.errands.progressed = true;
+            }
+        }
+        None
+    }
+
+    fn right(&mut self, ticket: leases::Ticket, right: Right, doings: &mut Doings) {
+        let ticket = Ticket(ticket.0);
+        if let Some(leased) = &mut self.leases {
+            leased.uses.remove(&ticket);
+        }
+        self.answer(ticket, Outcome::Leased(right), doings);
+    }
+
+    /// Until when what is cached of a node may be used; always, where no leases are held at all.
+    pub(crate) fn usable_until(&self, now: Time, node: NodeId) -> Option<Time> {
+        match &self.leases {
+            Some(leased) => leased.holder.usable_until(now, object_of(node)),
+            None => Some(Time::from_nanoseconds(u64::MAX)),
+        }
+    }
+
+    /// What a change of a node's data is made from.
+    pub(crate) fn base(&self, node: NodeId) -> Option<Base> {
+        let (serial, modrev) = self.leases.as_ref()?.holder.base(object_of(node))?;
+        Some(Base { serial: serial.0, modrev: modrev.0 })
+    }
+
+    /// A lease was granted: what is cached from before there was any is not good. Where it is
+    /// another than before, these attributes go with it.
+    fn granted(
+        &mut self,
+        now: Time,
+        (node, event): (NodeId, holder::Event),
+        attributes: Option<&nfs3::Attributes>,
+        doings: &mut Doings,
+    ) {
+        let object = object_of(node);
+        let lease_of = |state: &Self| {
+            let holder = &state.leases.as_ref()?.holder;
+            Some((holder.held(now, object).map(|(_, serial, _)| serial), holder.base(object)))
+        };
+        let Some((serial, base)) = lease_of(self) else { return };
+        self.lease(now, event, doings);
+        let Some((new_serial, new_base)) = lease_of(self) else { return };
+        if base.is_none() && new_base.is_some() {
+            self.step(now, cache::Event::Replaced { object: node.key() }, doings);
+        }
+        if serial != new_serial && new_serial.is_some() && attributes.is_some() {
+            let asked = self.cache.ask(now);
+            self.observe(now, (node, asked), attributes, doings);
+        }
+    }
+
+    /// What came of an ask. Where nothing was granted, who waits does without.
+    fn answered(
+        &mut self,
+        now: Time,
+        (node, request): (NodeId, Request),
+        held: Option<&Held>,
+        doings: &mut Doings,
+    ) {
+        let grant = held.map(|held| grant_of(&held.grant));
+        let attributes = held.and_then(|held| held.attributes.as_ref());
+        let event = holder::Event::Answered(request, grant);
+        if held.is_none() {
+            self.do_without(now, node, doings);
+        }
+        self.granted(now, (node, event), attributes, doings);
+    }
+
+    fn do_without(&mut self, now: Time, node: NodeId, doings: &mut Doings) {
+        let Some(leased) = &self.leases else { return };
+        let uses = leased.uses.iter().filter(|(_, of)| **of == node);
+        let tickets: Vec<Ticket> = uses.map(|(ticket, _)| *ticket).collect();
+        for ticket in tickets {
+            let ticket = leases::Ticket(ticket.0);
+            self.lease(now, holder::Event::GivenUp(ticket, object_of(node)), doings);
+            self.right(ticket, Right::Through, doings);
+        }
+    }
+
+    /// Nobody waits any more.
+    pub(crate) fn give_up_use(&mut self, now: Time, ticket: Ticket, doings: &mut Doings) {
+        let node = self.leases.as_mut().and_then(|leased| leased.uses.remove(&ticket));
+        if let Some(node) = node {
+            let ticket = leases::Ticket(ticket.0);
+            self.lease(now, holder::Event::GivenUp(ticket, object_of(node)), doings);
+        }
+    }
+
+    /// How programs have a node open has changed.
+    pub(crate) fn note_open(&mut self, now: Time, node: NodeId, doings: &mut Doings) {
+        if self.leases.is_some() {
+            let open = self.opens.of(node);
+            self.lease(now, holder::Event::Opened(object_of(node), open), doings);
+        }
+    }
+
+    /// A node is forgotten here.
+    pub(crate) fn release_lease(&mut self, now: Time, node: NodeId, doings: &mut Doings) {
+        if self.leases.is_some() {
+            self.lease(now, holder::Event::Released(object_of(node)), doings);
+            if let Some(leased) = &mut self.leases
+                && leased.holder.base(object_of(node)).is_none()
+            {
+                leased.asked_of.remove(&node);
+            }
+        }
+    }
+
+    /// A change of a node by a call begins.
+    pub(crate) fn changing(&mut self, now: Time, node: NodeId, doings: &mut Doings) {
+        self.lease(now, holder::Event::Changing(object_of(node)), doings);
+    }
+
+    /// It has ended.
+    pub(crate) fn changed(&mut self, now: Time, node: NodeId, how: How, doings: &mut Doings) {
+        let object = object_of(node);
+        let modrevs = match how {
+            How::Unknown => None,
+            How::Not => self.base(node).map(|base| (Modrev(base.modrev), Modrev(base.modrev))),
+            How::Changed(before, after) => Some((before, after)),
+        };
+        self.lease(now, holder::Event::Changed(object, modrevs), doings);
+    }
+
+    /// Some of what was written is with the server.
+    pub(crate) fn wrote(&mut self, now: Time, node: NodeId, how: How, doings: &mut Doings) {
+        if let How::Changed(before, after) = how {
+            self.lease(now, holder::Event::Wrote(object_of(node), before, after), doings);
+        }
+    }
+
+    /// A file may have nothing unsaved any more: then nothing has to be pushed.
+    pub(crate) fn note_saved(&mut self, now: Time, node: NodeId, doings: &mut Doings) {
+        let object = object_of(node);
+        let dirty = self.leases.as_ref().is_some_and(|leased| leased.holder.is_dirty(object));
+        if dirty && !self.cache.is_unsaved(node.key()) {
+            self.lease(now, holder::Event::Sync(object), doings);
+        }
+    }
+
+    /// Data of a file came too late, and was refused.
+    pub(crate) fn note_late(&mut self, node: NodeId) {
+        if let Some(leased) = &mut self.leases {
+            leased.late.insert(node);
+        }
+    }
+}
+
+fn returned(object: Handle, serial: Serial, open: Open) -> Returned {
+    let open = match open {
+        Open::No => messages::Open::No,
+        Open::Read => messages::Open::Read,
+        Open::Write => messages::Open::Write,
+    };
+    Returned { object, serial: serial.0, open }
+}
+
+/// What a call did to an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum How {
+    /// Nobody knows.
+    Unknown,
+    /// Nothing.
+    Not,
+    /// It had this modrev before, and this after.
+    Changed(Modrev, Modrev),
+}
+
+/// A call that leases go along with.
+pub(crate) struct Ride {
+    /// What makes the call.
+    pub(crate) nfs: Nfs,
+    rider: Option<Arc<Rider>>,
+}
+
+impl Ride {
+    pub(crate) fn told(&self) -> Told {
+        self.rider.as_ref().map(|rider| rider.told()).unwrap_or_default()
+    }
+
+    /// What the call did to the object at a place.
+    pub(crate) fn change(&self, place: u32) -> How {
+        let told = self.told();
+        if !told.answered {
+            return How::Unknown;
+        }
+        let change = told.changes.iter().find(|change| change.place == place);
+        change.map_or(How::Not, |change| How::Changed(Modrev(change.before), Modrev(change.after)))
+    }
+
+    /// The lease that came for the object at a place, and when it counts from.
+    pub(crate) fn grant(&self, place: u32) -> Option<(Time, messages::Grant)> {
+        let told = self.told();
+        let granted = told.granted.iter().find(|granted| granted.place == place)?;
+        Some((told.sent, granted.grant))
+    }
+}
+
+/// The place of the first object of a call, and of its second or its result.
+pub(crate) const FIRST: u32 = messages::place::FIRST;
+pub(crate) const SECOND: u32 = messages::place::SECOND;
+
+impl Client {
+    /// A call by which leases come and go; the asks are for the objects at these places, where
+    /// nobody else is in the way.
+    pub(crate) fn ride(&self, asks: &[(u32, Kind)], base: Option<Base>) -> Ride {
+        let nfs = &self.shared.nfs;
+        if nfs.leases().is_none() {
+            return Ride { nfs: nfs.clone(), rider: None };
+        }
+        let ask = |(place, kind): &(u32, Kind)| {
+            let terms = Terms { opportune: true, ..terms(*kind, 0) };
+            Ask { place: *place, terms }
+        };
+        let rider = Arc::new(Rider::new(asks.iter().map(ask).collect(), base));
+        Ride { nfs: nfs.ridden(Arc::clone(&rider)), rider: Some(rider) }
+    }
+
+    /// What is to be known of a lease that came with a call's answer.
+    pub(crate) fn take_grant(
+        &self,
+        (who, node): (&Credential, NodeId),
+        (sent, grant): (Time, messages::Grant),
+        attributes: Option<&nfs3::Attributes>,
+    ) {
+        self.with(|state, now, doings| {
+            let handle = state.nodes.handle(node);
+            let (Some(leased), Some(handle)) = (&mut state.leases, handle) else { return };
+            leased.asked_of.insert(node, (handle, who.clone()));
+            let (grant, modrev) = grant_of(&grant);
+            let event = holder::Event::Came(object_of(node), sent, grant, modrev);
+            state.granted(now, (node, event), attributes, doings);
+        });
+    }
+
+    /// Waits until it is known how an operation on a node is to be done: a lease is held then, or
+    /// it is done by calls.
+    pub(crate) async fn lease(
+        &self,
+        who: &Credential,
+        node: NodeId,
+        kind: Kind,
+        space: u64,
+    ) -> Right {
+        if !self.is_leased() {
+            return Right::Use;
+        }
+        let begun = self.with(|state, now, doings| {
+            let handle = state.nodes.handle(node).ok_or(Right::Through)?;
+            let object = object_of(node);
+            // Who takes back what it was given may wait for this read.
+            let withdrawing = |leased: &Leased| leased.holder.is_withdrawing(object);
+            if kind == Kind::Read && state.leases.as_ref().is_some_and(withdrawing) {
+                return Err(Right::Through);
+            }
+            let ticket = state.new_ticket();
+            let leased = state.leases.as_mut().ok_or(Right::Use)?;
+            leased.asked_of.insert(node, (handle, who.clone()));
+            leased.uses.insert(ticket, node);
+            let event = holder::Event::Use(leases::Ticket(ticket.0), object, kind, space);
+            state.lease(now, event, doings);
+            Ok(ticket)
+        });
+        match begun {
+            Err(right) => right,
+            Ok(ticket) => match Wait::new(self, ticket).await {
+                Outcome::Leased(right) => right,
+                Outcome::Done | Outcome::Read(_) => Right::Through,
+            },
+        }
+    }
+
+    /// Whether leases are held at all.
+    pub(crate) fn is_leased(&self) -> bool {
+        self.shared.nfs.leases().is_some()
+    }
+
+    /// Puts data into the cache, if the lease that this needs is held; says whom to wait for.
+    pub(crate) fn write_leased(
+        &self,
+        node: NodeId,
+        bytes: u64,
+        event: impl FnOnce(Ticket) -> cache::Event<Error>,
+    ) -> Option<Wait> {
+        let ticket = self.with(|state, now, doings| {
+            let object = object_of(node);
+            if let Some(leased) = &state.leases {
+                let holder = &leased.holder;
+                let brought_back = holder.is_withdrawing(object) && holder.is_dirty(object);
+                if !holder.can_write(now, object, bytes) && !brought_back {
+                    return None;
+                }
+            }
+            let ticket = state.new_ticket();
+            state.step(now, event(ticket), doings);
+            state.lease(now, holder::Event::Dirtied(object, bytes), doings);
+            Some(ticket)
+        })?;
+        Some(Wait::new(self, ticket))
+    }
+
+    /// Says who keeps what is cached here.
+    pub fn watch(&self, watcher: Arc<dyn Watcher>) {
+        self.with(|state, _, _| {
+            if let Some(leased) = &mut state.leases {
+                leased.watcher = Some(watcher);
+            }
+        });
+    }
+
+    /// What others were given of a node is taken back.
+    pub fn withdrawn(&self, node: NodeId) {
+        self.with(|state, now, doings| {
+            state.lease(now, holder::Event::Withdrawn(object_of(node)), doings);
+        });
+    }
+
+    /// Gives all leases back, once all that was written is safe.
+    pub async fn goodbye(&self) {
+        self.sync().await;
+        let who = self.shared.state().leases.as_ref().map(|leased| leased.who.clone());
+        if let (Some(leases), Some(who)) = (self.shared.nfs.leases(), who) {
+            // A server that does not hear it waits for no more than a term.
+            let _ = leases.goodbye(&who).await;
+        }
+    }
+
+    /// Does what leases made necessary, once the state is let go.
+    pub(crate) fn run_errands(&self, errands: Errands) {
+        let Errands { asks, returns, pushes, withdraws, progressed } = errands;
+        if !withdraws.is_empty() {
+            let state = self.shared.state();
+            let watcher = state.leases.as_ref().and_then(|leased| leased.watcher.clone());
+            drop(state);
+            for node in withdraws {
+                match &watcher {
+                    Some(watcher) => watcher.withdraw(node),
+                    None => self.withdrawn(node),
+                }
+            }
+        }
+        for errand in asks {
+            task::spawn(ask(self.clone(), errand));
+        }
+        if !returns.is_empty() || progressed {
+            task::spawn(give_back(self.clone(), returns));
+        }
+        for node in pushes {
+            task::spawn(push(self.clone(), node));
+        }
+    }
+
+    /// Hears what the server says by itself.
+    pub(crate) fn listen(&self) {
+        if let Some(leases) = self.shared.nfs.leases() {
+            leases.listen(Arc::new(Ear(Arc::downgrade(&self.shared))));
+        }
+    }
+
+    fn progress(&self) -> Progress {
+        let state = self.shared.state();
+        state.leases.as_ref().map_or(Progress::Recovered, |leased| leased.progress)
+    }
+}
+
+async fn ask(client: Client, errand: Errand) {
+    let Errand { request, node, who, wanted } = errand;
+    let Some(leases) = client.shared.nfs.leases().cloned() else { return };
+    // Only who is done with reclaiming says so.
+    let answer = leases.lease(&who, vec![wanted], Vec::new(), client.progress()).await;
+    let held = answer.ok().and_then(|(_, held)| held.into_iter().next());
+    client.with(|state, now, doings| {
+        state.answered(now, (node, request), held.as_ref(), doings);
+    });
+}
+
+async fn give_back(client: Client, returns: Vec<Returned>) {
+    let Some(leases) = client.shared.nfs.leases().cloned() else { return };
+    let who = client.shared.state().leases.as_ref().map(|leased| leased.who.clone());
+    let Some(who) = who else { return };
+    // A lease that cannot be given back runs out.
+    let _ = leases.lease(&who, Vec::new(), returns, client.progress()).await;
+}
+
+/// Sends back what was changed.
+async fn push(client: Client, node: NodeId) {
+    loop {
+        client.sync_node(node).await;
+        // What waited for room came in behind.
+        if !client.shared.state().cache.is_unsaved(node.key()) {
+            break;
+        }
+    }
+    client.with(|state, now, doings| {
+        let Some(leased) = &mut state.leases else { return };
+        let object = object_of(node);
+        let event = match leased.late.remove(&node) {
+            true => holder::Event::Refused(object),
+            false => holder::Event::Pushed(object),
+        };
+        state.lease(now, event, doings);
+    });
+}
+
+/// Hears the server.
+struct Ear(Weak<Shared>);
+
+impl Ear {
+    fn client(&self) -> Option<Client> {
+        Some(Client { shared: self.0.upgrade()? })
+    }
+}
+
+impl Listener for Ear {
+    fn welcomed(&self, welcome: &hello::Welcome) {
+        let Some(client) = self.client() else { return };
+        client.with(|state, now, doings| {
+            let Some(leased) = &mut state.leases else { return };
+            let event = if welcome.recovering {
+                leased.progress = Progress::Reclaiming;
+                holder::Event::Restarted
+            } else {
+                holder::Event::Forgotten
+            };
+            state.lease(now, event, doings);
+        });
+    }
+
+    fn evicted(&self, leases: &[evict::Lease]) {
+        let Some(client) = self.client() else { return };
+        client.with(|state, now, doings| {
+            for lease in leases {
+                let serial = Serial(lease.serial);
+                match state.nodes.by_handle(&lease.object) {
+                    Some(node) => {
+                        let object = object_of(node);
+                        if let Some(leased) = &mut state.leases {
+                            let who = leased.who.clone();
+                            leased.asked_of.entry(node).or_insert((lease.object, who));
+                        }
+                        state.lease(now, holder::Event::Evicted(object, serial), doings);
+                    }
+                    None => {
+                        doings.errands.returns.push(returned(lease.object, serial, Open::No));
+                    }
+                }
+            }
+        });
+    }
+
+    fn reported(&self, lease: &evict::Lease) -> Option<report::Now> {
+        let client = self.client()?;
+        client.with(|state, now, doings| {
+            let node = state.nodes.by_handle(&lease.object)?;
+            let event = holder::Event::Inquired(object_of(node), Serial(lease.serial), 0);
+            state.lease(now, event, doings);
+            state.leases.as_mut()?.reported.take().filter(|held| *held)?;
+            let (attributes, _) = state.cache.attributes(now, node.key())?;
+            Some(report::Now {
+                size: attributes.size,
+                modified: convert::wire_time(attributes.modified),
+                changed: convert::wire_time(attributes.changed),
+            })
+        })
+    }
+}
