@@ -73,6 +73,7 @@ fn serve(options: &Mount, words: &Words, directory: &Path) -> Result<(), Failure
     let source = &options.source.text;
     let no = |text: String| Kind::Running.because(format!("cannot mount {source}: {text}"));
     let found = block_on(find(&runtime, &target, &who)).map_err(|error| no(error.to_string()))?;
+    let found = with_leases(found, words, &who, &machine, directory).map_err(no)?;
     let root = block_on(root(&found, &who)).map_err(no)?;
     let seed = state::random().map(u64::from_ne_bytes).map_err(|error| no(error.to_string()))?;
     let caching = words.caching.apply(Options::new(clock::time_of_day, seed));
@@ -99,8 +100,30 @@ fn serve(options: &Mount, words: &Words, directory: &Path) -> Result<(), Failure
     drop(told);
     let is_safe = block_on(files.settle());
     files.close_all();
+    block_on(files.client().goodbye());
     end_calls(&found);
     is_safe.then_some(()).ok_or_else(|| Kind::Running.because("the server refused written data"))
+}
+
+/// Goes by the lease program where that is wanted and the server has it; says so where it has not.
+fn with_leases(
+    found: Mounted,
+    words: &Words,
+    who: &Credential,
+    machine: &str,
+    directory: &Path,
+) -> Result<Mounted, String> {
+    if !words.caching.wants_leases() {
+        return Ok(found);
+    }
+    let id = state::random().map_err(|error| error.to_string())?;
+    let name = format!("{machine}:{}", directory.display());
+    let nfs = block_on(found.nfs.with_leases(who, id, name.as_bytes()));
+    let nfs = nfs.map_err(|error| error.to_string())?;
+    if nfs.leases().is_none() {
+        tracing::info!("the server grants no leases here: this mount is close-to-open");
+    }
+    Ok(Mounted { nfs, ..found })
 }
 
 /// Waits for calls that nobody waits for: names of files that were removed while open go.

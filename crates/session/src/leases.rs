@@ -112,7 +112,7 @@ impl Leases {
     /// # Panics
     /// When somebody takes those calls already.
     #[must_use]
-    pub fn new(session: Session, client: [u8; 16], name: &[u8]) -> Self {
+    pub fn new(session: &Session, client: [u8; 16], name: &[u8]) -> Self {
         let standing = Standing { instance: 1, epoch: 0, welcomes: 0 };
         let shared = Arc::new(Shared {
             session: session.clone(),

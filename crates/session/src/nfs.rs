@@ -108,7 +108,7 @@ impl Nfs {
         if self.version != Version::V3 || !can_be_called {
             return Ok(self);
         }
-        let leases = Leases::new(self.session.clone(), client, name);
+        let leases = Leases::new(&self.session, client, name);
         match leases.hello(who).await {
             Ok(()) => Ok(Self { leases: Some(leases), ..self }),
             Err(Error::Denied(_)) => Ok(self),

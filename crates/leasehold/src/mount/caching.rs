@@ -12,6 +12,9 @@ pub(crate) const HELP: &str = "\
   cache=buffer       keep all while it is trusted, for who is alone with the directory: an open
                      does not ask, and a close does not push; fsync does
   cache=close-to-open  an open asks whether the file has changed, a close pushes [default]
+  cache=lease        keep what the server grants a lease on: what other clients do is seen at once,
+                     and a close pushes nothing; close-to-open where the server has no leases.
+                     What programs on the server itself change may be seen late
   actimeo=SECONDS    how long names and attributes are trusted; or acregmin, acregmax, acdirmin and
                      acdirmax apart [default: files 3 to 60, directories 30 to 60]
   buffer=SIZE        data that is kept [default: 256M]
@@ -48,7 +51,10 @@ impl Caching {
             ("cache", Some("none")) => self.variant = Some(Variant::None),
             ("cache", Some("buffer")) => self.variant = Some(Variant::BufferCache),
             ("cache", Some("close-to-open")) => self.variant = Some(Variant::CloseToOpen),
-            ("cache", _) => return Err("cache is none, buffer or close-to-open".to_owned()),
+            ("cache", Some("lease")) => self.variant = Some(Variant::Lease),
+            ("cache", _) => {
+                return Err("cache is none, buffer, close-to-open or lease".to_owned());
+            }
             ("actimeo", _) => {
                 let both = (Some(seconds()?), Some(seconds()?));
                 (self.files, self.directories) = (both, both);
@@ -70,6 +76,11 @@ impl Caching {
             _ => return Ok(false),
         }
         Ok(true)
+    }
+
+    /// Whether leases are to be held where the server grants any.
+    pub(crate) const fn wants_leases(&self) -> bool {
+        matches!(self.variant, Some(Variant::Lease))
     }
 
     /// The options of a client, where something else is said.

@@ -5,6 +5,7 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use leasehold_client::Variant;
 use leasehold_fuse::Session;
 use leasehold_mount::Files;
 use leasehold_shell::client::Mounted;
@@ -35,6 +36,12 @@ pub(crate) fn begin(
     let place = state_of(directory);
     let (nfs, session, files) = (found.nfs.clone(), Arc::clone(session), Arc::clone(files));
     let (source, server) = (options.source.text.clone(), found.server.to_string());
+    let cache = match files.client().options().variant {
+        Variant::None => "none",
+        Variant::BufferCache => "buffer",
+        Variant::CloseToOpen => "close-to-open",
+        Variant::Lease => "lease",
+    };
     let told = move || {
         let held = files.holdings();
         let (cached, unsaved) = files.client().cached_bytes();
@@ -49,6 +56,7 @@ pub(crate) fn begin(
             "source": source,
             "server": server,
             "version": nfs.version().number(),
+            "cache": cache,
             "pid": std::process::id(),
             "waiting": waiting.collect::<Vec<_>>(),
             "nodes": held.nodes,

@@ -4,16 +4,31 @@ use core::net::SocketAddr;
 use core::num::NonZeroUsize;
 use core::time::Duration;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use leasehold_fs::{Export, ExportId};
-use leasehold_serve::{Deaf, HandleKey, Service};
-use leasehold_shell::{BindError, Handler, Options, Policy, Running, Server, reserved_ports_end};
+use leasehold_serve::{Deaf, HandleKey, Ledger, Remembered, Service};
+use leasehold_shell::{
+    BindError, Handler, Options, Policy, Running, Server, clock, reserved_ports_end,
+};
 use leasehold_store_mem::MemStore;
 
 use crate::manners::{Mannered, Manners};
 
 /// The name of the export.
 pub const EXPORT: &str = "data";
+
+/// The epoch of the next server.
+static EPOCHS: AtomicU64 = AtomicU64::new(1);
+
+/// Keeps no list of clients with leases.
+struct Forgetful;
+
+impl Ledger for Forgetful {
+    fn write(&self, _: u64, _: &[([u8; 16], u64)], done: Box<dyn FnOnce() + Send>) {
+        done();
+    }
+}
 
 /// A server over a store in memory, on the loopback, TCP and UDP on one port; stopped when this is
 /// dropped. It believes who asks from a port that takes privilege or from this machine, and its handles survive a restart over the same store.
@@ -58,7 +73,12 @@ impl MemServer {
             read_only: false,
             store: Arc::<MemStore>::clone(&store),
         };
-        let service = Arc::new(Service::new(vec![export], HandleKey([7; 16]), Box::new(Deaf)));
+        let service = Service::new(vec![export], HandleKey([7; 16]), Box::new(Deaf));
+        // Each start is another epoch, and knows nothing of leases of the one before.
+        let epoch = EPOCHS.fetch_add(1, Ordering::Relaxed);
+        let remembered = Remembered { epoch, list: Vec::new() };
+        let service = service.with_leases(remembered, Arc::new(Forgetful), clock::now());
+        let service = Arc::new(service);
         let handler: Arc<dyn Handler> = match manners {
             Manners::Full => Arc::new(Arc::clone(&service)),
             Manners::Stingy | Manners::Version2Only => {

@@ -328,6 +328,11 @@ impl State {
         ticket
     }
 
+    /// Nobody is to wait after all.
+    pub(crate) fn end_wait(&mut self, ticket: Ticket) {
+        self.waiting.remove(&ticket);
+    }
+
     pub(crate) fn answer(&mut self, ticket: Ticket, outcome: Outcome, doings: &mut Doings) {
         if let Some(waiting) = self.waiting.get_mut(&ticket) {
             waiting.outcome = Some(outcome);

@@ -172,6 +172,37 @@ impl Client {
         self.put(&who, node, offset, data).await
     }
 
+    /// Writes behind all that is in a file. Under a lease nothing of others comes in between.
+    ///
+    /// # Errors
+    /// As [`Client::write`].
+    pub async fn append(&self, open: OpenId, data: Bytes) -> Result<(), Error> {
+        let Open { node, who, how, .. } = self.get_open(open)?;
+        let bytes = data.len() as u64;
+        while self.is_leased() && !how.direct && !data.is_empty() {
+            self.write_as(&who, node).await;
+            if self.lease(&who, node, Kind::Write, bytes).await != Right::Use {
+                break;
+            }
+            self.getattr(&who, node).await?;
+            let (file, at) = (node.key(), (self.shared.options.time_of_day)());
+            let max = self.shared.bounds.file_bytes_max;
+            let write = |ticket, size: Option<u64>| {
+                let offset = size.filter(|size| size.saturating_add(bytes) <= max)?;
+                Some(Event::Write { ticket, file, offset, data: data.clone(), at })
+            };
+            if let Some(written) = self.write_leased(node, bytes, write) {
+                written.await;
+                return Ok(());
+            }
+            if self.getattr(&who, node).await?.attributes.size.saturating_add(bytes) > max {
+                return Err(Error::Failed(Status::FileTooBig));
+            }
+        }
+        let end = self.getattr(&who, node).await?.attributes.size;
+        self.write(open, end, data).await
+    }
+
     async fn put(
         &self,
         who: &Credential,
@@ -184,7 +215,8 @@ impl Client {
         let bytes = data.len() as u64;
         loop {
             let at = (self.shared.options.time_of_day)();
-            let write = |ticket| Event::Write { ticket, file, offset, data: data.clone(), at };
+            let write =
+                |ticket, _| Some(Event::Write { ticket, file, offset, data: data.clone(), at });
             if let Some(written) = self.write_leased(node, bytes, write) {
                 written.await;
                 return Ok(());

@@ -66,7 +66,7 @@ pub(crate) struct Leased {
 pub trait Watcher: Send + Sync {
     /// What others were given of a node is to be taken back; [`Client::withdrawn`] follows. This may
     /// not wait.
-    fn withdraw(&self, node: NodeId);
+    fn withdraw(&self, client: &Client, node: NodeId);
 }
 
 /// Lease work that is done once the state is let go.
@@ -173,7 +173,10 @@ impl State {
                 doings.errands.asks.push(Errand { request, node, who, wanted });
             }
             holder::Effect::Withdraw(object) => match &leased.watcher {
-                Some(_) => doings.errands.withdraws.push(node_of(object)),
+                Some(_) => {
+                    doings.errands.withdraws.push(node_of(object));
+                    self.do_without(now, node_of(object), doings);
+                }
                 None => return Some(holder::Event::Withdrawn(object)),
             },
             holder::Effect::Push(object, ..) => doings.errands.pushes.push(node_of(object)),
@@ -451,9 +454,9 @@ impl Client {
         let begun = self.with(|state, now, doings| {
             let handle = state.nodes.handle(node).ok_or(Right::Through)?;
             let object = object_of(node);
-            // Who takes back what it was given may wait for this read.
+            // Who takes back what it was given may wait for this.
             let withdrawing = |leased: &Leased| leased.holder.is_withdrawing(object);
-            if kind == Kind::Read && state.leases.as_ref().is_some_and(withdrawing) {
+            if state.leases.as_ref().is_some_and(withdrawing) {
                 return Err(Right::Through);
             }
             let ticket = state.new_ticket();
@@ -478,24 +481,33 @@ impl Client {
         self.shared.nfs.leases().is_some()
     }
 
-    /// Puts data into the cache, if the lease that this needs is held; says whom to wait for.
+    /// Puts data into the cache, if the lease that this needs is held, and says whom to wait for;
+    /// `event` is told the size of the file, where that is known.
     pub(crate) fn write_leased(
         &self,
         node: NodeId,
         bytes: u64,
-        event: impl FnOnce(Ticket) -> cache::Event<Error>,
+        event: impl FnOnce(Ticket, Option<u64>) -> Option<cache::Event<Error>>,
     ) -> Option<Wait> {
         let ticket = self.with(|state, now, doings| {
             let object = object_of(node);
             if let Some(leased) = &state.leases {
                 let holder = &leased.holder;
-                let brought_back = holder.is_withdrawing(object) && holder.is_dirty(object);
+                let is_write = |(held, _, cachable)| held == Kind::Write && cachable;
+                let was_leased =
+                    holder.is_dirty(object) || holder.held(now, object).is_some_and(is_write);
+                let brought_back = holder.is_withdrawing(object) && was_leased;
                 if !holder.can_write(now, object, bytes) && !brought_back {
                     return None;
                 }
             }
             let ticket = state.new_ticket();
-            state.step(now, event(ticket), doings);
+            let seen = state.seen(now, node).filter(|seen| !seen.trusted_for.is_zero());
+            let Some(event) = event(ticket, seen.map(|seen| seen.attributes.size)) else {
+                state.end_wait(ticket);
+                return None;
+            };
+            state.step(now, event, doings);
             state.lease(now, holder::Event::Dirtied(object, bytes), doings);
             Some(ticket)
         })?;
@@ -518,6 +530,12 @@ impl Client {
         });
     }
 
+    /// Whether what is cached of a node may be used now, so that others may keep copies.
+    #[must_use]
+    pub fn is_usable(&self, node: NodeId) -> bool {
+        self.with(|state, now, _| state.usable_until(now, node).is_some())
+    }
+
     /// Gives all leases back, once all that was written is safe.
     pub async fn goodbye(&self) {
         self.sync().await;
@@ -537,7 +555,7 @@ impl Client {
             drop(state);
             for node in withdraws {
                 match &watcher {
-                    Some(watcher) => watcher.withdraw(node),
+                    Some(watcher) => watcher.withdraw(self, node),
                     None => self.withdrawn(node),
                 }
             }

@@ -388,6 +388,14 @@ impl File {
         self.client().write(self.id(), offset, data).await
     }
 
+    /// Writes behind all that is in it. Under a lease nothing of others comes in between.
+    ///
+    /// # Errors
+    /// As [`User::open`].
+    pub async fn append(&self, data: Bytes) -> Result<(), Error> {
+        self.client().append(self.id(), data).await
+    }
+
     /// Its attributes.
     ///
     /// # Errors

@@ -35,6 +35,17 @@ impl Notifier {
     }
 }
 
+impl Notifier {
+    /// The same, and `done` is called when the kernel has nothing of the node any more. Whatever it
+    /// had written to a mapping was brought back before.
+    pub fn withdraw(&self, node: NodeId, done: Box<dyn FnOnce() + Send>) {
+        match self.hub.upgrade() {
+            Some(hub) => hub.withdraw(node, done),
+            None => done(),
+        }
+    }
+}
+
 /// Tells the kernel so; with the data, from there to the end.
 pub(crate) fn invalidate(hub: &Hub, node: NodeId, offset: i64) {
     let mut body = vec![0; 16];

@@ -21,6 +21,9 @@ use crate::{Answer, NodeId, Reply, RequestId, reply};
 /// How often the processes of suspects are looked at.
 const GLANCE: Duration = Duration::from_millis(20);
 
+/// What is called when the kernel has dropped data.
+type Done = Box<dyn FnOnce() + Send>;
+
 /// A request under way.
 pub(crate) struct Task {
     pub(crate) id: RequestId,
@@ -58,6 +61,8 @@ struct State {
     suspects: BTreeSet<RequestId>,
     /// Nodes whose data the kernel is to drop.
     notices: BTreeSet<NodeId>,
+    /// The same, where somebody waits for that.
+    withdrawals: VecDeque<(NodeId, Done)>,
     over: bool,
 }
 
@@ -203,19 +208,41 @@ impl Hub {
         self.noticed.notify_one();
     }
 
+    /// The same, and `done` is called when that is so; at once where all is over.
+    pub(crate) fn withdraw(&self, node: NodeId, done: Done) {
+        let mut state = self.state();
+        if state.over {
+            drop(state);
+            return done();
+        }
+        state.withdrawals.push_back((node, done));
+        self.noticed.notify_one();
+    }
+
     /// Has the kernel drop data, until all is over. It answers when no read of it is under way, so
     /// no request may wait for this.
     pub(crate) fn tell(&self) {
         let mut state = self.state();
         while !state.over {
-            let Some(node) = state.notices.pop_first() else {
+            // What somebody waits for comes first.
+            let (node, done) = if let Some((node, done)) = state.withdrawals.pop_front() {
+                (node, Some(done))
+            } else if let Some(node) = state.notices.pop_first() {
+                (node, None)
+            } else {
                 state = self.noticed.wait(state).unwrap_or_else(PoisonError::into_inner);
                 continue;
             };
             drop(state);
             invalidate(self, node, 0);
+            if let Some(done) = done {
+                done();
+            }
             state = self.state();
         }
+        let withdrawals = core::mem::take(&mut state.withdrawals);
+        drop(state);
+        withdrawals.into_iter().for_each(|(_, done)| done());
     }
 
     /// The requests that wait.

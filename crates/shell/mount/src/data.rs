@@ -59,6 +59,10 @@ impl Files {
     /// Reads as much as is asked for, or to the end of the file.
     pub(crate) async fn read(&self, open: &Open, offset: u64, size: u32) -> Result<Reply, Errno> {
         let data = self.client.read(open.id, offset, size).await.map_err(errno)?;
+        if open.keeps_pages && !self.client.is_usable(open.node) {
+            // The kernel does so when it has this answer.
+            self.notifier.data_changed(leasehold_fuse::NodeId(open.node.0));
+        }
         Ok(Reply::Data(data.into_bytes()))
     }
 
@@ -72,11 +76,9 @@ impl Files {
         let count = u32::try_from(data.len()).map_err(|_| Errno::INVAL)?;
         let written = if how.cached {
             self.client.write_back(open.id, offset, data).await
+        } else if how.append {
+            self.client.append(open.id, data).await
         } else {
-            let offset = match how.append {
-                true => self.end(open).await?.max(offset),
-                false => offset,
-            };
             self.client.write(open.id, offset, data).await
         };
         written.map_err(errno)?;
@@ -86,12 +88,6 @@ impl Files {
             self.notifier.attributes_changed(leasehold_fuse::NodeId(open.node.0));
         }
         Ok(Reply::Written(count))
-    }
-
-    /// Where a file ends; what is appended belongs there.
-    async fn end(&self, open: &Open) -> Result<u64, Errno> {
-        let seen = self.client.getattr(&open.who, open.node).await.map_err(errno)?;
-        Ok(seen.attributes.size)
     }
 
     pub(crate) fn release(&self, handle: u64) -> Reply {

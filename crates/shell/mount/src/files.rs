@@ -1,8 +1,9 @@
 //! The files of a mount: each request goes to where it is answered.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use leasehold_client::{Client, Credential, Found, NodeId, OpenHow, Seen};
+use leasehold_client::{Client, Credential, Found, NodeId, OpenHow, Seen, Variant};
 use leasehold_fuse::{
     Answer, AttributeChanges, Entry, Errno, FileSystem, Notifier, Opened, Operation, Reply,
     Request, Space,
@@ -36,6 +37,7 @@ impl Files {
     /// The files of a client. `machine` is the name that the server is told.
     #[must_use]
     pub fn new(client: Client, machine: String, notifier: Notifier) -> Self {
+        crate::withdraw::watch(&client, &notifier);
         Self {
             client,
             openings: Openings::default(),
@@ -74,6 +76,10 @@ impl Files {
     /// Asks for the attributes of files that stay open and that the kernel may have pages of, where
     /// the client's trust in them has run out. What was changed elsewhere is dropped.
     pub async fn look_again(&self) {
+        if self.client.options().variant == Variant::Lease {
+            // The server says so by itself.
+            return;
+        }
         for open in self.openings.all().into_iter().filter(|open| open.keeps_pages) {
             // What cannot be asked now is asked by whoever reads it.
             if let Ok(seen) = self.client.getattr(&open.who, open.node).await {
@@ -147,7 +153,7 @@ impl Files {
         Entry {
             node: Some(leasehold_fuse::NodeId(found.node.0)),
             generation: 0,
-            name_valid: found.named_for,
+            name_valid: self.name_valid(found.named_for),
             attributes_valid: found.trusted_for,
             attributes: convert::attributes(&found.attributes),
         }
@@ -157,6 +163,12 @@ impl Files {
     fn tell(&self, node: NodeId, seen: &Seen) -> Reply {
         self.told(node, &seen.attributes);
         Reply::Attributes(convert::attributes(&seen.attributes), seen.trusted_for)
+    }
+
+    /// For how long the kernel may keep a name: not at all where a lease on the directory can be
+    /// wanted back, as the kernel gives names back only when nothing is under way in there.
+    pub(crate) fn name_valid(&self, named_for: Duration) -> Duration {
+        if self.client.options().variant == Variant::Lease { Duration::ZERO } else { named_for }
     }
 
     fn told(&self, node: NodeId, attributes: &leasehold_client::Attributes) {

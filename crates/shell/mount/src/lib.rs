@@ -9,8 +9,10 @@
 //! - **Pages** stay over a close while the client has not found the file changed elsewhere: OPEN
 //!   asks the server, unless the mount is told that nobody else is there. Of files that stay open
 //!   they are dropped when the client finds so, and it looks when its trust has run out
-//!   ([`Files::look_again`]). A lease will be one more reason to trust; its end will be one more
-//!   cause to drop.
+//!   ([`Files::look_again`]).
+//! - **With leases** attributes and pages stay until the lease on the file is wanted back or near
+//!   its end: then they are dropped before it is given back. What is read without a lease is dropped
+//!   behind the answer. Names are asked for each time, and answered from the client's cache.
 //! - **Nothing written is here alone**: the kernel hands on each write before it ends; stores by a
 //!   mapping come later, and are taken whatever was refused before.
 //! - **O_DIRECT** goes past all caches. **O_APPEND** goes past the kernel's, which would write at
@@ -27,5 +29,6 @@ mod kept;
 mod listing;
 mod names;
 mod open;
+mod withdraw;
 
 pub use files::{Files, Holdings};

@@ -74,7 +74,7 @@ impl Files {
             Ok(found) => Ok(Reply::Entry(self.entry(&found))),
             Err(Error::Failed(Status::NotFound)) => match self.client.named_for(directory) {
                 Duration::ZERO => Err(Errno::NOENT),
-                valid => Ok(Reply::Entry(no_such_name(valid))),
+                valid => Ok(Reply::Entry(no_such_name(self.name_valid(valid)))),
             },
             Err(error) => Err(errno(error)),
         }

@@ -1,5 +1,7 @@
 //! Clients with leases, two on one server.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use leasehold_client::{Error, Mode, OpenHow, Status, User, Variant};
 use leasehold_rig::{Manners, MemServer};
@@ -75,5 +77,58 @@ fn writes_are_delayed_and_merged_under_a_lease() {
         assert_eq!(file.read_at(98, 10).await.unwrap().into_bytes(), "xx");
         assert_eq!(calls(&one), before + 1, "ACCESS alone");
         assert_eq!(other.read(b"file").await.unwrap().len(), 100);
+    });
+}
+
+/// Two threads of two clients: nothing of one lies over something of the other.
+#[test]
+fn what_is_appended_by_two_is_all_there() {
+    const TIMES: u64 = 40;
+    let server = MemServer::start(Manners::Full);
+    let users = [user(&server, 1), user(&server, 2)];
+    block_on(users[0].write(b"file", MODE, Bytes::new())).unwrap();
+    std::thread::scope(|scope| {
+        for user in &users {
+            scope.spawn(|| {
+                block_on(async {
+                    let file = user.open(b"file", OpenHow::READ_WRITE).await.unwrap();
+                    for _ in 0..TIMES {
+                        file.append(Bytes::from_static(b"0123456789")).await.unwrap();
+                    }
+                    file.close().await.unwrap();
+                });
+            });
+        }
+    });
+    let text = block_on(users[1].read(b"file")).unwrap();
+    assert_eq!(text, b"0123456789".repeat(2 * usize::try_from(TIMES).unwrap()));
+}
+
+/// A server of which nothing is left but the files takes what was changed under leases of before,
+/// where nobody else has changed the file since.
+#[test]
+fn what_was_delayed_survives_a_server_that_forgets_leases() {
+    let server = MemServer::start(Manners::Full);
+    let (one, other) = (user(&server, 1), user(&server, 2));
+    let restart = |server: MemServer| {
+        let (address, store) = (server.address(), Arc::clone(server.store()));
+        drop(server);
+        MemServer::start_over(address, store, Manners::Full).unwrap()
+    };
+    block_on(async {
+        let file = one.create(b"file", MODE, false).await.unwrap();
+        file.write_at(0, Bytes::from_static(b"kept")).await.unwrap();
+        let server = restart(server);
+        file.sync().await.unwrap();
+        assert_eq!(other.read(b"file").await.unwrap(), "kept");
+
+        let file = one.open(b"file", OpenHow::READ_WRITE).await.unwrap();
+        file.write_at(0, Bytes::from_static(b"late")).await.unwrap();
+        let _server = restart(server);
+        other.write(b"file", MODE, Bytes::from_static(b"newer")).await.unwrap();
+        let late = Error::Failed(Status::NotSynchronized);
+        assert_eq!(file.sync().await, Err(late), "it is not mixed in, and that is told");
+        assert_eq!(other.read(b"file").await.unwrap(), "newer");
+        assert_eq!(one.read(b"file").await.unwrap(), "newer");
     });
 }

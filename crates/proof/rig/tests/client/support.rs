@@ -32,6 +32,7 @@ pub(crate) fn mounted(target: &Target) -> Mounted {
     block_on(mount(&runtime, target, &root())).unwrap()
 }
 
+#[allow(dead_code, reason = "it is for tests of the caching client")]
 /// Goes by the lease program if that is wanted, as a client of its own.
 pub(crate) fn with_leases(mounted: Mounted, wanted: bool, seed: u64) -> Mounted {
     if !wanted {
