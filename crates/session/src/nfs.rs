@@ -305,6 +305,23 @@ impl Nfs {
         }
     }
 
+    /// Writes data to where a file ends then, and says where that was; by the lease program alone.
+    ///
+    /// # Errors
+    /// As [`Nfs::null`].
+    pub async fn append(
+        &self,
+        who: &Credential,
+        file: &Handle,
+        (data, stability): (Bytes, write::Stability),
+    ) -> Result<nfs3::Reply<lease::append::Appended, nfs3::Wcc>, Error> {
+        if self.leases.is_none() {
+            return Ok(unsupported());
+        }
+        let args = lease::append::Data { file: *file, stability, data };
+        reply(&self.run(who, lease::append::NUMBER, Weight::Heavy, &args).await?)
+    }
+
     /// Makes a regular file.
     ///
     /// # Errors

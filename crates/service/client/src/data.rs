@@ -172,7 +172,7 @@ impl Client {
         self.put(&who, node, offset, data).await
     }
 
-    /// Writes behind all that is in a file. Under a lease nothing of others comes in between.
+    /// Writes behind all that is in a file. With leases nothing of others comes in between.
     ///
     /// # Errors
     /// As [`Client::write`].
@@ -181,8 +181,10 @@ impl Client {
         let bytes = data.len() as u64;
         while self.is_leased() && !how.direct && !data.is_empty() {
             self.write_as(&who, node).await;
-            if self.lease(&who, node, Kind::Write, bytes).await != Right::Use {
-                break;
+            match self.lease(&who, node, Kind::Write, bytes).await {
+                Right::Use => {}
+                Right::Through => return self.append_directly(&who, node, data).await,
+                Right::Full => return Err(Error::Failed(Status::NoSpace)),
             }
             self.getattr(&who, node).await?;
             let (file, at) = (node.key(), (self.shared.options.time_of_day)());

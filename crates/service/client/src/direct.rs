@@ -46,6 +46,41 @@ impl Client {
         Ok(parts)
     }
 
+    /// Writes behind all that the server has of a file, wherever that ends when it does so.
+    pub(crate) async fn append_directly(
+        &self,
+        who: &Credential,
+        node: NodeId,
+        mut data: Bytes,
+    ) -> Result<(), Error> {
+        let handle = self.handle(node)?;
+        let most = self.shared.options.of_cache(&self.shared.bounds).write_bytes as usize;
+        let hold = self.hold(node).await;
+        while !data.is_empty() {
+            let part = data.slice(..data.len().min(most));
+            let change = self.begin_change(node);
+            let ride = self.ride(&[], None);
+            let reply = ride.nfs.append(who, &handle, (part, Stability::FileSync)).await?;
+            let done = match reply {
+                nfs3::Reply::Done(done) => done,
+                nfs3::Reply::Failed(status, wcc) => {
+                    change.finish(&wcc, (&ride, FIRST));
+                    return Err(self.failed(node, status));
+                }
+            };
+            let count = done.written.count;
+            let range = done.offset..done.offset.saturating_add(count.into());
+            self.step(Event::Overwritten { file: node.key(), range });
+            change.finish(&done.written.file, (&ride, FIRST));
+            if count == 0 {
+                return Err(Error::Failed(nfs3::Status::Io));
+            }
+            drop(data.split_to((count as usize).min(data.len())));
+        }
+        drop(hold);
+        Ok(())
+    }
+
     /// Writes to the server's stable storage, after what was written here.
     pub(crate) async fn write_directly(
         &self,
