@@ -521,11 +521,7 @@ impl<E: Clone> Cache<E> {
                     object.known.distrust();
                 }
             }
-            Event::Replaced { object } => {
-                let asked = self.ask(now);
-                self.object(object).known.replaced(asked);
-                self.drop_content(object, effects);
-            }
+            Event::Replaced { object } => self.doubt(now, object, effects),
             Event::Invalidate { object } => {
                 self.object(object).known.distrust();
                 self.names.forget_leading(object);
@@ -704,6 +700,12 @@ impl<E: Clone> Cache<E> {
         let mut idle = Vec::new();
         self.names.forget_all(key, &mut idle);
         tell_idle(idle, effects);
+    }
+
+    fn doubt(&mut self, now: Time, key: ObjectKey, effects: &mut Vec<Effect<E>>) {
+        let asked = self.ask(now);
+        self.object(key).known.replaced(asked);
+        self.drop_content(key, effects);
     }
 
     fn named(

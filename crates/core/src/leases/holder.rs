@@ -241,22 +241,14 @@ impl Holder {
             }
             Event::Came(object, sent, grant, modrev) => {
                 self.states.entry(object).or_default();
-                self.at(now, object, effects, |state, turn| {
-                    state.came(sent, grant, modrev, turn);
-                });
+                self.at(now, object, effects, |state, turn| state.came(sent, grant, modrev, turn));
             }
             Event::GivenUp(ticket, object) => {
                 self.at(now, object, effects, |state, _| state.give_up(ticket));
             }
             Event::Evicted(object, serial) => self.evicted(now, object, serial, effects),
             Event::Inquired(object, serial, round) => {
-                if self.states.contains_key(&object) {
-                    self.at(now, object, effects, |state, turn| {
-                        state.inquired(serial, round, turn);
-                    });
-                } else {
-                    effects.push(Effect::Report(object, serial, round, false));
-                }
+                self.inquired(now, (object, serial, round), effects);
             }
             Event::Withdrawn(object) => {
                 self.at(now, object, effects, |state, _| state.withdrawn());
@@ -388,6 +380,19 @@ impl Holder {
             self.at(now, object, effects, |state, turn| state.evicted(serial, turn));
         } else {
             effects.push(Effect::Return(object, serial, Open::No));
+        }
+    }
+
+    fn inquired(
+        &mut self,
+        now: Time,
+        (object, serial, round): (Object, Serial, u64),
+        effects: &mut Vec<Effect>,
+    ) {
+        if self.states.contains_key(&object) {
+            self.at(now, object, effects, |state, turn| state.inquired(serial, round, turn));
+        } else {
+            effects.push(Effect::Report(object, serial, round, false));
         }
     }
 
