@@ -2,6 +2,7 @@
 
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use leasehold_discovery::{Announcement, Found, browse};
@@ -77,8 +78,8 @@ pub(crate) struct Naming {
 
 /// How a server is known by its name.
 pub(crate) struct Known {
-    announcement: Option<Announcement>,
-    binding: Option<Binding>,
+    announcement: Mutex<Option<Announcement>>,
+    binding: Mutex<Option<Binding>>,
 }
 
 impl Naming {
@@ -93,18 +94,32 @@ impl Naming {
         let name = machine.split('.').next().unwrap_or_default();
         let announcement = self.announce.then(|| announce(name, exports, served)).flatten();
         let binding = self.bind_at.and_then(|asked| asked.begin(name, state, served));
-        Known { announcement, binding }
+        Known { announcement: Mutex::new(announcement), binding: Mutex::new(binding) }
     }
 }
 
 impl Known {
     /// Takes it back; what is bound stays so where the server goes on as another program.
-    pub(crate) fn end(self, again: bool) {
-        drop(self.announcement);
-        if let Some(binding) = self.binding.filter(|_| !again) {
+    pub(crate) fn end(&self, again: bool) {
+        drop(lock(&self.announcement).take());
+        if let Some(binding) = lock(&self.binding).take().filter(|_| !again) {
             binding.withdraw();
         }
     }
+
+    /// Announces these exports from now on, where any are announced.
+    pub(crate) fn exports_are(&self, exports: &[&str]) {
+        if let Some(announcement) = &mut *lock(&self.announcement)
+            && let Err(error) = announcement.follow(exports)
+        {
+            tracing::warn!(%error, "the exports are not announced as they are now");
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Each holds one value, whole at any time.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn announce(name: &str, exports: &[Exported], addresses: &[SocketAddr]) -> Option<Announcement> {

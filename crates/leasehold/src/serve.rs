@@ -114,7 +114,8 @@ fn serve(
     let http_socket = http.as_ref().and_then(Http::socket);
     let _watched = watched(&running)?;
     http.map(|http| http.start(source)).transpose()?;
-    let known = naming.begin(&state, &exported, &addresses);
+    let known = Arc::new(naming.begin(&state, &exported, &addresses));
+    serving.known_by(Arc::clone(&known));
     let ready = Ready::new(&addresses, telling.found(), exported, durability)
         .with_http(shown)
         .with_open(open);
@@ -135,7 +136,7 @@ struct Live {
     telling: Told,
     http: Option<OwnedFd>,
     control: Option<Control>,
-    known: Known,
+    known: Arc<Known>,
     notebook: Option<Arc<Notebook>>,
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use leasehold_fs::{Export, Store, Verifier};
 use leasehold_serve::access::Access;
@@ -14,6 +14,7 @@ use leasehold_store_dir::{self as dir, DirStore};
 use crate::config::options::Server;
 use crate::config::{Difference, Facts, Plan, Planned, is_name};
 use crate::failure::{Failure, Kind};
+use crate::find::Known;
 use crate::options::{Durability, Question};
 use crate::stripes::{self, Layout};
 use crate::why::{self, Answer};
@@ -22,6 +23,8 @@ use crate::{checks, ids};
 /// The stores of a server, and what it offers of them.
 pub(crate) struct Serving {
     service: Mutex<Option<Arc<Service>>>,
+    /// Where it is known by its name.
+    known: OnceLock<Arc<Known>>,
     /// What the command line said, which counts before the file also when that is read again.
     said: Server,
     how: How,
@@ -81,7 +84,7 @@ impl Serving {
         }
         let facts = Facts::of(&plan);
         let state = Mutex::new(State { plan, facts, stores });
-        Ok(Self { service: Mutex::default(), said, how, state })
+        Ok(Self { service: Mutex::default(), known: OnceLock::new(), said, how, state })
     }
 
     /// The only directory, where there is one, and its store.
@@ -106,6 +109,12 @@ impl Serving {
     /// Has a service follow what is offered from now on.
     pub(crate) fn followed_by(&self, service: Arc<Service>) {
         *self.service.lock().unwrap_or_else(PoisonError::into_inner) = Some(service);
+    }
+
+    /// Has those who know it by its name follow what is offered from now on.
+    pub(crate) fn known_by(&self, known: Arc<Known>) {
+        // It becomes known once.
+        drop(self.known.set(known));
     }
 
     /// The configuration file, where there is one.
@@ -188,6 +197,10 @@ impl Serving {
         let facts = state.facts.reloaded(&Facts::of(&plan));
         if let Some(service) = &*self.service.lock().unwrap_or_else(PoisonError::into_inner) {
             service.offer(offers);
+        }
+        if let Some(known) = self.known.get() {
+            let names: Vec<_> = plan.exports.iter().map(|export| export.name.as_str()).collect();
+            known.exports_are(&names);
         }
         *state = State { plan: Plan { state: place, ..plan }, facts, stores };
         Ok(difference)

@@ -35,3 +35,30 @@ fn a_server_is_found_by_its_name() {
         assert_eq!(said(&["find", "--json", "--wait", "1"]), "", "it says goodbye");
     });
 }
+
+#[test]
+fn what_is_announced_follows_a_reload() {
+    on_own_network("what_is_announced_follows_a_reload", || {
+        output(Command::new("ip").args(["link", "set", "lo", "multicast", "on"]));
+        let exports = |names: &[&str]| {
+            let one = |name| format!("[[export]]\nname = '/{name}'\ndirectory = 'FOLDER/{name}'\n");
+            let exports: String = names.iter().map(one).collect();
+            format!("[server]\nannounce = true\n{exports}")
+        };
+        let paths = || {
+            let found = said(&["find", "--json", "--wait", "1"]);
+            let path = |line| {
+                serde_json::from_str::<serde_json::Value>(line).expect("JSON")["path"].clone()
+            };
+            let mut paths: Vec<_> = found.lines().map(path).collect();
+            paths.sort_by_key(ToString::to_string);
+            paths
+        };
+        let followed = |wanted: &[&str]| (0..20).any(|_| paths() == wanted);
+        let make = "mkdir one two three";
+        let server = Server::start_configured(make, &exports(&["one", "two"]), "", "");
+        assert!(followed(&["/one", "/two"]), "{:?}", paths());
+        server.reload(&exports(&["two", "three"]));
+        assert!(followed(&["/three", "/two"]), "{:?}", paths());
+    });
+}

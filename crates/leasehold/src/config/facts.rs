@@ -25,6 +25,9 @@ pub(crate) struct Difference {
 /// What begins the name of a fact that only a restart changes.
 const FIXED: &str = "server ";
 
+/// What ends the name of the fact of how an export is spread.
+const STRIPES: &str = ", stripes";
+
 impl Facts {
     pub(crate) fn of(plan: &Plan) -> Self {
         let mut facts = BTreeMap::new();
@@ -87,8 +90,13 @@ impl Facts {
                 (None, Some(after)) => format!("{about}: new, {after}"),
                 (None, None) => continue,
             };
+            // A directory that is served keeps its stripes until it is opened again.
+            let is_layout = about.strip_suffix(STRIPES).is_some_and(|export| {
+                self.0.get(export).is_some_and(|served| next.0.get(export) == Some(served))
+            });
             match line.strip_prefix(FIXED) {
                 Some(line) => difference.after_restart.push(line.to_owned()),
+                None if is_layout => difference.after_restart.push(line),
                 None => difference.changes.push(line),
             }
         }
@@ -128,7 +136,7 @@ impl Planned {
             let paths = paths.iter().map(|path| path.to_string_lossy().into_owned());
             let paths: Vec<_> = paths.chain(iods.iter().map(ToString::to_string)).collect();
             let sizes = format!("{unit_kib} KiB each, files up to {inline_kib} KiB whole");
-            let about = format!("export {name}, stripes");
+            let about = format!("export {name}{STRIPES}");
             facts.insert(about, format!("{}, {sizes}", paths.join(", ")));
         }
         for (at, rule) in self.rules.iter().enumerate() {

@@ -164,3 +164,16 @@ fn what_differs_is_told_by_line() {
     assert_eq!(kept.difference(&facts()).after_restart, difference.after_restart);
     assert_eq!(kept.difference(&facts()).changes, [] as [&str; 0]);
 }
+
+#[test]
+fn stripes_of_what_is_served_change_with_a_restart() {
+    let export = "[[export]]\ndirectory = 'HOME/data'\nstripe = ['HOME/more']\n";
+    let (_home, file) = home(&format!("[server]\nSTATE\n{export}"));
+    let facts = || Facts::of(&Plan::read(&file, &Server::default()).expect("it is well formed"));
+    let before = facts();
+    let text = fs::read_to_string(&file).expect("is there");
+    fs::write(&file, format!("{text}stripe-unit = '64 KiB'\n")).expect("there is room");
+    let difference = before.difference(&facts());
+    assert_eq!(difference.changes, [] as [&str; 0]);
+    assert_eq!(difference.after_restart.len(), 1, "{:?}", difference.after_restart);
+}

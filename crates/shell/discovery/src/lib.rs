@@ -68,7 +68,13 @@ pub struct Found {
 /// A server that is announced; taken back when this is dropped.
 pub struct Announcement {
     daemon: ServiceDaemon,
-    names: Vec<String>,
+    server: String,
+    host: String,
+    port: u16,
+    /// None where the server is on every address that the machine has.
+    addresses: Option<Vec<IpAddr>>,
+    /// What each export is called.
+    names: BTreeMap<String, String>,
 }
 
 impl Announcement {
@@ -90,20 +96,45 @@ impl Announcement {
         }
         // The name of the host is ours alone: another responder of this machine may have its own.
         let host = format!("{}-nfs-{port}.local.", plain(server));
-        let mut announced = Self { daemon, names: Vec::new() };
-        for export in exports.iter().take(EXPORTS_MAX) {
-            let properties = [(PATH, *export), (SERVER, server)];
-            let name = label(&format!("{} on {server}", export.trim_start_matches('/')));
-            let known = if everywhere { &[][..] } else { &ips[..] };
-            let mut info = ServiceInfo::new(SERVICE, &name, &host, known, port, &properties[..])?;
-            if everywhere {
-                info = info.enable_addr_auto();
-            }
-            let name = info.get_fullname().to_owned();
-            announced.daemon.register(info)?;
-            announced.names.push(name);
-        }
+        let addresses = (!everywhere).then_some(ips);
+        let (server, names) = (server.to_owned(), BTreeMap::new());
+        let mut announced = Self { daemon, server, host, port, addresses, names };
+        announced.follow(exports)?;
         Ok(announced)
+    }
+
+    /// Announces these exports from now on, and takes back what is not among them.
+    ///
+    /// # Errors
+    /// When there is no room for a name: those before it are announced.
+    pub fn follow(&mut self, exports: &[&str]) -> Result<(), Failed> {
+        let wanted = &exports[..exports.len().min(EXPORTS_MAX)];
+        let gone = |export: &String, _: &mut String| !wanted.contains(&export.as_str());
+        for name in self.names.extract_if(.., gone).map(|(_, name)| name) {
+            self.daemon.unregister(&name)?;
+        }
+        for export in wanted {
+            if !self.names.contains_key(*export) {
+                self.announce(export)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn announce(&mut self, export: &str) -> Result<(), Failed> {
+        let server = &*self.server;
+        let properties = [(PATH, export), (SERVER, server)];
+        let name = label(&format!("{} on {server}", export.trim_start_matches('/')));
+        let known = self.addresses.as_deref().unwrap_or_default();
+        let (host, port) = (&*self.host, self.port);
+        let mut info = ServiceInfo::new(SERVICE, &name, host, known, port, &properties[..])?;
+        if self.addresses.is_none() {
+            info = info.enable_addr_auto();
+        }
+        let name = info.get_fullname().to_owned();
+        self.daemon.register(info)?;
+        self.names.insert(export.to_owned(), name);
+        Ok(())
     }
 }
 
@@ -113,7 +144,7 @@ impl Drop for Announcement {
         let left = || end.saturating_duration_since(Instant::now());
         // Who does not hear the goodbye forgets it by itself, in time.
         let told: Vec<_> =
-            self.names.iter().filter_map(|name| self.daemon.unregister(name).ok()).collect();
+            self.names.values().filter_map(|name| self.daemon.unregister(name).ok()).collect();
         told.iter().for_each(|told| drop(told.recv_timeout(left())));
         if let Ok(ended) = self.daemon.shutdown() {
             drop(ended.recv_timeout(left()));
