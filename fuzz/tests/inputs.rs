@@ -45,6 +45,7 @@ fn rows() -> impl Iterator<Item = (u32, u32, u32, &'static str)> {
     versions.flat_map(|(program, version)| {
         (0..)
             .zip(version.rows)
+            .filter(|(_, row)| row.is_answered)
             .map(move |(number, row)| (program, version.number, number, row.name))
     })
 }

@@ -117,6 +117,15 @@ impl Datagrams {
         }
     }
 
+    /// Sends a message that nobody asked for, if its client is one that this socket reaches.
+    pub(crate) fn post(&self, message: Message, route: &Route, bench: &mut Bench) {
+        let own = rustix::net::getsockname(&self.socket).ok();
+        let own = own.and_then(|own| SocketAddr::try_from(own).ok());
+        if own.is_some_and(|own| own.is_ipv4() == route.from.is_ipv4()) {
+            self.send(message, route, bench);
+        }
+    }
+
     fn send(&self, reply: Message, route: &Route, bench: &mut Bench) {
         let counters = &bench.shared.counters;
         if reply.len() > DATAGRAM_BYTES_MAX {

@@ -343,6 +343,11 @@ impl EventLoop {
                 self.list(key);
             }
         }
+        for (route, message) in requests.datagrams.drain(..) {
+            for socket in &self.datagrams {
+                socket.post(message.clone(), &route, &mut self.bench);
+            }
+        }
         if core::mem::take(&mut requests.hurried) {
             self.wake_handler();
         }

@@ -14,6 +14,7 @@ use rustix::io::Errno;
 
 use crate::report::Told;
 use crate::slab::Key;
+use crate::sys::Route;
 
 /// A loop, as other threads see it: a list of what they want of it, and a bell.
 #[derive(Debug)]
@@ -37,6 +38,8 @@ pub(crate) struct Requests {
     pub(crate) crowding: Vec<IpAddr>,
     /// Messages for clients that did not ask for them.
     pub(crate) posted: Vec<(Key, Message)>,
+    /// The same by datagrams: to whom, and from which address of this machine.
+    pub(crate) datagrams: Vec<(Route, Message)>,
     /// Whether the handler is to be woken now.
     pub(crate) hurried: bool,
     /// Where to tell what was counted.
@@ -104,6 +107,12 @@ impl Remote {
     /// Has a message sent to a client that did not ask for it.
     pub(crate) fn post(&self, to: Key, message: Message) {
         self.requests().posted.push((to, message));
+        self.ring();
+    }
+
+    /// Has a datagram sent to a client that did not ask for it.
+    pub(crate) fn post_datagram(&self, route: Route, message: Message) {
+        self.requests().datagrams.push((route, message));
         self.ring();
     }
 

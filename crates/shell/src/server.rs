@@ -29,6 +29,7 @@ use crate::remote::{Accepted, Remote};
 use crate::report::Reporter;
 use crate::slab::Key;
 use crate::sockets::Sockets;
+use crate::sys::{Local, Route};
 
 /// How often the log tells at most of clients that are not believed.
 const COMPLAINTS_INTERVAL: Duration = Duration::from_secs(10);
@@ -259,6 +260,13 @@ impl Post for Shared {
         let ConnectionId { event_loop, slot, generation } = to;
         if let Some(remote) = self.remotes.get(event_loop as usize) {
             remote.post(Key { index: slot, generation }, message);
+        }
+    }
+
+    fn send_datagram(&self, to: SocketAddr, from: IpAddr, message: Message) {
+        let route = Route { from: to, to: Local::towards(to, from) };
+        for remote in &self.remotes {
+            remote.post_datagram(route, message.clone());
         }
     }
 

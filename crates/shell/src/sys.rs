@@ -105,6 +105,17 @@ pub(crate) struct Local {
     interface: u32,
 }
 
+impl Local {
+    /// An address of this machine that a client is reached from.
+    pub(crate) const fn towards(client: SocketAddr, address: IpAddr) -> Self {
+        let interface = match client {
+            SocketAddr::V4(_) => 0,
+            SocketAddr::V6(client) => client.scope_id(),
+        };
+        Self { address, interface }
+    }
+}
+
 /// Where a datagram came from and was sent to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Route {

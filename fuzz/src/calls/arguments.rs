@@ -4,7 +4,7 @@ use bytes::Bytes;
 use leasehold_base::limits::HANDLE_V2_BYTES;
 use leasehold_base::xdr::Writer;
 use leasehold_wire::every::Procedure;
-use leasehold_wire::{lease, mount, nfs3};
+use leasehold_wire::{lease, mount, nfs3, nqnfs};
 
 use super::script::Script;
 
@@ -32,12 +32,17 @@ const fn own(procedure: u32, letters: &'static str, choices: &'static [u8]) -> S
     Shape { program: lease::PROGRAM, version: lease::VERSION, procedure, letters, choices }
 }
 
+/// A procedure of NQNFS.
+const fn nq(procedure: u32, letters: &'static str, choices: &'static [u8]) -> Shape {
+    Shape { program: nqnfs::PROGRAM, version: nqnfs::VERSION, procedure, letters, choices }
+}
+
 /// Makes a file `a`, a folder `b` and a link `c` in the root, whose handles are then the second to
 /// fourth.
 pub(super) const PRELUDE: &[u8] = &[8, 0, 0, 0, 0, 9, 0, 1, 0, 10, 0, 2, 0, 0];
 
 /// Every procedure that is served.
-pub(super) const CALLS: [Shape; 87] = [
+pub(super) const CALLS: [Shape; 112] = [
     nfs(3, 0, "", &[]),
     nfs(3, 1, "h", &[1]),
     nfs(3, 2, "hsg", &[1, 1, 3, 0]),
@@ -125,6 +130,31 @@ pub(super) const CALLS: [Shape; 87] = [
     own(23, "Iqn", &[0, 0, 0]),
     own(24, "KO", &[0, 0, 0, 1, 1, 0, 0, 0, 0, 0, 0, 1]),
     own(25, "K", &[0, 0, 0]),
+    nq(0, "", &[]),
+    nq(1, "Nh", &[0, 1]),
+    nq(2, "Nhsg", &[0, 1, 1, 3, 0]),
+    nq(3, "Nhn", &[0, 0, 0]),
+    nq(4, "Nhw", &[0, 1, 63]),
+    nq(5, "Nh", &[0, 3]),
+    nq(6, "Nhqw", &[0, 1, 0, 4]),
+    nq(7, "NhqW", &[0, 1, 0, 0, 4]),
+    nq(8, "NhnC", &[0, 0, 3, 2, 7]),
+    nq(9, "Nhns", &[0, 0, 3, 0]),
+    nq(10, "Nhnsn", &[0, 0, 3, 0, 0]),
+    nq(11, "NhnM", &[0, 0, 3, 7, 0]),
+    nq(12, "Nhn", &[0, 0, 0]),
+    nq(13, "Nhn", &[0, 0, 1]),
+    nq(14, "Nhnhn", &[0, 0, 0, 2, 0]),
+    nq(15, "Nhhn", &[0, 1, 2, 0]),
+    nq(16, "Nhqqw", &[0, 0, 0, 0, 5]),
+    nq(17, "Nhqqww", &[0, 0, 0, 0, 5, 5]),
+    nq(18, "Nh", &[0, 0]),
+    nq(19, "Nh", &[0, 0]),
+    nq(20, "Nh", &[0, 0]),
+    nq(21, "Nhqw", &[0, 1, 0, 0]),
+    nq(22, "Nhkw", &[0, 1, 0, 5]),
+    nq(23, "Nh", &[0, 1]),
+    nq(24, "h", &[1]),
 ];
 
 impl Shape {
@@ -165,6 +195,8 @@ impl Shape {
                 'I' => client(script, to),
                 'K' => caller(script, to),
                 'L' => head(script, to),
+                'N' => riding(script, to),
+                'k' => to.u32(1 + u32::from(script.byte() % 3)),
                 'O' => leases(script, to, handles),
                 _ => unreachable!("the shapes have these letters only"),
             }
@@ -335,6 +367,15 @@ fn leases(script: &mut Script<'_>, to: &mut Writer, handles: &[Bytes]) {
         to.u32(u32::from(script.byte() % 3));
     });
     to.u32(u32::from(script.byte() % 3));
+}
+
+/// The lease that a call of NQNFS asks for; none by a choice of zero.
+fn riding(script: &mut Script<'_>, to: &mut Writer) {
+    let kind = u32::from(script.byte() % 4);
+    to.u32(kind);
+    if kind != 0 {
+        to.u32(script.word());
+    }
 }
 
 /// A linked list of up to three.

@@ -15,6 +15,8 @@
 //!    which is not waited for longer than the longest slack.
 //! 7. While it is recovering, only clients on the list are let in.
 //! 8. What is of another epoch than the server's is refused.
+//! 9. A client of instance zero has no memory of a server that was started anew: it reclaims
+//!    nothing, and is waited for with late data only. It is one of NQNFS.
 //!
 //! The stable list is names and instances. A client is taken off it only after nothing of what it
 //! held is alive, so a list that is too long costs time after a restart and nothing else.
@@ -135,7 +137,10 @@ impl Clients {
     pub fn new(now: Time, terms: Terms, epoch: u64, list: BTreeMap<Name, u64>) -> Self {
         let end = now + terms.waited(terms.longest_term);
         let recovery = (!list.is_empty()).then(|| Recovery {
-            reclaiming: Some(list.keys().copied().collect()),
+            // Rule 9.
+            reclaiming: Some(
+                list.iter().filter(|(_, at)| **at != 0).map(|(name, _)| *name).collect(),
+            ),
             missing: list,
             end,
             last_write: now,

@@ -21,7 +21,7 @@
 //!    so until it is evicted.
 //! 9. An opportune ask evicts nobody; it is not granted if somebody is in the way.
 //! 10. Who only looks makes the holder of a write lease report, which keeps its lease. A report is
-//!     good for who began to look before it was asked for.
+//!     good for who began to look before it was asked for. A holder that cannot report is in the way.
 //! 11. Calls that run are implicit leases: a lease is granted when no other client's writing call
 //!     runs on the object. A lease is not over while a writing call of its holder runs, which no
 //!     other writing call joins. A call without client is of nobody who holds anything.
@@ -76,6 +76,8 @@ pub struct Ask {
     pub space: u64,
     /// Whether the client holds it by its own clock, from before a restart.
     pub reclaim: bool,
+    /// Whether its client can be asked for size and times.
+    pub reports: bool,
 }
 
 /// A call that is about to run on one object.

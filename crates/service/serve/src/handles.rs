@@ -8,6 +8,7 @@
 //! zeros (20), keyed checksum of all before it (8).
 
 use core::hash::Hasher as _;
+use core::net::IpAddr;
 
 use leasehold_base::limits::HANDLE_V2_BYTES;
 use leasehold_fs::{ExportId, FsError, ObjectId};
@@ -65,6 +66,23 @@ impl Handles {
         let export = ExportId(export_of(handle));
         let id = signed[OBJECT_AT..].get(..usize::from(handle[1])).ok_or(FsError::BadHandle)?;
         Ok((export, ObjectId::new(id).ok_or(FsError::BadHandle)?))
+    }
+
+    /// What a host is called as a client with leases, which nobody who lacks the key can guess and
+    /// call itself.
+    pub(crate) fn name_of(&self, host: IpAddr) -> [u8; 16] {
+        let host = match host.to_canonical() {
+            IpAddr::V4(host) => host.to_ipv6_mapped(),
+            IpAddr::V6(host) => host,
+        };
+        let halves = [0_u8, 1].map(|half| {
+            let octets = host.octets();
+            self.checksum(&[&b"host"[..], &[half], &octets].concat()).to_be_bytes()
+        });
+        let mut name = [0; 16];
+        name[..8].copy_from_slice(&halves[0]);
+        name[8..].copy_from_slice(&halves[1]);
+        name
     }
 
     fn checksum(&self, bytes: &[u8]) -> u64 {

@@ -11,9 +11,11 @@
 mod callback;
 pub(crate) mod gate;
 mod held;
+pub(crate) mod nqnfs;
 pub(crate) mod program;
 mod turn;
 
+use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -28,6 +30,7 @@ use leasehold_core::leases::table::{self, Run, Table};
 use leasehold_core::leases::{Client, Kind, Object, Open, Serial, Terms, Ticket};
 use leasehold_fs::{ExportId, FsError, ObjectId};
 
+use crate::Arrival;
 use crate::exports::Exports;
 use crate::handles::{HandleKey, Handles};
 use callback::Asked;
@@ -46,10 +49,21 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// How many calls to clients are remembered until they are answered.
 const ASKED_MAX: usize = 1 << 14;
 
+/// How many clients with leases there are at most; a further one is to come again later.
+const CLIENTS_MAX: usize = 1 << 14;
+
+/// By how many ways a client is reached at most: each mount of a host is a way of its own to one
+/// client of NQNFS.
+const WAYS_MAX: usize = 8;
+
 /// What reaches clients by itself, without a call of theirs.
 pub trait Post: Send + Sync {
     /// Sends a message down a connection, if that is still there.
     fn send(&self, to: ConnectionId, message: Message);
+
+    /// Sends a message by datagram, from an address of the server. A client takes it from the port
+    /// that it calls, so it goes out from each that the server has.
+    fn send_datagram(&self, to: SocketAddr, from: IpAddr, message: Message);
 
     /// Has [`Service::wake`](crate::Service::wake) called soon.
     fn hurry(&self);
@@ -116,13 +130,41 @@ struct Waiting {
 /// A client, as it is reached.
 struct Peer {
     name: String,
-    connection: Option<ConnectionId>,
+    protocol: Protocol,
+    /// By which ways, the latest first; by none when its connection is gone.
+    ways: VecDeque<Way>,
+}
+
+/// What a client is told of its leases by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Protocol {
+    /// The callbacks of the lease program.
+    Lease,
+    /// EVICTED of NQNFS.
+    Nqnfs,
+}
+
+/// How a client is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// By its connection.
+    Connection(ConnectionId),
+    /// By datagrams from an address of the server.
+    Datagrams { to: SocketAddr, from: IpAddr },
+}
+
+impl Way {
+    /// The way back to where a call came from.
+    pub(crate) fn back(arrival: &Arrival) -> Self {
+        let Arrival { from, to, connection, .. } = *arrival;
+        connection.map_or(Self::Datagrams { to: from, from: to }, Self::Connection)
+    }
 }
 
 /// What is to be done when the lock is free again.
 #[derive(Default)]
 struct Outs {
-    messages: Vec<(ConnectionId, Message)>,
+    messages: Vec<(Way, Message)>,
     evictions: BTreeMap<Client, Vec<(Object, Serial)>>,
     inquiries: Vec<Asked>,
     list: Option<Option<(Name, u64)>>,
@@ -229,7 +271,12 @@ impl Leases {
         });
         drop(state);
         if let Some(post) = self.post.get() {
-            outs.messages.into_iter().for_each(|(to, message)| post.send(to, message));
+            for (way, message) in outs.messages {
+                match way {
+                    Way::Connection(to) => post.send(to, message),
+                    Way::Datagrams { to, from } => post.send_datagram(to, from, message),
+                }
+            }
             if outs.hurry {
                 post.hurry();
             }
@@ -275,6 +322,22 @@ impl State {
     fn next_wake(&self) -> Option<Time> {
         let patience = self.patience.first().map(|(at, _)| *at);
         [self.clients.next_wake(), self.table.next_wake(), patience].into_iter().flatten().min()
+    }
+
+    /// A client is reached by the way that its call came on; one of the lease program by that way
+    /// only.
+    fn heard(&mut self, client: Client, way: Way, outs: &mut Outs) {
+        let Some(peer) = self.peers.get_mut(&client).filter(|peer| !peer.ways.contains(&way))
+        else {
+            return;
+        };
+        let ways_max = match peer.protocol {
+            Protocol::Lease => 1,
+            Protocol::Nqnfs => WAYS_MAX,
+        };
+        peer.ways.push_front(way);
+        peer.ways.truncate(ways_max);
+        self.step(table::Event::Reconnected(client), outs);
     }
 
     /// Has a call wait; fails where too many do.
@@ -410,17 +473,13 @@ impl Leases {
     pub(crate) fn admit(
         self: &Arc<Self>,
         now: Time,
-        connection: Option<ConnectionId>,
+        way: Way,
         caller: &leasehold_wire::lease::Caller,
     ) -> Result<Client, Refused> {
         self.with(now, |state, outs| {
             let who = (Name(caller.client), caller.instance);
             let client = state.clients.admit(state.now, who, caller.epoch)?;
-            let peer = state.peers.get_mut(&client);
-            if let Some(peer) = peer.filter(|peer| peer.connection != connection) {
-                peer.connection = connection;
-                state.step(table::Event::Reconnected(client), outs);
-            }
+            state.heard(client, way, outs);
             Ok(client)
         })
     }
@@ -509,21 +568,28 @@ impl Leases {
     /// A client says who it is. It is reached by the connection that its call came on.
     ///
     /// # Errors
-    /// The instance of it that is known, when that is a later one.
+    /// Why it is not taken up.
     pub(crate) fn hello(
         self: &Arc<Self>,
         now: Time,
-        connection: Option<ConnectionId>,
+        way: Way,
         (id, instance): ([u8; 16], u64),
-        name: &[u8],
-    ) -> Result<(), u64> {
+        protocol: Protocol,
+        name: &str,
+    ) -> Result<(), Refused> {
         self.with(now, |state, outs| {
+            let is_known = |client| state.clients.name(client) == Some(Name(id));
+            if state.peers.len() >= CLIENTS_MAX && !state.peers.keys().copied().any(is_known) {
+                return Err(Refused::Later);
+            }
             for effect in state.registry(clients::Event::Hello(Name(id), instance), outs) {
                 match effect {
-                    clients::Effect::Superseded(_, known) => return Err(known),
+                    clients::Effect::Superseded(_, known) => {
+                        return Err(Refused::Instance(known));
+                    }
                     clients::Effect::Welcome(_, client) => {
-                        let name = String::from_utf8_lossy(name).into_owned();
-                        state.peers.insert(client, Peer { name, connection });
+                        let (name, ways) = (name.to_owned(), VecDeque::from([way]));
+                        state.peers.insert(client, Peer { name, protocol, ways });
                         state.step(table::Event::Reconnected(client), outs);
                     }
                     clients::Effect::List(..)
@@ -548,10 +614,8 @@ impl Leases {
     /// Nobody is reached by a connection any more.
     pub(crate) fn connection_closed(&self, connection: ConnectionId) {
         let mut state = self.lock();
-        let peers = state.peers.values_mut();
-        for peer in peers.filter(|peer| peer.connection == Some(connection)) {
-            peer.connection = None;
-        }
+        let gone = Way::Connection(connection);
+        state.peers.values_mut().for_each(|peer| peer.ways.retain(|way| *way != gone));
     }
 
     /// How far a client is since the server was started.

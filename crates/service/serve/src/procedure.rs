@@ -36,6 +36,9 @@ pub(crate) trait Dialect {
     /// and its caller asks again by itself.
     const SAYS_LATER: bool = true;
 
+    /// Whether it has a reply at all.
+    const IS_ANSWERED: bool = true;
+
     /// Whether its results begin with a status, which is zero for success.
     const HAS_STATUS: bool = true;
 
@@ -88,6 +91,9 @@ pub(crate) fn handler<P: Procedure>(
         let results = P::run(&context, args)
             .await
             .map_err(|Refusal { error, results }| Refusal { error: errors.word(error), results });
+        if !P::Dialect::IS_ANSWERED {
+            return None;
+        }
         if !P::Dialect::SAYS_LATER && matches!(&results, Err(r) if r.error == FsError::Later) {
             return None;
         }
@@ -118,6 +124,18 @@ pub(crate) fn ask_again<P: Procedure>(xid: Xid, mut writer: Writer) -> Message {
 pub(crate) struct Plain;
 
 impl Dialect for Plain {
+    const HAS_STATUS: bool = false;
+
+    fn done(_: &mut Writer) {}
+
+    fn failed(_: FsError, _: &mut Writer) {}
+}
+
+/// No results, and no reply: a message that is sent as a call.
+pub(crate) struct Told;
+
+impl Dialect for Told {
+    const IS_ANSWERED: bool = false;
     const HAS_STATUS: bool = false;
 
     fn done(_: &mut Writer) {}

@@ -16,7 +16,7 @@ use crate::context::Context;
 use crate::events::{Event, Observer};
 use crate::exports::{Exports, Offer};
 use crate::handles::{HandleKey, Handles};
-use crate::leases::{LeaseView, Leases, Ledger, Post, Remembered};
+use crate::leases::{LeaseView, Leases, Ledger, Post, Protocol, Refused, Remembered, Way};
 use crate::mount::MountTable;
 use crate::nfs2::Cookies;
 use crate::notebook::{Notebook, Noted};
@@ -121,15 +121,16 @@ impl Service {
         &self,
         arrival: &Arrival,
         who: ([u8; 16], u64),
-        name: &[u8],
-    ) -> Result<(), u64> {
+        protocol: Protocol,
+        name: &str,
+    ) -> Result<(), Refused> {
         let _offering = self.offering.lock().expect("nothing panics in between");
         let offered = self.exports();
         if !offered.is_gated() {
             let before = self.exports.swap(Arc::new(offered.gated(&self.leases)));
             self.leases.drain(before);
         }
-        self.leases.hello(arrival.now, arrival.connection, who, name)
+        self.leases.hello(arrival.now, Way::back(arrival), who, protocol, name)
     }
 
     /// Recalls the replies that are noted in a notebook, and notes those to come.
@@ -213,7 +214,7 @@ impl Service {
         writer: Writer,
     ) -> Response {
         if error == CallError::NotACall {
-            self.leases.answered(arrival.now, arrival.connection, message);
+            self.leases.answered(arrival.now, Way::back(arrival), message);
         }
         match error.reply() {
             Some(reply) => refuse(&reply, writer),

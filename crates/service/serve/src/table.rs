@@ -7,7 +7,7 @@ use leasehold_fs::FsError;
 use leasehold_wire::rpc::{ReplyStatus, Versions};
 
 use crate::errors::Errors;
-use crate::leases::program;
+use crate::leases::{nqnfs, program};
 use crate::procedure::{Dialect as _, Handler, Procedure, ask_again, handler};
 use crate::{mount, nfs2, nfs3};
 
@@ -48,11 +48,14 @@ pub struct Row {
     pub counterpart: Option<u32>,
     /// Whether its version has a word for [`FsError::Later`].
     says_later: bool,
+    /// Whether it has a reply.
+    pub is_answered: bool,
     /// Whether its results begin with a status.
     pub(crate) has_status: bool,
     pub(crate) handler: Handler,
-    /// Runs it for a client with leases.
+    /// Runs it for a client of the lease program, and for one of NQNFS.
     leased: Handler,
+    nqnfs: Handler,
     /// Writes the reply that has a caller ask again later, for what is [`Later::Said`].
     pub(crate) ask_again: fn(Xid, Writer) -> Message,
 }
@@ -149,9 +152,11 @@ impl Row {
             around: Around::Without,
             counterpart: None,
             says_later: P::Dialect::SAYS_LATER,
+            is_answered: P::Dialect::IS_ANSWERED,
             has_status: P::Dialect::HAS_STATUS,
             handler: handler::<P>,
             leased: program::handler::<P>,
+            nqnfs: nqnfs::handler::<P>,
             ask_again: ask_again::<P>,
         }
     }
@@ -186,11 +191,37 @@ impl Row {
             around: self.around,
             counterpart: None,
             says_later: true,
+            is_answered: true,
             has_status: true,
             handler: self.leased,
             leased: self.leased,
+            nqnfs: self.nqnfs,
             ask_again: program::ask_again,
         }
+    }
+
+    /// The same procedure in NQNFS. What it answers when it fails is version 3's.
+    pub(crate) const fn in_nqnfs(&self) -> Self {
+        Self {
+            name: self.name,
+            keep: self.keep,
+            lease: self.lease,
+            errors: self.errors,
+            around: self.around,
+            counterpart: None,
+            says_later: true,
+            is_answered: true,
+            has_status: true,
+            handler: self.nqnfs,
+            leased: self.leased,
+            nqnfs: self.nqnfs,
+            ask_again: self.ask_again,
+        }
+    }
+
+    /// Another that is like it.
+    pub(crate) const fn named(self, name: &'static str, handler: Handler) -> Self {
+        Self { name, handler, ..self }
     }
 
     pub(crate) const fn fails(self, errors: Errors) -> Self {
@@ -237,6 +268,11 @@ pub const PROGRAMS: &[Program] = &[
         number: leasehold_wire::lease::PROGRAM,
         name: "LEASE",
         versions: &[Version { number: leasehold_wire::lease::VERSION, rows: program::ROWS }],
+    },
+    Program {
+        number: leasehold_wire::nqnfs::PROGRAM,
+        name: "NQNFS",
+        versions: &[Version { number: leasehold_wire::nqnfs::VERSION, rows: nqnfs::ROWS }],
     },
 ];
 

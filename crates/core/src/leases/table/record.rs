@@ -31,6 +31,8 @@ pub struct Lease {
     pub cachable: bool,
     /// Whether it is wanted back.
     pub evicted: bool,
+    /// Whether its holder can be asked for size and times.
+    pub reports: bool,
     /// Its number.
     pub serial: Serial,
     /// When its term and the allowance for drift are over.
@@ -114,7 +116,8 @@ impl Call {
     /// Whether another's lease must be given up before the call can run.
     fn is_stopped_by(&self, lease: &Lease) -> bool {
         let by_access = match self.access {
-            Access::Nothing | Access::Look => false,
+            Access::Nothing => false,
+            Access::Look => lease.kind == Kind::Write && !lease.reports,
             Access::Read => lease.kind == Kind::Write,
             Access::Write => true,
         };
@@ -446,7 +449,8 @@ impl Record {
     fn can_look(&mut self, one: &mut Waiting, turn: &mut Turn<'_>) -> bool {
         let looks = one.call.access == Access::Look && one.told.is_none();
         let writer = self.leases.iter().find(|lease| {
-            lease.cachable && lease.kind == Kind::Write && Some(lease.client) != one.call.client
+            let writes = lease.cachable && lease.kind == Kind::Write;
+            writes && lease.reports && Some(lease.client) != one.call.client
         });
         let Some(lease) = writer.copied().filter(|_| looks) else { return true };
         let busy = self.busy();
@@ -525,6 +529,7 @@ impl Record {
                 kind: ask.kind,
                 cachable: !shared,
                 evicted: false,
+                reports: ask.reports,
                 serial: turn.common.serial(),
                 end,
                 last_write: own.map_or(Time::ZERO, |lease| lease.last_write),

@@ -39,7 +39,7 @@ fn dialogues() {
 }
 
 /// `call TICKET [by CLIENT] nothing|look|read|write [under SERIAL] [ask|try|reclaim read|write [for SECONDS]
-/// [space BYTES]]`, `done TICKET [used BYTES] [void]`, `given-up TICKET`, `received CLIENT SERIAL`,
+/// [space BYTES] [mute]]`, `done TICKET [used BYTES] [void]`, `given-up TICKET`, `received CLIENT SERIAL`,
 /// `returned CLIENT SERIAL [open read|write]`, `reported CLIENT SERIAL round ROUND [size BYTES]`,
 /// `reconnected|forgotten CLIENT`, `gone`, `backlog yes|no`, `space BYTES`, `reclaimed`,
 /// `opened` and `tick`;
@@ -99,6 +99,7 @@ fn call(words: &[&str], object: Object) -> Call {
             opportune: how == "try",
             space: value(words, "space").unwrap_or(0),
             reclaim: how == "reclaim",
+            reports: !words.contains(&"mute"),
         })
     });
     Call {
@@ -152,6 +153,7 @@ fn a_million_leases_take_256_bytes_each() {
                 opportune: false,
                 space: 0,
                 reclaim: false,
+                reports: true,
             };
             let (ticket, client) = (Ticket(u64::from(number)), Some(Client(number % 100)));
             let access = Access::Read;

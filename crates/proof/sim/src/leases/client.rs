@@ -647,6 +647,7 @@ impl Client {
             opportune: false,
             space: 0,
             reclaim: false,
+            reports: true,
         });
         let change = Change { cells, attributes, stable: false, ask, base, made_from };
         self.make(Body::Change(object(at), change), Purpose::Push { object: at });
@@ -689,7 +690,7 @@ impl Client {
                 holder::Effect::Ask { request, object, kind, space, reclaim } => {
                     let term = Duration::ZERO;
                     let opportune = !reclaim && self.random.one_in(8);
-                    let ask = Ask { kind, term, opportune, space, reclaim };
+                    let ask = Ask { kind, term, opportune, space, reclaim, reports: true };
                     let reads = !reclaim && self.random.one_in(2);
                     let access = if reads { Access::Read } else { Access::Nothing };
                     let body = Body::Lease(object, access, ask);

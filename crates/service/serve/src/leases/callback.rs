@@ -1,18 +1,20 @@
-//! What the server says to clients: EVICT and REPORT, and what they answer.
+//! What the server says to clients: EVICT and REPORT, and what they answer; EVICTED to those of
+//! NQNFS, who answer nothing.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
-use leasehold_base::units::{ConnectionId, Time, Xid};
+use leasehold_base::units::{Time, Xid};
 use leasehold_base::xdr::{Decode as _, Encode, Message, Reader, Writer, decode_all};
 use leasehold_core::leases::table::{self, Told};
 use leasehold_core::leases::{Client, Object, Serial};
 use leasehold_wire::lease::callback::{self, evict, report};
 use leasehold_wire::list::List;
 use leasehold_wire::nfs3::Handle;
-use leasehold_wire::rpc::{Call, OpaqueAuth, Reply, ReplyStatus};
+use leasehold_wire::nqnfs::{self, evicted};
+use leasehold_wire::rpc::{AuthSys, Call, OpaqueAuth, Reply, ReplyStatus, flavor};
 
-use super::{ASKED_MAX, Leases, Outs, State};
+use super::{ASKED_MAX, Leases, Outs, Protocol, State, Way};
 use crate::handles::Handles;
 
 /// A call to a client that is not answered yet.
@@ -28,12 +30,7 @@ enum What {
 
 impl Leases {
     /// Takes a message that is no call: the answer of a client, if it is any.
-    pub(crate) fn answered(
-        self: &Arc<Self>,
-        now: Time,
-        connection: Option<ConnectionId>,
-        message: &Bytes,
-    ) {
+    pub(crate) fn answered(self: &Arc<Self>, now: Time, way: Way, message: &Bytes) {
         let mut reader = Reader::new(message);
         let Ok(Reply { xid, status: ReplyStatus::Success }) = Reply::decode(&mut reader) else {
             return;
@@ -42,7 +39,7 @@ impl Leases {
             let Some(Asked { client, .. }) = state.asked.get(&xid) else { return };
             // Nobody answers for another.
             let peer = state.peers.get(client);
-            if connection.is_none() || peer.is_none_or(|peer| peer.connection != connection) {
+            if peer.is_none_or(|peer| !peer.ways.contains(&way)) {
                 return;
             }
             let Some(Asked { client, what }) = state.asked.remove(&xid) else { return };
@@ -71,7 +68,11 @@ impl State {
     /// Writes what is to be said to clients: the evictions of one turn in one call for each.
     pub(super) fn write_calls(&mut self, handles: &Handles, outs: &mut Outs) {
         for (client, leases) in core::mem::take(&mut outs.evictions) {
-            let Some(to) = self.connection(client) else { continue };
+            if self.peers.get(&client).is_some_and(|peer| peer.protocol == Protocol::Nqnfs) {
+                self.write_evicted(client, &leases, handles, outs);
+                continue;
+            }
+            let Some(to) = self.way(client) else { continue };
             let evicted = |(object, serial): &(Object, Serial)| {
                 let (export, id) = self.handles.get(&(client, *object))?;
                 let object = Handle::from(handles.seal(*export, id));
@@ -85,7 +86,7 @@ impl State {
         }
         for asked in core::mem::take(&mut outs.inquiries) {
             let (Some(to), What::Report { object, serial, .. }) =
-                (self.connection(asked.client), &asked.what)
+                (self.way(asked.client), &asked.what)
             else {
                 continue;
             };
@@ -98,8 +99,41 @@ impl State {
         }
     }
 
-    fn connection(&self, client: Client) -> Option<ConnectionId> {
-        self.peers.get(&client)?.connection
+    fn way(&self, client: Client) -> Option<Way> {
+        self.peers.get(&client)?.ways.front().copied()
+    }
+
+    /// EVICTED, one for each object, by each way that the client is reached by: which of its mounts
+    /// has the object it alone knows.
+    fn write_evicted(
+        &mut self,
+        client: Client,
+        leases: &[(Object, Serial)],
+        handles: &Handles,
+        outs: &mut Outs,
+    ) {
+        let mut credential = Writer::new();
+        AuthSys::default().encode(&mut credential);
+        let credential = credential.finish().into_bytes();
+        for (object, _) in leases {
+            let Some((export, id)) = self.handles.get(&(client, *object)) else { continue };
+            let object = Handle::from(handles.seal(*export, id));
+            let mut writer = Writer::new();
+            Call {
+                xid: Xid(self.next_xid),
+                program: nqnfs::PROGRAM,
+                version: nqnfs::VERSION,
+                procedure: evicted::NUMBER,
+                credential: OpaqueAuth { flavor: flavor::SYS, body: &credential },
+                verifier: OpaqueAuth::NONE,
+            }
+            .encode(&mut writer);
+            evicted::Args { object }.encode(&mut writer);
+            self.next_xid = self.next_xid.wrapping_add(1);
+            let message = writer.finish().into_bytes();
+            let ways = self.peers.get(&client).into_iter().flat_map(|peer| &peer.ways);
+            outs.messages.extend(ways.map(|way| (*way, message.clone().into())));
+        }
     }
 
     fn call(&mut self, asked: Asked, procedure: u32, args: &impl Encode) -> Message {

@@ -24,8 +24,8 @@ use leasehold_fs::{Attributes, Caller, ExportId, FileType, FsError, ObjectId, St
 use leasehold_wire::lease::{Change, place};
 
 use super::Leases;
-use super::turn::{Turn, Wanted};
-pub(crate) use asks::{Asked, Asks};
+use super::turn::{Turn, Under, Wanted};
+pub(crate) use asks::{Asked, Asks, MadeFrom};
 
 /// A store behind its leases.
 pub(crate) struct Gate {
@@ -87,12 +87,16 @@ impl Gate {
             Some(place) => self.permitted(&id, attributes, place).await,
             None => None,
         };
+        let identity = self.store.identity(&id);
+        let under = asked.filter(|_| is_first(place)).map(Asked::under);
         let wanted = Wanted {
             object: object_of(attributes),
-            handle: (self.export, self.store.identity(&id)),
+            export: self.export,
+            identity,
+            named: if asked.is_some_and(Asked::is_nqnfs) { id } else { identity },
             access,
             client: asked.map(|asked| asked.client),
-            under: asked.and_then(Asked::under).filter(|_| is_first(place)),
+            under: under.unwrap_or(Under::Named(None)),
             ask,
         };
         let mut turn = Turn::ask(&self.leases, &wanted)?;

@@ -76,7 +76,7 @@ impl Leases {
         let holders = state.peers.iter().map(|(client, peer)| LeaseHolder {
             id: id(*client),
             name: peer.name.clone(),
-            connected: peer.connection.is_some(),
+            connected: !peer.ways.is_empty(),
         });
         LeaseView {
             epoch: state.clients.epoch(),

@@ -14,7 +14,8 @@ use leasehold_wire::list::List;
 use leasehold_wire::nfs3::{self, SetAttributes, Wcc};
 use leasehold_wire::rpc::{Reply, ReplyStatus};
 
-use super::gate::{Asked, Asks, By, Gate};
+use super::gate::{Asked, Asks, By, Gate, MadeFrom};
+use super::{Protocol, Way};
 use crate::context::{Context, Leased};
 use crate::errors::Errors;
 use crate::nfs3::{Nfs3, data, objects};
@@ -89,7 +90,7 @@ impl Context {
     /// Whose call it is.
     fn admitted(&self, caller: &Caller) -> Result<Client, Refused> {
         let leases = &self.service.leases;
-        leases.admit(self.arrival.now, self.arrival.connection, caller)
+        leases.admit(self.arrival.now, Way::back(&self.arrival), caller)
     }
 }
 
@@ -116,7 +117,7 @@ pub(crate) fn handler<P: Procedure>(
         if !asks.is_empty() && context.service.leases.may_ask(client).await.is_err() {
             return Some(answered(&Answer::Later, writer));
         }
-        let asked = Arc::new(Asked::new(client, asks, head.base));
+        let asked = Arc::new(Asked::new(client, asks, MadeFrom::Named(head.base)));
         context.leased = Some(Box::new(Leased::new(Arc::clone(&asked))));
         let results = P::run(&context, args).await;
         let told = asked.outcome();
@@ -181,8 +182,10 @@ async fn append(context: &Context, args: append::Data) -> Result<append::Appende
 async fn hello(context: &Context, args: hello::Args<'_>) -> Result<hello::Reply, Refusal<()>> {
     let hello::Args { client, instance, name } = args;
     let service = &context.service;
-    if let Err(known) = service.welcome(&context.arrival, (client, instance), name.0) {
-        return Ok(Answer::Instance(known));
+    let name = String::from_utf8_lossy(name.0);
+    if let Err(why) = service.welcome(&context.arrival, (client, instance), Protocol::Lease, &name)
+    {
+        return Ok(refused(why));
     }
     let (epoch, recovering) = service.leases.standing();
     let terms = service.leases.terms();
@@ -242,7 +245,7 @@ async fn granted(
 ) -> Option<leases::Held> {
     let target = context.target(wanted.object.as_bytes()).await.ok()?;
     let asks = Asks::first(&wanted.terms, wanted.reclaim);
-    let asked = Arc::new(Asked::new(client, asks, None));
+    let asked = Arc::new(Asked::new(client, asks, MadeFrom::Named(None)));
     let by = By {
         asked: Arc::clone(&asked),
         caller: target.request.caller.clone(),
@@ -251,7 +254,7 @@ async fn granted(
     let store = Arc::clone(&target.offer.export.store);
     let gate =
         Gate::new(store, target.offer.export.id, Arc::clone(&context.service.leases), Some(by));
-    let attributes = gate.lease(&target.object).await.ok()?;
+    let (attributes, _) = gate.lease(&target.object).await.ok()?;
     let grant = asked.outcome().granted.first()?.grant;
     let attributes = Some(crate::nfs3::convert::attributes(&attributes));
     Some(leases::Held { place, grant, attributes })

@@ -4,23 +4,38 @@ use std::sync::Arc;
 
 use futures_channel::oneshot;
 use leasehold_base::units::{FileTime, Time};
+use leasehold_core::leases::clients;
 use leasehold_core::leases::table::{self, Access, Ask, Outcome, Run};
 use leasehold_core::leases::{Client, Modrev, Object, Serial, Ticket};
 use leasehold_fs::{ExportId, FsError, ObjectId};
 
-use super::Leases;
+use super::{Leases, State};
 
 /// What a call is to do to an object.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wanted {
     pub(super) object: Object,
+    pub(super) export: ExportId,
+    /// By which the object is one, whatever it is named.
+    pub(super) identity: ObjectId,
     /// How its client knows it, should it be granted a lease.
-    pub(super) handle: (ExportId, ObjectId),
+    pub(super) named: ObjectId,
     pub(super) access: Access,
     pub(super) client: Option<Client>,
     /// The lease that what it changes was changed under.
-    pub(super) under: Option<Serial>,
+    pub(super) under: Under,
     pub(super) ask: Option<Ask>,
+}
+
+/// The lease that a change was made under.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Under {
+    /// The one that its client names, if it does.
+    Named(Option<Serial>),
+    /// The one that its client holds.
+    Held,
+    /// The same, or one that it held before the server was started anew.
+    HeldOrLost,
 }
 
 /// A call's turn on one object; it ends when this is dropped.
@@ -39,12 +54,17 @@ impl Turn {
     /// # Errors
     /// [`FsError::Later`] when too many wait.
     pub(super) fn ask(leases: &Arc<Leases>, wanted: &Wanted) -> Result<Self, FsError> {
-        let Wanted { object, handle, access, client, under, ask } = *wanted;
+        let Wanted { object, export, identity, named, access, client, ask, .. } = *wanted;
         let (ticket, receiver) = leases.with(Time::ZERO, |state, outs| {
             let (ticket, receiver) = state.park(Some(object))?;
             if let (Some(client), Some(_)) = (client, ask) {
-                state.handles.insert((client, object), handle);
-                state.objects.insert(handle, object);
+                state.handles.insert((client, object), (export, named));
+                state.objects.insert((export, identity), object);
+            }
+            let under = state.under(wanted);
+            if access == Access::Write && under.is_some() {
+                // Where the server was started anew, more of the kind may come.
+                state.registry(clients::Event::Wrote, outs);
             }
             let call = table::Call { ticket, object, client, access, under, ask };
             state.step(table::Event::Call(call), outs);
@@ -104,5 +124,21 @@ impl Drop for Turn {
                 state.step(table::Event::GivenUp(object, ticket), outs);
             }
         });
+    }
+}
+
+impl State {
+    /// The lease that a call names, or that its client has.
+    fn under(&self, wanted: &Wanted) -> Option<Serial> {
+        let held = || {
+            let mut leases = self.table.leases(wanted.object).iter();
+            leases.find(|lease| Some(lease.client) == wanted.client).map(|lease| lease.serial)
+        };
+        match wanted.under {
+            Under::Named(serial) => serial,
+            Under::Held => held(),
+            // No lease has that number.
+            Under::HeldOrLost => held().or(Some(Serial(0))),
+        }
     }
 }

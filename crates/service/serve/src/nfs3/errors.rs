@@ -17,6 +17,8 @@ const NAME: Errors = DISK.with(&[Access, NameTooLong, NotDirectory]);
 const NEW_NAME: Errors = NAME.with(&[AlreadyExists, NoSpace, QuotaExceeded, ReadOnly]);
 
 pub(super) const GETATTR: Errors = DISK;
+/// Of NQNFS.
+pub(crate) const GETLEASE: Errors = DISK.with(&[ReadOnly]);
 pub(super) const SETATTR: Errors =
     DISK.with(&[Access, Invalid, NoSpace, NotOwner, NotSynchronized, QuotaExceeded, ReadOnly]);
 pub(super) const LOOKUP: Errors = NAME.with(&[NotFound]);

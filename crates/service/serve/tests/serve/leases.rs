@@ -1,5 +1,8 @@
 //! Leases from the first byte to the last: clients that hold them, beside plain ones.
 
+mod nqnfs;
+
+use core::net::{IpAddr, SocketAddr};
 use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
 use core::time::Duration;
@@ -26,11 +29,16 @@ use crate::support::{NAME, Server};
 
 /// What was sent to clients by itself.
 #[derive(Default)]
-struct Posted(Mutex<Vec<(ConnectionId, Bytes)>>);
+struct Posted(Mutex<Vec<(ConnectionId, Bytes)>>, Mutex<Vec<(SocketAddr, IpAddr, Bytes)>>);
 
 impl Post for Posted {
     fn send(&self, to: ConnectionId, message: Message) {
         self.0.lock().expect("nobody panics").push((to, message.into_bytes()));
+    }
+
+    fn send_datagram(&self, to: SocketAddr, from: IpAddr, message: Message) {
+        let sent = (to, from, message.into_bytes());
+        self.1.lock().expect("nobody panics").push(sent);
     }
 
     fn hurry(&self) {}

@@ -19,10 +19,10 @@ enum Move {
 
 fn any_ask() -> impl Strategy<Value = Ask> {
     let kind = prop_oneof![Just(Kind::Read), Just(Kind::Write)];
-    (kind, 0..70_u64, any::<bool>(), 0..50_u64, any::<bool>()).prop_map(
-        |(kind, seconds, opportune, space, reclaim)| {
+    (kind, 0..70_u64, any::<bool>(), 0..50_u64, any::<bool>(), any::<bool>()).prop_map(
+        |(kind, seconds, opportune, space, reclaim, reports)| {
             let term = Duration::from_secs(seconds);
-            Ask { kind, term, opportune, space, reclaim }
+            Ask { kind, term, opportune, space, reclaim, reports }
         },
     )
 }

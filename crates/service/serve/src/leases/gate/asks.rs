@@ -1,5 +1,6 @@
-//! What a call of the lease program asks for beside what it does, and what it is told.
+//! What a call of a client with leases asks for beside what it does, and what it is told.
 
+use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -8,12 +9,25 @@ use leasehold_core::leases::{Client, Kind, Modrev, Serial};
 use leasehold_fs::FsError;
 use leasehold_wire::lease::{self, Base, Change, Granted, Terms, place};
 
-/// What a call of the lease program asks for beside what it does, and what it is told.
+use crate::leases::turn::Under;
+
+/// What a call of a client with leases asks for beside what it does, and what it is told.
 pub(crate) struct Asked {
     pub(super) client: Client,
     pub(super) asks: Asks,
-    base: Option<Base>,
+    made_from: MadeFrom,
+    /// Whether what its change was made under may be lost by now.
+    may_be_lost: AtomicBool,
     told: Mutex<Outcome>,
+}
+
+/// What a change was made from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum MadeFrom {
+    /// What the call names, if it does.
+    Named(Option<Base>),
+    /// Whatever its client holds: NQNFS has no word for it.
+    Held,
 }
 
 /// The leases that a call asks for.
@@ -53,6 +67,13 @@ impl Asks {
         Self { first: Some(ask(terms, reclaim)), ..Self::default() }
     }
 
+    /// One of NQNFS, for the first object of a call.
+    pub(crate) const fn mute(kind: Kind, term: Duration) -> Self {
+        let (opportune, space, reclaim, reports) = (false, 0, false, false);
+        let ask = Ask { kind, term, opportune, space, reclaim, reports };
+        Self { first: Some(ask), second: None, entries: None }
+    }
+
     pub(crate) const fn is_empty(&self) -> bool {
         self.first.is_none() && self.second.is_none() && self.entries.is_none()
     }
@@ -73,28 +94,43 @@ fn ask(terms: &Terms, reclaim: bool) -> Ask {
         lease::Kind::Write => Kind::Write,
     };
     let term = Duration::from_millis(terms.term_ms.into());
-    Ask { kind, term, opportune: terms.opportune, space: terms.space, reclaim }
+    Ask { kind, term, opportune: terms.opportune, space: terms.space, reclaim, reports: true }
 }
 
 impl Asked {
-    pub(crate) fn new(client: Client, asks: Asks, base: Option<Base>) -> Self {
-        Self { client, asks, base, told: Mutex::default() }
+    pub(crate) fn new(client: Client, asks: Asks, made_from: MadeFrom) -> Self {
+        let may_be_lost = AtomicBool::new(false);
+        Self { client, asks, made_from, may_be_lost, told: Mutex::default() }
     }
 
     /// The lease that its change was made under.
-    pub(super) fn under(&self) -> Option<Serial> {
-        self.base.map(|base| Serial(base.serial))
+    pub(super) fn under(&self) -> Under {
+        match self.made_from {
+            MadeFrom::Named(base) => Under::Named(base.map(|base| Serial(base.serial))),
+            MadeFrom::Held if self.may_be_lost.load(Ordering::Relaxed) => Under::HeldOrLost,
+            MadeFrom::Held => Under::Held,
+        }
+    }
+
+    /// What it changes may have been changed under a lease of before the server was started anew.
+    pub(crate) fn may_be_lost(&self) {
+        self.may_be_lost.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it is a call of NQNFS, whose client knows an object by the handle that it has.
+    pub(super) const fn is_nqnfs(&self) -> bool {
+        matches!(self.made_from, MadeFrom::Held)
     }
 
     /// Refuses a change that was made from an earlier state of the object than this, if it says
     /// what it was made from.
     pub(super) fn refuse_late(&self, now: Modrev) -> Result<(), FsError> {
-        match self.base {
-            Some(base) if !Modrev(base.modrev).admits_late(now) => {
+        match self.made_from {
+            MadeFrom::Named(Some(base)) if !Modrev(base.modrev).admits_late(now) => {
                 self.lock().late = Some(now.0);
                 Err(FsError::Later)
             }
-            Some(_) | None => Ok(()),
+            MadeFrom::Named(_) | MadeFrom::Held => Ok(()),
         }
     }
 

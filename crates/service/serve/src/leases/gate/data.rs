@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use leasehold_base::units::Cookie;
 use leasehold_base::units::FileTime;
+use leasehold_core::leases::Modrev;
 use leasehold_core::leases::table::Access as Turns;
 use leasehold_fs::{
     Access, Attributes, Budget, Caller, Changed, Entries, FsError, ObjectId, Page, ReadDone,
@@ -18,8 +19,9 @@ impl Gate {
     }
 
     /// Has what is asked for granted alone, and says what the object is then.
-    pub(crate) async fn lease(&self, id: &ObjectId) -> Result<Attributes, FsError> {
-        Ok(self.first(id, Turns::Nothing).await?.attributes)
+    pub(crate) async fn lease(&self, id: &ObjectId) -> Result<(Attributes, Modrev), FsError> {
+        let held = self.first(id, Turns::Nothing).await?;
+        Ok((held.attributes, held.modrev))
     }
 
     pub(super) async fn get_attributes(&self, id: &ObjectId) -> Result<Attributes, FsError> {

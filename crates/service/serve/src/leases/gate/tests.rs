@@ -8,9 +8,9 @@ use leasehold_fs::{Caller, ExportId, SUPERUSER, Store};
 use leasehold_store_mem::MemStore;
 use leasehold_wire::lease::{self, Kind, Terms, place};
 
-use super::{Asked, Asks, By, Gate};
+use super::{Asked, Asks, By, Gate, MadeFrom};
 use crate::HandleKey;
-use crate::leases::Leases;
+use crate::leases::{Leases, Protocol, Way};
 
 /// A store in memory behind a gate of a plain client, or of one that asks for leases with all that
 /// it does.
@@ -18,14 +18,19 @@ fn subject(with_leases: bool) -> Subject {
     let leases = Arc::new(Leases::without_past(HandleKey([1; 16])));
     let by = with_leases.then(|| {
         let who = ([1; 16], 1);
-        leases.hello(Time::ZERO, Some(ConnectionId::default()), who, b"").expect("it is new");
+        let way = Way::Connection(ConnectionId::default());
+        leases.hello(Time::ZERO, way, who, Protocol::Lease, "").expect("it is new");
         let caller = lease::Caller { client: who.0, instance: who.1, epoch: 1 };
-        let client = leases.admit(Time::ZERO, Some(ConnectionId::default()), &caller);
+        let client = leases.admit(Time::ZERO, way, &caller);
         let terms = Terms { kind: Kind::Write, term_ms: 0, opportune: false, space: 0 };
         let asks = [place::FIRST, place::SECOND, place::ENTRIES];
         let asks = asks.map(|place| lease::Ask { place, terms });
         By {
-            asked: Arc::new(Asked::new(client.expect("it is known"), Asks::new(&asks), None)),
+            asked: Arc::new(Asked::new(
+                client.expect("it is known"),
+                Asks::new(&asks),
+                MadeFrom::Named(None),
+            )),
             caller: Caller { uid: SUPERUSER, gid: 0, ..Caller::nobody() },
             read_only: false,
         }

@@ -1,0 +1,281 @@
+//! The front end of NQNFS version 3: the procedures of NFS version 3 with leases that ride on them,
+//! GETLEASE, and VACATED. `docs/design/0019-nqnfs.md` says what of it is done in another way.
+//!
+//! Rules:
+//! - A client is the host that calls, whatever its ports: what is said of a lease is said by each
+//!   way that the host was heard on. It is known from its first call that asks for a lease.
+//! - A term is told without the skew that the paper allows clocks, which read whole seconds.
+//! - What is not granted is a lease that may not be cached where it is asked for alone, and no lease
+//!   where it rides on a call.
+//! - A WRITE is covered by whatever lease its client holds. When the server was started anew it is
+//!   taken from who was listed, once those who can have reclaimed their leases.
+
+use core::net::IpAddr;
+use core::time::Duration;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use leasehold_base::units::{Time, Xid};
+use leasehold_base::xdr::{Encode as _, Reader, Writer, decode_all};
+use leasehold_core::leases::clients::Name;
+use leasehold_core::leases::{self, Client, Open, Serial, table};
+use leasehold_fs::{ExportId, FsError, ObjectId};
+use leasehold_wire::nfs3;
+use leasehold_wire::nqnfs::{Ask, Call, Grant, Kind, Terms, evicted, getlease, vacated};
+use leasehold_wire::rpc::{Reply, ReplyStatus};
+
+use super::gate::{Asked, Asks, By, Gate, MadeFrom};
+use super::{Leases, Protocol, Refused, Way};
+use crate::context::{Context, Leased};
+use crate::errors::Errors;
+use crate::nfs3::{Nfs3, convert, data, errors};
+use crate::procedure::{Dialect as _, Plain, Procedure, Refusal, Running, Told, null};
+use crate::table::{Keep, Row, row};
+
+/// The procedures in the order of their numbers.
+pub(crate) const ROWS: &[Row] = &[
+    row!(Plain, "NULL", null, () => (), ()),
+    crate::nfs3::ROWS[1].in_nqnfs(),
+    crate::nfs3::ROWS[2].in_nqnfs(),
+    crate::nfs3::ROWS[3].in_nqnfs(),
+    crate::nfs3::ROWS[4].in_nqnfs(),
+    crate::nfs3::ROWS[5].in_nqnfs(),
+    crate::nfs3::ROWS[6].in_nqnfs(),
+    row!(Nfs3, "WRITE", write, nfs3::write::Args => nfs3::write::Done, nfs3::Wcc)
+        .fails(errors::WRITE)
+        .writes()
+        .keep(Keep::Late)
+        .in_nqnfs(),
+    crate::nfs3::ROWS[8].in_nqnfs(),
+    crate::nfs3::ROWS[9].in_nqnfs(),
+    crate::nfs3::ROWS[10].in_nqnfs(),
+    crate::nfs3::ROWS[11].in_nqnfs(),
+    crate::nfs3::ROWS[12].in_nqnfs(),
+    crate::nfs3::ROWS[13].in_nqnfs(),
+    crate::nfs3::ROWS[14].in_nqnfs(),
+    crate::nfs3::ROWS[15].in_nqnfs(),
+    crate::nfs3::ROWS[16].in_nqnfs(),
+    crate::nfs3::ROWS[17].in_nqnfs(),
+    crate::nfs3::ROWS[18].in_nqnfs(),
+    crate::nfs3::ROWS[19].in_nqnfs(),
+    crate::nfs3::ROWS[20].in_nqnfs(),
+    crate::nfs3::ROWS[21].in_nqnfs(),
+    crate::nfs3::ROWS[1].in_nqnfs().named("GETLEASE", getlease).fails(errors::GETLEASE),
+    row!(Told, "VACATED", vacated, vacated::Args => (), ()),
+    row!(Told, "EVICTED", evicted, evicted::Args => (), ()),
+];
+
+/// What the paper allows clocks to differ, which also holds what they lose by whole seconds.
+const CLOCK_SKEW: Duration = Duration::from_secs(3);
+
+/// The shortest term, in seconds: of leases that are none.
+const TERM_SECONDS_MIN: u32 = 5;
+
+/// Runs a procedure of NFS for a client of NQNFS, and writes its answer.
+pub(crate) fn handler<P: Procedure>(
+    errors: Errors,
+    mut context: Context,
+    xid: Xid,
+    arguments: Bytes,
+    mut writer: Writer,
+) -> Running {
+    Box::pin(async move {
+        let Ok(Call { ask, args }) = decode_all::<Call<P::Args<'_>>>(&mut Reader::new(&arguments))
+        else {
+            Reply { xid, status: ReplyStatus::GarbageArguments }.encode(&mut writer);
+            return Some(writer.finish());
+        };
+        let (results, grant) = match of_nqnfs(&mut context, ask).await {
+            Ok(asked) => {
+                let leased = asked.as_ref().map(|asked| Box::new(Leased::new(Arc::clone(asked))));
+                context.leased = leased;
+                let results = P::run(&context, args).await;
+                (results, ask.zip(asked).and_then(|(ask, asked)| granted(ask, &asked)))
+            }
+            Err(error) => (Err(error.into()), None),
+        };
+        Reply { xid, status: ReplyStatus::Success }.encode(&mut writer);
+        match results {
+            Ok(done) => {
+                P::Dialect::done(&mut writer);
+                match grant {
+                    Some(Grant { kind, terms }) => {
+                        kind.encode(&mut writer);
+                        terms.encode(&mut writer);
+                    }
+                    None => writer.u32(0),
+                }
+                done.encode(&mut writer);
+            }
+            Err(Refusal { error, results }) => {
+                P::Dialect::failed(errors.word(error), &mut writer);
+                results.encode(&mut writer);
+            }
+        }
+        Some(writer.finish())
+    })
+}
+
+/// What a call was granted, as it is told.
+fn granted(ask: Ask, asked: &Asked) -> Option<Grant> {
+    let grant = asked.outcome().granted.first()?.grant;
+    let term = Duration::from_millis(grant.term_ms.into()).saturating_sub(CLOCK_SKEW);
+    let seconds = u32::try_from(term.as_secs()).unwrap_or(u32::MAX);
+    let terms = Terms { cachable: grant.cachable, seconds, modrev: grant.modrev };
+    Some(Grant { kind: ask.kind, terms })
+}
+
+/// What a call has to do with leases; nothing, where its host has none and asks for none.
+async fn of_nqnfs(context: &mut Context, ask: Option<Ask>) -> Result<Option<Arc<Asked>>, FsError> {
+    let Some(client) = host_of(context, ask.is_some())? else { return Ok(None) };
+    let leases = &context.service.leases;
+    let asks = match ask {
+        Some(ask) if leases.may_ask(client).await.is_ok() => asks(leases, ask),
+        Some(_) | None => Asks::default(),
+    };
+    Ok(Some(Arc::new(Asked::new(client, asks, MadeFrom::Held))))
+}
+
+/// The host that calls, as a client; taken up if it asks for a lease or may have had some.
+fn host_of(context: &mut Context, asks: bool) -> Result<Option<Client>, FsError> {
+    let Context { service, exports, arrival, .. } = context;
+    let (leases, host) = (&service.leases, arrival.from.ip());
+    match leases.admit_host(arrival.now, Way::back(arrival), host) {
+        Ok(client) => Ok(Some(client)),
+        Err(Refused::Unknown) if asks || leases.waits_for_host(host) => {
+            let (who, name) = ((leases.handles.name_of(host), 0), format!("NQNFS {host}"));
+            let welcome = service.welcome(arrival, who, Protocol::Nqnfs, &name);
+            // It began without leases, and is none that has to end before one is granted.
+            *exports = service.exports();
+            let client =
+                welcome.and_then(|()| leases.admit_host(arrival.now, Way::back(arrival), host));
+            client.map(Some).map_err(|_| FsError::Later)
+        }
+        Err(Refused::Unknown) => Ok(None),
+        Err(Refused::Epoch(_) | Refused::Instance(_) | Refused::Later) => Err(FsError::Later),
+    }
+}
+
+fn asks(leases: &Leases, ask: Ask) -> Asks {
+    let kind = match ask.kind {
+        Kind::Read => leases::Kind::Read,
+        Kind::Write => leases::Kind::Write,
+    };
+    let term = match ask.seconds {
+        0 => leases.terms().default_term,
+        seconds => Duration::from_secs(seconds.into()),
+    };
+    Asks::mute(kind, term + CLOCK_SKEW)
+}
+
+async fn write(
+    context: &Context,
+    args: nfs3::write::Args,
+) -> Result<nfs3::write::Done, Refusal<nfs3::Wcc>> {
+    if let Some(leased) = &context.leased {
+        leased.asked.may_be_lost();
+    }
+    data::write(context, args).await
+}
+
+/// GETLEASE.
+fn getlease(
+    errors: Errors,
+    mut context: Context,
+    xid: Xid,
+    arguments: Bytes,
+    mut writer: Writer,
+) -> Running {
+    Box::pin(async move {
+        let Ok(Call { args, .. }) = decode_all::<getlease::Args>(&mut Reader::new(&arguments))
+        else {
+            Reply { xid, status: ReplyStatus::GarbageArguments }.encode(&mut writer);
+            return Some(writer.finish());
+        };
+        Reply { xid, status: ReplyStatus::Success }.encode(&mut writer);
+        match lease(&mut context, args).await {
+            Ok(done) => getlease::Reply::Done(None, done).encode(&mut writer),
+            Err(error) => Nfs3::failed(errors.word(error), &mut writer),
+        }
+        Some(writer.finish())
+    })
+}
+
+async fn lease(context: &mut Context, wanted: getlease::Wanted) -> Result<getlease::Done, FsError> {
+    let getlease::Wanted { object, kind, seconds } = wanted;
+    let ask = Ask { kind, seconds };
+    let asked = of_nqnfs(context, Some(ask)).await?.ok_or(FsError::ServerFault)?;
+    let target = context.target(object.as_bytes()).await?;
+    if kind == Kind::Write && target.request.read_only {
+        return Err(FsError::ReadOnly);
+    }
+    let by = By {
+        asked: Arc::clone(&asked),
+        caller: target.request.caller.clone(),
+        read_only: target.request.read_only,
+    };
+    let (store, leases) = (&target.offer.export.store, &context.service.leases);
+    let gate = Gate::new(Arc::clone(store), target.offer.export.id, Arc::clone(leases), Some(by));
+    let (attributes, modrev) = gate.lease(&target.object).await?;
+    let none = Terms { cachable: false, seconds: TERM_SECONDS_MIN, modrev: modrev.0 };
+    let terms = granted(ask, &asked).map_or(none, |grant| grant.terms);
+    Ok(getlease::Done { terms, attributes: convert::attributes(&attributes) })
+}
+
+async fn vacated(context: &Context, args: vacated::Args) -> Result<(), Refusal<()>> {
+    let (service, arrival) = (&context.service, &context.arrival);
+    // A handle that is none of ours was never leased.
+    if let Ok((export, id)) = service.handles.open(args.args.object.as_bytes()) {
+        let id = service.exports().by_id(export).map_or(id, |o| o.export.store.identity(&id));
+        service.leases.vacated(arrival.now, arrival.from.ip(), (export, id));
+    }
+    Ok(())
+}
+
+/// A server has no leases that could be evicted.
+async fn evicted(_: &Context, _: evicted::Args) -> Result<(), Refusal<()>> {
+    Ok(())
+}
+
+impl Leases {
+    /// The host that calls, if it is known.
+    fn admit_host(self: &Arc<Self>, now: Time, way: Way, host: IpAddr) -> Result<Client, Refused> {
+        let who = (Name(self.handles.name_of(host)), 0);
+        self.with(now, |state, outs| {
+            let epoch = state.clients.epoch();
+            let client = state.clients.admit(state.now, who, epoch)?;
+            state.heard(client, way, outs);
+            Ok(client)
+        })
+    }
+
+    /// Whether a host may have had leases before the server was started anew.
+    fn waits_for_host(&self, host: IpAddr) -> bool {
+        let name = Name(self.handles.name_of(host));
+        let state = self.lock();
+        state.clients.missing().is_some_and(|mut missing| missing.any(|one| one == name))
+    }
+
+    /// A host has brought back what it changed under a lease that it was evicted from. It cannot
+    /// say whether it still has the file open, so who wrote is taken to go on writing.
+    fn vacated(self: &Arc<Self>, now: Time, host: IpAddr, handle: (ExportId, ObjectId)) {
+        let who = (Name(self.handles.name_of(host)), 0);
+        self.with(now, |state, outs| {
+            let epoch = state.clients.epoch();
+            let (Ok(client), Some(object)) =
+                (state.clients.admit(state.now, who, epoch), state.objects.get(&handle).copied())
+            else {
+                return;
+            };
+            // A copy that comes late is of a lease that is gone.
+            let is_meant = |lease: &&table::Lease| lease.client == client && lease.evicted;
+            let Some(lease) = state.table.leases(object).iter().find(is_meant) else { return };
+            let open = match lease.kind {
+                leases::Kind::Read => Open::Read,
+                leases::Kind::Write => Open::Write,
+            };
+            let serial: Serial = lease.serial;
+            state.step(table::Event::Returned(client, object, serial, open), outs);
+        });
+    }
+}
