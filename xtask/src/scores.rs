@@ -111,7 +111,7 @@ fn in_namespaces(repository: &Repository, peer: &Peer, leasehold: &str) -> Resul
     let text = |path: &Path| path.display().to_string();
     let script = text(&repository.root().join("tests/system/peers/peer.sh"));
     let path = env::var("PATH").unwrap_or_default();
-    let path = format!("PATH={path}:/usr/sbin:{}", setup::tools_path());
+    let path = format!("PATH={}:{path}:/usr/sbin", setup::tools_path());
     let spaces = ["--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"];
     let place = text(&folder);
     let command = ["bash", &script, peer.name, &place, leasehold, "--json", "--patience", "3"];

@@ -22,7 +22,7 @@ struct Run {
 fn run(server: &str, options: &[&str]) -> Run {
     let folder = Scratch::new(server);
     let paths = std::env::var("PATH").unwrap_or_default();
-    let path = format!("{paths}:/usr/sbin:{}", tools_folder().join("bin").display());
+    let path = format!("{}:{paths}:/usr/sbin", tools_folder().join("bin").display());
     let words = ["--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "bash"];
     let done = Command::new("timeout")
         .args(["--kill-after=5", "400"])
