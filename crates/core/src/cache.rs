@@ -16,6 +16,8 @@
 //!    names are dropped.
 //! 3. A name, or its absence, is good for as long as its directory's attributes are trusted and its
 //!    directory was changed by us alone. Names are bounded; a listing gets a quarter of the room.
+//!    Where nobody else makes names unseen, a directory that was made here has no names but those
+//!    that are known, until one of them is forgotten.
 //! 4. Written data is dirty, then on its way, then written unstably, then clean (the page states of
 //!    the paper's figure 1). A COMMIT that is answered with another verifier than the WRITE was
 //!    makes it dirty again. Only clean data is evicted.
@@ -93,6 +95,9 @@ pub struct Options {
     pub unsaved_bytes_max: u64,
     /// The number of names, absent ones too.
     pub names_max: usize,
+    /// Whether a name that was never asked for is known to be absent in a directory that was made
+    /// here: where others may make names meanwhile, it is to be asked for.
+    pub names_of_new: bool,
     /// The least and the longest time that attributes of a file are trusted.
     pub file_trust: (Duration, Duration),
     /// The same of a directory.
@@ -257,6 +262,11 @@ pub enum Event<E> {
         source: Source,
         /// When it was asked; for a change of ours, when it was answered.
         asked: Asked,
+    },
+    /// The directory was made just now, and has no names yet.
+    Empty {
+        /// The directory.
+        directory: ObjectKey,
     },
     /// A name may lead elsewhere now.
     Unnamed {
@@ -511,6 +521,12 @@ impl<E: Clone> Cache<E> {
             Event::Named { directory, name, target, source, asked } => {
                 self.named((directory, &name), target, (source, asked), effects);
             }
+            Event::Empty { directory } => {
+                let known = self.objects.get(&directory).map(|object| &object.known);
+                if self.options.names_of_new && known.is_some_and(Known::is_comparable) {
+                    self.names.complete(directory);
+                }
+            }
             Event::Unnamed { directory, name } => {
                 let mut idle = Vec::new();
                 self.names.forget(directory, &name, &mut idle);
@@ -719,6 +735,8 @@ impl<E: Clone> Cache<E> {
         let mut idle = Vec::new();
         if known.is_comparable() && !known.is_outdated(asked) {
             self.names.insert((directory, name), target, source, &mut idle);
+        } else {
+            self.names.forget(directory, name, &mut idle);
         }
         // The owner hears of an object that no name leads to, also when this one was not kept.
         idle.extend(target.filter(|object| !self.names.lead_to(*object)));

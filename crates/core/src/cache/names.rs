@@ -37,6 +37,8 @@ pub(super) struct Names {
     listed: BTreeMap<u64, Place>,
     /// The names that lead to an object.
     leading: BTreeMap<ObjectKey, BTreeSet<Place>>,
+    /// The directories of which every name is known.
+    whole: BTreeSet<ObjectKey>,
     turn: u64,
 }
 
@@ -48,13 +50,17 @@ impl Names {
             asked: BTreeMap::new(),
             listed: BTreeMap::new(),
             leading: BTreeMap::new(),
+            whole: BTreeSet::new(),
             turn: 0,
         }
     }
 
     /// What a name leads to, when it is known.
     pub(super) fn find(&mut self, directory: ObjectKey, name: &[u8]) -> Option<Target> {
-        let named = self.directories.get(&directory)?.get(name)?;
+        let named = self.directories.get(&directory).and_then(|names| names.get(name));
+        let Some(named) = named else {
+            return self.whole.contains(&directory).then_some(None);
+        };
         let target = named.target;
         self.remove(directory, name);
         self.put(directory, name, target, Source::Asked);
@@ -87,14 +93,21 @@ impl Names {
         }
     }
 
+    /// Every name in a directory is known from now on.
+    pub(super) fn complete(&mut self, directory: ObjectKey) {
+        self.whole.insert(directory);
+    }
+
     /// Forgets a name.
     pub(super) fn forget(&mut self, directory: ObjectKey, name: &[u8], idle: &mut Vec<ObjectKey>) {
+        self.whole.remove(&directory);
         let before = self.remove(directory, name).flatten();
         self.note_idle(before, idle);
     }
 
     /// Forgets all names in a directory.
     pub(super) fn forget_all(&mut self, directory: ObjectKey, idle: &mut Vec<ObjectKey>) {
+        self.whole.remove(&directory);
         while let Some((name, _)) =
             self.directories.get(&directory).and_then(BTreeMap::first_key_value)
         {
@@ -107,6 +120,7 @@ impl Names {
     pub(super) fn forget_leading(&mut self, object: ObjectKey) {
         while let Some((directory, name)) = self.leading.get(&object).and_then(BTreeSet::first) {
             let (directory, name) = (*directory, name.clone());
+            self.whole.remove(&directory);
             self.remove(directory, &name);
         }
     }

@@ -12,6 +12,7 @@ fn options() -> Options {
         bytes_max: 64,
         unsaved_bytes_max: 32,
         names_max: 8,
+        names_of_new: true,
         file_trust: (Duration::from_secs(3), Duration::from_secs(60)),
         directory_trust: (Duration::from_secs(30), Duration::from_secs(60)),
         read_bytes: 8,
@@ -167,6 +168,7 @@ fn event(words: &[&str], asked: Asked) -> Event<&'static str> {
             let verifier = verifier("verifier").unwrap_or_default();
             Event::Committed { job, result: fine.map(|()| Committed { verifier, wcc }) }
         }
+        "empty" => Event::Empty { directory: DIRECTORY },
         "unnamed" => Event::Unnamed { directory: DIRECTORY, name: words[1].as_bytes().into() },
         "distrust" => Event::Distrust { object },
         "invalidate" => Event::Invalidate { object },

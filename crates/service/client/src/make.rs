@@ -1,7 +1,7 @@
 //! New objects.
 
 use leasehold_base::attributes::{Device, Mode, SetAttributes, SetTime};
-use leasehold_core::cache::Source;
+use leasehold_core::cache::{Event, Source};
 use leasehold_core::leases::Kind;
 use leasehold_session::{Credential, Error};
 use leasehold_wire::nfs3::{self, Made, Reply, Status, Wcc, create, mknod};
@@ -183,6 +183,9 @@ impl Client {
         let node = self.learn((directory, name), (object, made.attributes.as_ref()), told);
         if let Some(grant) = ride.grant(SECOND) {
             self.take_grant((who, node), grant, made.attributes.as_ref());
+        }
+        if made.attributes.is_some_and(|made| made.file_type == nfs3::FileType::Directory) {
+            self.step(Event::Empty { directory: node.key() });
         }
         self.found(who, node, directory).await
     }

@@ -357,8 +357,10 @@ impl Client {
         if let Some(change) = changes.1 {
             change.finish(&done.to, (&ride, SECOND));
         }
-        self.unname(from.0, from.1);
-        self.unname(to.0, to.1);
+        if result.is_err() || moved.is_none() || replaced == moved {
+            self.unname(from.0, from.1);
+            self.unname(to.0, to.1);
+        }
         if let Some(node) = replaced {
             if Some(node) != moved {
                 self.unlinked(node, certain && result.is_ok());

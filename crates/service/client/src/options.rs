@@ -99,6 +99,7 @@ impl Options {
             bytes_max: self.bytes_max,
             unsaved_bytes_max: self.unsaved_bytes_max,
             names_max: if nothing { 0 } else { self.names_max },
+            names_of_new: matches!(self.variant, Variant::BufferCache | Variant::Lease),
             file_trust: trust(self.file_trust),
             directory_trust: trust(self.directory_trust),
             read_bytes: bounds.read_bytes.min(self.read_bytes_max).max(1),
