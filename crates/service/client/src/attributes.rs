@@ -11,7 +11,7 @@ use leasehold_wire::nfs3::{self, Status, access};
 use crate::client::Client;
 use crate::convert;
 use crate::leases::FIRST;
-use crate::nodes::{NodeId, Seen};
+use crate::nodes::{NodeId, Rights, Seen};
 
 impl Client {
     /// The attributes of a node.
@@ -74,7 +74,7 @@ impl Client {
         if let Some(seen) = self.seen(node) {
             let state = self.shared.state();
             let known = state.nodes.get(node);
-            let at = seen.attributes.changed;
+            let at = Rights::of(&seen.attributes);
             if let Some(access) = known.and_then(|known| known.access(who, wanted, at)) {
                 return Ok(access);
             }
@@ -101,7 +101,7 @@ impl Client {
                     if let (Some(seen), Some(known)) =
                         (state.seen(now, node), state.nodes.get_mut(node))
                     {
-                        known.set_access(who, (wanted, granted), seen.attributes.changed);
+                        known.set_access(who, (wanted, granted), Rights::of(&seen.attributes));
                     }
                 });
                 Ok(granted)

@@ -3,13 +3,14 @@
 use leasehold_base::attributes::{Device, Mode, SetAttributes, SetTime};
 use leasehold_core::cache::{Event, Source};
 use leasehold_core::leases::Kind;
+use leasehold_fs::Access;
 use leasehold_session::{Credential, Error};
 use leasehold_wire::nfs3::{self, Made, Reply, Status, Wcc, create, mknod};
 
 use crate::client::{Change, Client};
 use crate::convert;
 use crate::leases::{FIRST, Ride, SECOND};
-use crate::nodes::{Found, NodeId};
+use crate::nodes::{Found, NodeId, Rights};
 use crate::open::{OpenHow, OpenId};
 
 /// A special file.
@@ -45,7 +46,25 @@ impl Client {
             let way = create::How::Unchecked(convert::set_attributes(&attributes));
             self.create_by(who, (directory, name), way).await?
         };
+        self.know_access(who, &found);
         Ok((found, self.opened(who, found.node, how)))
+    }
+
+    /// Whoever has just made a file, is its owner and may read and write it as such need not be
+    /// asked about: that is what ACCESS would say. Where the server has another for the owner, it is
+    /// asked.
+    fn know_access(&self, who: &Credential, found: &Found) {
+        let Found { node, attributes, .. } = found;
+        let mode = attributes.mode.bits();
+        if attributes.uid != who.uid() || mode & 0o600 != 0o600 {
+            return;
+        }
+        let asked =
+            Access { read: true, modify: true, extend: true, execute: true, ..Access::default() };
+        let granted = Access { execute: mode & 0o100 != 0, ..asked };
+        if let Some(node) = self.shared.state().nodes.get_mut(*node) {
+            node.set_access(who, (asked, granted), Rights::of(attributes));
+        }
     }
 
     async fn create_exclusive(

@@ -3,8 +3,7 @@
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 
-use leasehold_base::attributes::Attributes;
-use leasehold_base::units::FileTime;
+use leasehold_base::attributes::{Attributes, Mode};
 use leasehold_fs::Access;
 use leasehold_session::Credential;
 use leasehold_wire::nfs3::Handle;
@@ -56,8 +55,23 @@ pub(crate) struct Node {
     /// As whom its data is read and written when nobody waits for it.
     reader: Option<Credential>,
     writer: Option<Credential>,
-    /// What callers may do with it, and the change time for which that is so.
-    access: Vec<(Credential, Access, Access, FileTime)>,
+    /// What callers may do with it: what was asked for, what was granted, and for which rights that
+    /// is so.
+    access: Vec<(Credential, Access, Access, Rights)>,
+}
+
+/// What the access of callers hangs on, as far as a client sees it: data may change without it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Rights {
+    mode: Mode,
+    uid: u32,
+    gid: u32,
+}
+
+impl Rights {
+    pub(crate) const fn of(attributes: &Attributes) -> Self {
+        Self { mode: attributes.mode, uid: attributes.uid, gid: attributes.gid }
+    }
 }
 
 /// The answers of ACCESS that are kept for one object.
@@ -244,14 +258,14 @@ impl Node {
     }
 
     /// Which of the wanted kinds of access a caller is known to have.
-    pub(crate) fn access(&self, who: &Credential, wanted: Access, at: FileTime) -> Option<Access> {
-        let known = self.access.iter().find(|(of, asked, _, changed)| {
-            of == who && *changed == at && both(*asked, wanted) == wanted
+    pub(crate) fn access(&self, who: &Credential, wanted: Access, at: Rights) -> Option<Access> {
+        let known = self.access.iter().find(|(of, asked, _, rights)| {
+            of == who && *rights == at && both(*asked, wanted) == wanted
         });
         known.map(|(_, _, granted, _)| both(*granted, wanted))
     }
 
-    pub(crate) fn set_access(&mut self, who: &Credential, access: (Access, Access), at: FileTime) {
+    pub(crate) fn set_access(&mut self, who: &Credential, access: (Access, Access), at: Rights) {
         self.access.retain(|(of, ..)| of != who);
         if self.access.len() == ACCESS_MAX {
             self.access.remove(0);
