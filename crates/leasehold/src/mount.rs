@@ -2,6 +2,7 @@
 
 mod background;
 mod caching;
+mod left;
 pub(crate) mod options;
 mod source;
 mod told;
@@ -79,6 +80,7 @@ fn serve(options: &Mount, words: &Words, directory: &Path) -> Result<(), Failure
     let caching = words.caching.apply(Options::new(clock::time_of_day, seed));
     let client = Client::new(found.nfs.clone(), root, found.bounds, &who, caching);
     let client = block_on(client).map_err(|error| no(error.to_string()))?;
+    left::begin(&found, &client, &machine);
 
     let mounted = mount(directory, &words.mount)?;
     let mut files = None;

@@ -41,6 +41,18 @@ impl Credential {
         self.uid
     }
 
+    /// The user's group.
+    #[must_use]
+    pub const fn gid(&self) -> u32 {
+        self.gid
+    }
+
+    /// The further groups.
+    #[must_use]
+    pub fn groups(&self) -> &[u32] {
+        self.groups.as_slice()
+    }
+
     /// Whether the user is in a group.
     #[must_use]
     pub fn is_in(&self, group: u32) -> bool {

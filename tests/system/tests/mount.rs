@@ -374,6 +374,28 @@ fn what_waits_for_a_dead_server_can_be_killed() {
 }
 
 #[test]
+fn what_a_killed_mount_had_put_aside_goes_with_the_next() {
+    let server = Server::start();
+    let mounted = new_mount(&server, "");
+    let mut open = File::create(mounted.path("file")).expect("there is room");
+    open.write_all(b"content").expect("there is room");
+    fs::remove_file(mounted.path("file")).expect("it is there");
+    let names = || fs::read_dir(server.folder()).expect("it is there").count();
+    assert_eq!(names(), 1, "the data of an open file has a name");
+    let other = new_mount(&server, "");
+    assert_eq!(names(), 1, "who has it lives");
+    drop(other);
+    let pid = mounted.status()["pid"].to_string();
+    output(Command::new("kill").args(["-KILL", &pid]));
+    drop(mounted);
+    until("its process ends", || !Path::new("/proc").join(&pid).exists());
+    assert_eq!(names(), 1, "nobody removed it");
+    let _next = new_mount(&server, "");
+    assert_eq!(names(), 0);
+    drop(open);
+}
+
+#[test]
 fn a_mount_ends_in_each_way() {
     let server = Server::start();
     let mounted = new_mount(&server, "");

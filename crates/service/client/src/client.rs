@@ -5,7 +5,7 @@ use core::pin::Pin;
 use core::task::{Context, Poll, Waker};
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use bytes::Bytes;
 use leasehold_base::attributes::Wcc;
@@ -22,6 +22,7 @@ use crate::leases::{Errands, How, Leased, Ride, Right};
 use crate::nodes::{NodeId, Nodes, Seen};
 use crate::open::Opens;
 use crate::options::{Options, Variant};
+use crate::silly::Notes;
 use crate::task;
 
 /// A mounted file system, by its nodes. Clones are the same client.
@@ -38,6 +39,8 @@ pub(crate) struct Shared {
     pub(crate) nfs: Nfs,
     pub(crate) options: Options,
     pub(crate) bounds: Bounds,
+    /// Who notes files that were put aside, where they outlive the client.
+    pub(crate) notes: OnceLock<Arc<dyn Notes>>,
     state: Mutex<State>,
 }
 
@@ -113,7 +116,8 @@ impl Client {
             alarm: None,
             leases,
         };
-        let shared = Shared { nfs, options, bounds, state: Mutex::new(state) };
+        let notes = OnceLock::new();
+        let shared = Shared { nfs, options, bounds, notes, state: Mutex::new(state) };
         let client = Self { shared: Arc::new(shared) };
         client.listen();
         client.refresh(who, NodeId::ROOT).await?;

@@ -43,4 +43,5 @@ pub use make::Special;
 pub use nodes::{Found, NodeId, Seen};
 pub use open::{OpenHow, OpenId};
 pub use options::{Options, Variant};
+pub use silly::{Aside, Notes, remove_left};
 pub use user::{File, Listed, User};

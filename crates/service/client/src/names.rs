@@ -324,8 +324,7 @@ impl Client {
             // It was put aside for nothing: where it can be, it gets its name back.
             let back = self.rename_name(who, (to.0, name), to, Some(*node)).await;
             if back.is_ok() {
-                self.shared.state().nodes.set_removed(*node, None);
-                self.shared.state().nodes.seen_at(*node, to.0, to.1);
+                self.put_back(*node, to, name);
             }
         }
         if let Some(node) = moved {

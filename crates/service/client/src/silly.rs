@@ -1,9 +1,16 @@
 //! Files that lose their name while they are open here: the server would lose their data with it,
 //! so they get a name of ours, which goes when they are released.
+//!
+//! A client that dies leaves such names behind, and nobody else can tell that they are for nothing.
+//! So whoever owns the client may note them where they outlive it ([`Notes`]), and remove what is
+//! left the next time ([`remove_left`]).
+
+use std::sync::Arc;
 
 use leasehold_core::cache::Event;
+use leasehold_session::nfs::Nfs;
 use leasehold_session::{Credential, Error};
-use leasehold_wire::nfs3::Status;
+use leasehold_wire::nfs3::{Handle, Reply, Status};
 
 use crate::client::Client;
 use crate::nodes::NodeId;
@@ -12,7 +19,46 @@ use crate::task;
 /// How many names are tried: each has 64 bits of chance.
 const ATTEMPTS: u32 = 8;
 
+/// A name of ours that an open file has at the server. The name alone tells it from all others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Aside {
+    /// Who removes it.
+    pub who: Credential,
+    /// Where it stands.
+    pub directory: Handle,
+    /// The name.
+    pub name: Vec<u8>,
+}
+
+/// What notes names of ours, where that outlives the client.
+pub trait Notes: Send + Sync {
+    /// A file is about to get the name.
+    fn begun(&self, aside: &Aside);
+    /// The name is gone, or no file has got it.
+    fn ended(&self, name: &[u8]);
+}
+
+/// Removes a name that a client before this one has left; whether it is gone.
+pub async fn remove_left(nfs: &Nfs, aside: &Aside) -> bool {
+    let removed = nfs.remove(&aside.who, &aside.directory, &aside.name).await;
+    match removed {
+        Ok(Reply::Done(_)) => true,
+        Ok(Reply::Failed(status, _)) => is_gone(status),
+        Err(_) => false,
+    }
+}
+
+const fn is_gone(status: Status) -> bool {
+    matches!(status, Status::NotFound | Status::Stale | Status::BadHandle)
+}
+
 impl Client {
+    /// Has names of ours noted from now on. Who notes them is told once.
+    pub fn note_asides(&self, notes: Arc<dyn Notes>) {
+        // A second one would know half.
+        let _ = self.shared.notes.set(notes);
+    }
+
     /// Gives an open file a name of ours in the same directory, and says which.
     pub(crate) async fn put_aside(
         &self,
@@ -32,7 +78,13 @@ impl Client {
                     continue;
                 }
             }
-            self.rename_name(who, (directory, name), (directory, &aside), Some(node)).await?;
+            self.note(who, directory, &aside)?;
+            let renamed = self.rename_name(who, (directory, name), (directory, &aside), Some(node));
+            // What came of a call without an answer is not known.
+            if let Err(error @ Error::Failed(_)) = renamed.await.map(drop) {
+                self.note_ended(&aside);
+                return Err(error);
+            }
             self.put_aside_done(who, node, directory, &aside);
             return Ok(aside);
         }
@@ -57,13 +109,42 @@ impl Client {
         }
     }
 
+    /// A file that was put aside has its own name again.
+    pub(crate) fn put_back(&self, node: NodeId, (directory, name): (NodeId, &[u8]), aside: &[u8]) {
+        {
+            let mut state = self.shared.state();
+            state.nodes.set_removed(node, None);
+            state.nodes.seen_at(node, directory, name);
+        }
+        self.forget(directory, 1);
+        self.note_ended(aside);
+    }
+
     /// Removes a name of ours, without anybody waiting, and gives the directory's reference back.
     pub(crate) fn remove_aside(&self, who: Credential, directory: NodeId, name: Vec<u8>) {
         let client = self.clone();
         task::spawn(async move {
             // There is nobody to tell: a name that cannot be removed stays where it is.
-            let _ = client.remove_name(&who, directory, &name).await;
+            match client.remove_name(&who, directory, &name).await {
+                Ok(()) => client.note_ended(&name),
+                Err(Error::Failed(status)) if is_gone(status) => client.note_ended(&name),
+                Err(_) => {}
+            }
             client.forget(directory, 1);
         });
+    }
+
+    fn note(&self, who: &Credential, directory: NodeId, name: &[u8]) -> Result<(), Error> {
+        if let Some(notes) = self.shared.notes.get() {
+            let (who, directory) = (who.clone(), self.handle(directory)?);
+            notes.begun(&Aside { who, directory, name: name.to_vec() });
+        }
+        Ok(())
+    }
+
+    fn note_ended(&self, name: &[u8]) {
+        if let Some(notes) = self.shared.notes.get() {
+            notes.ended(name);
+        }
     }
 }
