@@ -15,7 +15,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use leasehold_client::{Client, Options};
-use leasehold_fuse::{MountOptions, Session, unmount};
+use leasehold_fuse::{MountOptions, Session, TRANSFER_BYTES_MAX, set_read_ahead, unmount};
 use leasehold_mount::Files;
 use leasehold_session::Credential;
 use leasehold_shell::client::{Mounted, Runtime, Target, block_on, mount as find};
@@ -93,6 +93,9 @@ fn serve(options: &Mount, words: &Words, directory: &Path) -> Result<(), Failure
         return Err(no("the kernel does not speak FUSE as it should".to_owned()));
     };
     let session = Arc::new(session);
+    if let Err(error) = set_read_ahead(directory, TRANSFER_BYTES_MAX) {
+        tracing::debug!(%error, "the kernel reads ahead as little as it likes");
+    }
     let told = told::begin(directory, options, &found, &session, &files);
     end_when_asked(termination, directory.to_path_buf(), Arc::clone(&files))?;
     look_again(Arc::downgrade(&files))?;

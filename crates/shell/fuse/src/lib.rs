@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 pub use attributes::{Attributes, Moment};
 pub use listing::{Listing, ListingEntry};
-pub use mount::{MountError, MountOptions, mount, unmount};
+pub use mount::{MountError, MountOptions, mount, set_read_ahead, unmount};
 pub use notify::Notifier;
 pub use reply::{Created, Entry, Opened, Reply, Space};
 pub use request::{AttributeChanges, CallerId, NodeId, Operation, Request, RequestId, TimeChange};
