@@ -6,6 +6,7 @@ mod key;
 mod look;
 pub(crate) mod options;
 mod repair;
+mod status;
 mod trial;
 
 pub(crate) use address::IodAddress;
@@ -13,4 +14,5 @@ pub(crate) use distant::{Cluster, Part};
 pub(crate) use key::Key;
 pub(crate) use look::{check, layout};
 pub(crate) use repair::repair;
+pub(crate) use status::{status, volumes};
 pub(crate) use trial::run as try_out;

@@ -127,6 +127,9 @@ impl Plan {
             cluster_key: options.cluster_key.clone(),
             iod_timeout_s: options.iod_timeout,
             lost: options.lost.clone(),
+            drain: options.drain.clone(),
+            copies: options.copies,
+            rebalance: options.rebalance,
             unit_kib: options.stripe_unit,
             inline_kib: options.stripe_inline,
             ..Layout::default()
@@ -333,10 +336,22 @@ fn layout(export: &Export) -> Result<Layout, Wrong> {
         cluster_key: export.cluster_key.clone(),
         iod_timeout_s,
         lost: export.lost.clone(),
+        drain: export.drain.clone(),
+        copies: copies(export.copies.as_ref())?,
+        rebalance: export.rebalance,
         paths: export.stripe.iter().map(path).collect::<Result<_, _>>()?,
         unit_kib: kib(export.stripe_unit.as_ref(), stripes::UNIT_KIB, stripes::UNITS_KIB)?,
         inline_kib: kib(inline, stripes::INLINE_KIB, stripes::INLINES_KIB)?,
     })
+}
+
+fn copies(asked: Option<&Spanned<u16>>) -> Result<u16, Wrong> {
+    let Some(asked) = asked else { return Ok(1) };
+    let copies = *asked.get_ref();
+    match stripes::COPIES.contains(&i64::from(copies)) {
+        true => Ok(copies),
+        false => Err(Wrong::at(asked, "must be 1 or 2".to_owned())),
+    }
 }
 
 /// What the parser says, in words of somebody who writes a file.

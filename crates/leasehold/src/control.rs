@@ -14,6 +14,7 @@ use leasehold_view::Source;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::cluster;
 use crate::leases;
 use crate::options::Question;
 use crate::reload;
@@ -34,6 +35,8 @@ pub(crate) enum Request {
     Successor,
     /// What a client may do, and why.
     Why(Question),
+    /// The volumes that lie on iods, and how these are.
+    Volumes,
     /// Who holds which lease, and who waits for whom.
     Leases,
     /// To wait no more for a client with leases.
@@ -67,6 +70,7 @@ impl Desk {
             Request::Facts => {
                 serde_json::to_value(self.serving.facts()).map_err(|error| error.to_string())
             }
+            Request::Volumes => Ok(cluster::volumes(&self.serving)),
             Request::Leases => {
                 let told = leases::Told::of(&self.source.service);
                 serde_json::to_value(told).map_err(|error| error.to_string())

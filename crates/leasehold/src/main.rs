@@ -28,6 +28,7 @@ mod serving;
 mod stable_log;
 mod status;
 mod stripes;
+mod tending;
 mod top;
 mod verifier;
 mod why;
@@ -58,6 +59,7 @@ fn main() -> ExitCode {
         Command::Iod(options) => serve::iod(&options),
         Command::Cluster(Cluster::Try(options)) => cluster::try_out(&options),
         Command::Cluster(Cluster::Check(options)) => cluster::check(&options),
+        Command::Cluster(Cluster::Status(options)) => cluster::status(&options),
         Command::Cluster(Cluster::Repair(options)) => cluster::repair(&options),
         Command::Layout(options) => cluster::layout(&options),
         Command::Mount(options) => mount::run(&options),

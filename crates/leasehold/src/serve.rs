@@ -32,6 +32,7 @@ use crate::ready::{Exported, Ready};
 use crate::restart::{self, Sockets};
 use crate::serving::Serving;
 use crate::stable_log::{self, StableLog};
+use crate::tending::Tending;
 use crate::verifier;
 
 /// How often files that nobody writes any more are closed for writing, so that programs on this
@@ -116,6 +117,7 @@ fn serve(
     http.map(|http| http.start(source)).transpose()?;
     let known = Arc::new(naming.begin(&state, &exported, &addresses));
     serving.known_by(Arc::clone(&known));
+    let tending = Tending::begin(&serving)?;
     let ready = Ready::new(&addresses, telling.found(), exported, durability)
         .with_http(shown)
         .with_open(open);
@@ -123,8 +125,8 @@ fn serve(
     say(&ready, is_handed_over, json)?;
 
     let again = restart::wait(&termination, &serving);
-    let http = http_socket;
-    Live { state, serving, log, running, telling, http, control, known, notebook }.end(again)
+    Live { state, serving, log, running, telling, http_socket, control, known, notebook, tending }
+        .end(again)
 }
 
 /// What is to be ended in order.
@@ -134,10 +136,11 @@ struct Live {
     log: Option<StableLog>,
     running: Running,
     telling: Told,
-    http: Option<OwnedFd>,
+    http_socket: Option<OwnedFd>,
     control: Option<Control>,
     known: Arc<Known>,
     notebook: Option<Arc<Notebook>>,
+    tending: Tending,
 }
 
 impl Live {
@@ -152,9 +155,10 @@ impl Live {
             tracing::info!("asked to end");
         }
         self.known.end(again);
+        drop(self.tending);
         drop(self.control);
         let mut sockets = Sockets::new(again);
-        sockets.keep(Purpose::Http, self.http);
+        sockets.keep(Purpose::Http, self.http_socket);
         self.telling.end(&mut sockets);
         sockets.end(Purpose::Nfs, self.running);
         notes::end(self.notebook);

@@ -10,13 +10,14 @@ use leasehold_serve::access::Access;
 use leasehold_serve::{Offer, Service};
 use leasehold_shell::{Pool, state};
 use leasehold_store_dir::{self as dir, DirStore};
+use leasehold_store_striped::Striped;
 
 use crate::config::options::Server;
 use crate::config::{Difference, Facts, Plan, Planned, is_name};
 use crate::failure::{Failure, Kind};
 use crate::find::Known;
 use crate::options::{Durability, Question};
-use crate::stripes::{self, Layout};
+use crate::stripes::{self, Layout, Volume};
 use crate::why::{self, Answer};
 use crate::{checks, ids};
 
@@ -55,6 +56,8 @@ struct Opened {
     layout: Layout,
     /// What answers for it: itself, a log before it, or all its directories joined.
     store: Arc<dyn Store>,
+    /// The same, where directories or iods are joined.
+    volume: Option<Volume>,
     /// Keeps others from the names of a volume.
     _claim: Option<Arc<OwnedFd>>,
 }
@@ -129,6 +132,16 @@ impl Serving {
             [&opened.directory].into_iter().chain(&opened.disks).cloned().collect::<Vec<_>>()
         };
         state.stores.values().flat_map(all).collect()
+    }
+
+    /// Every volume that is served: by what clients mount it, and its store.
+    pub(crate) fn volumes(&self) -> Vec<(String, Volume)> {
+        let state = self.lock();
+        let of = |export: &Planned| {
+            let volume = state.stores.get(&export.directory)?.volume.clone()?;
+            Some((export.name.clone(), volume))
+        };
+        state.plan.exports.iter().filter_map(of).collect()
     }
 
     /// What is served, in words.
@@ -257,12 +270,16 @@ impl How {
         let disks = layout.paths.iter().map(|path| one(path)).collect::<Result<Vec<_>, _>>()?;
         let claim = layout.is_spread().then(|| stripes::claim(&export.directory));
         let claim = claim.transpose()?.map(Arc::new);
-        let store = match disks.as_slice() {
-            [] if layout.is_spread() => stripes::open_iods(&layout, &directory)?,
-            [] => Arc::<DirStore>::clone(&directory),
-            disks => stripes::open(&layout, &directory, disks)?,
+        let volume = match disks.as_slice() {
+            [] if layout.is_spread() => Some(stripes::open_iods(&layout, &directory)?),
+            [] => None,
+            disks => Some(stripes::open(&layout, &directory, disks)?),
         };
-        Ok(Opened { directory, disks, layout, store, _claim: claim })
+        let store: Arc<dyn Store> = match &volume {
+            Some(volume) => Arc::<Striped>::clone(&volume.striped),
+            None => Arc::<DirStore>::clone(&directory),
+        };
+        Ok(Opened { directory, disks, layout, store, volume, _claim: claim })
     }
 
     fn directory(self, path: &Path, verifier: Verifier, share: usize) -> Result<DirStore, Failure> {

@@ -10,12 +10,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use leasehold_fs::Store;
 use leasehold_shell::client::block_on;
 use leasehold_shell::state;
 use leasehold_store_dir::DirStore;
 use leasehold_store_striped::{
-    Absent, Files, Folder, Iod, Local, Mark, MarkError, OpenError, Options, Striped,
+    Absent, Files, Folder, Iod, Local, Mark, MarkError, Member, OpenError, Options, Striped,
 };
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
@@ -34,6 +33,9 @@ pub(crate) const UNITS_KIB: RangeInclusive<i64> = 4..=1 << 20;
 pub(crate) const INLINE_KIB: u32 = 64;
 pub(crate) const INLINES_KIB: RangeInclusive<i64> = 0..=1 << 10;
 
+/// How many iods may have each stripe.
+pub(crate) const COPIES: RangeInclusive<i64> = 1..=2;
+
 /// How long an iod may be silent unless configured, and what that may be, in seconds.
 pub(crate) const IOD_TIMEOUT_S: u32 = 60;
 pub(crate) const IOD_TIMEOUTS_S: RangeInclusive<i64> = 1..=86_400;
@@ -51,6 +53,12 @@ pub(crate) struct Layout {
     pub(crate) iod_timeout_s: u32,
     /// The numbers of iods that are gone for good.
     pub(crate) lost: Vec<u16>,
+    /// The numbers of iods that are to be left.
+    pub(crate) drain: Vec<u16>,
+    /// How many have each stripe.
+    pub(crate) copies: u16,
+    /// Whether files move to iods that are new.
+    pub(crate) rebalance: bool,
     /// The size of a stripe of new files, in KiB.
     pub(crate) unit_kib: u32,
     /// The largest file that is kept whole, in KiB.
@@ -66,10 +74,21 @@ impl Default for Layout {
             cluster_key: None,
             iod_timeout_s: IOD_TIMEOUT_S,
             lost: Vec::new(),
+            drain: Vec::new(),
+            copies: 1,
+            rebalance: false,
             unit_kib: UNIT_KIB,
             inline_kib: INLINE_KIB,
         }
     }
+}
+
+/// A volume that is served.
+#[derive(Clone)]
+pub(crate) struct Volume {
+    pub(crate) striped: Arc<Striped>,
+    /// All iods that it has or had, by their numbers.
+    pub(crate) members: Vec<Member>,
 }
 
 impl Layout {
@@ -132,7 +151,7 @@ pub(crate) fn open(
     layout: &Layout,
     names: &Arc<DirStore>,
     disks: &[Arc<DirStore>],
-) -> Result<Arc<dyn Store>, Failure> {
+) -> Result<Volume, Failure> {
     let parts = layout.paths.iter().zip(disks).map(|(path, disk)| Part {
         label: path.display().to_string(),
         files: Some(Local::new(Arc::<DirStore>::clone(disk))),
@@ -144,7 +163,7 @@ pub(crate) fn open(
 }
 
 /// Joins a directory of names and the iods of other machines into one store.
-pub(crate) fn open_iods(layout: &Layout, names: &Arc<DirStore>) -> Result<Arc<dyn Store>, Failure> {
+pub(crate) fn open_iods(layout: &Layout, names: &Arc<DirStore>) -> Result<Volume, Failure> {
     let give_up = Duration::from_secs(layout.iod_timeout_s.into());
     let cluster = Cluster::start(layout.cluster_key.as_deref(), give_up)?;
     block_on(async {
@@ -160,7 +179,7 @@ async fn join<F: Files + 'static>(
     names: &Arc<DirStore>,
     parts: Vec<Part<F>>,
     iod: impl Fn(usize, Mark, Option<Folder<F>>) -> Result<Arc<dyn Iod>, Failure>,
-) -> Result<Arc<dyn Store>, Failure> {
+) -> Result<Volume, Failure> {
     let mut seen = Vec::new();
     for Part { label, files } in &parts {
         seen.push(match files {
@@ -199,20 +218,30 @@ async fn join<F: Files + 'static>(
         };
         iods[usize::from(number)] = iod(at, mark, folder)?;
     }
+    if let Some(unknown) = layout.drain.iter().find(|&&iod| usize::from(iod) >= members.len()) {
+        return Err(Kind::Options.because(format!("there is no iod {unknown} to drain")));
+    }
+    let is_used =
+        |(number, member): &(u16, &Member)| !member.gone && !layout.drain.contains(number);
     let laid_out = Options {
         volume,
         unit: layout.unit_kib << 10,
         inline_bytes_max: layout.inline_kib << 10,
         start: random()?,
-        used: (0..).zip(&members).filter(|(_, it)| !it.gone).map(|(number, _)| number).collect(),
+        used: (0..).zip(&members).filter(is_used).map(|(number, _)| number).collect(),
+        copies: layout.copies,
+        rebalance: layout.rebalance,
     };
     let names = Arc::<DirStore>::clone(names);
     let striped = Striped::open(names, iods, laid_out).await.map_err(|error| match error {
+        OpenError::Copies => {
+            Kind::Options.because("two copies of a stripe lie on two iods: name more")
+        }
         OpenError::Count => Kind::Options.because("a volume has 1 to 48 iods"),
         OpenError::Unit => Kind::Options.because("the size of a stripe must be 1 at least"),
         OpenError::Iod(number, error) => failed(&members[usize::from(number)].label, error),
     })?;
-    Ok(Arc::new(striped))
+    Ok(Volume { striped: Arc::new(striped), members })
 }
 
 fn random() -> Result<u64, Failure> {

@@ -3,6 +3,8 @@
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -68,6 +70,28 @@ impl Cluster {
     /// Kills an iod.
     pub fn kill_iod(&mut self, number: usize) {
         self.iods[number].kill();
+    }
+
+    /// Waits until all files lie where they should, with their copies.
+    ///
+    /// # Panics
+    /// If they do not come to.
+    pub fn wait_until_settled(&self) {
+        const PATIENCE: Duration = Duration::from_secs(60);
+        let (until, state) = (Instant::now() + PATIENCE, self.folder.path().join("state-export"));
+        loop {
+            let mut status = Command::new(built());
+            status.args(["cluster", "status", "--json", "--state"]).arg(&state);
+            let told = status.output().expect("the program was built").stdout;
+            let told: Value = serde_json::from_slice(&told).unwrap_or_default();
+            let iods = told[0]["iods"].as_array().cloned().unwrap_or_default();
+            let all_are_there = iods.iter().all(|iod| iod["away"] == false);
+            if told[0]["settled"] == true && all_are_there {
+                return;
+            }
+            assert!(Instant::now() < until, "{told}");
+            sleep(Duration::from_millis(50));
+        }
     }
 
     /// Starts an iod again that was killed.

@@ -94,6 +94,32 @@ fn killed_iods_lose_nothing() {
     ended.expect_success();
 }
 
+/// With two copies of each stripe an iod may be away for longer than a call waits, each in its
+/// turn, once what it missed was made up for: the programs of the guest do not notice.
+#[test]
+fn with_two_copies_dead_iods_cost_nothing() {
+    const AWAY: Duration = Duration::from_secs(4);
+    let mut cluster = Cluster::start(3, &["--stripe-unit", "64", "--copies", "2"]);
+    let (link, mount) = (Arc::new(Link::new()), cluster.mount(Version::V3));
+    let guest = Guest::boot(&link, &mount, include_str!("../cases/iods.sh"), LIMIT);
+    let growing = cluster.names().join("appended");
+    let ended = guest.wait(|request| {
+        assert_eq!(request, "iods");
+        for iod in [1, 0, 2] {
+            wait_until_grown(&growing, 100);
+            cluster.kill_iod(iod);
+            sleep(AWAY);
+            wait_until_grown(&growing, 100);
+            cluster.start_iod(iod);
+            cluster.wait_until_settled();
+        }
+        // Nobody needs this one any more.
+        cluster.kill_iod(1);
+        wait_until_grown(&growing, 200);
+    });
+    ended.expect_success();
+}
+
 /// Waits until a file has so many bytes more.
 fn wait_until_grown(file: &Path, bytes: u64) {
     const PATIENCE: Duration = Duration::from_secs(60);

@@ -99,9 +99,9 @@ pub(crate) fn layout(options: &Layout) -> Result<(), Failure> {
         failed(&"this is no metafile: name one in the metaserver's directory")
     })?;
     if options.json {
-        let line = placed.map(|Placed { volume, object, unit, iods }| {
+        let line = placed.map(|Placed { volume, object, unit, iods, copies, is_behind }| {
             json!({ "volume": format!("{volume:016x}"), "object": object.text(), "unit": unit,
-                    "iods": iods })
+                    "iods": iods, "copies": copies, "is_behind": is_behind })
         });
         return say(format!("{}\n", json!(line)));
     }
@@ -110,16 +110,26 @@ pub(crate) fn layout(options: &Layout) -> Result<(), Failure> {
         Some(Placed { iods, .. }) if iods.is_empty() => {
             format!("{} bytes in the metafile itself", length.saturating_sub(512))
         }
-        Some(Placed { volume, object, unit, iods }) => {
-            let iods: Vec<String> = iods.iter().map(u16::to_string).collect();
-            let folder = &object.text()[..2];
-            format!(
-                "volume {volume:016x}, stripes of {unit} bytes, one copy, in turn on the iods {}\n\
-                 on each in the file {folder}/{}",
-                iods.join(", "),
-                object.text(),
-            )
-        }
+        Some(placed) => on_iods(&placed),
     };
     say(text + "\n")
+}
+
+fn on_iods(placed: &Placed) -> String {
+    let iods: Vec<String> = placed.iods.iter().map(u16::to_string).collect();
+    let files: Vec<String> = placed.objects().iter().map(|object| object.text()).collect();
+    let files: Vec<_> = files.iter().map(|name| format!("{}/{name}", &name[..2])).collect();
+    let copies = match (placed.copies, placed.is_behind) {
+        (1, _) => "one copy",
+        (_, false) => "two copies, the second on the next",
+        (_, true) => "two copies, the second on the next, and one lacks something",
+    };
+    format!(
+        "volume {:016x}, stripes of {} bytes, {copies}, in turn on the iods {}\n\
+         on each in the file {}",
+        placed.volume,
+        placed.unit,
+        iods.join(", "),
+        files.join(", and of second copies in "),
+    )
 }

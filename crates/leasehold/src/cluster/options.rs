@@ -17,6 +17,7 @@ const IODS: &str = "Where the data lies";
 pub(crate) enum Cluster {
     Try(Try),
     Check(Check),
+    Status(Status),
     Repair(Repair),
 }
 
@@ -53,6 +54,19 @@ pub(crate) struct Check {
     pub(crate) cluster_key: Option<PathBuf>,
 
     /// Say it as a line of JSON for each iod
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Say how the iods of a running metaserver are, and whether files are still to be moved
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct Status {
+    /// The directory with the metaserver's state [default: as for `meta`]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) state: Option<PathBuf>,
+
+    /// Say it as one line of JSON
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -99,8 +113,8 @@ pub(crate) struct Layout {
 ///
 /// A metaserver: to its clients a server like any other. Owners, modes, times and names lie in DIR,
 /// as plain files that say where the data is; the data of all but small files is spread over the
-/// iods. There is one copy of everything: an iod that is lost takes a part of every large file
-/// along. While one is away, clients wait for what lies there, and all else goes on.
+/// iods. With one copy an iod that is lost takes a part of every large file along, and while one is
+/// away, clients wait for what lies there. With `--copies 2` they do not notice.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Meta {
@@ -132,6 +146,29 @@ pub(crate) struct Meta {
         help_heading = IODS
     )]
     pub(crate) iod_timeout: u32,
+
+    /// How many iods have each stripe: 1, or 2 so that one may be lost
+    ///
+    /// What lies otherwise is moved in the background, also what an iod missed while it was away.
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 1,
+        value_parser = clap::value_parser!(u16).range(stripes::COPIES),
+        help_heading = IODS
+    )]
+    pub(crate) copies: u16,
+
+    /// The number of an iod to be left: its files are moved in the background
+    ///
+    /// It must be there meanwhile. `leasehold cluster status` says when all is done: then it can be
+    /// given up with `--lost`.
+    #[arg(long, value_name = "NUMBER", help_heading = IODS)]
+    pub(crate) drain: Vec<u16>,
+
+    /// Move files that lie on fewer iods than there are
+    #[arg(long, help_heading = IODS)]
+    pub(crate) rebalance: bool,
 
     /// The number of an iod that is gone for good, with what only it had
     ///

@@ -94,7 +94,7 @@ fn named(directory: &Path, volume: u64) -> Result<BTreeSet<ObjectName>, Failure>
                 && let Some(placed) = placed(&entry.path())?
                 && placed.volume == volume
             {
-                named.insert(placed.object);
+                named.extend(placed.objects());
             }
         }
     }

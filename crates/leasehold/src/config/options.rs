@@ -212,8 +212,8 @@ pub(crate) struct Export {
 
     /// Spread the data of files over these directories, and keep only names in `directory`
     ///
-    /// Best on disks of their own; there is one copy of everything, so a directory that is lost
-    /// takes a part of every large file along. `directory` must be empty at first, and all of them
+    /// Best on disks of their own; with one copy (see `copies`) a directory that is lost takes a
+    /// part of every large file along. `directory` must be empty at first, and all of them
     /// must be named at each start.
     #[serde(default)]
     #[schemars(with = "Vec<PathBuf>", extend("init" = ["/disk1/stripes", "/disk2/stripes"]))]
@@ -221,8 +221,8 @@ pub(crate) struct Export {
 
     /// Spread the data of files over these I/O daemons (iods), in place of `stripe`
     ///
-    /// HOST:PORT of a `leasehold iod`, or `nfs://HOST/EXPORT` of any NFSv3 server. There is one
-    /// copy of everything. All must be named at each start; one that is new is used for new files.
+    /// HOST:PORT of a `leasehold iod`, or `nfs://HOST/EXPORT` of any NFSv3 server. All
+    /// must be named at each start; one that is new is used for new files.
     #[serde(default)]
     #[schemars(with = "Vec<String>", extend("init" = ["iod1:2049", "nfs://filer/stripes"]))]
     pub(crate) iod: Vec<Spanned<String>>,
@@ -236,6 +236,24 @@ pub(crate) struct Export {
     #[serde(default)]
     #[schemars(with = "u32", extend("init" = 60))]
     pub(crate) iod_timeout: Option<Spanned<u32>>,
+
+    /// How many iods, or directories of `stripe`, have each stripe: 1 or 2 [default: 1]
+    ///
+    /// With 1, what is lost takes a part of every large file along; with 2 one may be lost. What lies
+    /// otherwise is moved in the background, also what one missed while it was away.
+    #[serde(default)]
+    #[schemars(with = "u16", extend("init" = 1))]
+    pub(crate) copies: Option<Spanned<u16>>,
+
+    /// The numbers of iods to be left: their files are moved in the background
+    #[serde(default)]
+    #[schemars(with = "Vec<u16>", extend("init" = [1]))]
+    pub(crate) drain: Vec<u16>,
+
+    /// Move files that lie on fewer iods than there are [default: false]
+    #[serde(default)]
+    #[schemars(extend("init" = false))]
+    pub(crate) rebalance: bool,
 
     /// The numbers of iods that are gone for good, with what only they had
     #[serde(default)]

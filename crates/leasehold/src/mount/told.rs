@@ -81,7 +81,7 @@ pub(crate) fn begin(
         Ok(Request::Facts | Request::Reload | Request::Successor | Request::Why(_)) => {
             json!({ "error": "a mount does not do that" }).to_string()
         }
-        Ok(Request::Leases | Request::Forget { .. }) => {
+        Ok(Request::Leases | Request::Volumes | Request::Forget { .. }) => {
             json!({ "error": "a mount has no clients; ask the server" }).to_string()
         }
         Err(error) => json!({ "error": error.to_string() }).to_string(),

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use leasehold_session::Options;
-use leasehold_session::nfs::messages::Handle;
+use leasehold_session::nfs::messages::{Handle, write};
 use leasehold_shell::client::{Mounted, NotFound, Runtime, Target, block_on, mount};
 use rustix::process::Signal;
 
@@ -200,5 +200,86 @@ fn stripes_of_no_file_are_removed() {
     let server = try_mount(&runtime, address(&ready).port(), "/data").unwrap();
     let kept = block_on(server.nfs.lookup(&who(), &server.root, b"kept")).unwrap().done().unwrap();
     assert_eq!(read(&server, &kept.object, data.len()), data);
+    assert!(serving.end(Signal::TERM).success());
+}
+
+/// What is read is what was written.
+fn same(server: &Mounted, name: &[u8], data: &Bytes) {
+    let found = block_on(server.nfs.lookup(&who(), &server.root, name)).unwrap();
+    let file = found.done().unwrap().object;
+    assert!(read(server, &file, data.len()) == data, "{}", String::from_utf8_lossy(name));
+}
+
+/// Writes a file over.
+fn put_again(server: &Mounted, name: &[u8], data: &Bytes) {
+    let found = block_on(server.nfs.lookup(&who(), &server.root, name)).unwrap();
+    let file = found.done().unwrap().object;
+    let mut done = 0;
+    while done < data.len() {
+        let what = (data.slice(done..), write::Stability::Unstable);
+        let written = block_on(server.nfs.write(&who(), &file, done as u64, what)).unwrap();
+        done += written.done().unwrap().count as usize;
+    }
+    block_on(server.nfs.commit(&who(), &file, 0, 0)).unwrap().done().unwrap();
+}
+
+/// Waits until all files lie where they should.
+fn wait_until_settled(home: &Home) -> serde_json::Value {
+    let end = Instant::now() + 3 * PATIENCE;
+    loop {
+        let status = ["cluster", "status", "--json", "--state", &home.path("state")];
+        let (code, said, error) = run(leasehold(&status));
+        assert_eq!(code, 0, "{error}");
+        let mut told: serde_json::Value = serde_json::from_str(&said).unwrap();
+        let away = |iod: &serde_json::Value| iod["what"] == "used" && iod["away"] == true;
+        let iods = told[0]["iods"].as_array().unwrap();
+        if told[0]["settled"] == true && !iods.iter().any(away) {
+            return told[0].take();
+        }
+        assert!(Instant::now() < end, "{said}");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+}
+
+/// With two copies no client notices that an iod is gone, for a while or for good: what it lacks is
+/// made up for in the background, so that after it another one may go.
+#[test]
+fn with_two_copies_one_iod_may_be_lost() {
+    let home = Home::new();
+    let runtime = Runtime::start().unwrap();
+    let names = ["one", "two", "three"];
+    let (mut iods, ports): (Vec<_>, Vec<_>) =
+        names.iter().map(|name| iod(&home, name, "key", 0)).unzip();
+    let start = |ports: &[u16], more: &[&str]| {
+        let serving = Serving::start(meta(&home, ports, &[&["--copies", "2"], more].concat()));
+        let ready = serde_json::from_str(&serving.line()).unwrap();
+        let server = try_mount(&runtime, address(&ready).port(), "/data").unwrap();
+        (serving, server)
+    };
+    let data = |round: u8| Bytes::from(vec![round + 1; 300_000]);
+    let (mut serving, server) = start(&ports, &[]);
+    block_on(put(&server, b"old", &data(0)));
+    for (away, name) in names.iter().enumerate() {
+        let round = u8::try_from(away).unwrap();
+        assert!(iods[away].end(Signal::KILL).code().is_none());
+        same(&server, b"old", &data(round));
+        block_on(put(&server, name.as_bytes(), &data(round)));
+        put_again(&server, b"old", &data(round + 1));
+        same(&server, b"old", &data(round + 1));
+        same(&server, name.as_bytes(), &data(round));
+        iods[away] = iod(&home, name, "key", ports[away]).0;
+        wait_until_settled(&home);
+    }
+    // One is lost for good, and a new one takes what it had.
+    assert!(iods[1].end(Signal::KILL).code().is_none());
+    assert!(serving.end(Signal::TERM).success());
+    let (_new, new) = iod(&home, "new", "key", 0);
+    let (mut serving, server) = start(&[ports[0], ports[2], new], &["--lost", "1"]);
+    wait_until_settled(&home);
+    assert!(iods[0].end(Signal::KILL).code().is_none());
+    for (round, name) in (0..).zip(names) {
+        same(&server, name.as_bytes(), &data(round));
+    }
+    same(&server, b"old", &data(3));
     assert!(serving.end(Signal::TERM).success());
 }

@@ -48,4 +48,8 @@ impl Iod for Absent {
     fn space(&self) -> Answer<'_, Result<Room, FsError>> {
         Answer::now(Err(LOST))
     }
+
+    fn is_away(&self) -> bool {
+        true
+    }
 }

@@ -80,13 +80,17 @@ impl Volume {
                     return self.told(&held, &done, &[]);
                 }
                 Data::OnIods(objects) => {
-                    let (count, said) = match self.spread(objects, offset, data, stability).await {
+                    let (count, said) = match self
+                        .spread(Some(object), objects, offset, data.clone(), stability)
+                        .await
+                    {
                         Ok(done) => done,
                         Err(error) => {
                             let wcc = Self::wcc(&held, &allowed.wcc);
                             return Changed { result: Err(error), wcc };
                         }
                     };
+                    self.follow(objects, offset, data.slice(..count as usize)).await;
                     let mut done = self.touch(caller, object, objects, None, stability).await;
                     if let Ok(done) = &mut done.result {
                         done.count = count;
@@ -148,7 +152,7 @@ impl Volume {
             Err(error) => return Changed::failed(error),
         };
         let said = match &*data {
-            Data::OnIods(objects) => self.commit_objects(&objects.head).await,
+            Data::OnIods(objects) => self.commit_objects(Some(object), objects).await,
             Data::Nowhere | Data::Inline(_) | Data::Unknown | Data::Gone => Ok(Vec::new()),
         };
         let result = said.map(|said| Committed { verifier: self.verifier(names, &said) });
@@ -165,6 +169,7 @@ impl Volume {
             Data::Nowhere | Data::Inline(_) | Data::Unknown | Data::Gone => head,
         };
         *data = Data::Gone;
+        self.tending.done(&self.names.identity(object));
         self.files.forget(&self.names.identity(object));
         drop(data);
         if !head.inline {

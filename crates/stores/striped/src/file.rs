@@ -7,7 +7,8 @@ use async_lock::RwLock;
 use leasehold_fs::ObjectId;
 
 use crate::iod::Extent;
-use crate::metafile::Head;
+use crate::metafile::{Behind, Head};
+use crate::moving::Move;
 
 /// How many files are kept in mind; of others the iods are asked again.
 const FILES_MAX: usize = 65_536;
@@ -47,6 +48,8 @@ impl Data {
 #[derive(Debug)]
 pub(crate) struct Objects {
     pub(crate) head: Head,
+    /// Held by who notes that a copy is behind.
+    pub(crate) noting: async_lock::Mutex<()>,
     state: Mutex<State>,
 }
 
@@ -57,11 +60,22 @@ struct State {
     change: u64,
     /// Whether an iod failed, so that the extents may be others.
     in_doubt: bool,
+    /// As it stands in the metafile.
+    behind: Behind,
+    /// Where the data is being moved.
+    moving: Option<Arc<Move>>,
 }
 
 impl Objects {
-    pub(crate) fn new(head: Head, extents: Vec<Extent>, change: u64) -> Self {
-        Self { head, state: Mutex::new(State { extents, change, in_doubt: false }) }
+    pub(crate) fn new(head: Head, extents: Vec<Extent>, change: u64, behind: Behind) -> Self {
+        let state = State { extents, change, in_doubt: false, behind, moving: None };
+        Self { head, noting: async_lock::Mutex::new(()), state: Mutex::new(state) }
+    }
+
+    /// Data that is yet to be written.
+    pub(crate) fn empty(head: Head) -> Self {
+        let none = vec![Extent::default(); head.iods.len()];
+        Self::new(head, none, 0, Behind::default())
     }
 
     fn state<T>(&self, look: impl FnOnce(&mut State) -> T) -> T {
@@ -82,8 +96,8 @@ impl Objects {
     /// Size and bytes on the disks.
     pub(crate) fn extent(&self) -> Extent {
         self.state(|state| {
-            let used = state.extents.iter().map(|extent| extent.used).sum();
-            Extent { size: self.size_of(state), used }
+            let used: u64 = state.extents.iter().map(|extent| extent.used).sum();
+            Extent { size: self.size_of(state), used: used * u64::from(self.head.copies) }
         })
     }
 
@@ -114,6 +128,26 @@ impl Objects {
     /// Whether the iods must be asked again.
     pub(crate) fn is_in_doubt(&self) -> bool {
         self.state(|state| state.in_doubt)
+    }
+
+    /// The copies that lack something.
+    pub(crate) fn behind(&self) -> Behind {
+        self.state(|state| state.behind)
+    }
+
+    /// Takes note of what stands in the metafile now.
+    pub(crate) fn set_behind(&self, behind: Behind) {
+        self.state(|state| state.behind = behind);
+    }
+
+    /// Where the data is being moved.
+    pub(crate) fn moving(&self) -> Option<Arc<Move>> {
+        self.state(|state| state.moving.clone())
+    }
+
+    /// Takes note that the data is being moved, or is not any more.
+    pub(crate) fn set_moving(&self, moving: Option<Arc<Move>>) {
+        self.state(|state| state.moving = moving);
     }
 
     /// The number of a change.

@@ -48,6 +48,11 @@ pub trait Iod: Send + Sync {
 
     /// Room for data.
     fn space(&self) -> Answer<'_, Result<Room, FsError>>;
+
+    /// Whether it was asked and did not answer for a while, so that who can do without it should.
+    fn is_away(&self) -> bool {
+        false
+    }
 }
 
 /// The name of an object: of all stripes that a file has on one iod. No two files ever have the
@@ -60,6 +65,15 @@ impl ObjectName {
     #[must_use]
     pub fn text(self) -> String {
         format!("{:032x}", u128::from_be_bytes(self.0))
+    }
+
+    /// The name of the second copy: the other differs from all names in the same bit, which is one
+    /// of the random number that a metaserver's start has.
+    #[must_use]
+    pub const fn second(self) -> Self {
+        let mut name = self.0;
+        name[15] ^= 0x80;
+        Self(name)
     }
 
     /// The name that is written so; none where it is another's.

@@ -11,11 +11,14 @@
 //! 3. Every change of data is followed by a small write to the metafile, which gives the file its
 //!    times, checks the caller, and is as stable as the change.
 //! 4. A name is removed before the objects of its file are.
-//! 5. The verifier is a function of those of the names' store and of all iods. In the answer to a
+//! 5. Where there are two copies of each stripe, a change counts when one has it, and what the other
+//!    lacks is noted first. See `copies`.
+//! 6. The verifier is a function of those of the names' store and of all iods. In the answer to a
 //!    WRITE or COMMIT stands what the iods said that it went to, so that a client finds out at the
 //!    latest by its COMMIT.
 
 mod absent;
+mod copies;
 mod data;
 mod file;
 mod files;
@@ -24,11 +27,13 @@ mod iod;
 mod local;
 mod look;
 mod metafile;
+mod moving;
 mod objects;
 mod patient;
 mod remote;
 mod room;
 mod store;
+mod tending;
 #[cfg(test)]
 mod tests;
 
@@ -42,6 +47,7 @@ use siphasher::sip::SipHasher24;
 
 use crate::file::FileTable;
 use crate::metafile::{Head, WIDTH_MAX};
+use crate::tending::Tending;
 
 pub use absent::Absent;
 pub use files::Files;
@@ -51,6 +57,7 @@ pub use local::Local;
 pub use metafile::{Damaged, Placed};
 pub use patient::{Patience, Patient};
 pub use remote::Remote;
+pub use tending::Tended;
 
 /// How files are laid out, and what this start of the metaserver is given.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,8 +70,12 @@ pub struct Options {
     pub inline_bytes_max: u32,
     /// Different for each start of the metaserver: names of objects begin with it.
     pub start: u64,
-    /// The numbers of the iods that new files are spread over.
+    /// The numbers of the iods that files are to be spread over; what lies on others is moved.
     pub used: Vec<u16>,
+    /// How many iods have each stripe: one or two. What lies otherwise is moved.
+    pub copies: u16,
+    /// Whether files that are spread over fewer iods are moved, too.
+    pub rebalance: bool,
 }
 
 /// The store.
@@ -76,11 +87,14 @@ pub struct Striped {
     /// The last that each iod said.
     verifiers: Mutex<Vec<Verifier>>,
     made: AtomicU64,
+    tending: Tending,
 }
 
 /// Why a volume cannot be opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpenError {
+    /// Of each stripe there is to be one copy or two, and two on two iods.
+    Copies,
     /// There are no iods to use, or more than 48.
     Count,
     /// Stripes would have no bytes.
@@ -104,6 +118,9 @@ impl Striped {
         if used.is_empty() || count > WIDTH_MAX || used.iter().any(|&iod| iod >= count) {
             return Err(OpenError::Count);
         }
+        if !(1..=2).contains(&options.copies) || usize::from(options.copies) > used.len() {
+            return Err(OpenError::Copies);
+        }
         if options.unit == 0 {
             return Err(OpenError::Unit);
         }
@@ -117,7 +134,16 @@ impl Striped {
             });
         }
         let (verifiers, made) = (Mutex::new(verifiers), AtomicU64::new(0));
-        Ok(Self { names, iods, options, files: FileTable::default(), verifiers, made })
+        // Of what was so before nobody knows yet.
+        let may_be_misplaced = options.copies > 1 || options.rebalance || used.len() < iods.len();
+        let (files, tending) = (FileTable::default(), Tending::new(may_be_misplaced));
+        Ok(Self { names, iods, options, files, verifiers, made, tending })
+    }
+
+    /// How files are to be laid out.
+    #[must_use]
+    pub const fn options(&self) -> &Options {
+        &self.options
     }
 
     /// A head for a file that has none: over all iods, each file beginning at another.
@@ -133,7 +159,8 @@ impl Striped {
         let first = usize::try_from(number % u64::from(width)).expect("it is below the width");
         let iods = [&used[first..], &used[..first]].concat();
         let layout = Layout::new(self.options.unit, width).expect("both were checked");
-        Head { volume: self.options.volume, name: ObjectName(name), layout, iods, inline }
+        let Options { volume, copies, .. } = self.options;
+        Head { volume, name: ObjectName(name), layout, iods, copies, inline }
     }
 
     /// Takes note of what an iod said, and gives what the client is told: of the others the last

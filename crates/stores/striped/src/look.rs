@@ -9,7 +9,8 @@ use leasehold_fs::{
 
 use crate::Striped as Volume;
 use crate::file::{Data, File, Objects};
-use crate::metafile::{Change, Damaged, HEAD_BYTES, Head};
+use crate::iod::Extent;
+use crate::metafile::{Behind, Change, Damaged, HEAD_BYTES, Head};
 
 impl Volume {
     pub(crate) fn file(&self, object: &ObjectId) -> Arc<File> {
@@ -48,10 +49,14 @@ impl Volume {
 
     /// The head of a file as it stands in its metafile; none where there is none yet.
     pub(crate) async fn head(&self, object: &ObjectId) -> Result<Option<Head>, FsError> {
-        Ok(self.whole_head(object).await?.map(|(head, _)| head))
+        Ok(self.whole_head(object).await?.map(|(head, ..)| head))
     }
 
-    async fn whole_head(&self, object: &ObjectId) -> Result<Option<(Head, Change)>, FsError> {
+    /// The head with all its parts.
+    pub(crate) async fn whole_head(
+        &self,
+        object: &ObjectId,
+    ) -> Result<Option<(Head, Behind, Change)>, FsError> {
         let length = u32::try_from(HEAD_BYTES).expect("it is small");
         let bytes = self.names.read(&superuser(), object, 0, length).await?.data;
         let head = match Head::decode(&bytes) {
@@ -63,22 +68,26 @@ impl Volume {
         if head.volume != self.options.volume || !known {
             return Err(FsError::Io);
         }
-        Ok(Some((head, Change::decode(&bytes))))
+        let behind = Behind::decode(&bytes).map_err(|Damaged| FsError::Io)?;
+        Ok(Some((head, behind, Change::decode(&bytes))))
     }
 
     /// Finds out where the data of a file is.
     async fn look(&self, object: &ObjectId) -> Result<Data, FsError> {
-        let Some((head, change)) = self.whole_head(object).await? else {
+        let Some((head, behind, change)) = self.whole_head(object).await? else {
             return Ok(Data::Nowhere);
         };
         if head.inline {
             return Ok(Data::Inline(head));
         }
-        let extents = self.extents(&head).await?;
-        let objects = Objects::new(head, extents, change.number);
+        let none = vec![Extent::default(); head.iods.len()];
+        let objects = Objects::new(head, none, change.number, behind);
+        for (number, extent) in (0..).zip(self.extents(&objects).await?) {
+            objects.resized(number, extent);
+        }
         if let Some(size) = change.cut {
             // A crash came before it was done.
-            self.resize(&objects, size).await?;
+            self.resize(Some(object), &objects, size).await?;
             self.touch(&superuser(), object, &objects, None, Stability::FileSync).await.result?;
         }
         Ok(Data::OnIods(objects))

@@ -2,8 +2,8 @@
 //!
 //! Its owner, mode, names and times are the file's own. A file that was never written to is an
 //! empty metafile. Any other begins with a head of [`HEAD_BYTES`]: lines of text that are written
-//! once, with a checksum, then a number that changes with every change of the data, so that the
-//! system gives the file its times. Clients see nothing of the head and cannot write to it. The
+//! when its data moves, with a checksum; then which copies lack something, where any does; then a
+//! number that changes with every change of the data, so that the system gives the file its times. Clients see nothing of the head and cannot write to it. The
 //! data of a small file follows; that of a larger one lies on iods.
 
 use core::hash::Hasher as _;
@@ -15,17 +15,23 @@ use siphasher::sip::SipHasher24;
 
 use crate::iod::ObjectName;
 
-/// Bytes of the part that is written once.
-pub(crate) const FIXED_BYTES: usize = 448;
+/// Bytes of the part that is written when data moves.
+const FIXED_BYTES: usize = 384;
+
+/// Bytes of the part that says which copies are behind.
+const BEHIND_BYTES: usize = 64;
 
 /// Bytes of the part that changes.
-pub(crate) const CHANGE_BYTES: usize = 64;
+const CHANGE_BYTES: usize = 64;
 
 /// Bytes before the data of a small file.
-pub(crate) const HEAD_BYTES: u64 = (FIXED_BYTES + CHANGE_BYTES) as u64;
+pub(crate) const HEAD_BYTES: u64 = (FIXED_BYTES + BEHIND_BYTES + CHANGE_BYTES) as u64;
+
+/// Where the part stands that says which copies are behind.
+pub(crate) const BEHIND_OFFSET: u64 = FIXED_BYTES as u64;
 
 /// Where the part stands that changes.
-pub(crate) const CHANGE_OFFSET: u64 = FIXED_BYTES as u64;
+pub(crate) const CHANGE_OFFSET: u64 = (FIXED_BYTES + BEHIND_BYTES) as u64;
 
 /// The most iods that one file is spread over: their numbers fit the head.
 pub(crate) const WIDTH_MAX: u16 = 48;
@@ -47,6 +53,8 @@ pub(crate) struct Head {
     pub(crate) layout: Layout,
     /// The iods that have its objects, in the layout's order.
     pub(crate) iods: Vec<u16>,
+    /// How many iods have each object: one, or that and the next.
+    pub(crate) copies: u16,
     /// Whether the data follows the head.
     pub(crate) inline: bool,
 }
@@ -62,6 +70,10 @@ pub struct Placed {
     pub unit: u32,
     /// The numbers of the iods, in the order of the stripes; none where the data is in the metafile.
     pub iods: Vec<u16>,
+    /// How many iods have each stripe: one, or that and the next.
+    pub copies: u16,
+    /// Whether a copy lacks something.
+    pub is_behind: bool,
 }
 
 impl Placed {
@@ -71,12 +83,25 @@ impl Placed {
     /// They are not those of a metafile.
     pub fn read(metafile: &[u8]) -> Result<Option<Self>, Damaged> {
         let head = Head::decode(metafile)?;
+        let is_behind = Behind::decode(metafile)?.any();
         Ok(head.map(|head| Self {
             volume: head.volume,
             object: head.name,
             unit: head.layout.unit(),
             iods: if head.inline { Vec::new() } else { head.iods },
+            copies: head.copies,
+            is_behind,
         }))
+    }
+
+    /// The names of the file's objects on iods, where it has any: of first and of second copies.
+    #[must_use]
+    pub fn objects(&self) -> Vec<ObjectName> {
+        match self.copies {
+            _ if self.iods.is_empty() => Vec::new(),
+            1 => vec![self.object],
+            _ => vec![self.object, self.object.second()],
+        }
     }
 }
 
@@ -85,12 +110,21 @@ impl Placed {
 pub struct Damaged;
 
 impl Head {
-    /// The bytes of the head, from the start to [`CHANGE_OFFSET`].
+    /// The iod that has a copy of an object, and the copy's name there.
+    pub(crate) fn copy(&self, object: u16, copy: u16) -> (u16, ObjectName) {
+        let at = usize::from(object + copy) % self.iods.len();
+        (self.iods[at], if copy == 0 { self.name } else { self.name.second() })
+    }
+
+    /// The bytes of the head, from the start to [`BEHIND_OFFSET`].
     pub(crate) fn encode(&self) -> Bytes {
         let data = if self.inline { HERE } else { ON_IODS };
         let iods: Vec<String> = self.iods.iter().map(u16::to_string).collect();
+        // Of one copy nothing is said, as before there were more.
+        let copies =
+            if self.copies == 1 { String::new() } else { format!("copies {}\n", self.copies) };
         let mut text = format!(
-            "{MAGIC}\nvolume {:016x}\nobjects {}\ndata {data}\nunit {}\niods {}\n",
+            "{MAGIC}\nvolume {:016x}\nobjects {}\ndata {data}\nunit {}\n{copies}iods {}\n",
             self.volume,
             self.name.text(),
             self.layout.unit(),
@@ -117,11 +151,13 @@ impl Head {
     fn parse(head: &str) -> Option<Self> {
         let (text, end) = head.split_at_checked(head.rfind("check ")?)?;
         let told = u64::from_str_radix(end.strip_prefix("check ")?.trim_end(), 16).ok()?;
-        let mut lines = text.lines();
+        let mut lines = text.lines().peekable();
         if told != check(text) || lines.next()? != MAGIC {
             return None;
         }
-        let mut value = |key: &str| lines.next()?.strip_prefix(key)?.strip_prefix(' ');
+        let mut value = |key: &str| {
+            lines.next_if(|line| line.starts_with(key))?.strip_prefix(key)?.strip_prefix(' ')
+        };
         let volume = u64::from_str_radix(value("volume")?, 16).ok()?;
         let name = u128::from_str_radix(value("objects")?, 16).ok()?;
         let inline = match value("data")? {
@@ -130,10 +166,63 @@ impl Head {
             _ => return None,
         };
         let unit = value("unit")?.parse().ok()?;
+        let copies =
+            value("copies").map_or(Ok(1), str::parse).ok().filter(|copies| *copies <= 2)?;
         let iods: Result<Vec<u16>, _> = value("iods")?.split(' ').map(u16::from_str).collect();
         let iods = iods.ok()?;
         let layout = Layout::new(unit, u16::try_from(iods.len()).ok()?)?;
-        Some(Self { volume, name: ObjectName(name.to_be_bytes()), layout, iods, inline })
+        let name = ObjectName(name.to_be_bytes());
+        Some(Self { volume, name, layout, iods, copies, inline })
+    }
+}
+
+/// Which copies of which objects lack something that others have: a bit an object, of the first
+/// copies and of the second. Never both of one object.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Behind([u64; 2]);
+
+impl Behind {
+    pub(crate) fn has(self, object: u16, copy: u16) -> bool {
+        self.0[usize::from(copy)] & (1 << object) != 0
+    }
+
+    pub(crate) fn any(self) -> bool {
+        self != Self::default()
+    }
+
+    /// With a copy that lacks something; none where the other one of the object does.
+    pub(crate) fn with(mut self, object: u16, copy: u16) -> Option<Self> {
+        if self.has(object, 1 - copy) {
+            return None;
+        }
+        self.0[usize::from(copy)] |= 1 << object;
+        Some(self)
+    }
+
+    pub(crate) fn encode(self) -> Bytes {
+        let Self([first, second]) = self;
+        let text =
+            if self.any() { format!("behind {first:012x} {second:012x}\n") } else { String::new() };
+        let mut bytes = text.into_bytes();
+        bytes.resize(BEHIND_BYTES, b'\n');
+        bytes.into()
+    }
+
+    /// What stands in a head.
+    pub(crate) fn decode(head: &[u8]) -> Result<Self, Damaged> {
+        let Some(part) = head.get(FIXED_BYTES..FIXED_BYTES + BEHIND_BYTES) else {
+            return Ok(Self::default());
+        };
+        if part.iter().all(|&byte| byte == b'\n' || byte == 0) {
+            return Ok(Self::default());
+        }
+        let read = || {
+            let text = core::str::from_utf8(part).ok()?.trim_end().strip_prefix("behind ")?;
+            let (first, second) = text.split_once(' ')?;
+            let bits = |text| u64::from_str_radix(text, 16).ok();
+            Some(Self([bits(first)?, bits(second)?]))
+        };
+        read().filter(|Self([first, second])| first & second == 0).ok_or(Damaged)
     }
 }
 
@@ -159,7 +248,8 @@ impl Change {
 
     /// What stands in a head; nothing where that was not written whole.
     pub(crate) fn decode(head: &[u8]) -> Self {
-        let text = head.get(FIXED_BYTES..).and_then(|part| core::str::from_utf8(part).ok());
+        let text =
+            head.get(FIXED_BYTES + BEHIND_BYTES..).and_then(|part| core::str::from_utf8(part).ok());
         let mut lines = text.unwrap_or_default().lines();
         let mut value = |key: &str| lines.next()?.strip_prefix(key)?.parse().ok();
         Self { number: value("change ").unwrap_or_default(), cut: value("cut ") }
@@ -179,7 +269,8 @@ mod tests {
     fn head(iods: Vec<u16>) -> Head {
         let width = u16::try_from(iods.len()).expect("it is small");
         let layout = Layout::new(65_536, width).expect("none is zero");
-        Head { volume: 0xCAFE, name: ObjectName([7; 16]), layout, iods, inline: false }
+        let name = ObjectName([7; 16]);
+        Head { volume: 0xCAFE, name, layout, iods, copies: 1, inline: false }
     }
 
     #[test]
@@ -188,13 +279,35 @@ mod tests {
         let text = "leasehold stripes 1\nvolume 000000000000cafe\nobjects 07070707070707070707070707070707\ndata iods\n\
                     unit 65536\niods 2 0 1\ncheck 785ba9cb38cc90dd\n";
         assert_eq!(core::str::from_utf8(&bytes).map(str::trim_end), Ok(text.trim_end()));
-        assert_eq!(bytes.len() as u64, CHANGE_OFFSET);
+        assert_eq!(bytes.len() as u64, BEHIND_OFFSET);
+        let twice = Head { copies: 2, ..head(vec![2, 0]) }.encode();
+        let text = core::str::from_utf8(&twice).expect("it is text");
+        assert!(text.contains("\nunit 65536\ncopies 2\niods 2 0\ncheck "), "{text}");
+        let behind =
+            Behind::default().with(3, 1).and_then(|it| it.with(0, 0)).expect("two objects");
+        let text = "behind 000000000001 000000000008\n";
+        assert_eq!(core::str::from_utf8(&behind.encode()).map(str::trim_end), Ok(text.trim_end()));
+    }
+
+    #[test]
+    fn one_copy_of_each_object_is_never_behind() {
+        let behind = Behind::default().with(47, 1).expect("the other is not");
+        assert!(behind.has(47, 1) && !behind.has(47, 0) && !behind.has(46, 1));
+        assert_eq!(behind.with(47, 0), None);
+        let bytes = [&head(vec![0]).encode()[..], &behind.encode(), &Change::default().encode()];
+        let mut bytes = bytes.concat();
+        assert_eq!(Behind::decode(&bytes), Ok(behind));
+        bytes[FIXED_BYTES + 3] ^= 1;
+        assert_eq!(Behind::decode(&bytes), Err(Damaged));
+        assert_eq!(Behind::decode(&[0; 512]), Ok(Behind::default()));
+        assert_eq!(Behind::decode(&[]), Ok(Behind::default()));
     }
 
     #[test]
     fn what_is_written_is_read() {
-        let widest = (0..WIDTH_MAX).map(|number| u16::MAX - number).collect();
-        for head in [head(vec![0]), head(widest), Head { inline: true, ..head(vec![1, 5]) }] {
+        let widest = (0..WIDTH_MAX).rev().collect();
+        let widest = Head { copies: 2, ..head(widest) };
+        for head in [head(vec![0]), widest, Head { inline: true, ..head(vec![1, 5]) }] {
             assert_eq!(Head::decode(&head.encode()), Ok(Some(head)));
         }
         assert_eq!(Head::decode(&[0; 512]), Ok(None));
@@ -208,7 +321,8 @@ mod tests {
             Change { number: u64::MAX, cut: Some(u64::MAX) },
             Change { number: 7, cut: Some(0) },
         ] {
-            let head = [&head(vec![0]).encode()[..], &change.encode()].concat();
+            let behind = Behind::default().encode();
+            let head = [&head(vec![0]).encode()[..], &behind, &change.encode()].concat();
             assert_eq!(head.len() as u64, HEAD_BYTES);
             assert_eq!(Change::decode(&head), change);
         }

@@ -6,7 +6,7 @@ use bytes::{Bytes, BytesMut};
 use futures_util::future::join_all;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use leasehold_core::stripes::Piece;
-use leasehold_fs::{FsError, Stability, Verifier};
+use leasehold_fs::{FsError, ObjectId, Stability, Verifier};
 
 use crate::Striped as Volume;
 use crate::file::Objects;
@@ -30,13 +30,12 @@ impl Volume {
         offset: u64,
         length: u64,
     ) -> Result<Bytes, FsError> {
-        let head = &file.head;
-        let pieces: Vec<Piece> = head.layout.pieces(offset, length).collect();
+        let pieces: Vec<Piece> = file.head.layout.pieces(offset, length).collect();
         let reads: Vec<_> = pieces
             .iter()
             .map(|piece| {
-                let iod = self.iod(head.iods[usize::from(piece.object)]);
-                iod.read(head.name, piece.object_offset, length32(piece.length))
+                let (offset, length) = (piece.object_offset, length32(piece.length));
+                self.ask(file, piece.object, move |iod, name| iod.read(name, offset, length))
             })
             .collect();
         let parts: Vec<Bytes> = stream::iter(reads).buffered(AT_ONCE).try_collect().await?;
@@ -56,16 +55,17 @@ impl Volume {
     }
 
     /// Writes to the iods; gives how many bytes from the start on are there, and what the iods
-    /// said. Fails when not one is.
+    /// said. Fails when not one is. What `metafile` is for, [`Self::change`] says.
     pub(crate) async fn spread(
         &self,
+        metafile: Option<&ObjectId>,
         file: &Objects,
         offset: u64,
         data: Bytes,
         stability: Stability,
     ) -> Result<(u32, Vec<Said>), FsError> {
         for _ in 0..TRIES {
-            let (count, said) = self.spread_once(file, offset, &data, stability).await?;
+            let (count, said) = self.spread_once(metafile, file, offset, &data, stability).await?;
             // An iod that restarted in between may have lost what it took first.
             if stability > Stability::Unstable || agree(&said) {
                 return Ok((count, said));
@@ -76,20 +76,22 @@ impl Volume {
 
     async fn spread_once(
         &self,
+        metafile: Option<&ObjectId>,
         file: &Objects,
         offset: u64,
         data: &Bytes,
         stability: Stability,
     ) -> Result<(u32, Vec<Said>), FsError> {
-        let head = &file.head;
-        let pieces: Vec<Piece> = head.layout.pieces(offset, data.len() as u64).collect();
+        let pieces: Vec<Piece> = file.head.layout.pieces(offset, data.len() as u64).collect();
         let writes: Vec<_> = pieces
             .iter()
             .map(|piece| {
                 let start = size(piece.file_offset - offset);
                 let part = data.slice(start..start + size(piece.length));
-                let iod = self.iod(head.iods[usize::from(piece.object)]);
-                iod.write(head.name, piece.object_offset, part, stability)
+                let offset = piece.object_offset;
+                self.change(metafile, file, piece.object, move |iod, name| {
+                    iod.write(name, offset, part.clone(), stability)
+                })
             })
             .collect();
         let mut said = Vec::new();
@@ -97,9 +99,11 @@ impl Volume {
         let writes: Vec<_> = stream::iter(writes).buffered(AT_ONCE).collect().await;
         for (piece, written) in pieces.iter().zip(writes) {
             match written {
-                Ok(written) => {
-                    file.grown(piece.object, written.extent);
-                    said.push((head.iods[usize::from(piece.object)], written.verifier));
+                Ok(copies) => {
+                    for (iod, written) in copies {
+                        file.grown(piece.object, written.extent);
+                        said.push((iod, written.verifier));
+                    }
                     if failed.is_none() {
                         count += length32(piece.length);
                     }
@@ -117,44 +121,57 @@ impl Volume {
     }
 
     /// How large each object of a file is.
-    pub(crate) async fn extents(&self, head: &Head) -> Result<Vec<Extent>, FsError> {
-        let asked = head.iods.iter().map(|&iod| self.iod(iod).extent(head.name));
+    pub(crate) async fn extents(&self, file: &Objects) -> Result<Vec<Extent>, FsError> {
+        let objects = 0..file.head.layout.width();
+        let asked = objects.map(|object| self.ask(file, object, |iod, name| iod.extent(name)));
         join_all(asked).await.into_iter().collect()
     }
 
     /// Cuts data off, or makes the file longer by a hole.
-    pub(crate) async fn resize(&self, file: &Objects, size: u64) -> Result<(), FsError> {
-        let name = file.head.name;
+    pub(crate) async fn resize(
+        &self,
+        metafile: Option<&ObjectId>,
+        file: &Objects,
+        size: u64,
+    ) -> Result<(), FsError> {
         let resized = resized(file, size);
         let resizes = resized.iter().map(|&(object, size)| {
-            self.iod(file.head.iods[usize::from(object)]).resize(name, size)
+            self.change(metafile, file, object, move |iod, name| iod.resize(name, size))
         });
         let mut result = Ok(());
         for (&(object, _), done) in resized.iter().zip(join_all(resizes).await) {
             match done {
-                Ok(extent) => file.resized(object, extent),
+                Ok(copies) => copies.iter().for_each(|(_, extent)| file.resized(object, *extent)),
                 Err(error) => result = Err(error),
             }
         }
         result
     }
 
-    pub(crate) async fn commit_objects(&self, head: &Head) -> Result<Vec<Said>, FsError> {
-        let commits = head.iods.iter().map(|&iod| self.iod(iod).commit(head.name));
-        let verifiers: Result<Vec<Verifier>, FsError> =
-            join_all(commits).await.into_iter().collect();
-        Ok(head.iods.iter().copied().zip(verifiers?).collect())
+    pub(crate) async fn commit_objects(
+        &self,
+        metafile: Option<&ObjectId>,
+        file: &Objects,
+    ) -> Result<Vec<Said>, FsError> {
+        let objects = 0..file.head.layout.width();
+        let commits =
+            objects.map(|object| self.change(metafile, file, object, |iod, name| iod.commit(name)));
+        let said: Result<Vec<_>, FsError> = join_all(commits).await.into_iter().collect();
+        Ok(said?.concat())
     }
 
     pub(crate) async fn remove_objects(&self, head: &Head) {
-        let removals = head.iods.iter().map(|&iod| self.iod(iod).remove(head.name));
+        let copies = (0..head.layout.width())
+            .flat_map(|object| (0..head.copies).map(move |copy| head.copy(object, copy)));
+        let removals = copies.map(|(iod, name)| self.iod(iod).remove(name));
         // What cannot be removed now belongs to nobody, and does no harm but take room.
         drop(join_all(removals).await);
     }
 }
 
 /// The objects that have another size when the file has that size: those that are shorter stay so,
-/// but for the one that the last byte lies in, which says where the file ends.
+/// but for the one that the last byte lies in, which says where the file ends. Of two copies one
+/// may have more, of a WRITE that was never answered, so both get their sizes.
 pub(crate) fn resized(file: &Objects, size: u64) -> Vec<(u16, u64)> {
     let layout = file.head.layout;
     let last = size.checked_sub(1).map(|last| layout.place(last));
@@ -162,7 +179,11 @@ pub(crate) fn resized(file: &Objects, size: u64) -> Vec<(u16, u64)> {
         Some((holder, place)) if holder == object => (object, extent.size, place + 1),
         Some(_) | None => (object, extent.size, extent.size.min(layout.object_size(object, size))),
     });
-    sizes.filter(|(_, old, new)| old != new).map(|(object, _, new)| (object, new)).collect()
+    let twice = file.head.copies > 1;
+    sizes
+        .filter(|(_, old, new)| old != new || twice)
+        .map(|(object, _, new)| (object, new))
+        .collect()
 }
 
 /// Whether each iod said one thing only.

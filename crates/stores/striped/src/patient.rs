@@ -234,4 +234,8 @@ impl Iod for Patient {
         let iod = Arc::clone(&self.iod);
         Answer::later(self.asked(None, Box::pin(async move { iod.space().await })))
     }
+
+    fn is_away(&self) -> bool {
+        self.state().silent_since.is_some()
+    }
 }

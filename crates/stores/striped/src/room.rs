@@ -9,7 +9,6 @@ use leasehold_fs::{
 
 use crate::Striped as Volume;
 use crate::file::{Data, Objects};
-use crate::iod::Extent;
 use crate::metafile::{Change, HEAD_BYTES, Head};
 use crate::objects::resized;
 
@@ -41,8 +40,10 @@ impl Volume {
                     self.names.setattr(caller, object, &none, None).await.result?;
                 }
                 let head = self.new_head(inline);
-                self.put_head(caller, object, &head, stability).await?;
-                *data = Self::placed(head);
+                // Nothing lies anywhere yet, so no copy is behind.
+                let placed = Objects::empty(head);
+                self.put_head(caller, object, &placed, stability).await?;
+                *data = Self::placed(placed);
             }
             Data::Inline(head) if !inline => {
                 let out = self.move_out(caller, object, head.clone()).await?;
@@ -54,22 +55,19 @@ impl Volume {
     }
 
     /// Data that is yet to be written.
-    fn placed(head: Head) -> Data {
-        if head.inline {
-            return Data::Inline(head);
-        }
-        let none = vec![Extent::default(); head.iods.len()];
-        Data::OnIods(Objects::new(head, none, 0))
+    fn placed(file: Objects) -> Data {
+        if file.head.inline { Data::Inline(file.head) } else { Data::OnIods(file) }
     }
 
-    async fn put_head(
+    pub(crate) async fn put_head(
         &self,
         caller: &Caller,
         object: &ObjectId,
-        head: &Head,
+        file: &Objects,
         stability: Stability,
     ) -> Result<(), FsError> {
-        let mut bytes = BytesMut::from(&*head.encode());
+        let mut bytes = BytesMut::from(&*file.head.encode());
+        bytes.extend_from_slice(&file.behind().encode());
         bytes.extend_from_slice(&Change::default().encode());
         let length = bytes.len();
         let done = self.names.write(caller, object, 0, bytes.freeze(), stability).await.result?;
@@ -85,8 +83,11 @@ impl Volume {
     ) -> Result<Objects, FsError> {
         let head = Head { inline: false, ..head };
         // An attempt before may have left something.
-        let file = Objects::new(head.clone(), self.extents(&head).await?, 0);
-        self.resize(&file, 0).await?;
+        let file = Objects::empty(head);
+        for (number, extent) in (0..).zip(self.extents(&file).await?) {
+            file.resized(number, extent);
+        }
+        self.resize(Some(object), &file, 0).await?;
         let mut offset = 0;
         loop {
             let from = HEAD_BYTES + offset;
@@ -94,7 +95,8 @@ impl Volume {
             let length = part.data.len() as u64;
             if length > 0 {
                 let stable = Stability::FileSync;
-                let (count, _) = self.spread(&file, offset, part.data, stable).await?;
+                let (count, _) =
+                    self.spread(Some(object), &file, offset, part.data, stable).await?;
                 if u64::from(count) < length {
                     return Err(FsError::NoSpace);
                 }
@@ -104,7 +106,7 @@ impl Volume {
                 break;
             }
         }
-        self.put_head(caller, object, &file.head, Stability::FileSync).await?;
+        self.put_head(caller, object, &file, Stability::FileSync).await?;
         // What is left behind the head says nothing any more, and only takes room.
         let cut = SetAttributes { size: Some(HEAD_BYTES), ..SetAttributes::default() };
         let _ = self.names.setattr(caller, object, &cut, None).await;
@@ -163,6 +165,8 @@ impl Volume {
             let done = self.names.setattr(caller, object, &behind, None).await;
             return done.result.map(|()| done.wcc.after);
         };
+        // What was moved already would be too long.
+        objects.set_moving(None);
         let others = SetAttributes { size: None, ..*changes };
         if others != SetAttributes::default() {
             // They may be refused, so they come first.
@@ -172,7 +176,7 @@ impl Volume {
             // Lest a crash leave it half cut.
             self.touch(caller, object, objects, Some(size), Stability::FileSync).await.result?;
         }
-        if let Err(error) = self.resize(objects, size).await {
+        if let Err(error) = self.resize(Some(object), objects, size).await {
             objects.doubt();
             return Err(error);
         }

@@ -26,6 +26,7 @@ struct Cluster {
     names: Arc<MemStore>,
     servers: Vec<MemServer>,
     starts: u64,
+    copies: u16,
     patience: Option<Patience>,
 }
 
@@ -41,6 +42,7 @@ impl Cluster {
             names: Arc::new(MemStore::new(config)),
             servers: manners.iter().map(|&manners| MemServer::start(manners)).collect(),
             starts: 0,
+            copies: 1,
             patience: None,
         }
     }
@@ -76,8 +78,15 @@ impl Cluster {
             });
         }
         let used = (0..).zip(&self.servers).map(|(number, _)| number).collect();
-        let options =
-            Options { volume: VOLUME, unit: 7, inline_bytes_max: 20, start: self.starts, used };
+        let options = Options {
+            volume: VOLUME,
+            unit: 7,
+            inline_bytes_max: 20,
+            start: self.starts,
+            used,
+            copies: self.copies,
+            rebalance: false,
+        };
         let names = Arc::<MemStore>::clone(&self.names) as Arc<dyn Store>;
         block_on(Striped::open(names, iods, options)).expect("all are there")
     }

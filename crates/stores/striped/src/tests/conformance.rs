@@ -9,8 +9,9 @@ use leasehold_fs::suite::{Subject, run_all, run_model};
 
 use super::volume::Volume;
 
-fn subject() -> Subject {
+fn subject(copies: u16) -> Subject {
     let mut volume = Volume::new();
+    volume.copies = copies;
     let store = Arc::new(volume.start());
     let volume = Rc::new(RefCell::new(volume));
     let clock = Rc::clone(&volume);
@@ -27,12 +28,14 @@ fn subject() -> Subject {
 
 #[test]
 fn a_volume_conforms() {
-    assert_eq!(run_all(subject), [""; 0], "nothing is skipped");
+    for copies in [1, 2] {
+        assert_eq!(run_all(|| subject(copies)), [""; 0], "nothing is skipped");
+    }
 }
 
 #[test]
 fn a_volume_does_as_the_model() {
     for seed in 0..200 {
-        run_model(subject, seed, 120);
+        run_model(|| subject(1 + u16::try_from(seed % 2).expect("it is a bit")), seed, 120);
     }
 }

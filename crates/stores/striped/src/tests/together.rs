@@ -14,10 +14,12 @@ use leasehold_fs::{Answer, FsError, SetAttributes, Stability, Store, Verifier, o
 
 /// An iod that lets others have some turns before it does anything, and before it answers; and
 /// fails for as long as it is told to.
-struct Slow {
-    iod: Arc<dyn Iod>,
-    random: Mutex<Random>,
-    fails: Arc<AtomicBool>,
+pub(super) struct Slow {
+    pub(super) iod: Arc<dyn Iod>,
+    pub(super) random: Mutex<Random>,
+    pub(super) fails: Arc<AtomicBool>,
+    /// Whether it says that it is away when it fails.
+    pub(super) tells: bool,
 }
 
 impl Slow {
@@ -87,6 +89,10 @@ impl Iod for Slow {
     fn space(&self) -> Answer<'_, Result<Room, FsError>> {
         self.slowly(|iod| iod.space())
     }
+
+    fn is_away(&self) -> bool {
+        self.tells && self.fails.load(Ordering::Relaxed)
+    }
 }
 
 /// A volume whose iods answer in an order that the seed decides, and a way to have one fail.
@@ -96,7 +102,7 @@ fn slow_volume(seed: u64) -> (Volume, Striped, Arc<AtomicBool>) {
     let store = volume.start_with(|number, iod| {
         let random = Mutex::new(Random::from_seed(seed * 8 + u64::from(number)));
         let fails = if number == 1 { Arc::clone(&switch) } else { Arc::default() };
-        Arc::new(Slow { iod, random, fails })
+        Arc::new(Slow { iod, random, fails, tells: false })
     });
     (volume, store, switch)
 }

@@ -22,6 +22,9 @@ pub(super) const SUPERUSER: u32 = 0;
 pub(super) struct Volume {
     pub(super) names: Arc<MemStore>,
     pub(super) iods: Vec<Arc<MemStore>>,
+    pub(super) copies: u16,
+    pub(super) used: Vec<u16>,
+    pub(super) rebalance: bool,
     starts: u64,
 }
 
@@ -35,7 +38,8 @@ impl Volume {
             let config = Config { file_system: FileSystemId(number), ..Config::default() };
             Arc::new(MemStore::new(config))
         };
-        Self { names: store(7), iods: (10..13).map(store).collect(), starts: 0 }
+        let (iods, used) = ((10..13).map(store).collect(), vec![0, 1, 2]);
+        Self { names: store(7), iods, copies: 1, used, rebalance: false, starts: 0 }
     }
 
     pub(super) fn set_now(&self, now: FileTime) {
@@ -64,7 +68,9 @@ impl Volume {
             unit: UNIT,
             inline_bytes_max: INLINE,
             start: self.starts,
-            used: vec![0, 1, 2],
+            used: self.used.clone(),
+            copies: self.copies,
+            rebalance: self.rebalance,
         };
         let mut iods: Vec<Arc<dyn Iod>> = Vec::new();
         for (number, store) in (0..).zip(&self.iods) {
@@ -80,7 +86,7 @@ impl Volume {
     }
 
     /// Files and directories on iods.
-    fn objects(&self) -> u64 {
+    pub(super) fn objects(&self) -> u64 {
         let spaces = self.iods.iter().map(|iod| block_on(iod.space(&superuser(), &iod.root())));
         let spaces = spaces.map(|space| space.expect("it is there").0);
         spaces.map(|space| space.files - space.free_files).sum()
@@ -99,7 +105,7 @@ fn name(text: &str) -> Name<'_> {
     }
 }
 
-fn place<'a>(store: &Striped, text: &'a str) -> Place<'a> {
+pub(super) fn place<'a>(store: &Striped, text: &'a str) -> Place<'a> {
     Place { directory: store.root(), name: name(text) }
 }
 
@@ -109,7 +115,13 @@ pub(super) fn make(store: &Striped, text: &str) -> ObjectId {
     made.result.expect("it is new").object
 }
 
-fn put(store: &Striped, file: &ObjectId, offset: u64, data: &[u8], how: Stability) -> Verifier {
+pub(super) fn put(
+    store: &Striped,
+    file: &ObjectId,
+    offset: u64,
+    data: &[u8],
+    how: Stability,
+) -> Verifier {
     let data = Bytes::copy_from_slice(data);
     let length = data.len();
     let done = block_on(store.write(&superuser(), file, offset, data, how)).result;
@@ -125,12 +137,12 @@ pub(super) fn data(store: &Striped, file: &ObjectId) -> Vec<u8> {
     read.data.to_vec()
 }
 
-fn commit(store: &Striped, file: &ObjectId) -> Verifier {
+pub(super) fn commit(store: &Striped, file: &ObjectId) -> Verifier {
     let done = block_on(store.commit(&superuser(), file, 0, 0)).result;
     done.expect("nothing fails").verifier
 }
 
-fn text(length: u8) -> Vec<u8> {
+pub(super) fn text(length: u8) -> Vec<u8> {
     (1..=length).collect()
 }
 

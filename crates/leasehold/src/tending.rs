@@ -1,0 +1,63 @@
+//! Has the files of volumes looked after in the background.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use leasehold_shell::Periodic;
+use leasehold_shell::client::block_on;
+use leasehold_store_striped::Tended;
+
+use crate::failure::{Failure, Kind};
+use crate::serving::Serving;
+
+/// How soon it is seen that there is something to do, or that an iod is back.
+const SOON: Duration = Duration::from_secs(1);
+
+/// How long files are left alone that could not be moved.
+const AGAIN: Duration = Duration::from_secs(10);
+
+/// Looks after all volumes until it is dropped.
+pub(crate) struct Tending {
+    serving: Arc<Serving>,
+    periodic: Option<Periodic>,
+}
+
+impl Tending {
+    /// Begins, on a thread of its own.
+    pub(crate) fn begin(serving: &Arc<Serving>) -> Result<Self, Failure> {
+        let all = Arc::clone(serving);
+        let mut not_before = BTreeMap::new();
+        let periodic = Periodic::start("tending", SOON, move || tend(&all, &mut not_before));
+        let failed = |error| Kind::Running.because(format!("cannot start to serve: {error}"));
+        Ok(Self { serving: Arc::clone(serving), periodic: Some(periodic.map_err(failed)?) })
+    }
+}
+
+impl Drop for Tending {
+    fn drop(&mut self) {
+        self.serving.volumes().iter().for_each(|(_, volume)| volume.striped.end_tending());
+        drop(self.periodic.take());
+    }
+}
+
+fn tend(serving: &Serving, not_before: &mut BTreeMap<String, Instant>) {
+    let now = Instant::now();
+    for (name, volume) in serving.volumes() {
+        if not_before.get(&name).is_some_and(|until| now < *until) {
+            continue;
+        }
+        match block_on(volume.striped.tend()) {
+            Ok(None | Some(Tended { moved: 0, left: 0 })) => continue,
+            Ok(Some(Tended { moved, left: 0 })) => {
+                tracing::info!(name, moved, "files were moved; all lie where they should");
+                continue;
+            }
+            Ok(Some(Tended { moved, left })) => {
+                tracing::warn!(name, moved, left, "files do not lie where they should");
+            }
+            Err(error) => tracing::warn!(name, %error, "cannot look after the files"),
+        }
+        not_before.insert(name, Instant::now() + AGAIN);
+    }
+}

@@ -1,0 +1,130 @@
+//! Copies of objects: what is asked of which, and what becomes of one that misses a change.
+//!
+//! Rules:
+//! 1. A change goes to all copies that are not behind, and counts when one has it.
+//! 2. One that did not do what another did is behind from then on: that is on stable storage in the
+//!    metafile before anybody is told of the change. It is neither read nor written any more, until
+//!    the file is moved.
+//! 3. One of an object is never behind: where that cannot be had, nothing can.
+//! 4. That there is no room is no failure of the iod, and told.
+
+use futures_util::future::join_all;
+use leasehold_fs::{Answer, FsError, ObjectId, Stability};
+
+use crate::Striped as Volume;
+use crate::file::Objects;
+use crate::iod::{Iod, ObjectName};
+use crate::look::superuser;
+use crate::metafile::BEHIND_OFFSET;
+
+/// What each iod said that did a change, by its number.
+pub(crate) type Done<T> = Vec<(u16, T)>;
+
+impl Volume {
+    /// Asks a copy that is good, and another where that fails.
+    pub(crate) async fn ask<'a, T>(
+        &'a self,
+        file: &Objects,
+        object: u16,
+        ask: impl Fn(&'a dyn Iod, ObjectName) -> Answer<'a, Result<T, FsError>>,
+    ) -> Result<T, FsError> {
+        if file.head.copies == 1 {
+            let (iod, name) = file.head.copy(object, 0);
+            return ask(self.iod(iod), name).await;
+        }
+        let mut copies = self.good_copies(file, object);
+        // Who is away comes last.
+        copies.sort_by_key(|&(_, iod, _)| self.iod(iod).is_away());
+        let mut failed = FsError::Io;
+        for (_, iod, name) in copies {
+            match ask(self.iod(iod), name).await {
+                Err(error) => failed = error,
+                done => return done,
+            }
+        }
+        Err(failed)
+    }
+
+    /// Has all copies that are good do something. Those that cannot are behind from then on, where
+    /// `metafile` is the file's; without one, all must.
+    pub(crate) async fn change<'a, T>(
+        &'a self,
+        metafile: Option<&ObjectId>,
+        file: &Objects,
+        object: u16,
+        work: impl Fn(&'a dyn Iod, ObjectName) -> Answer<'a, Result<T, FsError>>,
+    ) -> Result<Done<T>, FsError> {
+        if file.head.copies == 1 {
+            let (iod, name) = file.head.copy(object, 0);
+            return Ok(vec![(iod, work(self.iod(iod), name).await?)]);
+        }
+        let copies = self.good_copies(file, object);
+        let some_are_there = copies.iter().any(|&(_, iod, _)| !self.iod(iod).is_away());
+        let asked = copies.iter().map(async |&(copy, iod, name)| {
+            let there = metafile.is_none() || !some_are_there || !self.iod(iod).is_away();
+            let done = if there { work(self.iod(iod), name).await } else { Err(FsError::Later) };
+            (copy, iod, done)
+        });
+        let (mut done, mut lost, mut failed) = (Vec::new(), None, FsError::Io);
+        for (copy, iod, result) in join_all(asked).await {
+            match result {
+                Ok(said) => done.push((copy, iod, said)),
+                Err(error) if is_told(error) || metafile.is_none() => return Err(error),
+                Err(error) => (lost, failed) = (Some(copy), error),
+            }
+        }
+        if let (Some(metafile), Some(lost), false) = (metafile, lost, done.is_empty()) {
+            self.note_behind(metafile, file, object, lost).await?;
+        }
+        // One that was found behind meanwhile counts for nothing.
+        let behind = file.behind();
+        done.retain(|&(copy, ..)| !behind.has(object, copy));
+        if done.is_empty() {
+            Err(failed)
+        } else {
+            Ok(done.into_iter().map(|(_, iod, said)| (iod, said)).collect())
+        }
+    }
+
+    /// The copies that are not behind: which, on what iod, by what name.
+    fn good_copies(&self, file: &Objects, object: u16) -> Vec<(u16, u16, ObjectName)> {
+        let behind = file.behind();
+        let good = (0..file.head.copies).filter(|&copy| !behind.has(object, copy));
+        good.map(|copy| {
+            let (iod, name) = file.head.copy(object, copy);
+            (copy, iod, name)
+        })
+        .collect()
+    }
+
+    /// Notes on stable storage that a copy lacks something.
+    async fn note_behind(
+        &self,
+        metafile: &ObjectId,
+        file: &Objects,
+        object: u16,
+        copy: u16,
+    ) -> Result<(), FsError> {
+        let _alone = file.noting.lock().await;
+        let known = file.behind();
+        let behind = known.with(object, copy).ok_or(FsError::Later)?;
+        if behind != known {
+            let note = behind.encode();
+            let length = note.len();
+            let caller = superuser();
+            let at = BEHIND_OFFSET;
+            let done = self.names.write(&caller, metafile, at, note, Stability::FileSync).await;
+            if done.result?.count as usize != length {
+                return Err(FsError::NoSpace);
+            }
+            file.set_behind(behind);
+            self.tending.found(self.names.identity(metafile));
+        }
+        Ok(())
+    }
+}
+
+/// Whether an error is the answer to the caller, rather than that of an iod that is not well.
+fn is_told(error: FsError) -> bool {
+    matches!(error, FsError::NoSpace | FsError::QuotaExceeded | FsError::FileTooBig)
+}

@@ -1,0 +1,235 @@
+//! Two copies of each stripe, iods that fail in turn, and files that move.
+
+use core::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use futures_util::future::join;
+use leasehold_base::random::Random;
+use leasehold_fs::suite::block_on;
+use leasehold_fs::{FsError, ObjectId, SetAttributes, Stability, Store as _, others_first};
+
+use super::together::Slow;
+use super::volume::{Volume, commit, data, make, place, put, superuser, text};
+use crate::{Absent, Striped, Tended};
+
+/// A volume whose iods are slow, and fail as they are told to.
+struct World {
+    volume: Volume,
+    fails: [Arc<AtomicBool>; 3],
+    random: Random,
+    tells: bool,
+}
+
+impl World {
+    fn new(seed: u64) -> Self {
+        let mut volume = Volume::new();
+        volume.copies = 2;
+        let random = Random::from_seed(seed);
+        Self { volume, fails: Default::default(), random, tells: seed.is_multiple_of(2) }
+    }
+
+    fn start(&mut self) -> Striped {
+        let seed = self.random.below(u64::MAX);
+        let Self { volume, fails, tells, .. } = self;
+        volume.start_with(|number, iod| {
+            let random = Mutex::new(Random::from_seed(seed ^ u64::from(number)));
+            let fails = Arc::clone(&fails[usize::from(number)]);
+            Arc::new(Slow { iod, random, fails, tells: *tells })
+        })
+    }
+
+    fn set_away(&self, iod: Option<usize>) {
+        for (number, fails) in self.fails.iter().enumerate() {
+            fails.store(Some(number) == iod, Ordering::Relaxed);
+        }
+    }
+}
+
+fn resize(store: &Striped, file: &ObjectId, size: u64) {
+    let size = SetAttributes { size: Some(size), ..SetAttributes::default() };
+    block_on(store.setattr(&superuser(), file, &size, None)).result.expect("it may be");
+}
+
+fn tend(store: &Striped) -> Tended {
+    block_on(store.tend()).expect("the names are there").expect("all are there, and it is due")
+}
+
+/// Writes, cuts, crashes and restarts, with one iod failing at a time: nothing shows, and after
+/// the files were looked after another one may fail.
+#[test]
+fn one_iod_that_fails_costs_nothing() {
+    for seed in 0..60 {
+        let mut world = World::new(seed);
+        let mut store = world.start();
+        let file = make(&store, "file");
+        let mut whole: Vec<u8> = Vec::new();
+        for round in 0..6 {
+            let away = usize::try_from(world.random.below(3)).expect("it is small");
+            world.set_away(Some(away));
+            for _ in 0..8 {
+                let at = usize::try_from(world.random.below(120)).expect("it is small");
+                if world.random.below(4) == 0 {
+                    resize(&store, &file, at as u64);
+                    whole.resize(at, 0);
+                } else {
+                    let part = text(1 + u8::try_from(world.random.below(60)).expect("it is small"));
+                    let how = [Stability::Unstable, Stability::FileSync][at % 2];
+                    put(&store, &file, at as u64, &part, how);
+                    whole.resize(whole.len().max(at + part.len()), 0);
+                    whole[at..at + part.len()].copy_from_slice(&part);
+                }
+                assert_eq!(data(&store, &file), whole, "seed {seed}, round {round}");
+            }
+            commit(&store, &file);
+            if world.random.below(2) == 0 {
+                // What is behind stays so for a metaserver that knows nothing.
+                world.set_away(None);
+                world.volume.crash();
+                store = world.start();
+                world.set_away(Some(away));
+                assert_eq!(data(&store, &file), whole, "seed {seed}, round {round}");
+            }
+            world.set_away(None);
+            assert_eq!(data(&store, &file), whole, "seed {seed}, round {round}");
+            if let Some(tended) = block_on(store.tend()).expect("the names are there") {
+                assert_eq!(tended.left, 0);
+            }
+            assert_eq!(store.misplaced_count(), 0);
+            for away in 0..3 {
+                world.set_away(Some(away));
+                assert_eq!(data(&store, &file), whole, "seed {seed}, round {round}");
+            }
+            world.set_away(None);
+        }
+    }
+}
+
+/// What one copy lacks is never read, also where the other cannot be had.
+#[test]
+fn what_is_behind_is_not_read() {
+    let mut world = World::new(1);
+    let store = world.start();
+    let file = make(&store, "file");
+    put(&store, &file, 0, &text(100), Stability::FileSync);
+    world.set_away(Some(1));
+    put(&store, &file, 0, &text(50), Stability::FileSync);
+    assert_eq!(store.misplaced_count(), 1);
+    world.set_away(None);
+    for store in [&store, &world.start()] {
+        // Its objects are on 0 and 1, 1 and 2, 2 and 0: two of them have one good copy each.
+        world.set_away(Some(0));
+        let read = block_on(store.read(&superuser(), &file, 0, 100));
+        assert_eq!(read, Err(FsError::Io), "one copy is away, and one behind");
+        world.set_away(None);
+    }
+    assert_eq!(tend(&store), Tended { moved: 1, left: 0 });
+    assert_eq!(block_on(store.tend()), Ok(None), "there is nothing to do");
+    world.set_away(Some(0));
+    assert_eq!(data(&store, &file), [text(50), text(100)[50..].to_vec()].concat());
+}
+
+/// Clients write and cut while a file is moved, an iod fails at any point, or the file is removed.
+#[test]
+fn files_are_moved_under_their_clients() {
+    let mut moved = 0;
+    for seed in 0..200 {
+        let mut world = World::new(seed);
+        let store = world.start();
+        let [file, other] = ["file", "other"].map(|name| make(&store, name));
+        let empty = world.volume.objects();
+        let mut whole = text(150);
+        put(&store, &file, 0, &whole, Stability::Unstable);
+        world.set_away(Some(1));
+        put(&store, &file, 20, &[0; 30], Stability::Unstable);
+        whole[20..50].fill(0);
+        world.set_away(None);
+        let write = async {
+            for part in 0..10_u64 {
+                for _ in 0..world.random.below(12) {
+                    others_first().await;
+                }
+                if part == 7 && seed % 3 == 0 {
+                    let size = SetAttributes { size: Some(90), ..SetAttributes::default() };
+                    let done = store.setattr(&superuser(), &file, &size, None).await;
+                    done.result.expect("it may be");
+                    whole.truncate(90);
+                }
+                let (at, bytes) = (part * 11, Bytes::from(vec![9; 8]));
+                let done = store.write(&superuser(), &file, at, bytes, Stability::Unstable).await;
+                assert_eq!(done.result.expect("one copy is there").count, 8);
+                let at = usize::try_from(at).expect("it is small");
+                whole.resize(whole.len().max(at + 8), 0);
+                whole[at..at + 8].fill(9);
+                if part == 4 && seed % 5 == 0 {
+                    world.set_away(Some(2));
+                }
+            }
+            let done = store.commit(&superuser(), &file, 0, 0).await;
+            done.result.expect("one copy is there");
+        };
+        let (tended, ()) = block_on(join(store.tend(), write));
+        let tended = tended.expect("the names are there").expect("it is due");
+        moved += tended.moved;
+        assert_eq!(data(&store, &file), whole, "seed {seed}");
+        world.set_away(None);
+        while let Some(tended) = block_on(store.tend()).expect("the names are there") {
+            assert_eq!(tended.left, 0, "seed {seed}");
+        }
+        world.volume.crash();
+        let store = world.start();
+        for away in 0..3 {
+            world.set_away(Some(away));
+            assert_eq!(data(&store, &file), whole, "seed {seed}");
+        }
+        world.set_away(None);
+        // Nothing is left of what was moved, nor of moves that came to nothing.
+        assert_eq!(tend(&store).left, 0);
+        let gone = block_on(store.remove(&superuser(), place(&store, "file")));
+        gone.result.expect("it is there");
+        assert_eq!(data(&store, &other), []);
+        let directories = world.volume.objects() - (empty - 1);
+        put(&store, &other, 0, &text(50), Stability::FileSync);
+        resize(&store, &other, 0);
+        assert!(directories <= 3 * 8, "seed {seed}: {directories} are left");
+    }
+    assert!(moved > 100, "{moved}");
+}
+
+/// An iod is left, one comes back empty under a new number, one more is used, and the number of
+/// copies changes: all files follow, and their times stay.
+#[test]
+fn files_follow_what_is_wanted() {
+    let mut world = World::new(0);
+    world.volume.used = vec![0, 1];
+    world.volume.copies = 1;
+    let store = world.start();
+    let file = make(&store, "file");
+    put(&store, &file, 0, &text(100), Stability::FileSync);
+    let before = block_on(store.getattr(&file)).expect("it is there");
+    let mut wanted = |used: &[u16], copies, rebalance| {
+        world.volume.used = used.to_vec();
+        (world.volume.copies, world.volume.rebalance) = (copies, rebalance);
+        world.volume.set_now(leasehold_base::units::FileTime { seconds: 99, nanoseconds: 0 });
+        let store = world.start();
+        let tended = block_on(store.tend()).expect("the names are there");
+        assert_eq!(data(&store, &file), text(100));
+        let after = block_on(store.getattr(&file)).expect("it is there");
+        assert_eq!(after.modified, before.modified);
+        let placed = block_on(store.head(&file)).expect("it is sound").expect("it has data");
+        let mut iods = placed.iods;
+        iods.sort_unstable();
+        (tended.map(|tended| tended.moved), iods, placed.copies)
+    };
+    assert_eq!(wanted(&[0, 1, 2], 1, false), (None, vec![0, 1], 1), "it stays where it is");
+    assert_eq!(wanted(&[0, 1, 2], 1, true), (Some(1), vec![0, 1, 2], 1));
+    assert_eq!(wanted(&[0, 2], 1, true), (Some(1), vec![0, 2], 1));
+    assert_eq!(wanted(&[0, 2], 2, false), (Some(1), vec![0, 2], 2));
+    // One is gone for good; with one copy that would be the end.
+    world.volume.used = vec![0, 1];
+    let store =
+        world.volume.start_with(|number, iod| if number == 2 { Arc::new(Absent) } else { iod });
+    assert_eq!(data(&store, &file), text(100));
+    assert_eq!(tend(&store), Tended { moved: 1, left: 0 });
+    assert_eq!(data(&store, &file), text(100));
+}
