@@ -5,22 +5,22 @@
 //! for small files by the time that each adds to its own disk's, for streams by the share of its
 //! own disk's speed that each has.
 
+mod beside;
 mod delay;
+mod kernel;
 mod mounts;
 
 use std::error::Error;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 use std::{fs, io};
 
-use leasehold_system_tests::{Guest, Link, Mount as GuestMount, Version};
 use serde_json::Value;
 
 use self::delay::Delay;
-use self::mounts::{Mount, sftp};
+use self::mounts::Mount;
 use crate::Options;
 use crate::disk::Disk;
 use crate::figure::{Figure, Target};
@@ -33,8 +33,15 @@ const ROUND_TRIP: Duration = Duration::from_millis(1);
 /// Small files in one measurement, and MiB of a stream.
 const FILES: u32 = 500;
 const STREAM_MIB: u32 = 128;
-/// How long a guest may take.
-const GUEST_LIMIT: Duration = Duration::from_mins(5);
+/// Files in a work tree of git, and in a build.
+const TREE: u32 = 100;
+const SOURCES: u32 = 6;
+/// What is asked of in a storm of stat.
+const STATS: u32 = 10_000;
+/// The caching that closes push with and opens ask with, as the kernel's client has it; and that of
+/// the lease program, which needs no asking.
+const CLOSE_TO_OPEN: &str = "cache=close-to-open";
+const LEASE: &str = "cache=lease";
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
@@ -48,13 +55,8 @@ pub(crate) fn measure(options: &Options) -> Result<()> {
     if wants("cached-read.local") {
         cached_read(options, disk.path())?;
     }
-    if wants("smallfiles.sshfs") || wants("stat.sshfs") {
-        beside_sshfs(options, disk.path())?;
-    }
-    if wants("smallfiles.kernel") || wants("stream.kernel") {
-        beside_the_kernel(options, disk.path())?;
-    }
-    Ok(())
+    beside::measure(options, disk.path())?;
+    kernel::measure(options, disk.path())
 }
 
 /// Runs one piece of work; how many seconds it took.
@@ -134,78 +136,6 @@ fn printed(name: &str, pairs: &[(f64, f64)], units: (&'static str, &'static str)
     let mut figure = Figure::of(name.to_owned(), pairs, Target::AtLeast(0.0), units, "disk");
     "printed".clone_into(&mut figure.target);
     figure.print();
-}
-
-fn beside_sshfs(options: &Options, disk: &Path) -> Result<()> {
-    let server = Server::ours(disk, "disk")?;
-    let wire = Delay::start(server.nfs, ROUND_TRIP)?;
-    let mount = Mount::ours(wire.address, "")?;
-    let folder = disk.join("sshfs");
-    fs::create_dir_all(&folder)?;
-    let other_wire = Delay::start(sftp()?, ROUND_TRIP)?;
-    let other = Mount::sshfs(other_wire.address, &folder)?;
-    let rate = |what, much, place: &Path| -> Result<f64> {
-        Ok(f64::from(much) / work(what, place, much)?)
-    };
-    let before = mount.processor()?;
-    let both = pairs(options, || {
-        Ok((rate("small", FILES, mount.path())?, rate("small", FILES, other.path())?))
-    })?;
-    let used = mount.processor()? - before;
-    let units = ("ratio to sshfs at 1 ms", "files made, read and removed/s");
-    let name = "smallfiles.sshfs".to_owned();
-    Figure::of(name, &both, Target::AtLeast(3.0), units, "disk").print();
-    let files = f64::from(FILES) * f64::from(options.pairs + 1);
-    let micros = used.as_secs_f64() * 1e6 / files;
-    Figure::beside("smallfiles.client-cpu".to_owned(), micros, None, "us a file").print();
-    const STATS: u32 = 10_000;
-    let both = pairs(options, || {
-        Ok((rate("stats", STATS, mount.path())?, rate("stats", STATS, other.path())?))
-    })?;
-    printed("stat.sshfs", &both, ("ratio to sshfs at 1 ms", "stats/s"));
-    Ok(())
-}
-
-fn beside_the_kernel(options: &Options, disk: &Path) -> Result<()> {
-    let server = Server::ours(disk, "disk")?;
-    let near = Delay::start(server.nfs, Duration::ZERO)?;
-    let far = Delay::start(server.nfs, ROUND_TRIP)?;
-    let link = Arc::new(Link::new());
-    let (mut small, mut stream) = (Vec::new(), Vec::new());
-    for _ in 0..options.pairs {
-        let kernel = guest(&link, far.address.port(), "small", FILES)?;
-        let mount = Mount::ours(far.address, "")?;
-        let here = (work("small", mount.path(), FILES)?, work("small", disk, FILES)?);
-        small.push((1.0 / (here.0 - here.1), 1.0 / (kernel.0 - kernel.1)));
-        drop(mount);
-        let kernel = guest(&link, near.address.port(), "write", STREAM_MIB)?;
-        let mount = Mount::ours(near.address, "")?;
-        let write = |folder: &Path| work("write", &folder.join("stream"), STREAM_MIB);
-        let here = (write(mount.path())?, write(disk)?);
-        stream.push((here.1 / here.0, kernel.1 / kernel.0));
-    }
-    let units = ("ratio to the kernel's client at 1 ms", "1/s that are added to the local disk's");
-    let name = "smallfiles.kernel".to_owned();
-    Figure::of(name, &small, Target::AtLeast(1.0), units, "disk").print();
-    let units = ("ratio to the kernel's client", "share of the local disk's speed");
-    let name = "stream.kernel".to_owned();
-    Figure::of(name, &stream, Target::AtLeast(0.8), units, "disk").print();
-    Ok(())
-}
-
-/// Work in a guest, on the kernel's mount and on the guest's own disk: seconds of each.
-fn guest(link: &Arc<Link>, port: u16, what: &str, much: u32) -> Result<(f64, f64)> {
-    let mount = GuestMount { port: Some(port), export: "/".to_owned(), version: Version::V3 };
-    let place = if what == "write" { "/stream" } else { "" };
-    let case = format!(
-        "cat >/tmp/work.py <<'END'\n{WORK}\nEND\n\
-         mkdir -p /tmp/disk\n\
-         echo LOCAL\npython3 /tmp/work.py {what} /tmp/disk{place} {much}\n\
-         echo MOUNT\npython3 /tmp/work.py {what} \"$PWD\"{place} {much}\n"
-    );
-    let ended = Guest::boot(link, &mount, &case, GUEST_LIMIT).wait(|_| {});
-    let (local, mounted) = ended.log.split_once("MOUNT").ok_or_else(|| ended.log.clone())?;
-    Ok((seconds(mounted, what)?, seconds(local, what)?))
 }
 
 /// Measures two things in turn; the first of each is thrown away, to warm up.

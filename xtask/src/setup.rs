@@ -80,6 +80,9 @@ pub(crate) const CLIENTS: &[Tool] = &[
     Tool { program: "sshfs", source: Source::Apt("sshfs") },
     // It brings sftp-server.
     Tool { program: "sshd", source: Source::Apt("openssh-server") },
+    Tool { program: "rclone", source: Source::Apt("rclone") },
+    Tool { program: "git", source: Source::Apt("git") },
+    Tool { program: "gcc", source: Source::Apt("gcc") },
     Tool { program: "python3", source: Source::Apt("python3-minimal") },
     Tool { program: "mkfs.ext4", source: Source::Apt("e2fsprogs") },
 ];

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -36,6 +36,15 @@ impl Mount {
         let port = format!("directport={}", server.port());
         command.args(["-f", "-o", &port]);
         Self::start(command.arg(format!("127.0.0.1:{}", directory.display())))
+    }
+
+    /// rclone's, of a server of WebDAV. It sends what was written some seconds after a close.
+    pub(crate) fn rclone(server: SocketAddr, _: &Path) -> io::Result<Self> {
+        let mut command = Command::new("rclone");
+        command.args(["mount", "--config", "/dev/null", "--vfs-cache-mode", "writes"]);
+        let url = format!("http://{server}");
+        command.args(["--webdav-vendor", "other", "--webdav-url", &url, ":webdav:"]);
+        Self::start(&mut command)
     }
 
     fn start(command: &mut Command) -> io::Result<Self> {
@@ -98,4 +107,36 @@ pub(crate) fn sftp() -> io::Result<SocketAddr> {
         }
     });
     Ok(address)
+}
+
+/// rclone's server of WebDAV; gone when this is dropped.
+pub(crate) struct Webdav {
+    process: Child,
+    pub(crate) address: SocketAddr,
+}
+
+impl Webdav {
+    /// Serves a directory.
+    pub(crate) fn serve(directory: &Path) -> io::Result<Self> {
+        let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
+        let mut command = Command::new("rclone");
+        command.args(["serve", "webdav", "--config", "/dev/null", "--quiet", "--addr"]);
+        let process = command.arg(address.to_string()).arg(directory).spawn()?;
+        let webdav = Self { process, address };
+        let start = Instant::now();
+        while TcpStream::connect(address).is_err() {
+            if start.elapsed() > LIMIT {
+                return Err(io::Error::other("rclone does not serve"));
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+        Ok(webdav)
+    }
+}
+
+impl Drop for Webdav {
+    fn drop(&mut self) {
+        drop(self.process.kill());
+        drop(self.process.wait());
+    }
 }

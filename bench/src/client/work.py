@@ -1,5 +1,5 @@
 # What programs do with files, and how long it takes them: a line of JSON.
-import hashlib, json, os, sys, time
+import hashlib, json, os, subprocess, sys, time
 
 def small(folder, count):
     folder = os.path.join(folder, 'small%d' % os.getpid())
@@ -43,6 +43,40 @@ def stats(folder, count):
     start = time.perf_counter()
     for number in range(count):
         os.stat('%s/%d' % (folder, number % 100))
+    return time.perf_counter() - start
+
+def run(folder, *words):
+    said = subprocess.run(words, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    assert said.returncode == 0, said.stdout
+
+# `git status` of a work tree that was just filled.
+def git(folder, count):
+    folder = os.path.join(folder, 'git%d' % os.getpid())
+    os.mkdir(folder)
+    run(folder, 'git', 'init', '--quiet')
+    for number in range(count):
+        directory = '%s/%d' % (folder, number % 10)
+        os.makedirs(directory, exist_ok=True)
+        with open('%s/%d' % (directory, number), 'w') as file:
+            file.write(str(number))
+    run(folder, 'git', '-c', 'core.fsync=none', 'add', '.')
+    start = time.perf_counter()
+    run(folder, 'git', 'status', '--porcelain')
+    return time.perf_counter() - start
+
+# A build of so many small files that share a header.
+def build(folder, count):
+    folder = os.path.join(folder, 'build%d' % os.getpid())
+    os.mkdir(folder)
+    with open(folder + '/all.h', 'w') as file:
+        file.write('int sum(int);\n')
+    for number in range(count):
+        with open('%s/%d.c' % (folder, number), 'w') as file:
+            file.write('#include "all.h"\nint f%d(int a) { return a + %d; }\n' % (number, number))
+    start = time.perf_counter()
+    for number in range(count):
+        run(folder, 'gcc', '-c', '%d.c' % number)
+    run(folder, 'ar', 'rc', 'all.a', *['%d.o' % number for number in range(count)])
     return time.perf_counter() - start
 
 # Writes pieces until there is a file `end`; says the sum of all that it was told is safe.

@@ -35,7 +35,7 @@ pub const LONG: &[Trial] = &[
     Trial {
         name: "fsx, long",
         case: "for seed in 11 12 13 14 15; do
-            fsx -q -N 100000 -S $seed -P \"$scratch\" file; rm file
+            fsx -q -N 30000 -S $seed -P \"$scratch\" file; rm file
         done",
     },
     Trial {
