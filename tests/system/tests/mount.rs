@@ -198,6 +198,21 @@ fn what_is_appended_goes_to_the_end_that_others_have_moved() {
     }
 }
 
+/// The kernel looks the path up again when it hears that a handle is stale; the client answered from
+/// what it knew of the directories, so that only the next open found the new file.
+#[test]
+fn a_tree_that_was_replaced_is_looked_up_again() {
+    let server = Server::start();
+    let mounted = new_mount(&server, "cache=close-to-open");
+    let (here, there) = (mounted.path("a/b/file"), server.folder().join("a"));
+    for content in ["first", "second", "third"] {
+        fs::create_dir_all(there.join("b")).expect("there is room");
+        fs::write(there.join("b/file"), content).expect("there is room");
+        assert_eq!(fs::read_to_string(&here).expect("it is there"), content);
+        fs::remove_dir_all(&there).expect("it was made");
+    }
+}
+
 #[test]
 fn a_file_that_stays_open_shows_changes_of_others_in_time() {
     let server = Server::start();

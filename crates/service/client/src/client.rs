@@ -226,7 +226,14 @@ impl Client {
     /// An operation on a node failed. What is gone is forgotten, so that it is looked up again.
     pub(crate) fn failed(&self, node: NodeId, status: Status) -> Error {
         if matches!(status, Status::Stale | Status::BadHandle) {
-            self.step(Event::Invalidate { object: node.key() });
+            self.with(|state, now, doings| {
+                let above = state.nodes.above(node);
+                state.step(now, Event::Invalidate { object: node.key() }, doings);
+                // Whoever looks it up again is to find where its directories have gone, too.
+                for directory in above {
+                    state.step(now, Event::Distrust { object: directory.key() }, doings);
+                }
+            });
         }
         Error::Failed(status)
     }

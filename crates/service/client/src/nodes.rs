@@ -60,6 +60,9 @@ pub(crate) struct Node {
     access: Vec<(Credential, Access, Access, Rights)>,
 }
 
+/// Deeper than trees are.
+const DEPTH_MAX: usize = 256;
+
 /// What the access of callers hangs on, as far as a client sees it: data may change without it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Rights {
@@ -135,6 +138,13 @@ impl Nodes {
             self.leave(node, removed.place);
         }
         true
+    }
+
+    /// The directories above the name by which a node was last seen, the nearest first.
+    pub(crate) fn above(&self, node: NodeId) -> Vec<NodeId> {
+        let directory = |node: &NodeId| self.nodes.get(node)?.place.as_ref().map(|place| place.0);
+        // What others have moved meanwhile may look like a circle.
+        std::iter::successors(directory(&node), directory).take(DEPTH_MAX).collect()
     }
 
     pub(crate) fn handle(&self, node: NodeId) -> Option<Handle> {
