@@ -8,7 +8,7 @@ use crate::check::Tally;
 use crate::program;
 use crate::repository::Repository;
 
-/// What is needed from outside: the program, and what brings it.
+/// What is needed from outside: the program, or the path of a file, and what brings it.
 pub(crate) struct Tool {
     program: &'static str,
     source: Source,
@@ -62,6 +62,15 @@ pub(crate) const MOUNTS: &[Tool] = &[
     Tool { program: "python3", source: Source::Apt("python3-minimal") },
 ];
 
+/// What every test of programs uses: the smallest of machines lacks it.
+pub(crate) const BASE: &[Tool] = &[
+    Tool { program: "kill", source: Source::Apt("procps") },
+    Tool { program: "mount", source: Source::Apt("mount") },
+    Tool { program: "ip", source: Source::Apt("iproute2") },
+    // The names of protocols, which programs of others look up.
+    Tool { program: "/etc/protocols", source: Source::Apt("netbase") },
+];
+
 /// What else is said of how a mount behaves, by programs that others made.
 pub(crate) const POSIX: &[Tool] = &[
     Tool { program: "pjdfstest", source: Source::Cargo("pjdfstest@0.2.2") },
@@ -111,8 +120,12 @@ pub(crate) const TAKERS: &[Tool] = &[
     Tool { program: "mount.nfs", source: Source::Apt("nfs-common") },
     Tool { program: "automount", source: Source::Apt("autofs") },
     Tool { program: "systemd-analyze", source: Source::Apt("systemd") },
-    Tool { program: "python3", source: Source::Apt("python3-yaml") },
+    // Only Debian's own Python has Debian's libraries.
+    Tool { program: "/usr/bin/python3", source: Source::Apt("python3-minimal") },
+    Tool { program: YAML, source: Source::Apt("python3-yaml") },
 ];
+
+const YAML: &str = "/usr/lib/python3/dist-packages/yaml/__init__.py";
 
 /// What builds and runs the laboratory for WebAssembly.
 pub(crate) const WEB: &[Tool] = &[
@@ -172,7 +185,7 @@ const COMPILE_LIMIT: Duration = Duration::from_mins(40);
 
 /// Installs every tool that is missing.
 pub(crate) fn run() -> Tally {
-    [LINTERS, TREE, FUZZER, COUNTER, GUEST, DISKS, MOUNTS, POSIX, FOREIGN, SERVERS, PAGE]
+    [BASE, LINTERS, TREE, FUZZER, COUNTER, GUEST, DISKS, MOUNTS, POSIX, FOREIGN, SERVERS, PAGE]
         .into_iter()
         .map(|tools| Tally::of(ensure(tools)))
         .sum()

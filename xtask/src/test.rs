@@ -7,8 +7,8 @@ use clap::ValueEnum;
 use crate::check::{Check, Tally, report};
 use crate::repository::Repository;
 use crate::setup::{
-    COUNTER, DISKS, FOREIGN, GUEST, LINTERS, MOUNTS, PACKAGERS, POSIX, SERVERS, TAKERS, TREE, Tool,
-    ensure,
+    BASE, COUNTER, DISKS, FOREIGN, GUEST, LINTERS, MOUNTS, PACKAGERS, POSIX, SERVERS, TAKERS, TREE,
+    Tool, ensure,
 };
 use crate::{documents, fuzz, layers, licences, page, program, promises, sim, tidy};
 
@@ -97,7 +97,7 @@ impl Step {
             }
             Self::Unit => {
                 let options = ["--workspace", "--exclude", SYSTEM, "--no-fail-fast"];
-                tool(repository, 25, &[], &[&["cargo", "test"][..], &options].concat())
+                tool(repository, 25, BASE, &[&["cargo", "test"][..], &options].concat())
             }
             Self::Instructions => instructions(repository),
             Self::Sim => {
@@ -154,7 +154,7 @@ fn instructions(repository: &Repository) -> Tally {
 
 /// Runs tests of the whole system.
 fn system(repository: &Repository, limit_min: u64, tools: &[&[Tool]], tests: &[&str]) -> Tally {
-    if !tools.iter().all(|tools| ensure(tools)) {
+    if ![BASE].iter().chain(tools).all(|tools| ensure(tools)) {
         return Tally::of(false);
     }
     let words = ["cargo", "test", "--no-fail-fast", "--package", SYSTEM];

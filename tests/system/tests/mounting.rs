@@ -89,7 +89,7 @@ assert all(isinstance(option, str) for option in volume['spec']['mountOptions'])
     let path = folder.path().join("volume.yaml");
     fs::write(&path, first("yaml")).expect("there is room");
     let file = fs::File::open(&path).expect("it was written just now");
-    let options = output(Command::new("python3").args(["-c", &script]).stdin(file));
+    let options = output(Command::new("/usr/bin/python3").args(["-c", &script]).stdin(file));
     // Those that the kernel was seen to take, which the other test does.
     let tried = first("fstab");
     for option in options.trim().split(',').filter(|option| *option != "hard") {
