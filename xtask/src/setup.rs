@@ -177,8 +177,8 @@ pub(crate) const MORE_SERVERS: &[Tool] = &[
     Tool { program: "rpc.nfsd", source: Source::Apt("nfs-kernel-server") },
 ];
 
-/// Long enough for a package list and a hundred packages.
-const LIMIT: Duration = Duration::from_mins(5);
+/// Long enough for a package list and five hundred packages: npm has that many.
+const LIMIT: Duration = Duration::from_mins(8);
 
 /// Long enough for a program with several hundred libraries, on two cores.
 const COMPILE_LIMIT: Duration = Duration::from_mins(40);
