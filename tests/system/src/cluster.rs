@@ -10,11 +10,16 @@ use serde_json::Value;
 
 use crate::{Mount, Scratch, Version, built};
 
+/// What starts a program of a role over a folder of this name.
+type Words = dyn Fn(&str, &str) -> Vec<String>;
+
 /// A metaserver over iods, all on 127.0.0.1; stopped when this is dropped.
 pub struct Cluster {
     folder: Scratch,
     iods: Vec<Program>,
     meta: Program,
+    words: Box<Words>,
+    options: Vec<String>,
 }
 
 /// A running program, and how it is started.
@@ -32,13 +37,14 @@ impl Cluster {
     #[must_use]
     pub fn start(iods: usize, options: &[&str]) -> Self {
         let folder = Scratch::new("cluster");
-        let path = |name: &str| {
-            let path = folder.path().join(name);
+        let below = folder.path().to_owned();
+        let path = move |name: &str| {
+            let path = below.join(name);
             std::fs::create_dir_all(&path).expect("there is room");
             path.to_str().expect("our own name").to_owned()
         };
         let key = format!("{}/key", path("keys"));
-        let words = |role: &str, name: &str| {
+        let words = move |role: &str, name: &str| {
             let state = path(&format!("state-{name}"));
             let words = [role, &path(name), "--state", &state, "--cluster-key", &key];
             words.map(str::to_owned).to_vec()
@@ -46,13 +52,26 @@ impl Cluster {
         let iods: Vec<Program> = (0..iods)
             .map(|number| Program::start(words("iod", &format!("iod{number}")), 0))
             .collect();
-        let mut meta = words("meta", "export");
-        for iod in &iods {
-            meta.extend(["--iod".to_owned(), format!("127.0.0.1:{}", iod.port)]);
-        }
-        meta.extend(options.iter().map(|&option| option.to_owned()));
-        let meta = Program::start(meta, 0);
-        Self { folder, iods, meta }
+        let options: Vec<String> = options.iter().map(|&option| option.to_owned()).collect();
+        let meta = Program::start(meta(&words, iods.iter(), &options), 0);
+        Self { folder, iods, meta, words: Box::new(words), options }
+    }
+
+    /// Starts one more iod, which the metaserver knows when it is started again.
+    pub fn add_iod(&mut self) {
+        let name = format!("iod{}", self.iods.len());
+        self.iods.push(Program::start((self.words)("iod", &name), 0));
+    }
+
+    /// Starts the metaserver again, with these options more and without the iods that are lost.
+    pub fn restart_meta(&mut self, more: &[&str], lost: &[usize]) {
+        let options: Vec<String> =
+            self.options.iter().cloned().chain(more.iter().map(|&it| it.to_owned())).collect();
+        let iods = self.iods.iter().enumerate();
+        let iods = iods.filter(|(number, _)| !lost.contains(number)).map(|(_, iod)| iod);
+        let words = meta(&self.words, iods, &options);
+        self.meta.kill();
+        self.meta = Program::start(words, self.meta.port);
     }
 
     /// The folder with the names.
@@ -85,7 +104,8 @@ impl Cluster {
             let told = status.output().expect("the program was built").stdout;
             let told: Value = serde_json::from_slice(&told).unwrap_or_default();
             let iods = told[0]["iods"].as_array().cloned().unwrap_or_default();
-            let all_are_there = iods.iter().all(|iod| iod["away"] == false);
+            let all_are_there =
+                iods.iter().all(|iod| iod["what"] == "gone" || iod["away"] == false);
             if told[0]["settled"] == true && all_are_there {
                 return;
             }
@@ -102,6 +122,20 @@ impl Cluster {
         let Program { words, port, .. } = &self.iods[number];
         self.iods[number] = Program::start(words.clone(), *port);
     }
+}
+
+/// What starts a metaserver.
+fn meta<'a>(
+    words: &Words,
+    iods: impl Iterator<Item = &'a Program>,
+    options: &[String],
+) -> Vec<String> {
+    let mut meta = words("meta", "export");
+    for iod in iods {
+        meta.extend(["--iod".to_owned(), format!("127.0.0.1:{}", iod.port)]);
+    }
+    meta.extend(options.iter().cloned());
+    meta
 }
 
 impl Program {

@@ -120,6 +120,39 @@ fn with_two_copies_dead_iods_cost_nothing() {
     ended.expect_success();
 }
 
+/// Iods are added, left and replaced under the load, and each time another one dies in the middle.
+#[test]
+fn iods_come_and_go_under_the_load() {
+    const AWAY: Duration = Duration::from_secs(3);
+    let mut cluster = Cluster::start(2, &["--stripe-unit", "64", "--copies", "2", "--rebalance"]);
+    let (link, mount) = (Arc::new(Link::new()), cluster.mount(Version::V3));
+    let guest = Guest::boot(&link, &mount, include_str!("../cases/iods.sh"), LIMIT);
+    let growing = cluster.names().join("appended");
+    let ended = guest.wait(|request| {
+        assert_eq!(request, "iods");
+        let mut change = |more: &[&str], lost: &[usize], dies: usize| {
+            wait_until_grown(&growing, 100);
+            if !lost.is_empty() {
+                cluster.kill_iod(lost[0]);
+            }
+            cluster.add_iod();
+            cluster.restart_meta(more, lost);
+            wait_until_grown(&growing, 20);
+            cluster.kill_iod(dies);
+            sleep(AWAY);
+            cluster.start_iod(dies);
+            cluster.wait_until_settled();
+        };
+        // Files are spread over a third one.
+        change(&[], &[], 0);
+        // The first is left, with a fourth in its place.
+        change(&["--drain", "0"], &[], 1);
+        // It is given up, and so is nothing that it had.
+        change(&["--lost", "0"], &[0], 2);
+    });
+    ended.expect_success();
+}
+
 /// Waits until a file has so many bytes more.
 fn wait_until_grown(file: &Path, bytes: u64) {
     const PATIENCE: Duration = Duration::from_secs(60);

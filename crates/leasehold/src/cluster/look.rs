@@ -18,16 +18,17 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Says which iods are there; fails unless all are.
 pub(crate) fn check(options: &Check) -> Result<(), Failure> {
-    let cluster = Cluster::start(options.cluster_key.as_deref(), PATIENCE)?;
+    let (iods, key) = options.iods.found(None)?;
+    let cluster = Cluster::start(key.as_deref(), PATIENCE)?;
     let mut away = 0;
-    for address in &options.iod {
+    for address in &iods {
         let found = block_on(look(&cluster, address));
         away += usize::from(found.what != "iod" && found.what != "new");
         say(format!("{}\n", if options.json { found.json() } else { found.text() }))?;
     }
     match away {
         0 => Ok(()),
-        _ => Err(Kind::Running.because(format!("{away} of {} are no use now", options.iod.len()))),
+        _ => Err(Kind::Running.because(format!("{away} of {} are no use now", iods.len()))),
     }
 }
 

@@ -1,12 +1,15 @@
 //! What can be said to the roles of a cluster.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
 
 use super::IodAddress;
+use crate::checks;
+use crate::config::Plan;
 use crate::config::options::Server;
+use crate::failure::{Failure, Kind};
 use crate::options::{EXIT_CODES, HOW, WHAT, WHERE};
 use crate::stripes;
 
@@ -41,17 +44,51 @@ pub(crate) struct Try {
     pub(crate) listen: SocketAddr,
 }
 
+/// The iods that a command is about.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Iods {
+    /// An iod, as `meta` is told of it; to be given once for each
+    #[arg(long, value_name = "IOD", required_unless_present = "config")]
+    iod: Vec<IodAddress>,
+
+    /// The file with the key of the cluster
+    #[arg(long, value_name = "FILE")]
+    cluster_key: Option<PathBuf>,
+
+    /// The configuration file that has them, of `leasehold serve --config`
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["iod", "cluster_key"])]
+    config: Option<PathBuf>,
+}
+
+impl Iods {
+    /// The iods, and the file with their key; of a configuration those of the export that has this
+    /// directory, or of the first with any.
+    pub(crate) fn found(
+        &self,
+        directory: Option<&Path>,
+    ) -> Result<(Vec<IodAddress>, Option<PathBuf>), Failure> {
+        let Some(config) = &self.config else {
+            return Ok((self.iod.clone(), self.cluster_key.clone()));
+        };
+        let directory = directory.map(checks::directory).transpose()?;
+        let exports = Plan::read(config, &Server::default())?.exports.into_iter();
+        let mut layouts = exports
+            .filter(|export| directory.as_ref().is_none_or(|asked| *asked == export.directory))
+            .map(|export| export.layout);
+        let layout = layouts.find(|layout| !layout.iods.is_empty()).ok_or_else(|| {
+            let text = format!("{} has no iods for that", config.display());
+            Kind::Options.because(text)
+        })?;
+        Ok((layout.iods, layout.cluster_key))
+    }
+}
+
 /// Say which iods are there, what each is, and what room it has
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Check {
-    /// An iod, as `meta` is told of it
-    #[arg(long, value_name = "IOD", required = true)]
-    pub(crate) iod: Vec<IodAddress>,
-
-    /// The file with the key of the cluster
-    #[arg(long, value_name = "FILE")]
-    pub(crate) cluster_key: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) iods: Iods,
 
     /// Say it as a line of JSON for each iod
     #[arg(long)]
@@ -83,13 +120,8 @@ pub(crate) struct Repair {
     #[arg(value_name = "DIR")]
     pub(crate) directory: PathBuf,
 
-    /// An iod, as `meta` is told of it; to be given once for each
-    #[arg(long, value_name = "IOD", required = true)]
-    pub(crate) iod: Vec<IodAddress>,
-
-    /// The file with the key of the cluster
-    #[arg(long, value_name = "FILE")]
-    pub(crate) cluster_key: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) iods: Iods,
 
     /// Remove what was found, rather than only say it
     #[arg(long)]

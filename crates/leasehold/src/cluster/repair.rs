@@ -21,9 +21,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Finds what no file has any more, and removes it where that is asked for.
 pub(crate) fn repair(options: &Repair) -> Result<(), Failure> {
     let _claim = stripes::claim(&options.directory)?;
-    let cluster = Cluster::start(options.cluster_key.as_deref(), PATIENCE)?;
-    let iods: Vec<_> = options
-        .iod
+    let (iods, key) = options.iods.found(Some(&options.directory))?;
+    let cluster = Cluster::start(key.as_deref(), PATIENCE)?;
+    let iods: Vec<_> = iods
         .iter()
         .map(|address| block_on(Held::by(&cluster, address)))
         .collect::<Result<_, _>>()?;

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use leasehold_session::Options;
-use leasehold_session::nfs::messages::{Handle, write};
+use leasehold_session::nfs::messages::{Handle, Status, write};
 use leasehold_shell::client::{Mounted, NotFound, Runtime, Target, block_on, mount};
 use rustix::process::Signal;
 
@@ -13,10 +13,28 @@ use crate::support::{Home, PATIENCE, Serving, address, leasehold, put, run, who}
 
 /// An iod over a directory of this name, with a key of that name.
 fn iod(home: &Home, name: &str, key: &str, port: u16) -> (Serving, u16) {
+    started(iod_command(home, name, key, port))
+}
+
+/// One on a disk of so little room; needs root.
+fn small_iod(home: &Home, name: &str, room: &str) -> (Serving, u16) {
+    let command = iod_command(home, name, "key", 0);
+    let mut mounted = std::process::Command::new("unshare");
+    let script = "mount -t tmpfs -o size=\"$1\" none \"$2\" && shift 2 && exec \"$@\"";
+    mounted.args(["--mount", "sh", "-c", script, "sh", room, &home.path(name)]);
+    mounted.arg(command.get_program()).args(command.get_args());
+    started(mounted)
+}
+
+fn iod_command(home: &Home, name: &str, key: &str, port: u16) -> std::process::Command {
     let _ = fs::create_dir(home.path(name));
     let (listen, state) = (format!("127.0.0.1:{port}"), home.path(&format!("state-{name}")));
     let mut command = leasehold(&["iod", &home.path(name), "--listen", &listen, "--json"]);
     command.args(["--state", &state, "--cluster-key", &home.path(key)]);
+    command
+}
+
+fn started(command: std::process::Command) -> (Serving, u16) {
     let serving = Serving::start(command);
     let ready: serde_json::Value = serde_json::from_str(&serving.line()).unwrap();
     assert!(ready.get("mount").is_none(), "it is not for clients: {ready}");
@@ -270,16 +288,74 @@ fn with_two_copies_one_iod_may_be_lost() {
         iods[away] = iod(&home, name, "key", ports[away]).0;
         wait_until_settled(&home);
     }
-    // One is lost for good, and a new one takes what it had.
+    // One is lost for good, and a new one takes what it had: said in the file of the cluster.
     assert!(iods[1].end(Signal::KILL).code().is_none());
     assert!(serving.end(Signal::TERM).success());
     let (_new, new) = iod(&home, "new", "key", 0);
-    let (mut serving, server) = start(&[ports[0], ports[2], new], &["--lost", "1"]);
-    wait_until_settled(&home);
+    let file = home.path("cluster.toml");
+    let places = [ports[0], ports[2], new].map(|port| format!("\"127.0.0.1:{port}\""));
+    let (data_place, key, places) = (home.path("data"), home.path("key"), places.join(", "));
+    let text = format!(
+        "[[export]]\ndirectory = \"{data_place}\"\niod = [{places}]\ncluster-key = \"{key}\"\n\
+         copies = 2\nlost = [1]\nstripe-unit = \"4 KiB\"\nstripe-inline = \"4 KiB\"\n\
+         [[export.client]]\nfrom = [\"*\"]\nsquash = \"none\"\n"
+    );
+    fs::write(&file, text).unwrap();
+    let mut command = leasehold(&["serve", "--config", &file, "--json"]);
+    command.args(["--listen", "127.0.0.1:0", "--state", &home.path("state")]);
+    let mut serving = Serving::start(command);
+    let ready = serde_json::from_str(&serving.line()).unwrap();
+    let server = try_mount(&runtime, address(&ready).port(), "/data").unwrap();
+    let told = wait_until_settled(&home);
+    assert_eq!((&told["iods"][1]["what"], &told["copies"]), (&"gone".into(), &2.into()));
+    let (code, said, error) = run(leasehold(&["cluster", "check", "--config", &file]));
+    assert!(code == 0 && said.contains("iod 3 of 3"), "{said}{error}");
     assert!(iods[0].end(Signal::KILL).code().is_none());
     for (round, name) in (0..).zip(names) {
         same(&server, name.as_bytes(), &data(round));
     }
     same(&server, b"old", &data(3));
     assert!(serving.end(Signal::TERM).success());
+}
+
+/// Where the disk of one iod is full, who writes there is told, and nobody else: other files are
+/// read and changed, small ones are made, and with room there is room again.
+#[test]
+fn a_full_disk_of_one_iod_is_told() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    for copies in ["1", "2"] {
+        let home = Home::new();
+        let runtime = Runtime::start().unwrap();
+        let (_one, first) = small_iod(&home, "one", "2m");
+        let (_two, second) = iod(&home, "two", "key", 0);
+        let mut serving = Serving::start(meta(&home, &[first, second], &["--copies", copies]));
+        let ready = serde_json::from_str(&serving.line()).unwrap();
+        let server = try_mount(&runtime, address(&ready).port(), "/data").unwrap();
+        let data = |byte: u8| Bytes::from(vec![byte; 100_000]);
+        block_on(put(&server, b"kept", &data(1)));
+        let large = block_on(put(&server, b"large", &data(2)));
+        let mut size = 100_000_u64;
+        let refused = loop {
+            assert!(size < 10 << 20, "there is no end of room");
+            let what = (data(2), write::Stability::FileSync);
+            match block_on(server.nfs.write(&who(), &large, size, what)).unwrap().done() {
+                Ok(done) => size += u64::from(done.count),
+                Err(status) => break status,
+            }
+        };
+        assert_eq!(refused, Status::NoSpace);
+        let told = block_on(server.nfs.getattr(&who(), &large)).unwrap().done().unwrap();
+        assert!(told.attributes.size >= size, "what was answered is there");
+        same(&server, b"kept", &data(1));
+        put_again(&server, b"kept", &data(3));
+        same(&server, b"kept", &data(3));
+        block_on(put(&server, b"small", &Bytes::from_static(b"needs no iod")));
+        let removed = block_on(server.nfs.remove(&who(), &server.root, b"large")).unwrap();
+        removed.done().unwrap();
+        block_on(put(&server, b"next", &data(4)));
+        same(&server, b"next", &data(4));
+        assert!(serving.end(Signal::TERM).success());
+    }
 }

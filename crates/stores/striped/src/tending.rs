@@ -81,7 +81,10 @@ impl Volume {
         if !all_are_there || self.tending.done.load(Ordering::Relaxed) == asked {
             return Ok(None);
         }
-        let tended = self.tend_all().await?;
+        let tended = match self.tend_all().await {
+            Err(_) if self.tending.is_ending() => return Ok(None),
+            tended => tended?,
+        };
         if tended.left == 0 {
             self.tending.done.store(asked, Ordering::Relaxed);
         }
