@@ -521,12 +521,7 @@ impl<E: Clone> Cache<E> {
             Event::Named { directory, name, target, source, asked } => {
                 self.named((directory, &name), target, (source, asked), effects);
             }
-            Event::Empty { directory } => {
-                let known = self.objects.get(&directory).map(|object| &object.known);
-                if self.options.names_of_new && known.is_some_and(Known::is_comparable) {
-                    self.names.complete(directory);
-                }
-            }
+            Event::Empty { directory } => self.emptied(directory),
             Event::Unnamed { directory, name } => {
                 let mut idle = Vec::new();
                 self.names.forget(directory, &name, &mut idle);
@@ -741,6 +736,13 @@ impl<E: Clone> Cache<E> {
         // The owner hears of an object that no name leads to, also when this one was not kept.
         idle.extend(target.filter(|object| !self.names.lead_to(*object)));
         tell_idle(idle, effects);
+    }
+
+    fn emptied(&mut self, directory: ObjectKey) {
+        let known = self.objects.get(&directory).map(|object| &object.known);
+        if self.options.names_of_new && known.is_some_and(Known::is_comparable) {
+            self.names.complete(directory);
+        }
     }
 
     fn forget(&mut self, key: ObjectKey, effects: &mut Vec<Effect<E>>) {
