@@ -224,7 +224,7 @@ fn compiler() -> Result<String, Box<dyn Error>> {
 pub(crate) fn only_count(calls: &OsStr) {
     let calls = calls.to_str().and_then(|calls| calls.parse().ok()).unwrap_or(0_u64);
     let mut account = Account::new();
-    let client = account.clients.at([127, 0, 0, 1].into(), Time::ZERO);
+    let client = account.client([127, 0, 0, 1].into(), Time::ZERO);
     let call = getattr();
     let mut writer = Writer::new();
     // Accepted, a success; and the status of NFS, with what takes the place of attributes.

@@ -39,18 +39,18 @@ impl Meter {
     /// A client is connected.
     pub(crate) fn connected(&mut self, address: IpAddr, now: Time) -> ClientId {
         let client = self.client(address, now);
-        self.account.clients.connected(client);
+        self.account.connected(client);
         client
     }
 
     /// A connection of a client is closed.
     pub(crate) fn disconnected(&mut self, client: ClientId) {
-        self.account.clients.disconnected(client);
+        self.account.disconnected(client);
     }
 
     /// The client at an address, who is heard now.
     pub(crate) fn client(&mut self, address: IpAddr, now: Time) -> ClientId {
-        self.account.clients.at(address, now)
+        self.account.client(address, now)
     }
 
     /// A client that is connected is heard.
@@ -87,7 +87,7 @@ impl Meter {
 
     /// What was counted so far, and how long the loop had nothing to do.
     pub(crate) fn told(&self) -> (Account, Duration) {
-        (self.account.clone(), self.slept)
+        (self.account.told(), self.slept)
     }
 }
 

@@ -47,7 +47,7 @@ fn every_call_is_counted_once_and_at_its_end() {
     assert_eq!((total.calls, total.failed), (12, 12), "none of them is a call of RPC");
     assert_eq!((total.bytes_in, total.bytes_out), (12 * 8, 3 * (100_012 + 16)));
     assert_eq!((sum(&report, |one| one.connections), sum(&report, |one| one.parked)), (3, 1));
-    let of_clients: Vec<_> = report.account.clients.iter().collect();
+    let of_clients: Vec<_> = report.account.clients().iter().collect();
     assert_eq!(of_clients.len(), 1, "they have one address");
     assert_eq!((of_clients[0].connections, &of_clients[0].tally), (3, &total));
 
@@ -63,7 +63,7 @@ fn every_call_is_counted_once_and_at_its_end() {
     drop((leaves, clients));
     let report = report_when(&server, |report| sum(report, |one| one.connections) == 0);
     assert_eq!((report.account.total().calls, sum(&report, |one| one.parked)), (14, 0));
-    assert!(report.account.clients.iter().all(|client| client.connections == 0));
+    assert!(report.account.clients().iter().all(|client| client.connections == 0));
 }
 
 #[test]

@@ -202,7 +202,7 @@ impl Source {
             exports: self.exports(&report),
             procedures: account.procedures().filter_map(view).collect(),
             clients: clients(&report),
-            others: Work::from(account.clients.others()),
+            others: Work::from(account.clients().others()),
             loops: report.loops.iter().map(|one| LoopView::of(one, report.age)).collect(),
             silent_loops: report.silent,
             events: events(self.reporter.counters(), &replies),
@@ -245,7 +245,7 @@ fn clients(report: &Report) -> Vec<ClientView> {
         idle_s: report.at.since(client.heard).as_secs_f64(),
         work: Work::from(&client.tally),
     };
-    let mut clients: Vec<_> = report.account.clients.iter().map(view).collect();
+    let mut clients: Vec<_> = report.account.clients().iter().map(view).collect();
     let busy = |client: &ClientView| client.work.busy_s;
     clients.sort_by(|one, other| busy(other).total_cmp(&busy(one)));
     clients

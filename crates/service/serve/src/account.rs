@@ -2,7 +2,9 @@
 //!
 //! Criteria in order of weight:
 //! - It is always on, so it costs next to nothing: what it needs is read from the bytes of the call
-//!   and of the reply, at fixed places; an account belongs to one loop, so it shares nothing.
+//!   and of the reply, at fixed places; an account belongs to one loop, so it shares nothing; and a
+//!   call counts with its procedure alone, which knows whose calls it counts: with a client and an
+//!   export they count once that changes, or once somebody asks.
 //! - All is counted; one call in sixteen is timed, at random, because calls come in patterns.
 //! - Its memory is bounded: the clients beyond a number are counted as one, `others`, and exports
 //!   are those of which a handle was opened, so that nobody adds one by making up handles.
@@ -13,7 +15,10 @@ mod clients;
 mod head;
 mod histogram;
 mod outcome;
+mod streak;
 mod tally;
+
+use core::net::IpAddr;
 
 use bytes::Bytes;
 use leasehold_base::units::Time;
@@ -23,6 +28,7 @@ pub use clients::{Client, ClientId, Clients};
 use head::{Layout, Place};
 pub use histogram::{BUCKETS, Histogram};
 pub use outcome::{OUTCOMES, Outcome};
+use streak::{Streak, Whose};
 pub use tally::{Tally, Timing};
 
 /// Calls of which one is timed, in the mean.
@@ -37,6 +43,8 @@ pub struct Counted {
     pub tally: Tally,
     /// How many of them ended so, by the places of [`OUTCOMES`]; those that succeeded are the rest.
     pub failed: [u64; OUTCOMES.len()],
+    /// The last of its calls, which do not count with their client and export yet.
+    streak: Streak,
 }
 
 /// A call that was begun, and where its end is to be counted.
@@ -57,7 +65,7 @@ pub struct Account {
     /// By their numbers, in order.
     exports: Vec<(u16, Tally)>,
     /// Its clients.
-    pub clients: Clients,
+    clients: Clients,
     until_timed: u32,
     chance: u32,
 }
@@ -75,7 +83,7 @@ impl Account {
         let layout = Layout::new();
         let row = |has_status| {
             let failed = [0; OUTCOMES.len()];
-            Counted { has_status, tally: Tally::default(), failed }
+            Counted { has_status, tally: Tally::default(), failed, streak: Streak::default() }
         };
         let rows = layout.rows().map(|named| row(named.has_status)).collect();
         let clients = Clients::default();
@@ -107,33 +115,92 @@ impl Account {
     /// where it was timed.
     #[inline]
     pub fn end(&mut self, begun: Begun, reply: Option<&Message>, timing: Option<&Timing>) {
-        let bytes_in = u64::from(begun.bytes_in);
-        let bytes_out = reply.map_or(0, Message::len) as u64;
-        let row = &mut self.rows[usize::from(begun.place.row)];
+        let row = &mut self.rows[begun.place.row()];
         let outcome = Outcome::of(reply, row.has_status);
-        let failed = !outcome.is_success();
-        if failed {
-            row.failed[outcome.index()] += 1;
+        let whose = Whose { client: begun.client, place: begun.place };
+        if row.streak.whose != whose {
+            return self.end_of_another(begun, whose, outcome, reply, timing);
         }
-        row.tally.count(bytes_in, bytes_out, failed, timing);
-        self.clients.tally(begun.client).count(bytes_in, bytes_out, failed, timing);
-        if let Some(export) = begun.place.export {
-            let at = match self.exports.binary_search_by_key(&export, |(number, _)| *number) {
-                Ok(at) => at,
-                Err(at) if outcome.handle_was_opened() => self.add_export(at, export),
-                Err(_) => return,
-            };
-            self.exports[at].1.count(bytes_in, bytes_out, failed, timing);
+        row.count(begun, outcome, reply);
+        if let Some(timing) = timing {
+            self.time(whose, timing);
+        }
+    }
+
+    /// The same, of a call that is not of the same client and export as the last of its procedure.
+    #[cold]
+    fn end_of_another(
+        &mut self,
+        begun: Begun,
+        mut whose: Whose,
+        outcome: Outcome,
+        reply: Option<&Message>,
+        timing: Option<&Timing>,
+    ) {
+        self.settle_row(begun.place.row());
+        if let Some(export) = whose.place.export()
+            && let Err(at) = self.exports.binary_search_by_key(&export, |(number, _)| *number)
+        {
+            if outcome.handle_was_opened() {
+                self.add_export(at, export);
+            } else {
+                whose.place = whose.place.without_export();
+            }
+        }
+        let row = &mut self.rows[begun.place.row()];
+        row.streak = Streak::begun(whose, &row.tally);
+        row.count(begun, outcome, reply);
+        if let Some(timing) = timing {
+            self.time(whose, timing);
         }
     }
 
     #[cold]
+    fn time(&mut self, whose: Whose, timing: &Timing) {
+        self.rows[whose.place.row()].tally.time(timing);
+        self.clients.tally(whose.client).time(timing);
+        if let Some(tally) = self.export(whose.place.export()) {
+            tally.time(timing);
+        }
+    }
+
+    fn export(&mut self, number: Option<u16>) -> Option<&mut Tally> {
+        let number = number?;
+        let at = self.exports.binary_search_by_key(&number, |(number, _)| *number).ok()?;
+        Some(&mut self.exports[at].1)
+    }
+
+    /// Counts with clients and exports what counts with procedures alone so far.
+    fn settle(&mut self) {
+        (0..self.rows.len()).for_each(|row| self.settle_row(row));
+    }
+
+    fn settle_row(&mut self, row: usize) {
+        let row = &mut self.rows[row];
+        let (whose, calls) = row.streak.end(&row.tally);
+        if calls.is_none() {
+            return;
+        }
+        self.clients.tally(whose.client).add(&calls);
+        if let Some(tally) = self.export(whose.place.export()) {
+            tally.add(&calls);
+        }
+    }
+
+    /// What is counted, for whoever wants to read it.
+    #[must_use]
+    pub fn told(&self) -> Self {
+        let mut told = self.clone();
+        told.settle();
+        told
+    }
+
     fn add_export(&mut self, at: usize, export: u16) -> usize {
         self.exports.insert(at, (export, Tally::default()));
         at
     }
 
-    /// Adds what another has counted.
+    /// Adds what another has told.
     pub fn fold(&mut self, other: &Self) {
         for (row, more) in self.rows.iter_mut().zip(&other.rows) {
             row.tally.fold(&more.tally);
@@ -172,10 +239,48 @@ impl Account {
         })
     }
 
+    /// The client at an address, who is heard at this moment.
+    pub fn client(&mut self, address: IpAddr, now: Time) -> ClientId {
+        if !self.clients.has_room_for(address) {
+            // The one that loses its place takes along what it did.
+            self.settle();
+        }
+        self.clients.at(address, now)
+    }
+
+    /// Notes that a client has a connection more; it keeps its place until that is closed.
+    pub fn connected(&mut self, client: ClientId) {
+        self.clients.connected(client);
+    }
+
+    /// Notes that a connection that was told of is closed.
+    pub fn disconnected(&mut self, client: ClientId) {
+        self.clients.disconnected(client);
+    }
+
     /// Notes that a client is heard at this moment.
     #[inline]
     pub fn heard(&mut self, client: ClientId, now: Time) {
         self.clients.heard(client, now);
+    }
+
+    /// Its clients.
+    #[must_use]
+    pub fn clients(&self) -> &Clients {
+        &self.clients
+    }
+}
+
+impl Counted {
+    #[inline]
+    fn count(&mut self, begun: Begun, outcome: Outcome, reply: Option<&Message>) {
+        self.tally.calls += 1;
+        self.tally.bytes_in += u64::from(begun.bytes_in);
+        self.tally.bytes_out += reply.map_or(0, Message::len) as u64;
+        if !outcome.is_success() {
+            self.tally.failed += 1;
+            self.failed[outcome.index()] += 1;
+        }
     }
 }
 

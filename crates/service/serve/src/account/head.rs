@@ -1,25 +1,48 @@
 //! What the head of a call says of it, read from its bytes at fixed places.
 
 use leasehold_base::limits::HANDLE_V2_BYTES;
+use leasehold_wire::{nfs2, nfs3};
 
 use crate::handles::export_of;
 use crate::table::{PROGRAMS, Row};
 
-/// Where the program, the version and the procedure stand (RFC 5531 section 9), and where the
+/// Where the program, with the version behind it, and the procedure stand (RFC 5531 section 9), and where the
 /// credential begins: with its flavour and its length.
 const PROGRAM_AT: usize = 12;
-const VERSION_AT: usize = 16;
 const PROCEDURE_AT: usize = 20;
 const CREDENTIAL_LENGTH_AT: usize = 28;
 const CREDENTIAL_AT: usize = 32;
 
-/// Where a call is counted.
+/// Where a call is counted: the number of its row, and the export that its handle names, in one
+/// word, because it is compared for every call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
-    /// The number of its row.
-    pub(super) row: u16,
-    /// The export that its handle names, if it begins with a handle of ours.
-    pub(super) export: Option<u16>,
+pub(super) struct Place(u32);
+
+impl Place {
+    /// In the place of an export's number, which no export has.
+    const NO_EXPORT: u16 = u16::MAX;
+
+    #[inline]
+    pub(super) fn new(row: u16, export: Option<u16>) -> Self {
+        let export = export.unwrap_or(Self::NO_EXPORT);
+        Self(u32::from(row) << u16::BITS | u32::from(export))
+    }
+
+    #[inline]
+    pub(super) const fn row(self) -> usize {
+        (self.0 >> u16::BITS) as usize
+    }
+
+    /// The export, if the call begins with a handle of ours.
+    pub(super) fn export(self) -> Option<u16> {
+        let [.., high, low] = self.0.to_be_bytes();
+        Some(u16::from_be_bytes([high, low])).filter(|export| *export != Self::NO_EXPORT)
+    }
+
+    /// The same row, and no export.
+    pub(super) const fn without_export(self) -> Self {
+        Self(self.0 | Self::NO_EXPORT as u32)
+    }
 }
 
 /// A row by name.
@@ -35,19 +58,31 @@ pub(super) struct Named {
 pub(super) struct Layout {
     versions: Vec<Rows>,
     rows: u16,
-    /// The place in `versions` of the last call: the next is most likely of the same.
-    last: usize,
+    /// Those of the last call: the next is most likely of the same.
+    last: Rows,
 }
 
 /// The rows of a program's version.
-#[derive(Clone)]
+#[derive(Clone, Copy)]
 struct Rows {
-    program: u32,
     version: u32,
     program_name: &'static str,
     rows: &'static [Row],
     first: u16,
-    has_handles: bool,
+    handles: Handles,
+    /// Program and version, as they stand in a call.
+    key: [u8; 2 * size_of::<u32>()],
+}
+
+/// What the arguments begin with that name a file.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Handles {
+    /// Something else.
+    None,
+    /// Version 2's, all of one length.
+    Fixed,
+    /// Version 3's, which say how long they are.
+    Counted,
 }
 
 impl Layout {
@@ -58,18 +93,26 @@ impl Layout {
         for program in PROGRAMS {
             for version in program.versions {
                 let first = rows;
+                let mut key = [0; 8];
+                key[..4].copy_from_slice(&program.number.to_be_bytes());
+                key[4..].copy_from_slice(&version.number.to_be_bytes());
                 versions.push(Rows {
-                    program: program.number,
                     version: version.number,
                     program_name: program.name,
                     rows: version.rows,
                     first,
-                    has_handles: program.number == leasehold_wire::nfs3::PROGRAM,
+                    handles: match (program.number, version.number) {
+                        (nfs3::PROGRAM, nfs2::VERSION) => Handles::Fixed,
+                        (nfs3::PROGRAM, _) => Handles::Counted,
+                        _ => Handles::None,
+                    },
+                    key,
                 });
                 rows += u16::try_from(version.rows.len()).expect("there are few procedures");
             }
         }
-        Self { versions, rows: rows + 1, last: 0 }
+        let last = *versions.first().expect("something is served");
+        Self { versions, rows: rows + 1, last }
     }
 
     /// Program, version and name of each row, and whether its results begin with a status.
@@ -91,48 +134,64 @@ impl Layout {
     /// Where a call is counted.
     #[inline]
     pub(super) fn place(&mut self, call: &[u8]) -> Place {
-        self.served(call).unwrap_or(Place { row: self.rows - 1, export: None })
+        self.served(call).unwrap_or(Place::new(self.rows - 1, None))
     }
 
     #[inline]
     fn served(&mut self, call: &[u8]) -> Option<Place> {
         let head: &[u8; CREDENTIAL_AT] = call.first_chunk()?;
+        if head[PROGRAM_AT..PROCEDURE_AT] != self.last.key {
+            self.change_version(head)?;
+        }
         let word_at =
             |at: usize| u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
-        let key = (word_at(PROGRAM_AT), word_at(VERSION_AT));
         let number = word_at(PROCEDURE_AT);
-        let mut rows = &self.versions[self.last];
-        if (rows.program, rows.version) != key {
-            let is_it = |rows: &Rows| (rows.program, rows.version) == key;
-            self.last = self.versions.iter().position(is_it)?;
-            rows = &self.versions[self.last];
-        }
-        if number as usize >= rows.rows.len() {
+        if number as usize >= self.last.rows.len() {
             return None;
         }
-        let arguments = after_verifier(call, word_at(CREDENTIAL_LENGTH_AT));
-        let export = arguments
-            .filter(|_| rows.has_handles)
-            .and_then(|arguments| export(call, arguments, rows.version));
         #[allow(clippy::cast_possible_truncation, reason = "there are few procedures")]
-        Some(Place { row: rows.first + number as u16, export })
+        let row = self.last.first + number as u16;
+        let verifier = CREDENTIAL_AT + padded(word_at(CREDENTIAL_LENGTH_AT));
+        if self.last.handles == Handles::Counted
+            && let Some(bytes) = call.get(verifier..verifier + COMMON_BYTES)
+            && bytes[COMMON_LENGTH_AT..COMMON_HANDLE_AT - size_of::<u32>()] == [0; 4]
+        {
+            return Some(Place::new(row, Some(export_of(&bytes[COMMON_HANDLE_AT..]))));
+        }
+        Some(Place::new(row, self.export(call, verifier)))
+    }
+
+    #[cold]
+    fn change_version(&mut self, head: &[u8; CREDENTIAL_AT]) -> Option<()> {
+        let is_it = |rows: &&Rows| head[PROGRAM_AT..PROCEDURE_AT] == rows.key;
+        self.last = *self.versions.iter().find(is_it)?;
+        Some(())
+    }
+
+    /// The export that the handle names with which the arguments begin, behind the verifier.
+    fn export(&self, call: &[u8], verifier: usize) -> Option<u16> {
+        let before = match self.last.handles {
+            Handles::None => return None,
+            Handles::Fixed => 0,
+            Handles::Counted => size_of::<u32>(),
+        };
+        let length_at = verifier + size_of::<u32>();
+        let arguments = length_at + size_of::<u32>() + padded(word(call, length_at)?);
+        let handle = arguments + before;
+        call.get(handle..handle + HANDLE_V2_BYTES).map(export_of)
     }
 }
 
-/// Where the arguments begin, behind a credential of this length and the verifier.
-#[inline]
-fn after_verifier(call: &[u8], credential: u32) -> Option<usize> {
-    let padded = |length: u32| (length as usize).next_multiple_of(size_of::<u32>());
-    let verifier = CREDENTIAL_AT + padded(credential) + size_of::<u32>();
-    Some(verifier + size_of::<u32>() + padded(word(call, verifier)?))
-}
+/// In most calls of version 3 an empty verifier follows the credential, its flavour, length and
+/// nothing, and then a handle, its length and bytes.
+const COMMON_LENGTH_AT: usize = size_of::<u32>();
+const COMMON_HANDLE_AT: usize = 3 * size_of::<u32>();
+const COMMON_BYTES: usize = COMMON_HANDLE_AT + HANDLE_V2_BYTES;
 
-/// The export that the handle names with which the arguments begin.
+/// What is said to have a length takes whole words.
 #[inline]
-fn export(call: &[u8], arguments: usize, version: u32) -> Option<u16> {
-    // Version 3 says how long a handle is.
-    let handle = arguments + if version == 2 { 0 } else { size_of::<u32>() };
-    call.get(handle..handle + HANDLE_V2_BYTES).map(export_of)
+const fn padded(length: u32) -> usize {
+    (length as usize + 3) & !3
 }
 
 /// The word at a place.

@@ -65,6 +65,18 @@ impl Outcome {
     pub(super) fn of(reply: Option<&Message>, has_status: bool) -> Self {
         let Some(reply) = reply else { return Self(UNANSWERED) };
         let bytes = reply.front();
+        if let Some(head) = bytes.first_chunk::<{ RESULTS_AT + size_of::<u32>() }>() {
+            let is_zero = |at: usize| head[at..at + size_of::<u32>()] == [0; 4];
+            let is_done = is_zero(REPLY_STATUS_AT) && is_zero(ACCEPT_STATUS_AT);
+            if is_done && (!has_status || is_zero(RESULTS_AT)) {
+                return Self(0);
+            }
+        }
+        Self::of_rare(bytes, has_status)
+    }
+
+    #[cold]
+    fn of_rare(bytes: &[u8], has_status: bool) -> Self {
         match (word(bytes, REPLY_STATUS_AT), word(bytes, ACCEPT_STATUS_AT)) {
             (Some(0), Some(0)) if !has_status => Self(0),
             (Some(0), Some(0)) => match word(bytes, RESULTS_AT) {
@@ -75,7 +87,6 @@ impl Outcome {
         }
     }
 
-    #[cold]
     fn of_rpc(accepted: Option<u32>, status: Option<u32>) -> Self {
         match (accepted, status) {
             // The four that follow the refusal.

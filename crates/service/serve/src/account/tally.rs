@@ -3,6 +3,7 @@
 use core::time::Duration;
 
 use super::Histogram;
+use super::streak::Calls;
 
 /// How long a call took that was timed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,26 +38,16 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Counts a call.
-    #[inline]
-    pub(super) fn count(
-        &mut self,
-        bytes_in: u64,
-        bytes_out: u64,
-        failed: bool,
-        timing: Option<&Timing>,
-    ) {
-        self.calls += 1;
-        self.failed += u64::from(failed);
-        self.bytes_in += bytes_in;
-        self.bytes_out += bytes_out;
-        if let Some(timing) = timing {
-            self.time(timing);
-        }
+    /// Adds calls that were counted.
+    pub(super) fn add(&mut self, calls: &Calls) {
+        self.calls += calls.calls;
+        self.failed += calls.failed;
+        self.bytes_in += calls.bytes_in;
+        self.bytes_out += calls.bytes_out;
     }
 
-    #[cold]
-    fn time(&mut self, timing: &Timing) {
+    /// Adds how long a call took.
+    pub(super) fn time(&mut self, timing: &Timing) {
         self.timed += 1;
         self.waited += timing.waited;
         self.busy += timing.busy;

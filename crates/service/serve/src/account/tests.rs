@@ -37,7 +37,11 @@ fn reply(status: ReplyStatus, words: &[u32]) -> Message {
 }
 
 fn count(account: &mut Account, call: &Bytes, reply: Option<&Message>) {
-    let client = account.clients.at(CLIENT, Time::ZERO);
+    count_of(account, CLIENT, call, reply);
+}
+
+fn count_of(account: &mut Account, client: IpAddr, call: &Bytes, reply: Option<&Message>) {
+    let client = account.client(client, Time::ZERO);
     let begun = account.begin(call, client);
     let span = Duration::from_millis(1);
     let timing = Timing { waited: span, busy: span, latency: 3 * span };
@@ -111,7 +115,7 @@ fn handles_that_are_made_up_add_no_export() {
     count(&mut account, &call(GETATTR_3, Some(4)), Some(&reply(ReplyStatus::Success, &[10001])));
     count(&mut account, &call(getattr_2, Some(5)), Some(&reply(ReplyStatus::Success, &[70])));
     count(&mut account, &call(GETATTR_3, Some(3)), Some(&reply(ReplyStatus::Success, &[70])));
-    let exports: Vec<_> = account.exports().map(|(id, tally)| (id, tally.calls)).collect();
+    let exports: Vec<_> = account.told().exports().map(|(id, tally)| (id, tally.calls)).collect();
     assert_eq!(exports, [(3, 3)]);
 }
 
@@ -137,12 +141,53 @@ fn accounts_of_several_loops_are_one() {
     let done = reply(ReplyStatus::Success, &[0]);
     count(&mut one, &call(GETATTR_3, Some(1)), Some(&done));
     count(&mut other, &call(GETATTR_3, Some(2)), None);
-    one.fold(&other);
+    let mut one = one.told();
+    one.fold(&other.told());
     assert_eq!(ends(&one, ("NFS", 3, "GETATTR"), "unanswered"), (1, 2));
-    assert_eq!(one.clients.iter().map(|client| client.tally.calls).sum::<u64>(), 2);
+    assert_eq!(one.clients().iter().map(|client| client.tally.calls).sum::<u64>(), 2);
     assert_eq!(
         one.exports().map(|(id, _)| id).collect::<Vec<_>>(),
         [1],
         "the unanswered call opened no handle"
     );
+}
+
+#[test]
+fn calls_that_alternate_count_with_their_client_and_export() {
+    let mut account = Account::new();
+    let (done, stale) = (reply(ReplyStatus::Success, &[0]), reply(ReplyStatus::Success, &[70]));
+    let null = (nfs3::PROGRAM, nfs3::VERSION, 0);
+    let address = |last| IpAddr::from([10, 0, 0, last]);
+    let mut size = 0;
+    for round in 0..30_u8 {
+        let call = call(GETATTR_3, Some(1 + round % 3));
+        size += call.len() as u64;
+        let reply = if round % 5 == 4 { &stale } else { &done };
+        count_of(&mut account, address(round % 2), &call, Some(reply));
+        if round == 10 {
+            // To be read changes nothing.
+            drop(account.told());
+        }
+    }
+    count_of(&mut account, address(1), &call(null, None), Some(&done));
+    let told = account.told();
+    let exports = told.exports().map(|(id, tally)| (id, tally.calls, tally.failed));
+    assert_eq!(exports.collect::<Vec<_>>(), [(1, 10, 2), (2, 10, 2), (3, 10, 2)]);
+    assert_eq!(told.exports().map(|(_, tally)| tally.bytes_in).sum::<u64>(), size);
+    let clients = told.clients().iter();
+    let clients = clients.map(|one| (one.address, one.tally.calls, one.tally.failed));
+    assert_eq!(clients.collect::<Vec<_>>(), [(address(0), 15, 3), (address(1), 16, 3)]);
+    let timed = told.clients().iter().map(|client| client.tally.timed).sum::<u64>();
+    assert_eq!((timed, told.clients().others()), (told.total().timed, &Tally::default()));
+}
+
+#[test]
+fn a_client_that_loses_its_place_takes_its_calls_along() {
+    let mut account = Account::new();
+    let done = reply(ReplyStatus::Success, &[0]);
+    count(&mut account, &call(GETATTR_3, None), Some(&done));
+    for number in 0..1000_u32 {
+        account.client(Ipv4Addr::from_bits(0x0a00_0000 + number).into(), Time::ZERO);
+    }
+    assert_eq!(account.told().clients().others().calls, 1);
 }
