@@ -21,8 +21,10 @@ const CREDIT_MAX: u32 = 64;
 const MISS_COST: u32 = 4;
 /// What it costs to meet others who want the processor.
 const CROWD_COST: u32 = 16;
-/// After how many waits it is tried again, and with which credit.
+/// After how many waits it is tried again, and with which credit; after ever more, so many
+/// times double, while others want the processor: to find out gives it to them for a millisecond.
 const PAUSE: u32 = 512;
+const DOUBLINGS_MAX: u32 = 6;
 const CREDIT_ANEW: u32 = 16;
 
 /// What a look came to.
@@ -41,6 +43,8 @@ pub(crate) enum Look {
 pub(crate) struct Spin {
     credit: u32,
     pause: u32,
+    /// How often the next pause is doubled.
+    doublings: u32,
 }
 
 impl Spin {
@@ -66,8 +70,14 @@ impl Spin {
             Look::Missed => self.credit.saturating_sub(MISS_COST),
             Look::Crowded => self.credit.saturating_sub(CROWD_COST),
         };
+        if look == Look::Found {
+            self.doublings = 0;
+        }
         if self.credit == 0 {
-            self.pause = PAUSE;
+            self.pause = PAUSE << self.doublings;
+            if look == Look::Crowded {
+                self.doublings = DOUBLINGS_MAX.min(self.doublings + 1);
+            }
         }
     }
 }
@@ -102,8 +112,8 @@ mod tests {
         looks(&mut spin, 1000, Look::Found);
         assert_eq!(looks(&mut spin, PAUSE, Look::Missed), CREDIT_MAX / MISS_COST);
         assert!(looks(&mut spin, 100_000, Look::Missed) < 1000);
-        assert!(looks(&mut spin, 100_000, Look::Crowded) < 300);
-        looks(&mut spin, PAUSE + 1, Look::Found);
+        assert!(looks(&mut spin, 100_000, Look::Crowded) < 20);
+        looks(&mut spin, (PAUSE << DOUBLINGS_MAX) + 1, Look::Found);
         assert_eq!(looks(&mut spin, 10_000, Look::Found), 10_000);
     }
 
