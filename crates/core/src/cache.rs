@@ -408,7 +408,8 @@ pub struct Cache<E> {
     names: Names,
     /// Counts questions, changes and writes.
     serial: Serial,
-    jobs: BTreeMap<JobId, ObjectKey>,
+    /// The calls on their way; of a file that was forgotten meanwhile, without it.
+    jobs: BTreeMap<JobId, Option<ObjectKey>>,
     next_job: u64,
     /// Files that may have something to call for.
     hungry: BTreeSet<ObjectKey>,
@@ -751,6 +752,8 @@ impl<E: Clone> Cache<E> {
         self.object(key).file.overwrite(0..u64::MAX);
         self.recount(Time::ZERO, key);
         self.objects.remove(&key);
+        // It may come to be known anew before they are answered.
+        self.jobs.values_mut().filter(|of| **of == Some(key)).for_each(|of| *of = None);
         self.hungry.remove(&key);
         self.held.retain(|write| write.file != key);
     }

@@ -150,10 +150,10 @@ impl<E: Clone> Cache<E> {
     }
 
     fn end_job(&mut self, job: JobId) -> Option<ObjectKey> {
-        let key = self.jobs.remove(&job).expect("an answered call was asked for");
-        self.hungry.insert(key);
         // The file may have been forgotten in the meantime.
-        self.objects.contains_key(&key).then_some(key)
+        let key = self.jobs.remove(&job).expect("an answered call was asked for")?;
+        self.hungry.insert(key);
+        Some(key)
     }
 
     /// What every event may be followed by.
@@ -355,7 +355,7 @@ impl<E: Clone> Cache<E> {
     fn begin_job(&mut self, key: ObjectKey) -> JobId {
         let job = JobId(self.next_job);
         self.next_job += 1;
-        self.jobs.insert(job, key);
+        self.jobs.insert(job, Some(key));
         job
     }
 
