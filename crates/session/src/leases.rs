@@ -34,6 +34,9 @@ pub trait Listener: Send + Sync {
     /// forgotten the client. Leases can be reclaimed only if it is recovering.
     fn welcomed(&self, welcome: &hello::Welcome);
 
+    /// A connection is lost: the server may not reach the client before that calls again.
+    fn disconnected(&self);
+
     /// The server wants leases back.
     fn evicted(&self, leases: &[evict::Lease]);
 
@@ -125,6 +128,13 @@ impl Leases {
         session.take_calls(Box::new(move |inbound| {
             if let Some(shared) = weak.upgrade() {
                 shared.called(&inbound);
+            }
+        }));
+        let weak = Arc::downgrade(&shared);
+        session.when_disconnected(Box::new(move || {
+            let listener = weak.upgrade().and_then(|shared| shared.listener().clone());
+            if let Some(listener) = listener {
+                listener.disconnected();
             }
         }));
         Self { shared }

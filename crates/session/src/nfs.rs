@@ -10,6 +10,9 @@ mod convert;
 mod listing;
 mod v2;
 
+use core::future::{Future, poll_fn};
+use core::pin::pin;
+use core::task::Poll;
 use core::time::Duration;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -58,6 +61,9 @@ impl Version {
 /// The pauses before a server that asked for patience is asked again.
 const JUKEBOX_PAUSE_MIN: Duration = Duration::from_millis(100);
 const JUKEBOX_PAUSE_MAX: Duration = Duration::from_secs(5);
+
+/// How long a server that is there may take to say that it serves the lease program.
+const HELLO_LIMIT: Duration = Duration::from_secs(10);
 
 /// NFS on one server. A name or a path that is too long for the version fails as at the server.
 #[derive(Clone)]
@@ -109,11 +115,22 @@ impl Nfs {
             return Ok(self);
         }
         let leases = Leases::new(&self.session, client, name);
-        match leases.hello(who).await {
-            Ok(()) => Ok(Self { leases: Some(leases), ..self }),
-            Err(Error::Denied(_)) => Ok(self),
-            Err(error) => Err(error),
+        match self.answer_in(HELLO_LIMIT, leases.hello(who)).await {
+            Some(Ok(())) => Ok(Self { leases: Some(leases), ..self }),
+            // Some do not even deny what they do not serve.
+            Some(Err(Error::Denied(_))) | None => Ok(self),
+            Some(Err(error)) => Err(error),
         }
+    }
+
+    /// What comes of a call, if it does so in time.
+    async fn answer_in<T>(&self, limit: Duration, call: impl Future<Output = T>) -> Option<T> {
+        let (mut call, mut end) = (pin!(call), pin!(self.session.sleep(limit)));
+        poll_fn(|context| match call.as_mut().poll(context) {
+            Poll::Ready(answer) => Poll::Ready(Some(answer)),
+            Poll::Pending => end.as_mut().poll(context).map(|_| None),
+        })
+        .await
     }
 
     /// The same server, where this goes with each call: one is to be made by it.

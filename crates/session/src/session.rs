@@ -42,6 +42,9 @@ pub struct Inbound {
 /// Who takes the calls of a server; called on the transport's thread, so it must not wait.
 pub type Callee = Box<dyn Fn(Inbound) + Send + Sync>;
 
+/// Who hears that a connection is lost; called on the transport's thread, so it must not wait.
+pub(crate) type Mourner = Box<dyn Fn() + Send + Sync>;
+
 /// A client's session with one server, for those who call. Clones are the same session; when the
 /// last is dropped, and no call of it is left, its connections are closed.
 #[derive(Clone)]
@@ -60,6 +63,7 @@ pub(crate) struct Shared {
     state: Mutex<State>,
     transport: Box<dyn Transport>,
     callee: OnceLock<Callee>,
+    mourner: OnceLock<Mourner>,
 }
 
 impl Session {
@@ -79,6 +83,7 @@ impl Session {
             state,
             transport: Box::new(make_transport(Driver { shared: Weak::clone(shared) })),
             callee: OnceLock::new(),
+            mourner: OnceLock::new(),
         });
         Self { shared }
     }
@@ -127,6 +132,15 @@ impl Session {
         assert!(taken.is_ok(), "the server's calls have one owner");
     }
 
+    /// Says who hears that a connection is lost; at most once.
+    ///
+    /// # Panics
+    /// When somebody hears it already.
+    pub(crate) fn when_disconnected(&self, mourner: Mourner) {
+        let taken = self.shared.mourner.set(mourner);
+        assert!(taken.is_ok(), "a session's connections have one owner");
+    }
+
     /// Sends the reply to a call of the server, if its connection is still there.
     pub fn reply(&self, connection: Connection, message: Message) {
         let is_current = self.shared.state().is_current(connection);
@@ -168,7 +182,15 @@ impl Driver {
     /// A connection that was asked for could not be had, or is lost; `why` is for people. Over
     /// datagrams: the server's machine says that nobody listens.
     pub fn disconnected(&self, connection: Connection, why: &str) {
-        self.with(|state, now, doings| state.disconnected(now, connection, why, doings));
+        let Some(shared) = self.shared.upgrade() else { return };
+        let lost = shared.with(|state, now, doings| {
+            let before = state.connected_count();
+            state.disconnected(now, connection, why, doings);
+            state.connected_count() < before
+        });
+        if let Some(mourner) = shared.mourner.get().filter(|_| lost) {
+            mourner();
+        }
     }
 
     /// A whole message came in. What is neither reply nor call is passed over.

@@ -165,6 +165,12 @@ pub mod place {
 
     /// The first entry of a listing; the others follow. In an ask it stands for all of them.
     pub const ENTRIES: u32 = 2;
+
+    /// What RENAME moved.
+    pub const MOVED: u32 = 2;
+
+    /// What it took the place of.
+    pub const REPLACED: u32 = 3;
 }
 
 /// Arguments behind what they have to do with leases.

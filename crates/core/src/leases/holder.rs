@@ -30,6 +30,8 @@
 //!     not needed.
 //! 14. A grant that nobody asked for here, as it came with another call's answer, counts from when
 //!     that call was sent. Of a server that has forgotten the client nothing is reclaimed.
+//! 15. A read lease that is renewed with a later modrev is of an object that was changed past all
+//!     leases, as by a program on the server: what is cached is dropped.
 
 mod state;
 
@@ -339,6 +341,12 @@ impl Holder {
     #[must_use]
     pub fn is_dirty(&self, object: Object) -> bool {
         self.states.get(&object).is_some_and(State::is_dirty)
+    }
+
+    /// Whether no lease is held.
+    #[must_use]
+    pub fn is_idle(&self, now: Time) -> bool {
+        !self.states.values().any(|state| state.held(now).is_some())
     }
 
     /// Whether what others were given of an object is being taken back.

@@ -114,15 +114,15 @@ async fn write_under(
 ) -> Result<Stored, Error> {
     let stability = if stable { Stability::FileSync } else { Stability::Unstable };
     loop {
-        let base = client.shared.state().base(node);
+        let base = client.shared.state().begin_write(node);
         let ride = client.ride(&[], base);
         let reply = ride.nfs.write(who, file, offset, (data.clone(), stability)).await;
-        let told = ride.told();
-        if let Some(now) = told.late {
-            let known = client.shared.state().base(node);
-            if known != base && known.is_some_and(|known| known.modrev >= now) {
+        client.shared.state().end_write(node);
+        if let Some(now) = ride.told().late {
+            if client.is_late_for_ours(node, base, now).await {
                 continue;
             }
+            client.hand_over(node, (offset, &data), base, now);
             client.shared.state().note_late(node);
         }
         let how = ride.change(FIRST);

@@ -270,7 +270,14 @@ impl Client {
             state.step(now, Event::BeginChange { object: node.key() }, doings);
             state.changing(now, node, doings);
         });
-        Change { client: self.clone(), node: Some(node) }
+        Change { client: self.clone(), node: Some(node), is_cached: true }
+    }
+
+    /// Has a change of an object begun that its cache hears of otherwise, as of its names, until
+    /// the guard is finished or dropped.
+    pub(crate) fn begin_touch(&self, node: NodeId) -> Change {
+        self.with(|state, now, doings| state.changing(now, node, doings));
+        Change { client: self.clone(), node: Some(node), is_cached: false }
     }
 
     /// Waits until all that was written of a file is at the server, and keeps it so until the
@@ -467,6 +474,8 @@ impl Drop for Wait {
 pub(crate) struct Change {
     client: Client,
     node: Option<NodeId>,
+    /// Whether the cache was told that it began.
+    is_cached: bool,
 }
 
 impl Change {
@@ -475,10 +484,17 @@ impl Change {
         self.end(convert::wcc(wcc), ride.change(place));
     }
 
+    /// The same of one that the cache hears of otherwise.
+    pub(crate) fn touched(mut self, (ride, place): (&Ride, u32)) {
+        self.end(Wcc::default(), ride.change(place));
+    }
+
     fn end(&mut self, wcc: Wcc, how: How) {
         if let Some(node) = self.node.take() {
             self.client.with(|state, now, doings| {
-                state.step(now, Event::EndChange { object: node.key(), wcc }, doings);
+                if self.is_cached {
+                    state.step(now, Event::EndChange { object: node.key(), wcc }, doings);
+                }
                 state.changed(now, node, how, doings);
             });
         }

@@ -27,10 +27,14 @@ use leasehold_wire::nfs3::{self, Handle};
 use crate::client::{Client, Doings, Outcome, Shared, State, Wait};
 use crate::convert;
 use crate::nodes::NodeId;
+use crate::rescue::Rescuer;
 use crate::task;
 
 /// How much more room is asked for than is needed, so that a writer does not ask for each write.
 const SPACE_AHEAD: u64 = 256 << 10;
+
+/// How often it is looked whether WRITEs of a file have been answered, where one is too late.
+const GLANCE: Duration = Duration::from_millis(10);
 
 /// How an operation is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,8 +59,14 @@ pub(crate) struct Leased {
     reported: Option<bool>,
     /// Files of which data came too late.
     late: BTreeSet<NodeId>,
+    /// How many WRITEs of each file are on their way.
+    writing: BTreeMap<NodeId, u32>,
+    /// Whether the server is being told of a new connection.
+    calling: bool,
     /// As whom leases are given back.
     who: Credential,
+    /// Who keeps what came too late.
+    pub(crate) rescuer: Option<Arc<dyn Rescuer>>,
     /// Who else keeps what is cached here.
     watcher: Option<Arc<dyn Watcher>>,
 }
@@ -104,7 +114,10 @@ impl Leased {
             progress: Progress::Recovered,
             reported: None,
             late: BTreeSet::new(),
+            writing: BTreeMap::new(),
+            calling: false,
             who,
+            rescuer: None,
             watcher: None,
         }
     }
@@ -184,7 +197,7 @@ impl State {
                 let object = node_of(object).key();
                 self.step(now, cache::Event::Replaced { object }, doings);
             }
-            // What was refused was told to who wrote it.
+            // What was refused was handed over when it was.
             holder::Effect::Rescue(..) => {}
             holder::Effect::Report(_, _, _, held) => leased.reported = Some(held),
             holder::Effect::Return(object, serial, open) => {
@@ -344,6 +357,29 @@ impl State {
         }
     }
 
+    /// A WRITE of a file is sent: what it was made from.
+    pub(crate) fn begin_write(&mut self, node: NodeId) -> Option<Base> {
+        if let Some(leased) = &mut self.leases {
+            *leased.writing.entry(node).or_default() += 1;
+        }
+        self.base(node)
+    }
+
+    /// It was answered.
+    pub(crate) fn end_write(&mut self, node: NodeId) {
+        let Some(leased) = &mut self.leases else { return };
+        if let Some(writing) = leased.writing.get_mut(&node) {
+            *writing -= 1;
+            if *writing == 0 {
+                leased.writing.remove(&node);
+            }
+        }
+    }
+
+    fn is_writing(&self, node: NodeId) -> bool {
+        self.leases.as_ref().is_some_and(|leased| leased.writing.contains_key(&node))
+    }
+
     /// Data of a file came too late, and was refused.
     pub(crate) fn note_late(&mut self, node: NodeId) {
         if let Some(leased) = &mut self.leases {
@@ -405,6 +441,9 @@ impl Ride {
 /// The place of the first object of a call, and of its second or its result.
 pub(crate) const FIRST: u32 = messages::place::FIRST;
 pub(crate) const SECOND: u32 = messages::place::SECOND;
+/// Those of what RENAME moves, and takes the place of.
+pub(crate) const MOVED: u32 = messages::place::MOVED;
+pub(crate) const REPLACED: u32 = messages::place::REPLACED;
 
 impl Client {
     /// A call by which leases come and go; the asks are for the objects at these places, where
@@ -571,6 +610,29 @@ impl Client {
         }
     }
 
+    /// Whether a WRITE that was made from `base` came too late only because others of ours came
+    /// before it: those may still have to be answered.
+    pub(crate) async fn is_late_for_ours(
+        &self,
+        node: NodeId,
+        base: Option<Base>,
+        now: u64,
+    ) -> bool {
+        loop {
+            let (known, waits) = {
+                let state = self.shared.state();
+                (state.base(node), state.is_writing(node))
+            };
+            if known != base && known.is_some_and(|known| known.modrev >= now) {
+                return true;
+            }
+            if !waits {
+                return false;
+            }
+            self.shared.nfs.session().sleep(GLANCE).await;
+        }
+    }
+
     /// Hears what the server says by itself.
     pub(crate) fn listen(&self) {
         if let Some(leases) = self.shared.nfs.leases() {
@@ -601,6 +663,18 @@ async fn give_back(client: Client, returns: Vec<Returned>) {
     let Some(who) = who else { return };
     // A lease that cannot be given back runs out.
     let _ = leases.lease(&who, Vec::new(), returns, client.progress()).await;
+}
+
+/// Has the server know where the client is reached.
+async fn call_in(client: Client) {
+    let who = client.shared.state().leases.as_ref().map(|leased| leased.who.clone());
+    if let (Some(leases), Some(who)) = (client.shared.nfs.leases(), who) {
+        // Who cannot be reached finds its leases over.
+        let _ = leases.lease(&who, Vec::new(), Vec::new(), client.progress()).await;
+    }
+    if let Some(leased) = &mut client.shared.state().leases {
+        leased.calling = false;
+    }
 }
 
 /// Sends back what was changed.
@@ -645,6 +719,21 @@ impl Listener for Ear {
             };
             state.lease(now, event, doings);
         });
+    }
+
+    fn disconnected(&self) {
+        let Some(client) = self.client() else { return };
+        let now = client.shared.nfs.session().now();
+        let calls = match &mut client.shared.state().leases {
+            Some(leased) if !leased.calling && !leased.holder.is_idle(now) => {
+                leased.calling = true;
+                true
+            }
+            Some(_) | None => false,
+        };
+        if calls {
+            task::spawn(call_in(client));
+        }
     }
 
     fn evicted(&self, leases: &[evict::Lease]) {

@@ -8,7 +8,7 @@ use leasehold_session::{Credential, Error};
 use leasehold_wire::nfs3::{self, Attributes, Handle, Status};
 
 use crate::client::{Change, Client};
-use crate::leases::{FIRST, Ride, SECOND};
+use crate::leases::{FIRST, MOVED, REPLACED, Ride, SECOND};
 use crate::nodes::{Found, Node, NodeId};
 
 impl Client {
@@ -178,7 +178,7 @@ impl Client {
     ) -> Result<Found, Error> {
         let (file, handle) = (self.handle(node)?, self.handle(directory)?);
         let asked = self.ask();
-        let change = self.begin_change(directory);
+        let (change, touch) = (self.begin_change(directory), self.begin_touch(node));
         let ride = self.ride(&[], None);
         let reply = ride.nfs.link(who, &file, &handle, name).await?;
         let (result, done) = match reply {
@@ -186,6 +186,7 @@ impl Client {
             nfs3::Reply::Failed(status, done) => (Err(status), done),
         };
         change.finish(&done.directory, (&ride, SECOND));
+        touch.touched((&ride, FIRST));
         match &done.attributes {
             Some(attributes) => self.observe(node, asked, Some(attributes)),
             None => self.step(Event::Distrust { object: node.key() }),
@@ -216,7 +217,7 @@ impl Client {
         }
         let target = self.last_at(directory, name);
         let certain = self.is_at(target, directory, name);
-        let removed = self.remove_name(who, directory, name).await;
+        let removed = self.remove_name(who, directory, name, target.filter(|_| certain)).await;
         if let Some(node) = target {
             self.unlinked(node, certain && removed.is_ok());
             self.forget(node, 1);
@@ -242,17 +243,23 @@ impl Client {
         });
     }
 
-    /// REMOVE, and what the cache is to know of it.
+    /// REMOVE, and what the cache is to know of it; `target` is what the name leads to, where that
+    /// is certain.
     pub(crate) async fn remove_name(
         &self,
         who: &Credential,
         directory: NodeId,
         name: &[u8],
+        target: Option<NodeId>,
     ) -> Result<(), Error> {
         let handle = self.handle(directory)?;
         let change = self.begin_change(directory);
+        let touch = target.map(|target| self.begin_touch(target));
         let ride = self.ride(&[], None);
         let reply = ride.nfs.remove(who, &handle, name).await?;
+        if let Some(touch) = touch {
+            touch.touched((&ride, SECOND));
+        }
         self.removed(directory, name, &reply, (change, &ride))
     }
 
@@ -344,6 +351,11 @@ impl Client {
         let (from_handle, to_handle) = (self.handle(from.0)?, self.handle(to.0)?);
         let replaced = self.last_at(to.0, to.1);
         let certain = self.is_at(replaced, to.0, to.1);
+        let touches = [
+            (moved.filter(|_| self.is_at(moved, from.0, from.1)), MOVED),
+            (replaced.filter(|_| certain && replaced != moved), REPLACED),
+        ];
+        let touches = touches.map(|(node, place)| (node.map(|node| self.begin_touch(node)), place));
         let changes =
             (self.begin_change(from.0), (from.0 != to.0).then(|| self.begin_change(to.0)));
         let ride = self.ride(&[], None);
@@ -352,6 +364,11 @@ impl Client {
             nfs3::Reply::Done(done) => (Ok(()), done),
             nfs3::Reply::Failed(status, done) => (Err(status), done),
         };
+        for (touch, place) in touches {
+            if let Some(touch) = touch {
+                touch.touched((&ride, place));
+            }
+        }
         changes.0.finish(&done.from, (&ride, FIRST));
         if let Some(change) = changes.1 {
             change.finish(&done.to, (&ride, SECOND));

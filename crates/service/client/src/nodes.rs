@@ -199,6 +199,23 @@ impl Nodes {
         self.open.contains(&node)
     }
 
+    /// The names that lead to a node from the top, as they were last seen; none where one is not
+    /// known.
+    pub(crate) fn path(&self, node: NodeId) -> Option<Vec<Box<[u8]>>> {
+        let (mut names, mut at) = (Vec::new(), node);
+        while at != NodeId::ROOT {
+            let (directory, name) = self.nodes.get(&at)?.place.as_ref()?;
+            names.push(name.clone());
+            // Directories that were moved under each other are no way.
+            if names.len() > self.nodes.len() {
+                return None;
+            }
+            at = *directory;
+        }
+        names.reverse();
+        Some(names)
+    }
+
     /// Notes the name by which a node was seen.
     pub(crate) fn seen_at(&mut self, node: NodeId, directory: NodeId, name: &[u8]) {
         let place: Place = (directory, name.into());

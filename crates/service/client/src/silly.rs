@@ -125,7 +125,7 @@ impl Client {
         let client = self.clone();
         task::spawn(async move {
             // There is nobody to tell: a name that cannot be removed stays where it is.
-            match client.remove_name(&who, directory, &name).await {
+            match client.remove_name(&who, directory, &name, None).await {
                 Ok(()) => client.note_ended(&name),
                 Err(Error::Failed(status)) if is_gone(status) => client.note_ended(&name),
                 Err(_) => {}

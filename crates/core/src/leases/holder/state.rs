@@ -189,6 +189,10 @@ impl State {
         }
         if grant.kind == Kind::Write && grant.cachable {
             self.modrev = self.modrev.max(Some(modrev));
+        } else if grant.cachable && self.changing == 0 && !self.dirty && self.modrev < Some(modrev)
+        {
+            turn.effects.extend(self.modrev.map(|_| Effect::Drop(turn.object)));
+            self.modrev = Some(modrev);
         }
         self.last_serial = grant.serial;
         self.space = grant.space;

@@ -1,9 +1,9 @@
 //! Clients with leases, two on one server.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
-use leasehold_client::{Error, Mode, OpenHow, Status, User, Variant};
+use leasehold_client::{Error, Late, Mode, OpenHow, Rescuer, Status, User, Variant};
 use leasehold_rig::{Manners, MemServer};
 use leasehold_shell::client::block_on;
 
@@ -104,17 +104,56 @@ fn what_is_appended_by_two_is_all_there() {
     assert_eq!(text, b"0123456789".repeat(2 * usize::try_from(TIMES).unwrap()));
 }
 
+/// What was refused.
+#[derive(Default)]
+struct Kept(Mutex<Vec<Late>>);
+
+impl Rescuer for Kept {
+    fn rescue(&self, late: &Late) {
+        self.0.lock().unwrap().push(late.clone());
+    }
+}
+
+/// Another start over the same files, which knows nothing of leases.
+fn restart(server: MemServer) -> MemServer {
+    let (address, store) = (server.address(), Arc::clone(server.store()));
+    drop(server);
+    MemServer::start_over(address, store, Manners::Full).unwrap()
+}
+
+/// Links, moves and removals of ours change a file's times, which would look as if somebody else
+/// had been there.
+#[test]
+fn names_of_our_own_make_no_conflict() {
+    let server = MemServer::start(Manners::Full);
+    let (one, other) = (user(&server, 1), user(&server, 2));
+    let kept = Arc::new(Kept::default());
+    one.client().rescue_by(Arc::<Kept>::clone(&kept));
+    block_on(async {
+        let file = one.create(b"file", MODE, false).await.unwrap();
+        file.write_at(0, Bytes::from_static(b"text")).await.unwrap();
+        one.link(b"file", b"second").await.unwrap();
+        one.link(b"file", b"third").await.unwrap();
+        one.remove(b"second").await.unwrap();
+        one.rename(b"third", b"moved").await.unwrap();
+        one.write(b"over", MODE, Bytes::new()).await.unwrap();
+        one.link(b"file", b"fourth").await.unwrap();
+        one.rename(b"over", b"fourth").await.unwrap();
+        let _server = restart(server);
+        file.sync().await.unwrap();
+        assert_eq!(other.read(b"moved").await.unwrap(), "text");
+    });
+    assert_eq!(*kept.0.lock().unwrap(), []);
+}
+
 /// A server of which nothing is left but the files takes what was changed under leases of before,
 /// where nobody else has changed the file since.
 #[test]
 fn what_was_delayed_survives_a_server_that_forgets_leases() {
     let server = MemServer::start(Manners::Full);
     let (one, other) = (user(&server, 1), user(&server, 2));
-    let restart = |server: MemServer| {
-        let (address, store) = (server.address(), Arc::clone(server.store()));
-        drop(server);
-        MemServer::start_over(address, store, Manners::Full).unwrap()
-    };
+    let kept = Arc::new(Kept::default());
+    one.client().rescue_by(Arc::<Kept>::clone(&kept));
     block_on(async {
         let file = one.create(b"file", MODE, false).await.unwrap();
         file.write_at(0, Bytes::from_static(b"kept")).await.unwrap();
@@ -131,4 +170,8 @@ fn what_was_delayed_survives_a_server_that_forgets_leases() {
         assert_eq!(other.read(b"file").await.unwrap(), "newer");
         assert_eq!(one.read(b"file").await.unwrap(), "newer");
     });
+    let kept = kept.0.lock().unwrap();
+    let [late] = &kept[..] else { panic!("{kept:?}") };
+    assert_eq!((late.offset, &late.data[..]), (0, &b"late"[..]), "it is handed over");
+    assert_eq!(late.path.as_deref(), Some(&[b"file".to_vec().into()][..]));
 }

@@ -53,6 +53,7 @@ pub(crate) const ROWS: &[Row] = &[
     row!(Nfs3, "APPEND", append, append::Data => append::Appended, Wcc)
         .fails(crate::nfs3::errors::WRITE)
         .writes()
+        .keep(Keep::Always)
         .with_leases(),
     row!(Worded, "HELLO", hello, hello::Args<'a> => hello::Reply, ()),
     row!(Worded, "LEASE", lease, leases::Args => leases::Reply, ()),

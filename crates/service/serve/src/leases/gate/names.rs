@@ -36,18 +36,19 @@ impl Gate {
         self.found(found).await
     }
 
-    /// The turns on directories, on objects, and on what names in the directories lead to; of the
-    /// last none where a name is not there.
+    /// The turns on directories, on objects, and on what names in the directories lead to, which
+    /// are at those places of the call; of the last none where a name is not there.
     async fn hold_names(
         &self,
         caller: &Caller,
         uses: &[Use],
-        names: &[Place<'_>],
+        names: &[(Place<'_>, Option<u32>)],
     ) -> Result<Vec<Held>, FsError> {
         for _ in 0..TRIES_MAX {
             let before = self.objects(caller, names).await;
-            let named = before.iter().flatten();
-            let named = named.map(|id| Use { id: *id, access: Turns::Write, place: None });
+            let named = before.iter().zip(names).filter_map(|(id, (_, place))| {
+                Some(Use { id: (*id)?, access: Turns::Write, place: *place })
+            });
             let all: Vec<Use> = uses.iter().copied().chain(named).collect();
             let held = match self.hold_all(&all).await {
                 // It was removed meanwhile, or a directory was.
@@ -65,9 +66,13 @@ impl Gate {
     }
 
     /// What names lead to.
-    async fn objects(&self, caller: &Caller, names: &[Place<'_>]) -> Vec<Option<ObjectId>> {
+    async fn objects(
+        &self,
+        caller: &Caller,
+        names: &[(Place<'_>, Option<u32>)],
+    ) -> Vec<Option<ObjectId>> {
         let mut objects = Vec::new();
-        for Place { directory, name } in names {
+        for (Place { directory, name }, _) in names {
             let found = self.store.lookup(caller, directory, *name).await;
             objects.push(found.ok().map(|found| found.object));
         }
@@ -93,7 +98,8 @@ impl Gate {
         file: &NewFile,
     ) -> Changed<Found> {
         // Only there is a file changed that was there before.
-        let names = if matches!(file, NewFile::Unchecked(_)) { &[at][..] } else { &[] };
+        let is_changed = matches!(file, NewFile::Unchecked(_));
+        let names = if is_changed { &[(at, None)][..] } else { &[] };
         let held = match self.hold_names(caller, &[in_directory(&at, place::FIRST)], names).await {
             Ok(held) => held,
             Err(error) => return Changed::failed(error),
@@ -129,7 +135,8 @@ impl Gate {
 
     pub(super) async fn remove_name(&self, caller: &Caller, at: Place<'_>) -> Changed<()> {
         let uses = [in_directory(&at, place::FIRST)];
-        let held = match self.hold_names(caller, &uses, &[at]).await {
+        let names = [(at, Some(place::SECOND))];
+        let held = match self.hold_names(caller, &uses, &names).await {
             Ok(held) => held,
             Err(error) => return Changed::failed(error),
         };
@@ -140,7 +147,8 @@ impl Gate {
 
     pub(super) async fn remove_directory(&self, caller: &Caller, at: Place<'_>) -> Changed<()> {
         let uses = [in_directory(&at, place::FIRST)];
-        let held = match self.hold_names(caller, &uses, &[at]).await {
+        let names = [(at, Some(place::SECOND))];
+        let held = match self.hold_names(caller, &uses, &names).await {
             Ok(held) => held,
             Err(error) => return Changed::failed(error),
         };
@@ -156,7 +164,8 @@ impl Gate {
         to: Place<'_>,
     ) -> Renamed {
         let uses = [in_directory(&from, place::FIRST), in_directory(&to, place::SECOND)];
-        match self.hold_names(caller, &uses, &[from, to]).await {
+        let names = [(from, Some(place::MOVED)), (to, Some(place::REPLACED))];
+        match self.hold_names(caller, &uses, &names).await {
             Ok(held) => {
                 let renamed = self.store.rename(caller, from, to).await;
                 self.settle_all(held, renamed.result.is_ok()).await;
