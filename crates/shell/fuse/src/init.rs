@@ -18,6 +18,7 @@ const BACKGROUND_MAX: u16 = 64;
 mod flag {
     pub(super) const ASYNC_READ: u64 = 1 << 0;
     pub(super) const BIG_WRITES: u64 = 1 << 5;
+    pub(super) const AUTO_INVAL_DATA: u64 = 1 << 12;
     pub(super) const DO_READDIRPLUS: u64 = 1 << 13;
     pub(super) const READDIRPLUS_AUTO: u64 = 1 << 14;
     pub(super) const ASYNC_DIO: u64 = 1 << 15;
@@ -45,12 +46,14 @@ const WANTED: u64 = flag::ASYNC_READ
     | flag::HAS_EXPIRE_ONLY
     | flag::DIRECT_IO_ALLOW_MMAP;
 
-/// The answer to what the kernel offers, behind the head of a reply.
-pub(crate) fn answer(hello: &Hello) -> Result<Vec<u8>, Errno> {
+/// The answer to what the kernel offers, behind the head of a reply. With `checks_pages` it uses
+/// pages while the attributes are valid, and no longer.
+pub(crate) fn answer(hello: &Hello, checks_pages: bool) -> Result<Vec<u8>, Errno> {
     if hello.major != MAJOR || hello.minor < MINOR_MIN {
         return Err(Errno::PROTO);
     }
-    let flags = hello.flags & WANTED;
+    let wanted = if checks_pages { WANTED | flag::AUTO_INVAL_DATA } else { WANTED };
+    let flags = hello.flags & wanted;
     let [low, high] = [flags, flags >> 32].map(|flags| (flags & 0xffff_ffff) as u32);
     let mut body = vec![0; 16];
     for word in [MAJOR, hello.minor.min(MINOR_MAX), hello.read_ahead, low] {

@@ -45,6 +45,12 @@ pub trait FileSystem: Send + Sync + 'static {
     /// unfinished when the process that asked dies.
     fn call(self: Arc<Self>, request: Request) -> Answer;
 
+    /// Whether the kernel is to use the pages that it has of a file only while the attributes that
+    /// it was told of are valid, and to drop them when it is then told of others.
+    fn checks_pages(&self) -> bool {
+        false
+    }
+
     /// Takes back that the kernel was told of a node so many times; never waits.
     fn forget(&self, node: NodeId, lookups: u64);
 }

@@ -61,8 +61,8 @@ impl Session {
         make_files: impl FnOnce(Notifier) -> Arc<F>,
     ) -> io::Result<Self> {
         let hub = Arc::new(Hub::new(device));
-        greet(&hub)?;
         let files = make_files(Notifier { hub: Arc::downgrade(&hub) });
+        greet(&hub, files.checks_pages())?;
         let mut session = Self { hub, readers: Mutex::default(), helpers: Vec::new() };
         let mut readers = Vec::new();
         for _ in 0..READERS {
@@ -129,13 +129,13 @@ fn start(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<JoinHan
 }
 
 /// Reads the first message, which the kernel sends as soon as the mount is made.
-fn greet(hub: &Hub) -> io::Result<()> {
+fn greet(hub: &Hub, checks_pages: bool) -> io::Result<()> {
     let mut message = Vec::with_capacity(MESSAGE_BYTES_MAX);
     next(hub, &mut message)?;
     let Some(Incoming::Init { id, hello }) = Incoming::decode(&message) else {
         return Err(io::Error::other("the kernel does not begin as FUSE does"));
     };
-    match init::answer(&hello) {
+    match init::answer(&hello, checks_pages) {
         Ok(body) => Ok(send_raw(&hub.device, id.0, 0, body, &[])?),
         Err(errno) => {
             send_raw(&hub.device, id.0, -errno.raw_os_error(), vec![0; 16], &[])?;

@@ -212,6 +212,12 @@ impl FileSystem for Files {
         Box::pin(async move { self.answer(request).await })
     }
 
+    /// With leases, attributes are valid while the lease is: where this process stands still, reads
+    /// of pages wait for it then.
+    fn checks_pages(&self) -> bool {
+        self.client.options().variant == Variant::Lease
+    }
+
     fn forget(&self, node: leasehold_fuse::NodeId, lookups: u64) {
         let node = NodeId(node.0);
         self.client.forget(node, lookups);
