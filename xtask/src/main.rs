@@ -93,6 +93,14 @@ enum Chore {
         #[arg(long, default_value_t = 60)]
         minutes: u64,
     },
+    /// Has several mounts work on the same files, for minutes, while the server is killed:
+    /// `--minutes M`, `--seed N`.
+    #[command(disable_help_flag = true)]
+    Sharing {
+        /// Options of the program that does so; `--help` tells them all.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        options: Vec<String>,
+    },
     /// Checks that each crate uses only crates of the tiers below its own.
     Layers,
     /// Checks the rules on files and functions that no other tool checks.
@@ -114,6 +122,7 @@ fn main() -> ExitCode {
         Chore::Reference => reference::write(&repository),
         Chore::Page { lab } => page::build(&repository, lab),
         Chore::Posix { options } => posix::run(&repository, &options),
+        Chore::Sharing { options } => posix::share(&repository, &options),
         Chore::Setup => setup::run(),
         Chore::Soak { minutes } => figures::soak(&repository, minutes),
         Chore::Sim { options } => sim::run(&repository, &options),

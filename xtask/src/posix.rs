@@ -1,4 +1,5 @@
-//! What programs of others expect of a file system, for as long as they like.
+//! What programs of others expect of a file system, and what several mounts see of one, for as long
+//! as anybody likes.
 
 use std::time::Duration;
 
@@ -15,7 +16,19 @@ pub(crate) fn run(repository: &Repository, options: &[String]) -> Tally {
     if ![MOUNTS, POSIX, MORE_POSIX].into_iter().all(ensure) {
         return Tally::of(false);
     }
-    let package = ["--package", "leasehold-system-tests", "--bin", "leasehold-posix", "--"];
+    long(repository, "leasehold-posix", options)
+}
+
+/// Has several mounts work on the same files, with options of their own.
+pub(crate) fn share(repository: &Repository, options: &[String]) -> Tally {
+    if ![MOUNTS, POSIX].into_iter().all(ensure) {
+        return Tally::of(false);
+    }
+    long(repository, "leasehold-sharing", options)
+}
+
+fn long(repository: &Repository, program: &str, options: &[String]) -> Tally {
+    let package = ["--package", "leasehold-system-tests", "--bin", program, "--"];
     let mut words = vec!["cargo", "run", "--quiet"];
     words.extend(package);
     words.extend(options.iter().map(String::as_str));

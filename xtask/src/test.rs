@@ -114,8 +114,8 @@ impl Step {
                 system(repository, 6, &[GUEST, DISKS], &tests)
             }
             Self::Mount => {
-                let tests = ["--test=fuse", "--test=mount", "--test=posix"];
-                system(repository, 5, &[MOUNTS, POSIX], &tests)
+                let tests = ["--test=fuse", "--test=mount", "--test=posix", "--test=sharing"];
+                system(repository, 6, &[MOUNTS, POSIX], &tests)
             }
             Self::Package => system(
                 repository,

@@ -21,6 +21,7 @@ mod portmap;
 mod ready;
 mod reload;
 mod remote;
+mod rescue;
 mod restart;
 mod say;
 mod serve;
@@ -64,6 +65,7 @@ fn main() -> ExitCode {
         Command::Layout(options) => cluster::layout(&options),
         Command::Mount(options) => mount::run(&options),
         Command::Umount(options) => mount::end(&options),
+        Command::Rescue(options) => rescue::run(&options),
         Command::Status(options) => status::run(&options),
         Command::Top(options) => top::run(&options),
         Command::Ls(options) => remote::ls(&options),

@@ -4,6 +4,7 @@ mod background;
 mod caching;
 mod left;
 pub(crate) mod options;
+mod rescue;
 mod source;
 mod told;
 mod words;
@@ -24,6 +25,7 @@ use leasehold_shell::{clock, state};
 use leasehold_wire::nfs3::{FileType, Handle};
 
 use self::options::{Mount, Umount};
+use self::rescue::Keeper;
 use self::words::Words;
 use crate::failure::{Failure, Kind};
 
@@ -81,6 +83,7 @@ fn serve(options: &Mount, words: &Words, directory: &Path) -> Result<(), Failure
     let client = Client::new(found.nfs.clone(), root, found.bounds, &who, caching);
     let client = block_on(client).map_err(|error| no(error.to_string()))?;
     left::begin(&found, &client, &machine);
+    rescue(&client, source, words, directory)?;
 
     let mounted = mount(directory, &words.mount)?;
     let mut files = None;
@@ -110,6 +113,19 @@ fn serve(options: &Mount, words: &Words, directory: &Path) -> Result<(), Failure
     is_safe.then_some(()).ok_or_else(|| Kind::Running.because("the server refused written data"))
 }
 
+/// Has what the server refuses because it comes too late kept.
+fn rescue(client: &Client, source: &str, words: &Words, directory: &Path) -> Result<(), Failure> {
+    let said = words.rescue.as_ref().map(std::path::absolute).transpose();
+    let said = said.map_err(|error| Kind::Options.because(format!("rescue: {error}")))?;
+    match said.or_else(crate::rescue::default_directory) {
+        Some(place) => client.rescue_by(Arc::new(Keeper::new(place, source, directory))),
+        None => {
+            tracing::warn!("there is no home directory for what the server refuses: rescue=DIR")
+        }
+    }
+    Ok(())
+}
+
 /// Goes by the lease program where that is wanted and the server has it; says so where it has not.
 fn with_leases(
     found: Mounted,
@@ -126,7 +142,12 @@ fn with_leases(
     let nfs = block_on(found.nfs.with_leases(who, id, name.as_bytes()));
     let nfs = nfs.map_err(|error| error.to_string())?;
     if nfs.leases().is_none() {
-        tracing::info!("the server grants no leases here: this mount is close-to-open");
+        let text = "the server grants no leases here: this mount is close-to-open";
+        if words.caching.names_leases() {
+            tracing::warn!("{text}");
+        } else {
+            tracing::info!("{text}");
+        }
     }
     Ok(Mounted { nfs, ..found })
 }

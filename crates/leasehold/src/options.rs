@@ -32,9 +32,8 @@ pub(crate) struct Options {
 
 pub(crate) const EXIT_CODES: &str = "\
 Exit codes:
-  0  ended as asked          3  the directory cannot be served
-  1  failed while running    4  an address cannot be had
-  2  wrong options           5  the state cannot be kept";
+  0  ended as asked        2  wrong options                   4  an address cannot be had
+  1  failed while running  3  the directory cannot be served  5  the state cannot be kept";
 
 /// What to do.
 #[derive(Debug, Subcommand)]
@@ -48,6 +47,8 @@ pub(crate) enum Command {
     Layout(cluster::Layout),
     Mount(crate::mount::options::Mount),
     Umount(crate::mount::options::Umount),
+    #[command(subcommand)]
+    Rescue(crate::rescue::Rescue),
     /// Say what a running server serves, and what it did
     Status(Status),
     /// Show what a running server does, live

@@ -9,6 +9,7 @@ pub mod crash;
 mod disk;
 mod ground;
 mod guest;
+pub mod history;
 pub mod kernel_server;
 mod link;
 mod machine;
@@ -18,6 +19,7 @@ mod nfs;
 pub mod posix;
 mod scratch;
 mod server;
+pub mod sharing;
 mod tool;
 
 pub use capture::Capture;

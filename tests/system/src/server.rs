@@ -192,6 +192,12 @@ impl Server {
         self.folder.path()
     }
 
+    /// Where it keeps its state.
+    #[must_use]
+    pub fn state(&self) -> &Path {
+        self.state.path()
+    }
+
     /// The name that the folder is exported by: a path to the client.
     ///
     /// # Panics

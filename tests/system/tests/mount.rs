@@ -39,13 +39,23 @@ fn content(length: usize, seed: u32) -> Vec<u8> {
 
 #[test]
 fn files_and_names_are_those_of_the_server() {
+    for options in ["", "cache=close-to-open"] {
+        names_are_those_of_the_server(options);
+    }
+}
+
+fn names_are_those_of_the_server(options: &str) {
     let server = Server::start();
-    let mounted = new_mount(&server, "");
+    let mounted = new_mount(&server, options);
     let (here, there) = (mounted.path("directory/file"), server.folder().join("directory/file"));
     fs::create_dir(mounted.path("directory")).expect("it can be made");
     let bytes = content(5_000_011, 1);
     fs::write(&here, &bytes).expect("it can be written");
-    assert!(fs::read(&there).expect("it is there") == bytes, "close has pushed it");
+    if options.is_empty() {
+        // Under a lease a close pushes nothing.
+        File::open(&here).and_then(|file| file.sync_all()).expect("there is room");
+    }
+    assert!(fs::read(&there).expect("it is there") == bytes, "it was pushed");
     assert!(fs::read(&here).expect("it is there") == bytes);
 
     fs::set_permissions(&here, fs::Permissions::from_mode(0o640)).expect("it is ours");
@@ -158,8 +168,8 @@ fcntl.lockf(direct, fcntl.LOCK_SH)
 
 #[test]
 fn mappings_and_direct_reads_agree() {
-    let server = Server::start();
-    for options in ["", "cache=none"] {
+    for options in ["", "cache=close-to-open", "cache=none"] {
+        let server = Server::start();
         let mounted = new_mount(&server, options);
         let path = mounted.path("mapped");
         output(Command::new("python3").args(["-c", MAPPING]).arg(&path));
@@ -257,7 +267,6 @@ except OSError as error:
 
 #[test]
 fn what_has_no_room_is_told_by_fsync_and_close() {
-    let server = Server::start_with_room(8 << 20);
     let full = Errno::NOSPC.raw_os_error();
     // Of a mapping the kernel may say only that something failed; a close that pushes nothing
     // need not know.
@@ -266,11 +275,16 @@ fn what_has_no_room_is_told_by_fsync_and_close() {
         ("", "sync", &[full][..]),
         ("", "close", &[full]),
         ("", "map", &broken),
+        ("cache=close-to-open", "sync", &[full]),
+        ("cache=close-to-open", "close", &[full]),
+        ("cache=close-to-open", "map", &broken),
         ("cache=buffer", "sync", &[full]),
         ("cache=buffer", "close", &[full, 0]),
         ("cache=none", "write", &[full]),
         ("cache=none", "map", &broken),
     ] {
+        // Who is cut off holds its leases for a while.
+        let server = Server::start_with_room(8 << 20);
         let mounted = new_mount(&server, options);
         let mut python = Command::new("timeout");
         python.args(["60", "python3", "-c", OVERFLOW]).arg(mounted.path("file")).arg(way);
@@ -355,7 +369,8 @@ fn a_restart_of_the_server_loses_nothing() {
 fn a_mount_can_be_watched() {
     let server = Server::start();
     let mounted = new_mount(&server, "");
-    fs::write(mounted.path("file"), "content").expect("there is room");
+    let mut file = File::create(mounted.path("file")).expect("there is room");
+    file.write_all(b"content").and_then(|()| file.sync_all()).expect("there is room");
     let mut top = Command::new(built());
     top.args(["top", "--json", "--count", "2", "--interval", "0.1", "--mount"]);
     let lines = output(top.arg(mounted.folder()));
@@ -372,7 +387,7 @@ fn a_mount_can_be_watched() {
 #[test]
 fn what_waits_for_a_dead_server_can_be_killed() {
     let mut server = Server::start();
-    let mounted = new_mount(&server, "actimeo=0");
+    let mounted = new_mount(&server, "cache=close-to-open,actimeo=0");
     fs::write(mounted.path("file"), "content").expect("there is room");
     server.pause();
     let mut waiting = Command::new("stat").arg(mounted.path("file")).spawn().expect("it is there");

@@ -26,8 +26,18 @@ fn pjdfstest_passes() {
 }
 
 #[test]
+fn pjdfstest_passes_without_leases() {
+    trial("pjdfstest", "cache=close-to-open");
+}
+
+#[test]
 fn fsx_passes() {
     trial("fsx", "");
+}
+
+#[test]
+fn fsx_passes_without_leases() {
+    trial("fsx", "cache=close-to-open");
 }
 
 #[test]

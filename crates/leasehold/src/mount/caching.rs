@@ -11,10 +11,11 @@ pub(crate) const HELP: &str = "\
   cache=none         keep nothing: each operation asks the server
   cache=buffer       keep all while it is trusted, for who is alone with the directory: an open
                      does not ask, and a close does not push; fsync does
-  cache=close-to-open  an open asks whether the file has changed, a close pushes [default]
+  cache=close-to-open  an open asks whether the file has changed, a close pushes
   cache=lease        keep what the server grants a lease on: what other clients do is seen at once,
-                     and a close pushes nothing; close-to-open where the server has no leases.
-                     What programs on the server itself change may be seen late
+                     and a close pushes nothing; close-to-open where the server has no leases,
+                     which is said. What programs on the server itself change may be seen late
+                     [default]
   actimeo=SECONDS    how long names and attributes are trusted; or acregmin, acregmax, acdirmin and
                      acdirmax apart [default: files 3 to 60, directories 30 to 60]
   buffer=SIZE        data that is kept [default: 256M]
@@ -80,6 +81,11 @@ impl Caching {
 
     /// Whether leases are to be held where the server grants any.
     pub(crate) const fn wants_leases(&self) -> bool {
+        matches!(self.variant, None | Some(Variant::Lease))
+    }
+
+    /// Whether leases were asked for by name.
+    pub(crate) const fn names_leases(&self) -> bool {
         matches!(self.variant, Some(Variant::Lease))
     }
 

@@ -115,11 +115,12 @@ pub(crate) fn ask(directory: &Path) -> Result<Value, String> {
 pub(crate) fn page(told: &Value) -> String {
     let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let mut page = format!(
-        "{} at {}, NFS {}, pid {}\n{} objects, {} open, {} bytes kept, {} of them not yet safe\n\
+        "{} at {}, NFS {}, cache {}, pid {}\n{} objects, {} open, {} bytes kept, {} of them not yet safe\n\
          {} calls, {} under way, {} sent again, {} connections\n",
         word(&told["source"]),
         word(&told["server"]),
         told["version"],
+        word(&told["cache"]),
         told["pid"],
         told["nodes"],
         told["open"],

@@ -1,5 +1,6 @@
 //! The options of a mount, as `-o` and `/etc/fstab` have them.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use leasehold_fuse::MountOptions;
@@ -22,6 +23,8 @@ pub(crate) struct Words {
     pub(crate) session: Options,
     pub(crate) caching: Caching,
     pub(crate) mount: MountOptions,
+    /// Where what the server refuses is kept.
+    pub(crate) rescue: Option<PathBuf>,
 }
 
 /// What is said of each option in the help.
@@ -42,6 +45,8 @@ Options for -o, with commas between them:
   nconnect=N         connections [default: 1]";
 
 const OTHERS: &str = "\
+  rescue=DIR         where data is kept that the server refuses since its file was changed elsewhere
+                     [default: /var/lib/leasehold/rescue, or in the home directory]
   noresvport         speak from any port, also as root
   intr               who waits can be killed, as always; nointr is not to be had
   ro, noexec, nosuid, nodev, noatime, allow_other   as for every mount";
@@ -56,6 +61,7 @@ impl Default for Words {
             session: Options::stream(),
             caching: Caching::default(),
             mount: MountOptions::default(),
+            rescue: None,
         }
     }
 }
@@ -112,6 +118,7 @@ impl Words {
             }
             ("nconnect", _) => self.session.connections = usize::from(number(name, value, 1_u8)?),
             ("noresvport", None) => self.source_port = SourcePort::Any,
+            ("rescue", Some(directory)) => self.rescue = Some(directory.into()),
             ("intr", None) => {}
             ("resvport", None) => self.source_port = SourcePort::PrivilegedIfPossible,
             _ => return Ok(false),

@@ -1,0 +1,82 @@
+//! Has several mounts and a client without leases work on the same files, for minutes, while the
+//! server is killed and started again, and finds whether one order explains what each saw; then has
+//! programs of others try two mounts at once.
+#![allow(clippy::print_stdout, reason = "it talks to a terminal")]
+
+use std::fs;
+use std::process::ExitCode;
+use std::thread::spawn;
+use std::time::{Duration, Instant};
+
+use clap::Parser;
+use leasehold_system_tests::mounted::Mounted;
+use leasehold_system_tests::posix::{QUICK, Trial, run};
+use leasehold_system_tests::sharing::{self, Sharing};
+use leasehold_system_tests::{Scratch, Server};
+
+/// Longer than one round takes.
+const LIMIT: Duration = Duration::from_mins(20);
+
+/// Has several mounts work on the same files.
+#[derive(Parser)]
+struct Arguments {
+    /// For how long, in minutes.
+    #[arg(long, default_value_t = 10.0)]
+    minutes: f64,
+    /// Where chance begins; each round has the next.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// How many mounts there are.
+    #[arg(long, default_value_t = 3)]
+    mounts: usize,
+    /// What each does in a round.
+    #[arg(long, default_value_t = 2000)]
+    operations: usize,
+    /// How often the server is killed in a round.
+    #[arg(long, default_value_t = 4)]
+    kills: usize,
+}
+
+fn main() -> ExitCode {
+    let Arguments { minutes, seed, mounts, operations, kills } = Arguments::parse();
+    let (start, limit) = (Instant::now(), Duration::from_secs_f64(minutes * 60.0));
+    // Each mount has a seed of its own.
+    for seed in (seed..).step_by(mounts.max(1)) {
+        match sharing::run(Sharing { mounts, operations, kills, seed }, LIMIT) {
+            Ok(()) => println!("seed {seed}: one order explains it"),
+            Err(text) => {
+                println!("seed {seed}: no order explains {text}");
+                return ExitCode::FAILURE;
+            }
+        }
+        if start.elapsed() > limit {
+            break;
+        }
+    }
+    let passed: Vec<bool> = QUICK.iter().map(|trial| at_once(*trial)).collect();
+    if passed.into_iter().all(|passed| passed) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Runs a trial on two mounts at once, each in a directory of its own.
+fn at_once(trial: Trial) -> bool {
+    let server = Server::start_with(&["--durability", "memory"]);
+    let trials = ["one", "other"].map(|name| {
+        let (mounted, scratch) = (Mounted::new(&server, "", LIMIT), Scratch::new("scratch"));
+        fs::create_dir(mounted.path(name)).expect("there is room");
+        spawn(move || run(trial, &mounted.path(name), scratch.path(), LIMIT.as_secs()))
+    });
+    let mut passed_both = true;
+    for trial in trials {
+        let (passed, told) = trial.join().expect("it runs");
+        if !passed {
+            println!("{told}");
+        }
+        passed_both &= passed;
+    }
+    println!(
+        "{} on two mounts at once: {}",
+        trial.name,
+        ["failed", "passed"][usize::from(passed_both)]
+    );
+    passed_both
+}

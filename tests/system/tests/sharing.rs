@@ -1,0 +1,155 @@
+//! Several mounts with leases on the same files.
+
+use std::fs::{self, File};
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::mpsc::channel;
+use std::thread::spawn;
+use std::time::Duration;
+
+use leasehold_system_tests::mounted::Mounted;
+use leasehold_system_tests::posix::{QUICK, run};
+use leasehold_system_tests::sharing::{self, Sharing};
+use leasehold_system_tests::{Scratch, Server, built, output};
+
+/// Longer than anything takes on a loaded machine; beyond, mounts are cut off.
+const LIMIT: Duration = Duration::from_mins(3);
+
+#[test]
+fn what_three_mounts_see_has_one_order() {
+    let sharing = Sharing { mounts: 3, operations: 300, kills: 0, seed: 1 };
+    sharing::run(sharing, LIMIT).expect("there is one");
+}
+
+#[test]
+fn what_they_see_has_one_order_while_the_server_is_killed() {
+    let sharing = Sharing { mounts: 3, operations: 200, kills: 2, seed: 10 };
+    sharing::run(sharing, LIMIT).expect("there is one");
+}
+
+/// Reads once, and again for each line that it gets, by one descriptor.
+const READER: &str = "
+import os, sys
+fd = os.open(sys.argv[1], os.O_RDONLY)
+while True:
+    print(os.pread(fd, 3, 0).decode(), flush=True)
+    if not sys.stdin.readline():
+        break
+";
+
+#[test]
+fn a_mount_that_stands_still_past_its_term_shows_nothing_old() {
+    let server = Server::start();
+    let mounts = [0, 1].map(|_| Mounted::new(&server, "cache=lease", LIMIT));
+    fs::write(mounts[1].path("file"), "old").expect("there is room");
+    let mut python = Command::new("python3");
+    python.args(["-c", READER]).arg(mounts[0].path("file"));
+    let mut reader =
+        python.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it is there");
+    let lines = BufReader::new(reader.stdout.take().expect("it is a pipe")).lines();
+    let (sender, told) = channel();
+    spawn(move || lines.map_while(Result::ok).try_for_each(|line| sender.send(line)));
+    assert_eq!(told.recv_timeout(LIMIT).as_deref(), Ok("old"));
+    let pid = mounts[0].status()["pid"].to_string();
+    output(Command::new("kill").args(["-STOP", &pid]));
+    // Others wait no longer than for the term of its lease.
+    fs::write(mounts[1].path("file"), "new").expect("there is room");
+    File::open(mounts[1].path("file")).and_then(|file| file.sync_all()).expect("there is room");
+    let mut orders = reader.stdin.take().expect("it is a pipe");
+    writeln!(orders).expect("it listens");
+    let blocked = told.recv_timeout(Duration::from_secs(2));
+    assert!(blocked.is_err() || blocked.as_deref() == Ok("new"), "{blocked:?}");
+    output(Command::new("kill").args(["-CONT", &pid]));
+    if blocked.is_err() {
+        assert_eq!(told.recv_timeout(LIMIT).as_deref(), Ok("new"));
+    }
+    drop(orders);
+    reader.wait().expect("it is our child");
+}
+
+/// Writes, and says for each line that it gets whether that is safe.
+const WRITER: &str = "
+import os, sys
+fd = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)
+os.write(fd, b'late')
+print('written', flush=True)
+while sys.stdin.readline():
+    try:
+        os.fsync(fd)
+        print('safe', flush=True)
+    except OSError:
+        print('refused', flush=True)
+";
+
+/// Runs our program, and gives what it says.
+fn said(words: &[&str], directory: (&str, &Path)) -> String {
+    output(Command::new(built()).args(words).arg(directory.0).arg(directory.1))
+}
+
+#[test]
+fn what_comes_too_late_is_kept_and_can_be_written_after_all() {
+    let (server, kept) = (Server::start(), Scratch::new("rescue"));
+    let options = format!("cache=lease,writedelay=1000,rescue={}", kept.path().display());
+    let late = Mounted::new(&server, &options, LIMIT);
+    let other = Mounted::new(&server, "cache=lease", LIMIT);
+    let mut python = Command::new("python3");
+    python.args(["-c", WRITER]).arg(late.path("file"));
+    let mut writer =
+        python.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it is there");
+    let mut lines = BufReader::new(writer.stdout.take().expect("it is a pipe")).lines();
+    let mut told = || lines.next().expect("it goes on").expect("it is text");
+    assert_eq!(told(), "written");
+    let pid = late.status()["pid"].to_string();
+    output(Command::new("kill").args(["-STOP", &pid]));
+    let path = other.path("file");
+    let newer = spawn(move || fs::write(path, "newer"));
+    let state = ("--state", server.state());
+    let leases = || -> serde_json::Value {
+        serde_json::from_str(&said(&["leases", "--json"], state)).expect("it is JSON")
+    };
+    let silent = loop {
+        let told = leases();
+        let waited = |lease: &&serde_json::Value| lease["waiting"].as_u64() > Some(0);
+        if let Some(lease) = told["leases"].as_array().expect("there are").iter().find(waited) {
+            break lease["client"].as_str().expect("it has an id").to_owned();
+        }
+    };
+    said(&["forget", &silent], state);
+    newer.join().expect("it writes").expect("there is room");
+    output(Command::new("kill").args(["-CONT", &pid]));
+    let mut orders = writer.stdin.take().expect("it is a pipe");
+    writeln!(orders).expect("it listens");
+    assert_eq!(told(), "refused");
+    assert_eq!(fs::read(other.path("file")).expect("it is there"), b"newer");
+
+    let directory = ("--directory", kept.path());
+    let list = said(&["rescue", "list"], directory);
+    let (id, is) = list.trim().split_once("  ").expect("there is one");
+    assert_eq!(is, format!("4 bytes of {}", late.path("file").display()));
+    let page = said(&["rescue", "show", id], directory);
+    assert!(page.contains("4 bytes at 0: different"), "{page}");
+    said(&["rescue", "apply", id], directory);
+    assert_eq!(fs::read(other.path("file")).expect("it is there"), b"later");
+    assert_eq!(said(&["rescue", "list"], directory), "");
+    drop(orders);
+    writer.wait().expect("it is our child");
+}
+
+#[test]
+fn fsx_passes_on_two_mounts_at_once() {
+    let trial = *QUICK.iter().find(|trial| trial.name == "fsx").expect("there is such a trial");
+    let server = Server::start_with(&["--durability", "memory"]);
+    let trials: Vec<_> = ["one", "other"]
+        .map(|name| {
+            let mounted = Mounted::new(&server, "cache=lease", LIMIT);
+            let scratch = Scratch::new("scratch");
+            fs::create_dir(mounted.path(name)).expect("there is room");
+            spawn(move || run(trial, &mounted.path(name), scratch.path(), LIMIT.as_secs()))
+        })
+        .into();
+    for trial in trials {
+        let (passed, told) = trial.join().expect("it runs");
+        assert!(passed, "{told}");
+    }
+}
