@@ -580,6 +580,15 @@ impl<E: Clone> Cache<E> {
         Some((attributes, object.known.trusted_for(now)))
     }
 
+    /// Whether what comes of a question is no older than what is known: nothing of ours has changed
+    /// the object since it was asked, or may have.
+    #[must_use]
+    pub fn is_current(&self, object: ObjectKey, asked: Asked) -> bool {
+        self.objects
+            .get(&object)
+            .is_none_or(|object| !object.known.is_changing() && !object.known.is_outdated(asked))
+    }
+
     /// What a name leads to, where that is known and can be trusted; the inner none is an absent
     /// name.
     pub fn find(

@@ -70,6 +70,11 @@ impl Known {
         self.version.is_some()
     }
 
+    /// Whether changes of ours are on their way.
+    pub(super) const fn is_changing(&self) -> bool {
+        self.changing > 0
+    }
+
     /// Whether an answer to a question of that time is older than what is known.
     pub(super) fn is_outdated(&self, asked: Asked) -> bool {
         self.seen.is_some_and(|seen| asked < seen)

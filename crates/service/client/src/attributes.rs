@@ -10,8 +10,8 @@ use leasehold_wire::nfs3::{self, Status, access};
 
 use crate::client::Client;
 use crate::convert;
-use crate::leases::FIRST;
 use crate::nodes::{NodeId, Rights, Seen};
+use crate::ride::FIRST;
 
 impl Client {
     /// The attributes of a node.

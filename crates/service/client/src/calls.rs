@@ -8,8 +8,8 @@ use leasehold_wire::nfs3::{self, Handle, Status};
 
 use crate::client::Client;
 use crate::convert;
-use crate::leases::{FIRST, How};
 use crate::nodes::{NodeId, Nodes};
+use crate::ride::{FIRST, How};
 
 /// One call for a file's data.
 pub(crate) struct Call {

@@ -18,10 +18,11 @@ use leasehold_wire::nfs3::{self, Handle, Status};
 
 use crate::calls::Call;
 use crate::convert;
-use crate::leases::{Errands, How, Leased, Ride, Right};
+use crate::leases::{Errands, Leased, Right};
 use crate::nodes::{NodeId, Nodes, Seen};
 use crate::open::Opens;
 use crate::options::{Options, Variant};
+use crate::ride::{How, Ride};
 use crate::silly::Notes;
 use crate::task;
 

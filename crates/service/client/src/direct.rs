@@ -6,8 +6,8 @@ use leasehold_session::{Credential, Error};
 
 use crate::calls;
 use crate::client::Client;
-use crate::leases::FIRST;
 use crate::nodes::NodeId;
+use crate::ride::FIRST;
 use leasehold_wire::nfs3;
 use leasehold_wire::nfs3::write::Stability;
 

@@ -4,7 +4,7 @@
 //! The rules are those of `leasehold_core::leases::holder`; here they are joined with the cache and
 //! with calls. An operation first has its lease ([`Client::lease`]): then what is cached is used
 //! whatever its age, or by calls where the lease may not be cached. Leases also come with the
-//! answers to other calls ([`Ride`]).
+//! answers to other calls ([`crate::ride`]).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Weak};
@@ -12,15 +12,14 @@ use std::sync::{Arc, Weak};
 use core::time::Duration;
 
 use leasehold_base::units::{FileId, FileSystemId, Time};
-use leasehold_core::cache::{self, Ticket};
+use leasehold_core::cache::{self, Asked, Ticket};
 use leasehold_core::leases::holder::{self, Holder, Request};
 use leasehold_core::leases::table::Grant;
 use leasehold_core::leases::{self, Kind, Modrev, Object, Open, Serial};
+use leasehold_session::leases::Listener;
 use leasehold_session::leases::messages::callback::{evict, report};
 use leasehold_session::leases::messages::leases::{Held, Progress, Returned, Wanted};
-use leasehold_session::leases::messages::{self, Ask, Base, Terms, hello};
-use leasehold_session::leases::{Listener, Rider, Told};
-use leasehold_session::nfs::Nfs;
+use leasehold_session::leases::messages::{self, Base, Terms, hello};
 use leasehold_session::{Credential, Error};
 use leasehold_wire::nfs3::{self, Handle};
 
@@ -28,10 +27,14 @@ use crate::client::{Client, Doings, Outcome, Shared, State, Wait};
 use crate::convert;
 use crate::nodes::NodeId;
 use crate::rescue::Rescuer;
+use crate::ride::How;
 use crate::task;
 
 /// How much more room is asked for than is needed, so that a writer does not ask for each write.
 const SPACE_AHEAD: u64 = 256 << 10;
+
+/// How many leases are asked for by one call: many are to be renewed at one time.
+const TOGETHER_MAX: usize = 64;
 
 /// How often it is looked whether WRITEs of a file have been answered, where one is too late.
 const GLANCE: Duration = Duration::from_millis(10);
@@ -51,7 +54,7 @@ pub(crate) enum Right {
 pub(crate) struct Leased {
     holder: Holder,
     /// Handles and callers of nodes that leases were asked for on.
-    asked_of: BTreeMap<NodeId, (Handle, Credential)>,
+    pub(crate) asked_of: BTreeMap<NodeId, (Handle, Credential)>,
     /// Who waits for which.
     uses: BTreeMap<Ticket, NodeId>,
     progress: Progress,
@@ -97,7 +100,7 @@ struct Errand {
 }
 
 /// What leases know a node by.
-const fn object_of(node: NodeId) -> Object {
+pub(crate) const fn object_of(node: NodeId) -> Object {
     Object { file_system: FileSystemId(0), file: FileId(node.0) }
 }
 
@@ -132,7 +135,7 @@ impl Leased {
     }
 }
 
-fn terms(kind: Kind, space: u64) -> Terms {
+pub(crate) fn terms(kind: Kind, space: u64) -> Terms {
     let (kind, space) = match kind {
         Kind::Read => (messages::Kind::Read, 0),
         Kind::Write => (messages::Kind::Write, space.saturating_add(SPACE_AHEAD)),
@@ -140,7 +143,7 @@ fn terms(kind: Kind, space: u64) -> Terms {
     Terms { kind, term_ms: 0, opportune: false, space }
 }
 
-const fn grant_of(grant: &messages::Grant) -> (Grant, Modrev) {
+pub(crate) const fn grant_of(grant: &messages::Grant) -> (Grant, Modrev) {
     let kind = match grant.kind {
         messages::Kind::Read => Kind::Read,
         messages::Kind::Write => Kind::Write,
@@ -243,12 +246,13 @@ impl State {
     }
 
     /// A lease was granted: what is cached from before there was any is not good. Where it is
-    /// another than before, these attributes go with it.
-    fn granted(
+    /// another than before, the attributes that came with it, if nothing of ours has changed the
+    /// object since they were asked for.
+    pub(crate) fn granted(
         &mut self,
         now: Time,
         (node, event): (NodeId, holder::Event),
-        attributes: Option<&nfs3::Attributes>,
+        (asked, attributes): (Asked, Option<&nfs3::Attributes>),
         doings: &mut Doings,
     ) {
         let object = object_of(node);
@@ -257,12 +261,13 @@ impl State {
             Some((holder.held(now, object).map(|(_, serial, _)| serial), holder.base(object)))
         };
         let Some((serial, base)) = lease_of(self) else { return };
+        let is_current = self.cache.is_current(node.key(), asked);
         self.lease(now, event, doings);
         let Some((new_serial, new_base)) = lease_of(self) else { return };
         if base.is_none() && new_base.is_some() {
             self.step(now, cache::Event::Replaced { object: node.key() }, doings);
         }
-        if serial != new_serial && new_serial.is_some() && attributes.is_some() {
+        if serial != new_serial && new_serial.is_some() && attributes.is_some() && is_current {
             let asked = self.cache.ask(now);
             self.observe(now, (node, asked), attributes, doings);
         }
@@ -272,7 +277,7 @@ impl State {
     fn answered(
         &mut self,
         now: Time,
-        (node, request): (NodeId, Request),
+        (node, asked, request): (NodeId, Asked, Request),
         held: Option<&Held>,
         doings: &mut Doings,
     ) {
@@ -282,7 +287,7 @@ impl State {
         if held.is_none() {
             self.do_without(now, node, doings);
         }
-        self.granted(now, (node, event), attributes, doings);
+        self.granted(now, (node, event), (asked, attributes), doings);
     }
 
     fn do_without(&mut self, now: Time, node: NodeId, doings: &mut Doings) {
@@ -397,87 +402,7 @@ fn returned(object: Handle, serial: Serial, open: Open) -> Returned {
     Returned { object, serial: serial.0, open }
 }
 
-/// What a call did to an object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum How {
-    /// Nobody knows.
-    Unknown,
-    /// Nothing.
-    Not,
-    /// It had this modrev before, and this after.
-    Changed(Modrev, Modrev),
-}
-
-/// A call that leases go along with.
-pub(crate) struct Ride {
-    /// What makes the call.
-    pub(crate) nfs: Nfs,
-    rider: Option<Arc<Rider>>,
-}
-
-impl Ride {
-    pub(crate) fn told(&self) -> Told {
-        self.rider.as_ref().map(|rider| rider.told()).unwrap_or_default()
-    }
-
-    /// What the call did to the object at a place.
-    pub(crate) fn change(&self, place: u32) -> How {
-        let told = self.told();
-        if !told.answered {
-            return How::Unknown;
-        }
-        let change = told.changes.iter().find(|change| change.place == place);
-        change.map_or(How::Not, |change| How::Changed(Modrev(change.before), Modrev(change.after)))
-    }
-
-    /// The lease that came for the object at a place, and when it counts from.
-    pub(crate) fn grant(&self, place: u32) -> Option<(Time, messages::Grant)> {
-        let told = self.told();
-        let granted = told.granted.iter().find(|granted| granted.place == place)?;
-        Some((told.sent, granted.grant))
-    }
-}
-
-/// The place of the first object of a call, and of its second or its result.
-pub(crate) const FIRST: u32 = messages::place::FIRST;
-pub(crate) const SECOND: u32 = messages::place::SECOND;
-/// Those of what RENAME moves, and takes the place of.
-pub(crate) const MOVED: u32 = messages::place::MOVED;
-pub(crate) const REPLACED: u32 = messages::place::REPLACED;
-
 impl Client {
-    /// A call by which leases come and go; the asks are for the objects at these places, where
-    /// nobody else is in the way.
-    pub(crate) fn ride(&self, asks: &[(u32, Kind)], base: Option<Base>) -> Ride {
-        let nfs = &self.shared.nfs;
-        if nfs.leases().is_none() {
-            return Ride { nfs: nfs.clone(), rider: None };
-        }
-        let ask = |(place, kind): &(u32, Kind)| {
-            let terms = Terms { opportune: true, ..terms(*kind, 0) };
-            Ask { place: *place, terms }
-        };
-        let rider = Arc::new(Rider::new(asks.iter().map(ask).collect(), base));
-        Ride { nfs: nfs.ridden(Arc::clone(&rider)), rider: Some(rider) }
-    }
-
-    /// What is to be known of a lease that came with a call's answer.
-    pub(crate) fn take_grant(
-        &self,
-        (who, node): (&Credential, NodeId),
-        (sent, grant): (Time, messages::Grant),
-        attributes: Option<&nfs3::Attributes>,
-    ) {
-        self.with(|state, now, doings| {
-            let handle = state.nodes.handle(node);
-            let (Some(leased), Some(handle)) = (&mut state.leases, handle) else { return };
-            leased.asked_of.insert(node, (handle, who.clone()));
-            let (grant, modrev) = grant_of(&grant);
-            let event = holder::Event::Came(object_of(node), sent, grant, modrev);
-            state.granted(now, (node, event), attributes, doings);
-        });
-    }
-
     /// Waits until it is known how an operation on a node is to be done: a lease is held then, or
     /// it is done by calls.
     pub(crate) async fn lease(
@@ -513,6 +438,14 @@ impl Client {
                 Outcome::Done | Outcome::Read(_) => Right::Through,
             },
         }
+    }
+
+    /// Whether a lease on a node is held, be it wanted back.
+    pub(crate) fn holds_lease(&self, node: NodeId) -> bool {
+        self.with(|state, now, _| {
+            let leased = state.leases.as_ref();
+            leased.is_some_and(|leased| leased.holder.held(now, object_of(node)).is_some())
+        })
     }
 
     /// Whether leases are held at all.
@@ -599,8 +532,15 @@ impl Client {
                 }
             }
         }
-        for errand in asks {
-            task::spawn(ask(self.clone(), errand));
+        let mut asks = asks.into_iter().peekable();
+        while let Some(first) = asks.next() {
+            let mut together = vec![first];
+            while let Some(next) =
+                asks.next_if(|next| together.len() < TOGETHER_MAX && next.who == together[0].who)
+            {
+                together.push(next);
+            }
+            task::spawn(ask(self.clone(), together));
         }
         if !returns.is_empty() || progressed {
             task::spawn(give_back(self.clone(), returns));
@@ -646,14 +586,19 @@ impl Client {
     }
 }
 
-async fn ask(client: Client, errand: Errand) {
-    let Errand { request, node, who, wanted } = errand;
-    let Some(leases) = client.shared.nfs.leases().cloned() else { return };
+/// Asks for several leases by one call.
+async fn ask(client: Client, errands: Vec<Errand>) {
+    let (Some(leases), Some(first)) = (client.shared.nfs.leases(), errands.first()) else { return };
+    let asked = client.ask();
+    let wanted = errands.iter().map(|errand| errand.wanted).collect();
     // Only who is done with reclaiming says so.
-    let answer = leases.lease(&who, vec![wanted], Vec::new(), client.progress()).await;
-    let held = answer.ok().and_then(|(_, held)| held.into_iter().next());
+    let answer = leases.lease(&first.who, wanted, Vec::new(), client.progress()).await;
+    let held = answer.map(|(_, held)| held).unwrap_or_default();
     client.with(|state, now, doings| {
-        state.answered(now, (node, request), held.as_ref(), doings);
+        for (place, Errand { request, node, .. }) in (0..).zip(&errands) {
+            let held = held.iter().find(|held| held.place == place);
+            state.answered(now, (*node, asked, *request), held, doings);
+        }
     });
 }
 

@@ -26,6 +26,7 @@ mod nodes;
 mod open;
 mod options;
 mod rescue;
+mod ride;
 mod silly;
 mod task;
 mod user;

@@ -1,15 +1,17 @@
 //! The names of a directory.
 
 use bytes::Bytes;
-use leasehold_base::units::{Cookie, FileId};
-use leasehold_core::cache::Source;
-use leasehold_session::Error;
+use leasehold_base::units::{Cookie, FileId, Time};
+use leasehold_core::cache::{Asked, Source};
+use leasehold_session::leases::messages;
 use leasehold_session::nfs::Place;
+use leasehold_session::{Credential, Error};
 use leasehold_wire::nfs3;
 
 use crate::client::Client;
 use crate::nodes::{Found, NodeId};
 use crate::open::{Open, OpenId};
+use crate::ride::ENTRIES;
 
 /// One name of a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,7 +55,8 @@ impl Client {
         let verifier = if cookie == Cookie(0) { [0; 8] } else { verifier };
         let bytes = self.shared.bounds.directory_bytes;
         let (asked, from) = (self.ask(), Place { cookie, verifier });
-        let reply = self.shared.nfs.list(&who, &handle, from, bytes, with_attributes).await?;
+        let ride = self.ride_to_names(directory, ENTRIES);
+        let reply = ride.nfs.list(&who, &handle, from, bytes, with_attributes).await?;
         let listed = match reply {
             nfs3::Reply::Done(listed) => listed,
             nfs3::Reply::Failed(status, seen) => {
@@ -62,33 +65,41 @@ impl Client {
             }
         };
         self.observe(directory, asked, listed.attributes.as_ref());
+        let seen = listed.attributes.as_ref();
+        let named = self.take_grant_of_names(&who, (directory, asked), &ride, seen);
         self.with(|state, _, _| {
             if let Some(open) = state.opens.get_mut(open) {
                 open.verifier = listed.verifier;
             }
         });
-        let entry = |entry: leasehold_session::nfs::Entry| Entry {
-            found: self.listed(directory, asked, &entry),
+        let grants = ride.grants();
+        let entry = |(place, entry): (u32, leasehold_session::nfs::Entry)| Entry {
+            found: self.listed((&who, directory), (asked, named), &entry, grants.at(place)),
             file_id: entry.file_id,
             name: entry.name,
             cookie: entry.cookie,
         };
-        Ok(Listing { entries: listed.entries.into_iter().map(entry).collect(), end: listed.end })
+        let entries = (ENTRIES..).zip(listed.entries).map(entry).collect();
+        Ok(Listing { entries, end: listed.end })
     }
 
     /// What a listing tells of an object.
     fn listed(
         &self,
-        directory: NodeId,
-        asked: leasehold_core::cache::Asked,
+        (who, directory): (&Credential, NodeId),
+        (asked, named): (Asked, Asked),
         entry: &leasehold_session::nfs::Entry,
+        grant: Option<(Time, messages::Grant)>,
     ) -> Option<Found> {
         let (object, attributes) = (entry.object.as_ref()?, entry.attributes.as_ref()?);
         if matches!(&entry.name[..], b"." | b"..") {
             return None;
         }
-        let told = (Source::Listed, asked);
+        let told = (Source::Listed, asked, named);
         let node = self.learn((directory, &entry.name), (object, Some(attributes)), told);
+        if let Some(grant) = grant {
+            self.take_grant((who, node), grant, (asked, Some(attributes)));
+        }
         let seen = self.with(|state, now, _| state.seen(now, node))?;
         Some(Found {
             node,

@@ -9,9 +9,9 @@ use leasehold_wire::nfs3::{self, Made, Reply, Status, Wcc, create, mknod};
 
 use crate::client::{Change, Client};
 use crate::convert;
-use crate::leases::{FIRST, Ride, SECOND};
 use crate::nodes::{Found, NodeId, Rights};
 use crate::open::{OpenHow, OpenId};
+use crate::ride::{FIRST, Ride, SECOND};
 
 /// A special file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -198,10 +198,11 @@ impl Client {
             self.unname(directory, name);
             return self.ask_lookup(who, directory, name).await;
         };
-        let told = (Source::Asked, self.ask());
+        let now = self.ask();
+        let told = (Source::Asked, now, now);
         let node = self.learn((directory, name), (object, made.attributes.as_ref()), told);
         if let Some(grant) = ride.grant(SECOND) {
-            self.take_grant((who, node), grant, made.attributes.as_ref());
+            self.take_grant((who, node), grant, (now, made.attributes.as_ref()));
         }
         if made.attributes.is_some_and(|made| made.file_type == nfs3::FileType::Directory) {
             self.step(Event::Empty { directory: node.key() });

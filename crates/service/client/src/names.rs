@@ -8,8 +8,8 @@ use leasehold_session::{Credential, Error};
 use leasehold_wire::nfs3::{self, Attributes, Handle, Status};
 
 use crate::client::{Change, Client};
-use crate::leases::{FIRST, MOVED, REPLACED, Ride, SECOND};
 use crate::nodes::{Found, Node, NodeId};
+use crate::ride::{FIRST, MOVED, REPLACED, Ride, SECOND};
 
 impl Client {
     /// The object of a name in a directory. `.` and `..` go to the server.
@@ -22,7 +22,10 @@ impl Client {
         directory: NodeId,
         name: &[u8],
     ) -> Result<Found, Error> {
-        self.lease(who, directory, Kind::Read, 0).await;
+        // Without a lease on the directory, one comes with the name.
+        if self.holds_lease(directory) {
+            self.lease(who, directory, Kind::Read, 0).await;
+        }
         match self.find(directory, name) {
             Some(Some(node)) => match self.found(who, node, directory).await {
                 Err(Error::Failed(Status::Stale | Status::BadHandle)) => {}
@@ -103,19 +106,22 @@ impl Client {
         name: &[u8],
     ) -> Result<Found, Error> {
         let (handle, asked) = (self.handle(directory)?, self.ask());
-        let ride = self.ride(&[(SECOND, Kind::Read)], None);
+        let ride = self.ride_to_names(directory, SECOND);
         match ride.nfs.lookup(who, &handle, name).await? {
             nfs3::Reply::Done(done) => {
                 self.observe(directory, asked, done.directory.as_ref());
+                let place = (directory, asked);
+                let named = self.take_grant_of_names(who, place, &ride, done.directory.as_ref());
                 let target = (&done.object, done.attributes.as_ref());
-                let node = self.learn((directory, name), target, (Source::Asked, asked));
+                let node = self.learn((directory, name), target, (Source::Asked, asked, named));
                 if let Some(grant) = ride.grant(SECOND) {
-                    self.take_grant((who, node), grant, done.attributes.as_ref());
+                    self.take_grant((who, node), grant, (asked, done.attributes.as_ref()));
                 }
                 self.found(who, node, directory).await
             }
             nfs3::Reply::Failed(status, seen) => {
                 self.observe(directory, asked, seen.as_ref());
+                let asked = self.take_grant_of_names(who, (directory, asked), &ride, seen.as_ref());
                 if status == Status::NotFound {
                     self.name((directory, name), None, (Source::Asked, asked));
                 }
@@ -124,12 +130,13 @@ impl Client {
         }
     }
 
-    /// The server told what a name leads to: the node, with one reference more.
+    /// The server told what a name leads to: the node, with one reference more. The object was asked
+    /// about at the first moment, and the name is remembered by the second.
     pub(crate) fn learn(
         &self,
         (directory, name): (NodeId, &[u8]),
         (object, attributes): (&Handle, Option<&Attributes>),
-        (source, asked): (Source, Asked),
+        (source, asked, named): (Source, Asked, Asked),
     ) -> NodeId {
         let node = self.with(|state, now, doings| {
             let node = state.nodes.take(object);
@@ -137,7 +144,7 @@ impl Client {
             state.observe(now, (node, asked), attributes, doings);
             node
         });
-        self.name((directory, name), Some(node), (source, asked));
+        self.name((directory, name), Some(node), (source, named));
         node
     }
 

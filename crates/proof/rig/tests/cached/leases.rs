@@ -60,6 +60,29 @@ fn what_is_cached_under_a_lease_takes_no_call() {
     });
 }
 
+/// A listing brings leases on the directory and on all that is in it.
+#[test]
+fn what_was_listed_takes_no_call() {
+    let server = MemServer::start(Manners::Full);
+    let [maker, reader, writer] = [1, 2, 3].map(|seed| user(&server, seed));
+    let path = |number: u32| format!("directory/{number}").into_bytes();
+    block_on(async {
+        maker.create_directory(b"directory", MODE).await.unwrap();
+        for number in 0..20 {
+            maker.write(&path(number), MODE, Bytes::from_static(b"x")).await.unwrap();
+        }
+        maker.client().goodbye().await;
+        assert_eq!(reader.list(b"directory", true).await.unwrap().len(), 20);
+        let before = calls(&reader);
+        for number in 0..20 {
+            assert_eq!(reader.attributes(&path(number)).await.unwrap().size, 1);
+        }
+        assert_eq!(calls(&reader), before);
+        writer.write(&path(7), MODE, Bytes::from_static(b"longer")).await.unwrap();
+        assert_eq!(reader.attributes(&path(7)).await.unwrap().size, 6);
+    });
+}
+
 #[test]
 fn writes_are_delayed_and_merged_under_a_lease() {
     let server = MemServer::start(Manners::Full);

@@ -121,8 +121,11 @@ impl Gate {
             Err(error) => return Changed::failed(error),
         };
         let changed = self.store.make(caller, at, node, attributes).await;
-        self.settle_all(held, changed.result.is_ok()).await;
-        self.shown(changed).await
+        let done = changed.result.is_ok();
+        // Nobody else finds it before its maker has its lease.
+        let changed = self.shown(changed).await;
+        self.settle_all(held, done).await;
+        changed
     }
 
     /// What was made, with the lease that is asked for on it. What was made is made, whatever

@@ -1,0 +1,141 @@
+//! Leases that come and go with calls for something else.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use leasehold_base::units::Time;
+use leasehold_core::cache::Asked;
+use leasehold_core::leases::{Kind, Modrev, holder};
+use leasehold_session::Credential;
+use leasehold_session::leases::messages::{self, Ask, Base, Terms};
+use leasehold_session::leases::{Rider, Told};
+use leasehold_session::nfs::Nfs;
+use leasehold_wire::nfs3;
+
+use crate::client::Client;
+use crate::leases::{grant_of, object_of, terms};
+use crate::nodes::NodeId;
+
+/// What a call did to an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum How {
+    /// Nobody knows.
+    Unknown,
+    /// Nothing.
+    Not,
+    /// It had this modrev before, and this after.
+    Changed(Modrev, Modrev),
+}
+
+/// A call that leases go along with.
+pub(crate) struct Ride {
+    /// What makes the call.
+    pub(crate) nfs: Nfs,
+    rider: Option<Arc<Rider>>,
+}
+
+impl Ride {
+    pub(crate) fn told(&self) -> Told {
+        self.rider.as_ref().map(|rider| rider.told()).unwrap_or_default()
+    }
+
+    /// What the call did to the object at a place.
+    pub(crate) fn change(&self, place: u32) -> How {
+        let told = self.told();
+        if !told.answered {
+            return How::Unknown;
+        }
+        let change = told.changes.iter().find(|change| change.place == place);
+        change.map_or(How::Not, |change| How::Changed(Modrev(change.before), Modrev(change.after)))
+    }
+
+    /// All leases that came.
+    pub(crate) fn grants(&self) -> Grants {
+        let Told { sent, granted, .. } = self.told();
+        Grants(sent, granted.into_iter().map(|one| (one.place, one.grant)).collect())
+    }
+
+    /// The lease that came for the object at a place, and when it counts from.
+    pub(crate) fn grant(&self, place: u32) -> Option<(Time, messages::Grant)> {
+        let told = self.told();
+        let granted = told.granted.iter().find(|granted| granted.place == place)?;
+        Some((told.sent, granted.grant))
+    }
+}
+
+/// Leases that came with one answer, by the places of their objects, and when they count from.
+pub(crate) struct Grants(Time, BTreeMap<u32, messages::Grant>);
+
+impl Grants {
+    pub(crate) fn at(&self, place: u32) -> Option<(Time, messages::Grant)> {
+        Some((self.0, *self.1.get(&place)?))
+    }
+}
+
+/// The place of the first object of a call, and of its second or its result.
+pub(crate) const FIRST: u32 = messages::place::FIRST;
+pub(crate) const SECOND: u32 = messages::place::SECOND;
+/// The place of the first entry of a listing, which stands for all in an ask.
+pub(crate) const ENTRIES: u32 = messages::place::ENTRIES;
+/// Those of what RENAME moves, and takes the place of.
+pub(crate) const MOVED: u32 = messages::place::MOVED;
+pub(crate) const REPLACED: u32 = messages::place::REPLACED;
+
+impl Client {
+    /// A call by which leases come and go; the asks are for the objects at these places, where
+    /// nobody else is in the way.
+    pub(crate) fn ride(&self, asks: &[(u32, Kind)], base: Option<Base>) -> Ride {
+        let nfs = &self.shared.nfs;
+        if nfs.leases().is_none() {
+            return Ride { nfs: nfs.clone(), rider: None };
+        }
+        let ask = |(place, kind): &(u32, Kind)| {
+            let terms = Terms { opportune: true, ..terms(*kind, 0) };
+            Ask { place: *place, terms }
+        };
+        let rider = Arc::new(Rider::new(asks.iter().map(ask).collect(), base));
+        Ride { nfs: nfs.ridden(Arc::clone(&rider)), rider: Some(rider) }
+    }
+
+    /// A call about names of a directory, which asks for leases on what they lead to, at this place,
+    /// and on the directory, if none is held: it may be wanted back.
+    pub(crate) fn ride_to_names(&self, directory: NodeId, place: u32) -> Ride {
+        let (of_directory, of_object) = ((FIRST, Kind::Read), (place, Kind::Read));
+        if self.holds_lease(directory) {
+            return self.ride(&[of_object], None);
+        }
+        self.ride(&[of_directory, of_object], None)
+    }
+
+    /// What is to be known of a lease that came with a call's answer.
+    pub(crate) fn take_grant(
+        &self,
+        (who, node): (&Credential, NodeId),
+        (sent, grant): (Time, messages::Grant),
+        told: (Asked, Option<&nfs3::Attributes>),
+    ) {
+        self.with(|state, now, doings| {
+            let handle = state.nodes.handle(node);
+            let (Some(leased), Some(handle)) = (&mut state.leases, handle) else { return };
+            leased.asked_of.insert(node, (handle, who.clone()));
+            let (grant, modrev) = grant_of(&grant);
+            let event = holder::Event::Came(object_of(node), sent, grant, modrev);
+            state.granted(now, (node, event), told, doings);
+        });
+    }
+
+    /// Takes the lease on a directory that came with what was asked about its names. The moment to
+    /// remember these by: what came with a lease is good from when that was granted.
+    pub(crate) fn take_grant_of_names(
+        &self,
+        who: &Credential,
+        (directory, asked): (NodeId, Asked),
+        ride: &Ride,
+        attributes: Option<&nfs3::Attributes>,
+    ) -> Asked {
+        let Some(grant) = ride.grant(FIRST) else { return asked };
+        let is_current = self.shared.state().cache.is_current(directory.key(), asked);
+        self.take_grant((who, directory), grant, (asked, attributes));
+        if is_current { self.ask() } else { asked }
+    }
+}
