@@ -19,7 +19,7 @@ pub(crate) const FACTS: &str = "facts.json";
 /// So many bytes are compared and written at once.
 const CHUNK_BYTES: u64 = 1 << 20;
 
-/// Look at data that a server refused because its file was changed elsewhere, and write it after all
+/// Look at data that a server refused as it came too late, and write it after all
 ///
 /// A mount with leases sends what it was given to write later. If it loses its lease before, as when
 /// its machine stood still, and another client changes the file meanwhile, the server refuses what
