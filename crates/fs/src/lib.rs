@@ -32,7 +32,7 @@ pub use name::{Name, Step};
 pub use object::ObjectId;
 pub use others_first::others_first;
 pub use store::{
-    Access, Allowance, Budget, Changed, Committed, Entries, Entry, Found, Linked, NewFile, NewNode,
-    Page, Place, Properties, ReadDone, Renamed, Space, Stability, Store, Target, Verifier, Wanted,
-    WriteDone,
+    Access, Allowance, Budget, Changed, Committed, Disturbance, Entries, Entry, Found, Guard,
+    Linked, NewFile, NewNode, Page, Place, Properties, ReadDone, Renamed, Space, Stability, Store,
+    Target, Verifier, Wanted, WriteDone,
 };

@@ -31,6 +31,15 @@ pub trait Store: Send + Sync {
         *object
     }
 
+    /// Has programs that reach an object by other ways wait, or tells of them, while clients hold
+    /// leases on it. Where that cannot be, it is not.
+    ///
+    /// # Errors
+    /// [`FsError::Later`] when a program already has it open in a way that does not go with it.
+    fn guard(&self, _object: &ObjectId, _guard: Guard) -> Result<(), FsError> {
+        Ok(())
+    }
+
     /// What is true of the store as a whole.
     fn properties(&self) -> Properties;
 
@@ -248,6 +257,28 @@ pub struct Found {
 
 /// What a symbolic link says.
 pub type Target = Vec<u8>;
+
+/// What programs do to an object that is guarded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Disturbance {
+    /// Nothing for long: it may be that it needs no guard any more.
+    Nothing,
+    /// One is to read it.
+    Reads,
+    /// One is to change it, or has changed names in it.
+    Changes,
+}
+
+/// What programs that reach an object by other ways are to wait with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Guard {
+    /// Nothing.
+    Nothing,
+    /// To change its data or names.
+    Changes,
+    /// To read it, too.
+    Everything,
+}
 
 /// Kinds of access, each of which a caller may have or not (RFC 1813 3.3.4).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -271,6 +271,7 @@ fn merged(said: &Server, file: Server) -> Server {
         durability: said.durability.or(file.durability),
         stable_log: said.stable_log.or(file.stable_log),
         stable_log_size: said.stable_log_size.or(file.stable_log_size),
+        no_local_coherence: said.no_local_coherence || file.no_local_coherence,
         listen: if said.listen.is_empty() { file.listen } else { said.listen },
         portmap: if tells { said.portmap } else { file.portmap },
         register: if tells { said.register } else { file.register },

@@ -103,7 +103,7 @@ fn serve(
     // Behind the address: a server that was just killed has given up that, and its notes too.
     let (service, notebook) = notes::begin(service, &state, durability);
     let service = Arc::new(leases::begin(service, &state)?);
-    serving.followed_by(Arc::clone(&service));
+    serving.followed_by(Arc::clone(&service))?;
     let running = server
         .start(Arc::new(Arc::clone(&service)))
         .map_err(|error| Kind::Running.because(format!("cannot start to serve: {error}")))?;

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread;
 
 use leasehold_fs::{Export, Store, Verifier};
 use leasehold_serve::access::Access;
 use leasehold_serve::{Offer, Service};
-use leasehold_shell::{Pool, state};
+use leasehold_shell::{Pool, clock, state};
 use leasehold_store_dir::{self as dir, DirStore};
 use leasehold_store_striped::Striped;
 
@@ -44,6 +45,8 @@ struct How {
     durability: dir::Durability,
     /// Descriptors that all stores together may keep.
     descriptors_max: usize,
+    /// Whether programs of this machine are kept apart from clients that hold leases.
+    heeds_programs: bool,
 }
 
 /// A directory that is served.
@@ -78,7 +81,8 @@ impl Serving {
             Durability::Disk => dir::Durability::Disk,
             Durability::Memory => dir::Durability::Memory,
         };
-        let how = How { durability, descriptors_max };
+        let heeds_programs = !plan.server.no_local_coherence;
+        let how = How { durability, descriptors_max, heeds_programs };
         let mut stores = BTreeMap::new();
         let share = if plan.exports.len() > 1 { SHARES } else { 1 };
         for export in &plan.exports {
@@ -110,8 +114,13 @@ impl Serving {
     }
 
     /// Has a service follow what is offered from now on.
-    pub(crate) fn followed_by(&self, service: Arc<Service>) {
+    pub(crate) fn followed_by(&self, service: Arc<Service>) -> Result<(), Failure> {
+        let state = self.lock();
+        let offers = offers(&state.plan, &state.stores, &state.plan.state)?;
+        self.how.heed(&service, &offers, state.stores.values());
+        drop(state);
         *self.service.lock().unwrap_or_else(PoisonError::into_inner) = Some(service);
+        Ok(())
     }
 
     /// Has those who know it by its name follow what is offered from now on.
@@ -208,9 +217,14 @@ impl Serving {
         }
         let offers = offers(&plan, &stores, &place)?;
         let facts = state.facts.reloaded(&Facts::of(&plan));
+        let is_new = |path: &PathBuf| !state.stores.contains_key(path);
+        let new = stores.iter().filter(|(path, _)| is_new(path)).map(|(_, opened)| opened);
         if let Some(service) = &*self.service.lock().unwrap_or_else(PoisonError::into_inner) {
+            self.how.heed(service, &offers, new);
             service.offer(offers);
         }
+        let gone = state.stores.iter().filter(|(path, _)| !stores.contains_key(*path));
+        gone.for_each(|(_, opened)| opened.directory.end_watch());
         if let Some(known) = self.known.get() {
             let names: Vec<_> = plan.exports.iter().map(|export| export.name.as_str()).collect();
             known.exports_are(&names);
@@ -280,6 +294,34 @@ impl How {
             None => Arc::<DirStore>::clone(&directory),
         };
         Ok(Opened { directory, disks, layout, store, volume, _claim: claim })
+    }
+
+    /// Has a service heed programs that use directories which hold their files themselves.
+    fn heed<'a>(
+        self,
+        service: &Arc<Service>,
+        offers: &[Offer],
+        stores: impl Iterator<Item = &'a Opened>,
+    ) {
+        let whole = stores.filter(|opened| opened.disks.is_empty() && !opened.layout.is_spread());
+        for opened in whole.filter(|_| self.heeds_programs) {
+            let of_it = |offer: &&Offer| Arc::ptr_eq(&offer.export.store, &opened.store);
+            let Some(export) = offers.iter().find(of_it).map(|offer| offer.export.id) else {
+                continue;
+            };
+            let (directory, service) = (Arc::clone(&opened.directory), Arc::clone(service));
+            let watch = move || {
+                let tell = |object, disturbance| {
+                    service.used_by_program(clock::now(), export, object, disturbance);
+                };
+                if let Err(error) = directory.watch(&tell) {
+                    tracing::warn!(%error, "programs of this machine are not kept from leases");
+                }
+            };
+            if let Err(error) = thread::Builder::new().name("programs".to_owned()).spawn(watch) {
+                tracing::warn!(%error, "programs of this machine are not kept from leases");
+            }
+        }
     }
 
     fn directory(self, path: &Path, verifier: Verifier, share: usize) -> Result<DirStore, Failure> {

@@ -70,6 +70,15 @@ pub(crate) struct Server {
     #[schemars(with = "String", extend("init" = "64 MiB"))]
     pub(crate) stable_log_size: Option<Size>,
 
+    /// Let programs of this machine go on at once where clients hold leases, and tell no client
+    ///
+    /// Otherwise a program that opens a file waits until the clients whose caches do not go with
+    /// that have given them up (the kernel's own leases: 45 seconds at most), and clients are told
+    /// of names that programs change. Clients without leases are not concerned.
+    #[arg(long, hide_short_help = true, help_heading = WHAT)]
+    #[schemars(extend("init" = false))]
+    pub(crate) no_local_coherence: bool,
+
     /// Address to serve on, TCP and UDP; may be given several times [default: 127.0.0.1:2049]
     ///
     /// Port 0 has the system pick one, the same for TCP and UDP. To serve other machines, give an

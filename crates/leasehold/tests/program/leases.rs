@@ -159,7 +159,11 @@ fn read_all(address: SocketAddr, file: Handle) -> Result<Bytes, Status> {
 }
 
 fn start(home: &Home) -> (Serving, SocketAddr) {
-    let (serving, ready) = Serving::with_json(home, &[]);
+    start_with(home, &[])
+}
+
+fn start_with(home: &Home, options: &[&str]) -> (Serving, SocketAddr) {
+    let (serving, ready) = Serving::with_json(home, options);
     let address = address(&ready);
     (serving, address)
 }
@@ -173,7 +177,8 @@ fn served() -> Home {
 #[test]
 fn a_plain_client_reads_what_a_holder_brings_back() {
     let home = served();
-    let (_serving, address) = start(&home);
+    // What the test itself does to the file goes by.
+    let (_serving, address) = start_with(&home, &["--no-local-coherence"]);
     let file = file(address);
     let mut holder = Holder::connect(address);
     holder.hello();
@@ -258,4 +263,55 @@ fn leases_are_not_served_by_datagrams() {
     let by_datagram = crate::support::over_datagram(address, &bytes(&head));
     assert_eq!(status(by_datagram), rpc::ReplyStatus::ProgramUnavailable);
     assert_eq!(status(over_stream(address, &bytes(&head))), rpc::ReplyStatus::Success);
+}
+
+#[test]
+fn a_program_of_the_server_waits_until_the_holder_has_vacated() {
+    let home = served();
+    let (_serving, address) = start(&home);
+    let file = file(address);
+    let mut holder = Holder::connect(address);
+    holder.hello();
+    for kind in [Kind::Read, Kind::Write] {
+        let grant = holder.granted(file, kind);
+        assert!(grant.cachable);
+        let path = home.path("data/file");
+        let program = thread::spawn(move || match kind {
+            Kind::Read => fs::write(path, "changed").unwrap(),
+            Kind::Write => assert_eq!(fs::read_to_string(path).unwrap(), "changed"),
+        });
+        let evicted = holder.evicted();
+        assert_eq!((evicted.object, evicted.serial), (file, grant.serial));
+        assert!(!program.is_finished(), "it waits");
+        holder.give_back(evicted);
+        program.join().unwrap();
+    }
+}
+
+#[test]
+fn who_holds_names_is_told_when_a_program_changes_them() {
+    let home = served();
+    let (_serving, address) = start(&home);
+    let directory = Handle::new(&root(address)).unwrap();
+    let mut holder = Holder::connect(address);
+    holder.hello();
+    let grant = holder.granted(directory, Kind::Read);
+    fs::write(home.path("data/new"), "text").unwrap();
+    let evicted = holder.evicted();
+    assert_eq!((evicted.object, evicted.serial), (directory, grant.serial));
+    holder.give_back(evicted);
+    assert!(holder.granted(directory, Kind::Read).modrev > grant.modrev);
+}
+
+#[test]
+fn what_a_program_has_open_to_write_is_not_cached() {
+    let home = served();
+    let (_serving, address) = start(&home);
+    let file = file(address);
+    let mut holder = Holder::connect(address);
+    holder.hello();
+    let writer = fs::File::options().append(true).open(home.path("data/file")).unwrap();
+    assert!(!holder.granted(file, Kind::Read).cachable);
+    drop(writer);
+    assert!(holder.granted(file, Kind::Read).cachable);
 }

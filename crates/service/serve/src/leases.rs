@@ -13,6 +13,7 @@ pub(crate) mod gate;
 mod held;
 pub(crate) mod nqnfs;
 pub(crate) mod program;
+mod programs;
 mod turn;
 
 use core::net::{IpAddr, SocketAddr};
@@ -35,6 +36,7 @@ use crate::exports::Exports;
 use crate::handles::{HandleKey, Handles};
 use callback::Asked;
 pub use held::{HeldLease, LeaseHolder, LeaseView};
+use programs::Program;
 
 /// How many leases there are at most. Whoever asks for more works by calls.
 const LEASES_MAX: usize = 1 << 20;
@@ -124,7 +126,15 @@ struct State {
 struct Waiting {
     /// The object that it waits for; none, where it waits for the stable list.
     object: Option<Object>,
-    sender: oneshot::Sender<Option<Run>>,
+    waits: Waits,
+}
+
+/// Who waits.
+enum Waits {
+    /// A call.
+    Call(oneshot::Sender<Option<Run>>),
+    /// A program of this machine.
+    Program(Program),
 }
 
 /// A client, as it is reached.
@@ -169,6 +179,8 @@ struct Outs {
     inquiries: Vec<Asked>,
     list: Option<Option<(Name, u64)>>,
     hurry: bool,
+    /// Programs that can go on, each with the call that then ends.
+    freed: Vec<(Program, Option<(Object, Ticket)>)>,
 }
 
 impl Leases {
@@ -284,6 +296,9 @@ impl Leases {
         if let Some((number, list, added)) = list {
             self.write_list(number, &list, added);
         }
+        for (program, ran) in outs.freed {
+            self.free(program, ran);
+        }
         value
     }
 
@@ -351,7 +366,7 @@ impl State {
         let ticket = Ticket(self.next_ticket);
         self.next_ticket += 1;
         let (sender, receiver) = oneshot::channel();
-        self.waiting.insert(ticket, Waiting { object, sender });
+        self.waiting.insert(ticket, Waiting { object, waits: Waits::Call(sender) });
         Ok((ticket, receiver))
     }
 
@@ -363,16 +378,21 @@ impl State {
     }
 
     /// Tells who waits what came of it; whoever it was may be gone.
-    fn settle(&mut self, ticket: Ticket, run: Option<Run>) {
-        if let Some(waiting) = self.waiting.remove(&ticket) {
-            let _ = waiting.sender.send(run);
+    fn settle(&mut self, ticket: Ticket, run: Option<Run>, outs: &mut Outs) {
+        let Some(Waiting { object, waits }) = self.waiting.remove(&ticket) else { return };
+        match waits {
+            Waits::Call(sender) => drop(sender.send(run)),
+            Waits::Program(program) => {
+                let runs = run.and(object).map(|object| (object, ticket));
+                outs.freed.push((program, runs));
+            }
         }
     }
 
     fn give_up(&mut self, ticket: Ticket, outs: &mut Outs) {
-        let Some(waiting) = self.waiting.remove(&ticket) else { return };
-        let _ = waiting.sender.send(None);
-        if let Some(object) = waiting.object {
+        let object = self.waiting.get(&ticket).map(|waiting| waiting.object);
+        self.settle(ticket, None, outs);
+        if let Some(Some(object)) = object {
             self.step(table::Event::GivenUp(object, ticket), outs);
         }
     }
@@ -382,8 +402,8 @@ impl State {
         self.table.step(self.now, event, &mut effects);
         for effect in effects {
             match effect {
-                table::Effect::Run(run) => self.settle(run.ticket, Some(run)),
-                table::Effect::Later(ticket) => self.settle(ticket, None),
+                table::Effect::Run(run) => self.settle(run.ticket, Some(run), outs),
+                table::Effect::Later(ticket) => self.settle(ticket, None, outs),
                 table::Effect::Evict(client, object, serial) => {
                     outs.evictions.entry(client).or_default().push((object, serial));
                 }
@@ -409,9 +429,7 @@ impl State {
                     outs.list = outs.list.or(Some(None));
                 }
                 clients::Effect::Proceed(ticket) => {
-                    if let Some(waiting) = self.waiting.remove(&ticket) {
-                        let _ = waiting.sender.send(None);
-                    }
+                    self.settle(ticket, None, outs);
                 }
                 clients::Effect::Forget(client) => {
                     self.peers.remove(&client);

@@ -8,7 +8,7 @@ use bytes::{Buf as _, Bytes};
 use leasehold_base::limits::HANDLE_V2_BYTES;
 use leasehold_base::units::{ConnectionId, Time};
 use leasehold_base::xdr::{Encode as _, Reader, Writer};
-use leasehold_fs::{Answer, Export};
+use leasehold_fs::{Answer, Disturbance, Export, ExportId, ObjectId};
 use leasehold_wire::lease;
 use leasehold_wire::rpc::{AuthStatus, Call, CallError, Reply, ReplyStatus};
 
@@ -114,6 +114,21 @@ impl Service {
     #[must_use]
     pub fn forget_lease_holder(&self, id: [u8; 16]) -> bool {
         self.leases.forget(id)
+    }
+
+    /// A program of this machine is to use an object of an export, or has changed names there: who
+    /// holds leases that do not go with that is evicted, and the store lets the program go on then.
+    pub fn used_by_program(
+        &self,
+        now: Time,
+        export: ExportId,
+        id: ObjectId,
+        disturbance: Disturbance,
+    ) {
+        let store = self.exports().by_id(export).map(|offer| Arc::clone(&offer.export.store));
+        if let Some(store) = store {
+            self.leases.used_by_program(now, export, (store, id), disturbance);
+        }
     }
 
     /// Takes up a client with leases; from now on nothing is done without asking for those.

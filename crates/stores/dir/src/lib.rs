@@ -17,6 +17,7 @@ mod create;
 mod descriptors;
 mod errors;
 mod file_system;
+mod guards;
 mod handle;
 mod identity;
 mod index;
@@ -42,7 +43,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-use leasehold_fs::{Blocking, FsError, Verifier};
+use leasehold_fs::{Blocking, Disturbance, FsError, ObjectId, Verifier};
 use rustix::io::Errno;
 
 pub use crate::sync::{Extent, SyncCounts, Syncer};
@@ -144,6 +145,22 @@ impl DirStore {
     /// called every few seconds.
     pub fn close_idle(&self) {
         self.volume.close_idle();
+    }
+
+    /// Has objects guarded against programs of this machine from now on, and tells of each program
+    /// that is to open one, or has changed names in one: who opens waits until
+    /// [`Store::guard`](leasehold_fs::Store::guard) lets it go on. To be run on a thread of its own;
+    /// comes back after [`DirStore::end_watch`].
+    ///
+    /// # Errors
+    /// What the kernel does not give.
+    pub fn watch(&self, tell: &dyn Fn(ObjectId, Disturbance)) -> Result<(), Errno> {
+        self.volume.watch_programs(tell)
+    }
+
+    /// Has [`DirStore::watch`] come back.
+    pub fn end_watch(&self) {
+        self.volume.guards.end();
     }
 
     /// Puts all that was written on stable storage, once no more requests come. Gives the verifier

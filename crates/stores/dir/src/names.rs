@@ -180,7 +180,13 @@ impl Volume {
         let name = name.as_bytes();
         // Does nothing, with the directory's lock.
         match renameat(descriptor, name, descriptor, name) {
-            Ok(()) | Err(Errno::NOENT) => self.witness.was_alone(&directory.id),
+            Ok(()) | Err(Errno::NOENT) => {
+                let alone = self.witness.was_alone(&directory.id);
+                if self.witness.has_strangers() {
+                    self.guards.ring();
+                }
+                alone
+            }
             Err(_) => false,
         }
     }

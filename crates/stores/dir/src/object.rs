@@ -130,9 +130,14 @@ impl Object {
 
     /// Takes a descriptor that reaches further; gives back the one that is there afterwards.
     pub(crate) fn widen(&self, descriptor: Descriptor) -> Arc<Descriptor> {
+        self.widen_to(Arc::new(descriptor))
+    }
+
+    /// The same with one that others have as well.
+    pub(crate) fn widen_to(&self, descriptor: Arc<Descriptor>) -> Arc<Descriptor> {
         let mut present = self.descriptor.write().unwrap_or_else(PoisonError::into_inner);
         if present.reach < descriptor.reach {
-            *present = Arc::new(descriptor);
+            *present = descriptor;
         }
         Arc::clone(&present)
     }

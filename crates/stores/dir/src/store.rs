@@ -5,9 +5,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use leasehold_base::units::{Cookie, FileTime};
 use leasehold_fs::{
-    Access, Answer, Attributes, Budget, Caller, Changed, Committed, Found, FsError, Linked, Name,
-    NewFile, NewNode, ObjectId, Page, Place, Properties, ReadDone, Renamed, SetAttributes, Space,
-    Stability, Store, Target, Wanted, Wcc, WriteDone,
+    Access, Answer, Attributes, Budget, Caller, Changed, Committed, Found, FsError, Guard, Linked,
+    Name, NewFile, NewNode, ObjectId, Page, Place, Properties, ReadDone, Renamed, SetAttributes,
+    Space, Stability, Store, Target, Wanted, Wcc, WriteDone,
 };
 
 use crate::DirStore;
@@ -71,6 +71,14 @@ impl Store for DirStore {
 
     fn properties(&self) -> Properties {
         self.volume.properties
+    }
+
+    fn guard(&self, object: &ObjectId, guard: Guard) -> Result<(), FsError> {
+        // What would have to be searched for is guarded by nothing.
+        match self.volume.object(object) {
+            Ok(object) => self.volume.guard(&object, guard),
+            Err(_) => Ok(()),
+        }
     }
 
     fn getattr<'a>(&'a self, object: &'a ObjectId) -> Answer<'a, Result<Attributes, FsError>> {

@@ -174,3 +174,86 @@ pub(crate) fn set_file_system_group(gid: u32) -> bool {
     };
     gid != NOBODY_AT_ALL && now.cast_unsigned() == gid
 }
+
+/// Kinds of the kernel's leases on files.
+pub(crate) const NO_LEASE: i32 = libc::F_UNLCK;
+pub(crate) const READ_LEASE: i32 = libc::F_RDLCK;
+pub(crate) const WRITE_LEASE: i32 = libc::F_WRLCK;
+
+const F_SETSIG: libc::c_int = 10;
+const F_SETOWN_EX: libc::c_int = 15;
+const F_OWNER_TID: libc::c_int = 0;
+
+/// The kernel's `struct f_owner_ex`.
+#[repr(C)]
+struct FileOwner {
+    kind: libc::c_int,
+    thread: libc::pid_t,
+}
+
+/// The signal that tells of a lease of the kernel's: one that nothing else uses, so that each is
+/// queued with its descriptor.
+fn signal() -> libc::c_int {
+    libc::SIGRTMIN() + 5
+}
+
+/// Has the kernel tell a thread when a program's opening of the file waits for its lease.
+pub(crate) fn tell_of_lease(file: BorrowedFd<'_>, thread: i32) -> Result<()> {
+    let owner = FileOwner { kind: F_OWNER_TID, thread };
+    // SAFETY: the first takes a number, the second reads a `struct f_owner_ex`, which `owner` is.
+    let failed = unsafe {
+        libc::fcntl(file.as_raw_fd(), F_SETSIG, signal()) == -1
+            || libc::fcntl(file.as_raw_fd(), F_SETOWN_EX, &raw const owner) == -1
+    };
+    if failed { Err(last_error()) } else { Ok(()) }
+}
+
+/// Sets the kernel's lease on a file.
+pub(crate) fn set_lease(file: BorrowedFd<'_>, kind: i32) -> Result<()> {
+    // SAFETY: the command takes a number.
+    let result = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, kind) };
+    if result == -1 { Err(last_error()) } else { Ok(()) }
+}
+
+/// The kernel's lease on a file, or what it is to become when a program waits for it.
+pub(crate) fn lease(file: BorrowedFd<'_>) -> Result<i32> {
+    // SAFETY: the command takes nothing.
+    let kind = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETLEASE) };
+    if kind == -1 { Err(last_error()) } else { Ok(kind) }
+}
+
+/// The calling thread's number, and where what it is told of leases is read from now on.
+pub(crate) fn hear_of_leases() -> Result<(i32, OwnedFd)> {
+    // SAFETY: the set is initialised before it is used, and outlives the calls; the number of a
+    // thread is there for the asking.
+    unsafe {
+        let mut set: libc::sigset_t = core::mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        libc::sigaddset(&raw mut set, signal());
+        // In its place comes this one where too many are queued.
+        libc::sigaddset(&raw mut set, libc::SIGIO);
+        if libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, core::ptr::null_mut()) != 0 {
+            return Err(Errno::INVAL);
+        }
+        let file = libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK);
+        if file == -1 {
+            return Err(last_error());
+        }
+        // The kernel has just made this descriptor, and nobody else knows it.
+        Ok((libc::gettid(), OwnedFd::from_raw_fd(file)))
+    }
+}
+
+/// The descriptor that the calling thread was told of; none where it was told that some were lost.
+/// [`Errno::AGAIN`] where it was told nothing more.
+pub(crate) fn heard(signals: BorrowedFd<'_>) -> Result<Option<i32>> {
+    // SAFETY: plain numbers, for which zero is a value.
+    let mut told: libc::signalfd_siginfo = unsafe { core::mem::zeroed() };
+    let length = size_of::<libc::signalfd_siginfo>();
+    // SAFETY: `told` has the room that is said.
+    let count = unsafe { libc::read(signals.as_raw_fd(), (&raw mut told).cast(), length) };
+    if count < 0 {
+        return Err(last_error());
+    }
+    Ok((told.ssi_signo == signal().cast_unsigned()).then_some(told.ssi_fd))
+}

@@ -4,6 +4,7 @@ mod basics;
 mod borders;
 mod conformance;
 mod data;
+mod guards;
 mod handles;
 mod harness;
 mod script;

@@ -17,6 +17,7 @@ use crate::buffers::Buffers;
 use crate::descriptors::{Descriptors, Moment};
 use crate::errors::meaning;
 use crate::file_system;
+use crate::guards::Guards;
 use crate::handle::Handles;
 use crate::identity::Acting;
 use crate::index::{Index, Known};
@@ -49,6 +50,7 @@ pub(crate) struct Volume {
     pub(crate) blocking: Arc<dyn Blocking>,
     pub(crate) buffers: Arc<Buffers>,
     pub(crate) witness: Witness,
+    pub(crate) guards: Guards,
     /// Counts the times that what was found below the root was believed to be there.
     pub(crate) period: AtomicU32,
 }
@@ -112,6 +114,7 @@ impl Volume {
             index: (!by_handle).then(Index::new),
             searches: Searches::default(),
             descriptors: Descriptors::new(descriptors_max),
+            guards: Guards::new(descriptors_max / 4),
             own_descriptors,
             syncs: Arc::new(Syncs::new(durability, Arc::clone(&blocking), syncer, verifier)),
             locks: Locks::new(),
@@ -271,12 +274,19 @@ impl Volume {
         if present.reach() >= reach {
             return Ok(present);
         }
+        // An open of our own would wait for the kernel's lease on it, which is ours.
+        if let Some(guarding) = self.guards.descriptor(&object.id) {
+            if guarding.reach() >= reach {
+                return Ok(object.widen_to(guarding));
+            }
+            self.guards.release(&object.id);
+        }
         let file = self.reopen(object, &present, reach)?;
         Ok(object.widen(Descriptor::new(file, reach)))
     }
 
     /// Opens an object once more.
-    fn reopen(
+    pub(crate) fn reopen(
         &self,
         object: &Object,
         present: &Descriptor,
@@ -337,6 +347,9 @@ impl Volume {
     /// they are.
     pub(crate) fn close_idle(&self) {
         self.witness.forget_idle();
+        if self.witness.has_strangers() {
+            self.guards.ring();
+        }
         self.doubt_all();
         for object in self.descriptors.all() {
             let descriptor = object.descriptor();

@@ -17,7 +17,7 @@
 //! attributes of the directory itself counts as well, who changes a file in it does not.
 //! `docs/design/0010-before-and-after.md` says why this way.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::sync::Mutex;
@@ -30,6 +30,9 @@ use crate::locks::lock;
 
 /// How many directories are watched at once: those that clients changed in the last seconds.
 const WATCHES_MAX: usize = 1024;
+
+/// How many directories that clients hold leases on.
+const HELD_MAX: usize = 1 << 16;
 
 /// How many bytes of notifications are read at once: some hundred. Where there are more, nothing
 /// is known, and they are read by and by.
@@ -64,6 +67,10 @@ struct State {
     /// The kernel's numbers of what is watched.
     numbers: HashMap<ObjectId, i32>,
     watches: HashMap<i32, Watch>,
+    /// How many are held.
+    held: usize,
+    /// Directories that are held, of which something was notified that was not ours.
+    strangers: HashSet<ObjectId>,
 }
 
 struct Watch {
@@ -73,6 +80,8 @@ struct Watch {
     /// Whether something else was notified.
     disturbed: bool,
     used: bool,
+    /// Whether clients hold leases on it, so that what others change is to be told.
+    held: bool,
 }
 
 impl Witness {
@@ -98,24 +107,88 @@ impl Witness {
 
     /// The same for a directory that is not watched yet, by its path. Whether it can be.
     pub(crate) fn watch(&self, directory: &ObjectId, path: &str, traces: &[Trace<'_>]) -> bool {
+        let mut state = lock(&self.state);
+        if state.numbers.len() - state.held >= WATCHES_MAX {
+            return false;
+        }
+        let watch = self.add(&mut state, directory, path);
+        let is_watched = watch.is_some();
+        if let Some(watch) = watch {
+            watch.expect(traces);
+        }
+        is_watched
+    }
+
+    fn add<'a>(
+        &self,
+        state: &'a mut State,
+        directory: &ObjectId,
+        path: &str,
+    ) -> Option<&'a mut Watch> {
         let wanted = WatchFlags::CREATE
             | WatchFlags::DELETE
             | WatchFlags::MOVED_FROM
             | WatchFlags::MOVED_TO
             | WatchFlags::ATTRIB
             | WatchFlags::ONLYDIR;
+        let number = inotify::add_watch(self.queue.as_ref()?, path, wanted).ok()?;
+        let (expected, disturbed, used, held) = (Vec::new(), false, true, false);
+        let watch = Watch { directory: *directory, expected, disturbed, used, held };
+        state.numbers.insert(*directory, number);
+        Some(state.watches.entry(number).or_insert(watch))
+    }
+
+    /// Has what others change in a directory told from now on, where that can be; whether it is the
+    /// first of all.
+    pub(crate) fn hold(&self, directory: &ObjectId, path: &str) -> bool {
         let mut state = lock(&self.state);
-        if state.numbers.len() >= WATCHES_MAX {
+        if state.held >= HELD_MAX {
             return false;
         }
-        let Some(queue) = &self.queue else { return false };
-        let Ok(number) = inotify::add_watch(queue, path, wanted) else { return false };
-        let (expected, disturbed, used) = (Vec::new(), false, true);
-        let mut watch = Watch { directory: *directory, expected, disturbed, used };
-        watch.expect(traces);
-        state.numbers.insert(*directory, number);
-        state.watches.insert(number, watch);
-        true
+        let known = state.of(directory).map(|watch| core::mem::replace(&mut watch.held, true));
+        let was_held = match known {
+            Some(was_held) => was_held,
+            None => match self.add(&mut state, directory, path) {
+                Some(watch) => core::mem::replace(&mut watch.held, true),
+                None => return false,
+            },
+        };
+        state.held += usize::from(!was_held);
+        !was_held && state.held == 1
+    }
+
+    /// Has it told no more.
+    pub(crate) fn let_go(&self, directory: &ObjectId) {
+        let mut state = lock(&self.state);
+        if state.of(directory).is_some_and(|watch| core::mem::take(&mut watch.held)) {
+            state.held -= 1;
+        }
+    }
+
+    /// Where the kernel notifies, if there is a directory of which it is to be told.
+    pub(crate) fn held_queue(&self) -> Option<&OwnedFd> {
+        self.queue.as_ref().filter(|_| lock(&self.state).held > 0)
+    }
+
+    /// The directories that are held.
+    pub(crate) fn held(&self) -> Vec<ObjectId> {
+        let state = lock(&self.state);
+        let held = state.watches.values().filter(|watch| watch.held);
+        held.map(|watch| watch.directory).collect()
+    }
+
+    /// Whether somebody else changed a directory that is held.
+    pub(crate) fn has_strangers(&self) -> bool {
+        !lock(&self.state).strangers.is_empty()
+    }
+
+    /// The directories that are held and that somebody else changed since this was asked last.
+    pub(crate) fn strangers(&self) -> Vec<ObjectId> {
+        let mut state = lock(&self.state);
+        if state.held > 0 {
+            self.take_in(&mut state);
+        }
+        state.strangers.drain().collect()
     }
 
     /// Whether just that was done and nothing else; to be called when the directory has been
@@ -132,9 +205,9 @@ impl Witness {
         let Some(queue) = &self.queue else { return };
         let mut state = lock(&self.state);
         self.take_in(&mut state);
-        let State { numbers, watches } = &mut *state;
+        let State { numbers, watches, .. } = &mut *state;
         watches.retain(|number, watch| {
-            let used = core::mem::take(&mut watch.used);
+            let used = core::mem::take(&mut watch.used) || watch.held;
             if !used {
                 numbers.remove(&watch.directory);
                 // Where the directory is gone, so is the watch.
@@ -177,12 +250,19 @@ impl State {
     /// Takes in one notification.
     fn take(&mut self, number: i32, events: ReadFlags, name: &[u8]) {
         if events.contains(ReadFlags::QUEUE_OVERFLOW) {
-            self.watches.values_mut().for_each(|watch| watch.disturbed = true);
+            for watch in self.watches.values_mut() {
+                watch.disturbed = true;
+                self.strangers.extend(watch.held.then_some(watch.directory));
+            }
             return;
         }
         if events.contains(ReadFlags::IGNORED) {
             if let Some(watch) = self.watches.remove(&number) {
                 self.numbers.remove(&watch.directory);
+                if watch.held {
+                    self.held -= 1;
+                    self.strangers.insert(watch.directory);
+                }
             }
             return;
         }
@@ -191,7 +271,11 @@ impl State {
         match watch.expected.iter().position(|(kind, of)| *kind == what && of == name) {
             Some(at) => drop(watch.expected.swap_remove(at)),
             // Files in the directory are no matter of its own.
-            None => watch.disturbed |= what != ReadFlags::ATTRIB || name.is_empty(),
+            None if what == ReadFlags::ATTRIB && !name.is_empty() => {}
+            None => {
+                watch.disturbed = true;
+                self.strangers.extend(watch.held.then_some(watch.directory));
+            }
         }
     }
 }

@@ -12,7 +12,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use bytes::Bytes;
 use leasehold_base::units::{Cookie, FileId, FileTime};
 use leasehold_fs::{
-    Access, Answer, Attributes, Budget, Caller, Changed, Committed, Entries, Found, FsError,
+    Access, Answer, Attributes, Budget, Caller, Changed, Committed, Entries, Found, FsError, Guard,
     Linked, Name, NewFile, NewNode, ObjectId, Page, Place, Properties, ReadDone, Renamed,
     SetAttributes, Space, Stability, Store, Target, Wanted, Wcc, WriteDone,
 };
@@ -179,6 +179,10 @@ impl Store for StandIns {
 
     fn properties(&self) -> Properties {
         self.store.properties()
+    }
+
+    fn guard(&self, object: &ObjectId, guard: Guard) -> Result<(), FsError> {
+        self.store.guard(&self.inward(object), guard)
     }
 
     fn getattr<'a>(&'a self, object: &'a ObjectId) -> Answer<'a, Result<Attributes, FsError>> {

@@ -8,8 +8,8 @@ use futures_channel::oneshot;
 use leasehold_base::units::{Cookie, FileTime};
 use leasehold_fs::{
     Access, Answer, Attributes, Budget, Caller, Changed, Committed, Device, FileType, Found,
-    FsError, Linked, Name, NewFile, NewNode, ObjectId, Page, Place, Properties, ReadDone, Renamed,
-    SetAttributes, Space, Stability, Store, Target, Wanted, Wcc, WriteDone, offload,
+    FsError, Guard, Linked, Name, NewFile, NewNode, ObjectId, Page, Place, Properties, ReadDone,
+    Renamed, SetAttributes, Space, Stability, Store, Target, Wanted, Wcc, WriteDone, offload,
 };
 
 use crate::Logged;
@@ -136,6 +136,10 @@ impl Store for Logged {
 
     fn properties(&self) -> Properties {
         self.below.properties()
+    }
+
+    fn guard(&self, object: &ObjectId, guard: Guard) -> Result<(), FsError> {
+        self.below.guard(object, guard)
     }
 
     fn getattr<'a>(&'a self, object: &'a ObjectId) -> Answer<'a, Result<Attributes, FsError>> {

@@ -18,12 +18,13 @@ mod tests;
 use std::sync::Arc;
 
 use leasehold_base::units::FileTime;
-use leasehold_core::leases::table::{Access, Ask, Run, Standing, Told};
+use leasehold_core::leases::table::{Access, Ask, Grant, Run, Standing, Told};
 use leasehold_core::leases::{Kind, Modrev, Object};
-use leasehold_fs::{Attributes, Caller, ExportId, FileType, FsError, ObjectId, Store};
+use leasehold_fs::{Attributes, Caller, ExportId, FileType, FsError, Guard, ObjectId, Store};
 use leasehold_wire::lease::{Change, place};
 
 use super::Leases;
+use super::programs::Program;
 use super::turn::{Turn, Under, Wanted};
 pub(crate) use asks::{Asked, Asks, MadeFrom};
 
@@ -101,6 +102,8 @@ impl Gate {
         };
         let mut turn = Turn::ask(&self.leases, &wanted)?;
         let Run { standing, grant, told, .. } = turn.begin().await?;
+        // Before anything is looked at that a lease then covers.
+        let (grant, is_guarded) = self.guarded(&id, grant);
         turn.outcome.void = true;
         let attributes = self.store.getattr(&id).await?;
         let modrev = turn.seen(attributes.changed);
@@ -109,7 +112,7 @@ impl Gate {
         {
             asked.refuse_late(modrev)?;
         }
-        turn.outcome.void = false;
+        turn.outcome.void = !is_guarded;
         if let (Some(asked), Some(grant), Some(place)) = (asked, grant, place) {
             asked.granted(place, &grant, modrev);
         }
@@ -162,6 +165,29 @@ impl Gate {
         may.then_some(ask)
     }
 
+    /// A grant of what programs of this machine do not use already in a way that does not go with
+    /// it, and whether it stands. They are guarded against from now on.
+    fn guarded(&self, id: &ObjectId, grant: Option<Grant>) -> (Option<Grant>, bool) {
+        match grant {
+            Some(grant) if grant.cachable => match self.store.guard(id, guard(grant.kind)) {
+                Ok(()) => (Some(grant), true),
+                Err(_) => (Some(Grant { cachable: false, space: 0, ..grant }), false),
+            },
+            grant => (grant, true),
+        }
+    }
+
+    /// Guards anew what its caller still may cache, after a change that was done by another
+    /// descriptor than the one that was guarded by.
+    fn guard_again(&self, held: &Held) {
+        let Some(asked) = self.asked() else { return };
+        let cached = held.turn.cached(asked.client);
+        if cached.is_some_and(|kind| self.store.guard(&held.id, guard(kind)).is_err()) {
+            let (store, id) = (Arc::clone(&self.store), held.id);
+            self.leases.disturbed(held.turn.object, Program { store, id }, Access::Write);
+        }
+    }
+
     fn asked(&self) -> Option<&Asked> {
         self.by.as_ref().map(|by| &*by.asked)
     }
@@ -183,6 +209,14 @@ impl Gate {
         if let (Some(asked), Some(place)) = (self.asked(), held.place) {
             asked.changed(Change { place, before: held.modrev.0, after: modrev.0 });
         }
+    }
+}
+
+/// What programs must not do while a client may cache.
+pub(super) const fn guard(kind: Kind) -> Guard {
+    match kind {
+        Kind::Read => Guard::Changes,
+        Kind::Write => Guard::Everything,
     }
 }
 

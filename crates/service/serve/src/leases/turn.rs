@@ -6,7 +6,7 @@ use futures_channel::oneshot;
 use leasehold_base::units::{FileTime, Time};
 use leasehold_core::leases::clients;
 use leasehold_core::leases::table::{self, Access, Ask, Outcome, Run};
-use leasehold_core::leases::{Client, Modrev, Object, Serial, Ticket};
+use leasehold_core::leases::{Client, Kind, Modrev, Object, Serial, Ticket};
 use leasehold_fs::{ExportId, FsError, ObjectId};
 
 use super::{Leases, State};
@@ -101,6 +101,14 @@ impl Turn {
             let now = state.now;
             state.modrevs.changed(now, self.object, before, changed)
         })
+    }
+
+    /// What the caller may cache of the object, if that is anything.
+    pub(super) fn cached(&self, client: Client) -> Option<Kind> {
+        let state = self.leases.lock();
+        let mut leases = state.table.leases(self.object).iter();
+        let own = leases.find(|lease| lease.client == client);
+        own.filter(|lease| lease.cachable).map(|lease| lease.kind)
     }
 
     /// The object is no more.

@@ -91,6 +91,7 @@ impl Gate {
             held.turn.outcome.used = after.used.saturating_sub(held.attributes.used);
         }
         self.settle(&held, changed.result.is_ok(), changed.wcc.after).await;
+        self.guard_again(&held);
         changed
     }
 
@@ -108,6 +109,7 @@ impl Gate {
         let _alone = self.leases.alone(held.turn.object).await;
         let changed = self.store.setattr(caller, id, changes, guard).await;
         self.settle(&held, changed.result.is_ok(), changed.wcc.after).await;
+        self.guard_again(&held);
         changed
     }
 

@@ -1,0 +1,280 @@
+//! Programs of this machine beside clients that hold leases.
+//!
+//! - Data: the kernel's own leases. A program that opens a file, in a way that does not go with what
+//!   clients cache of it, waits in its `open` until the lease is given back, or the kernel waits no
+//!   longer (`/proc/sys/fs/lease-break-time`, 45 s). Who has such a file open already is seen when
+//!   the lease is asked of the kernel.
+//! - Names: notification, as for [`crate::witness`], which tells after the change.
+//!
+//! One thread is told of both, and tells whoever guards: [`crate::DirStore::watch`]. Where there is
+//! none nothing is guarded.
+//!
+//! An open of our own would wait as well. So while a file is guarded all that is done to it goes by
+//! the one descriptor that has the kernel's lease, and who needs one that reaches further gives the
+//! lease back first.
+
+use std::collections::HashMap;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use leasehold_fs::{Disturbance, FileType, FsError, Guard, ObjectId};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::fs::Timespec;
+use rustix::io::Errno;
+
+use crate::locks::lock;
+use crate::object::{Descriptor, Object, Reach};
+use crate::sys;
+use crate::volume::Volume;
+
+/// How often it is asked what still needs a guard.
+const LOOK_AGAIN: Duration = Duration::from_secs(30);
+
+/// What is guarded, and who is told.
+pub(crate) struct Guards {
+    /// The thread that is told; none as long as it is 0.
+    thread: AtomicI32,
+    ended: AtomicBool,
+    /// Rings when the thread is to look at more than what the kernel tells.
+    bell: Option<OwnedFd>,
+    files_max: usize,
+    files: Mutex<Files>,
+}
+
+#[derive(Default)]
+struct Files {
+    guarded: HashMap<ObjectId, Guarded>,
+    by_number: HashMap<i32, ObjectId>,
+}
+
+/// A file with a lease of the kernel's.
+struct Guarded {
+    descriptor: Arc<Descriptor>,
+    kind: i32,
+}
+
+impl Guards {
+    /// Guards up to so many files.
+    pub(crate) fn new(files_max: usize) -> Self {
+        Self {
+            thread: AtomicI32::new(0),
+            ended: AtomicBool::new(false),
+            bell: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).ok(),
+            files_max,
+            files: Mutex::default(),
+        }
+    }
+
+    /// Whether there is a thread that is told.
+    pub(crate) fn is_told(&self) -> bool {
+        self.thread.load(Ordering::SeqCst) != 0
+    }
+
+    /// Has the thread look.
+    pub(crate) fn ring(&self) {
+        if let Some(bell) = &self.bell {
+            // Fails only after 2^64 rings.
+            let _ = rustix::io::write(bell, &1_u64.to_ne_bytes());
+        }
+    }
+
+    /// The thread is to end.
+    pub(crate) fn end(&self) {
+        self.ended.store(true, Ordering::SeqCst);
+        self.ring();
+    }
+
+    /// The descriptor that a file is guarded by.
+    pub(crate) fn descriptor(&self, id: &ObjectId) -> Option<Arc<Descriptor>> {
+        if !self.is_told() {
+            return None;
+        }
+        lock(&self.files).guarded.get(id).map(|guarded| Arc::clone(&guarded.descriptor))
+    }
+
+    /// Gives the kernel's lease on a file back, if there is one.
+    pub(crate) fn release(&self, id: &ObjectId) {
+        if !self.is_told() {
+            return;
+        }
+        let mut files = lock(&self.files);
+        if let Some(Guarded { descriptor, .. }) = files.guarded.remove(id) {
+            files.by_number.remove(&descriptor.as_fd().as_raw_fd());
+            // What the kernel took back already needs not be given.
+            let _ = sys::set_lease(descriptor.as_fd(), sys::NO_LEASE);
+        }
+    }
+
+    /// Whether a file is guarded at least as well as by this kind.
+    fn has(&self, id: &ObjectId, kind: i32) -> bool {
+        let files = lock(&self.files);
+        files.guarded.get(id).is_some_and(|guarded| {
+            // What the kernel took back, or wants back, is none any more.
+            let is_whole = sys::lease(guarded.descriptor.as_fd()) == Ok(guarded.kind);
+            is_whole && (guarded.kind == kind || guarded.kind == sys::WRITE_LEASE)
+        })
+    }
+
+    /// Takes a lease of the kernel's on a file.
+    fn take(&self, id: &ObjectId, descriptor: Arc<Descriptor>, kind: i32) -> Result<(), FsError> {
+        let thread = self.thread.load(Ordering::SeqCst);
+        let mut files = lock(&self.files);
+        if files.guarded.len() >= self.files_max {
+            return Ok(());
+        }
+        let number = descriptor.as_fd().as_raw_fd();
+        let taken = sys::tell_of_lease(descriptor.as_fd(), thread)
+            .and_then(|()| sys::set_lease(descriptor.as_fd(), kind));
+        match taken {
+            Ok(()) => {
+                files.by_number.insert(number, *id);
+                files.guarded.insert(*id, Guarded { descriptor, kind });
+                Ok(())
+            }
+            // A program has it open in a way that does not go with it.
+            Err(Errno::AGAIN) => Err(FsError::Later),
+            // A file system without such leases, or a file of another's.
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// The files that programs wait for, of those that the thread was told of: all, where it was
+    /// told that some were lost.
+    fn wanted(&self, number: Option<i32>) -> Vec<(ObjectId, Disturbance)> {
+        let files = lock(&self.files);
+        let is_wanted = |id: &ObjectId| {
+            let Guarded { descriptor, kind } = files.guarded.get(id)?;
+            match sys::lease(descriptor.as_fd()) {
+                Ok(now) if now == *kind => None,
+                Ok(sys::READ_LEASE) => Some((*id, Disturbance::Reads)),
+                Ok(_) | Err(_) => Some((*id, Disturbance::Changes)),
+            }
+        };
+        match number {
+            Some(number) => files.by_number.get(&number).and_then(is_wanted).into_iter().collect(),
+            None => files.guarded.keys().filter_map(is_wanted).collect(),
+        }
+    }
+}
+
+impl Volume {
+    /// See [`leasehold_fs::Store::guard`].
+    pub(crate) fn guard(&self, object: &Object, guard: Guard) -> Result<(), FsError> {
+        if !self.guards.is_told() {
+            return Ok(());
+        }
+        match (object.file_type, guard) {
+            (FileType::Regular, Guard::Nothing) => self.guards.release(&object.id),
+            (FileType::Regular, Guard::Changes) => self.guard_data(object, sys::READ_LEASE)?,
+            (FileType::Regular, Guard::Everything) => self.guard_data(object, sys::WRITE_LEASE)?,
+            (FileType::Directory, Guard::Nothing) => self.witness.let_go(&object.id),
+            (FileType::Directory, Guard::Changes | Guard::Everything) => self.guard_names(object),
+            (
+                FileType::BlockDevice
+                | FileType::CharacterDevice
+                | FileType::Symlink
+                | FileType::Socket
+                | FileType::Fifo,
+                _,
+            ) => {}
+        }
+        Ok(())
+    }
+
+    fn guard_data(&self, object: &Object, kind: i32) -> Result<(), FsError> {
+        // The kernel's lease to read needs that nobody has the file open for writing, be it us.
+        if self.guards.has(&object.id, kind) {
+            return Ok(());
+        }
+        self.guards.release(&object.id);
+        if kind == sys::READ_LEASE {
+            self.read_only(object);
+        }
+        let writes = object.descriptor().reach() == Reach::Write;
+        let kind = if writes { sys::WRITE_LEASE } else { kind };
+        let reach = if kind == sys::WRITE_LEASE { Reach::Write } else { Reach::Read };
+        let descriptor = match self.opened(object, reach) {
+            Ok(descriptor) => descriptor,
+            Err(FsError::Later) => return Err(FsError::Later),
+            // What we may not open is not guarded.
+            Err(_) => return Ok(()),
+        };
+        self.acting.as_server()?;
+        self.guards.take(&object.id, descriptor, kind)
+    }
+
+    /// Writes by a file's descriptor no more, where nothing is on its way.
+    fn read_only(&self, object: &Object) {
+        let present = object.descriptor();
+        if present.reach() == Reach::Write
+            && !present.is_dirty()
+            && let Ok(file) = self.reopen(object, &present, Reach::Read)
+        {
+            object.narrow(&present, Descriptor::new(file, Reach::Read));
+        }
+    }
+
+    fn guard_names(&self, directory: &Object) {
+        let path = Self::own_path(&*directory.descriptor());
+        if self.acting.as_server().is_ok() && self.witness.hold(&directory.id, &path) {
+            self.guards.ring();
+        }
+    }
+
+    /// Tells of programs until it is to end; see [`crate::DirStore::watch`].
+    pub(crate) fn watch_programs(&self, tell: &dyn Fn(ObjectId, Disturbance)) -> Result<(), Errno> {
+        let (thread, signals) = sys::hear_of_leases()?;
+        let Some(bell) = &self.guards.bell else { return Err(Errno::MFILE) };
+        self.guards.thread.store(thread, Ordering::SeqCst);
+        let pause = Timespec::try_from(LOOK_AGAIN).map_err(|_| Errno::INVAL)?;
+        let mut looked = Instant::now();
+        while !self.guards.ended.load(Ordering::SeqCst) {
+            let mut waits =
+                vec![PollFd::new(&signals, PollFlags::IN), PollFd::new(bell, PollFlags::IN)];
+            waits.extend(self.witness.held_queue().map(|queue| PollFd::new(queue, PollFlags::IN)));
+            match poll(&mut waits, Some(&pause)) {
+                Ok(_) | Err(Errno::INTR) => self.tell_of_all(bell, &signals, tell),
+                Err(errno) => return Err(errno),
+            }
+            if looked.elapsed() >= LOOK_AGAIN {
+                looked = Instant::now();
+                self.tell_of_idle(tell);
+            }
+        }
+        self.guards.thread.store(0, Ordering::SeqCst);
+        let mut files = lock(&self.guards.files);
+        // A lease of the kernel's is that of its descriptor, which may stay open.
+        for guarded in files.guarded.values() {
+            let _ = sys::set_lease(guarded.descriptor.as_fd(), sys::NO_LEASE);
+        }
+        *files = Files::default();
+        Ok(())
+    }
+    fn tell_of_all(&self, bell: &OwnedFd, signals: &OwnedFd, tell: &dyn Fn(ObjectId, Disturbance)) {
+        // Whether it rang or not.
+        let _ = rustix::io::read(bell, &mut [0; 8]);
+        for directory in self.witness.strangers() {
+            tell(directory, Disturbance::Changes);
+        }
+        loop {
+            match sys::heard(signals.as_fd()) {
+                Ok(number) => {
+                    let wanted = self.guards.wanted(number);
+                    wanted.into_iter().for_each(|(file, disturbance)| tell(file, disturbance));
+                }
+                Err(Errno::INTR) => {}
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// Tells of all that is guarded, so that what needs it no more is not.
+    fn tell_of_idle(&self, tell: &dyn Fn(ObjectId, Disturbance)) {
+        let files: Vec<ObjectId> = lock(&self.guards.files).guarded.keys().copied().collect();
+        for object in files.into_iter().chain(self.witness.held()) {
+            tell(object, Disturbance::Nothing);
+        }
+    }
+}
