@@ -25,6 +25,7 @@ pub fn text(told: &Snapshot) -> String {
     exports(&mut page, told);
     threads(&mut page, told);
     rest(&mut page, told);
+    leases(&mut page, told);
     page.0
 }
 
@@ -223,4 +224,39 @@ fn rest(page: &mut Page, told: &Snapshot) {
     page.value(name, &[("result", "failed")], number(syncs.failed));
     let help = "How long syncs took, together.";
     page.single(("leasehold_sync_seconds_total", "counter", help), syncs.time_s);
+}
+
+fn leases(page: &mut Page, told: &Snapshot) {
+    let leases = &told.leases;
+    let gauges = [
+        ("leasehold_leases", "Leases that clients hold.", leases.held),
+        ("leasehold_lease_clients", "Clients that may hold leases.", leases.clients),
+        (
+            "leasehold_lease_waiting",
+            "Calls and programs that wait for leases to end.",
+            leases.waiting,
+        ),
+    ];
+    for (name, help, value) in gauges {
+        page.single((name, "gauge", help), size(value));
+    }
+    let by_name = [
+        ("leasehold_lease_grants_total", "Leases granted, by how.", "how", &leases.grants),
+        (
+            "leasehold_lease_waits_total",
+            "Who had to wait for leases of others.",
+            "who",
+            &leases.waits,
+        ),
+    ];
+    for (name, help, label, counts) in by_name {
+        page.begin(name, "counter", help);
+        for (value, count) in counts {
+            page.value(name, &[(label, value)], number(*count));
+        }
+    }
+    let help = "Leases that were wanted back.";
+    page.single(("leasehold_lease_evictions_total", "counter", help), number(leases.evictions));
+    let help = "Evicted leases that were not vacated before they ran out.";
+    page.single(("leasehold_lease_waited_out_total", "counter", help), number(leases.waited_out));
 }

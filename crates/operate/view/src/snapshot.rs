@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use leasehold_serve::account::{BUCKETS, Counted, Histogram, OUTCOMES, Tally};
-use leasehold_serve::{ReplyCache, Service};
+use leasehold_serve::{LeaseCounts, ReplyCache, Service};
 use leasehold_shell::{Counters, Report, Reporter};
 use serde::{Deserialize, Serialize};
 
@@ -60,6 +60,9 @@ pub struct Snapshot {
     pub replies: ReplyView,
     /// The syncs of the store.
     pub syncs: SyncView,
+    /// The leases of clients.
+    #[serde(default)]
+    pub leases: LeaseView,
 }
 
 /// Calls that were counted. One in sixteen is timed: the times are theirs alone.
@@ -169,6 +172,53 @@ pub struct ReplyView {
     pub waited: u64,
 }
 
+/// The leases of clients.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct LeaseView {
+    /// Leases that there are.
+    pub held: usize,
+    /// Clients that may hold some.
+    pub clients: usize,
+    /// Calls and programs that wait for leases to end.
+    pub waiting: usize,
+    /// How often one was granted, by how: anew, renewed, shared with a writer, or not kept for want
+    /// of room.
+    pub grants: BTreeMap<String, u64>,
+    /// How often one was wanted back.
+    pub evictions: u64,
+    /// How often its holder did not vacate, so that its end was waited for.
+    pub waited_out: u64,
+    /// Who had to wait, and how often.
+    pub waits: BTreeMap<String, u64>,
+}
+
+impl From<LeaseCounts> for LeaseView {
+    fn from(told: LeaseCounts) -> Self {
+        let LeaseCounts { held, clients, waiting, counts, waits } = told;
+        let named = |all: &[(&str, u64)]| {
+            all.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect()
+        };
+        Self {
+            held,
+            clients,
+            waiting,
+            grants: named(&[
+                ("anew", counts.granted),
+                ("renewed", counts.renewed),
+                ("shared", counts.shared),
+                ("full", counts.full),
+            ]),
+            evictions: counts.evicted,
+            waited_out: counts.waited_out,
+            waits: named(&[
+                ("clients", waits.clients),
+                ("plain", waits.plain),
+                ("programs", waits.programs),
+            ]),
+        }
+    }
+}
+
 /// The syncs of a store.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct SyncView {
@@ -208,6 +258,7 @@ impl Source {
             events: events(self.reporter.counters(), &replies),
             replies: ReplyView::from(&replies),
             syncs: (self.syncs)(),
+            leases: self.service.lease_counts().into(),
         }
     }
 

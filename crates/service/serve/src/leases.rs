@@ -35,7 +35,7 @@ use crate::Arrival;
 use crate::exports::Exports;
 use crate::handles::{HandleKey, Handles};
 use callback::Asked;
-pub use held::{HeldLease, LeaseHolder, LeaseView};
+pub use held::{HeldLease, LeaseCounts, LeaseHolder, LeaseView, LeaseWaits};
 use programs::Program;
 
 /// How many leases there are at most. Whoever asks for more works by calls.
@@ -104,6 +104,7 @@ struct State {
     modrevs: Modrevs,
     next_ticket: u64,
     waiting: BTreeMap<Ticket, Waiting>,
+    waits: LeaseWaits,
     /// Who waits no longer than that.
     patience: BTreeSet<(Time, Ticket)>,
     peers: BTreeMap<Client, Peer>,
@@ -202,6 +203,7 @@ impl Leases {
             modrevs: Modrevs::default(),
             next_ticket: 1,
             waiting: BTreeMap::new(),
+            waits: LeaseWaits::default(),
             patience: BTreeSet::new(),
             peers: BTreeMap::new(),
             handles: BTreeMap::new(),

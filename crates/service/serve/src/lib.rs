@@ -34,7 +34,9 @@ pub use errors::Errors;
 pub use events::{Deaf, Event, Observer};
 pub use exports::{Exports, Offer};
 pub use handles::HandleKey;
-pub use leases::{HeldLease, LeaseHolder, LeaseView, Ledger, Post, Remembered};
+pub use leases::{
+    HeldLease, LeaseCounts, LeaseHolder, LeaseView, LeaseWaits, Ledger, Post, Remembered,
+};
 pub use notebook::{Notebook, Noted};
 pub use replies::ReplyCache;
 pub use response::Response;

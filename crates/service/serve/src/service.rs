@@ -16,7 +16,9 @@ use crate::context::Context;
 use crate::events::{Event, Observer};
 use crate::exports::{Exports, Offer};
 use crate::handles::{HandleKey, Handles};
-use crate::leases::{LeaseView, Leases, Ledger, Post, Protocol, Refused, Remembered, Way};
+use crate::leases::{
+    LeaseCounts, LeaseView, Leases, Ledger, Post, Protocol, Refused, Remembered, Way,
+};
 use crate::mount::MountTable;
 use crate::nfs2::Cookies;
 use crate::notebook::{Notebook, Noted};
@@ -107,6 +109,12 @@ impl Service {
     #[must_use]
     pub fn lease_view(&self, leases_max: usize) -> LeaseView {
         self.leases.view(leases_max)
+    }
+
+    /// How leases are, in numbers.
+    #[must_use]
+    pub fn lease_counts(&self) -> LeaseCounts {
+        self.leases.in_numbers()
     }
 
     /// Waits no more for a client with leases that will not return, by its id; whether there is

@@ -4,7 +4,9 @@ use std::time::Duration;
 use leasehold_serve::account::Histogram;
 
 use super::*;
-use crate::snapshot::{ClientView, Latency, LoopView, ProcedureView, ReplyView, SyncView};
+use crate::snapshot::{
+    ClientView, Latency, LeaseView, LoopView, ProcedureView, ReplyView, SyncView,
+};
 
 /// Work of so many calls, each of which kept a loop busy for so long.
 fn work(calls: u64, busy: Duration, latency: Duration) -> Work {
@@ -64,6 +66,7 @@ fn snapshot(uptime_s: f64, greedy: u64, modest: u64) -> Snapshot {
         events: BTreeMap::from([("parked-limit-met".to_owned(), modest)]),
         replies: ReplyView::default(),
         syncs: SyncView::default(),
+        leases: LeaseView::default(),
     }
 }
 

@@ -54,7 +54,45 @@ pub struct HeldLease {
     pub waiting: usize,
 }
 
+/// How leases are, in numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LeaseCounts {
+    /// Leases that there are.
+    pub held: usize,
+    /// Clients that may hold some.
+    pub clients: usize,
+    /// Calls and programs that wait for leases to end.
+    pub waiting: usize,
+    /// How often what happened since the start.
+    pub counts: table::Counts,
+    /// Who had to wait, since the start.
+    pub waits: LeaseWaits,
+}
+
+/// How often who had to wait for leases of others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LeaseWaits {
+    /// Calls of clients that may hold leases.
+    pub clients: u64,
+    /// Calls of plain clients.
+    pub plain: u64,
+    /// Programs of this machine.
+    pub programs: u64,
+}
+
 impl Leases {
+    /// How leases are, in numbers.
+    pub(crate) fn in_numbers(&self) -> LeaseCounts {
+        let state = self.lock();
+        LeaseCounts {
+            held: state.table.len(),
+            clients: state.peers.len(),
+            waiting: state.waiting.len(),
+            counts: state.table.counts(),
+            waits: state.waits,
+        }
+    }
+
     /// Who holds what, and who waits for whom, of so many leases.
     pub(crate) fn view(&self, leases_max: usize) -> LeaseView {
         let state = self.lock();

@@ -58,6 +58,7 @@ impl Leases {
             state.waiting.insert(ticket, waiting);
             let call = Call { ticket, object, client: None, access, under: None, ask: None };
             state.step(table::Event::Call(call), outs);
+            state.waits.programs += u64::from(state.waiting.contains_key(&ticket));
         });
     }
 

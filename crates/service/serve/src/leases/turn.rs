@@ -9,7 +9,7 @@ use leasehold_core::leases::table::{self, Access, Ask, Outcome, Run};
 use leasehold_core::leases::{Client, Kind, Modrev, Object, Serial, Ticket};
 use leasehold_fs::{ExportId, FsError, ObjectId};
 
-use super::{Leases, State};
+use super::{LeaseWaits, Leases, State};
 
 /// What a call is to do to an object.
 #[derive(Clone, Copy, Debug)]
@@ -68,6 +68,10 @@ impl Turn {
             }
             let call = table::Call { ticket, object, client, access, under, ask };
             state.step(table::Event::Call(call), outs);
+            if state.waiting.contains_key(&ticket) {
+                let LeaseWaits { clients, plain, .. } = &mut state.waits;
+                *if client.is_some() { clients } else { plain } += 1;
+            }
             if client.is_none() {
                 state.be_patient(ticket);
             }
