@@ -653,3 +653,6 @@ impl Leases {
         &self.terms
     }
 }
+
+#[cfg(test)]
+mod tests;

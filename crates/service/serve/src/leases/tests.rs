@@ -1,0 +1,55 @@
+//! What leases cost in a server.
+
+use leasehold_base::units::{FileId, FileSystemId};
+use leasehold_core::leases::table::{Access, Ask};
+use leasehold_fs::suite::block_on;
+use leasehold_wire::lease::Caller;
+
+use super::turn::{Turn, Under, Wanted};
+use super::*;
+
+/// Leases to read, each on an object of its own, asked for by calls that have ended.
+fn hold(leases: &Arc<Leases>, client: Client, count: u64) {
+    for number in 0..count {
+        let id = ObjectId::new(&number.to_be_bytes()).expect("eight bytes fit");
+        let ask = Ask {
+            kind: Kind::Read,
+            term: Duration::ZERO,
+            opportune: false,
+            space: 0,
+            reclaim: false,
+            reports: true,
+        };
+        let wanted = Wanted {
+            object: Object { file_system: FileSystemId(1), file: FileId(number) },
+            export: ExportId(1),
+            identity: id,
+            named: id,
+            access: Access::Read,
+            client: Some(client),
+            under: Under::Named(None),
+            ask: Some(ask),
+        };
+        let mut turn = Turn::ask(leases, &wanted).expect("few wait");
+        let run = block_on(turn.begin()).expect("nobody is in the way");
+        assert!(run.grant.is_some_and(|grant| grant.cachable));
+    }
+}
+
+#[test]
+fn a_lease_costs_memory_and_no_work() {
+    const LEASES: u64 = 100_000;
+    let leases = Arc::new(Leases::without_past(HandleKey([1; 16])));
+    let way = Way::Connection(ConnectionId::default());
+    leases.hello(Time::ZERO, way, ([1; 16], 1), Protocol::Lease, "client").expect("it is new");
+    let caller = Caller { client: [1; 16], instance: 1, epoch: 1 };
+    let client = leases.admit(Time::ZERO, way, &caller).expect("it is known");
+    block_on(leases.may_ask(client)).expect("nothing is in the way");
+    let info = allocation_counter::measure(|| hold(&leases, client, LEASES));
+    assert_eq!(leases.in_numbers().held, usize::try_from(LEASES).expect("it is small"));
+    let bytes_each = info.bytes_current / i64::try_from(LEASES).expect("it is small");
+    assert!(bytes_each <= 400, "{bytes_each} bytes for a lease");
+    // Nothing is due before the first of them may be over.
+    let next = leases.wake(Time::ZERO + Duration::from_secs(29));
+    assert!(next >= Some(Time::ZERO + Duration::from_secs(30)), "{next:?}");
+}
