@@ -7,6 +7,7 @@ mod disk;
 mod figure;
 mod floor;
 mod instructions;
+mod kernel;
 mod seed;
 mod servers;
 mod soak;
@@ -49,6 +50,8 @@ enum Area {
     Client,
     /// How many instructions of the server a call takes.
     Instructions,
+    /// The server against nfs-ganesha, under the kernel's client.
+    Kernel,
     /// What the paper on version 3 measured.
     Seed,
     /// The server against nfs-ganesha.
@@ -76,6 +79,7 @@ fn main() -> ExitCode {
     let measured = match options.area {
         Area::Client => client::measure(&options),
         Area::Instructions => instructions::measure(&options),
+        Area::Kernel => kernel::measure(&options),
         Area::Seed => seed::measure(&options),
         Area::Speed => speed::measure(&options),
         Area::Stripes => stripes::measure(&options),

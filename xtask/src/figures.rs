@@ -33,6 +33,8 @@ enum Area {
     Client,
     /// How many instructions of the server a call takes, as it is built for use.
     Instructions,
+    /// The server against nfs-ganesha, under the kernel's client.
+    Kernel,
     /// The laboratory's core: solvers, simulator, WebAssembly.
     Model,
     /// What the paper on version 3 measured, by our server over disks as slow as theirs.
@@ -49,6 +51,7 @@ impl Area {
         match self {
             Self::Client => ("leasehold-bench", &["leasehold", "leasehold-bench"], CLIENTS),
             Self::Instructions => ("leasehold-bench", &["leasehold", "leasehold-bench"], COUNTER),
+            Self::Kernel => ("leasehold-bench", &["leasehold", "leasehold-bench"], PEERS),
             Self::Model => ("leasehold-lab-figures", &["leasehold-lab-figures"], WEB),
             Self::Seed => ("leasehold-bench", &["leasehold-bench"], &[]),
             Self::Stripes => ("leasehold-bench", &["leasehold", "leasehold-bench"], &[]),
@@ -78,6 +81,15 @@ impl Area {
                  replies, 16 calls in flight on one connection; the kernel's are not among them. \
                  Accounting is in the others too. `cargo xtask test instructions` holds those of \
                  the build for tests against `bench/instructions.json`."
+            }
+            Self::Kernel => {
+                "The Linux kernel's client in a guest, which mounts ours and the other with one \
+                 connection or two each and does the same work on them in turn: 64 MiB written \
+                 and synced, read back, 200 small files made, read and removed, a `git clone` of \
+                 138 headers, seven small programs compiled. Times are the worse end of the 90% \
+                 interval of the ratio of ours to the other, and mostly the guest's own; `.cpu` \
+                 is the server's processor time, all rounds together. Of the tier `memory` ours \
+                 promises for names what the other does; of `disk` they are on it first."
             }
             Self::Model => {
                 "Speeds are by processor time of one thread, the best of a few runs. A service is \
