@@ -1,5 +1,6 @@
 //! A stream to a server: calls go out in batches, replies come in as they come.
 
+use std::hash::{BuildHasher as _, RandomState};
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -30,6 +31,9 @@ const RECEIVE_BYTES: usize = 256 << 10;
 
 pub(crate) struct Connection {
     stream: TcpStream,
+    /// The number of the first call. A port comes again before a server forgets what it replied to
+    /// the port's last owner: calls that began at the same number would be taken for its calls.
+    first: u32,
     credential: Vec<u8>,
     out: Vec<u8>,
     /// Memory that is used again.
@@ -53,8 +57,10 @@ impl Connection {
         stream.set_write_timeout(Some(PATIENCE))?;
         let mut writer = Writer::new();
         AuthSys { machine_name: b"load", ..AuthSys::default() }.encode(&mut writer);
+        let first = RandomState::new().hash_one(stream.local_addr()?);
         Ok(Self {
             stream,
+            first: u32::try_from(first & u64::from(u32::MAX)).unwrap_or_default(),
             credential: writer.finish().into_bytes().to_vec(),
             out: Vec::new(),
             writer: Writer::new(),
@@ -75,8 +81,8 @@ impl Connection {
         let mut writer = core::mem::take(&mut self.writer);
         let credential = OpaqueAuth { flavor: flavor::SYS, body: &self.credential };
         let verifier = OpaqueAuth::NONE;
-        Call { xid: Xid(xid), program, version, procedure, credential, verifier }
-            .encode(&mut writer);
+        let xid = Xid(self.first.wrapping_add(xid));
+        Call { xid, program, version, procedure, credential, verifier }.encode(&mut writer);
         args.encode(&mut writer);
         let message = writer.finish();
         let (mark, bytes) = (mark(message.len()), message.len());
@@ -101,7 +107,10 @@ impl Connection {
         loop {
             let next = self.splitter.next(&mut self.received);
             match next.map_err(|error| Error::Wrong(error.to_string()))? {
-                Next::Record(record) => return results(record).map(Some),
+                Next::Record(record) => {
+                    let (xid, results) = results(record)?;
+                    return Ok(Some((xid.wrapping_sub(self.first), results)));
+                }
                 Next::Need(_) if !wait => return Ok(None),
                 Next::Need(bytes) => self.receive(bytes)?,
             }
