@@ -46,7 +46,8 @@
 //!
 //! What a client builds on besides: [`Session::sleep`] waits on the session's own clock;
 //! [`Session::take_calls`] takes the calls that the server makes on the client's connection, and
-//! [`Session::reply`] answers them; [`Session::counters`], [`Session::open_calls`] and
+//! [`Session::reply`] answers them; [`spawn`] runs work that nobody
+//! waits for; [`Session::counters`], [`Session::open_calls`] and
 //! [`Session::open_connections`] say how it goes; [`Session::close`] ends everything, for an
 //! unmount that does not wait. A server that asks for patience (JUKEBOX) is asked again within
 //! [`nfs::Nfs`].
@@ -68,6 +69,7 @@ pub mod portmap;
 mod session;
 mod sleep;
 mod state;
+mod task;
 mod transport;
 
 pub use call::{Call, Results};
@@ -78,6 +80,7 @@ pub use options::Options;
 pub use session::{Callee, Driver, Inbound, Procedure, Session};
 pub use sleep::Sleep;
 pub use state::Counters;
+pub use task::spawn;
 pub use transport::{Connection, Transport};
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use leasehold_base::random::Random;
 use leasehold_base::units::Time;
 use leasehold_core::cache::{Asked, Cache, Counters, Effect, Event, ObjectKey, Ticket};
 use leasehold_session::nfs::{Bounds, Nfs};
-use leasehold_session::{Credential, Error};
+use leasehold_session::{Credential, Error, spawn};
 use leasehold_wire::nfs3::{self, Handle, Status};
 
 use crate::calls::Call;
@@ -24,7 +24,6 @@ use crate::open::Opens;
 use crate::options::{Options, Variant};
 use crate::ride::{How, Ride};
 use crate::silly::Notes;
-use crate::task;
 
 /// A mounted file system, by its nodes. Clones are the same client.
 ///
@@ -172,7 +171,7 @@ impl Client {
             waker.wake();
         }
         for call in doings.calls {
-            task::spawn(call.run(self.clone()));
+            spawn(call.run(self.clone()));
         }
         if let Some(alarm) = alarm {
             self.ring_at(now, alarm);
@@ -207,7 +206,7 @@ impl Client {
     fn ring_at(&self, now: Time, alarm: Time) {
         let weak = Arc::downgrade(&self.shared);
         let sleep = self.shared.nfs.session().sleep(alarm.since(now));
-        task::spawn(async move {
+        spawn(async move {
             sleep.await;
             if let Some(shared) = weak.upgrade() {
                 Self { shared }.with(|state, now, doings| {

@@ -20,7 +20,7 @@ use leasehold_session::leases::Listener;
 use leasehold_session::leases::messages::callback::{evict, report};
 use leasehold_session::leases::messages::leases::{Held, Progress, Returned, Wanted};
 use leasehold_session::leases::messages::{self, Base, Terms, hello};
-use leasehold_session::{Credential, Error};
+use leasehold_session::{Credential, Error, spawn};
 use leasehold_wire::nfs3::{self, Handle};
 
 use crate::client::{Client, Doings, Outcome, Shared, State, Wait};
@@ -28,7 +28,6 @@ use crate::convert;
 use crate::nodes::NodeId;
 use crate::rescue::Rescuer;
 use crate::ride::How;
-use crate::task;
 
 /// How much more room is asked for than is needed, so that a writer does not ask for each write.
 const SPACE_AHEAD: u64 = 256 << 10;
@@ -540,13 +539,13 @@ impl Client {
             {
                 together.push(next);
             }
-            task::spawn(ask(self.clone(), together));
+            spawn(ask(self.clone(), together));
         }
         if !returns.is_empty() || progressed {
-            task::spawn(give_back(self.clone(), returns));
+            spawn(give_back(self.clone(), returns));
         }
         for node in pushes {
-            task::spawn(push(self.clone(), node));
+            spawn(push(self.clone(), node));
         }
     }
 
@@ -677,7 +676,7 @@ impl Listener for Ear {
             Some(_) | None => false,
         };
         if calls {
-            task::spawn(call_in(client));
+            spawn(call_in(client));
         }
     }
 

@@ -28,7 +28,6 @@ mod options;
 mod rescue;
 mod ride;
 mod silly;
-mod task;
 mod user;
 
 pub use client::Client;

@@ -9,12 +9,11 @@ use std::sync::Arc;
 
 use leasehold_core::cache::Event;
 use leasehold_session::nfs::Nfs;
-use leasehold_session::{Credential, Error};
+use leasehold_session::{Credential, Error, spawn};
 use leasehold_wire::nfs3::{Handle, Reply, Status};
 
 use crate::client::Client;
 use crate::nodes::NodeId;
-use crate::task;
 
 /// How many names are tried: each has 64 bits of chance.
 const ATTEMPTS: u32 = 8;
@@ -123,7 +122,7 @@ impl Client {
     /// Removes a name of ours, without anybody waiting, and gives the directory's reference back.
     pub(crate) fn remove_aside(&self, who: Credential, directory: NodeId, name: Vec<u8>) {
         let client = self.clone();
-        task::spawn(async move {
+        spawn(async move {
             // There is nobody to tell: a name that cannot be removed stays where it is.
             match client.remove_name(&who, directory, &name, None).await {
                 Ok(()) => client.note_ended(&name),

@@ -12,7 +12,7 @@ type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// Begins work on this thread; whoever wakes it later goes on with it, so it needs no executor.
 /// What it waits for is always a call's reply or the time of a session, so what wakes it is the
 /// session's transport.
-pub(crate) fn spawn(work: impl Future<Output = ()> + Send + 'static) {
+pub fn spawn(work: impl Future<Output = ()> + Send + 'static) {
     Arc::new(Task { work: Mutex::new(Some(Box::pin(work))), stage: AtomicU8::new(RESTING) }).run();
 }
 
