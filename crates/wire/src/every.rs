@@ -237,12 +237,12 @@ macro_rules! for_every_procedure {
                 NAMED replica::named: Args<'_> => Reply;
                 CLAIM replica::claim: Args<'_> => Reply;
                 STANDS replica::stands: Args<'_> => Reply;
-                CHANGE replica::change: Args => Reply;
+                CHANGE replica::change: Args<'_> => Reply;
                 PLACE replica::place: Args<'_> => Reply;
                 MOVE replica::r#move: Args => Reply;
                 MOVING replica::moving: Args => Reply;
                 ANNOUNCE replica::announce: Args<'_> => Reply;
-                LIST replica::list: Args<'_> => Reply<'_>;
+                LIST replica::list: Args => Reply<'_>;
             }
             binding::PROGRAM, binding::VERSION {
                 NULL rpc::null: Args => Reply;

@@ -279,18 +279,20 @@ pub mod stands {
 
 /// CHANGE, procedure 7: what was changed at another peer is released to the home.
 pub mod change {
-    use super::{Answer, Caller, SetAttributes, nfs3, xdr_struct};
+    use super::{Answer, Caller, Content, SetAttributes, nfs3, xdr_struct};
 
     /// The procedure's number.
     pub const NUMBER: u32 = 7;
 
     xdr_struct! {
-        /// What WRITEs add to.
+        /// What WRITEs left in the content.
         #[doc(alias = "replica_wrote")]
         #[derive(Copy)]
-        pub struct Wrote {
-            /// Where the last byte of them ends.
-            pub end: u64,
+        pub struct Wrote<'a> {
+            /// Where.
+            pub offset: u64,
+            /// What.
+            pub data: Content<'a>,
             /// When the last of them was.
             pub modified: nfs3::Time,
         }
@@ -298,7 +300,7 @@ pub mod change {
         /// What.
         #[doc(alias = "replica_change_args")]
         #[derive(Copy)]
-        pub struct Args {
+        pub struct Args<'a> {
             /// Who changed it.
             pub caller: Caller,
             /// The object.
@@ -306,7 +308,7 @@ pub mod change {
             /// What is set.
             pub attributes: SetAttributes,
             /// What WRITEs did.
-            pub wrote: Option<Wrote>,
+            pub wrote: Option<Wrote<'a>>,
         }
     }
 
@@ -423,13 +425,13 @@ pub mod list {
         /// Of which directory, and from where.
         #[doc(alias = "replica_list_args")]
         #[derive(Copy)]
-        pub struct Args<'a> {
+        pub struct Args {
             /// Who asks.
             pub caller: Caller,
             /// The directory.
             pub directory: u64,
-            /// The name behind which they begin, if not with the first.
-            pub behind: Option<nfs3::Name<'a>>,
+            /// The cookie behind which they begin; zero for the first.
+            pub behind: u64,
             /// How many at most.
             pub count: u32,
         }
@@ -438,6 +440,8 @@ pub mod list {
         #[doc(alias = "replica_entry")]
         #[derive(Copy)]
         pub struct Entry<'a> {
+            /// Where a listing goes on behind it.
+            pub cookie: u64,
             /// The name.
             pub name: nfs3::Name<'a>,
             /// The object that has claimed it.
@@ -447,7 +451,7 @@ pub mod list {
         /// Some names.
         #[doc(alias = "replica_list_ok")]
         pub struct Names<'a> {
-            /// The names, in the order of their bytes.
+            /// The names, in the order of their cookies.
             pub entries: List<Entry<'a>>,
             /// Whether there are no more.
             pub end: bool,

@@ -86,11 +86,11 @@ fn names() {
 fn changes() {
     let attributes = SetAttributes { mode: Some(0o600), ..SetAttributes::default() };
     let modified = Time { seconds: 1, nanoseconds: 2 };
-    let wrote = Some(change::Wrote { end: 4096, modified });
+    let wrote = Some(change::Wrote { offset: 448, data: Content(b"last"), modified });
     vector!(
         change::Args { caller: CALLER, object: 9, attributes, wrote },
         "{WHO} 0000000000000009 00000001 00000180 00000000 00000000 00000000 00000000 00000000
-        00000001 0000000000001000 00000001 00000002"
+        00000001 00000000000001c0 00000004 'last' 00000001 00000002"
     );
     vector!(
         place::Args { caller: CALLER, object: 9, from: Some(PLACE), to: None },
@@ -111,13 +111,13 @@ fn changes() {
 #[test]
 fn listings() {
     vector!(
-        list::Args { caller: CALLER, directory: 2, behind: Some(PLACE.name), count: 100 },
-        "{WHO} 0000000000000002 00000001 00000005 'paper' 000000 00000064"
+        list::Args { caller: CALLER, directory: 2, behind: 4, count: 100 },
+        "{WHO} 0000000000000002 0000000000000004 00000064"
     );
-    let entry = list::Entry { name: PLACE.name, object: 9 };
+    let entry = list::Entry { cookie: 5, name: PLACE.name, object: 9 };
     vector!(
         list::Names { entries: List(vec![entry]), end: true },
-        "00000001 00000005 'paper' 000000 0000000000000009 00000000 00000001"
+        "00000001 0000000000000005 00000005 'paper' 000000 0000000000000009 00000000 00000001"
     );
 }
 

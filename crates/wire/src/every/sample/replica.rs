@@ -18,13 +18,13 @@ structures! {
     replica::search::Args<'static> { caller place behind }
     replica::named::Args<'static> { caller place }
     replica::claim::Args<'static> { caller place object }
-    replica::change::Wrote { end modified }
-    replica::change::Args { caller object attributes wrote }
+    replica::change::Wrote<'static> { offset data modified }
+    replica::change::Args<'static> { caller object attributes wrote }
     replica::place::Args<'static> { caller object from to }
     replica::r#move::Args { caller number object parent }
     replica::announce::Args<'static> { caller object version places left }
-    replica::list::Args<'static> { caller directory behind count }
-    replica::list::Entry<'static> { name object }
+    replica::list::Args { caller directory behind count }
+    replica::list::Entry<'static> { cookie name object }
     replica::list::Names<'static> { entries end }
 }
 
