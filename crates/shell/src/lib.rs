@@ -33,6 +33,7 @@ mod periodic;
 mod pool;
 pub mod process;
 mod rate;
+pub mod records;
 mod remote;
 mod report;
 mod rpcbind;
