@@ -8,6 +8,7 @@ mod figure;
 mod floor;
 mod instructions;
 mod kernel;
+mod names;
 mod seed;
 mod servers;
 mod soak;
@@ -52,6 +53,8 @@ enum Area {
     Instructions,
     /// The server against nfs-ganesha, under the kernel's client.
     Kernel,
+    /// What a name costs at several metaservers, in namespaces with narrow links.
+    Metaservers,
     /// What the paper on version 3 measured.
     Seed,
     /// The server against nfs-ganesha.
@@ -75,11 +78,24 @@ fn main() -> ExitCode {
             return ExitCode::SUCCESS;
         }
     }
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    if let [first, words @ ..] = &*words
+        && first == names::WORD
+    {
+        return match names::run(words) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("bench: {error}");
+                ExitCode::FAILURE
+            }
+        };
+    }
     let options = Options::parse();
     let measured = match options.area {
         Area::Client => client::measure(&options),
         Area::Instructions => instructions::measure(&options),
         Area::Kernel => kernel::measure(&options),
+        Area::Metaservers => names::measure(),
         Area::Seed => seed::measure(&options),
         Area::Speed => speed::measure(&options),
         Area::Stripes => stripes::measure(&options),

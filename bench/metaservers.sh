@@ -1,0 +1,116 @@
+#!/bin/bash
+# Metaservers in network namespaces, each with a link of 100 Mbit/s to one switch, and one iod: what a
+# name costs that another metaserver made, and how many files are made in a second.
+#
+#   bash metaservers.sh LEASEHOLD BENCH [COUNTS...]
+#
+# BENCH is leasehold-bench, which makes and looks names up. Needs root, and a kernel with namespaces,
+# bridge, veth and tbf. Prints a line for each measurement: `miss ORDER METASERVERS MS` and
+# `creates METASERVERS A_SECOND`.
+set -euo pipefail
+leasehold=$(realpath "$1") bench=$(realpath "$2")
+shift 2
+counts=("$@")
+((${#counts[@]})) || counts=(2 4 8 16)
+most=16
+folder=$(mktemp -d)
+prefix=lh$$-
+
+end() {
+    for pid in $(cat "$folder/pids-$1" 2>/dev/null); do kill "$pid" 2>/dev/null || true; done
+    wait $(cat "$folder/pids-$1" 2>/dev/null) 2>/dev/null || true
+    rm -f "$folder/pids-$1"
+}
+
+# Ends what was started here, and nothing else.
+cleanup() {
+    end metas
+    end iods
+    for name in $(ip netns list | cut -d' ' -f1 | grep "^$prefix" || true); do
+        ip netns delete "$name"
+    done
+    rm -rf "$folder"
+}
+trap cleanup EXIT
+
+in_host() { ip netns exec "$prefix$1" "${@:2}"; }
+
+limit() { in_host "$1" tc qdisc add dev "$2" root tbf rate 100mbit burst 32kb latency 100ms; }
+
+# A host with a link to the switch, limited in both directions.
+host() {
+    ip netns add "$prefix$1"
+    ip -n "${prefix}switch" link add "p$2" type veth peer name eth0 netns "$prefix$1"
+    ip -n "${prefix}switch" link set "p$2" master br0 up
+    ip -n "$prefix$1" addr add "10.9.0.$2/24" dev eth0
+    ip -n "$prefix$1" link set eth0 up
+    ip -n "$prefix$1" link set lo up
+    limit switch "p$2"
+    limit "$1" eth0
+}
+
+# Starts the program in a host, for the group of programs that is ended together.
+start() {
+    local group=$1 name=$2
+    shift 2
+    rm -f "$folder/ready-$name"
+    # Without a shell between, so that its number is the program's.
+    ip netns exec "$prefix$name" "$leasehold" "$@" --json --log error --threads 1 \
+        --state "$folder/state-$name" >"$folder/ready-$name" 2>>"$folder/log" &
+    echo $! >>"$folder/pids-$group"
+}
+
+# Waits until it serves.
+ready() {
+    for _ in $(seq 600); do
+        [[ -s $folder/ready-$1 ]] && return
+        sleep 0.05
+    done
+    cat "$folder/log" >&2
+    exit 3
+}
+
+# Starts so many metaservers over new names and stripes, with an order of searching.
+metaservers() {
+    local count=$1 order=$2 peers=()
+    end metas
+    end iods
+    rm -rf "$folder"/names* "$folder"/state-* "$folder/iod"
+    mkdir "$folder/iod"
+    start iods iod iod "$folder/iod" --cluster-key "$folder/key" --listen 10.9.0.100:2049
+    ready iod
+    for n in $(seq "$count"); do peers+=(--peer "10.9.0.$n:2049"); done
+    for n in $(seq "$count"); do
+        mkdir "$folder/names$n"
+        chmod 777 "$folder/names$n"
+        start metas "meta$n" meta "$folder/names$n" --name /x --cluster-key "$folder/key" --insecure \
+            --iod 10.9.0.100:2049 "${peers[@]}" --number $((n - 1)) --search "$order" \
+            --listen "10.9.0.$n:2049"
+        # The first makes the volume.
+        ((n > 1)) || ready meta1
+    done
+    for n in $(seq "$count"); do ready "meta$n"; done
+}
+
+ip netns add "${prefix}switch"
+ip -n "${prefix}switch" link add br0 type bridge
+ip -n "${prefix}switch" link set br0 up
+for n in $(seq $most); do host "meta$n" "$n"; done
+host iod 100
+host client 101
+
+for order in sequential constant; do
+    for count in "${counts[@]}"; do
+        metaservers "$count" "$order"
+        # Made at the last, looked for at one that is not the root's home, where there is one.
+        seeker=$((count > 2 ? 2 : 1))
+        ms=$(in_host client "$bench" names miss "10.9.0.$count:2049" "10.9.0.$seeker:2049")
+        echo "miss $order $count $ms"
+    done
+done
+for count in 1 2 4; do
+    metaservers "$count" constant
+    addresses=()
+    for n in $(seq "$count"); do addresses+=("10.9.0.$n:2049"); done
+    echo "creates $count $(in_host client "$bench" names creates "${addresses[@]}")"
+done
