@@ -35,7 +35,8 @@ const TIERS: &[Tier] = &[
     Tier { folder: "core", uses: &["base"], outside: Some(&["bytes"]) },
     Tier { folder: "session", uses: &["base", "wire", "core"], outside: None },
     Tier { folder: "fs", uses: &["base", "core"], outside: None },
-    Tier { folder: "stores", uses: &["base", "core", "session", "fs"], outside: None },
+    // Metaservers keep names together by a program of their own.
+    Tier { folder: "stores", uses: &["base", "wire", "core", "session", "fs"], outside: None },
     Tier { folder: "service", uses: &["base", "wire", "core", "session", "fs"], outside: None },
     Tier {
         folder: "shell",

@@ -2,6 +2,7 @@
 
 mod address;
 mod distant;
+pub(crate) mod group;
 mod key;
 mod look;
 pub(crate) mod options;
@@ -10,7 +11,8 @@ mod status;
 mod trial;
 
 pub(crate) use address::IodAddress;
-pub(crate) use distant::{Cluster, Part};
+pub(crate) use distant::{Cluster, Names, Part};
+pub(crate) use group::Group;
 pub(crate) use key::Key;
 pub(crate) use look::{check, layout};
 pub(crate) use repair::repair;

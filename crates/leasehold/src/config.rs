@@ -14,6 +14,7 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use leasehold_base::limits::{TRANSFER_BYTES_MAX, TRANSFER_V2_BYTES_MAX};
+use leasehold_serve::HandleKey;
 use leasehold_serve::access::{Access, Identity, Rule, Squash, User};
 use toml::Spanned;
 
@@ -24,8 +25,8 @@ use self::rules::{Wrong, rule, without_any};
 pub(crate) use self::rules::{is_name, look_up};
 use self::values::{Portmap, Size};
 use crate::checks;
-use crate::cluster::Key;
 use crate::cluster::options::{Iod, Meta};
+use crate::cluster::{Group, Key};
 use crate::failure::{Failure, Kind};
 use crate::options::Serve;
 use crate::stripes::{self, Layout};
@@ -132,8 +133,15 @@ impl Plan {
             rebalance: options.rebalance,
             unit_kib: options.stripe_unit,
             inline_kib: options.stripe_inline,
+            group: Group::of(&options.peers)?,
             ..Layout::default()
         };
+        let moves = options.copies > 1 || options.rebalance || !options.drain.is_empty();
+        if layout.group.is_some() && moves {
+            let text = "with --peer there is one copy of each stripe, and it stays where it is: \
+                        other metaservers would not hear that it moved";
+            return Err(Kind::Options.because(text));
+        }
         let name = checks::name(options.name.as_deref(), &directory)?;
         let rules = Access::everybody(options.insecure).rules().to_vec();
         let read_only = options.read_only;
@@ -229,6 +237,15 @@ impl Plan {
         let served: Vec<_> = exports.iter().map(|export| export.directory.as_path()).collect();
         let state = checks::state(server.state.as_deref(), &served)?;
         Ok(Self { file, server, limits, stable_log_mib, transfer_bytes_max, state, exports })
+    }
+
+    /// The key of handles: that of the cluster, where other metaservers take them too.
+    pub(crate) fn handle_key(&self, state: &Path) -> Result<HandleKey, Failure> {
+        let own = checks::handle_key(state)?;
+        let mut layouts = self.exports.iter().map(|export| &export.layout);
+        let shared = layouts.find(|layout| layout.group.is_some());
+        let key = shared.and_then(|layout| layout.cluster_key.as_deref()).map(Key::of);
+        Ok(key.transpose()?.map_or(own, Key::of_handles))
     }
 
     /// Where it serves.
@@ -343,6 +360,7 @@ fn layout(export: &Export) -> Result<Layout, Wrong> {
         paths: export.stripe.iter().map(path).collect::<Result<_, _>>()?,
         unit_kib: kib(export.stripe_unit.as_ref(), stripes::UNIT_KIB, stripes::UNITS_KIB)?,
         inline_kib: kib(inline, stripes::INLINE_KIB, stripes::INLINES_KIB)?,
+        group: None,
     })
 }
 

@@ -19,7 +19,7 @@ use crate::failure::{Failure, Kind};
 const NAME: &str = "exports";
 
 /// The number of a server's only export.
-const ONLY: ExportId = ExportId(1);
+pub(crate) const ONLY: ExportId = ExportId(1);
 
 /// The number of one directory, which is not noted.
 pub(crate) fn of_directory(state: &Path, directory: &Path) -> Result<ExportId, Failure> {

@@ -11,7 +11,8 @@ use leasehold_shell::Running;
 use leasehold_shell::given::{Given, Purpose};
 use leasehold_shell::http::{HTML, JSON, Page, Server};
 use leasehold_store_dir::DirStore;
-use leasehold_view::{PAGE, Source, SyncView, metrics};
+use leasehold_store_replica::Metaserver;
+use leasehold_view::{MetaserverView, PAGE, Source, SyncView, metrics};
 
 use crate::failure::{Failure, Kind};
 use crate::options::Durability;
@@ -25,7 +26,7 @@ pub(crate) fn source(
     addresses: &[SocketAddr],
     serving: &Arc<Serving>,
 ) -> Arc<Source> {
-    let serving = Arc::clone(serving);
+    let (serving, joined) = (Arc::clone(serving), serving.metaserver());
     Arc::new(Source {
         reporter: running.reporter(),
         service: Arc::clone(service),
@@ -35,7 +36,14 @@ pub(crate) fn source(
         },
         addresses: addresses.iter().map(ToString::to_string).collect(),
         syncs: Box::new(move || syncs(&serving.stores())),
+        metaserver: Box::new(move || joined.as_ref().map(among)),
     })
+}
+
+/// What a metaserver is among the others.
+fn among(metaserver: &Metaserver) -> MetaserverView {
+    let (number, of) = metaserver.number();
+    MetaserverView { number, of, serves: metaserver.is_open(), calls: metaserver.messages() }
 }
 
 /// The syncs of all stores together.

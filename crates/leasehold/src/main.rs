@@ -1,5 +1,6 @@
 //! The command line: parsing and wiring; and files on servers without a mount.
 
+mod answering;
 mod binding;
 mod check;
 mod checks;

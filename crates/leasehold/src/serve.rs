@@ -15,6 +15,7 @@ use leasehold_shell::{self as shell, Notebook, Periodic, Policy, Running, Server
 use leasehold_store_logged::Standing;
 use tracing_subscriber::filter::LevelFilter;
 
+use crate::answering::Answering;
 use crate::checks;
 use crate::cluster::options::{Iod, Meta};
 use crate::config::Plan;
@@ -77,7 +78,7 @@ fn serve(
         _ => None,
     };
     let state = plan.state.clone();
-    let key = checks::handle_key(&state)?;
+    let key = plan.handle_key(&state)?;
     let wanted = server_options(&plan, &given, descriptors);
     let server = Server::bind_given(wanted, Purpose::Nfs, &mut given)
         .map_err(|error| Kind::Address.because(checks::address_advice(&error)))?;
@@ -105,7 +106,7 @@ fn serve(
     let service = Arc::new(leases::begin(service, &state)?);
     serving.followed_by(Arc::clone(&service))?;
     let running = server
-        .start(Arc::new(Arc::clone(&service)))
+        .start(Arc::new(Answering::by(&service, &serving)))
         .map_err(|error| Kind::Running.because(format!("cannot start to serve: {error}")))?;
     service.call_clients_by(running.post());
     let telling = telling.start()?;

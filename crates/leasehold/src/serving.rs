@@ -11,8 +11,10 @@ use leasehold_serve::access::Access;
 use leasehold_serve::{Offer, Service};
 use leasehold_shell::{Pool, clock, state};
 use leasehold_store_dir::{self as dir, DirStore};
+use leasehold_store_replica::Metaserver;
 use leasehold_store_striped::Striped;
 
+use crate::cluster::Names;
 use crate::config::options::Server;
 use crate::config::{Difference, Facts, Plan, Planned, is_name};
 use crate::failure::{Failure, Kind};
@@ -61,6 +63,8 @@ struct Opened {
     store: Arc<dyn Store>,
     /// The same, where directories or iods are joined.
     volume: Option<Volume>,
+    /// What keeps its names with other metaservers, where it is one of several.
+    metaserver: Option<Metaserver>,
     /// Keeps others from the names of a volume.
     _claim: Option<Arc<OwnedFd>>,
 }
@@ -105,6 +109,11 @@ impl Serving {
     /// Has a store answer in place of the only one.
     pub(crate) fn answer_by(&self, store: &Arc<dyn Store>) {
         self.lock().stores.values_mut().for_each(|opened| opened.store = Arc::clone(store));
+    }
+
+    /// The metaserver that is one of several, where this is one.
+    pub(crate) fn metaserver(&self) -> Option<Metaserver> {
+        self.lock().stores.values().find_map(|opened| opened.metaserver.clone())
     }
 
     /// What is offered now, with the numbers that it has for ever.
@@ -284,16 +293,21 @@ impl How {
         let disks = layout.paths.iter().map(|path| one(path)).collect::<Result<Vec<_>, _>>()?;
         let claim = layout.is_spread().then(|| stripes::claim(&export.directory));
         let claim = claim.transpose()?.map(Arc::new);
-        let volume = match disks.as_slice() {
-            [] if layout.is_spread() => Some(stripes::open_iods(&layout, &directory)?),
-            [] => None,
-            disks => Some(stripes::open(&layout, &directory, disks)?),
+        let (volume, metaserver) = match disks.as_slice() {
+            [] if layout.is_spread() => {
+                let sync = self.durability != dir::Durability::Memory;
+                let names = Names { sync, verifier };
+                let opened = stripes::open_iods(&layout, &export.directory, &directory, &names)?;
+                (Some(opened.0), opened.1)
+            }
+            [] => (None, None),
+            disks => (Some(stripes::open(&layout, &directory, disks)?), None),
         };
         let store: Arc<dyn Store> = match &volume {
             Some(volume) => Arc::<Striped>::clone(&volume.striped),
             None => Arc::<DirStore>::clone(&directory),
         };
-        Ok(Opened { directory, disks, layout, store, volume, _claim: claim })
+        Ok(Opened { directory, disks, layout, store, volume, metaserver, _claim: claim })
     }
 
     /// Has a service heed programs that use directories which hold their files themselves.
@@ -345,7 +359,10 @@ fn offers(
 ) -> Result<Vec<Offer>, Failure> {
     let directories: Vec<&Path> =
         plan.exports.iter().map(|export| export.directory.as_path()).collect();
+    let is_one_of_several = stores.values().any(|opened| opened.metaserver.is_some());
     let numbers = match (&plan.file, directories.as_slice()) {
+        // Handles are the same at all of them.
+        (None, [_]) if is_one_of_several => vec![ids::ONLY],
         (None, [only]) => vec![ids::of_directory(state, only)?],
         (_, all) => ids::of(state, all)?,
     };

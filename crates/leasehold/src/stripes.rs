@@ -10,9 +10,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use leasehold_fs::Store;
 use leasehold_shell::client::block_on;
 use leasehold_shell::state;
 use leasehold_store_dir::DirStore;
+use leasehold_store_replica::Metaserver;
 use leasehold_store_striped::{
     Absent, Files, Folder, Iod, Local, Mark, MarkError, Member, OpenError, Options, Striped,
 };
@@ -21,7 +23,7 @@ use rustix::io::Errno;
 
 use self::members::{Members, Seen, members};
 use crate::checks::is_reached;
-use crate::cluster::{Cluster, IodAddress, Part};
+use crate::cluster::{Cluster, Group, IodAddress, Names, Part, group};
 use crate::config::Planned;
 use crate::failure::{Failure, Kind};
 
@@ -63,6 +65,8 @@ pub(crate) struct Layout {
     pub(crate) unit_kib: u32,
     /// The largest file that is kept whole, in KiB.
     pub(crate) inline_kib: u32,
+    /// The metaservers of one file system, of which this is one.
+    pub(crate) group: Option<Group>,
 }
 
 impl Default for Layout {
@@ -79,6 +83,7 @@ impl Default for Layout {
             rebalance: false,
             unit_kib: UNIT_KIB,
             inline_kib: INLINE_KIB,
+            group: None,
         }
     }
 }
@@ -159,19 +164,63 @@ pub(crate) fn open(
     let present = |_: usize, _: Mark, folder: Option<Folder<Local>>| -> Result<Arc<dyn Iod>, _> {
         Ok(Arc::new(folder.expect("a directory of this machine is there")))
     };
-    block_on(join(layout, names, parts.collect(), present))
+    block_on(join(layout, names, parts.collect(), present, |_| Ok(None))).map(|(store, _)| store)
 }
 
 /// Joins a directory of names and the iods of other machines into one store.
-pub(crate) fn open_iods(layout: &Layout, names: &Arc<DirStore>) -> Result<Volume, Failure> {
+pub(crate) fn open_iods(
+    layout: &Layout,
+    directory: &Path,
+    names: &Arc<DirStore>,
+    how: &Names,
+) -> Result<(Volume, Option<Metaserver>), Failure> {
     let give_up = Duration::from_secs(layout.iod_timeout_s.into());
     let cluster = Cluster::start(layout.cluster_key.as_deref(), give_up)?;
+    if layout.group.is_none() && group::is_one_of_several(directory) {
+        let text = format!(
+            "{} is the directory of one of several metaservers: name them with --peer",
+            directory.display()
+        );
+        return Err(Kind::Directory.because(text));
+    }
     block_on(async {
-        let found = layout.iods.iter().map(|address| cluster.find(address));
-        let parts: Result<Vec<_>, _> = join_all(found).await.into_iter().collect();
+        let mut tries = TRIES;
+        let parts = loop {
+            let found = layout.iods.iter().map(|address| cluster.find(address));
+            let parts: Vec<_> = join_all(found).await.into_iter().collect::<Result<_, _>>()?;
+            // The first metaserver makes the volume, the others find it.
+            let waits = layout.group.as_ref().is_some_and(|group| group.me > 0) && tries > 0;
+            if !waits || is_volume(&parts).await? {
+                break parts;
+            }
+            tries -= 1;
+            cluster.pause().await?;
+        };
         let iod = |at: usize, mark, folder| cluster.iod(&layout.iods[at], mark, folder);
-        join(layout, names, parts?, iod).await
+        let join_group = |laid_out: &Options| {
+            let joined = layout
+                .group
+                .as_ref()
+                .map(|group| cluster.join(group, directory, how, laid_out.clone()));
+            joined.transpose()
+        };
+        join(layout, names, parts, iod, join_group).await
     })
+}
+
+/// How often it is looked whether the first metaserver has made the volume.
+const TRIES: u32 = 150;
+
+/// Whether one of them is an iod of a volume.
+async fn is_volume<F: Files + 'static>(parts: &[Part<F>]) -> Result<bool, Failure> {
+    for Part { label, files } in parts {
+        if let Some(files) = files
+            && Mark::of(files).await.map_err(|it| unmarked(label, it))?.is_some()
+        {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 async fn join<F: Files + 'static>(
@@ -179,7 +228,8 @@ async fn join<F: Files + 'static>(
     names: &Arc<DirStore>,
     parts: Vec<Part<F>>,
     iod: impl Fn(usize, Mark, Option<Folder<F>>) -> Result<Arc<dyn Iod>, Failure>,
-) -> Result<Volume, Failure> {
+    join_group: impl FnOnce(&Options) -> Result<Option<Metaserver>, Failure>,
+) -> Result<(Volume, Option<Metaserver>), Failure> {
     let mut seen = Vec::new();
     for Part { label, files } in &parts {
         seen.push(match files {
@@ -223,25 +273,36 @@ async fn join<F: Files + 'static>(
     }
     let is_used =
         |(number, member): &(u16, &Member)| !member.gone && !layout.drain.contains(number);
+    let shared = layout.group.is_some();
     let laid_out = Options {
         volume,
         unit: layout.unit_kib << 10,
-        inline_bytes_max: layout.inline_kib << 10,
+        inline_bytes_max: if shared { 0 } else { layout.inline_kib << 10 },
         start: random()?,
         used: (0..).zip(&members).filter(is_used).map(|(number, _)| number).collect(),
         copies: layout.copies,
         rebalance: layout.rebalance,
+        shared,
     };
-    let names = Arc::<DirStore>::clone(names);
-    let striped = Striped::open(names, iods, laid_out).await.map_err(|error| match error {
+    let joined = join_group(&laid_out)?;
+    let names: Arc<dyn Store> = match &joined {
+        Some(metaserver) => Arc::new(metaserver.clone()),
+        None => Arc::<DirStore>::clone(names),
+    };
+    let striped = Striped::open(names, iods, laid_out).await;
+    let striped = striped.map_err(|error| not_opened(error, &members))?;
+    Ok((Volume { striped: Arc::new(striped), members }, joined))
+}
+
+fn not_opened(error: OpenError, members: &[Member]) -> Failure {
+    match error {
         OpenError::Copies => {
             Kind::Options.because("two copies of a stripe lie on two iods: name more")
         }
         OpenError::Count => Kind::Options.because("a volume has 1 to 48 iods"),
         OpenError::Unit => Kind::Options.because("the size of a stripe must be 1 at least"),
         OpenError::Iod(number, error) => failed(&members[usize::from(number)].label, error),
-    })?;
-    Ok(Volume { striped: Arc::new(striped), members })
+    }
 }
 
 fn random() -> Result<u64, Failure> {

@@ -10,13 +10,16 @@ use async_lock::OnceCell;
 use bytes::Bytes;
 use leasehold_fs::{Answer, FsError, Stability, Verifier};
 use leasehold_session::nfs::Version;
-use leasehold_session::{Credential, Options as Calling};
+use leasehold_session::{Credential, Options as Calling, Session};
 use leasehold_shell::client::{Mounted, Runtime, SourcePort, Target, mount};
+use leasehold_store_replica::Metaserver;
 use leasehold_store_striped::{
-    Extent, Folder, Iod, Mark, ObjectName, Patience, Patient, Remote, Room, Written,
+    Extent, Folder, Iod, Mark, ObjectName, Options as Laid, Patience, Patient, Remote, Room,
+    Written,
 };
 
-use super::{IodAddress, Key};
+use super::group::Place;
+use super::{Group, IodAddress, Key};
 use crate::failure::{Failure, Kind};
 
 /// How long an iod that is away is waited for at the start.
@@ -24,6 +27,17 @@ const AT_START: Duration = Duration::from_secs(5);
 
 /// How long a call waits before its client is told to come again: a Linux client then sleeps.
 const LATER: Duration = Duration::from_secs(2);
+
+/// How long until what is not there yet is looked for again.
+const AGAIN: Duration = Duration::from_millis(200);
+
+/// How names are to be kept.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Names {
+    /// Whether what is answered is on stable storage.
+    pub(crate) sync: bool,
+    pub(crate) verifier: Verifier,
+}
 
 /// How iods on other machines are reached.
 pub(crate) struct Cluster {
@@ -55,6 +69,35 @@ impl Cluster {
         let key = key.map(Key::of).transpose()?;
         let patience = Patience { later: LATER, give_up };
         Ok(Self { runtime, who, key, patience })
+    }
+
+    /// Has a metaserver join its group.
+    pub(crate) fn join(
+        &self,
+        group: &Group,
+        directory: &Path,
+        names: &Names,
+        laid_out: Laid,
+    ) -> Result<Metaserver, Failure> {
+        let key = self.key.ok_or_else(|| {
+            Kind::Options
+                .because("metaservers know each other by a key: name it with --cluster-key")
+        })?;
+        let &Names { sync, verifier } = names;
+        group.join(Place { runtime: &self.runtime, key, directory, sync, verifier, laid_out })
+    }
+
+    /// Waits a moment.
+    pub(crate) async fn pause(&self) -> Result<(), Failure> {
+        self.clock()?.sleep(AGAIN).await;
+        Ok(())
+    }
+
+    fn clock(&self) -> Result<Session, Failure> {
+        // No call is made by this session: it is there for its clock.
+        let nowhere = SocketAddr::from(([127, 0, 0, 1], 1));
+        let clock = self.runtime.session(nowhere, Calling::stream(), SourcePort::Any);
+        clock.map_err(|error| Kind::Running.because(format!("cannot start to call iods: {error}")))
     }
 
     /// What an iod has, if it is there now.
@@ -100,13 +143,7 @@ impl Cluster {
                 Arc::new(Distant { runtime, who, target, mark, mounted })
             }
         };
-        // No call is made by this session: it is there for its clock.
-        let nowhere = SocketAddr::from(([127, 0, 0, 1], 1));
-        let clock = self.runtime.session(nowhere, Calling::stream(), SourcePort::Any);
-        let clock = clock.map_err(|error| {
-            Kind::Running.because(format!("cannot start to call iods: {error}"))
-        })?;
-        Ok(Arc::new(Patient::new(iod, clock, self.patience)))
+        Ok(Arc::new(Patient::new(iod, self.clock()?, self.patience)))
     }
 
     fn target(&self, address: &IodAddress) -> Result<Target, Failure> {

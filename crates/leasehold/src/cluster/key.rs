@@ -6,6 +6,7 @@ use std::io::{ErrorKind, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
+use leasehold_serve::HandleKey;
 use leasehold_shell::state;
 use siphasher::sip128::{Hasher128 as _, SipHasher24};
 
@@ -43,9 +44,23 @@ impl Key {
 
     /// The path that an iod of the cluster is mounted by. Who learns it does not learn the key.
     pub(crate) fn path(self) -> String {
+        format!("/{:032x}", self.derived(b"leasehold iod"))
+    }
+
+    /// By which metaservers of the cluster know each other.
+    pub(crate) fn peers_word(self) -> String {
+        format!("{:032x}", self.derived(b"leasehold metaserver"))
+    }
+
+    /// The key of handles that all metaservers of the cluster take.
+    pub(crate) fn of_handles(self) -> HandleKey {
+        HandleKey(self.derived(b"leasehold handles").to_be_bytes())
+    }
+
+    fn derived(self, what_for: &[u8]) -> u128 {
         let mut hasher = SipHasher24::new_with_key(&self.0.to_be_bytes());
-        hasher.write(b"leasehold iod");
-        format!("/{:032x}", hasher.finish128().as_u128())
+        hasher.write(what_for);
+        hasher.finish128().as_u128()
     }
 }
 

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::Subcommand;
 
 use super::IodAddress;
+use super::group::Search;
 use crate::checks;
 use crate::config::Plan;
 use crate::config::options::Server;
@@ -14,6 +15,7 @@ use crate::options::{EXIT_CODES, HOW, WHAT, WHERE};
 use crate::stripes;
 
 const IODS: &str = "Where the data lies";
+const PEERS: &str = "Other metaservers";
 
 /// Try, and look at, clusters of a metaserver and its iods
 #[derive(Debug, Subcommand)]
@@ -26,8 +28,8 @@ pub(crate) enum Cluster {
 
 /// Run a whole cluster on this machine, to see what it is like
 ///
-/// Starts iods and a metaserver, each a process over a directory of its own below DIR, prints how
-/// to mount it, and ends them when it is asked to end. What is written stays in DIR.
+/// Starts iods and metaservers, each a process over a directory of its own below DIR, prints how to
+/// mount them, and ends them when it is asked to end. What is written stays in DIR.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Try {
@@ -39,7 +41,11 @@ pub(crate) struct Try {
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=48))]
     pub(crate) iods: u16,
 
-    /// Where the metaserver listens
+    /// How many metaservers, of one file system
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=16))]
+    pub(crate) metaservers: u16,
+
+    /// Where the metaserver listens, or the first of them
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:2049")]
     pub(crate) listen: SocketAddr,
 }
@@ -230,6 +236,9 @@ pub(crate) struct Meta {
     )]
     pub(crate) stripe_inline: u32,
 
+    #[command(flatten)]
+    pub(crate) peers: Peers,
+
     /// The name to mount it by [default: the last part of DIR]
     #[arg(long, help_heading = WHAT)]
     pub(crate) name: Option<String>,
@@ -248,6 +257,43 @@ pub(crate) struct Meta {
     /// Say where it serves as one line of JSON
     #[arg(long, help_heading = HOW)]
     pub(crate) json: bool,
+}
+
+/// The metaservers of one file system
+#[derive(Debug, clap::Args)]
+pub(crate) struct Peers {
+    /// A metaserver of the same file system, as HOST:PORT
+    ///
+    /// To be given for each of them, this one among them, in the same order at all of them. Clients
+    /// may mount any, and move. All have the same iods, cluster key, name and options of stripes,
+    /// one copy of each stripe, and no file is kept in DIR itself.
+    #[arg(long, value_name = "HOST:PORT", requires = "number", help_heading = PEERS)]
+    pub(crate) peer: Vec<IodAddress>,
+
+    /// Which --peer this one is, the first being 0
+    #[arg(long, value_name = "N", requires = "peer", help_heading = PEERS)]
+    pub(crate) number: Option<u32>,
+
+    /// The number of a peer that is gone, and not waited for at the start
+    ///
+    /// A metaserver serves when all others have said that they know no later metadata of it.
+    #[arg(long, value_name = "N", requires = "peer", hide_short_help = true, help_heading = PEERS)]
+    pub(crate) without: Vec<u32>,
+
+    /// Whom is asked for a name that is not here
+    #[arg(long, value_name = "ORDER", value_enum, default_value_t = Search::Constant, hide_short_help = true, help_heading = PEERS)]
+    pub(crate) search: Search,
+
+    /// Seconds for which what another metaserver said counts: the same at all of them
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value_t = 3,
+        value_parser = clap::value_parser!(u32).range(1..=60),
+        hide_short_help = true,
+        help_heading = PEERS
+    )]
+    pub(crate) lazy_window: u32,
 }
 
 /// Keep stripes for a metaserver: an I/O daemon (iod)

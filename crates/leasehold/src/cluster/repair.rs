@@ -9,6 +9,7 @@ use std::time::Duration;
 use leasehold_shell::client::block_on;
 use leasehold_store_striped::{Folder, Iod as _, Mark, ObjectName, Placed, Remote};
 
+use super::group::is_one_of_several;
 use super::options::Repair;
 use super::{Cluster, IodAddress};
 use crate::failure::{Failure, Kind};
@@ -20,6 +21,11 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Finds what no file has any more, and removes it where that is asked for.
 pub(crate) fn repair(options: &Repair) -> Result<(), Failure> {
+    if is_one_of_several(&options.directory) {
+        let text = "files have their metafiles at several metaservers, and none knows them all: \
+                    what no file has cannot be told";
+        return Err(Kind::Directory.because(text));
+    }
     let _claim = stripes::claim(&options.directory)?;
     let (iods, key) = options.iods.found(Some(&options.directory))?;
     let cluster = Cluster::start(key.as_deref(), PATIENCE)?;

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
@@ -16,8 +17,7 @@ use crate::failure::{Failure, Kind};
 pub(crate) fn run(options: &Try) -> Result<(), Failure> {
     let termination = Termination::prepare();
     let key = options.directory.join("cluster.key");
-    let mut meta = role("meta", &options.directory, "names", &key)?;
-    meta.args(["--name", "cluster", "--listen", &options.listen.to_string()]);
+    let mut metas = metaservers(options, &key)?;
     let mut iods = Vec::new();
     for number in 0..options.iods {
         let mut iod = role("iod", &options.directory, &format!("iod{number}"), &key)?;
@@ -25,14 +25,51 @@ pub(crate) fn run(options: &Try) -> Result<(), Failure> {
         let mut iod = Running::start(iod)?;
         let port = iod.port()?;
         // Iods keep their places by their marks, and may come back at other ports.
-        meta.args(["--iod", &format!("127.0.0.1:{port}")]);
+        for meta in &mut metas {
+            meta.args(["--iod", &format!("127.0.0.1:{port}")]);
+        }
         iods.push(iod);
     }
-    let metaserver = Running::start(meta)?;
+    let metas = metas.into_iter().map(Running::start).collect::<Result<Vec<_>, _>>()?;
     termination.wait();
-    // It may have got the signal too, and then ends already.
-    drop(metaserver);
+    // They may have got the signal too, and then end already.
+    drop(metas);
     Ok(())
+}
+
+/// The commands of all metaservers, which lack the iods.
+fn metaservers(options: &Try, key: &Path) -> Result<Vec<Command>, Failure> {
+    let first = options.listen;
+    let places = (0..options.metaservers).map(|number| match number {
+        0 => Ok(first),
+        _ => free(first.ip()),
+    });
+    let mut places: Vec<SocketAddr> = places.collect::<Result<_, _>>()?;
+    let several = places.len() > 1;
+    if let ([place, ..], true) = (&mut *places, several)
+        && place.port() == 0
+    {
+        *place = free(first.ip())?;
+    }
+    let command = |(number, place): (usize, &SocketAddr)| {
+        let names = if number == 0 { "names".to_owned() } else { format!("names{number}") };
+        let mut meta = role("meta", &options.directory, &names, key)?;
+        meta.args(["--name", "cluster", "--listen", &place.to_string()]);
+        if several {
+            meta.args(["--number", &number.to_string()]);
+            places.iter().for_each(|peer| {
+                meta.args(["--peer", &peer.to_string()]);
+            });
+        }
+        Ok(meta)
+    };
+    places.iter().enumerate().map(command).collect()
+}
+
+/// An address with a port that nobody has now.
+fn free(address: IpAddr) -> Result<SocketAddr, Failure> {
+    let socket = TcpListener::bind((address, 0)).and_then(|socket| socket.local_addr());
+    socket.map_err(|error| Kind::Address.because(format!("no port is free: {error}")))
 }
 
 /// The command of a role over a directory of its own.

@@ -9,6 +9,7 @@ mod doctor;
 mod hostile;
 mod leases;
 mod listing;
+mod metaservers;
 mod metrics;
 mod names;
 mod portmap;

@@ -17,7 +17,7 @@ mod units;
 pub const PAGE: &str = include_str!("../assets/live.html");
 
 pub use snapshot::{
-    ClientView, ExportView, Latency, LeaseView, LoopView, ProcedureView, ReplyView, Snapshot,
-    Source, SyncView, Work,
+    ClientView, ExportView, Latency, LeaseView, LoopView, MetaserverView, ProcedureView, ReplyView,
+    Snapshot, Source, SyncView, Work,
 };
 pub use span::Span;

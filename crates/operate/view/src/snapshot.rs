@@ -23,6 +23,8 @@ pub struct Source {
     pub addresses: Vec<String>,
     /// What its store's syncs came to.
     pub syncs: Box<dyn Fn() -> SyncView + Send + Sync>,
+    /// What it is among several metaservers.
+    pub metaserver: Box<dyn Fn() -> Option<MetaserverView> + Send + Sync>,
 }
 
 /// All that was counted since the server was started, and how it is now.
@@ -63,6 +65,22 @@ pub struct Snapshot {
     /// The leases of clients.
     #[serde(default)]
     pub leases: LeaseView,
+    /// What it is among several metaservers, if it is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metaserver: Option<MetaserverView>,
+}
+
+/// A metaserver among several.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MetaserverView {
+    /// Its number.
+    pub number: u32,
+    /// How many there are.
+    pub of: u32,
+    /// Whether it serves: it waits for all others at its start.
+    pub serves: bool,
+    /// Calls that it made to others.
+    pub calls: u64,
 }
 
 /// Calls that were counted. One in sixteen is timed: the times are theirs alone.
@@ -259,6 +277,7 @@ impl Source {
             replies: ReplyView::from(&replies),
             syncs: (self.syncs)(),
             leases: self.service.lease_counts().into(),
+            metaserver: (self.metaserver)(),
         }
     }
 

@@ -21,6 +21,14 @@ pub fn page(told: &Snapshot) -> String {
         let how = if export.read_only { ", read-only" } else { "" };
         let _ = writeln!(page, "export {} is {}{how}", export.name, export.path);
     }
+    if let Some(of) = &told.metaserver {
+        let how = if of.serves { "" } else { ", which waits for others" };
+        let _ = writeln!(
+            page,
+            "metaserver {} of {}{how}; {} calls to others",
+            of.number, of.of, of.calls
+        );
+    }
     page.push('\n');
     page += &loops(told);
     page += &title("");

@@ -20,6 +20,7 @@ impl Volume {
         // Whether the caller may, and whether it is a file at all, is seen by reading nothing.
         let allowed = self.names.read(caller, object, 0, 0).await?;
         let file = self.file(object);
+        self.catch_up(&file, allowed.attributes.changed).await;
         let data = self.shared(object, &file).await?;
         match &*data {
             Data::Inline(_) => {
@@ -28,6 +29,9 @@ impl Volume {
                 Ok(ReadDone { attributes: apparent(&data, done.attributes), ..done })
             }
             Data::OnIods(objects) => {
+                if self.options.shared && offset >= objects.size() {
+                    self.ask_size(objects).await?;
+                }
                 let size = objects.size();
                 let length = size.saturating_sub(offset).min(u64::from(count));
                 let bytes = self.gather(objects, offset, length).await?;
@@ -130,7 +134,11 @@ impl Volume {
         stability: Stability,
     ) -> Changed<WriteDone> {
         let mark = Change { number: file.next_change(), cut }.encode();
-        self.names.write(caller, object, CHANGE_OFFSET, mark, stability).await
+        let done = self.names.write(caller, object, CHANGE_OFFSET, mark, stability).await;
+        if let (true, Some(after)) = (self.options.shared, done.wcc.after) {
+            file.saw(after.changed);
+        }
+        done
     }
 
     pub(crate) async fn commit_data(

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_lock::RwLock;
+use leasehold_base::units::FileTime;
 use leasehold_fs::ObjectId;
 
 use crate::iod::Extent;
@@ -64,11 +65,14 @@ struct State {
     behind: Behind,
     /// Where the data is being moved.
     moving: Option<Arc<Move>>,
+    /// When the metafile was changed last, of the changes that the extents are as new as.
+    seen: FileTime,
 }
 
 impl Objects {
     pub(crate) fn new(head: Head, extents: Vec<Extent>, change: u64, behind: Behind) -> Self {
-        let state = State { extents, change, in_doubt: false, behind, moving: None };
+        let seen = FileTime::default();
+        let state = State { extents, change, in_doubt: false, behind, moving: None, seen };
         Self { head, noting: async_lock::Mutex::new(()), state: Mutex::new(state) }
     }
 
@@ -76,6 +80,16 @@ impl Objects {
     pub(crate) fn empty(head: Head) -> Self {
         let none = vec![Extent::default(); head.iods.len()];
         Self::new(head, none, 0, Behind::default())
+    }
+
+    /// Takes note of a change of the metafile that the extents are as new as.
+    pub(crate) fn saw(&self, changed: FileTime) {
+        self.state(|state| state.seen = changed);
+    }
+
+    /// Whether the metafile was changed by somebody else since.
+    pub(crate) fn is_older_than(&self, changed: FileTime) -> bool {
+        self.state(|state| state.seen != changed)
     }
 
     fn state<T>(&self, look: impl FnOnce(&mut State) -> T) -> T {

@@ -41,12 +41,13 @@ use core::hash::Hasher as _;
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use bytes::Bytes;
 use leasehold_core::stripes::Layout;
 use leasehold_fs::{FsError, Store, Verifier};
 use siphasher::sip::SipHasher24;
 
 use crate::file::FileTable;
-use crate::metafile::{Head, WIDTH_MAX};
+use crate::metafile::{Behind, Change, Head, WIDTH_MAX};
 use crate::tending::Tending;
 
 pub use absent::Absent;
@@ -76,6 +77,35 @@ pub struct Options {
     pub copies: u16,
     /// Whether files that are spread over fewer iods are moved, too.
     pub rebalance: bool,
+    /// Whether other metaservers change the same files. The names' store then makes files with a
+    /// head, as [`Options::new_file`] has it, and all of them on iods; what is known of a file's
+    /// size is as new as its metafile.
+    pub shared: bool,
+}
+
+impl Options {
+    /// What stands in the metafile of a new file, the one of that number of this start.
+    #[must_use]
+    pub fn new_file(&self, number: u64) -> Bytes {
+        let head = self.head(number, false).encode();
+        [head, Behind::default().encode(), Change::default().encode()].concat().into()
+    }
+
+    /// A head for a file that has none: over all iods, each file beginning at another.
+    fn head(&self, number: u64, inline: bool) -> Head {
+        let mut name = [0; 16];
+        name[..8].copy_from_slice(&self.start.to_be_bytes());
+        name[8..].copy_from_slice(&number.to_be_bytes());
+        // What differs from name to name comes first, for iods keep objects by the first byte.
+        name.reverse();
+        let used = &self.used;
+        let width = u16::try_from(used.len()).expect("it was checked");
+        let first = usize::try_from(number % u64::from(width)).expect("it is below the width");
+        let iods = [&used[first..], &used[..first]].concat();
+        let layout = Layout::new(self.unit, width).expect("both were checked");
+        let Self { volume, copies, .. } = *self;
+        Head { volume, name: ObjectName(name), layout, iods, copies, inline }
+    }
 }
 
 /// The store.
@@ -136,6 +166,8 @@ impl Striped {
         let (verifiers, made) = (Mutex::new(verifiers), AtomicU64::new(0));
         // Of what was so before nobody knows yet.
         let may_be_misplaced = options.copies > 1 || options.rebalance || used.len() < iods.len();
+        // Others would not hear of what is moved.
+        let may_be_misplaced = may_be_misplaced && !options.shared;
         let (files, tending) = (FileTable::default(), Tending::new(may_be_misplaced));
         Ok(Self { names, iods, options, files, verifiers, made, tending })
     }
@@ -146,21 +178,9 @@ impl Striped {
         &self.options
     }
 
-    /// A head for a file that has none: over all iods, each file beginning at another.
+    /// A head for a file that has none.
     fn new_head(&self, inline: bool) -> Head {
-        let number = self.made.fetch_add(1, Ordering::Relaxed);
-        let mut name = [0; 16];
-        name[..8].copy_from_slice(&self.options.start.to_be_bytes());
-        name[8..].copy_from_slice(&number.to_be_bytes());
-        // What differs from name to name comes first, for iods keep objects by the first byte.
-        name.reverse();
-        let used = &self.options.used;
-        let width = u16::try_from(used.len()).expect("it was checked");
-        let first = usize::try_from(number % u64::from(width)).expect("it is below the width");
-        let iods = [&used[first..], &used[..first]].concat();
-        let layout = Layout::new(self.options.unit, width).expect("both were checked");
-        let Options { volume, copies, .. } = self.options;
-        Head { volume, name: ObjectName(name), layout, iods, copies, inline }
+        self.options.head(self.made.fetch_add(1, Ordering::Relaxed), inline)
     }
 
     /// Takes note of what an iod said, and gives what the client is told: of the others the last

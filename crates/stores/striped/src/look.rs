@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use async_lock::{RwLockReadGuard, RwLockWriteGuard};
+use leasehold_base::units::FileTime;
 use leasehold_fs::{
-    Attributes, Caller, Changed, FileType, FsError, ObjectId, SUPERUSER, Stability, Wcc,
+    Attributes, Caller, Changed, FileType, FsError, ObjectId, ReadDone, SUPERUSER, Stability, Wcc,
 };
 
 use crate::Striped as Volume;
@@ -52,13 +53,14 @@ impl Volume {
         Ok(self.whole_head(object).await?.map(|(head, ..)| head))
     }
 
-    /// The head with all its parts.
+    /// The head with all its parts, and when the metafile was changed last.
     pub(crate) async fn whole_head(
         &self,
         object: &ObjectId,
-    ) -> Result<Option<(Head, Behind, Change)>, FsError> {
+    ) -> Result<Option<(Head, Behind, Change, FileTime)>, FsError> {
         let length = u32::try_from(HEAD_BYTES).expect("it is small");
-        let bytes = self.names.read(&superuser(), object, 0, length).await?.data;
+        let ReadDone { data: bytes, attributes, .. } =
+            self.names.read(&superuser(), object, 0, length).await?;
         let head = match Head::decode(&bytes) {
             Ok(Some(head)) => head,
             Ok(None) => return Ok(None),
@@ -69,12 +71,12 @@ impl Volume {
             return Err(FsError::Io);
         }
         let behind = Behind::decode(&bytes).map_err(|Damaged| FsError::Io)?;
-        Ok(Some((head, behind, Change::decode(&bytes))))
+        Ok(Some((head, behind, Change::decode(&bytes), attributes.changed)))
     }
 
     /// Finds out where the data of a file is.
     async fn look(&self, object: &ObjectId) -> Result<Data, FsError> {
-        let Some((head, behind, change)) = self.whole_head(object).await? else {
+        let Some((head, behind, change, changed)) = self.whole_head(object).await? else {
             return Ok(Data::Nowhere);
         };
         if head.inline {
@@ -82,9 +84,14 @@ impl Volume {
         }
         let none = vec![Extent::default(); head.iods.len()];
         let objects = Objects::new(head, none, change.number, behind);
-        for (number, extent) in (0..).zip(self.extents(&objects).await?) {
-            objects.resized(number, extent);
+        // Nobody has written to it, as far as its metafile knows.
+        let is_new = self.options.shared && change == Change::default();
+        if !is_new {
+            for (number, extent) in (0..).zip(self.extents(&objects).await?) {
+                objects.resized(number, extent);
+            }
         }
+        objects.saw(changed);
         if let Some(size) = change.cut {
             // A crash came before it was done.
             self.resize(Some(object), &objects, size).await?;
@@ -103,8 +110,27 @@ impl Volume {
             return Ok(attributes);
         }
         let file = self.file(object);
+        self.catch_up(&file, attributes.changed).await;
         let data = self.shared(object, &file).await?;
         Ok(apparent(&data, attributes))
+    }
+
+    /// Has the iods asked again when another metaserver has changed the file.
+    pub(crate) async fn catch_up(&self, file: &File, changed: FileTime) {
+        if self.options.shared
+            && let Data::OnIods(objects) = &*file.read().await
+            && objects.is_older_than(changed)
+        {
+            objects.doubt();
+        }
+    }
+
+    /// Asks the iods of a file that other metaservers may have made longer just now.
+    pub(crate) async fn ask_size(&self, objects: &Objects) -> Result<(), FsError> {
+        for (number, extent) in (0..).zip(self.extents(objects).await?) {
+            objects.grown(number, extent);
+        }
+        Ok(())
     }
 
     /// What a change told of a file, from what it told of its metafile.

@@ -172,7 +172,9 @@ impl Volume {
             // They may be refused, so they come first.
             self.names.setattr(caller, object, &others, None).await.result?;
         }
-        if objects.size() > size && resized(objects, size).len() > 1 {
+        if self.options.shared {
+            self.ask_size(objects).await?;
+        } else if objects.size() > size && resized(objects, size).len() > 1 {
             // Lest a crash leave it half cut.
             self.touch(caller, object, objects, Some(size), Stability::FileSync).await.result?;
         }

@@ -161,7 +161,7 @@ impl Volume {
 
     async fn tend_file(&self, object: &ObjectId) -> Result<bool, FsError> {
         match self.whole_head(object).await? {
-            Some((head, behind, _)) if self.is_misplaced(&head, behind) => {
+            Some((head, behind, ..)) if self.is_misplaced(&head, behind) => {
                 self.tending.misplaced(|files| files.insert(self.names.identity(object)));
                 self.move_file(object).await
             }

@@ -71,6 +71,7 @@ impl Volume {
             used: self.used.clone(),
             copies: self.copies,
             rebalance: self.rebalance,
+            shared: false,
         };
         let mut iods: Vec<Arc<dyn Iod>> = Vec::new();
         for (number, store) in (0..).zip(&self.iods) {

@@ -1,0 +1,57 @@
+//! Who answers a message: the service, or the program that metaservers have among themselves.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use leasehold_base::units::{ConnectionId, Time};
+use leasehold_base::xdr::{Encode as _, Reader, Writer};
+use leasehold_fs::Answer;
+use leasehold_serve::{Arrival, Response, Service, Transport};
+use leasehold_shell::Handler;
+use leasehold_store_replica::{Metaserver, PROGRAM};
+use leasehold_wire::rpc::{Call, Reply, ReplyStatus};
+use leasehold_wire::{lease, nqnfs};
+
+use crate::serving::Serving;
+
+/// All that is served.
+pub(crate) struct Answering {
+    service: Arc<Service>,
+    /// What is called by other metaservers, where this is one of several.
+    metaserver: Option<Metaserver>,
+}
+
+impl Answering {
+    /// The service, and what its stores say to other metaservers.
+    pub(crate) fn by(service: &Arc<Service>, serving: &Serving) -> Self {
+        Self { service: Arc::clone(service), metaserver: serving.metaserver() }
+    }
+}
+
+impl Handler for Answering {
+    fn answer(&self, arrival: Arrival, message: Bytes, mut writer: Writer) -> Response {
+        if let Some(metaserver) = &self.metaserver
+            && let Ok(call) = Call::decode(&mut Reader::new(&message))
+        {
+            if call.program == PROGRAM && arrival.transport() == Transport::Stream {
+                return metaserver.answer(&message, writer).into();
+            }
+            // What is changed at another metaserver ends no lease that this one grants.
+            if [lease::PROGRAM, nqnfs::PROGRAM].contains(&call.program) {
+                let (xid, status) = (call.xid, ReplyStatus::ProgramUnavailable);
+                Reply { xid, status }.encode(&mut writer);
+                return Answer::now(Some(writer.finish())).into();
+            }
+        }
+        self.service.answer(arrival, message, writer)
+    }
+
+    fn connection_closed(&self, from: SocketAddr, connection: ConnectionId) {
+        self.service.connection_closed(from, connection);
+    }
+
+    fn wake(&self, now: Time) -> Option<Time> {
+        self.service.wake(now)
+    }
+}

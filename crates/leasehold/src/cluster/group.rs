@@ -1,0 +1,259 @@
+//! The metaservers of one file system: where they are, and how this one is one of them.
+
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use clap::ValueEnum;
+use futures_channel::oneshot;
+use leasehold_base::units::{FileTime, Time};
+use leasehold_base::xdr::{Encode, Writer};
+use leasehold_core::replica::{Bounds, Peer};
+use leasehold_fs::Verifier;
+use leasehold_session::{Credential, Options as Calling, Procedure, Session, Weight};
+use leasehold_shell::client::{Runtime, SourcePort};
+use leasehold_shell::records::Records;
+use leasehold_shell::{clock, state};
+use leasehold_store_replica::{
+    Later, Metaserver, Notice, Options, Order, Outside, Owner, PROGRAM, Urgency, compacted,
+};
+use leasehold_store_striped as striped;
+
+use super::{IodAddress, Key};
+use crate::failure::{Failure, Kind};
+
+/// The file in the metaserver's directory that holds all metafiles.
+const NAME: &str = "leasehold-metafiles";
+
+/// The version of the replica program.
+const VERSION: u32 = leasehold_wire::replica::VERSION;
+
+/// The port of a metaserver that says none.
+const PORT: u16 = 2049;
+
+/// This metaserver among all of one file system.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Group {
+    /// All of them, in the order of their numbers.
+    pub(crate) peers: Vec<IodAddress>,
+    /// The number of this one.
+    pub(crate) me: u32,
+    /// Those that are not waited for.
+    pub(crate) without: Vec<u32>,
+    /// Whom is asked for a name that is not here.
+    pub(crate) search: Search,
+    /// How long a copy is good, in seconds.
+    pub(crate) window_s: u32,
+}
+
+/// Whom is asked for a name that is not here
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Search {
+    /// The directory's home, then the object's: at most 2 messages
+    Constant,
+    /// One after the other, by number
+    Sequential,
+    /// One after the other, the next by number first
+    Nearest,
+    /// Two at once, each with half of the others behind it
+    Tree,
+}
+
+impl Search {
+    const fn order(self) -> Order {
+        match self {
+            Self::Constant => Order::Constant,
+            Self::Sequential => Order::Sequential,
+            Self::Nearest => Order::Nearest,
+            Self::Tree => Order::Tree,
+        }
+    }
+}
+
+/// Whether a directory holds the metafiles of one among several metaservers.
+pub(crate) fn is_one_of_several(directory: &Path) -> bool {
+    directory.join(NAME).exists()
+}
+
+impl Group {
+    /// The group that was named, if one was.
+    pub(crate) fn of(options: &super::options::Peers) -> Result<Option<Self>, Failure> {
+        let wrong = |text: &str| Err(Kind::Options.because(text));
+        let super::options::Peers { peer, number, without, search, lazy_window } = options;
+        let count = u32::try_from(peer.len()).unwrap_or(u32::MAX);
+        let Some(me) = *number else {
+            return if peer.is_empty() {
+                Ok(None)
+            } else {
+                wrong("say which --peer this one is: --number")
+            };
+        };
+        if me >= count {
+            return wrong("--number must be that of a --peer, from 0 on");
+        }
+        if without.iter().any(|other| *other >= count || *other == me) {
+            return wrong("--without must be the number of another --peer");
+        }
+        if peer.iter().any(|peer| matches!(peer, IodAddress::Export(_))) {
+            return wrong("a --peer is HOST:PORT of a metaserver");
+        }
+        let (peers, without) = (peer.clone(), without.clone());
+        Ok(Some(Self { peers, me, without, search: *search, window_s: *lazy_window }))
+    }
+
+    fn bounds(&self) -> Bounds {
+        let window = Duration::from_secs(self.window_s.into());
+        Bounds { window, ..Bounds::DEFAULT }
+    }
+
+    /// Begins to be one of them.
+    pub(crate) fn join(&self, place: Place<'_>) -> Result<Metaserver, Failure> {
+        let Place { runtime, key, directory, sync, verifier, laid_out } = place;
+        let failed = |error: &dyn std::fmt::Display| {
+            let shown = directory.display();
+            Kind::Directory.because(format!("cannot use the metafiles in {shown}: {error}"))
+        };
+        let compact = |records: Vec<Bytes>| {
+            compacted(&records)
+                .map_err(|_| io::Error::new(ErrorKind::InvalidData, "a record cannot be read"))
+        };
+        let path: PathBuf = directory.join(NAME);
+        let (records, found) =
+            Records::open(&path, sync, compact).map_err(|error| failed(&error))?;
+        let owner = fs::metadata(directory).map_err(|error| failed(&error))?;
+        let owner = Owner {
+            uid: owner.uid(),
+            gid: owner.gid(),
+            mode: owner.mode() & 0o7777,
+            file_system: laid_out.volume,
+        };
+        let made = AtomicU64::new(0);
+        let content = move || laid_out.new_file(made.fetch_add(1, Ordering::Relaxed));
+        let options = Options {
+            me: Peer(self.me),
+            count: u32::try_from(self.peers.len()).expect("they are on a command line"),
+            without: self.without.iter().copied().map(Peer).collect(),
+            order: self.search.order(),
+            distances: Vec::new(),
+            bounds: self.bounds(),
+            owner,
+            verifier,
+            content: Box::new(content),
+            word: key.peers_word(),
+        };
+        let world = World::of(self, runtime, key, records)?;
+        let random = state::random().map_err(|error| failed(&error))?;
+        let random = u64::from_be_bytes(random);
+        Metaserver::open(options, &found, Arc::new(world), random)
+            .map_err(|_| failed(&"a record cannot be read"))
+    }
+}
+
+/// What a metaserver of a group is made of.
+pub(crate) struct Place<'a> {
+    pub(crate) runtime: &'a Runtime,
+    pub(crate) key: Key,
+    pub(crate) directory: &'a Path,
+    pub(crate) sync: bool,
+    pub(crate) verifier: Verifier,
+    pub(crate) laid_out: striped::Options,
+}
+
+/// The world as a metaserver has it.
+struct World {
+    /// The sessions with all peers; none with this one itself.
+    sessions: Vec<Option<Session>>,
+    /// No call is made by this session: it is there for its clock.
+    clock: Session,
+    who: Credential,
+    records: Records,
+}
+
+impl World {
+    fn of(group: &Group, runtime: &Runtime, key: Key, records: Records) -> Result<Self, Failure> {
+        // Less than a window, so that no answer of a call outlives one.
+        let patience = group.bounds().window * 5 / 6;
+        let session = |to: SocketAddr| {
+            let options = Calling::stream().impatient(patience);
+            runtime.session(to, options, SourcePort::Any).map_err(|error| {
+                Kind::Running.because(format!("cannot start to call metaservers: {error}"))
+            })
+        };
+        let mut sessions = Vec::new();
+        for (number, peer) in (0..).zip(&group.peers) {
+            sessions.push(match number == group.me {
+                true => None,
+                false => Some(session(resolved(peer)?)?),
+            });
+        }
+        let clock = session(SocketAddr::from(([127, 0, 0, 1], 1)))?;
+        let who = Credential::system(&key.peers_word(), 0, 0, &[]);
+        Ok(Self { sessions, clock, who, records })
+    }
+}
+
+fn resolved(peer: &IodAddress) -> Result<SocketAddr, Failure> {
+    let server = peer.server();
+    let port = server.port.map_or(PORT, Into::into);
+    let found = (server.host.as_str(), port).to_socket_addrs();
+    let found = found.ok().and_then(|mut all| all.next());
+    found.ok_or_else(|| Kind::Options.because(format!("the metaserver {peer} has no address")))
+}
+
+/// Arguments that are encoded already.
+struct Encoded(Bytes);
+
+impl Encode for Encoded {
+    fn encode(&self, writer: &mut Writer) {
+        writer.fixed(&self.0);
+    }
+}
+
+impl Outside for World {
+    fn now(&self) -> Time {
+        clock::now()
+    }
+
+    fn wall(&self) -> FileTime {
+        clock::time_of_day()
+    }
+
+    fn sleep(&self, span: Duration) -> Later<()> {
+        Box::pin(self.clock.sleep(span))
+    }
+
+    fn call(&self, peer: u32, procedure: u32, args: Bytes) -> Later<Option<Bytes>> {
+        let Some(Some(session)) = self.sessions.get(peer as usize) else {
+            return Box::pin(async { None });
+        };
+        let (program, version, number) = (PROGRAM, VERSION, procedure);
+        let procedure = Procedure { program, version, number, weight: Weight::Light };
+        let call = session.call(&self.who, procedure, &Encoded(args));
+        Box::pin(async move { Some(call.await.ok()?.bytes().clone()) })
+    }
+
+    fn append(&self, records: Vec<Vec<u8>>, urgency: Urgency) -> oneshot::Receiver<()> {
+        self.records.append(records, urgency == Urgency::Now)
+    }
+
+    fn notice(&self, notice: &Notice) {
+        match notice {
+            Notice::Open => tracing::info!("all metaservers have answered: this one serves"),
+            Notice::Older { peer, known, stored } => tracing::error!(
+                peer,
+                known_epoch = known.0,
+                known_stamp = known.1,
+                stored_epoch = stored.0,
+                stored_stamp = stored.1,
+                "the metafiles here are older than another metaserver knows them, as those of an \
+                 old backup are: nothing is served"
+            ),
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! `meta` with `--peer`: several metaservers, one file system.
+
+use std::fs;
+use std::net::TcpListener;
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use leasehold_session::Options;
+use leasehold_session::nfs::messages::{
+    Handle, SetAttributes, SetTime, Status, Time, create, write,
+};
+use leasehold_shell::client::{Mounted, Runtime, Target, block_on, mount};
+use rustix::process::Signal;
+
+use crate::support::{Home, PATIENCE, Serving, address, leasehold, put, run, who};
+
+/// The lazy window of these clusters.
+const WINDOW: Duration = Duration::from_secs(1);
+
+/// Iods and metaservers of one file system.
+struct Cluster {
+    home: Home,
+    runtime: Runtime,
+    iods: Vec<(Serving, u16)>,
+    ports: Vec<u16>,
+    metaservers: Vec<Option<Serving>>,
+    window: Duration,
+}
+
+impl Cluster {
+    fn start(count: usize) -> Self {
+        Self::with_window(count, WINDOW)
+    }
+
+    fn with_window(count: usize, window: Duration) -> Self {
+        let home = Home::new();
+        let iods = ["one", "two"].map(|name| {
+            fs::create_dir(home.path(name)).unwrap();
+            let mut command =
+                leasehold(&["iod", &home.path(name), "--listen", "127.0.0.1:0", "--json"]);
+            command.args(["--state", &home.path(&format!("state-{name}"))]);
+            let serving = Serving::start(with_key(command, &home));
+            let ready = serde_json::from_str(&serving.line()).unwrap();
+            let port = address(&ready).port();
+            (serving, port)
+        });
+        // Each has to be told of all before the first is started.
+        let free: Vec<_> = (0..count).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+        let ports = free.iter().map(|socket| socket.local_addr().unwrap().port()).collect();
+        drop(free);
+        let (runtime, iods) = (Runtime::start().unwrap(), iods.into());
+        let metaservers = (0..count).map(|_| None).collect();
+        let mut cluster = Self { home, runtime, iods, ports, metaservers, window };
+        for number in 0..count {
+            fs::create_dir(cluster.home.path(&format!("names{number}"))).unwrap();
+            let open = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+            fs::set_permissions(cluster.home.path(&format!("names{number}")), open).unwrap();
+            cluster.begin(number);
+        }
+        cluster
+    }
+
+    fn command(&self, number: usize) -> Command {
+        let names = self.home.path(&format!("names{number}"));
+        let listen = format!("127.0.0.1:{}", self.ports[number]);
+        let mut command = leasehold(&["meta", &names, "--listen", &listen, "--json"]);
+        command.args(["--state", &self.home.path(&format!("state-names{number}"))]);
+        command.args(["--name", "cluster", "--number", &number.to_string()]);
+        let window = self.window.as_secs().to_string();
+        command.args(["--lazy-window", &window, "--stripe-unit", "4"]);
+        for port in &self.ports {
+            command.args(["--peer", &format!("127.0.0.1:{port}")]);
+        }
+        for (_, port) in &self.iods {
+            command.args(["--iod", &format!("127.0.0.1:{port}")]);
+        }
+        with_key(command, &self.home)
+    }
+
+    /// Starts a metaserver.
+    fn begin(&mut self, number: usize) {
+        let serving = Serving::start(self.command(number));
+        serving.line();
+        self.metaservers[number] = Some(serving);
+    }
+
+    fn kill(&mut self, number: usize) {
+        let mut serving = self.metaservers[number].take().unwrap();
+        assert!(serving.end(Signal::KILL).code().is_none());
+    }
+
+    fn mount(&self, number: usize) -> Mounted {
+        let options = Options::stream().impatient(PATIENCE);
+        let port = Some(self.ports[number]);
+        let target = Target { port, ..Target::new("127.0.0.1", b"/cluster", options) };
+        block_on(mount(&self.runtime, &target, &who())).unwrap()
+    }
+}
+
+fn with_key(mut command: Command, home: &Home) -> Command {
+    command.args(["--cluster-key", &home.path("key")]);
+    command
+}
+
+/// What a name leads to, once that can be said.
+fn look(server: &Mounted, name: &str) -> Option<Handle> {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let found = block_on(server.nfs.lookup(&who(), &server.root, name.as_bytes()));
+        match found.unwrap().done() {
+            Ok(found) => return Some(found.object),
+            Err(Status::NotFound) => return None,
+            Err(status) => assert!(Instant::now() < end, "{status:?}"),
+        }
+    }
+}
+
+fn read(server: &Mounted, file: &Handle, length: usize) -> Bytes {
+    let length = u32::try_from(length).unwrap();
+    block_on(server.nfs.read(&who(), file, 0, length)).unwrap().done().unwrap().data
+}
+
+fn create(server: &Mounted, name: &str) -> Result<Handle, Status> {
+    let how = create::How::Guarded(SetAttributes { mode: Some(0o644), ..Default::default() });
+    let made = block_on(server.nfs.create(&who(), &server.root, name.as_bytes(), how));
+    made.unwrap().done().map(|made| made.object.unwrap())
+}
+
+#[test]
+fn several_serve_one_file_system() {
+    let mut cluster = Cluster::start(3);
+    let servers: Vec<Mounted> = (0..3).map(|number| cluster.mount(number)).collect();
+    assert!(servers.iter().all(|server| server.root == servers[0].root));
+    let data: Bytes = (0..20_000_u32).flat_map(u32::to_be_bytes).collect();
+    let file = block_on(put(&servers[1], b"file", &data));
+    for server in &servers {
+        assert_eq!(look(server, "file"), Some(file), "one handle at all");
+        assert_eq!(read(server, &file, data.len()), data);
+    }
+    assert_eq!(create(&servers[2], "file"), Err(Status::AlreadyExists));
+
+    // What one of them has made is there when that is back, and its clients go on elsewhere.
+    cluster.kill(1);
+    let other = create(&servers[0], "other").unwrap();
+    cluster.begin(1);
+    let moved = cluster.mount(1);
+    for server in [&servers[0], &servers[2], &moved] {
+        assert_eq!((look(server, "file"), look(server, "other")), (Some(file), Some(other)));
+        assert_eq!(read(server, &file, data.len()), data);
+    }
+
+    // What is removed at one is gone at all, and stays so.
+    let removed = block_on(servers[2].nfs.remove(&who(), &servers[2].root, b"file"));
+    removed.unwrap().done().unwrap();
+    let end = Instant::now() + 3 * WINDOW;
+    while look(&servers[0], "file").is_some() || look(&moved, "file").is_some() {
+        assert!(Instant::now() < end, "it is still there");
+    }
+    cluster.kill(0);
+    cluster.begin(0);
+    let first = cluster.mount(0);
+    while Instant::now() < end {
+        assert!([&first, &moved, &servers[2]].iter().all(|server| look(server, "file").is_none()));
+    }
+    assert_eq!(look(&first, "other"), Some(other));
+}
+
+#[test]
+fn a_search_costs_two_calls_however_many_there_are() {
+    let cluster = Cluster::with_window(5, Duration::from_secs(60));
+    let calls = |number: usize| {
+        let state = cluster.home.path(&format!("state-names{number}"));
+        let (_, told, _) = run(leasehold(&["status", "--json", "--state", &state]));
+        let told: serde_json::Value = serde_json::from_str(&told).unwrap();
+        assert_eq!(told["metaserver"]["of"], 5);
+        told["metaserver"]["calls"].as_u64().unwrap()
+    };
+    let (maker, seeker) = (cluster.mount(4), cluster.mount(2));
+    let file = create(&maker, "file").unwrap();
+    // The directory is known from here on, for a window.
+    assert_eq!(look(&seeker, "other"), None);
+    let before = calls(2);
+    assert_eq!(look(&seeker, "file"), Some(file));
+    assert_eq!(look(&seeker, "other"), None);
+    assert_eq!(calls(2) - before, 2, "and none for what is nowhere");
+}
+
+/// Changes that were answered, each with the moment of its answer.
+type Answered = Vec<(Instant, u64)>;
+
+/// The newest change that was answered so long before a moment.
+fn due(answered: &Answered, moment: Instant, bound: Duration) -> u64 {
+    let old = answered.iter().filter(|(then, _)| *then + bound <= moment);
+    old.map(|(_, value)| *value).max().unwrap_or(0)
+}
+
+#[test]
+fn nothing_is_older_than_the_bound() {
+    let cluster = Cluster::start(2);
+    let (writer, reader) = (cluster.mount(0), cluster.mount(1));
+    let [timed, grown] = ["timed", "grown"].map(|name| create(&writer, name).unwrap());
+    assert_eq!((look(&reader, "timed"), look(&reader, "grown")), (Some(timed), Some(grown)));
+    let end = Instant::now() + 5 * WINDOW;
+    let reading = thread::spawn(move || {
+        let mut seen = Vec::new();
+        while Instant::now() < end {
+            let sent = Instant::now();
+            let [timed, grown] = [timed, grown].map(|file| {
+                block_on(reader.nfs.getattr(&who(), &file)).unwrap().done().unwrap().attributes
+            });
+            seen.push((sent, u64::from(timed.modified.seconds), grown.size));
+        }
+        seen
+    });
+    let (mut times, mut sizes): (Answered, Answered) = <_>::default();
+    for step in 1_u32.. {
+        if Instant::now() >= end {
+            break;
+        }
+        let modified = SetTime::To(Time { seconds: step, nanoseconds: 0 });
+        let set = SetAttributes { modified, ..Default::default() };
+        let done = block_on(writer.nfs.setattr(&who(), &timed, &set, None)).unwrap().done();
+        done.unwrap();
+        times.push((Instant::now(), u64::from(step)));
+        let what = (Bytes::from_static(b"!"), write::Stability::Unstable);
+        let done = block_on(writer.nfs.write(&who(), &grown, u64::from(step) - 1, what)).unwrap();
+        done.done().unwrap();
+        sizes.push((Instant::now(), u64::from(step)));
+        thread::sleep(Duration::from_millis(20));
+    }
+    let seen = reading.join().unwrap();
+    assert!(seen.len() > 10 && times.len() > 10, "{} {}", seen.len(), times.len());
+    let last = u64::from(u32::try_from(times.len()).unwrap());
+    for (sent, time, size) in &seen {
+        let least = due(&times, *sent, WINDOW);
+        // The time that it was made at is that of no step.
+        let time = if *time <= last { *time } else { 0 };
+        assert!(time >= least, "the time {time} where {least} was set");
+        let least = due(&sizes, *sent, 2 * WINDOW);
+        assert!(*size >= least, "{size} bytes where {least} were written");
+    }
+    assert!(seen.iter().any(|(_, time, _)| (1..=last).contains(time)));
+}
+
+#[test]
+fn a_group_is_of_one_mind() {
+    let home = Home::new();
+    fs::create_dir(home.path("names")).unwrap();
+    let meta = |more: &[&str]| {
+        let mut command = leasehold(&["meta", &home.path("names"), "--iod", "127.0.0.1:1"]);
+        command.args(["--state", &home.path("state"), "--cluster-key", &home.path("key")]);
+        command.args(more);
+        run(command)
+    };
+    for (words, advice) in [
+        (&["--peer", "127.0.0.1:1"][..], "--number"),
+        (&["--peer", "127.0.0.1:1", "--number", "1"], "--number"),
+        (&["--peer", "127.0.0.1:1", "--number", "0", "--without", "0"], "--without"),
+        (&["--peer", "127.0.0.1:1", "--number", "0", "--copies", "2"], "one copy"),
+        (&["--peer", "nfs://host/export", "--number", "0"], "HOST:PORT"),
+    ] {
+        let (code, _, said) = meta(words);
+        assert!(code == 2 && said.contains(advice), "{words:?}: {code} {said}");
+    }
+    // A directory of several is not one of one.
+    fs::write(home.path("names/leasehold-metafiles"), "").unwrap();
+    let (code, _, said) = meta(&[]);
+    assert!(code != 0 && said.contains("--peer"), "{said}");
+}

@@ -1,0 +1,310 @@
+//! What a metaserver does when it is asked, and when it is answered.
+
+#![allow(
+    clippy::wildcard_enum_match_arm,
+    reason = "an answer of any other kind says nothing of what was asked"
+)]
+
+use futures_channel::oneshot;
+use leasehold_base::units::FileId;
+use leasehold_core::replica::names;
+use leasehold_core::replica::peers::{self, Known, Refusal};
+use leasehold_core::replica::{Call, Peer, Place, Stamp, Ticket, changes, copies, home, moves};
+use leasehold_wire::nfs3;
+use leasehold_wire::replica::Caller;
+
+use crate::attributes::set;
+use crate::disk::ROOT;
+use crate::message::{Answer, Ask, LISTED_MAX, Listed};
+use crate::metafile::{Metafile, Wrote};
+use crate::node::{Asker, For, Node, Waiter, Why};
+
+/// The longest content of a metafile.
+pub(crate) const CONTENT_BYTES_MAX: u64 = 4096;
+
+impl Node {
+    /// A peer asks; the answer goes to the sender.
+    pub(crate) fn receive(
+        &mut self,
+        caller: Caller,
+        ask: Ask,
+        sender: oneshot::Sender<(Stamp, Answer)>,
+    ) {
+        let number = self.number();
+        self.askers.insert(number, sender);
+        let (asker, peer) = (Asker::Peer(number), Peer(caller.peer));
+        if let Ask::Hello(_) = ask {
+            self.greeted(asker, peer, caller.epoch);
+            return;
+        }
+        match self.peers.admit(peer, caller.epoch, caller.callee_epoch) {
+            Ok(()) => self.asked(asker, ask),
+            Err(Refusal::Epoch(epoch)) => self.answer(asker, Answer::Epoch(epoch)),
+            Err(Refusal::Later) => self.answer(asker, Answer::Later),
+        }
+    }
+
+    fn greeted(&mut self, asker: Asker, peer: Peer, epoch: u64) {
+        let mut effects = Vec::new();
+        self.peers.step(self.now, peers::Event::Hello(peer, epoch), &mut effects);
+        let mut told = Answer::Later;
+        for effect in effects {
+            if let peers::Effect::Answer(_, known) = effect {
+                told = Answer::Known(self.epoch(), known);
+            } else {
+                self.do_peers(effect);
+            }
+        }
+        self.answer(asker, told);
+    }
+
+    fn has_directory(&self, directory: FileId) -> bool {
+        self.disk.metafiles.get(&directory).is_some_and(Metafile::is_directory)
+    }
+
+    pub(crate) fn stands(&self, object: FileId, place: &Place) -> bool {
+        self.disk.metafiles.get(&object).is_some_and(|metafile| metafile.stands_at(place))
+    }
+
+    pub(crate) fn asked(&mut self, asker: Asker, ask: Ask) {
+        match ask {
+            Ask::Fetch(object, known) => {
+                let answer = match self.disk.metafiles.get(&object) {
+                    Some(metafile) if Some(metafile.version) == known => Answer::Same,
+                    Some(metafile) => Answer::Metafile(metafile.clone()),
+                    None => Answer::Gone,
+                };
+                self.answer(asker, answer);
+            }
+            Ask::Search(place, behind) => {
+                let found = self.disk.standing_at(&place);
+                match found.and_then(|object| self.disk.metafiles.get(&object).cloned()) {
+                    Some(found) => self.answer(asker, Answer::Metafile(found)),
+                    None => self.search_behind(asker, place, &behind),
+                }
+            }
+            Ask::Named(place) if self.has_directory(place.directory) => {
+                let named = self.disk.notes.get(&place).map(|note| note.object);
+                self.answer(asker, Answer::Named(named));
+            }
+            Ask::Claim(place, object) if self.has_directory(place.directory) => {
+                let ticket = self.ticket(Waiter::Asker(asker));
+                let other = self.disk.notes.get(&place).map(|note| note.object);
+                self.names(names::Event::Claim(ticket, place, object, other));
+            }
+            Ask::List { directory, behind, count } if self.has_directory(directory) => {
+                self.listed(asker, directory, behind, count);
+            }
+            Ask::Named(_) | Ask::Claim(..) | Ask::List { .. } => self.answer(asker, Answer::Gone),
+            Ask::Stands(place, object) => {
+                let is_about = self.home.is_about_to_stand(object, &place);
+                self.answer(asker, Answer::Is(is_about || self.stands(object, &place)));
+            }
+            Ask::Change { object, set, wrote } => self.change(asker, object, &set, wrote.as_ref()),
+            Ask::Place { object, from, to } => match self.disk.metafiles.get(&object) {
+                Some(metafile) if object != ROOT => {
+                    let is_directory = metafile.is_directory();
+                    let from = from.map(|from| (from.clone(), self.stands(object, &from)));
+                    let change = home::Change { object, is_directory, from, to };
+                    let ticket = self.ticket(Waiter::Asker(asker));
+                    self.home(home::Event::Change(ticket, change));
+                }
+                Some(_) | None => self.answer(asker, Answer::Gone),
+            },
+            Ask::Move(asked) => {
+                let ticket = self.ticket(Waiter::Asker(asker));
+                self.moves(moves::Event::Ask(ticket, asked));
+            }
+            Ask::Moving(asked) => {
+                let is_moving = self.home.is_moving(Ticket(asked.number));
+                self.answer(asker, Answer::Is(is_moving));
+            }
+            Ask::Announce { object, version, places, left } => {
+                self.announced(object, version, places);
+                left.into_iter().for_each(|left| self.has_left(left, object));
+                self.answer(asker, Answer::Done);
+            }
+            Ask::Hello(_) => self.answer(asker, Answer::Later),
+        }
+    }
+
+    /// What was changed elsewhere, or here, is stored.
+    fn change(
+        &mut self,
+        asker: Asker,
+        object: FileId,
+        wanted: &nfs3::SetAttributes,
+        wrote: Option<&Wrote>,
+    ) {
+        let is_there = self.latest(object).is_some() && self.is_mine(object);
+        let most = CONTENT_BYTES_MAX;
+        let fits = wrote.is_none_or(|it| {
+            it.offset.checked_add(it.data.len() as u64).is_some_and(|end| end <= most)
+        });
+        if !is_there || !fits || wanted.size.is_some_and(|size| size > most) {
+            self.answer(asker, Answer::Gone);
+            return;
+        }
+        let now = self.outside.wall();
+        self.store(object, For::Asked(asker), |metafile| {
+            // The time is another than any that a writer has seen: what others have written
+            // meanwhile must be found out by all.
+            if let Some(wrote) = wrote {
+                metafile.write(wrote);
+                let modified = wrote.modified.max(metafile.attributes.modified.into());
+                metafile.change_at(now);
+                metafile.attributes.modified = modified.into();
+            }
+            set(metafile, wanted, now);
+            true
+        });
+    }
+
+    fn announced(&mut self, object: FileId, version: Stamp, places: Vec<Place>) {
+        if places.is_empty() {
+            self.dirty.remove(&object);
+            self.changes(changes::Event::Gone(object));
+        }
+        self.copies(copies::Event::Announced(object, version, places));
+    }
+
+    fn listed(&mut self, asker: Asker, directory: FileId, behind: u64, count: u32) {
+        let count = count.clamp(1, LISTED_MAX) as usize;
+        let from = (directory, behind.saturating_add(1));
+        let names = self.disk.order.range(from..=(directory, u64::MAX));
+        let entry = |((_, cookie), name): (&(FileId, u64), &Vec<u8>)| {
+            let place = Place { directory, name: name.clone() };
+            let object = self.disk.notes.get(&place)?.object;
+            Some(Listed { cookie: *cookie, name: place.name, object })
+        };
+        let mut listed: Vec<Listed> = names.take(count + 1).filter_map(entry).collect();
+        let end = listed.len() <= count;
+        listed.truncate(count);
+        self.answer(asker, Answer::Listed(listed, end));
+    }
+
+    /// The note of who has left is looked at, if it is here.
+    pub(crate) fn has_left(&mut self, left: Place, object: FileId) {
+        if self.disk.notes.get(&left).is_some_and(|note| note.object == object) {
+            self.names(names::Event::Left(left, object));
+        }
+    }
+
+    /// A call has come to its end; without an answer it is to be made again later.
+    pub(crate) fn call_ended(&mut self, call: u64, answer: Option<(Stamp, Answer)>) {
+        let Some(called) = self.calls.remove(&call) else { return };
+        let Some((stamp, answer)) = answer else {
+            self.answered(called.why, Answer::Later);
+            return;
+        };
+        let peer = called.peer;
+        match answer {
+            Answer::Epoch(epoch) => {
+                self.peers(peers::Event::Heard(peer, Known { epoch, stamp: Stamp(0) }));
+                if epoch == called.callee_epoch {
+                    // It does not know this epoch: what it knew was lost.
+                    self.call(peer, Ask::Hello(self.stored), Why::Hello);
+                }
+                // It had no effect.
+                if called.again {
+                    self.answered(called.why, Answer::Later);
+                } else {
+                    self.call_as(peer, called.ask, called.why, true);
+                }
+            }
+            Answer::Known(epoch, known) => {
+                self.peers(peers::Event::Answered(peer, epoch, known));
+            }
+            answer => {
+                let epoch = called.callee_epoch;
+                self.peers(peers::Event::Heard(peer, Known { epoch, stamp }));
+                self.answered(called.why, answer);
+            }
+        }
+    }
+
+    pub(crate) fn answered(&mut self, why: Why, answer: Answer) {
+        match why {
+            Why::Hello | Why::Announce => {}
+            Why::Fetch(call) => self.fetched(call, answer),
+            Why::Search(_) | Why::Named(_) | Why::SearchFetch(_) => self.searched(why, answer),
+            Why::Leave(ticket) | Why::Claim(ticket) => {
+                self.home(home::Event::Had(ticket, answer.had()));
+            }
+            Why::Stands(call) => {
+                let stands = match answer {
+                    Answer::Is(true) => names::Stands::Yes,
+                    // Of an id that nobody gave nothing stands.
+                    Answer::Is(false) | Answer::Gone => names::Stands::No,
+                    _ => names::Stands::Unknown,
+                };
+                self.names(names::Event::Stands(call, stands));
+            }
+            Why::Above(call) => {
+                let above = match answer {
+                    Answer::Metafile(metafile) => metafile.places.first().map(|it| it.directory),
+                    _ => None,
+                };
+                self.moves(moves::Event::Above(call, above));
+            }
+            Why::Ended(given) => {
+                if answer == Answer::Is(false) {
+                    self.moves(moves::Event::Ended(given.home, given.number));
+                }
+            }
+            Why::Change(call) => self.released(call, &answer),
+            Why::Operation(ticket) => self.finish(ticket, answer),
+        }
+    }
+
+    /// The home has said what it has, or nothing.
+    fn fetched(&mut self, call: Call, answer: Answer) {
+        let event = match answer {
+            Answer::Same => copies::Event::Fetched(call, copies::Answer::Same),
+            Answer::Gone => copies::Event::Fetched(call, copies::Answer::Gone),
+            Answer::Metafile(metafile) => {
+                let newer = copies::Answer::Newer(metafile.version);
+                self.brought = Some(metafile);
+                copies::Event::Fetched(call, newer)
+            }
+            _ => copies::Event::Failed(call),
+        };
+        self.copies(event);
+    }
+
+    /// The home has what was changed here, or not.
+    fn released(&mut self, call: Call, answer: &Answer) {
+        let Some((object, wrote)) = self.releasing.remove(&call) else { return };
+        match answer {
+            Answer::Version(version) => {
+                self.changes(changes::Event::Released(call));
+                self.has_changed(object, *version, None);
+            }
+            Answer::Gone => {
+                self.dirty.remove(&object);
+                self.changes(changes::Event::Gone(object));
+            }
+            _ => {
+                self.dirty.entry(object).or_insert(wrote);
+                self.changes(changes::Event::Failed(call));
+            }
+        }
+    }
+
+    /// What was changed from here at its home is as new as what is announced; it may stand at
+    /// another place now.
+    pub(crate) fn has_changed(&mut self, object: FileId, version: Stamp, to: Option<Place>) {
+        let mut places: Vec<Place> = to.into_iter().collect();
+        if self.is_mine(object) {
+            return;
+        }
+        if places.is_empty() {
+            let kept = self.kept.get(&object);
+            places = kept.map(|kept| kept.places.clone()).unwrap_or_default();
+        }
+        if places.is_empty() {
+            return;
+        }
+        self.copies(copies::Event::Announced(object, version, places));
+    }
+}

@@ -1,0 +1,119 @@
+//! Changing attributes.
+
+use leasehold_base::units::FileTime;
+use leasehold_fs::permission::rights;
+use leasehold_fs::{
+    Attributes, Caller, FileType, FsError, Mode, SUPERUSER, SetAttributes, SetTime,
+};
+use leasehold_wire::nfs3;
+
+use crate::FILE_BYTES_MAX;
+use crate::metafile::Metafile;
+
+const SET_USER: u32 = 0o4000;
+pub(crate) const SET_GROUP: u32 = 0o2000;
+const GROUP_EXECUTE: u32 = 0o010;
+
+/// Set-group-id without group execution means something else (mandatory locks) and stays.
+pub(crate) fn without_set_ids(mode: Mode) -> Mode {
+    let cleared = if mode.bits() & GROUP_EXECUTE != 0 { SET_USER | SET_GROUP } else { SET_USER };
+    Mode::from_bits(mode.bits() & !cleared)
+}
+
+/// What is to be set, as a message has it: of a caller who may ask for that.
+pub(crate) fn wanted(
+    attributes: &Attributes,
+    caller: &Caller,
+    changes: &SetAttributes,
+) -> nfs3::SetAttributes {
+    let gid = changes.gid.unwrap_or(attributes.gid);
+    let is_member = caller.uid == SUPERUSER || caller.in_group(gid);
+    let given = changes.uid.is_some() || changes.gid.is_some();
+    let is_directory = attributes.file_type == FileType::Directory;
+    let mode = match changes.mode {
+        Some(mode) if is_member => Some(mode.bits()),
+        Some(mode) => Some(mode.bits() & !SET_GROUP),
+        None if given && !is_directory => Some(without_set_ids(attributes.mode).bits()),
+        None => None,
+    };
+    let (uid, gid, size) = (changes.uid, changes.gid, changes.size);
+    let (accessed, modified) = (time(changes.accessed), time(changes.modified));
+    nfs3::SetAttributes { mode, uid, gid, size, accessed, modified }
+}
+
+fn time(how: SetTime) -> nfs3::SetTime {
+    match how {
+        SetTime::Keep => nfs3::SetTime::Keep,
+        SetTime::Now => nfs3::SetTime::Now,
+        SetTime::To(time) => nfs3::SetTime::To(time.into()),
+    }
+}
+
+/// Sets what is wanted.
+pub(crate) fn set(metafile: &mut Metafile, wanted: &nfs3::SetAttributes, now: FileTime) {
+    if *wanted == nfs3::SetAttributes::default() {
+        return;
+    }
+    metafile.change_at(now);
+    let changed = metafile.attributes.changed;
+    if let Some(size) = wanted.size {
+        let size = usize::try_from(size).expect("it was checked to fit");
+        metafile.content.resize(size, 0);
+        metafile.attributes.modified = changed;
+    }
+    let of = &mut metafile.attributes;
+    of.mode = wanted.mode.unwrap_or(of.mode);
+    of.uid = wanted.uid.unwrap_or(of.uid);
+    of.gid = wanted.gid.unwrap_or(of.gid);
+    let times = [(&mut of.accessed, wanted.accessed), (&mut of.modified, wanted.modified)];
+    for (time, how) in times {
+        match how {
+            nfs3::SetTime::Keep => {}
+            nfs3::SetTime::Now => *time = changed,
+            nfs3::SetTime::To(moment) => *time = moment,
+        }
+    }
+}
+
+/// Fails unless the caller may make all of these changes to an object.
+pub(crate) fn may_set(
+    attributes: &Attributes,
+    caller: &Caller,
+    changes: &SetAttributes,
+) -> Result<(), FsError> {
+    let superuser = caller.uid == SUPERUSER;
+    let owner = superuser || caller.uid == attributes.uid;
+    let own_group = |gid| gid == attributes.gid || caller.in_group(gid);
+    let times = [changes.accessed, changes.modified];
+    let owners_only = changes.mode.is_some()
+        || changes.uid.is_some()
+        || changes.gid.is_some()
+        || times.iter().any(|time| matches!(time, SetTime::To(_)));
+    if (owners_only && !owner)
+        || changes.uid.is_some_and(|uid| !superuser && uid != attributes.uid)
+        || changes.gid.is_some_and(|gid| !superuser && !own_group(gid))
+    {
+        return Err(FsError::NotOwner);
+    }
+    if let Some(size) = changes.size {
+        may_resize(attributes, size)?;
+    }
+    let writes = changes.size.is_some() || times.contains(&SetTime::Now);
+    if writes && !owner && !rights(attributes, caller).write {
+        return Err(FsError::Access);
+    }
+    Ok(())
+}
+
+fn may_resize(attributes: &Attributes, size: u64) -> Result<(), FsError> {
+    match attributes.file_type {
+        FileType::Regular if size <= FILE_BYTES_MAX => Ok(()),
+        FileType::Regular => Err(FsError::FileTooBig),
+        FileType::Directory => Err(FsError::IsDirectory),
+        FileType::BlockDevice
+        | FileType::CharacterDevice
+        | FileType::Symlink
+        | FileType::Socket
+        | FileType::Fifo => Err(FsError::Invalid),
+    }
+}

@@ -1,0 +1,169 @@
+//! What a metaserver has on stable storage, as it is in memory.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use leasehold_base::units::{FileId, FileSystemId};
+use leasehold_base::xdr::Error;
+use leasehold_core::replica::moves::Move;
+use leasehold_core::replica::peers::{Known, Noted};
+use leasehold_core::replica::{Peer, Place};
+use leasehold_wire::nfs3;
+
+use crate::Owner;
+use crate::metafile::Metafile;
+use crate::record::Record;
+
+/// The root: the first id of the first metaserver.
+pub(crate) const ROOT: FileId = FileId(1 << 48 | 1);
+
+/// The cookies that stand for `.` and `..`; those of names come behind.
+pub(crate) const THIS: u64 = 1;
+pub(crate) const PARENT: u64 = 2;
+
+/// What is on stable storage.
+#[derive(Clone, Debug)]
+pub(crate) struct Disk {
+    /// The epoch before this one, and the last stamp that was given.
+    pub(crate) known: Known,
+    pub(crate) ids: u64,
+    pub(crate) heard: BTreeMap<Peer, Noted>,
+    pub(crate) leave: Option<Move>,
+    pub(crate) metafiles: BTreeMap<FileId, Metafile>,
+    /// Which objects stand where.
+    at: BTreeSet<(Place, FileId)>,
+    pub(crate) notes: BTreeMap<Place, Note>,
+    /// The names that have notes, by directory and cookie.
+    pub(crate) order: BTreeMap<(FileId, u64), Vec<u8>>,
+    last_cookie: u64,
+}
+
+/// Who has claimed a name, and where a listing goes on behind it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Note {
+    pub(crate) object: FileId,
+    pub(crate) cookie: u64,
+}
+
+/// The root's metafile before the first change.
+pub(crate) fn root(now: nfs3::Time, owner: &Owner) -> Metafile {
+    let attributes = nfs3::Attributes {
+        file_type: nfs3::FileType::Directory,
+        mode: owner.mode,
+        link_count: 1,
+        uid: owner.uid,
+        gid: owner.gid,
+        size: 0,
+        used: 0,
+        device: nfs3::Device::default(),
+        file_system: FileSystemId(owner.file_system),
+        file_id: ROOT,
+        accessed: now,
+        modified: now,
+        changed: now,
+    };
+    let (places, content) = (Vec::new(), Vec::new());
+    Metafile { object: ROOT, version: <_>::default(), places, attributes, content }
+}
+
+impl Disk {
+    /// What these records come to.
+    pub(crate) fn of(records: &[impl AsRef<[u8]>]) -> Result<Self, Error> {
+        let mut disk = Self {
+            known: Known::default(),
+            ids: 2,
+            heard: BTreeMap::new(),
+            leave: None,
+            metafiles: BTreeMap::new(),
+            at: BTreeSet::new(),
+            notes: BTreeMap::new(),
+            order: BTreeMap::new(),
+            last_cookie: PARENT,
+        };
+        for record in records {
+            disk.take(Record::decode(record.as_ref())?);
+        }
+        Ok(disk)
+    }
+
+    /// Takes a record that is on stable storage.
+    pub(crate) fn take(&mut self, record: Record) {
+        match record {
+            Record::Put(metafile) => self.put(metafile),
+            Record::Gone(object, stamp) => {
+                self.known.stamp = self.known.stamp.max(stamp);
+                self.remove(object);
+            }
+            Record::Note(place, object, cookie) => {
+                self.last_cookie = self.last_cookie.max(cookie);
+                self.order.insert((place.directory, cookie), place.name.clone());
+                self.notes.insert(place, Note { object, cookie });
+            }
+            Record::NoNote(place) => {
+                if let Some(note) = self.notes.remove(&place) {
+                    self.order.remove(&(place.directory, note.cookie));
+                }
+            }
+            Record::Epoch(epoch) => self.known.epoch = epoch,
+            Record::Ids(ids) => self.ids = ids,
+            Record::Heard(peer, noted) => {
+                self.heard.insert(peer, noted);
+            }
+            Record::Leave(leave) => self.leave = leave,
+        }
+    }
+
+    /// As few records as say all.
+    pub(crate) fn records(self) -> impl Iterator<Item = Record> {
+        let known = [Record::Epoch(self.known.epoch), Record::Ids(self.ids)];
+        let last = Record::Gone(FileId(0), self.known.stamp);
+        let heard = self.heard.into_iter().map(|(peer, noted)| Record::Heard(peer, noted));
+        let notes = self.notes.into_iter();
+        let notes = notes.map(|(place, note)| Record::Note(place, note.object, note.cookie));
+        let leave = self.leave.map(|given| Record::Leave(Some(given)));
+        let metafiles = self.metafiles.into_values().map(Record::Put);
+        known.into_iter().chain([last]).chain(heard).chain(leave).chain(notes).chain(metafiles)
+    }
+
+    fn put(&mut self, metafile: Metafile) {
+        self.known.stamp = self.known.stamp.max(metafile.version);
+        let object = metafile.object;
+        self.remove(object);
+        self.at.extend(metafile.places.iter().map(|place| (place.clone(), object)));
+        self.metafiles.insert(object, metafile);
+    }
+
+    fn remove(&mut self, object: FileId) {
+        if let Some(was) = self.metafiles.remove(&object) {
+            for place in was.places {
+                self.at.remove(&(place, object));
+            }
+        }
+    }
+
+    /// The object at home here that stands at a place.
+    pub(crate) fn standing_at(&self, place: &Place) -> Option<FileId> {
+        first_at(&self.at, place)
+    }
+
+    /// The cookie of a name that is noted, or the next.
+    pub(crate) fn cookie(&mut self, place: &Place) -> u64 {
+        if let Some(note) = self.notes.get(place) {
+            return note.cookie;
+        }
+        self.last_cookie += 1;
+        self.last_cookie
+    }
+
+    /// Who has claimed names in a directory.
+    pub(crate) fn inside(&self, directory: FileId) -> impl Iterator<Item = (&Place, &Note)> {
+        let first = Place { directory, name: Vec::new() };
+        let inside = self.notes.range(first..);
+        inside.take_while(move |(place, _)| place.directory == directory)
+    }
+}
+
+/// An object that stands at a place by this index.
+pub(crate) fn first_at(index: &BTreeSet<(Place, FileId)>, place: &Place) -> Option<FileId> {
+    let found = index.range((place.clone(), FileId(0))..).next();
+    found.filter(|(there, _)| there == place).map(|(_, object)| *object)
+}

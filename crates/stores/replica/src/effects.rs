@@ -1,0 +1,218 @@
+//! What the machines of a metaserver ask it to do.
+
+use leasehold_core::replica::{Peer, Place, Ticket, changes, copies, home, moves, names, peers};
+
+use crate::Notice;
+use crate::disk::ROOT;
+use crate::message::{Answer, Ask};
+use crate::node::{Chore, For, Node, Why};
+use crate::outside::Urgency;
+use crate::record::Record;
+
+impl Node {
+    pub(crate) fn peers(&mut self, event: peers::Event) {
+        let mut effects = Vec::new();
+        self.peers.step(self.now, event, &mut effects);
+        effects.into_iter().for_each(|effect| self.do_peers(effect));
+    }
+
+    pub(crate) fn do_peers(&mut self, effect: peers::Effect) {
+        match effect {
+            peers::Effect::Hello(peer) => self.call(peer, Ask::Hello(self.stored), Why::Hello),
+            peers::Effect::Note(peer, noted) => {
+                self.disk.heard.insert(peer, noted);
+                // It is for who comes back with an old backup: the last second of it may be lost.
+                self.append(&[Record::Heard(peer, noted)], Urgency::Soon, None);
+            }
+            peers::Effect::Open => self.notice(&Notice::Open),
+            peers::Effect::Older(peer, known) => {
+                self.refuses = true;
+                let (known, stored) = ((known.epoch, known.stamp.0), self.stored);
+                let stored = (stored.epoch, stored.stamp.0);
+                self.notice(&Notice::Older { peer: peer.0, known, stored });
+            }
+            peers::Effect::Answer(..) => {}
+        }
+    }
+
+    pub(crate) fn copies(&mut self, event: copies::Event) {
+        let mut effects = Vec::new();
+        self.copies.step(self.now, event, &mut effects);
+        let mut brought = self.brought.take();
+        for effect in effects {
+            match effect {
+                copies::Effect::Fetch(call, object, known) => {
+                    self.call_home(object, Ask::Fetch(object, known), Why::Fetch(call));
+                }
+                copies::Effect::Search(call, place) => self.search(call, place),
+                copies::Effect::Keep(..) => {
+                    brought.take().into_iter().for_each(|metafile| self.keep(metafile));
+                }
+                copies::Effect::Drop(object) => self.drop_copy(object),
+                copies::Effect::Go(ticket) => self.finish(ticket, Answer::Done),
+                copies::Effect::Gone(ticket) => self.finish(ticket, Answer::Gone),
+                copies::Effect::Later(ticket) => self.finish(ticket, Answer::Later),
+            }
+        }
+    }
+
+    pub(crate) fn changes(&mut self, event: changes::Event) {
+        let mut effects = Vec::new();
+        self.changes.step(self.now, event, &mut effects);
+        for effect in effects {
+            match effect {
+                changes::Effect::Release(call, object) => {
+                    let wrote = self.dirty.remove(&object).expect("something was changed");
+                    self.releasing.insert(call, (object, wrote.clone()));
+                    let (set, wrote) = (<_>::default(), Some(wrote));
+                    self.call_home(object, Ask::Change { object, set, wrote }, Why::Change(call));
+                }
+                changes::Effect::Done(ticket) => self.finish(ticket, Answer::Done),
+                changes::Effect::Later(ticket) => self.finish(ticket, Answer::Later),
+            }
+        }
+    }
+
+    pub(crate) fn home(&mut self, event: home::Event) {
+        let mut effects = Vec::new();
+        self.home.step(self.now, event, &mut effects);
+        effects.into_iter().for_each(|effect| self.do_home(effect));
+    }
+
+    fn do_home(&mut self, effect: home::Effect) {
+        match effect {
+            home::Effect::Leave(ticket, directory, parent) => {
+                let home = self.me();
+                let asked = moves::Move { home, number: ticket.0, directory, parent };
+                self.call_home(ROOT, Ask::Move(asked), Why::Leave(ticket));
+            }
+            home::Effect::Claim(ticket, object, place) => {
+                let directory = place.directory;
+                self.call_home(directory, Ask::Claim(place, object), Why::Claim(ticket));
+            }
+            home::Effect::Close(ticket, directory) => {
+                let close = Ticket(self.number());
+                self.closing.insert(close, ticket);
+                let inside = self.disk.inside(directory);
+                let inside = inside.map(|(place, note)| (place.name.clone(), note.object));
+                let retire = names::Event::Retire(close, directory, inside.collect());
+                self.names(retire);
+            }
+            home::Effect::Store(ticket, change) => self.store_names(ticket, change),
+            home::Effect::Announce(object, version, left) => {
+                let metafile = self.disk.metafiles.get(&object);
+                let places = metafile.map(|metafile| metafile.places.clone()).unwrap_or_default();
+                let me = self.me();
+                let others = self.options.peers().filter(|peer| *peer != me);
+                for peer in others.collect::<Vec<Peer>>() {
+                    let (places, left) = (places.clone(), Some(left.clone()));
+                    let announce = Ask::Announce { object, version, places, left };
+                    self.call(peer, announce, Why::Announce);
+                }
+                self.has_left(left, object);
+            }
+            home::Effect::Done(ticket, version) => self.finish(ticket, Answer::Version(version)),
+            home::Effect::Refused(ticket, refusal) => {
+                let answer = match refusal {
+                    home::Refusal::Later => Answer::Later,
+                    home::Refusal::Gone => Answer::Gone,
+                    home::Refusal::Exists => Answer::Exists,
+                    home::Refusal::Full => Answer::Full,
+                    home::Refusal::Loop => Answer::Loop,
+                };
+                self.finish(ticket, answer);
+            }
+            home::Effect::Open(directory) => {
+                self.names(names::Event::Reopened(directory));
+                if !self.disk.metafiles.contains_key(&directory) {
+                    let inside: Vec<Place> =
+                        self.disk.inside(directory).map(|(place, _)| place.clone()).collect();
+                    for place in inside {
+                        self.append(&[Record::NoNote(place.clone())], Urgency::Soon, None);
+                        self.disk.take(Record::NoNote(place));
+                    }
+                }
+            }
+        }
+    }
+
+    fn store_names(&mut self, ticket: Ticket, change: home::Change) {
+        let now = self.outside.wall();
+        let home::Change { object, from, to, .. } = change;
+        self.store(object, For::Names(ticket), |metafile| {
+            if let Some((from, _)) = &from {
+                metafile.places.retain(|place| place != from);
+            }
+            metafile.places.extend(to.filter(|to| !metafile.places.contains(to)));
+            if !metafile.is_directory() {
+                let names = u32::try_from(metafile.places.len()).unwrap_or(u32::MAX);
+                metafile.attributes.link_count = names;
+            }
+            if from.is_some() || metafile.places.len() > 1 {
+                metafile.change_at(now);
+            }
+            !metafile.places.is_empty()
+        });
+    }
+
+    pub(crate) fn names(&mut self, event: names::Event) {
+        let mut effects = Vec::new();
+        self.names.step(event, &mut effects);
+        for effect in effects {
+            match effect {
+                names::Effect::Ask(call, place, object) => {
+                    self.call_home(object, Ask::Stands(place, object), Why::Stands(call));
+                }
+                names::Effect::Note(place, object) => {
+                    let cookie = self.disk.cookie(&place);
+                    let directory = place.directory;
+                    self.touch(directory, For::Note(place, object, cookie));
+                }
+                names::Effect::Drop(place) => {
+                    self.disk.take(Record::NoNote(place.clone()));
+                    self.touch(place.directory, For::NoNote(place));
+                }
+                names::Effect::Granted(ticket) | names::Effect::Retired(ticket) => {
+                    self.finish(ticket, Answer::Done);
+                }
+                names::Effect::Exists(ticket) => self.finish(ticket, Answer::Exists),
+                names::Effect::Later(ticket) => self.finish(ticket, Answer::Later),
+                names::Effect::Full(ticket) => self.finish(ticket, Answer::Full),
+            }
+        }
+    }
+
+    /// Names in a directory are changed now.
+    fn touch(&mut self, directory: leasehold_base::units::FileId, what_for: For) {
+        let now = self.outside.wall();
+        self.store(directory, what_for, |metafile| {
+            metafile.change_at(now);
+            metafile.attributes.modified = metafile.attributes.changed;
+            true
+        });
+    }
+
+    pub(crate) fn moves(&mut self, event: moves::Event) {
+        let mut effects = Vec::new();
+        self.moves.step(self.now, event, &mut effects);
+        for effect in effects {
+            match effect {
+                moves::Effect::LookAbove(call, directory) => {
+                    self.call_home(directory, Ask::Fetch(directory, None), Why::Above(call));
+                }
+                moves::Effect::Note(given) => {
+                    self.disk.leave = given;
+                    let chore = given.is_some().then_some(Chore::Leave);
+                    let urgency = if given.is_some() { Urgency::Now } else { Urgency::Soon };
+                    self.append(&[Record::Leave(given)], urgency, chore);
+                }
+                moves::Effect::AskEnded(given) => {
+                    self.call(given.home, Ask::Moving(given), Why::Ended(given));
+                }
+                moves::Effect::Given(ticket) => self.finish(ticket, Answer::Done),
+                moves::Effect::Loop(ticket) => self.finish(ticket, Answer::Loop),
+                moves::Effect::Later(ticket) => self.finish(ticket, Answer::Later),
+            }
+        }
+    }
+}

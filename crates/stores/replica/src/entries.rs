@@ -1,0 +1,110 @@
+//! Listing directories.
+
+#![allow(
+    clippy::wildcard_enum_match_arm,
+    reason = "an answer of any other kind says nothing of what was asked"
+)]
+
+use futures_util::future::join_all;
+use leasehold_base::units::{Cookie, FileId};
+use leasehold_core::replica::Place;
+use leasehold_fs::permission::rights;
+use leasehold_fs::{Budget, Caller, Entries, Entry, FsError, ObjectId, Page, Wanted};
+
+use crate::Metaserver;
+use crate::disk::{PARENT, THIS};
+use crate::message::{Answer, Ask, Listed};
+use crate::metafile::Metafile;
+use crate::using::{id, object};
+
+/// How many names are asked for at once.
+const NAMES_AT_ONCE: u32 = 64;
+
+impl Metaserver {
+    pub(crate) async fn list(
+        &self,
+        caller: &Caller,
+        directory: &ObjectId,
+        cookie: Cookie,
+        mut budget: Budget,
+        wanted: Wanted,
+    ) -> Result<Page, FsError> {
+        let directory = object(directory)?;
+        let metafile = self.good(directory).await?;
+        if !metafile.is_directory() {
+            return Err(FsError::NotDirectory);
+        }
+        let attributes = metafile.seen();
+        let has = rights(&attributes, caller);
+        if !has.read {
+            return Err(FsError::Access);
+        }
+        // Who may not search a directory learns names, but nothing of what they lead to.
+        let everything = wanted == Wanted::Everything && has.execute;
+        let mut entries = Entries::default();
+        let above = metafile.parent();
+        let dots = [(THIS, &b"."[..], directory), (PARENT, &b".."[..], above)];
+        for (dot, name, file_id) in dots.into_iter().filter(|(dot, ..)| *dot > cookie.0) {
+            if !budget.take(name) {
+                return full(entries, attributes);
+            }
+            // Who lists them asks for them by themselves.
+            let this = (everything && file_id == directory).then_some(attributes);
+            let object = this.map(|_| id(directory));
+            let cookie = Cookie(dot);
+            entries.push(&Entry { name, file_id, cookie, attributes: this, object });
+        }
+        let mut behind = cookie.0.max(PARENT);
+        loop {
+            let ask = Ask::List { directory, behind, count: NAMES_AT_ONCE };
+            let (listed, end) = match self.ask_home(directory, ask).await {
+                Answer::Listed(listed, end) => (listed, end),
+                Answer::Gone => return Err(FsError::Stale),
+                _ => return Err(FsError::Later),
+            };
+            let standing = listed.iter().map(|one| self.standing(directory, one));
+            for (one, found) in listed.iter().zip(join_all(standing).await) {
+                let Some(found) = found? else { continue };
+                if !budget.take(&one.name) {
+                    return full(entries, attributes);
+                }
+                let attributes = everything.then(|| found.seen());
+                let (cookie, object) = (Cookie(one.cookie), everything.then(|| id(one.object)));
+                let name = &*one.name;
+                let file_id = one.object;
+                entries.push(&Entry { name, file_id, cookie, attributes, object });
+            }
+            match listed.last() {
+                Some(last) if !end => behind = last.cookie,
+                Some(_) | None => return Ok(Page { entries, end: true, attributes }),
+            }
+        }
+    }
+
+    /// What is listed, if it stands there.
+    async fn standing(
+        &self,
+        directory: FileId,
+        listed: &Listed,
+    ) -> Result<Option<Metafile>, FsError> {
+        let place = Place { directory, name: listed.name.clone() };
+        let found = match self.good(listed.object).await {
+            // It is not where its directory's home has it: the copy may be old.
+            Ok(found) if !found.stands_at(&place) => self.fresh(listed.object).await,
+            found => found,
+        };
+        match found {
+            Ok(found) => Ok(Some(found).filter(|found| found.stands_at(&place))),
+            Err(FsError::Stale) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// The entries that there is room for.
+fn full(entries: Entries, attributes: leasehold_fs::Attributes) -> Result<Page, FsError> {
+    if entries.is_empty() {
+        return Err(FsError::TooSmall);
+    }
+    Ok(Page { entries, end: false, attributes })
+}

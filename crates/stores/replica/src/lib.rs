@@ -1,0 +1,260 @@
+//! A store of metafiles that several metaservers keep, each object at home at one of them.
+//!
+//! It has the names, owners, modes and times of files, and up to 4096 bytes of content each, which
+//! say where the data lies; a store of stripes over it has the data. `core::replica` has the rules,
+//! `spec/replica.x` what metaservers say to each other: [`Metaserver::answer`] serves that program,
+//! and [`Outside`] calls it. `docs/design/0016-metaservers.md` says why it is so.
+//!
+//! All metafiles that have their home here are in memory, and on stable storage as a sequence of
+//! [records](compacted) that a start reads. A change is told to nobody before it is stored.
+
+mod asked;
+mod attributes;
+mod disk;
+mod effects;
+mod entries;
+mod message;
+mod metafile;
+mod naming;
+mod node;
+mod outside;
+mod program;
+mod record;
+mod searching;
+mod store;
+#[cfg(test)]
+mod tests;
+mod using;
+
+use core::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use leasehold_base::units::Time;
+use leasehold_base::xdr::Writer;
+use leasehold_core::replica::{Bounds, Peer};
+use leasehold_fs::Verifier;
+use leasehold_session::spawn;
+
+use crate::disk::{Disk, ROOT};
+use crate::node::{Node, Out};
+use crate::program::Seen;
+use crate::record::Record;
+
+pub use leasehold_base::xdr::Error as Damaged;
+pub use leasehold_core::replica::search::Order;
+pub use leasehold_wire::replica::PROGRAM;
+pub use outside::{Later, Outside, Urgency};
+
+/// The largest size of a file: what a signed 64-bit offset can name, as on disks.
+pub(crate) const FILE_BYTES_MAX: u64 = i64::MAX.unsigned_abs();
+
+/// How long a client waits before it is told to come again: a Linux client then sleeps.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// To whom a new file system belongs, and what number it has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Owner {
+    /// The root's owner.
+    pub uid: u32,
+    /// The root's group.
+    pub gid: u32,
+    /// The root's permission bits.
+    pub mode: u32,
+    /// The number of the file system.
+    pub file_system: u64,
+}
+
+/// What a metaserver is given.
+pub struct Options {
+    /// Its number on the administrator's list.
+    pub me: Peer,
+    /// How many there are on the list.
+    pub count: u32,
+    /// Those that are not waited for at the start.
+    pub without: Vec<Peer>,
+    /// Whom is asked for a name that is not here.
+    pub order: Order,
+    /// How far each on the list is.
+    pub distances: Vec<u64>,
+    /// How long copies are good, and what goes with that.
+    pub bounds: Bounds,
+    /// To whom the root belongs when it is made.
+    pub owner: Owner,
+    /// Different at each start.
+    pub verifier: Verifier,
+    /// What a new file has as its content.
+    pub content: Box<dyn Fn() -> Bytes + Send + Sync>,
+    /// By which peers of one file system know each other.
+    pub word: String,
+}
+
+impl Options {
+    pub(crate) fn peers(&self) -> impl Iterator<Item = Peer> + use<> {
+        (0..self.count).map(Peer)
+    }
+
+    /// How far each on the list is; by number where that is not said.
+    fn distances(&self) -> impl Iterator<Item = u64> {
+        let me = u64::from(self.me.0);
+        (0..u64::from(self.count)).map(move |peer| {
+            let at = usize::try_from(peer).expect("there are few");
+            self.distances.get(at).copied().unwrap_or(peer.abs_diff(me))
+        })
+    }
+}
+
+/// What an administrator is to know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// All peers have answered: this metaserver serves.
+    Open,
+    /// A peer knows more of this metaserver than is stored here, so that serves nobody.
+    Older {
+        /// The peer.
+        peer: u32,
+        /// The epoch and stamp that it knows.
+        known: (u64, u64),
+        /// Those that are stored.
+        stored: (u64, u64),
+    },
+}
+
+/// A metaserver among others. Clones are the same.
+#[derive(Clone)]
+pub struct Metaserver {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    options: Arc<Options>,
+    outside: Arc<dyn Outside>,
+    node: Mutex<Node>,
+    seen: Mutex<Seen>,
+    /// When it is woken next.
+    armed: Mutex<Option<Time>>,
+}
+
+/// The fewest records that say all that these say.
+///
+/// # Errors
+/// When one cannot be read.
+pub fn compacted(records: &[Bytes]) -> Result<Vec<Vec<u8>>, Damaged> {
+    Ok(Disk::of(records)?.records().map(|record| record.encode()).collect())
+}
+
+impl Metaserver {
+    /// Begins an epoch over the records that are stored. `random` is different at each start.
+    ///
+    /// # Errors
+    /// When a record cannot be read.
+    pub fn open(
+        options: Options,
+        records: &[Bytes],
+        outside: Arc<dyn Outside>,
+        random: u64,
+    ) -> Result<Self, Damaged> {
+        let options = Arc::new(options);
+        let mut disk = Disk::of(records)?;
+        let mut first = Vec::new();
+        if options.me == Peer(0) && !disk.metafiles.contains_key(&ROOT) {
+            let root = Record::Put(disk::root(outside.wall().into(), &options.owner));
+            first.push(root.encode());
+            disk.take(root);
+        }
+        drop(outside.append(first, Urgency::Soon));
+        let start = u32::try_from(random >> 33).expect("31 bits are left");
+        let node = Node::new(Arc::clone(&options), disk, Arc::clone(&outside), start);
+        let (node, seen, armed) = (Mutex::new(node), Mutex::default(), Mutex::default());
+        let shared = Arc::new(Shared { options, outside, node, seen, armed });
+        let metaserver = Self { shared };
+        metaserver.with(Node::begin);
+        Ok(metaserver)
+    }
+
+    /// Its number, and how many there are.
+    #[must_use]
+    pub fn number(&self) -> (u32, u32) {
+        (self.shared.options.me.0, self.shared.options.count)
+    }
+
+    /// How many calls were made to other metaservers.
+    #[must_use]
+    pub fn messages(&self) -> u64 {
+        self.node().messages
+    }
+
+    /// Whether it serves.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.node().peers.is_open()
+    }
+
+    fn node(&self) -> MutexGuard<'_, Node> {
+        // A panic in a machine is a bug that every later step would meet again.
+        self.shared.node.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes the state, and then does what follows from it.
+    pub(crate) fn with<T>(&self, change: impl FnOnce(&mut Node) -> T) -> T {
+        let mut node = self.node();
+        node.now = self.shared.outside.now();
+        let changed = change(&mut node);
+        node.settle();
+        let outs = core::mem::take(&mut node.outs);
+        let wake = node.next_wake();
+        drop(node);
+        outs.into_iter().for_each(|out| self.go(out));
+        wake.into_iter().for_each(|wake| self.arm(wake));
+        changed
+    }
+
+    fn go(&self, out: Out) {
+        match out {
+            Out::Call { call, peer, caller, ask } => {
+                let mut args = Writer::new();
+                ask.encode(caller, &mut args);
+                let args = args.finish().into_bytes();
+                let reply = self.shared.outside.call(peer.0, ask.procedure(), args);
+                let this = self.clone();
+                spawn(async move {
+                    let results = reply.await;
+                    let answer = results.and_then(|results| ask.answer(&results).ok());
+                    this.with(|node| node.call_ended(call, answer));
+                });
+            }
+            // Who waited may be gone.
+            Out::Tell(sender, stamp, answer) => drop(sender.send((stamp, answer))),
+            Out::Operation(sender, answer) => drop(sender.send(answer)),
+            Out::Await(stored, chore) => {
+                let this = self.clone();
+                spawn(async move {
+                    let is_stored = stored.await.is_ok();
+                    this.with(|node| if is_stored { node.stored(chore) } else { node.fail() });
+                });
+            }
+        }
+    }
+
+    /// Has the machines woken at a time, unless that is done earlier anyway.
+    fn arm(&self, wake: Time) {
+        let mut armed = self.shared.armed.lock().unwrap_or_else(PoisonError::into_inner);
+        if armed.is_some_and(|armed| armed <= wake) {
+            return;
+        }
+        *armed = Some(wake);
+        drop(armed);
+        let this = self.clone();
+        let span = wake.since(self.shared.outside.now());
+        let sleep = self.shared.outside.sleep(span);
+        spawn(async move {
+            sleep.await;
+            let mut armed = this.shared.armed.lock().unwrap_or_else(PoisonError::into_inner);
+            if armed.is_some_and(|armed| armed <= wake) {
+                *armed = None;
+            }
+            drop(armed);
+            this.with(Node::wake);
+        });
+    }
+}

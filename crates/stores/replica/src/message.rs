@@ -1,0 +1,371 @@
+//! What metaservers say to each other: as values, and as the bytes of `spec/replica.x`.
+
+use leasehold_base::units::FileId;
+use leasehold_base::xdr::{Decode, Encode, Error, Reader, Writer, decode_all};
+use leasehold_core::replica::home::Refusal;
+use leasehold_core::replica::moves::Move;
+use leasehold_core::replica::peers::Known;
+use leasehold_core::replica::{Peer, Place, Stamp};
+use leasehold_wire::list::{List, ListOf};
+use leasehold_wire::{nfs3, replica};
+
+use crate::metafile::{Metafile, Wrote, place, wire_place};
+
+/// The most names of a LIST.
+pub(crate) const LISTED_MAX: u32 = 256;
+
+/// What is asked of a peer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Ask {
+    /// With what is found on stable storage.
+    Hello(Known),
+    Fetch(FileId, Option<Stamp>),
+    Search(Place, Vec<Peer>),
+    Named(Place),
+    Claim(Place, FileId),
+    Stands(Place, FileId),
+    Change {
+        object: FileId,
+        set: nfs3::SetAttributes,
+        wrote: Option<Wrote>,
+    },
+    Place {
+        object: FileId,
+        from: Option<Place>,
+        to: Option<Place>,
+    },
+    Move(Move),
+    Moving(Move),
+    Announce {
+        object: FileId,
+        version: Stamp,
+        places: Vec<Place>,
+        left: Option<Place>,
+    },
+    List {
+        directory: FileId,
+        behind: u64,
+        count: u32,
+    },
+}
+
+/// A name that is listed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Listed {
+    pub(crate) cookie: u64,
+    pub(crate) name: Vec<u8>,
+    pub(crate) object: FileId,
+}
+
+/// What a peer answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// Its epoch, and what it knew.
+    Known(u64, Known),
+    Metafile(Metafile),
+    /// The version is the one that is known.
+    Same,
+    Nowhere,
+    Named(Option<FileId>),
+    Is(bool),
+    Version(Stamp),
+    Listed(Vec<Listed>, bool),
+    Done,
+    Epoch(u64),
+    Later,
+    Gone,
+    Exists,
+    Full,
+    Loop,
+}
+
+impl Answer {
+    /// Whether what was asked for is had, where that is all there is to say.
+    pub(crate) const fn had(&self) -> Result<(), Refusal> {
+        match self {
+            Self::Done => Ok(()),
+            Self::Gone => Err(Refusal::Gone),
+            Self::Exists => Err(Refusal::Exists),
+            Self::Full => Err(Refusal::Full),
+            Self::Loop => Err(Refusal::Loop),
+            Self::Known(..)
+            | Self::Metafile(_)
+            | Self::Same
+            | Self::Nowhere
+            | Self::Named(_)
+            | Self::Is(_)
+            | Self::Version(_)
+            | Self::Listed(..)
+            | Self::Epoch(_)
+            | Self::Later => Err(Refusal::Later),
+        }
+    }
+
+    /// Writes the results of a call.
+    pub(crate) fn encode(&self, stamp: Stamp, to: &mut Writer) {
+        let refused = match self {
+            Self::Epoch(now) => {
+                to.u32(1);
+                return to.u64(*now);
+            }
+            Self::Later => 2,
+            Self::Gone => 3,
+            Self::Exists => 4,
+            Self::Full => 5,
+            Self::Loop => 6,
+            Self::Known(..)
+            | Self::Metafile(_)
+            | Self::Same
+            | Self::Nowhere
+            | Self::Named(_)
+            | Self::Is(_)
+            | Self::Version(_)
+            | Self::Listed(..)
+            | Self::Done => 0,
+        };
+        to.u32(refused);
+        if refused == 0 {
+            to.u64(stamp.0);
+            self.encode_results(to);
+        }
+    }
+
+    fn encode_results(&self, to: &mut Writer) {
+        match self {
+            Self::Known(epoch, known) => {
+                [*epoch, known.epoch, known.stamp.0].into_iter().for_each(|word| to.u64(word));
+            }
+            Self::Metafile(metafile) => {
+                true.encode(to);
+                metafile.encode(to);
+            }
+            Self::Same | Self::Nowhere => false.encode(to),
+            Self::Named(named) => named.map(|object| object.0).encode(to),
+            Self::Is(is) => is.encode(to),
+            Self::Version(version) => to.u64(version.0),
+            Self::Listed(listed, end) => {
+                let entry = |one: &'_ Listed| {
+                    let mut entry = Writer::new();
+                    let name = nfs3::Name(&one.name);
+                    let object = one.object.0;
+                    replica::list::Entry { cookie: one.cookie, name, object }.encode(&mut entry);
+                    Raw(entry.finish().into_bytes().to_vec())
+                };
+                ListOf(|| listed.iter().map(entry)).encode(to);
+                end.encode(to);
+            }
+            Self::Done
+            | Self::Epoch(_)
+            | Self::Later
+            | Self::Gone
+            | Self::Exists
+            | Self::Full
+            | Self::Loop => {}
+        }
+    }
+}
+
+/// Bytes that are encoded already.
+struct Raw(Vec<u8>);
+
+impl Encode for Raw {
+    fn encode(&self, to: &mut Writer) {
+        to.fixed(&self.0);
+    }
+}
+
+impl Ask {
+    /// The number of its procedure.
+    pub(crate) const fn procedure(&self) -> u32 {
+        match self {
+            Self::Hello(_) => replica::hello::NUMBER,
+            Self::Fetch(..) => replica::fetch::NUMBER,
+            Self::Search(..) => replica::search::NUMBER,
+            Self::Named(_) => replica::named::NUMBER,
+            Self::Claim(..) => replica::claim::NUMBER,
+            Self::Stands(..) => replica::stands::NUMBER,
+            Self::Change { .. } => replica::change::NUMBER,
+            Self::Place { .. } => replica::place::NUMBER,
+            Self::Move(_) => replica::r#move::NUMBER,
+            Self::Moving(_) => replica::moving::NUMBER,
+            Self::Announce { .. } => replica::announce::NUMBER,
+            Self::List { .. } => replica::list::NUMBER,
+        }
+    }
+
+    /// Writes its arguments.
+    pub(crate) fn encode(&self, caller: replica::Caller, to: &mut Writer) {
+        match self {
+            Self::Hello(stored) => replica::hello::Args {
+                peer: caller.peer,
+                epoch: caller.epoch,
+                stored_epoch: stored.epoch,
+                stored_stamp: stored.stamp.0,
+            }
+            .encode(to),
+            Self::Fetch(object, known) => {
+                let known = known.map(|known| known.0);
+                replica::fetch::Args { caller, object: object.0, known }.encode(to);
+            }
+            Self::Search(place, behind) => {
+                let behind = List(behind.iter().map(|peer| peer.0).collect());
+                replica::search::Args { caller, place: wire_place(place), behind }.encode(to);
+            }
+            Self::Named(place) => {
+                replica::named::Args { caller, place: wire_place(place) }.encode(to);
+            }
+            Self::Claim(place, object) | Self::Stands(place, object) => {
+                let place = wire_place(place);
+                replica::claim::Args { caller, place, object: object.0 }.encode(to);
+            }
+            Self::Change { object, set, wrote } => {
+                let wrote = wrote.as_ref().map(|wrote| replica::change::Wrote {
+                    offset: wrote.offset,
+                    data: replica::Content(&wrote.data),
+                    modified: wrote.modified.into(),
+                });
+                let (object, attributes) = (object.0, *set);
+                replica::change::Args { caller, object, attributes, wrote }.encode(to);
+            }
+            Self::Place { object, from, to: new } => {
+                let (from, new) = (from.as_ref().map(wire_place), new.as_ref().map(wire_place));
+                replica::place::Args { caller, object: object.0, from, to: new }.encode(to);
+            }
+            Self::Move(it) | Self::Moving(it) => {
+                let (object, parent) = (it.directory.0, it.parent.0);
+                replica::r#move::Args { caller, number: it.number, object, parent }.encode(to);
+            }
+            Self::Announce { object, version, places, left } => {
+                let places = List(places.iter().map(wire_place).collect());
+                let left = left.as_ref().map(wire_place);
+                let (object, version) = (object.0, version.0);
+                replica::announce::Args { caller, object, version, places, left }.encode(to);
+            }
+            Self::List { directory, behind, count } => {
+                let (directory, behind, count) = (directory.0, *behind, *count);
+                replica::list::Args { caller, directory, behind, count }.encode(to);
+            }
+        }
+    }
+
+    /// Reads the arguments of a call.
+    pub(crate) fn decode(
+        procedure: u32,
+        from: &mut Reader<'_>,
+    ) -> Result<Option<(replica::Caller, Self)>, Error> {
+        Ok(Some(match procedure {
+            replica::hello::NUMBER => {
+                let it: replica::hello::Args = decode_all(from)?;
+                let caller = replica::Caller { peer: it.peer, epoch: it.epoch, callee_epoch: 0 };
+                let stamp = Stamp(it.stored_stamp);
+                (caller, Self::Hello(Known { epoch: it.stored_epoch, stamp }))
+            }
+            replica::fetch::NUMBER => {
+                let it: replica::fetch::Args = decode_all(from)?;
+                (it.caller, Self::Fetch(FileId(it.object), it.known.map(Stamp)))
+            }
+            replica::search::NUMBER => {
+                let it: replica::search::Args<'_> = decode_all(from)?;
+                let behind = it.behind.0.into_iter().map(Peer).collect();
+                (it.caller, Self::Search(place(&it.place), behind))
+            }
+            replica::named::NUMBER => {
+                let it: replica::named::Args<'_> = decode_all(from)?;
+                (it.caller, Self::Named(place(&it.place)))
+            }
+            replica::claim::NUMBER | replica::stands::NUMBER => {
+                let it: replica::claim::Args<'_> = decode_all(from)?;
+                let (at, object) = (place(&it.place), FileId(it.object));
+                let claims = procedure == replica::claim::NUMBER;
+                let ask = if claims { Self::Claim(at, object) } else { Self::Stands(at, object) };
+                (it.caller, ask)
+            }
+            replica::change::NUMBER => {
+                let it: replica::change::Args<'_> = decode_all(from)?;
+                let wrote = it.wrote.map(|wrote| Wrote {
+                    offset: wrote.offset,
+                    data: wrote.data.0.to_vec(),
+                    modified: wrote.modified.into(),
+                });
+                let (object, set) = (FileId(it.object), it.attributes);
+                (it.caller, Self::Change { object, set, wrote })
+            }
+            replica::place::NUMBER => {
+                let it: replica::place::Args<'_> = decode_all(from)?;
+                let (from, to) = (it.from.as_ref().map(place), it.to.as_ref().map(place));
+                (it.caller, Self::Place { object: FileId(it.object), from, to })
+            }
+            replica::r#move::NUMBER | replica::moving::NUMBER => {
+                let it: replica::r#move::Args = decode_all(from)?;
+                let (home, number) = (Peer(it.caller.peer), it.number);
+                let (directory, parent) = (FileId(it.object), FileId(it.parent));
+                let asked = Move { home, number, directory, parent };
+                let asks = procedure == replica::r#move::NUMBER;
+                (it.caller, if asks { Self::Move(asked) } else { Self::Moving(asked) })
+            }
+            replica::announce::NUMBER => {
+                let it: replica::announce::Args<'_> = decode_all(from)?;
+                let places = it.places.0.iter().map(place).collect();
+                let (object, version) = (FileId(it.object), Stamp(it.version));
+                let left = it.left.as_ref().map(place);
+                (it.caller, Self::Announce { object, version, places, left })
+            }
+            replica::list::NUMBER => {
+                let it: replica::list::Args = decode_all(from)?;
+                let (directory, behind) = (FileId(it.directory), it.behind);
+                (it.caller, Self::List { directory, behind, count: it.count })
+            }
+            _ => return Ok(None),
+        }))
+    }
+
+    /// Reads the results of this call, with the last stamp of who answers.
+    pub(crate) fn answer(&self, results: &[u8]) -> Result<(Stamp, Answer), Error> {
+        let from = &mut Reader::of_part(results);
+        let nothing = |it: Option<Metafile>, otherwise| it.map_or(otherwise, Answer::Metafile);
+        match self {
+            Self::Hello(_) => read(from, |it: replica::hello::Known| {
+                let (epoch, stamp) = (it.known_epoch, Stamp(it.known_stamp));
+                Answer::Known(it.epoch, Known { epoch, stamp })
+            }),
+            Self::Fetch(..) => read(from, |it: Option<replica::Metafile<'_>>| {
+                nothing(it.as_ref().map(Metafile::of), Answer::Same)
+            }),
+            Self::Search(..) => read(from, |it: Option<replica::Metafile<'_>>| {
+                nothing(it.as_ref().map(Metafile::of), Answer::Nowhere)
+            }),
+            Self::Named(_) => read(from, |it: Option<u64>| Answer::Named(it.map(FileId))),
+            Self::Stands(..) | Self::Moving(_) => read(from, Answer::Is),
+            Self::Change { .. } | Self::Place { .. } => {
+                read(from, |it: u64| Answer::Version(Stamp(it)))
+            }
+            Self::Claim(..) | Self::Move(_) | Self::Announce { .. } => {
+                read(from, |(): ()| Answer::Done)
+            }
+            Self::List { .. } => read(from, |it: replica::list::Names<'_>| {
+                let entry = |one: replica::list::Entry<'_>| Listed {
+                    cookie: one.cookie,
+                    name: one.name.0.to_vec(),
+                    object: FileId(one.object),
+                };
+                Answer::Listed(it.entries.0.into_iter().map(entry).collect(), it.end)
+            }),
+        }
+    }
+}
+
+fn read<'a, Results: Decode<'a>>(
+    from: &mut Reader<'a>,
+    done: impl FnOnce(Results) -> Answer,
+) -> Result<(Stamp, Answer), Error> {
+    let none = Stamp::default();
+    Ok(match replica::Answer::<Results>::decode(from)? {
+        replica::Answer::Done { stamp, results } => (Stamp(stamp), done(results)),
+        replica::Answer::Epoch(now) => (none, Answer::Epoch(now)),
+        replica::Answer::Later => (none, Answer::Later),
+        replica::Answer::Gone => (none, Answer::Gone),
+        replica::Answer::Exists => (none, Answer::Exists),
+        replica::Answer::Full => (none, Answer::Full),
+        replica::Answer::Loop => (none, Answer::Loop),
+    })
+}

@@ -1,0 +1,149 @@
+//! The metafile of an object: all that is known of it but its data.
+
+use leasehold_base::units::{FileId, FileTime};
+use leasehold_base::xdr::{Encode as _, Writer};
+use leasehold_core::replica::{Place, Stamp};
+use leasehold_fs::{Attributes, Device, FileType, Mode};
+use leasehold_wire::list::{List, ListOf};
+use leasehold_wire::{nfs3, replica};
+
+/// All that is known of an object but its data.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Metafile {
+    pub(crate) object: FileId,
+    pub(crate) version: Stamp,
+    /// Its names.
+    pub(crate) places: Vec<Place>,
+    pub(crate) attributes: nfs3::Attributes,
+    /// Where its data lies, or what a symbolic link holds.
+    pub(crate) content: Vec<u8>,
+}
+
+/// What WRITEs left in a content that its home does not have yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Wrote {
+    pub(crate) offset: u64,
+    pub(crate) data: Vec<u8>,
+    pub(crate) modified: FileTime,
+}
+
+impl Metafile {
+    /// Whether it is a directory.
+    pub(crate) fn is_directory(&self) -> bool {
+        self.attributes.file_type == nfs3::FileType::Directory
+    }
+
+    /// Whether the object has a name.
+    pub(crate) fn stands_at(&self, place: &Place) -> bool {
+        self.places.contains(place)
+    }
+
+    /// The directory that it stands in; the root stands in itself.
+    pub(crate) fn parent(&self) -> FileId {
+        self.places.first().map_or(self.object, |place| place.directory)
+    }
+
+    /// What WRITEs did.
+    pub(crate) fn write(&mut self, wrote: &Wrote) {
+        let start = usize::try_from(wrote.offset).expect("it was checked to fit");
+        let end = start + wrote.data.len();
+        if self.content.len() < end {
+            self.content.resize(end, 0);
+        }
+        self.content[start..end].copy_from_slice(&wrote.data);
+        self.change_at(wrote.modified);
+        self.attributes.modified = self.attributes.changed;
+    }
+
+    /// Takes note of when it was changed: later than any change before.
+    pub(crate) fn change_at(&mut self, now: FileTime) {
+        let last = FileTime::from(self.attributes.changed);
+        let next = if now > last { now } else { just_behind(last) };
+        self.attributes.changed = next.into();
+    }
+
+    /// The attributes as clients see them.
+    pub(crate) fn seen(&self) -> Attributes {
+        let of = &self.attributes;
+        let size = if self.is_directory() { 4096 } else { self.content.len() as u64 };
+        Attributes {
+            file_type: file_type(of.file_type),
+            mode: Mode::from_bits(of.mode),
+            link_count: of.link_count,
+            uid: of.uid,
+            gid: of.gid,
+            size,
+            used: 4096,
+            device: Device { major: of.device.major, minor: of.device.minor },
+            file_system: of.file_system,
+            file_id: self.object,
+            accessed: of.accessed.into(),
+            modified: of.modified.into(),
+            changed: of.changed.into(),
+        }
+    }
+
+    /// As a message has it.
+    pub(crate) fn encode(&self, writer: &mut Writer) {
+        self.object.0.encode(writer);
+        self.version.0.encode(writer);
+        ListOf(|| self.places.iter().map(wire_place)).encode(writer);
+        self.attributes.encode(writer);
+        replica::Content(&self.content).encode(writer);
+    }
+
+    /// From a message.
+    pub(crate) fn of(from: &replica::Metafile<'_>) -> Self {
+        let List(places) = &from.places;
+        Self {
+            object: FileId(from.object),
+            version: Stamp(from.version),
+            places: places.iter().map(place).collect(),
+            attributes: from.attributes,
+            content: from.content.0.to_vec(),
+        }
+    }
+}
+
+/// A place as a message has it.
+pub(crate) fn wire_place(place: &Place) -> replica::Place<'_> {
+    replica::Place { directory: place.directory.0, name: nfs3::Name(&place.name) }
+}
+
+/// A place from a message.
+pub(crate) fn place(from: &replica::Place<'_>) -> Place {
+    Place { directory: FileId(from.directory), name: from.name.0.to_vec() }
+}
+
+/// The next time that can be told from one.
+fn just_behind(time: FileTime) -> FileTime {
+    match time.nanoseconds {
+        999_999_999 => FileTime { seconds: time.seconds + 1, nanoseconds: 0 },
+        nanoseconds => FileTime { nanoseconds: nanoseconds + 1, ..time },
+    }
+}
+
+/// The kind of an object as messages have it.
+pub(crate) const fn wire_type(file_type: FileType) -> nfs3::FileType {
+    match file_type {
+        FileType::Regular => nfs3::FileType::Regular,
+        FileType::Directory => nfs3::FileType::Directory,
+        FileType::BlockDevice => nfs3::FileType::BlockDevice,
+        FileType::CharacterDevice => nfs3::FileType::CharacterDevice,
+        FileType::Symlink => nfs3::FileType::Symlink,
+        FileType::Socket => nfs3::FileType::Socket,
+        FileType::Fifo => nfs3::FileType::Fifo,
+    }
+}
+
+const fn file_type(from: nfs3::FileType) -> FileType {
+    match from {
+        nfs3::FileType::Regular => FileType::Regular,
+        nfs3::FileType::Directory => FileType::Directory,
+        nfs3::FileType::BlockDevice => FileType::BlockDevice,
+        nfs3::FileType::CharacterDevice => FileType::CharacterDevice,
+        nfs3::FileType::Symlink => FileType::Symlink,
+        nfs3::FileType::Socket => FileType::Socket,
+        nfs3::FileType::Fifo => FileType::Fifo,
+    }
+}

@@ -1,0 +1,473 @@
+//! A metaserver: the machines of `core::replica`, what they are about, and what drives them.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use futures_channel::oneshot;
+use leasehold_base::units::{FileId, Time};
+use leasehold_core::replica::changes::{self, Changes};
+use leasehold_core::replica::copies::{self, Copies};
+use leasehold_core::replica::home::{self, Home};
+use leasehold_core::replica::moves::{self, Moves};
+use leasehold_core::replica::names::{self, Names};
+use leasehold_core::replica::peers::{self, Known, Peers};
+use leasehold_core::replica::{Call, Homes, Ids, Peer, Place, Stamp, Ticket};
+use leasehold_wire::replica::Caller;
+
+use crate::disk::{Disk, ROOT, first_at};
+use crate::message::{Answer, Ask};
+use crate::metafile::{Metafile, Wrote};
+use crate::outside::{Outside, Urgency};
+use crate::record::Record;
+use crate::searching::Searching;
+use crate::{Notice, Options};
+
+/// What waits until it is on stable storage.
+#[derive(Clone, Debug)]
+pub(crate) enum Chore {
+    /// A metafile was changed for this.
+    Metafile(Box<Changing>),
+    /// Who has leave.
+    Leave,
+}
+
+/// A change of a metafile that is on its way to stable storage.
+#[derive(Clone, Debug)]
+pub(crate) struct Changing {
+    pub(crate) object: FileId,
+    pub(crate) version: Stamp,
+    /// None where the object is to be gone.
+    pub(crate) metafile: Option<Metafile>,
+    pub(crate) what_for: For,
+}
+
+/// What a change is for.
+#[derive(Clone, Debug)]
+pub(crate) enum For {
+    /// Names of an object.
+    Names(Ticket),
+    /// Who claims a place in it.
+    Note(Place, FileId, u64),
+    /// A note that is dropped.
+    NoNote(Place),
+    /// What was changed elsewhere, or here.
+    Asked(Asker),
+}
+
+/// Whom an answer goes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Asker {
+    /// A peer, by a number of its call.
+    Peer(u64),
+    /// This metaserver itself, by the number of its call.
+    Me(u64),
+}
+
+/// Who waits for a ticket.
+pub(crate) enum Waiter {
+    Operation(oneshot::Sender<Answer>),
+    Asker(Asker),
+}
+
+/// Why a call was made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Why {
+    Hello,
+    Announce,
+    Fetch(Call),
+    Search(u64),
+    Named(u64),
+    SearchFetch(u64),
+    Leave(Ticket),
+    Claim(Ticket),
+    Stands(Call),
+    Above(Call),
+    Ended(moves::Move),
+    Change(Call),
+    Operation(Ticket),
+}
+
+/// A call that is under way.
+#[derive(Clone, Debug)]
+pub(crate) struct Called {
+    pub(crate) peer: Peer,
+    pub(crate) callee_epoch: u64,
+    pub(crate) ask: Ask,
+    pub(crate) why: Why,
+    /// Whether it was made before, in another epoch.
+    pub(crate) again: bool,
+}
+
+/// What comes of a step, for who drives it.
+pub(crate) enum Out {
+    /// A peer is called.
+    Call { call: u64, peer: Peer, caller: Caller, ask: Ask },
+    /// Somebody is told.
+    Tell(oneshot::Sender<(Stamp, Answer)>, Stamp, Answer),
+    /// An operation goes on.
+    Operation(oneshot::Sender<Answer>, Answer),
+    /// This goes on when that is on stable storage.
+    Await(oneshot::Receiver<()>, Chore),
+}
+
+/// A message to this metaserver itself.
+pub(crate) enum Own {
+    Ask(u64, Ask),
+    Answer(u64, Answer),
+}
+
+/// A metaserver.
+pub(crate) struct Node {
+    pub(crate) options: Arc<Options>,
+    pub(crate) outside: Arc<dyn Outside>,
+    pub(crate) homes: Homes,
+    pub(crate) now: Time,
+    pub(crate) disk: Disk,
+    /// What is found at the start.
+    pub(crate) stored: Known,
+    /// The last stamp whose change is on stable storage.
+    pub(crate) durable: Stamp,
+    /// Metafiles with changes that are on their way to stable storage.
+    pub(crate) pending: BTreeMap<FileId, (Stamp, Option<Metafile>)>,
+    pub(crate) peers: Peers,
+    /// Whether what is stored cannot be served, or changed.
+    pub(crate) refuses: bool,
+    pub(crate) copies: Copies,
+    pub(crate) changes: Changes,
+    pub(crate) home: Home,
+    pub(crate) names: Names,
+    pub(crate) moves: Moves,
+    pub(crate) ids: Ids,
+    /// The copies, and where they stand.
+    pub(crate) kept: BTreeMap<FileId, Metafile>,
+    pub(crate) kept_at: BTreeSet<(Place, FileId)>,
+    /// Copies of which it is known here that they are old.
+    pub(crate) suspects: BTreeSet<FileId>,
+    /// What a call of `copies` has brought.
+    pub(crate) brought: Option<Metafile>,
+    /// What is to be released, and what is on its way to the home.
+    pub(crate) dirty: BTreeMap<FileId, Wrote>,
+    pub(crate) releasing: BTreeMap<Call, (FileId, Wrote)>,
+    /// What is about to be made.
+    pub(crate) births: BTreeMap<FileId, Metafile>,
+    pub(crate) searches: BTreeMap<u64, Searching>,
+    pub(crate) calls: BTreeMap<u64, Called>,
+    pub(crate) askers: BTreeMap<u64, oneshot::Sender<(Stamp, Answer)>>,
+    pub(crate) waiting: BTreeMap<Ticket, Waiter>,
+    /// Which change waits for a directory's end.
+    pub(crate) closing: BTreeMap<Ticket, Ticket>,
+    pub(crate) own: VecDeque<Own>,
+    pub(crate) outs: Vec<Out>,
+    /// Calls to others so far.
+    pub(crate) messages: u64,
+    last: u64,
+}
+
+impl Node {
+    /// Begins an epoch over what is stored. `start` is a number of 31 bits at random.
+    pub(crate) fn new(
+        options: Arc<Options>,
+        mut disk: Disk,
+        outside: Arc<dyn Outside>,
+        start: u32,
+    ) -> Self {
+        let (now, me, bounds) = (outside.now(), options.me, options.bounds);
+        let stored = disk.known;
+        disk.known.epoch += 1;
+        let epoch = disk.known.epoch;
+        for peer in options.peers().filter(|peer| *peer != me) {
+            disk.heard.entry(peer).or_default();
+        }
+        let homes = options.peers().map(|peer| (range_of(peer), peer)).collect();
+        let mut node = Self {
+            homes: Homes::new(homes),
+            now,
+            stored,
+            durable: stored.stamp,
+            pending: BTreeMap::new(),
+            peers: Peers::new(now, epoch, stored, disk.heard.clone()),
+            refuses: false,
+            copies: Copies::new(bounds),
+            changes: Changes::new(bounds),
+            home: Home::new(bounds),
+            names: Names::default(),
+            moves: Moves::new(now, ROOT, disk.leave),
+            ids: Ids::new(range_of(me), disk.ids),
+            kept: BTreeMap::new(),
+            kept_at: BTreeSet::new(),
+            suspects: BTreeSet::new(),
+            brought: None,
+            dirty: BTreeMap::new(),
+            releasing: BTreeMap::new(),
+            births: BTreeMap::new(),
+            searches: BTreeMap::new(),
+            calls: BTreeMap::new(),
+            askers: BTreeMap::new(),
+            waiting: BTreeMap::new(),
+            closing: BTreeMap::new(),
+            own: VecDeque::new(),
+            outs: Vec::new(),
+            messages: 0,
+            // An old backup has an epoch again, but no answer of then is for a call of now.
+            last: u64::from(start) << 32,
+            options,
+            outside,
+            disk,
+        };
+        node.append(&[Record::Epoch(epoch)], Urgency::Now, None);
+        node
+    }
+
+    /// Says who is not waited for, and asks all others what they know.
+    pub(crate) fn begin(&mut self) {
+        for peer in self.options.without.clone() {
+            self.peers(peers::Event::Away(peer));
+        }
+        self.peers(peers::Event::Tick);
+        self.moves(moves::Event::Tick);
+    }
+
+    pub(crate) fn epoch(&self) -> u64 {
+        self.peers.epoch()
+    }
+
+    pub(crate) fn me(&self) -> Peer {
+        self.options.me
+    }
+
+    pub(crate) fn is_mine(&self, object: FileId) -> bool {
+        self.homes.of(object) == Some(self.me())
+    }
+
+    /// A number that was never given before, in any epoch.
+    pub(crate) const fn number(&mut self) -> u64 {
+        self.last += 1;
+        self.last
+    }
+
+    /// Calls the home of an object; one of an id that nobody gave is gone.
+    pub(crate) fn call_home(&mut self, object: FileId, ask: Ask, why: Why) {
+        match self.homes.of(object) {
+            Some(home) => self.call(home, ask, why),
+            None => self.answered(why, Answer::Gone),
+        }
+    }
+
+    pub(crate) fn call(&mut self, peer: Peer, ask: Ask, why: Why) {
+        self.call_as(peer, ask, why, false);
+    }
+
+    pub(crate) fn call_as(&mut self, peer: Peer, ask: Ask, why: Why, again: bool) {
+        let call = self.number();
+        let callee_epoch = self.peers.epoch_of(peer);
+        let called = Called { peer, callee_epoch, ask: ask.clone(), why, again };
+        self.calls.insert(call, called);
+        if peer == self.me() {
+            self.own.push_back(Own::Ask(call, ask));
+            return;
+        }
+        self.messages += 1;
+        let caller = Caller { peer: self.me().0, epoch: self.epoch(), callee_epoch };
+        self.outs.push(Out::Call { call, peer, caller, ask });
+    }
+
+    pub(crate) fn answer(&mut self, asker: Asker, answer: Answer) {
+        match asker {
+            Asker::Me(call) => self.own.push_back(Own::Answer(call, answer)),
+            Asker::Peer(asker) => {
+                if let Some(sender) = self.askers.remove(&asker) {
+                    self.outs.push(Out::Tell(sender, self.durable, answer));
+                }
+            }
+        }
+    }
+
+    /// A ticket for who waits.
+    pub(crate) fn ticket(&mut self, waiter: Waiter) -> Ticket {
+        let ticket = Ticket(self.number());
+        self.waiting.insert(ticket, waiter);
+        ticket
+    }
+
+    /// Tells who waits, wherever that is.
+    pub(crate) fn finish(&mut self, ticket: Ticket, answer: Answer) {
+        if let Some(change) = self.closing.remove(&ticket) {
+            self.home(home::Event::Had(change, answer.had()));
+            return;
+        }
+        match self.waiting.remove(&ticket) {
+            Some(Waiter::Asker(asker)) => self.answer(asker, answer),
+            Some(Waiter::Operation(sender)) => self.outs.push(Out::Operation(sender, answer)),
+            None => {}
+        }
+    }
+
+    /// Brings what this metaserver says to itself to its end.
+    pub(crate) fn settle(&mut self) {
+        while let Some(own) = self.own.pop_front() {
+            match own {
+                Own::Ask(call, ask) => self.asked(Asker::Me(call), ask),
+                Own::Answer(call, answer) => {
+                    if let Some(called) = self.calls.remove(&call) {
+                        self.answered(called.why, answer);
+                    }
+                }
+            }
+        }
+    }
+
+    pub(crate) fn next_wake(&self) -> Option<Time> {
+        let machines = [
+            self.peers.next_wake(),
+            self.copies.next_wake(),
+            self.changes.next_wake(),
+            self.home.next_wake(),
+            self.moves.next_wake(),
+        ];
+        machines.into_iter().flatten().min()
+    }
+
+    pub(crate) fn wake(&mut self) {
+        self.peers(peers::Event::Tick);
+        self.copies(copies::Event::Tick);
+        self.changes(changes::Event::Tick);
+        self.home(home::Event::Tick);
+        self.moves(moves::Event::Tick);
+    }
+
+    /// Adds records, in the order of the calls to this.
+    pub(crate) fn append(&mut self, records: &[Record], urgency: Urgency, chore: Option<Chore>) {
+        let bytes = records.iter().map(Record::encode).collect();
+        let stored = self.outside.append(bytes, urgency);
+        if let Some(chore) = chore {
+            self.outs.push(Out::Await(stored, chore));
+        }
+    }
+
+    /// A metafile as it will be when all is stored that is on its way.
+    pub(crate) fn latest(&self, object: FileId) -> Option<&Metafile> {
+        match self.pending.get(&object) {
+            Some((_, metafile)) => metafile.as_ref(),
+            None => self.disk.metafiles.get(&object).or_else(|| self.births.get(&object)),
+        }
+    }
+
+    /// Changes a metafile, with the next stamp; false of `change` ends the object. Nobody is told
+    /// of it before it is stored.
+    pub(crate) fn store(
+        &mut self,
+        object: FileId,
+        what_for: For,
+        change: impl FnOnce(&mut Metafile) -> bool,
+    ) {
+        let Some(mut metafile) = self.latest(object).cloned() else { return };
+        self.disk.known.stamp.0 += 1;
+        let version = self.disk.known.stamp;
+        metafile.version = version;
+        let metafile = change(&mut metafile).then_some(metafile);
+        let mut records = Vec::new();
+        let urgency = match &what_for {
+            For::Note(place, claims, cookie) => {
+                records.push(Record::Note(place.clone(), *claims, *cookie));
+                Urgency::Now
+            }
+            For::NoNote(place) => {
+                records.push(Record::NoNote(place.clone()));
+                Urgency::Soon
+            }
+            For::Names(_) | For::Asked(_) => Urgency::Now,
+        };
+        records.push(match &metafile {
+            Some(metafile) => Record::Put(metafile.clone()),
+            None => Record::Gone(object, version),
+        });
+        self.pending.insert(object, (version, metafile.clone()));
+        let changing = Changing { object, version, metafile, what_for };
+        self.append(&records, urgency, Some(Chore::Metafile(Box::new(changing))));
+    }
+
+    /// Something is on stable storage.
+    pub(crate) fn stored(&mut self, chore: Chore) {
+        let Changing { object, version, metafile, what_for } = match chore {
+            Chore::Leave => return self.moves(moves::Event::Noted),
+            Chore::Metafile(changing) => *changing,
+        };
+        self.durable = self.durable.max(version);
+        // What is stored later may have been told first.
+        if let Some((last, _)) = self.pending.get(&object) {
+            if *last == version {
+                self.pending.remove(&object);
+            }
+            self.disk.take(metafile.map_or(Record::Gone(object, version), Record::Put));
+        }
+        match what_for {
+            For::Names(ticket) => self.home(home::Event::Stored(ticket, version)),
+            For::Note(place, claims, cookie) => {
+                self.disk.take(Record::Note(place.clone(), claims, cookie));
+                self.names(names::Event::Noted(place));
+            }
+            For::NoNote(_) => {}
+            For::Asked(asker) => self.answer(asker, Answer::Version(version)),
+        }
+    }
+
+    /// What was to be on stable storage never will be: nobody is served any more.
+    pub(crate) fn fail(&mut self) {
+        self.refuses = true;
+        self.waiting.clear();
+    }
+
+    /// A metafile as clients of this metaserver see it: with what they wrote.
+    pub(crate) fn view(&self, object: FileId) -> Option<Metafile> {
+        let of = if self.is_mine(object) { &self.disk.metafiles } else { &self.kept };
+        let mut metafile = of.get(&object)?.clone();
+        let sent = self.releasing.values().filter(|(of, _)| *of == object).map(|(_, wrote)| wrote);
+        for wrote in sent.chain(self.dirty.get(&object)) {
+            if metafile.attributes.modified != wrote.modified.into() {
+                metafile.write(wrote);
+            }
+        }
+        Some(metafile)
+    }
+
+    /// A copy that stands at a place.
+    pub(crate) fn kept_at(&self, place: &Place) -> Option<FileId> {
+        first_at(&self.kept_at, place)
+    }
+
+    pub(crate) fn keep(&mut self, metafile: Metafile) {
+        self.drop_copy(metafile.object);
+        let object = metafile.object;
+        self.kept_at.extend(metafile.places.iter().map(|place| (place.clone(), object)));
+        self.kept.insert(object, metafile);
+    }
+
+    pub(crate) fn drop_copy(&mut self, object: FileId) {
+        self.suspects.remove(&object);
+        if let Some(was) = self.kept.remove(&object) {
+            for place in was.places {
+                self.kept_at.remove(&(place, object));
+            }
+        }
+    }
+
+    /// An id for what is about to be made; none until more are stored, which is under way.
+    pub(crate) fn new_id(&mut self) -> Option<FileId> {
+        if let Some(ids) = self.ids.to_store() {
+            // What is given of these is named only by records behind this one.
+            self.append(&[Record::Ids(ids)], Urgency::Soon, None);
+            self.ids.stored(ids);
+        }
+        self.ids.take()
+    }
+
+    /// Says what an administrator is to know.
+    pub(crate) fn notice(&mut self, notice: &Notice) {
+        self.outside.notice(notice);
+    }
+}
+
+/// The range of ids that a metaserver is the home of.
+const fn range_of(peer: Peer) -> u64 {
+    peer.0 as u64 + 1
+}

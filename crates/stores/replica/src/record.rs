@@ -1,0 +1,142 @@
+//! What a metaserver has on stable storage: a sequence of records, the last of a kind counting.
+
+use leasehold_base::units::FileId;
+use leasehold_base::xdr::{Decode, Encode as _, Error, Reader, Writer};
+use leasehold_core::replica::moves::Move;
+use leasehold_core::replica::peers::Noted;
+use leasehold_core::replica::{Peer, Place, Stamp};
+use leasehold_wire::replica;
+
+use crate::metafile::{self, Metafile, wire_place};
+
+/// One change of what is stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Record {
+    /// An object has this metafile.
+    Put(Metafile),
+    /// An object is gone, by this change.
+    Gone(FileId, Stamp),
+    /// An object has claimed a place, which has this cookie.
+    Note(Place, FileId, u64),
+    /// Nobody has claimed a place.
+    NoNote(Place),
+    /// An epoch was begun.
+    Epoch(u64),
+    /// Ids below this are given.
+    Ids(u64),
+    /// What is known of a peer.
+    Heard(Peer, Noted),
+    /// Which move has leave.
+    Leave(Option<Move>),
+}
+
+impl Record {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut to = Writer::new();
+        match self {
+            Self::Put(metafile) => {
+                to.u32(1);
+                metafile.encode(&mut to);
+            }
+            Self::Gone(object, version) => {
+                to.u32(2);
+                [object.0, version.0].into_iter().for_each(|word| to.u64(word));
+            }
+            Self::Note(place, object, cookie) => {
+                to.u32(3);
+                wire_place(place).encode(&mut to);
+                [object.0, *cookie].into_iter().for_each(|word| to.u64(word));
+            }
+            Self::NoNote(place) => {
+                to.u32(4);
+                wire_place(place).encode(&mut to);
+            }
+            Self::Epoch(epoch) => {
+                to.u32(5);
+                to.u64(*epoch);
+            }
+            Self::Ids(ids) => {
+                to.u32(6);
+                to.u64(*ids);
+            }
+            Self::Heard(peer, noted) => {
+                to.u32(7);
+                to.u32(peer.0);
+                [noted.epoch, noted.before, noted.stamp.0]
+                    .into_iter()
+                    .for_each(|word| to.u64(word));
+            }
+            Self::Leave(given) => {
+                to.u32(8);
+                given.is_some().encode(&mut to);
+                for it in given.iter() {
+                    to.u32(it.home.0);
+                    [it.number, it.directory.0, it.parent.0]
+                        .into_iter()
+                        .for_each(|word| to.u64(word));
+                }
+            }
+        }
+        to.finish().into_bytes().to_vec()
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Error> {
+        let from = &mut Reader::of_part(bytes);
+        let record = match from.u32()? {
+            1 => Self::Put(Metafile::of(&replica::Metafile::decode(from)?)),
+            2 => Self::Gone(FileId(from.u64()?), Stamp(from.u64()?)),
+            3 => Self::Note(place(from)?, FileId(from.u64()?), from.u64()?),
+            4 => Self::NoNote(place(from)?),
+            5 => Self::Epoch(from.u64()?),
+            6 => Self::Ids(from.u64()?),
+            7 => {
+                let peer = Peer(from.u32()?);
+                let (epoch, before) = (from.u64()?, from.u64()?);
+                Self::Heard(peer, Noted { epoch, before, stamp: Stamp(from.u64()?) })
+            }
+            8 if bool::decode(from)? => {
+                let (home, number) = (Peer(from.u32()?), from.u64()?);
+                let (directory, parent) = (FileId(from.u64()?), FileId(from.u64()?));
+                Self::Leave(Some(Move { home, number, directory, parent }))
+            }
+            8 => Self::Leave(None),
+            _ => return Err(Error::BadValue),
+        };
+        from.finish().map(|()| record)
+    }
+}
+
+fn place(from: &mut Reader<'_>) -> Result<Place, Error> {
+    replica::Place::decode(from).map(|place| metafile::place(&place))
+}
+
+#[cfg(test)]
+mod tests {
+    use leasehold_wire::nfs3;
+
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read() {
+        let place = Place { directory: FileId(7), name: b"name".to_vec() };
+        let given = Move { home: Peer(2), number: 3, directory: FileId(4), parent: FileId(5) };
+        let noted = Noted { epoch: 9, before: 8, stamp: Stamp(7) };
+        let metafile = crate::disk::root(nfs3::Time::default(), &crate::Owner::default());
+        let metafile = Metafile { places: vec![place.clone()], content: vec![1; 5], ..metafile };
+        for record in [
+            Record::Put(metafile),
+            Record::Gone(FileId(1), Stamp(2)),
+            Record::Note(place.clone(), FileId(6), 5),
+            Record::NoNote(place),
+            Record::Epoch(4),
+            Record::Ids(4096),
+            Record::Heard(Peer(1), noted),
+            Record::Leave(Some(given)),
+            Record::Leave(None),
+        ] {
+            assert_eq!(Record::decode(&record.encode()), Ok(record));
+        }
+        assert!(Record::decode(&[0, 0, 0, 99]).is_err());
+        assert!(Record::decode(&[0, 0, 0, 5, 1]).is_err());
+    }
+}

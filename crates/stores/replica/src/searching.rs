@@ -1,0 +1,124 @@
+//! Searches of a metaserver, its own and as a part of another's.
+
+#![allow(
+    clippy::wildcard_enum_match_arm,
+    reason = "an answer of any other kind says nothing of what was asked"
+)]
+
+use leasehold_core::replica::search::{self, Search};
+use leasehold_core::replica::{Call, Peer, Place, copies};
+
+use crate::message::{Answer, Ask};
+use crate::metafile::Metafile;
+use crate::node::{Asker, Node, Why};
+
+/// Whom the search is for.
+#[derive(Clone, Copy, Debug)]
+enum Of {
+    Copies(Call),
+    Asker(Asker),
+}
+
+/// A search that is under way.
+#[derive(Clone, Debug)]
+pub(crate) struct Searching {
+    search: Search,
+    place: Place,
+    of: Of,
+    found: Option<Metafile>,
+}
+
+impl Node {
+    /// Searches for a name for `copies`.
+    pub(crate) fn search(&mut self, call: Call, place: Place) {
+        let Some(home) = self.homes.of(place.directory) else {
+            self.copies(copies::Event::Nowhere(call));
+            return;
+        };
+        let me = self.me();
+        let distances = self.options.peers().zip(self.options.distances());
+        let others: Vec<(Peer, u64)> = distances.filter(|(peer, _)| *peer != me).collect();
+        let mut effects = Vec::new();
+        let search = Search::start(self.options.order, home, &others, &mut effects);
+        self.begin_search(search, place, Of::Copies(call), effects);
+    }
+
+    /// Searches for another peer among those behind this one.
+    pub(crate) fn search_behind(&mut self, asker: Asker, place: Place, behind: &[Peer]) {
+        let all: Vec<Peer> = self.options.peers().collect();
+        let behind: Vec<Peer> = behind
+            .iter()
+            .copied()
+            .filter(|peer| all.contains(peer) && *peer != self.me())
+            .collect();
+        let mut effects = Vec::new();
+        let search = Search::among(&behind, &mut effects);
+        self.begin_search(search, place, Of::Asker(asker), effects);
+    }
+
+    fn begin_search(&mut self, search: Search, place: Place, of: Of, effects: Vec<search::Effect>) {
+        let id = self.number();
+        self.searches.insert(id, Searching { search, place, of, found: None });
+        self.seek(id, effects);
+    }
+
+    fn seek(&mut self, id: u64, effects: Vec<search::Effect>) {
+        for effect in effects {
+            let Some(searching) = self.searches.get(&id) else { return };
+            let place = searching.place.clone();
+            match effect {
+                search::Effect::Search(peer, behind) => {
+                    self.call(peer, Ask::Search(place, behind), Why::Search(id));
+                }
+                search::Effect::Named(peer) => self.call(peer, Ask::Named(place), Why::Named(id)),
+                search::Effect::Fetch(object) => {
+                    self.call_home(object, Ask::Fetch(object, None), Why::SearchFetch(id));
+                }
+                search::Effect::Found(_) | search::Effect::Nowhere | search::Effect::Unknown => {
+                    if let Some(searching) = self.searches.remove(&id) {
+                        self.search_ended(searching, &effect);
+                    }
+                }
+            }
+        }
+    }
+
+    fn search_ended(&mut self, searching: Searching, effect: &search::Effect) {
+        let Searching { of, found, .. } = searching;
+        let is_nowhere = *effect == search::Effect::Nowhere;
+        match (of, found) {
+            (Of::Asker(asker), Some(found)) => self.answer(asker, Answer::Metafile(found)),
+            (Of::Asker(asker), None) => {
+                self.answer(asker, if is_nowhere { Answer::Nowhere } else { Answer::Later });
+            }
+            (Of::Copies(call), Some(found)) if !self.is_mine(found.object) => {
+                let (object, version) = (found.object, found.version);
+                self.brought = Some(found);
+                self.copies(copies::Event::Found(call, object, version));
+            }
+            (Of::Copies(call), None) if is_nowhere => self.copies(copies::Event::Nowhere(call)),
+            // What has come to stand at home meanwhile is found the next time.
+            (Of::Copies(call), _) => self.copies(copies::Event::Failed(call)),
+        }
+    }
+
+    /// An answer for the search, of a call that asked who has the name.
+    pub(crate) fn searched(&mut self, why: Why, answer: Answer) {
+        let (Why::Search(id) | Why::Named(id) | Why::SearchFetch(id)) = why else { return };
+        let Some(searching) = self.searches.get_mut(&id) else { return };
+        let named = match answer {
+            Answer::Metafile(found) if found.stands_at(&searching.place) => {
+                let object = found.object;
+                searching.found = Some(found);
+                search::Answer::Found(object)
+            }
+            Answer::Named(Some(object)) => search::Answer::Claimed(object),
+            Answer::Metafile(_) | Answer::Named(None) | Answer::Nowhere => search::Answer::Nowhere,
+            Answer::Gone if !matches!(why, Why::Search(_)) => search::Answer::Nowhere,
+            _ => search::Answer::Unknown,
+        };
+        let mut effects = Vec::new();
+        searching.search.step(named, &mut effects);
+        self.seek(id, effects);
+    }
+}

@@ -1,0 +1,432 @@
+//! The store's operations.
+
+use core::ops::Range;
+use core::time::Duration;
+
+use bytes::Bytes;
+use leasehold_base::units::{Cookie, FileId, FileTime};
+use leasehold_core::replica::changes;
+use leasehold_fs::permission::{self, Rights, rights};
+use leasehold_fs::{
+    Access, Answer as Response, Attributes, Budget, Caller, Changed, Committed, FileType, Found,
+    FsError, Linked, Name, NewFile, NewNode, ObjectId, Page, Place, Properties, ReadDone, Renamed,
+    SetAttributes, Space, Stability, Store, Target, Wanted, Wcc, WriteDone,
+};
+
+use crate::asked::CONTENT_BYTES_MAX;
+use crate::attributes::{may_set, wanted};
+use crate::disk::ROOT;
+use crate::message::Answer;
+use crate::metafile::{Metafile, Wrote};
+use crate::naming::{LINK_MAX, at, found};
+use crate::using::{ComesAgain, id, object};
+use crate::{FILE_BYTES_MAX, Metaserver, PATIENCE};
+
+/// The longest name: what directories of systems hold.
+pub(crate) const NAME_BYTES_MAX: u32 = 255;
+
+/// How long until something is tried again that came to nothing.
+const AGAIN: Duration = Duration::from_millis(50);
+
+/// Files that there can be, for those who ask: more than there will be.
+const FILES_MAX: u64 = 1 << 40;
+
+/// Tries until something is done, or a client has waited long enough.
+macro_rules! patiently {
+    ($this:ident, $try:expr) => {
+        Response::later(async move {
+            let until = $this.shared.outside.now() + PATIENCE;
+            loop {
+                let done = $try.await;
+                if !done.comes_again() || $this.shared.outside.now() >= until {
+                    break done;
+                }
+                $this.shared.outside.sleep(AGAIN).await;
+            }
+        })
+    };
+}
+
+impl Metaserver {
+    async fn attributes_of(&self, of: &ObjectId) -> Result<Attributes, FsError> {
+        Ok(self.good(object(of)?).await?.seen())
+    }
+
+    async fn set(
+        &self,
+        caller: &Caller,
+        of: &ObjectId,
+        changes: &SetAttributes,
+        guard: Option<FileTime>,
+    ) -> Changed<()> {
+        let set = async {
+            let object = object(of)?;
+            let metafile = match guard {
+                // What it is compared with must be true now.
+                Some(_) => self.fresh(object).await?,
+                None => self.good(object).await?,
+            };
+            let seen = metafile.seen();
+            if guard.is_some_and(|changed| changed != seen.changed) {
+                return Err(FsError::NotSynchronized);
+            }
+            may_set(&seen, caller, changes)?;
+            if *changes == SetAttributes::default() {
+                return Ok(metafile);
+            }
+            if changes.size.is_some_and(|size| size > CONTENT_BYTES_MAX) {
+                return Err(FsError::FileTooBig);
+            }
+            self.set_at_home(object, wanted(&seen, caller, changes)).await
+        };
+        match set.await {
+            Ok(after) => {
+                Changed { result: Ok(()), wcc: Wcc { before: None, after: Some(after.seen()) } }
+            }
+            Err(error) => Changed::failed(error),
+        }
+    }
+
+    async fn look_up(
+        &self,
+        caller: &Caller,
+        directory: &ObjectId,
+        name: Name<'_>,
+    ) -> Result<Found, FsError> {
+        let at = at(Place { directory: *directory, name })?;
+        let above = self.searched(caller, at.directory).await?;
+        let there = self.find(&at).await?.ok_or(FsError::NotFound)?;
+        Ok(Found { directory: Some(above), ..found(&there) })
+    }
+
+    async fn above(&self, caller: &Caller, directory: &ObjectId) -> Result<Found, FsError> {
+        let directory = object(directory)?;
+        let attributes = self.searched(caller, directory).await?;
+        let parent = self.good(directory).await?.parent();
+        let parent = self.good(parent).await?;
+        Ok(Found { directory: Some(attributes), ..found(&parent) })
+    }
+
+    async fn granted(
+        &self,
+        caller: &Caller,
+        object: &ObjectId,
+        wanted: Access,
+    ) -> Result<(Access, Attributes), FsError> {
+        let attributes = self.attributes_of(object).await?;
+        let has = permission::access(&attributes, rights(&attributes, caller));
+        let granted = Access {
+            read: has.read && wanted.read,
+            lookup: has.lookup && wanted.lookup,
+            modify: has.modify && wanted.modify,
+            extend: has.extend && wanted.extend,
+            delete: has.delete && wanted.delete,
+            execute: has.execute && wanted.execute,
+        };
+        Ok((granted, attributes))
+    }
+
+    async fn target(&self, of: &ObjectId) -> Result<(Target, Attributes), FsError> {
+        let metafile = self.good(object(of)?).await?;
+        let seen = metafile.seen();
+        if seen.file_type != FileType::Symlink {
+            return Err(FsError::Invalid);
+        }
+        Ok((metafile.content, seen))
+    }
+
+    async fn read_content(
+        &self,
+        caller: &Caller,
+        of: &ObjectId,
+        offset: u64,
+        count: u32,
+    ) -> Result<ReadDone, FsError> {
+        let metafile = self.file(of).await?;
+        // Whoever may run a program may read it: a client pages it in with READ (RFC 1813 4.4).
+        let attributes = checked(&metafile, caller, |rights| rights.read || rights.execute)?;
+        let length = metafile.content.len();
+        let start = usize::try_from(offset).unwrap_or(length).min(length);
+        let end = start.saturating_add(count as usize).min(length);
+        let data = Bytes::copy_from_slice(&metafile.content[start..end]);
+        Ok(ReadDone { data, end: end == length, attributes })
+    }
+
+    async fn file(&self, of: &ObjectId) -> Result<Metafile, FsError> {
+        let metafile = self.good(object(of)?).await?;
+        match metafile.seen().file_type {
+            FileType::Regular => Ok(metafile),
+            FileType::Directory => Err(FsError::IsDirectory),
+            FileType::BlockDevice
+            | FileType::CharacterDevice
+            | FileType::Symlink
+            | FileType::Socket
+            | FileType::Fifo => Err(FsError::Invalid),
+        }
+    }
+
+    async fn write_content(
+        &self,
+        caller: &Caller,
+        of: &ObjectId,
+        offset: u64,
+        data: &Bytes,
+        stability: Stability,
+    ) -> Changed<WriteDone> {
+        let write = async {
+            let metafile = self.file(of).await?;
+            let mut seen = checked(&metafile, caller, |rights| rights.write)?;
+            let object = metafile.object;
+            let end = offset.checked_add(data.len() as u64).ok_or(FsError::FileTooBig)?;
+            if !data.is_empty() {
+                if end > CONTENT_BYTES_MAX {
+                    return Err(FsError::FileTooBig);
+                }
+                let wall = self.shared.outside.wall();
+                seen = self.with(|node| {
+                    let mut metafile = node.view(object).unwrap_or(metafile);
+                    let modified = wall.max(metafile.seen().changed);
+                    metafile.write(&Wrote { offset, data: data.to_vec(), modified });
+                    let wrote = whole(&metafile, node.dirty.get(&object), offset..end);
+                    node.dirty.insert(object, wrote);
+                    node.changes(changes::Event::Wrote(object));
+                    metafile.seen()
+                });
+                if stability > Stability::Unstable {
+                    self.released(object).await?;
+                }
+            }
+            let count = u32::try_from(data.len()).expect("a message is far shorter");
+            let verifier = self.shared.options.verifier;
+            Ok((WriteDone { count, stability, verifier }, seen))
+        };
+        match write.await {
+            Ok((done, after)) => {
+                Changed { result: Ok(done), wcc: Wcc { before: None, after: Some(after) } }
+            }
+            Err(error) => Changed::failed(error),
+        }
+    }
+
+    /// Waits until what was written here is at the object's home.
+    pub(crate) async fn released(&self, object: FileId) -> Result<(), FsError> {
+        let commit = self.run(|node, ticket| {
+            node.changes(changes::Event::Commit(ticket, object));
+        });
+        if commit.await == Answer::Done { Ok(()) } else { Err(FsError::Later) }
+    }
+
+    async fn commit_content(&self, of: &ObjectId) -> Changed<Committed> {
+        let commit = async {
+            let metafile = self.file(of).await?;
+            self.released(metafile.object).await?;
+            let after = self.good(metafile.object).await?.seen();
+            Ok((Committed { verifier: self.shared.options.verifier }, after))
+        };
+        match commit.await {
+            Ok((done, after)) => {
+                Changed { result: Ok(done), wcc: Wcc { before: None, after: Some(after) } }
+            }
+            Err(error) => Changed::failed(error),
+        }
+    }
+
+    async fn room(&self, of: &ObjectId) -> Result<(Space, Attributes), FsError> {
+        let attributes = self.attributes_of(of).await?;
+        let files = FILES_MAX;
+        let space = Space { files, free_files: files, available_files: files, ..Space::default() };
+        Ok((space, attributes))
+    }
+}
+
+/// What WRITEs have left in a content: the last, and those before it that are not released.
+fn whole(metafile: &Metafile, before: Option<&Wrote>, last: Range<u64>) -> Wrote {
+    let before = before.map(|it| it.offset..it.offset + it.data.len() as u64);
+    let before = before.unwrap_or(last.clone());
+    let (offset, end) = (last.start.min(before.start), last.end.max(before.end));
+    let bytes = |at: u64| usize::try_from(at).expect("it was checked to fit");
+    let data = metafile.content[bytes(offset)..bytes(end)].to_vec();
+    Wrote { offset, data, modified: metafile.attributes.changed.into() }
+}
+
+/// The attributes of a file, of a caller who has the right or owns it: its program opened it once.
+fn checked(
+    metafile: &Metafile,
+    caller: &Caller,
+    has: impl FnOnce(Rights) -> bool,
+) -> Result<Attributes, FsError> {
+    let seen = metafile.seen();
+    let may = caller.uid == seen.uid || has(rights(&seen, caller));
+    if may { Ok(seen) } else { Err(FsError::Access) }
+}
+
+impl Store for Metaserver {
+    fn root(&self) -> ObjectId {
+        id(ROOT)
+    }
+
+    fn properties(&self) -> Properties {
+        Properties {
+            file_bytes_max: FILE_BYTES_MAX,
+            name_bytes_max: NAME_BYTES_MAX,
+            link_max: LINK_MAX,
+            time_step: Duration::from_nanos(1),
+            case_insensitive: false,
+            chown_restricted: true,
+            can_set_time: true,
+            symlinks: true,
+            links: true,
+        }
+    }
+
+    fn getattr<'a>(&'a self, object: &'a ObjectId) -> Response<'a, Result<Attributes, FsError>> {
+        patiently!(self, self.attributes_of(object))
+    }
+
+    fn setattr<'a>(
+        &'a self,
+        caller: &'a Caller,
+        object: &'a ObjectId,
+        changes: &'a SetAttributes,
+        guard: Option<FileTime>,
+    ) -> Response<'a, Changed<()>> {
+        patiently!(self, self.set(caller, object, changes, guard))
+    }
+
+    fn lookup<'a>(
+        &'a self,
+        caller: &'a Caller,
+        directory: &'a ObjectId,
+        name: Name<'a>,
+    ) -> Response<'a, Result<Found, FsError>> {
+        patiently!(self, self.look_up(caller, directory, name))
+    }
+
+    fn parent<'a>(
+        &'a self,
+        caller: &'a Caller,
+        directory: &'a ObjectId,
+    ) -> Response<'a, Result<Found, FsError>> {
+        patiently!(self, self.above(caller, directory))
+    }
+
+    fn access<'a>(
+        &'a self,
+        caller: &'a Caller,
+        object: &'a ObjectId,
+        wanted: Access,
+    ) -> Response<'a, Result<(Access, Attributes), FsError>> {
+        patiently!(self, self.granted(caller, object, wanted))
+    }
+
+    fn readlink<'a>(
+        &'a self,
+        _caller: &'a Caller,
+        object: &'a ObjectId,
+    ) -> Response<'a, Result<(Target, Attributes), FsError>> {
+        patiently!(self, self.target(object))
+    }
+
+    fn read<'a>(
+        &'a self,
+        caller: &'a Caller,
+        object: &'a ObjectId,
+        offset: u64,
+        count: u32,
+    ) -> Response<'a, Result<ReadDone, FsError>> {
+        patiently!(self, self.read_content(caller, object, offset, count))
+    }
+
+    fn write<'a>(
+        &'a self,
+        caller: &'a Caller,
+        object: &'a ObjectId,
+        offset: u64,
+        data: Bytes,
+        stability: Stability,
+    ) -> Response<'a, Changed<WriteDone>> {
+        patiently!(self, self.write_content(caller, object, offset, &data, stability))
+    }
+
+    fn create<'a>(
+        &'a self,
+        caller: &'a Caller,
+        place: Place<'a>,
+        file: &'a NewFile,
+    ) -> Response<'a, Changed<Found>> {
+        patiently!(self, self.create_file(caller, place, file))
+    }
+
+    fn make<'a>(
+        &'a self,
+        caller: &'a Caller,
+        place: Place<'a>,
+        node: &'a NewNode<'a>,
+        attributes: &'a SetAttributes,
+    ) -> Response<'a, Changed<Found>> {
+        patiently!(self, self.make_node(caller, place, node, attributes))
+    }
+
+    fn remove<'a>(&'a self, caller: &'a Caller, place: Place<'a>) -> Response<'a, Changed<()>> {
+        patiently!(self, self.remove_name(caller, place, false))
+    }
+
+    fn rmdir<'a>(&'a self, caller: &'a Caller, place: Place<'a>) -> Response<'a, Changed<()>> {
+        patiently!(self, self.remove_name(caller, place, true))
+    }
+
+    fn rename<'a>(
+        &'a self,
+        caller: &'a Caller,
+        from: Place<'a>,
+        to: Place<'a>,
+    ) -> Response<'a, Renamed> {
+        patiently!(self, self.give_name(caller, from, to))
+    }
+
+    fn link<'a>(
+        &'a self,
+        caller: &'a Caller,
+        object: &'a ObjectId,
+        place: Place<'a>,
+    ) -> Response<'a, Linked> {
+        let target = crate::using::object(object);
+        Response::later(async move {
+            match target {
+                Ok(target) => patiently!(self, self.give_link(caller, target, place)).await,
+                Err(error) => {
+                    Linked { result: Err(error), attributes: None, directory: Wcc::default() }
+                }
+            }
+        })
+    }
+
+    fn readdir<'a>(
+        &'a self,
+        caller: &'a Caller,
+        directory: &'a ObjectId,
+        cookie: Cookie,
+        budget: Budget,
+        wanted: Wanted,
+    ) -> Response<'a, Result<Page, FsError>> {
+        patiently!(self, self.list(caller, directory, cookie, budget, wanted))
+    }
+
+    fn space<'a>(
+        &'a self,
+        _caller: &'a Caller,
+        object: &'a ObjectId,
+    ) -> Response<'a, Result<(Space, Attributes), FsError>> {
+        patiently!(self, self.room(object))
+    }
+
+    fn commit<'a>(
+        &'a self,
+        _caller: &'a Caller,
+        object: &'a ObjectId,
+        _offset: u64,
+        _length: u32,
+    ) -> Response<'a, Changed<Committed>> {
+        patiently!(self, self.commit_content(object))
+    }
+}

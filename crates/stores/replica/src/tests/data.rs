@@ -1,0 +1,143 @@
+//! Data in stripes on iods that several metaservers share.
+
+use core::time::Duration;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use leasehold_base::units::FileSystemId;
+use leasehold_fs::suite::block_on;
+use leasehold_fs::{
+    Caller, Name, NewFile, ObjectId, Place, SUPERUSER, SetAttributes, Stability, Step, Store,
+};
+use leasehold_store_mem::{Config, MemStore};
+use leasehold_store_striped::{Folder, Iod, Local, Mark, Member, Options, Striped};
+
+use super::lan::Lan;
+use crate::Order;
+
+const SECOND: Duration = Duration::from_secs(1);
+const WINDOW: Duration = Duration::from_secs(3);
+
+fn options(me: usize) -> Options {
+    Options {
+        volume: 5,
+        unit: 7,
+        inline_bytes_max: 0,
+        start: me as u64 + 1,
+        used: vec![0, 1, 2],
+        copies: 1,
+        rebalance: false,
+        shared: true,
+    }
+}
+
+/// Volumes of so many metaservers over the same three iods.
+fn volumes(count: usize) -> (Lan, Vec<Arc<Striped>>) {
+    let lan = Lan::with(count, Order::Constant, |me, number| options(me).new_file(number));
+    let store = |number| {
+        let config = Config { file_system: FileSystemId(number), ..Config::default() };
+        Arc::new(MemStore::new(config))
+    };
+    let stores: Vec<Arc<MemStore>> = (10..13).map(store).collect();
+    let member = |number| Member { label: format!("iod {number}"), gone: false };
+    let members: Vec<Member> = (0..3).map(member).collect();
+    let volume = |me| {
+        let folder = |(number, store): (u16, &Arc<MemStore>)| {
+            let mark = Mark { volume: 5, number, members: members.clone() };
+            let files = Local::new(Arc::<MemStore>::clone(store));
+            let folder = block_on(Folder::open(files, &mark)).expect("it has room");
+            Arc::new(folder) as Arc<dyn Iod>
+        };
+        let iods = (0..).zip(&stores).map(folder).collect();
+        let opened = Striped::open(Arc::new(lan.at(me)), iods, options(me));
+        Arc::new(block_on(opened).expect("all are there"))
+    };
+    let volumes = (0..count).map(volume).collect();
+    (lan, volumes)
+}
+
+fn who() -> Caller {
+    Caller { uid: SUPERUSER, gid: 0, ..Caller::nobody() }
+}
+
+fn name(text: &str) -> Name<'_> {
+    match Step::parse(text.as_bytes()) {
+        Ok(Step::Child(name)) => name,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn create(lan: &Lan, at: &Striped, text: &str) -> ObjectId {
+    let place = Place { directory: at.root(), name: name(text) };
+    let how = NewFile::Guarded(SetAttributes::default());
+    lan.run(at.create(&who(), place, &how)).result.expect("the name is free").object
+}
+
+fn write(lan: &Lan, at: &Striped, file: ObjectId, offset: u64, data: &'static [u8]) {
+    let (who, stability) = (who(), Stability::Unstable);
+    let done = lan.run(at.write(&who, &file, offset, Bytes::from_static(data), stability));
+    assert_eq!(done.result.expect("there is room").count as usize, data.len());
+}
+
+fn read(lan: &Lan, at: &Striped, file: ObjectId) -> Bytes {
+    lan.run(at.read(&who(), &file, 0, 100)).expect("it is there").data
+}
+
+fn size(lan: &Lan, at: &Striped, file: ObjectId) -> u64 {
+    lan.run(at.getattr(&file)).expect("it is there").size
+}
+
+#[test]
+fn sizes_follow_what_is_written_elsewhere() {
+    let (lan, volumes) = volumes(3);
+    let [one, two, three] = &*volumes else { panic!("there are three") };
+    let file = create(&lan, one, "file");
+    assert_eq!((size(&lan, two, file), size(&lan, three, file)), (0, 0));
+    write(&lan, two, file, 0, b"written at the second");
+    assert_eq!(size(&lan, two, file), 21, "who wrote sees it");
+    assert_eq!(size(&lan, three, file), 0, "nobody has heard of it");
+    lan.pass(2 * SECOND + WINDOW);
+    for at in &volumes {
+        assert_eq!(size(&lan, at, file), 21);
+        assert_eq!(&read(&lan, at, file)[..], b"written at the second");
+    }
+    // Two write at different places at once: both are there.
+    write(&lan, one, file, 21, b", the first");
+    write(&lan, three, file, 32, b" and the third");
+    lan.pass(2 * SECOND + WINDOW);
+    for at in &volumes {
+        assert_eq!(&read(&lan, at, file)[..], b"written at the second, the first and the third");
+    }
+}
+
+#[test]
+fn a_read_behind_the_known_end_finds_what_was_appended() {
+    let (lan, volumes) = volumes(2);
+    let [one, two] = &*volumes else { panic!("there are two") };
+    let file = create(&lan, one, "file");
+    write(&lan, one, file, 0, b"first");
+    lan.pass(2 * SECOND + WINDOW);
+    assert_eq!(&read(&lan, two, file)[..], b"first");
+    write(&lan, one, file, 5, b" second");
+    let behind = lan.run(two.read(&who(), &file, 5, 100)).expect("it is there");
+    assert_eq!((&behind.data[..], behind.end), (&b" second"[..], true));
+}
+
+#[test]
+fn a_cut_cuts_what_others_have_written() {
+    let (lan, volumes) = volumes(2);
+    let [one, two] = &*volumes else { panic!("there are two") };
+    let file = create(&lan, one, "file");
+    assert_eq!(size(&lan, two, file), 0);
+    write(&lan, one, file, 0, b"longer than a few stripes are");
+    let cut = SetAttributes { size: Some(3), ..SetAttributes::default() };
+    lan.run(two.setattr(&who(), &file, &cut, None)).result.expect("the owner may");
+    assert_eq!(&read(&lan, two, file)[..], b"lon");
+    lan.pass(2 * SECOND + WINDOW);
+    for at in [one, two] {
+        assert_eq!((size(&lan, at, file), &read(&lan, at, file)[..]), (3, &b"lon"[..]));
+    }
+    let place = Place { directory: one.root(), name: name("file") };
+    lan.run(two.remove(&who(), place)).result.expect("it is there");
+    assert!(lan.run(one.getattr(&file)).is_err());
+}

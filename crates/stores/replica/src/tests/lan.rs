@@ -1,0 +1,228 @@
+//! A network of metaservers, with their disks.
+
+use core::pin::pin;
+use core::sync::atomic::{AtomicU64, Ordering};
+use core::task::{Context, Poll, Waker};
+use core::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use bytes::Bytes;
+use futures_channel::oneshot;
+use leasehold_base::units::{FileTime, Time, Xid};
+use leasehold_base::xdr::{Decode as _, Encode as _, Reader, Writer};
+use leasehold_core::replica::{Bounds, Peer};
+use leasehold_fs::Verifier;
+use leasehold_wire::replica::{PROGRAM, VERSION};
+use leasehold_wire::rpc::{AuthSys, Call, OpaqueAuth, Reply, ReplyStatus, flavor};
+
+use crate::{Later, Metaserver, Notice, Options, Order, Outside, Owner, Urgency, compacted};
+
+const WORD: &str = "a word";
+
+/// All that is shared.
+#[derive(Default)]
+struct State {
+    now: u64,
+    sleepers: Vec<(u64, oneshot::Sender<()>)>,
+    metaservers: Vec<Option<Metaserver>>,
+    disks: Vec<Vec<Bytes>>,
+    /// Those that no message comes to or from.
+    cut: Vec<bool>,
+    xid: u32,
+    notices: Vec<Notice>,
+}
+
+/// What a new file has as its content, by the number of the metaserver.
+type Content = fn(usize, u64) -> Bytes;
+
+/// A network of metaservers.
+#[derive(Clone)]
+pub(super) struct Lan {
+    state: Arc<Mutex<State>>,
+    order: Order,
+    content: Content,
+}
+
+struct At {
+    lan: Lan,
+    me: usize,
+}
+
+impl Lan {
+    pub(super) fn new(count: usize, order: Order) -> Self {
+        Self::with(count, order, |_, _| Bytes::from_static(b"head"))
+    }
+
+    pub(super) fn with(count: usize, order: Order, content: Content) -> Self {
+        let state = State {
+            metaservers: vec![None; count],
+            disks: vec![Vec::new(); count],
+            cut: vec![false; count],
+            ..State::default()
+        };
+        let lan = Self { state: Arc::new(Mutex::new(state)), order, content };
+        (0..count).for_each(|me| lan.start(me));
+        lan.pass(Duration::from_secs(2));
+        lan
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no test panics with it")
+    }
+
+    /// Starts one, with what its disk has.
+    pub(super) fn start(&self, me: usize) {
+        let (count, records) = {
+            let state = self.state();
+            (state.metaservers.len(), compacted(&state.disks[me]).expect("it was written"))
+        };
+        let records: Vec<Bytes> = records.into_iter().map(Bytes::from).collect();
+        self.state().disks[me].clone_from(&records);
+        let (content, made) = (self.content, AtomicU64::new(0));
+        let options = Options {
+            me: Peer(u32::try_from(me).expect("few")),
+            count: u32::try_from(count).expect("few"),
+            without: Vec::new(),
+            order: self.order,
+            distances: Vec::new(),
+            bounds: Bounds::DEFAULT,
+            owner: Owner { uid: 0, gid: 0, mode: 0o777, file_system: 9 },
+            verifier: Verifier([7; 8]),
+            content: Box::new(move || content(me, made.fetch_add(1, Ordering::Relaxed))),
+            word: WORD.to_owned(),
+        };
+        let outside = Arc::new(At { lan: self.clone(), me });
+        let random = self.state().now.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let metaserver = Metaserver::open(options, &records, outside, random).expect("it is whole");
+        self.state().metaservers[me] = Some(metaserver);
+        self.pass(Duration::ZERO);
+    }
+
+    /// What one has on its disk.
+    pub(super) fn disk(&self, of: usize) -> Vec<Bytes> {
+        self.state().disks[of].clone()
+    }
+
+    /// Ends one, and gives it another disk if need be.
+    pub(super) fn kill(&self, me: usize, disk: Option<Vec<Bytes>>) {
+        let mut state = self.state();
+        let gone = state.metaservers[me].take();
+        disk.into_iter().for_each(|disk| state.disks[me] = disk);
+        drop(state);
+        drop(gone);
+    }
+
+    /// Cuts one off, or joins it again.
+    pub(super) fn cut(&self, me: usize, is_cut: bool) {
+        self.state().cut[me] = is_cut;
+    }
+
+    pub(super) fn at(&self, me: usize) -> Metaserver {
+        self.state().metaservers[me].clone().expect("it runs")
+    }
+
+    /// Calls that all have made.
+    pub(super) fn messages(&self) -> u64 {
+        let all: Vec<_> = self.state().metaservers.iter().flatten().cloned().collect();
+        all.iter().map(Metaserver::messages).sum()
+    }
+
+    pub(super) fn notices(&self) -> Vec<Notice> {
+        self.state().notices.clone()
+    }
+
+    /// Lets time go on.
+    pub(super) fn pass(&self, span: Duration) {
+        let until = self.state().now + u64::try_from(span.as_nanos()).expect("not for ever");
+        while self.wake_next(until) {}
+        self.state().now = until;
+    }
+
+    /// Wakes who sleeps shortest, if that ends by then.
+    fn wake_next(&self, until: u64) -> bool {
+        let mut state = self.state();
+        let next = (0..state.sleepers.len()).min_by_key(|at| state.sleepers[*at].0);
+        let Some(next) = next.filter(|at| state.sleepers[*at].0 <= until) else { return false };
+        let (time, sleeper) = state.sleepers.swap_remove(next);
+        state.now = state.now.max(time);
+        drop(state);
+        // Who slept may be gone.
+        let _ = sleeper.send(());
+        true
+    }
+
+    /// Runs something to its end, with as much time as that needs.
+    pub(super) fn run<T>(&self, work: impl Future<Output = T>) -> T {
+        let mut work = pin!(work);
+        loop {
+            let poll = work.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+            if let Poll::Ready(done) = poll {
+                return done;
+            }
+            assert!(self.wake_next(u64::MAX), "nobody goes on");
+        }
+    }
+
+    fn deliver(&self, from: usize, to: usize, procedure: u32, args: &[u8]) -> Later<Option<Bytes>> {
+        let (callee, xid) = {
+            let mut state = self.state();
+            state.xid += 1;
+            let is_cut = state.cut[from] || state.cut[to];
+            (state.metaservers[to].clone().filter(|_| !is_cut), Xid(state.xid))
+        };
+        let Some(callee) = callee else { return Box::pin(async { None }) };
+        let mut body = Writer::new();
+        let machine_name = WORD.as_bytes();
+        AuthSys { machine_name, ..AuthSys::default() }.encode(&mut body);
+        let body = body.finish().into_bytes();
+        let credential = OpaqueAuth { flavor: flavor::SYS, body: &body };
+        let (program, version, verifier) = (PROGRAM, VERSION, OpaqueAuth::NONE);
+        let mut call = Writer::new();
+        Call { xid, program, version, procedure, credential, verifier }.encode(&mut call);
+        call.fixed(args);
+        let answer = callee.answer(&call.finish().into_bytes(), Writer::new());
+        Box::pin(async move {
+            let reply = answer.await?.into_bytes();
+            let mut reader = Reader::new(&reply);
+            let head = Reply::decode(&mut reader).ok()?;
+            (head.status == ReplyStatus::Success).then(|| reader.rest_shared())
+        })
+    }
+}
+
+impl Outside for At {
+    fn now(&self) -> Time {
+        Time::from_nanoseconds(self.lan.state().now)
+    }
+
+    fn wall(&self) -> FileTime {
+        let now = self.lan.state().now;
+        let nanoseconds = u32::try_from(now % 1_000_000_000).expect("it is below");
+        FileTime { seconds: 1_700_000_000 + (now / 1_000_000_000).cast_signed(), nanoseconds }
+    }
+
+    fn sleep(&self, span: Duration) -> Later<()> {
+        let (sender, receiver) = oneshot::channel();
+        let mut state = self.lan.state();
+        let until = state.now + u64::try_from(span.as_nanos()).expect("not for ever");
+        state.sleepers.push((until, sender));
+        Box::pin(async {
+            let _ = receiver.await;
+        })
+    }
+
+    fn call(&self, peer: u32, procedure: u32, args: Bytes) -> Later<Option<Bytes>> {
+        self.lan.deliver(self.me, peer as usize, procedure, &args)
+    }
+
+    fn append(&self, records: Vec<Vec<u8>>, _: Urgency) -> oneshot::Receiver<()> {
+        let (sender, receiver) = oneshot::channel();
+        self.lan.state().disks[self.me].extend(records.into_iter().map(Bytes::from));
+        sender.send(()).expect("the other end is here");
+        receiver
+    }
+
+    fn notice(&self, notice: &Notice) {
+        self.lan.state().notices.push(*notice);
+    }
+}

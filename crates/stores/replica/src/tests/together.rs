@@ -1,0 +1,293 @@
+//! What clients of several metaservers see.
+
+use core::time::Duration;
+
+use leasehold_base::units::Cookie;
+use leasehold_fs::{
+    Allowance, Budget, Caller, Found, FsError, Mode, Name, NewFile, NewNode, ObjectId, Place,
+    SUPERUSER, SetAttributes, SetTime, Stability, Step, Store, Wanted,
+};
+
+use super::lan::Lan;
+use crate::{Notice, Order};
+
+const WINDOW: Duration = Duration::from_secs(3);
+
+fn who() -> Caller {
+    Caller { uid: SUPERUSER, gid: 0, ..Caller::nobody() }
+}
+
+fn name(text: &str) -> Name<'_> {
+    match Step::parse(text.as_bytes()) {
+        Ok(Step::Child(name)) => name,
+        other => panic!("{other:?}"),
+    }
+}
+
+impl Lan {
+    fn look(&self, at: usize, directory: ObjectId, text: &str) -> Result<Found, FsError> {
+        let store = self.at(at);
+        self.run(store.lookup(&who(), &directory, name(text)))
+    }
+
+    fn create(&self, at: usize, directory: ObjectId, text: &str) -> Result<Found, FsError> {
+        let store = self.at(at);
+        let place = Place { directory, name: name(text) };
+        let how = NewFile::Guarded(SetAttributes::default());
+        self.run(store.create(&who(), place, &how)).result
+    }
+
+    fn mkdir(&self, at: usize, directory: ObjectId, text: &str) -> ObjectId {
+        let store = self.at(at);
+        let place = Place { directory, name: name(text) };
+        let none = SetAttributes::default();
+        let made = self.run(store.make(&who(), place, &NewNode::Directory, &none));
+        made.result.expect("the name is free").object
+    }
+
+    fn remove(&self, at: usize, directory: ObjectId, text: &str) -> Result<(), FsError> {
+        let store = self.at(at);
+        self.run(store.remove(&who(), Place { directory, name: name(text) })).result
+    }
+
+    fn rmdir(&self, at: usize, directory: ObjectId, text: &str) -> Result<(), FsError> {
+        let store = self.at(at);
+        self.run(store.rmdir(&who(), Place { directory, name: name(text) })).result
+    }
+
+    fn rename(
+        &self,
+        at: usize,
+        from: (ObjectId, &str),
+        to: (ObjectId, &str),
+    ) -> Result<(), FsError> {
+        let store = self.at(at);
+        let place = |(directory, text)| Place { directory, name: name(text) };
+        self.run(store.rename(&who(), place(from), place(to))).result
+    }
+
+    fn names(&self, at: usize, directory: ObjectId) -> Vec<String> {
+        let store = self.at(at);
+        let budget = Budget { reply: Allowance::UNLIMITED, names: Allowance::UNLIMITED };
+        let who = who();
+        let read = store.readdir(&who, &directory, Cookie(0), budget, Wanted::Everything);
+        let page = self.run(read).expect("it is there");
+        assert!(page.end);
+        let names = page.entries.iter().map(|entry| String::from_utf8_lossy(entry.name).into());
+        names.collect()
+    }
+
+    fn root(&self) -> ObjectId {
+        self.at(0).root()
+    }
+}
+
+const ORDERS: [Order; 4] = [Order::Sequential, Order::Nearest, Order::Tree, Order::Constant];
+
+#[test]
+fn what_is_made_at_one_is_found_at_all_with_its_id() {
+    for order in ORDERS {
+        let lan = Lan::new(4, order);
+        let directory = lan.mkdir(1, lan.root(), "directory");
+        let made = lan.create(2, directory, "file").expect("the name is free");
+        for at in 0..4 {
+            let found = lan.look(at, lan.root(), "directory").expect("it is there");
+            assert_eq!(found.object, directory);
+            let found = lan.look(at, directory, "file").expect("it is there");
+            assert_eq!((found.object, found.attributes), (made.object, made.attributes));
+            assert_eq!(lan.names(at, directory), [".", "..", "file"]);
+        }
+        assert_eq!(lan.create(3, directory, "file"), Err(FsError::AlreadyExists));
+    }
+}
+
+#[test]
+fn what_is_removed_is_gone_at_once_everywhere_and_stays_so() {
+    let lan = Lan::new(3, Order::Constant);
+    let made = lan.create(0, lan.root(), "file").expect("the name is free").object;
+    for at in 0..3 {
+        assert_eq!(lan.look(at, lan.root(), "file").map(|found| found.object), Ok(made));
+    }
+    lan.remove(2, lan.root(), "file").expect("it is there");
+    for _ in 0..4 {
+        for at in 0..3 {
+            assert_eq!(lan.look(at, lan.root(), "file").err(), Some(FsError::NotFound), "{at}");
+            let store = lan.at(at);
+            assert_eq!(lan.run(store.getattr(&made)), Err(FsError::Stale));
+            assert_eq!(lan.names(at, lan.root()), [".", ".."]);
+        }
+        lan.pass(WINDOW);
+    }
+    assert_eq!(lan.remove(1, lan.root(), "file"), Err(FsError::NotFound));
+}
+
+#[test]
+fn a_rename_is_seen_and_a_tree_stays_one() {
+    let lan = Lan::new(3, Order::Constant);
+    let (one, two) = (lan.mkdir(0, lan.root(), "one"), lan.mkdir(1, lan.root(), "two"));
+    let made = lan.create(2, one, "a").expect("the name is free").object;
+    let over = lan.create(0, two, "b").expect("the name is free").object;
+    lan.look(1, one, "a").expect("it is there");
+    lan.rename(1, (one, "a"), (two, "b")).expect("both are there");
+    lan.pass(WINDOW);
+    for at in 0..3 {
+        assert_eq!(lan.look(at, two, "b").map(|found| found.object), Ok(made), "{at}");
+        assert_eq!(lan.look(at, one, "a").err(), Some(FsError::NotFound));
+        let store = lan.at(at);
+        assert_eq!(lan.run(store.getattr(&over)), Err(FsError::Stale));
+    }
+    lan.rename(2, (lan.root(), "two"), (one, "two")).expect("it can move");
+    assert_eq!(lan.rename(0, (lan.root(), "one"), (two, "one")), Err(FsError::Invalid));
+    assert_eq!(lan.rmdir(0, one, "two"), Err(FsError::NotEmpty));
+    lan.remove(0, two, "b").expect("it is there");
+    lan.pass(Duration::from_secs(1));
+    assert_eq!(lan.rmdir(2, one, "two"), Ok(()));
+    assert_eq!(lan.names(1, one), [".", ".."]);
+}
+
+#[test]
+fn changes_are_seen_within_a_window() {
+    let lan = Lan::new(2, Order::Constant);
+    let made = lan.create(0, lan.root(), "file").expect("the name is free").object;
+    let mode = |at: usize| {
+        let store = lan.at(at);
+        lan.run(store.getattr(&made)).expect("it is there").mode.bits()
+    };
+    assert_eq!((mode(0), mode(1)), (0o600, 0o600));
+    let set = SetAttributes { mode: Some(Mode::from_bits(0o640)), ..SetAttributes::default() };
+    for at in [1, 0] {
+        let store = lan.at(at);
+        lan.run(store.setattr(&who(), &made, &set, None)).result.expect("the owner may");
+        assert_eq!(mode(at), 0o640, "who changed it sees it");
+        lan.pass(WINDOW);
+        assert_eq!((mode(0), mode(1)), (0o640, 0o640));
+    }
+    // A copy is used for a window, and costs nothing in it.
+    let asked = lan.messages();
+    assert_eq!((mode(1), lan.messages()), (0o640, asked));
+    lan.pass(WINDOW);
+    assert_eq!((mode(1), lan.messages()), (0o640, asked + 1));
+}
+
+#[test]
+fn what_is_written_elsewhere_is_released() {
+    let lan = Lan::new(2, Order::Constant);
+    let made = lan.create(0, lan.root(), "file").expect("the name is free").object;
+    let content = |at: usize| {
+        let store = lan.at(at);
+        lan.run(store.read(&who(), &made, 0, 100)).expect("it is there").data
+    };
+    assert_eq!(&content(1)[..], b"head");
+    let write = |at: usize, data: &'static [u8], stability| {
+        let store = lan.at(at);
+        let who = who();
+        let write = store.write(&who, &made, 4, data.into(), stability);
+        lan.run(write).result.expect("the owner may");
+    };
+    write(1, b" one", Stability::Unstable);
+    assert_eq!((&content(1)[..], &content(0)[..]), (&b"head one"[..], &b"head"[..]));
+    lan.pass(Duration::from_secs(1));
+    assert_eq!(&content(0)[..], b"head one", "a second after the last");
+    write(1, b" two", Stability::FileSync);
+    assert_eq!((&content(1)[..], &content(0)[..]), (&b"head two"[..], &b"head two"[..]));
+    write(1, b" six", Stability::Unstable);
+    let store = lan.at(1);
+    lan.run(store.commit(&who(), &made, 0, 0)).result.expect("it can be");
+    assert_eq!(&content(0)[..], b"head six");
+}
+
+#[test]
+fn what_was_answered_is_there_after_a_crash() {
+    let lan = Lan::new(2, Order::Constant);
+    let directory = lan.mkdir(1, lan.root(), "directory");
+    for number in 0..5 {
+        lan.create(number % 2, directory, &format!("file{number}")).expect("the name is free");
+    }
+    lan.remove(0, directory, "file1").expect("it is there");
+    lan.rename(1, (directory, "file2"), (lan.root(), "other")).expect("it is there");
+    let ids = |lan: &Lan| {
+        let names = ["file0", "file3", "file4"].map(|text| (directory, text));
+        let all = names.into_iter().chain([(lan.root(), "other")]);
+        all.map(|(directory, text)| lan.look(0, directory, text)).collect::<Vec<_>>()
+    };
+    let before = ids(&lan);
+    for at in [0, 1] {
+        lan.kill(at, None);
+        lan.start(at);
+        lan.pass(WINDOW);
+        assert_eq!(ids(&lan), before);
+        assert_eq!(lan.names(1, directory), [".", "..", "file0", "file3", "file4"]);
+        assert_eq!(lan.look(at, directory, "file1").err(), Some(FsError::NotFound));
+    }
+}
+
+#[test]
+fn while_a_home_is_away_what_it_has_is_waited_for() {
+    let lan = Lan::new(3, Order::Constant);
+    let made = lan.create(1, lan.root(), "file").expect("the name is free").object;
+    assert_eq!(lan.look(2, lan.root(), "file").map(|found| found.object), Ok(made));
+    lan.cut(1, true);
+    assert!(lan.look(2, lan.root(), "file").is_ok(), "the window is not over");
+    lan.pass(WINDOW);
+    assert_eq!(lan.look(2, lan.root(), "file").err(), Some(FsError::Later), "nothing old");
+    assert!(lan.create(2, lan.root(), "other").is_ok(), "all else goes on");
+    assert_eq!(lan.create(1, lan.root(), "third").err(), Some(FsError::Later));
+    lan.cut(1, false);
+    assert_eq!(lan.look(2, lan.root(), "file").map(|found| found.object), Ok(made));
+    assert!(lan.create(1, lan.root(), "third").is_ok());
+}
+
+#[test]
+fn older_metadata_is_not_served() {
+    let lan = Lan::new(2, Order::Constant);
+    let backup = lan.disk(1);
+    lan.create(1, lan.root(), "file").expect("the name is free");
+    lan.look(0, lan.root(), "file").expect("it is there, and so somebody knows of it");
+    lan.kill(1, Some(backup));
+    lan.start(1);
+    lan.pass(WINDOW);
+    assert!(!lan.at(1).is_open());
+    assert_eq!(lan.look(1, lan.root(), "file").err(), Some(FsError::Io));
+    let older = |notice: &Notice| matches!(notice, Notice::Older { peer: 0, .. });
+    assert!(lan.notices().iter().any(older));
+}
+
+#[test]
+fn searches_cost_what_their_order_says() {
+    for (order, most) in [(Order::Sequential, 7), (Order::Nearest, 7), (Order::Tree, 7)] {
+        let lan = Lan::new(8, order);
+        lan.create(7, lan.root(), "file").expect("the name is free");
+        lan.look(3, lan.root(), "other").expect_err("it is nowhere");
+        let asked = lan.messages();
+        lan.look(3, lan.root(), "file").expect("it is there");
+        let cost = lan.messages() - asked;
+        assert!(cost > 2 && cost <= most, "{order:?}: {cost}");
+    }
+    let lan = Lan::new(16, Order::Constant);
+    lan.create(15, lan.root(), "file").expect("the name is free");
+    lan.look(3, lan.root(), "other").expect_err("it is nowhere");
+    let asked = lan.messages();
+    lan.look(3, lan.root(), "file").expect("it is there");
+    assert_eq!(lan.messages() - asked, 2, "however many there are");
+    lan.look(3, lan.root(), "other").expect_err("it is nowhere");
+    lan.look(3, lan.root(), "file").expect("it is there");
+    assert_eq!(lan.messages() - asked, 2, "what is known costs nothing");
+}
+
+#[test]
+fn exclusive_creation_is_done_once() {
+    let lan = Lan::new(2, Order::Constant);
+    let create = |at: usize, verifier: u8| {
+        let store = lan.at(at);
+        let place = Place { directory: lan.root(), name: name("file") };
+        let how = NewFile::Exclusive([verifier; 8]);
+        lan.run(store.create(&who(), place, &how)).result.map(|found| found.object)
+    };
+    let made = create(0, 1).expect("the name is free");
+    assert_eq!((create(0, 1), create(1, 1)), (Ok(made), Ok(made)));
+    assert_eq!(create(1, 2), Err(FsError::AlreadyExists));
+    let times = SetAttributes { accessed: SetTime::Now, ..SetAttributes::default() };
+    let store = lan.at(0);
+    lan.run(store.setattr(&who(), &made, &times, None)).result.expect("the owner may");
+    assert_eq!(create(0, 1), Err(FsError::AlreadyExists));
+}

@@ -1,0 +1,247 @@
+//! What operations are made of: an object that may be used, a name that is found, a call that is
+//! made.
+
+#![allow(
+    clippy::wildcard_enum_match_arm,
+    reason = "an answer of any other kind says nothing of what was asked"
+)]
+
+use futures_channel::oneshot;
+use leasehold_base::units::FileId;
+use leasehold_core::replica::search::Order;
+use leasehold_core::replica::{Place, Ticket, copies};
+use leasehold_fs::{Changed, FsError, Linked, ObjectId, Renamed};
+
+use crate::Metaserver;
+use crate::message::{Answer, Ask};
+use crate::metafile::Metafile;
+use crate::node::{Node, Waiter, Why};
+
+/// How often a name is looked for before its client is told to come again.
+const ROUNDS_MAX: usize = 5;
+
+/// The id that a store has of an object.
+pub(crate) fn id(object: FileId) -> ObjectId {
+    ObjectId::new(&object.0.to_be_bytes()).expect("eight bytes are few")
+}
+
+/// The object of an id of this store's.
+pub(crate) fn object(id: &ObjectId) -> Result<FileId, FsError> {
+    let bytes = id.as_bytes().try_into().map_err(|_| FsError::Stale)?;
+    Ok(FileId(u64::from_be_bytes(bytes)))
+}
+
+/// Whether an operation came to nothing only because something was under way, or somebody away.
+pub(crate) trait ComesAgain {
+    fn comes_again(&self) -> bool;
+}
+
+impl<T> ComesAgain for Result<T, FsError> {
+    fn comes_again(&self) -> bool {
+        matches!(self, Err(FsError::Later))
+    }
+}
+
+impl<T> ComesAgain for Changed<T> {
+    fn comes_again(&self) -> bool {
+        self.result.comes_again()
+    }
+}
+
+impl ComesAgain for Renamed {
+    fn comes_again(&self) -> bool {
+        self.result.comes_again()
+    }
+}
+
+impl ComesAgain for Linked {
+    fn comes_again(&self) -> bool {
+        self.result.comes_again()
+    }
+}
+
+/// Where a name may be found.
+enum Where {
+    Home(Metafile),
+    Copy(FileId),
+    Nowhere,
+    Elsewhere,
+}
+
+impl Metaserver {
+    /// Begins something that is waited for with a ticket.
+    async fn wait(&self, begin: impl FnOnce(&mut Node, Ticket)) -> Answer {
+        let (sender, receiver) = oneshot::channel();
+        self.with(|node| {
+            let ticket = node.ticket(Waiter::Operation(sender));
+            begin(node, ticket);
+        });
+        receiver.await.unwrap_or(Answer::Later)
+    }
+
+    /// Fails unless this metaserver serves.
+    pub(crate) fn serves(&self) -> Result<(), FsError> {
+        self.with(|node| {
+            if node.refuses {
+                Err(FsError::Io)
+            } else if node.peers.is_open() {
+                Ok(())
+            } else {
+                Err(FsError::Later)
+            }
+        })
+    }
+
+    /// The metafile of an object, if it may be used: an acquire where that is due.
+    pub(crate) async fn good(&self, object: FileId) -> Result<Metafile, FsError> {
+        self.acquired(object, false).await
+    }
+
+    /// The same, after its home was asked at once.
+    pub(crate) async fn fresh(&self, object: FileId) -> Result<Metafile, FsError> {
+        self.acquired(object, true).await
+    }
+
+    async fn acquired(&self, object: FileId, at_once: bool) -> Result<Metafile, FsError> {
+        self.serves()?;
+        for _ in 0..ROUNDS_MAX {
+            let (mine, is_known) = self.with(|node| {
+                let mine = node.is_mine(object).then(|| node.view(object));
+                (mine, node.homes.of(object).is_some())
+            });
+            if let Some(mine) = mine {
+                return mine.ok_or(FsError::Stale);
+            }
+            if !is_known {
+                return Err(FsError::Stale);
+            }
+            let answer = self.wait(|node, ticket| {
+                let at_once = node.suspects.remove(&object) || at_once;
+                node.copies(if at_once {
+                    copies::Event::Miss(ticket, object)
+                } else {
+                    copies::Event::Use(ticket, object)
+                });
+            });
+            match answer.await {
+                Answer::Done => {
+                    if let Some(metafile) = self.with(|node| node.view(object)) {
+                        return Ok(metafile);
+                    }
+                }
+                Answer::Gone => return Err(FsError::Stale),
+                _ => return Err(FsError::Later),
+            }
+        }
+        Err(FsError::Later)
+    }
+
+    /// The object that stands at a place.
+    pub(crate) async fn find(&self, place: &Place) -> Result<Option<Metafile>, FsError> {
+        self.serves()?;
+        let mut is_checked = false;
+        for _ in 0..ROUNDS_MAX {
+            match self.with(|node| node.look_for(place)) {
+                Where::Home(metafile) => return Ok(Some(metafile)),
+                Where::Nowhere => return Ok(None),
+                Where::Copy(object) => match self.acquired(object, is_checked).await {
+                    Ok(found) if found.stands_at(place) => return Ok(Some(found)),
+                    // A note may be old, and then nobody stands there.
+                    Ok(_) | Err(FsError::Stale) if is_checked => return Ok(None),
+                    Ok(_) | Err(FsError::Stale) => is_checked = true,
+                    Err(error) => return Err(error),
+                },
+                Where::Elsewhere => {
+                    let search = |node: &mut Node, ticket| {
+                        node.copies(copies::Event::Search(ticket, place.clone()));
+                    };
+                    match self.wait(search).await {
+                        Answer::Done => {}
+                        Answer::Gone => return Ok(None),
+                        _ => return Err(FsError::Later),
+                    }
+                }
+            }
+        }
+        Err(FsError::Later)
+    }
+
+    /// The same, asking the homes whatever is known here.
+    pub(crate) async fn find_anew(&self, place: &Place) -> Result<Option<Metafile>, FsError> {
+        let answer = self.ask_home(place.directory, Ask::Named(place.clone())).await;
+        let object = match answer {
+            Answer::Named(Some(object)) => object,
+            Answer::Named(None) | Answer::Gone => return Ok(None),
+            _ => return Err(FsError::Later),
+        };
+        match self.fresh(object).await {
+            Ok(found) => Ok(Some(found).filter(|found| found.stands_at(place))),
+            Err(FsError::Stale) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Asks the home of an object.
+    pub(crate) async fn ask_home(&self, object: FileId, ask: Ask) -> Answer {
+        self.wait(|node, ticket| node.call_home(object, ask, Why::Operation(ticket))).await
+    }
+
+    /// Begins something of the machines of this metaserver's own.
+    pub(crate) async fn run(&self, begin: impl FnOnce(&mut Node, Ticket)) -> Answer {
+        self.wait(begin).await
+    }
+
+    /// Has the home give an object another name, a further one, or none in place of one.
+    pub(crate) async fn place(
+        &self,
+        object: FileId,
+        from: Option<&Place>,
+        to: Option<&Place>,
+    ) -> Result<(), FsError> {
+        let (from, to) = (from.cloned(), to.cloned());
+        let ask = Ask::Place { object, from: from.clone(), to: to.clone() };
+        let version = match self.ask_home(object, ask).await {
+            Answer::Version(version) => version,
+            Answer::Gone => return Err(FsError::NotFound),
+            Answer::Exists => return Err(FsError::AlreadyExists),
+            Answer::Full => return Err(FsError::NotEmpty),
+            Answer::Loop => return Err(FsError::Invalid),
+            _ => return Err(FsError::Later),
+        };
+        self.with(|node| {
+            if to.is_some() {
+                node.has_changed(object, version, to.clone());
+            } else {
+                node.suspect(object);
+            }
+            for place in from.iter().chain(&to) {
+                node.suspect(place.directory);
+            }
+        });
+        Ok(())
+    }
+}
+
+impl Node {
+    /// An object was changed from here at its home: a copy of it is old.
+    pub(crate) fn suspect(&mut self, object: FileId) {
+        if self.kept.contains_key(&object) {
+            self.suspects.insert(object);
+        }
+    }
+
+    fn look_for(&self, place: &Place) -> Where {
+        if let Some(metafile) = self.disk.standing_at(place).and_then(|object| self.view(object)) {
+            return Where::Home(metafile);
+        }
+        if let Some(object) = self.kept_at(place) {
+            return Where::Copy(object);
+        }
+        // The notes of a directory's home say all that its home would be asked for.
+        if self.options.order == Order::Constant && self.is_mine(place.directory) {
+            let note = self.disk.notes.get(place);
+            return note.map_or(Where::Nowhere, |note| Where::Copy(note.object));
+        }
+        Where::Elsewhere
+    }
+}
