@@ -120,7 +120,7 @@ fn rescue(client: &Client, source: &str, words: &Words, directory: &Path) -> Res
     match said.or_else(crate::rescue::default_directory) {
         Some(place) => client.rescue_by(Arc::new(Keeper::new(place, source, directory))),
         None => {
-            tracing::warn!("there is no home directory for what the server refuses: rescue=DIR")
+            tracing::warn!("there is no home directory for what the server refuses: rescue=DIR");
         }
     }
     Ok(())

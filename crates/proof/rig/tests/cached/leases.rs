@@ -144,6 +144,23 @@ fn restart(server: MemServer) -> MemServer {
     MemServer::start_over(address, store, Manners::Full).unwrap()
 }
 
+/// The same, where somebody else has changed the file meanwhile.
+fn restart_changed(server: MemServer, text: &'static [u8]) -> MemServer {
+    let (address, store) = (server.address(), Arc::clone(server.store()));
+    drop(server);
+    let changer = std::thread::spawn({
+        let store = Arc::clone(&store);
+        move || {
+            let any = ([127, 0, 0, 1], 0).into();
+            let elsewhere = MemServer::start_over(any, store, Manners::Full).unwrap();
+            let changer = user(&elsewhere, 3);
+            block_on(changer.write(b"file", MODE, Bytes::from_static(text))).unwrap();
+        }
+    });
+    changer.join().unwrap();
+    MemServer::start_over(address, store, Manners::Full).unwrap()
+}
+
 /// Links, moves and removals of ours change a file's times, which would look as if somebody else
 /// had been there.
 #[test]
@@ -186,8 +203,8 @@ fn what_was_delayed_survives_a_server_that_forgets_leases() {
 
         let file = one.open(b"file", OpenHow::READ_WRITE).await.unwrap();
         file.write_at(0, Bytes::from_static(b"late")).await.unwrap();
-        let _server = restart(server);
-        other.write(b"file", MODE, Bytes::from_static(b"newer")).await.unwrap();
+        // Before it finds a server again, which it looks for by itself.
+        let _server = restart_changed(server, b"newer");
         let late = Error::Failed(Status::NotSynchronized);
         assert_eq!(file.sync().await, Err(late), "it is not mixed in, and that is told");
         assert_eq!(other.read(b"file").await.unwrap(), "newer");
