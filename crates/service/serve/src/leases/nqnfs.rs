@@ -3,7 +3,8 @@
 //!
 //! Rules:
 //! - A client is the host that calls, whatever its ports: what is said of a lease is said by each
-//!   way that the host was heard on. It is known from its first call that asks for a lease.
+//!   way that the host was heard on. It is known from its first call that asks for a lease of an
+//!   object whose handle is ours: what a stranger makes up is not waited for after a restart.
 //! - A term is told without the skew that the paper allows clocks, which read whole seconds.
 //! - What is not granted is a lease that may not be cached where it is asked for alone, and no lease
 //!   where it rides on a call.
@@ -16,7 +17,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use leasehold_base::units::{Time, Xid};
-use leasehold_base::xdr::{Encode as _, Reader, Writer, decode_all};
+use leasehold_base::xdr::{Decode as _, Encode as _, Reader, Writer, decode_all};
 use leasehold_core::leases::clients::Name;
 use leasehold_core::leases::{self, Client, Open, Serial, table};
 use leasehold_fs::{ExportId, FsError, ObjectId};
@@ -85,6 +86,7 @@ pub(crate) fn handler<P: Procedure>(
             Reply { xid, status: ReplyStatus::GarbageArguments }.encode(&mut writer);
             return Some(writer.finish());
         };
+        let ask = ask.filter(|_| is_of_ours(&context, &arguments));
         let (results, grant) = match of_nqnfs(&mut context, ask).await {
             Ok(asked) => {
                 let leased = asked.as_ref().map(|asked| Box::new(Leased::new(Arc::clone(asked))));
@@ -114,6 +116,12 @@ pub(crate) fn handler<P: Procedure>(
         }
         Some(writer.finish())
     })
+}
+
+/// Whether a call is about an object of ours; all that leases ride on begin with its handle.
+fn is_of_ours(context: &Context, arguments: &Bytes) -> bool {
+    let call = Call::<nfs3::Handle>::decode(&mut Reader::new(arguments));
+    call.is_ok_and(|call| context.service.handles.open(call.args.as_bytes()).is_ok())
 }
 
 /// What a call was granted, as it is told.
@@ -204,7 +212,9 @@ fn getlease(
 async fn lease(context: &mut Context, wanted: getlease::Wanted) -> Result<getlease::Done, FsError> {
     let getlease::Wanted { object, kind, seconds } = wanted;
     let ask = Ask { kind, seconds };
+    context.target(object.as_bytes()).await?;
     let asked = of_nqnfs(context, Some(ask)).await?.ok_or(FsError::ServerFault)?;
+    // The exports may be others now.
     let target = context.target(object.as_bytes()).await?;
     if kind == Kind::Write && target.request.read_only {
         return Err(FsError::ReadOnly);

@@ -147,6 +147,18 @@ fn who_asks_for_no_lease_is_no_client_and_costs_nothing() {
     assert_eq!((view.holders.len(), view.count), (0, 0));
 }
 
+#[test]
+fn who_makes_up_a_handle_is_no_client() {
+    let mut world = World::new();
+    let forged = Handle::new(&[7; 24]).expect("short enough");
+    let reply = world.reads(1, forged, ask(WRITE)).poll().expect("it is answered");
+    assert_ne!(reply.expect("with a reply")[24..28], [0; 4]);
+    let args = getlease::Wanted { object: forged, kind: WRITE, seconds: 30 };
+    let reply = world.host(1, getlease::NUMBER, &nqnfs::Call { ask: None, args }).poll();
+    assert_ne!(reply.expect("it is answered").expect("with a reply")[24..28], [0; 4]);
+    assert_eq!(world.server.service.lease_view(10).holders.len(), 0);
+}
+
 /// The paper's first diagram.
 #[test]
 fn readers_share_and_what_was_cached_is_good_after_a_lapse() {
