@@ -86,6 +86,7 @@ impl Cluster {
             used,
             copies: self.copies,
             rebalance: false,
+            shared: false,
         };
         let names = Arc::<MemStore>::clone(&self.names) as Arc<dyn Store>;
         block_on(Striped::open(names, iods, options)).expect("all are there")
