@@ -3,7 +3,6 @@
 use std::fs;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::{Arc, Condvar, Mutex};
-use std::time::Duration;
 
 use rustix::io::Errno;
 
@@ -19,8 +18,6 @@ pub(super) struct State {
     pub(super) synced: Vec<(Extent, String)>,
     pub(super) is_closed: bool,
     pub(super) is_failing: bool,
-    /// How long a sync waits for those who were answered to come back.
-    pub(super) patience: Duration,
 }
 
 impl Script {
@@ -59,9 +56,5 @@ impl Syncer for Script {
         let state = self.0.1.wait_while(state, |state| state.is_closed);
         let is_failing = state.expect("no test panics with it").is_failing;
         if is_failing { Err(Errno::IO) } else { Ok(()) }
-    }
-
-    fn patience(&self, _: Duration) -> Duration {
-        self.0.0.lock().expect("no test panics with it").patience
     }
 }
