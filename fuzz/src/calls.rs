@@ -27,6 +27,7 @@ use leasehold_serve::table::{Keep, PROGRAMS, Row};
 use leasehold_serve::{Arrival, Deaf, HandleKey, Service, Trust};
 use leasehold_store_mem::{Config, MemStore};
 use leasehold_wire::every::{PROCEDURES, Procedure};
+use leasehold_wire::mount::PROGRAM;
 use leasehold_wire::rpc::{AuthSys, Call, OpaqueAuth, Reply, ReplyStatus, flavor};
 
 use arguments::CALLS;
@@ -234,8 +235,9 @@ impl World {
             )
         });
         let procedure = head.and_then(|(_, procedure)| procedure);
-        // Version 2 has no word for "later".
-        let is_given_up = self.now > before && procedure.is_some_and(|one| one.version == 2);
+        // Neither version 2 nor MOUNT has a word for "later": their clients ask again.
+        let has_no_word = procedure.is_some_and(|one| one.version == 2 || one.program == PROGRAM);
+        let is_given_up = self.now > before && has_no_word;
         let is_told = procedure.and_then(row).is_some_and(|row| !row.is_answered);
         assert!(reply.is_some() || is_given_up || is_told || !whole, "a call is answered");
         let done = Exchanged { procedure, call, reply };
