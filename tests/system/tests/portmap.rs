@@ -177,9 +177,16 @@ fn both(program: u32, version: u32, port: u16) -> [Listed; 2] {
 
 /// What is listed of a server.
 fn entries(port: u16) -> Vec<Listed> {
-    // NFS, MOUNT, and that of leases.
-    let programs =
-        [(100_003, 2), (100_003, 3), (100_005, 1), (100_005, 2), (100_005, 3), (536_996_446, 1)];
+    // NFS, MOUNT, NQNFS, and that of leases.
+    let programs = [
+        (100_003, 2),
+        (100_003, 3),
+        (100_005, 1),
+        (100_005, 2),
+        (100_005, 3),
+        (300_105, 3),
+        (536_996_446, 1),
+    ];
     programs.map(|(program, version)| both(program, version, port)).concat()
 }
 
