@@ -23,11 +23,10 @@ use bytes::Bytes;
 use leasehold_base::units::{ConnectionId, FileSystemId, FileTime, Time, Xid};
 use leasehold_base::xdr::{Decode as _, Encode as _, Message, Reader, Writer};
 use leasehold_fs::{Export, ExportId, Store};
-use leasehold_serve::table::{Keep, PROGRAMS, Row};
+use leasehold_serve::table::{Keep, Later, PROGRAMS, Row};
 use leasehold_serve::{Arrival, Deaf, HandleKey, Service, Trust};
 use leasehold_store_mem::{Config, MemStore};
 use leasehold_wire::every::{PROCEDURES, Procedure};
-use leasehold_wire::mount::PROGRAM;
 use leasehold_wire::rpc::{AuthSys, Call, OpaqueAuth, Reply, ReplyStatus, flavor};
 
 use arguments::CALLS;
@@ -235,10 +234,10 @@ impl World {
             )
         });
         let procedure = head.and_then(|(_, procedure)| procedure);
-        // Neither version 2 nor MOUNT has a word for "later": their clients ask again.
-        let has_no_word = procedure.is_some_and(|one| one.version == 2 || one.program == PROGRAM);
+        let row = procedure.and_then(row);
+        let has_no_word = row.is_some_and(|row| row.later() == Later::Unanswered);
         let is_given_up = self.now > before && has_no_word;
-        let is_told = procedure.and_then(row).is_some_and(|row| !row.is_answered);
+        let is_told = row.is_some_and(|row| !row.is_answered);
         assert!(reply.is_some() || is_given_up || is_told || !whole, "a call is answered");
         let done = Exchanged { procedure, call, reply };
         if let (Some((xid, _)), Some(reply)) = (head, &done.reply) {
