@@ -85,8 +85,7 @@ pub(crate) fn handler<P: Procedure>(
 ) -> Running {
     Box::pin(async move {
         let Ok(args) = decode_all::<P::Args<'_>>(&mut Reader::new(&arguments)) else {
-            Reply { xid, status: ReplyStatus::GarbageArguments }.encode(&mut writer);
-            return Some(writer.finish());
+            return Some(garbage(xid, writer));
         };
         let results = P::run(&context, args)
             .await
@@ -110,6 +109,12 @@ pub(crate) fn handler<P: Procedure>(
         }
         Some(writer.finish())
     })
+}
+
+/// The reply to arguments that cannot be decoded.
+pub(crate) fn garbage(xid: Xid, mut writer: Writer) -> Message {
+    Reply { xid, status: ReplyStatus::GarbageArguments }.encode(&mut writer);
+    writer.finish()
 }
 
 /// The reply that has the caller of a procedure ask again later.

@@ -183,25 +183,16 @@ impl Row {
 
     /// The same procedure for clients with leases.
     pub(crate) const fn with_leases(&self) -> Self {
-        Self {
-            name: self.name,
-            keep: self.keep,
-            lease: self.lease,
-            errors: self.errors,
-            around: self.around,
-            counterpart: None,
-            says_later: true,
-            is_answered: true,
-            has_status: true,
-            handler: self.leased,
-            leased: self.leased,
-            nqnfs: self.nqnfs,
-            ask_again: program::ask_again,
-        }
+        self.under_leases(self.leased, program::ask_again)
     }
 
     /// The same procedure in NQNFS. What it answers when it fails is version 3's.
     pub(crate) const fn in_nqnfs(&self) -> Self {
+        self.under_leases(self.nqnfs, self.ask_again)
+    }
+
+    /// The same procedure in a program with leases.
+    const fn under_leases(&self, handler: Handler, ask_again: fn(Xid, Writer) -> Message) -> Self {
         Self {
             name: self.name,
             keep: self.keep,
@@ -212,10 +203,10 @@ impl Row {
             says_later: true,
             is_answered: true,
             has_status: true,
-            handler: self.nqnfs,
+            handler,
             leased: self.leased,
             nqnfs: self.nqnfs,
-            ask_again: self.ask_again,
+            ask_again,
         }
     }
 

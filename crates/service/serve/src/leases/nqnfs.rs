@@ -30,7 +30,7 @@ use super::{Leases, Protocol, Refused, Way};
 use crate::context::{Context, Leased};
 use crate::errors::Errors;
 use crate::nfs3::{Nfs3, convert, data, errors};
-use crate::procedure::{Dialect as _, Plain, Procedure, Refusal, Running, Told, null};
+use crate::procedure::{Dialect as _, Plain, Procedure, Refusal, Running, Told, garbage, null};
 use crate::table::{Keep, Row, row};
 
 /// The procedures in the order of their numbers.
@@ -83,8 +83,7 @@ pub(crate) fn handler<P: Procedure>(
     Box::pin(async move {
         let Ok(Call { ask, args }) = decode_all::<Call<P::Args<'_>>>(&mut Reader::new(&arguments))
         else {
-            Reply { xid, status: ReplyStatus::GarbageArguments }.encode(&mut writer);
-            return Some(writer.finish());
+            return Some(garbage(xid, writer));
         };
         let ask = ask.filter(|_| is_of_ours(&context, &arguments));
         let (results, grant) = match of_nqnfs(&mut context, ask).await {
@@ -197,8 +196,7 @@ fn getlease(
     Box::pin(async move {
         let Ok(Call { args, .. }) = decode_all::<getlease::Args>(&mut Reader::new(&arguments))
         else {
-            Reply { xid, status: ReplyStatus::GarbageArguments }.encode(&mut writer);
-            return Some(writer.finish());
+            return Some(garbage(xid, writer));
         };
         Reply { xid, status: ReplyStatus::Success }.encode(&mut writer);
         match lease(&mut context, args).await {

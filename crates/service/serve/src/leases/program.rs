@@ -19,7 +19,7 @@ use super::{Protocol, Way};
 use crate::context::{Context, Leased};
 use crate::errors::Errors;
 use crate::nfs3::{Nfs3, data, objects};
-use crate::procedure::{Dialect, Plain, Procedure, Refusal, Running, null};
+use crate::procedure::{Dialect, Plain, Procedure, Refusal, Running, garbage, null};
 use crate::table::{Keep, Row, row};
 
 /// The procedures in the order of their numbers.
@@ -106,8 +106,7 @@ pub(crate) fn handler<P: Procedure>(
     Box::pin(async move {
         let Ok(Call { head, args }) = decode_all::<Call<P::Args<'_>>>(&mut Reader::new(&arguments))
         else {
-            Reply { xid, status: ReplyStatus::GarbageArguments }.encode(&mut writer);
-            return Some(writer.finish());
+            return Some(garbage(xid, writer));
         };
         Reply { xid, status: ReplyStatus::Success }.encode(&mut writer);
         let client = match context.admitted(&head.caller) {
