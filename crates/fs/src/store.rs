@@ -297,6 +297,21 @@ pub struct Access {
     pub execute: bool,
 }
 
+impl Access {
+    /// What is in both.
+    #[must_use]
+    pub const fn and(self, other: Self) -> Self {
+        Self {
+            read: self.read && other.read,
+            lookup: self.lookup && other.lookup,
+            modify: self.modify && other.modify,
+            extend: self.extend && other.extend,
+            delete: self.delete && other.delete,
+            execute: self.execute && other.execute,
+        }
+    }
+}
+
 /// What a READ brings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadDone {

@@ -25,15 +25,7 @@ impl Volume {
     ) -> Result<(Access, Attributes), FsError> {
         let attributes = self.attributes(object)?;
         let has = permission::access(&attributes, self.rights(caller, object, &attributes)?);
-        let granted = Access {
-            read: wanted.read && has.read,
-            lookup: wanted.lookup && has.lookup,
-            modify: wanted.modify && has.modify,
-            extend: wanted.extend && has.extend,
-            delete: wanted.delete && has.delete,
-            execute: wanted.execute && has.execute,
-        };
-        Ok((granted, attributes))
+        Ok((has.and(wanted), attributes))
     }
 
     /// Whether the caller may read a file. The owner always may: the client checked when the

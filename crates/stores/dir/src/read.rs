@@ -3,6 +3,7 @@
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
+use leasehold_fs::permission::must_be_file;
 use leasehold_fs::{Answer, Attributes, Caller, FileType, FsError, ReadDone, Target, offload};
 use rustix::fs::readlinkat;
 use rustix::io::{Errno, retry_on_intr};
@@ -60,7 +61,7 @@ impl Volume {
         offset: u64,
         count: u32,
     ) -> Result<Reading, FsError> {
-        must_be_file(object)?;
+        must_be_file(object.file_type)?;
         let attributes = self.attributes(object)?;
         self.permit_read(caller, object, &attributes)?;
         let descriptor = self.opened(object, Reach::Read)?;
@@ -79,19 +80,6 @@ impl Volume {
         let attributes = self.attributes(object)?;
         let target = readlinkat(&*object.descriptor(), c"", Vec::new()).map_err(meaning)?;
         Ok((target.into_bytes(), attributes))
-    }
-}
-
-/// Data is read from and written to files only.
-pub(crate) fn must_be_file(object: &Object) -> Result<(), FsError> {
-    match object.file_type {
-        FileType::Regular => Ok(()),
-        FileType::Directory => Err(FsError::IsDirectory),
-        FileType::BlockDevice
-        | FileType::CharacterDevice
-        | FileType::Symlink
-        | FileType::Socket
-        | FileType::Fifo => Err(FsError::Invalid),
     }
 }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use leasehold_base::units::FileTime;
+use leasehold_fs::permission::must_be_file;
 use leasehold_fs::{
     Answer, Attributes, Caller, Changed, FileType, FsError, Mode, SUPERUSER, SetAttributes,
     SetTime, offload,
@@ -14,7 +15,6 @@ use crate::errors::meaning;
 use crate::identity::Acting;
 use crate::names::LARGE_BYTES;
 use crate::object::{Descriptor, Object, Reach};
-use crate::read::must_be_file;
 use crate::sync::{Change, Extent};
 use crate::volume::Volume;
 
@@ -78,7 +78,7 @@ impl Volume {
     ) -> Result<Arc<Descriptor>, FsError> {
         const OWNER_WRITES: u32 = 0o200;
         if changes.size.is_some() {
-            must_be_file(object)?;
+            must_be_file(object.file_type)?;
             return self.opened(object, Reach::Write);
         }
         let locks_out = changes.mode.is_some_and(|mode| mode.bits() & OWNER_WRITES == 0);

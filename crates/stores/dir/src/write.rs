@@ -1,11 +1,11 @@
 //! WRITE and COMMIT.
 
+use leasehold_fs::permission::must_be_file;
 use leasehold_fs::{Answer, Attributes, Caller, Changed, Committed, FsError, Stability, WriteDone};
 use rustix::io::{Errno, pwrite, retry_on_intr};
 
 use crate::errors::meaning;
 use crate::object::{Descriptor, Object, Reach};
-use crate::read::must_be_file;
 use crate::sync::Extent;
 use crate::volume::Volume;
 
@@ -22,7 +22,8 @@ impl Volume {
         data: &[u8],
         stability: Stability,
     ) -> Answer<'static, Changed<WriteDone>> {
-        let opened = must_be_file(object).and_then(|()| self.opened(object, Reach::Write));
+        let opened =
+            must_be_file(object.file_type).and_then(|()| self.opened(object, Reach::Write));
         let descriptor = match opened {
             Ok(descriptor) => descriptor,
             Err(error) => {
@@ -72,7 +73,7 @@ impl Volume {
 
     /// Puts what was written on stable storage.
     pub(crate) fn commit(&self, object: &Object) -> Answer<'static, Changed<Committed>> {
-        let opened = must_be_file(object).and_then(|()| self.opened(object, Reach::Read));
+        let opened = must_be_file(object.file_type).and_then(|()| self.opened(object, Reach::Read));
         let wcc = self.unchanged(object);
         match opened {
             Ok(descriptor) => {

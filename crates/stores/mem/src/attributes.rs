@@ -1,17 +1,12 @@
 //! Changing attributes.
 
 use leasehold_base::units::{FileId, FileTime};
-use leasehold_fs::permission::rights;
-use leasehold_fs::{Attributes, Caller, Changed, FileType, FsError, Mode, ObjectId};
-use leasehold_fs::{SUPERUSER, SetAttributes, SetTime};
+use leasehold_fs::permission::{SET_GROUP, may_set, without_set_ids};
+use leasehold_fs::{Caller, Changed, FsError, Mode, ObjectId, SUPERUSER, SetAttributes, SetTime};
 
 use crate::FILE_BYTES_MAX;
 use crate::node::Body;
 use crate::tree::Tree;
-
-const SET_USER: u32 = 0o4000;
-pub(crate) const SET_GROUP: u32 = 0o2000;
-const GROUP_EXECUTE: u32 = 0o010;
 
 impl Tree {
     pub(crate) fn setattr(
@@ -26,7 +21,7 @@ impl Tree {
             if guard.is_some_and(|changed| changed != attributes.changed) {
                 return Err(FsError::NotSynchronized);
             }
-            may_set(&attributes, caller, changes)?;
+            may_set(&attributes, caller, changes, FILE_BYTES_MAX)?;
             if *changes != SetAttributes::default() {
                 let stamp = tree.stamp();
                 tree.apply(caller, id, changes, stamp);
@@ -84,59 +79,10 @@ impl Tree {
     }
 }
 
-/// Set-group-id without group execution means something else (mandatory locks) and stays.
-fn without_set_ids(mode: Mode) -> Mode {
-    let cleared = if mode.bits() & GROUP_EXECUTE != 0 { SET_USER | SET_GROUP } else { SET_USER };
-    Mode::from_bits(mode.bits() & !cleared)
-}
-
 fn set_time(time: &mut FileTime, how: SetTime, now: FileTime) {
     match how {
         SetTime::Keep => {}
         SetTime::Now => *time = now,
         SetTime::To(moment) => *time = moment,
-    }
-}
-
-/// Fails unless the caller may make all of these changes to an object.
-pub(crate) fn may_set(
-    attributes: &Attributes,
-    caller: &Caller,
-    changes: &SetAttributes,
-) -> Result<(), FsError> {
-    let superuser = caller.uid == SUPERUSER;
-    let owner = superuser || caller.uid == attributes.uid;
-    let own_group = |gid| gid == attributes.gid || caller.in_group(gid);
-    let times = [changes.accessed, changes.modified];
-    let owners_only = changes.mode.is_some()
-        || changes.uid.is_some()
-        || changes.gid.is_some()
-        || times.iter().any(|time| matches!(time, SetTime::To(_)));
-    if (owners_only && !owner)
-        || changes.uid.is_some_and(|uid| !superuser && uid != attributes.uid)
-        || changes.gid.is_some_and(|gid| !superuser && !own_group(gid))
-    {
-        return Err(FsError::NotOwner);
-    }
-    if let Some(size) = changes.size {
-        may_resize(attributes, size)?;
-    }
-    let writes = changes.size.is_some() || times.contains(&SetTime::Now);
-    if writes && !owner && !rights(attributes, caller).write {
-        return Err(FsError::Access);
-    }
-    Ok(())
-}
-
-fn may_resize(attributes: &Attributes, size: u64) -> Result<(), FsError> {
-    match attributes.file_type {
-        FileType::Regular if size <= FILE_BYTES_MAX => Ok(()),
-        FileType::Regular => Err(FsError::FileTooBig),
-        FileType::Directory => Err(FsError::IsDirectory),
-        FileType::BlockDevice
-        | FileType::CharacterDevice
-        | FileType::Symlink
-        | FileType::Socket
-        | FileType::Fifo => Err(FsError::Invalid),
     }
 }

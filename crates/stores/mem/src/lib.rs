@@ -161,15 +161,7 @@ impl Store for MemStore {
         Answer::now(tree.resolve(object).map(|id| {
             let attributes = tree.attributes(id);
             let has = permission::access(&attributes, permission::rights(&attributes, caller));
-            let granted = Access {
-                read: has.read && wanted.read,
-                lookup: has.lookup && wanted.lookup,
-                modify: has.modify && wanted.modify,
-                extend: has.extend && wanted.extend,
-                delete: has.delete && wanted.delete,
-                execute: has.execute && wanted.execute,
-            };
-            (granted, attributes)
+            (has.and(wanted), attributes)
         }))
     }
 

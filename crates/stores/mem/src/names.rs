@@ -1,15 +1,14 @@
 //! Making and removing names.
 
 use leasehold_base::units::{FileId, FileTime};
-use leasehold_fs::permission::sticky_forbids;
+use leasehold_fs::permission::{SET_GROUP, may_set, sticky_forbids};
 use leasehold_fs::{Caller, Changed, FileType, Found, FsError, Linked, Mode, NewFile, NewNode};
 use leasehold_fs::{ObjectId, Place, SUPERUSER, SetAttributes, Wcc};
 
-use crate::LINK_MAX;
-use crate::attributes::{SET_GROUP, may_set};
 use crate::contents::Contents;
 use crate::node::{Body, Directory};
 use crate::tree::Tree;
+use crate::{FILE_BYTES_MAX, LINK_MAX};
 
 const FILE_MODE: Mode = Mode::from_bits(0o600);
 const DIRECTORY_MODE: Mode = Mode::from_bits(0o700);
@@ -67,7 +66,7 @@ impl Tree {
         match file {
             NewFile::Unchecked(attributes) => {
                 let changes = SetAttributes { size: attributes.size, ..SetAttributes::default() };
-                may_set(&self.attributes(target), caller, &changes)?;
+                may_set(&self.attributes(target), caller, &changes, FILE_BYTES_MAX)?;
                 if changes.size.is_some() {
                     let stamp = self.stamp();
                     self.apply(caller, target, &changes, stamp);
@@ -139,7 +138,7 @@ impl Tree {
         let gid = if inherited != 0 { above.gid } else { caller.gid };
         let stamp = self.stamp();
         let id = self.add(&Caller { gid, ..caller.clone() }, mode, body, stamp);
-        if let Err(error) = may_set(&self.attributes(id), caller, attributes) {
+        if let Err(error) = may_set(&self.attributes(id), caller, attributes, FILE_BYTES_MAX) {
             self.forget(id);
             return Err(error);
         }

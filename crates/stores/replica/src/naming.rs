@@ -7,19 +7,19 @@
 
 use leasehold_base::units::{FileId, FileSystemId, FileTime};
 use leasehold_core::replica::{Place as At, Stamp, home};
-use leasehold_fs::permission::{access, rights, sticky_forbids};
+use leasehold_fs::permission::{SET_GROUP, access, may_set, rights, sticky_forbids};
 use leasehold_fs::{
     Attributes, Caller, Changed, FileType, Found, FsError, Linked, NewFile, NewNode, Place,
     Renamed, SUPERUSER, SetAttributes, Wcc,
 };
 use leasehold_wire::nfs3;
 
-use crate::Metaserver;
-use crate::attributes::{SET_GROUP, may_set, set, wanted};
+use crate::attributes::{set, wanted};
 use crate::message::Answer;
 use crate::metafile::{Metafile, wire_type};
 use crate::node::Node;
 use crate::using::{id, object};
+use crate::{FILE_BYTES_MAX, Metaserver};
 
 /// The largest number of names of one object.
 pub(crate) const LINK_MAX: u32 = 1000;
@@ -155,7 +155,7 @@ impl Metaserver {
         match file {
             NewFile::Unchecked(set) => {
                 let changes = SetAttributes { size: set.size, ..SetAttributes::default() };
-                may_set(&seen, caller, &changes)?;
+                may_set(&seen, caller, &changes, FILE_BYTES_MAX)?;
                 if changes.size.is_some() {
                     let wanted = wanted(&seen, caller, &changes);
                     return self.set_at_home(there.object, wanted).await;
@@ -250,7 +250,7 @@ impl Metaserver {
         let (version, places, content) = (Stamp::default(), Vec::new(), new.content);
         let mut metafile = Metafile { object, version, places, attributes, content };
         let asked = SetAttributes { size: None, ..*new.set };
-        may_set(&metafile.seen(), caller, &asked)?;
+        may_set(&metafile.seen(), caller, &asked, FILE_BYTES_MAX)?;
         let wanted = wanted(&metafile.seen(), caller, &asked);
         set(&mut metafile, &wanted, now);
         if is_directory {

@@ -6,7 +6,7 @@ use core::time::Duration;
 use bytes::Bytes;
 use leasehold_base::units::{Cookie, FileId, FileTime};
 use leasehold_core::replica::changes;
-use leasehold_fs::permission::{self, Rights, rights};
+use leasehold_fs::permission::{self, Rights, may_set, must_be_file, rights};
 use leasehold_fs::{
     Access, Answer as Response, Attributes, Budget, Caller, Changed, Committed, FileType, Found,
     FsError, Linked, Name, NewFile, NewNode, ObjectId, Page, Place, Properties, ReadDone, Renamed,
@@ -14,7 +14,7 @@ use leasehold_fs::{
 };
 
 use crate::asked::CONTENT_BYTES_MAX;
-use crate::attributes::{may_set, wanted};
+use crate::attributes::wanted;
 use crate::disk::ROOT;
 use crate::message::Answer;
 use crate::metafile::{Metafile, Wrote};
@@ -70,7 +70,7 @@ impl Metaserver {
             if guard.is_some_and(|changed| changed != seen.changed) {
                 return Err(FsError::NotSynchronized);
             }
-            may_set(&seen, caller, changes)?;
+            may_set(&seen, caller, changes, FILE_BYTES_MAX)?;
             if *changes == SetAttributes::default() {
                 return Ok(metafile);
             }
@@ -115,15 +115,7 @@ impl Metaserver {
     ) -> Result<(Access, Attributes), FsError> {
         let attributes = self.attributes_of(object).await?;
         let has = permission::access(&attributes, rights(&attributes, caller));
-        let granted = Access {
-            read: has.read && wanted.read,
-            lookup: has.lookup && wanted.lookup,
-            modify: has.modify && wanted.modify,
-            extend: has.extend && wanted.extend,
-            delete: has.delete && wanted.delete,
-            execute: has.execute && wanted.execute,
-        };
-        Ok((granted, attributes))
+        Ok((has.and(wanted), attributes))
     }
 
     async fn target(&self, of: &ObjectId) -> Result<(Target, Attributes), FsError> {
@@ -154,15 +146,8 @@ impl Metaserver {
 
     async fn file(&self, of: &ObjectId) -> Result<Metafile, FsError> {
         let metafile = self.good(object(of)?).await?;
-        match metafile.seen().file_type {
-            FileType::Regular => Ok(metafile),
-            FileType::Directory => Err(FsError::IsDirectory),
-            FileType::BlockDevice
-            | FileType::CharacterDevice
-            | FileType::Symlink
-            | FileType::Socket
-            | FileType::Fifo => Err(FsError::Invalid),
-        }
+        must_be_file(metafile.seen().file_type)?;
+        Ok(metafile)
     }
 
     async fn write_content(
