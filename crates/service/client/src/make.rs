@@ -9,6 +9,7 @@ use leasehold_wire::nfs3::{self, Made, Reply, Status, Wcc, create, mknod};
 
 use crate::client::{Change, Client};
 use crate::convert;
+use crate::names::is_gone;
 use crate::nodes::{Found, NodeId, Rights};
 use crate::open::{OpenHow, OpenId};
 use crate::ride::{FIRST, Ride, SECOND};
@@ -87,6 +88,7 @@ impl Client {
         let attributes = SetAttributes { accessed, modified, ..attributes };
         match self.setattr(who, found.node, &attributes).await {
             Ok(seen) => Ok(Found { attributes: seen.attributes, ..found }),
+            Err(error) if is_gone(&error) => Ok(found),
             Err(error) => {
                 self.forget(found.node, 1);
                 Err(error)
@@ -207,7 +209,7 @@ impl Client {
         if made.attributes.is_some_and(|made| made.file_type == nfs3::FileType::Directory) {
             self.step(Event::Empty { directory: node.key() });
         }
-        self.found(who, node, directory).await
+        self.found_made(who, node, directory, made.attributes.as_ref()).await
     }
 }
 

@@ -8,7 +8,8 @@ use leasehold_session::{Credential, Error};
 use leasehold_wire::nfs3::{self, Attributes, Handle, Status};
 
 use crate::client::{Change, Client};
-use crate::nodes::{Found, Node, NodeId};
+use crate::convert;
+use crate::nodes::{Found, Node, NodeId, Seen};
 use crate::ride::{FIRST, MOVED, REPLACED, Ride, SECOND};
 
 impl Client {
@@ -28,7 +29,7 @@ impl Client {
         }
         match self.find(directory, name) {
             Some(Some(node)) => match self.found(who, node, directory).await {
-                Err(Error::Failed(Status::Stale | Status::BadHandle)) => {}
+                Err(error) if is_gone(&error) => {}
                 found => return found,
             },
             Some(None) => return Err(Error::Failed(Status::NotFound)),
@@ -81,8 +82,26 @@ impl Client {
         node: NodeId,
         directory: NodeId,
     ) -> Result<Found, Error> {
+        self.found_made(who, node, directory, None).await
+    }
+
+    /// The same of a node that was given its name just now, and looked so then. Somebody else may have
+    /// removed it since; it was made all the same. A kernel that is told ESTALE makes it again, and
+    /// then others see one more than any program has made.
+    pub(crate) async fn found_made(
+        &self,
+        who: &Credential,
+        node: NodeId,
+        directory: NodeId,
+        made: Option<&Attributes>,
+    ) -> Result<Found, Error> {
         let mut reference = Reference { client: self, node: Some(node) };
-        let seen = self.getattr(who, node).await?;
+        let seen = match (self.getattr(who, node).await, made) {
+            (Err(error), Some(made)) if is_gone(&error) => {
+                Seen { attributes: convert::attributes(made), trusted_for: Duration::ZERO }
+            }
+            (seen, _) => seen?,
+        };
         reference.node = None;
         Ok(Found {
             node,
@@ -204,7 +223,7 @@ impl Client {
         }
         self.shared.state().nodes.refer(node);
         self.name((directory, name), Some(node), (Source::Asked, self.ask()));
-        self.found(who, node, directory).await
+        self.found_made(who, node, directory, done.attributes.as_ref()).await
     }
 
     /// Removes a name that is no directory's. A file that is open keeps its data: it gets a name of
@@ -403,6 +422,11 @@ impl Client {
         }
         result.map_err(|status| self.failed(from.0, status))
     }
+}
+
+/// Whether an object is no more.
+pub(crate) const fn is_gone(error: &Error) -> bool {
+    matches!(error, Error::Failed(Status::Stale | Status::BadHandle))
 }
 
 /// A reference that is given back unless somebody gets it.

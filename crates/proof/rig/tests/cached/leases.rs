@@ -1,5 +1,6 @@
 //! Clients with leases, two on one server.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
@@ -101,6 +102,32 @@ fn writes_are_delayed_and_merged_under_a_lease() {
         assert_eq!(calls(&one), before, "who made it is not asked about");
         assert_eq!(other.read(b"file").await.unwrap().len(), 100);
     });
+}
+
+/// Whoever is told otherwise makes it again, and then more are removed than were made.
+#[test]
+fn what_was_made_was_made_also_when_another_removes_it_at_once() {
+    const TIMES: usize = 200;
+    let server = MemServer::start(Manners::Full);
+    let (one, other) = (user(&server, 1), user(&server, 2));
+    let over = AtomicBool::new(false);
+    let (made, removed) = std::thread::scope(|scope| {
+        let making = scope.spawn(|| {
+            let made: Vec<_> =
+                (0..TIMES).map(|_| block_on(one.create(b"file", MODE, true)).map(drop)).collect();
+            over.store(true, Ordering::Relaxed);
+            made
+        });
+        let mut removed = 0;
+        while !over.load(Ordering::Relaxed) {
+            removed += usize::from(block_on(other.remove(b"file")).is_ok());
+        }
+        (making.join().unwrap(), removed)
+    });
+    let taken = Err(Error::Failed(Status::AlreadyExists));
+    assert!(made.iter().all(|made| made.is_ok() || *made == taken), "{made:?}");
+    let left = usize::from(block_on(other.remove(b"file")).is_ok());
+    assert_eq!(made.iter().filter(|made| made.is_ok()).count(), removed + left);
 }
 
 /// Two threads of two clients: nothing of one lies over something of the other.
