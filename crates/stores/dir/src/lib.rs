@@ -122,7 +122,7 @@ impl DirStore {
     /// # Errors
     /// As [`OpenError`] says.
     pub fn open(path: &Path, options: Options) -> Result<Self, OpenError> {
-        Self::with_syncer(path, options, Box::new(Kernel))
+        Self::with_syncer(path, options, Box::new(Kernel::of(path)))
     }
 
     /// The same, with other system calls to put data on stable storage by.

@@ -9,8 +9,15 @@
 //! - Nothing that may be lost is reported as saved. When a sync fails, the kernel has marked the
 //!   data clean all the same, and the next sync would succeed. So failures are counted; a change
 //!   notes the count before it begins, and fails when the count is another once it wants to join
-//!   a sync, or when a sync that it has joined fails, or the one before that. The verifier is made
-//!   of the count.
+//!   a sync, or once that has succeeded, or when a sync that it has joined fails, or the one before
+//!   that. The verifier is made of the count.
+//! - A file system that gave up calls a sync that begins afterwards done, as nothing is left to be
+//!   written: ext4 that an error has made read-only, and a directory of XFS that has shut down. So
+//!   no sync succeeds unless the file system still lives when it is over: it can be asked for
+//!   attributes, which XFS refuses from then on, and is not read-only unless it was from the start.
+//!   One that an administrator makes read-only is taken for dead as well, to be on the safe side.
+//!   What this does not see is an ext4 whose journal could not be written, before the next change
+//!   finds out: for so long, the losses of those who waited for the journal are all that tells.
 //! - At most one sync runs per object; who comes while it runs waits for the next, which starts
 //!   behind its change and serves all that wait.
 //! - Nothing is delayed on purpose; a sync only begins behind all calls that came in together.
@@ -18,6 +25,7 @@
 use std::collections::HashMap;
 use std::future::Future;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Instant;
@@ -26,7 +34,7 @@ use futures_channel::oneshot;
 use leasehold_fs::{
     Answer, Blocking, Changed, Committed, FsError, ObjectId, Verifier, Wcc, others_first,
 };
-use rustix::fs::Advice;
+use rustix::fs::{Advice, StatVfs, StatVfsMountFlags, fstatvfs, statvfs};
 use rustix::io::{Errno, retry_on_intr};
 
 use crate::Durability;
@@ -54,8 +62,26 @@ pub trait Syncer: Send + Sync {
     fn sync(&self, file: BorrowedFd<'_>, extent: Extent) -> Result<(), Errno>;
 }
 
-/// The kernel's own.
-pub(crate) struct Kernel;
+/// The kernel's own, for one file system.
+pub(crate) struct Kernel {
+    was_read_only: bool,
+}
+
+impl Kernel {
+    /// Those for the file system that a path leads to. Where it cannot be asked it is about to be
+    /// refused for another reason.
+    pub(crate) fn of(path: &Path) -> Self {
+        let is_read_only = |known: StatVfs| known.f_flag.contains(StatVfsMountFlags::RDONLY);
+        Self { was_read_only: statvfs(path).is_ok_and(is_read_only) }
+    }
+
+    /// Fails where the file system gave up what it had not written.
+    fn must_live(&self, file: BorrowedFd<'_>) -> Result<(), Errno> {
+        rustix::fs::fstat(file)?;
+        let is_read_only = fstatvfs(file)?.f_flag.contains(StatVfsMountFlags::RDONLY);
+        if is_read_only && !self.was_read_only { Err(Errno::ROFS) } else { Ok(()) }
+    }
+}
 
 impl Syncer for Kernel {
     fn sync(&self, file: BorrowedFd<'_>, extent: Extent) -> Result<(), Errno> {
@@ -70,7 +96,7 @@ impl Syncer for Kernel {
             // data, so what is written there again would be read as zeros one day. Forget it.
             let _ = rustix::fs::fadvise(file, 0, None, Advice::DontNeed);
         }
-        synced
+        synced.and_then(|()| self.must_live(file))
     }
 }
 
@@ -120,6 +146,8 @@ pub(crate) struct Syncs {
 type Groups = HashMap<ObjectId, Vec<Waiter>, Mixing>;
 
 struct Waiter {
+    /// How many syncs had failed when its change began.
+    losses: u64,
     descriptor: Arc<Descriptor>,
     extent: Extent,
     answer: oneshot::Sender<Result<(), FsError>>,
@@ -202,7 +230,12 @@ impl Syncs {
             return Joined { start: None, answer };
         }
         let is_new = !groups.contains_key(object);
-        groups.entry(*object).or_default().push(Waiter { descriptor, extent, answer: sender });
+        groups.entry(*object).or_default().push(Waiter {
+            losses,
+            descriptor,
+            extent,
+            answer: sender,
+        });
         drop(groups);
         Joined { start: is_new.then(|| (Arc::clone(self), *object)), answer }
     }
@@ -266,9 +299,12 @@ impl Syncs {
             served.extend(lock(self.shard(&object)).remove(&object).unwrap_or_default());
             false
         };
+        // What another sync has lost meanwhile may be of these changes as well.
+        let losses = self.losses.load(Ordering::SeqCst);
         for waiter in served {
+            let is_whole = waiter.losses == losses;
             // Who asked may have gone.
-            let _ = waiter.answer.send(result);
+            let _ = waiter.answer.send(if is_whole { result } else { Err(FsError::Io) });
         }
         if more {
             // Behind whatever else waits for a thread.

@@ -71,7 +71,7 @@ impl Default for Make {
             durability: Durability::Disk,
             descriptors_max: 256,
             handles: HandleSource::Probe,
-            syncer: Box::new(Kernel),
+            syncer: Box::new(Kernel::of(&std::env::temp_dir())),
         }
     }
 }

@@ -128,6 +128,26 @@ fn a_failed_sync_fails_all_that_had_joined() {
     assert_eq!(script.take().len(), 1, "a second sync would have lied");
 }
 
+/// A file system that gave up says so once, to whoever asks first, and calls done what is asked for
+/// afterwards: who has changed something before must not believe it.
+#[test]
+fn a_failed_sync_fails_what_another_has_called_done_meanwhile() {
+    let script = Script::default();
+    let world = script.world();
+    let [file, other] = ["a", "b"].map(|name| world.file(name));
+    script.take();
+    script.change(|state| state.held = Some("a"));
+    thread::scope(|scope| {
+        let first = scope.spawn(|| write(&world, file, Stability::DataSync).result);
+        script.wait_for(1);
+        script.change(|state| state.is_failing = true);
+        assert_eq!(write(&world, other, Stability::DataSync).result, Err(FsError::Io));
+        script.change(|state| (state.is_failing, state.held) = (false, None));
+        assert_eq!(first.join().expect("it does not panic"), Err(FsError::Io));
+    });
+    assert!(write(&world, file, Stability::DataSync).result.is_ok(), "it began behind the loss");
+}
+
 #[test]
 fn a_failed_sync_of_a_directory_fails_what_changed_it() {
     let script = Script::default();
