@@ -527,14 +527,15 @@ impl EventLoop {
                 self.want_room.retain(|other| *other != key);
             }
             let shared = &self.bench.shared;
-            shared.connection_ended(connection.from, self.bench.remote.index);
-            shared.handler.connection_closed(connection.from, self.bench.connection_id(key));
+            // Whoever is told of the end finds it counted.
             match closing {
                 Closing::Garbled(_) => Counters::count(&shared.counters.connections_garbled),
                 Closing::Stalled => Counters::count(&shared.counters.connections_stalled),
                 Closing::Crowded => Counters::count(&shared.counters.connections_crowded_out),
                 Closing::Ended | Closing::Failed(_) | Closing::Panicked => {}
             }
+            shared.connection_ended(connection.from, self.bench.remote.index);
+            shared.handler.connection_closed(connection.from, self.bench.connection_id(key));
             let client = connection.from;
             tracing::debug!(%client, reason = ?closing, "disconnected");
             if let Some(fault) = closing.fault()

@@ -24,7 +24,7 @@ use rustix::process::{Uid, geteuid};
 use rustix::thread::set_thread_res_uid;
 
 /// The longest time that any test waits for anything.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Replies with the message itself.
 pub const ECHO: u32 = 0;
