@@ -134,12 +134,13 @@ fn a_silent_connection_is_given_up() {
     let world = World::new(Options { patience, ..Options::stream() });
     let (nfs, who) = (&world.mounted.nfs, &root());
     block_on(nfs.getattr(who, &world.mounted.root)).unwrap().done().unwrap();
-    assert_eq!(nfs.session().counters().connections, 1);
+    // More than one already, where the machine is so slow that an answer took longer.
+    let before = nfs.session().counters().connections;
     world.cable.cut(Cut::Both);
     std::thread::scope(|scope| {
         // What may run twice: on a slow machine an answer may take longer than the patience.
         let call = scope.spawn(|| block_on(nfs.getattr(who, &world.mounted.root)).map(|_| ()));
-        world.wait_until(|world| world.mounted.nfs.session().counters().connections > 1);
+        world.wait_until(|world| world.mounted.nfs.session().counters().connections > before);
         assert!(!call.is_finished());
         world.cable.mend();
         assert_eq!(call.join().unwrap(), Ok(()));
