@@ -250,6 +250,7 @@ fn a_group_is_of_one_mind() {
     fs::create_dir(home.path("names")).unwrap();
     let meta = |more: &[&str]| {
         let mut command = leasehold(&["meta", &home.path("names"), "--iod", "127.0.0.1:1"]);
+        command.args(["--listen", "127.0.0.1:0"]);
         command.args(["--state", &home.path("state"), "--cluster-key", &home.path("key")]);
         command.args(more);
         run(command)

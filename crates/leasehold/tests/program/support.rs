@@ -16,7 +16,7 @@ use leasehold_shell::client::Mounted;
 use rustix::process::{Pid, Signal, getegid, geteuid, kill_process};
 use tempfile::TempDir;
 
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_mins(2);
 
 /// A directory to serve, with a place for the state beside it.
 pub(crate) struct Home(pub(crate) TempDir);
