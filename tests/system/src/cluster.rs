@@ -96,7 +96,7 @@ impl Cluster {
     /// # Panics
     /// If they do not come to.
     pub fn wait_until_settled(&self) {
-        const PATIENCE: Duration = Duration::from_secs(60);
+        const PATIENCE: Duration = Duration::from_mins(2);
         let (until, state) = (Instant::now() + PATIENCE, self.folder.path().join("state-export"));
         loop {
             let mut status = Command::new(built());

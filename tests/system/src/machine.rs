@@ -21,7 +21,7 @@ const PORT: u16 = 2049;
 const LIMIT: Duration = Duration::from_hours(24);
 
 /// The machine's boot, or what is asked of it, takes far less.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(2);
 
 /// What a machine is like.
 #[derive(Clone, Copy, Debug)]

@@ -17,8 +17,9 @@ use leasehold_wire::outcome::Outcome;
 use leasehold_wire::record::{Next, Splitter, mark};
 use leasehold_wire::rpc::{AuthSys, Call, OpaqueAuth, Reply, ReplyStatus, flavor};
 
-/// A server that says nothing for so long is taken for gone.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// A server that says nothing for so long is taken for gone: a disk that others use, too, may take
+/// half a minute for a sync.
+const PATIENCE: Duration = Duration::from_mins(2);
 
 /// The pause before a call is made again that was answered JUKEBOX.
 const JUKEBOX_PAUSE: Duration = Duration::from_millis(50);

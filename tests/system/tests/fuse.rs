@@ -14,7 +14,7 @@ use leasehold_fuse::{Errno, MountError, MountOptions, mount, unmount};
 use leasehold_system_tests::Scratch;
 
 /// Longer than anything takes on a loaded machine.
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_mins(2);
 
 /// A mount of a stand-in, which is a process of its own and ends with this.
 struct Mounted {
