@@ -14,8 +14,8 @@ use leasehold_session::{Credential, Options as Calling, Session};
 use leasehold_shell::client::{Mounted, Runtime, SourcePort, Target, mount};
 use leasehold_store_replica::Metaserver;
 use leasehold_store_striped::{
-    Extent, Folder, Iod, Mark, ObjectName, Options as Laid, Patience, Patient, Remote, Room,
-    Written,
+    Extent, Folder, Iod, Mark, ObjectName, Options as Laid, Pace, Paced, Patience, Patient, Remote,
+    Room, Written,
 };
 
 use super::group::Place;
@@ -45,6 +45,7 @@ pub(crate) struct Cluster {
     who: Credential,
     key: Option<Key>,
     patience: Patience,
+    pace: Arc<Pace>,
 }
 
 /// An iod, as it is found at the start.
@@ -68,7 +69,8 @@ impl Cluster {
         let who = Credential::system(&machine, uid.as_raw(), gid.as_raw(), &[]);
         let key = key.map(Key::of).transpose()?;
         let patience = Patience { later: LATER, give_up };
-        Ok(Self { runtime, who, key, patience })
+        let pace = Arc::new(Pace::new(clock(&runtime)?));
+        Ok(Self { runtime, who, key, patience, pace })
     }
 
     /// Has a metaserver join its group.
@@ -89,15 +91,8 @@ impl Cluster {
 
     /// Waits a moment.
     pub(crate) async fn pause(&self) -> Result<(), Failure> {
-        self.clock()?.sleep(AGAIN).await;
+        clock(&self.runtime)?.sleep(AGAIN).await;
         Ok(())
-    }
-
-    fn clock(&self) -> Result<Session, Failure> {
-        // No call is made by this session: it is there for its clock.
-        let nowhere = SocketAddr::from(([127, 0, 0, 1], 1));
-        let clock = self.runtime.session(nowhere, Calling::stream(), SourcePort::Any);
-        clock.map_err(|error| Kind::Running.because(format!("cannot start to call iods: {error}")))
     }
 
     /// What an iod has, if it is there now.
@@ -143,7 +138,9 @@ impl Cluster {
                 Arc::new(Distant { runtime, who, target, mark, mounted })
             }
         };
-        Ok(Arc::new(Patient::new(iod, self.clock()?, self.patience)))
+        // Whose turn is yet to come waits for no iod.
+        let patient = Patient::new(iod, clock(&self.runtime)?, self.patience);
+        Ok(Arc::new(Paced::new(Arc::new(patient), Arc::clone(&self.pace))))
     }
 
     fn target(&self, address: &IodAddress) -> Result<Target, Failure> {
@@ -164,6 +161,13 @@ impl Cluster {
         let version = Some(Version::V3);
         Ok(Target { port, version, ..Target::new(&server.host, &path, Calling::stream()) })
     }
+}
+
+fn clock(runtime: &Runtime) -> Result<Session, Failure> {
+    // No call is made by this session: it is there for its clock.
+    let nowhere = SocketAddr::from(([127, 0, 0, 1], 1));
+    let clock = runtime.session(nowhere, Calling::stream(), SourcePort::Any);
+    clock.map_err(|error| Kind::Running.because(format!("cannot start to call iods: {error}")))
 }
 
 /// The files of a server, where the whole path is its export.

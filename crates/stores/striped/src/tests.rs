@@ -2,5 +2,6 @@
 
 mod conformance;
 mod copies;
+mod paced;
 mod together;
 mod volume;

@@ -1,0 +1,250 @@
+//! READs of all iods that share the metaserver's own link: asked for in an order.
+//!
+//! Many iods that answer at once send faster than one link carries. What they send then waits before
+//! it or is lost, each answer has a small part of the link, and all come late: a link gives about
+//! half of what it could. An answer that has the link nearly alone does not.
+//!
+//! Rules:
+//! 1. What is asked for and not here yet is at most what came in the last [`SPAN`], and may always
+//!    be [`LEAST_BYTES`]; others wait for their turn, first come, first served. So where iods answer
+//!    within that time the bound grows until the link is full or nobody waits, and where a link
+//!    is full, what waits before it is no more.
+//! 2. What has not come within [`HELD_MAX`] counts no more, and what is asked of an iod that is away
+//!    never does: one that is silent holds up nobody for longer.
+//! 3. Small READs have no turn.
+
+use core::time::Duration;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use futures_channel::oneshot;
+use futures_util::future::{Either, select};
+use leasehold_base::units::Time;
+use leasehold_fs::{Answer, FsError, Stability, Verifier};
+use leasehold_session::Session;
+
+use crate::iod::{Extent, Iod, ObjectName, Room, Written};
+
+/// How much time what is asked for may take to come. Queues of switches hold less than that of
+/// fast links, and disks need less.
+const SPAN: Duration = Duration::from_millis(50);
+
+/// What may be asked for at any rate: two large READs, so that a link is not idle from one to the
+/// other.
+const LEAST_BYTES: u64 = 2 << 20;
+
+/// How long one READ counts.
+const HELD_MAX: Duration = Duration::from_secs(1);
+
+/// The smallest READ that waits for its turn.
+const TURN_BYTES: u32 = 64 << 10;
+
+/// The order that READs of several iods have.
+pub struct Pace {
+    clock: Session,
+    state: Mutex<State>,
+}
+
+struct State {
+    flow: Flow,
+    waiting: VecDeque<(u64, oneshot::Sender<Turn>)>,
+}
+
+/// An iod whose READs have their turn among those of others.
+pub struct Paced {
+    iod: Arc<dyn Iod>,
+    pace: Arc<Pace>,
+}
+
+/// What counts until it is dropped.
+struct Turn {
+    pace: Arc<Pace>,
+    bytes: u64,
+}
+
+/// What is on its way, and how much may be.
+struct Flow {
+    out: u64,
+    most: u64,
+    /// Since when it is counted what comes.
+    since: Time,
+    came: u64,
+}
+
+impl Flow {
+    const fn new(now: Time) -> Self {
+        Self { out: 0, most: LEAST_BYTES, since: now, came: 0 }
+    }
+
+    /// Whether as much may be asked for; it then counts.
+    const fn take(&mut self, bytes: u64) -> bool {
+        let fits = self.out == 0 || self.out.saturating_add(bytes) <= self.most;
+        if fits {
+            self.out = self.out.saturating_add(bytes);
+        }
+        fits
+    }
+
+    /// It counts no more.
+    const fn give_back(&mut self, bytes: u64) {
+        self.out = self.out.saturating_sub(bytes);
+    }
+
+    /// Takes note of what came.
+    fn came(&mut self, bytes: u64, now: Time) {
+        self.came = self.came.saturating_add(bytes);
+        let span = now.since(self.since);
+        if span >= SPAN {
+            let in_span = u128::from(self.came) * SPAN.as_nanos() / span.as_nanos();
+            self.most = u64::try_from(in_span).unwrap_or(u64::MAX).max(LEAST_BYTES);
+            (self.since, self.came) = (now, 0);
+        }
+    }
+}
+
+impl Pace {
+    /// An order, by the clock of a session.
+    #[must_use]
+    pub fn new(clock: Session) -> Self {
+        let flow = Flow::new(clock.now());
+        Self { clock, state: Mutex::new(State { flow, waiting: VecDeque::new() }) }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn turn(self: &Arc<Self>, bytes: u64) -> Turn {
+        let comes = {
+            let mut state = self.state();
+            if state.waiting.is_empty() && state.flow.take(bytes) {
+                None
+            } else {
+                let (sender, comes) = oneshot::channel();
+                state.waiting.push_back((bytes, sender));
+                Some(comes)
+            }
+        };
+        match comes {
+            None => Turn { pace: Arc::clone(self), bytes },
+            Some(comes) => comes.await.expect("who waits is only let go with a turn"),
+        }
+    }
+
+    /// Lets those go whose turn it is.
+    fn go_on(self: &Arc<Self>) {
+        loop {
+            let (bytes, next) = {
+                let mut state = self.state();
+                let State { flow, waiting } = &mut *state;
+                match waiting.front() {
+                    Some(&(bytes, _)) if flow.take(bytes) => {}
+                    Some(_) | None => return,
+                }
+                waiting.pop_front().expect("it was just seen")
+            };
+            let turn = Turn { pace: Arc::clone(self), bytes };
+            if let Err(turn) = next.send(turn) {
+                // Nobody waits for it any more.
+                turn.cancel();
+            }
+        }
+    }
+}
+
+impl Turn {
+    /// Gives it back without that others go on.
+    fn cancel(mut self) {
+        self.pace.state().flow.give_back(self.bytes);
+        self.bytes = 0;
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        if self.bytes > 0 {
+            self.pace.state().flow.give_back(self.bytes);
+            self.pace.go_on();
+        }
+    }
+}
+
+impl Paced {
+    /// Gives the READs of an iod their turns.
+    #[must_use]
+    pub fn new(iod: Arc<dyn Iod>, pace: Arc<Pace>) -> Self {
+        Self { iod, pace }
+    }
+}
+
+impl Iod for Paced {
+    fn extent(&self, object: ObjectName) -> Answer<'_, Result<Extent, FsError>> {
+        self.iod.extent(object)
+    }
+
+    fn read(
+        &self,
+        object: ObjectName,
+        offset: u64,
+        count: u32,
+    ) -> Answer<'_, Result<Bytes, FsError>> {
+        if count < TURN_BYTES {
+            return self.iod.read(object, offset, count);
+        }
+        Answer::later(async move {
+            if self.iod.is_away() {
+                return self.iod.read(object, offset, count).await;
+            }
+            let turn = self.pace.turn(count.into()).await;
+            let clock = &self.pace.clock;
+            let held = core::pin::pin!(clock.sleep(HELD_MAX));
+            match select(self.iod.read(object, offset, count), held).await {
+                Either::Left((done, _)) => {
+                    if let Ok(data) = &done {
+                        self.pace.state().flow.came(data.len() as u64, clock.now());
+                    }
+                    done
+                }
+                Either::Right(((), read)) => {
+                    drop(turn);
+                    read.await
+                }
+            }
+        })
+    }
+
+    fn write(
+        &self,
+        object: ObjectName,
+        offset: u64,
+        data: Bytes,
+        stability: Stability,
+    ) -> Answer<'_, Result<Written, FsError>> {
+        self.iod.write(object, offset, data, stability)
+    }
+
+    fn resize(&self, object: ObjectName, size: u64) -> Answer<'_, Result<Extent, FsError>> {
+        self.iod.resize(object, size)
+    }
+
+    fn commit(&self, object: ObjectName) -> Answer<'_, Result<Verifier, FsError>> {
+        self.iod.commit(object)
+    }
+
+    fn remove(&self, object: ObjectName) -> Answer<'_, Result<(), FsError>> {
+        self.iod.remove(object)
+    }
+
+    fn verifier(&self) -> Answer<'_, Result<Verifier, FsError>> {
+        self.iod.verifier()
+    }
+
+    fn space(&self) -> Answer<'_, Result<Room, FsError>> {
+        self.iod.space()
+    }
+
+    fn is_away(&self) -> bool {
+        self.iod.is_away()
+    }
+}

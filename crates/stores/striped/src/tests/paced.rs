@@ -1,0 +1,219 @@
+//! READs that share a link: whose turn it is, and for how long.
+
+use core::future::pending;
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use core::task::Poll;
+use core::time::Duration;
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use futures_util::FutureExt as _;
+use leasehold_base::random::Random;
+use leasehold_base::units::Time;
+use leasehold_base::xdr::Message;
+use leasehold_fs::suite::block_on;
+use leasehold_fs::{Answer, FsError, Stability, Verifier};
+use leasehold_session::{Connection, Driver, Options, Session, Transport};
+
+use crate::{Extent, Iod, ObjectName, Pace, Paced, Room, Written};
+
+const MIB: u32 = 1 << 20;
+
+/// A clock that stands still until it is told to go on.
+struct Clock {
+    now: Arc<AtomicU64>,
+}
+
+impl Transport for Clock {
+    fn now(&self) -> Time {
+        Time::from_nanoseconds(self.now.load(Ordering::Relaxed))
+    }
+
+    fn connect(&self, _connection: Connection) {}
+
+    fn send(&self, _connection: Connection, _message: &Arc<Message>) {}
+
+    fn wake_at(&self, _time: Time) {}
+}
+
+/// What is asked of an iod, which answers when it is told to.
+#[derive(Default)]
+struct Asked {
+    reads: AtomicUsize,
+    answers: Mutex<usize>,
+}
+
+struct Held(Arc<Asked>);
+
+fn nothing<'a, T>() -> Answer<'a, Result<T, FsError>> {
+    Answer::now(Err(FsError::Io))
+}
+
+impl Iod for Held {
+    fn extent(&self, _object: ObjectName) -> Answer<'_, Result<Extent, FsError>> {
+        nothing()
+    }
+
+    fn read(
+        &self,
+        _object: ObjectName,
+        _offset: u64,
+        count: u32,
+    ) -> Answer<'_, Result<Bytes, FsError>> {
+        Answer::later(async move {
+            self.0.reads.fetch_add(1, Ordering::Relaxed);
+            core::future::poll_fn(|_| {
+                let mut answers = self.0.answers.lock().expect("nobody panics");
+                if *answers == 0 {
+                    return Poll::Pending;
+                }
+                *answers -= 1;
+                Poll::Ready(())
+            })
+            .await;
+            Ok(vec![0; count as usize].into())
+        })
+    }
+
+    fn write(
+        &self,
+        _object: ObjectName,
+        _offset: u64,
+        _data: Bytes,
+        _stability: Stability,
+    ) -> Answer<'_, Result<Written, FsError>> {
+        nothing()
+    }
+
+    fn resize(&self, _object: ObjectName, _size: u64) -> Answer<'_, Result<Extent, FsError>> {
+        nothing()
+    }
+
+    fn commit(&self, _object: ObjectName) -> Answer<'_, Result<Verifier, FsError>> {
+        nothing()
+    }
+
+    fn remove(&self, _object: ObjectName) -> Answer<'_, Result<(), FsError>> {
+        nothing()
+    }
+
+    fn verifier(&self) -> Answer<'_, Result<Verifier, FsError>> {
+        nothing()
+    }
+
+    fn space(&self) -> Answer<'_, Result<Room, FsError>> {
+        Answer::later(pending())
+    }
+}
+
+struct World {
+    now: Arc<AtomicU64>,
+    driver: Driver,
+    asked: Arc<Asked>,
+    iod: Paced,
+}
+
+impl World {
+    fn new() -> Self {
+        let (now, mut driver) = (Arc::new(AtomicU64::new(0)), None);
+        let session = Session::new(Options::stream(), Random::from_seed(1), |given| {
+            driver = Some(given);
+            Clock { now: Arc::clone(&now) }
+        });
+        let asked = Arc::new(Asked::default());
+        let pace = Arc::new(Pace::new(session));
+        let iod = Paced::new(Arc::new(Held(Arc::clone(&asked))), pace);
+        Self { now, driver: driver.expect("it was given"), asked, iod }
+    }
+
+    fn read(&self, count: u32) -> Answer<'_, Result<Bytes, FsError>> {
+        self.iod.read(ObjectName([0; 16]), 0, count)
+    }
+
+    fn asked(&self) -> usize {
+        self.asked.reads.load(Ordering::Relaxed)
+    }
+
+    fn answer(&self, reads: usize) {
+        *self.asked.answers.lock().expect("nobody panics") += reads;
+    }
+
+    fn pass(&self, span: Duration) {
+        let span = u64::try_from(span.as_nanos()).expect("it is short");
+        self.now.fetch_add(span, Ordering::Relaxed);
+        self.driver.tick();
+    }
+}
+
+/// Two large READs are on their way, and each that is answered makes room for one; small ones do
+/// not wait, and who no longer waits is passed over.
+#[test]
+fn reads_have_their_turns() {
+    block_on(async {
+        let world = World::new();
+        let mut reads: Vec<_> = (0..5).map(|_| world.read(MIB)).collect();
+        for read in &mut reads {
+            assert!(read.now_or_never().is_none());
+        }
+        assert_eq!(world.asked(), 2);
+        let small = world.read(4096);
+        drop(reads.remove(2));
+        world.answer(1);
+        assert!((&mut reads[0]).now_or_never().is_some());
+        for read in &mut reads[1..] {
+            assert!(read.now_or_never().is_none());
+        }
+        assert_eq!(world.asked(), 3, "the one after that which nobody waits for");
+        world.answer(1);
+        assert!(small.now_or_never().is_some(), "it has no turn to wait for");
+    });
+}
+
+/// Who answers quickly is asked for more at once; one after a pause begins small again.
+#[test]
+fn what_comes_quickly_is_asked_for() {
+    block_on(async {
+        let world = World::new();
+        for _ in 0..10 {
+            world.answer(1);
+            world.pass(Duration::from_millis(5));
+            world.read(MIB).await.expect("it is answered");
+        }
+        let mut reads: Vec<_> = (0..20).map(|_| world.read(MIB)).collect();
+        for read in &mut reads {
+            assert!(read.now_or_never().is_none());
+        }
+        assert_eq!(world.asked(), 10 + 10, "a MiB in 5 ms is ten in the span");
+        drop(reads);
+        world.pass(Duration::from_secs(10));
+        world.answer(1);
+        world.read(MIB).await.expect("it is answered");
+        let mut reads: Vec<_> = (0..20).map(|_| world.read(MIB)).collect();
+        for read in &mut reads {
+            assert!(read.now_or_never().is_none());
+        }
+        assert_eq!(world.asked(), 21 + 2);
+    });
+}
+
+/// An iod that does not answer holds the others up for a second at most.
+#[test]
+fn who_is_silent_does_not_keep_the_turn() {
+    block_on(async {
+        let world = World::new();
+        let mut reads: Vec<_> = (0..4).map(|_| world.read(MIB)).collect();
+        for read in &mut reads {
+            assert!(read.now_or_never().is_none());
+        }
+        assert_eq!(world.asked(), 2);
+        world.pass(Duration::from_millis(1001));
+        for read in &mut reads {
+            assert!(read.now_or_never().is_none());
+        }
+        assert_eq!(world.asked(), 4);
+        world.answer(4);
+        for read in reads {
+            assert_eq!(read.await.map(|data| data.len()), Ok(MIB as usize));
+        }
+    });
+}
