@@ -1,90 +1,61 @@
 #!/bin/bash
-# A cluster in network namespaces, each with a link of 100 Mbit/s to one switch: a metaserver with 12
-# iods, and one server alone, under 1 to 21 clients that read one file and write one each.
+# A cluster in network namespaces, each with a link of 100 Mbit/s to one switch: 12 iods with one
+# metaserver or several as entry points, and one server alone, under 1 to 21 clients that read one
+# file and write one each.
 #
 #   bash links.sh LEASEHOLD [MIB] [CLIENTS...]
 #
-# Needs root, and a kernel with namespaces, bridge, veth and tbf. Prints a line for each measurement:
-# read or write, meta or serve, the number of clients, and MB/s of all together.
+# `ENTRIES="1 7"` in the environment says how many metaservers there are, in turn, and one server is
+# measured alone with up to 7 clients. Needs root, and a kernel with namespaces, bridge, veth and tbf.
+# Prints a line for each measurement: read or write, how many entry points or `alone`, the number of
+# clients, and MB/s of all together.
 set -euo pipefail
 leasehold=$(realpath "$1") mib=${2-128}
 shift $(($# < 2 ? $# : 2))
 counts=("$@")
 ((${#counts[@]})) || counts=(1 2 4 7 10 12 14 17 21)
-iods=12 clients=21
-folder=$(mktemp -d)
-prefix=lh$$-
+entries=${ENTRIES-1 7}
+iods=12 clients=21 most=7
+source "$(dirname "$0")/hosts.sh"
 
-# Ends what was started here, and nothing else.
-cleanup() {
-    for pid in $(cat "$folder"/pids 2>/dev/null); do kill "$pid" 2>/dev/null || true; done
-    wait 2>/dev/null || true
-    for name in $(ip netns list | cut -d' ' -f1 | grep "^$prefix" || true); do
-        ip netns delete "$name"
-    done
-    rm -rf "$folder"
-}
-trap cleanup EXIT
-
-in_host() { ip netns exec "$prefix$1" "${@:2}"; }
-
-limit() { in_host "$1" tc qdisc add dev "$2" root tbf rate 100mbit burst 32kb latency 100ms; }
-
-# A host with a link to the switch, limited in both directions.
-host() {
-    ip netns add "$prefix$1"
-    ip -n "${prefix}switch" link add "p$2" type veth peer name eth0 netns "$prefix$1"
-    ip -n "${prefix}switch" link set "p$2" master br0 up
-    ip -n "$prefix$1" addr add "10.9.0.$2/24" dev eth0
-    ip -n "$prefix$1" link set eth0 up
-    ip -n "$prefix$1" link set lo up
-    limit switch "p$2"
-    limit "$1" eth0
-}
-
-# Starts the program in a host, and waits until it serves.
-start() {
-    local name=$1
-    shift
-    # Without a shell between, so that its number is the program's.
-    ip netns exec "$prefix$name" "$leasehold" "$@" --json --log error --state "$folder/state-$name" \
-        >"$folder/ready-$name" 2>>"$folder/log" &
-    echo $! >>"$folder/pids"
-    for _ in $(seq 200); do
-        [[ -s $folder/ready-$name ]] && return
-        sleep 0.05
-    done
-    cat "$folder/log" >&2
-    exit 3
-}
-
-ip netns add "${prefix}switch"
-ip -n "${prefix}switch" link add br0 type bridge
-ip -n "${prefix}switch" link set br0 up
-host meta 1
-host serve 2
+for n in $(seq $most); do host "meta$n" "$n"; done
 for n in $(seq $iods); do host "iod$n" $((10 + n)); done
 for n in $(seq $clients); do host "client$n" $((100 + n)); done
-
-mkdir "$folder/names" "$folder/plain"
-words=()
-for n in $(seq $iods); do
-    mkdir "$folder/iod$n"
-    start "iod$n" iod "$folder/iod$n" --cluster-key "$folder/key" --listen "10.9.0.$((10 + n)):2049"
-    words+=(--iod "10.9.0.$((10 + n)):2049")
-done
-start meta meta "$folder/names" --name /x "${words[@]}" --cluster-key "$folder/key" --insecure \
-    --listen 10.9.0.1:2049
-start serve serve "$folder/plain" --name /x --insecure --listen 10.9.0.2:2049
 head -c "${mib}M" /dev/urandom >"$folder/data"
+
+# Starts so many metaservers over new names and stripes.
+metaservers() {
+    local count=$1 words=() peers=()
+    rm -rf "$folder"/names* "$folder"/state-* "$folder"/iod*
+    for n in $(seq $iods); do
+        mkdir "$folder/iod$n"
+        start served "iod$n" iod "$folder/iod$n" --cluster-key "$folder/key" \
+            --listen "10.9.0.$((10 + n)):2049"
+        # The first makes the key.
+        ready "iod$n"
+        words+=(--iod "10.9.0.$((10 + n)):2049")
+    done
+    if ((count > 1)); then
+        for n in $(seq "$count"); do peers+=(--peer "10.9.0.$n:2049"); done
+    fi
+    for n in $(seq "$count"); do
+        mkdir "$folder/names$n"
+        start served "meta$n" meta "$folder/names$n" --name /x --cluster-key "$folder/key" \
+            --insecure "${words[@]}" "${peers[@]}" \
+            $( ((count > 1)) && echo --number $((n - 1))) --listen "10.9.0.$n:2049"
+        # The first makes the volume.
+        ((n > 1)) || ready meta1
+    done
+    for n in $(seq "$count"); do ready "meta$n"; done
+}
 
 # Runs one command in each of so many clients at once; prints MB/s of all together.
 measure() {
-    local count=$1 begun ended jobs=()
-    shift
+    local at=$1 count=$2 begun ended jobs=()
+    shift 2
     begun=$(date +%s%N)
     for n in $(seq "$count"); do
-        in_host "client$n" "$@" "$n" >/dev/null 2>>"$folder/log" &
+        in_host "client$n" "$@" "$n" "10.9.0.$(((n - 1) % at + 1)):2049" >/dev/null 2>>"$folder/log" &
         jobs+=($!)
     done
     for job in "${jobs[@]}"; do wait "$job"; done
@@ -92,14 +63,28 @@ measure() {
     awk "BEGIN { printf \"%.3f\\n\", $count * $mib * 1048576 / 1e6 / (($ended - $begun) / 1e9) }"
 }
 
-for server in meta serve; do
-    address=10.9.0.$([[ $server == meta ]] && echo 1 || echo 2):2049
-    in_host client1 "$leasehold" cp -q "$folder/data" "nfs://$address/x/shared"
-    for count in "${counts[@]}"; do
-        echo "read $server $count $(measure "$count" sh -c \
-            "exec $leasehold cat nfs://$address/x/shared" read)"
-        echo "write $server $count $(measure "$count" sh -c \
-            "exec $leasehold cp -q $folder/data nfs://$address/x/own-\$1" write)"
+# Measures what is served by so many entry points.
+points() {
+    local name=$1 at=$2 count
+    shift 2
+    in_host client1 "$leasehold" cp -q "$folder/data" nfs://10.9.0.1:2049/x/shared
+    for count in "$@"; do
+        echo "read $name $count $(measure "$at" "$count" sh -c \
+            "exec $leasehold cat nfs://\$1/x/shared")"
+        echo "write $name $count $(measure "$at" "$count" sh -c \
+            "exec $leasehold cp -q $folder/data nfs://\$1/x/own-\$0")"
     done
-    in_host client1 "$leasehold" cat "nfs://$address/x/own-1" | cmp - "$folder/data"
+    in_host client1 "$leasehold" cat nfs://10.9.0.1:2049/x/own-1 | cmp - "$folder/data"
+    end served
+}
+
+for count in $entries; do
+    metaservers "$count"
+    points "$count" "$count" "${counts[@]}"
 done
+mkdir "$folder/plain"
+start served meta1 serve "$folder/plain" --name /x --insecure --listen 10.9.0.1:2049
+ready meta1
+few=()
+for count in "${counts[@]}"; do ((count > 7)) || few+=("$count"); done
+points alone 1 "${few[@]}"

@@ -13,62 +13,7 @@ shift 2
 counts=("$@")
 ((${#counts[@]})) || counts=(2 4 8 16)
 most=16
-folder=$(mktemp -d)
-prefix=lh$$-
-
-end() {
-    for pid in $(cat "$folder/pids-$1" 2>/dev/null); do kill "$pid" 2>/dev/null || true; done
-    wait $(cat "$folder/pids-$1" 2>/dev/null) 2>/dev/null || true
-    rm -f "$folder/pids-$1"
-}
-
-# Ends what was started here, and nothing else.
-cleanup() {
-    end metas
-    end iods
-    for name in $(ip netns list | cut -d' ' -f1 | grep "^$prefix" || true); do
-        ip netns delete "$name"
-    done
-    rm -rf "$folder"
-}
-trap cleanup EXIT
-
-in_host() { ip netns exec "$prefix$1" "${@:2}"; }
-
-limit() { in_host "$1" tc qdisc add dev "$2" root tbf rate 100mbit burst 32kb latency 100ms; }
-
-# A host with a link to the switch, limited in both directions.
-host() {
-    ip netns add "$prefix$1"
-    ip -n "${prefix}switch" link add "p$2" type veth peer name eth0 netns "$prefix$1"
-    ip -n "${prefix}switch" link set "p$2" master br0 up
-    ip -n "$prefix$1" addr add "10.9.0.$2/24" dev eth0
-    ip -n "$prefix$1" link set eth0 up
-    ip -n "$prefix$1" link set lo up
-    limit switch "p$2"
-    limit "$1" eth0
-}
-
-# Starts the program in a host, for the group of programs that is ended together.
-start() {
-    local group=$1 name=$2
-    shift 2
-    rm -f "$folder/ready-$name"
-    # Without a shell between, so that its number is the program's.
-    ip netns exec "$prefix$name" "$leasehold" "$@" --json --log error --threads 1 \
-        --state "$folder/state-$name" >"$folder/ready-$name" 2>>"$folder/log" &
-    echo $! >>"$folder/pids-$group"
-}
-
-# Waits until it serves.
-ready() {
-    for _ in $(seq 600); do
-        [[ -s $folder/ready-$1 ]] && return
-        sleep 0.05
-    done
-    cat "$folder/log" >&2
-    exit 3
-}
+source "$(dirname "$0")/hosts.sh"
 
 # Starts so many metaservers over new names and stripes, with an order of searching.
 metaservers() {
@@ -92,9 +37,6 @@ metaservers() {
     for n in $(seq "$count"); do ready "meta$n"; done
 }
 
-ip netns add "${prefix}switch"
-ip -n "${prefix}switch" link add br0 type bridge
-ip -n "${prefix}switch" link set br0 up
 for n in $(seq $most); do host "meta$n" "$n"; done
 host iod 100
 host client 101

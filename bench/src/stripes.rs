@@ -60,14 +60,43 @@ pub(crate) fn measure(options: &Options) -> Result<(), Box<dyn Error>> {
 /// What a link of 100 Mbit/s allows in file data, in MB/s: a frame of 1,514 bytes carries 1,448.
 const LINK_MB_S: f64 = 12.5 * 1448.0 / 1514.0;
 
-/// The share of what the links allow up to the knee, and beyond. One entry point has its knee at
-/// one client.
+/// The share of what the links allow up to the knee, and beyond.
 const TO_THE_KNEE: f64 = 0.95;
 const BEYOND: f64 = 0.9;
 
 /// The clients of a measurement, and the data of each in MiB.
-const CLIENTS: [&str; 4] = ["1", "2", "7", "21"];
-const CLIENT_MIB: &str = "64";
+const CLIENTS: [&str; 3] = ["1", "7", "21"];
+const CLIENT_MIB: &str = "128";
+
+/// What `links.sh` says of one server alone, in place of how many entry points there are.
+const ALONE: &str = "alone";
+
+/// A measurement of clusters with narrow links.
+struct Point<'a> {
+    what: &'a str,
+    /// How many entry points there are; none for one server alone.
+    entries: Option<u32>,
+    clients: u32,
+    rate: f64,
+}
+
+impl Point<'_> {
+    fn parse(line: &str) -> Option<Point<'_>> {
+        let [what, server, clients, rate] = *line.split(' ').collect::<Vec<_>>() else {
+            return None;
+        };
+        let entries = if server == ALONE { None } else { Some(server.parse().ok()?) };
+        Some(Point { what, entries, clients: clients.parse().ok()?, rate: rate.parse().ok()? })
+    }
+
+    /// The share of what the links allow, in parts of what is asked for: all data goes through the
+    /// link of an entry point, so the knee is where there are as many clients.
+    fn share(&self, entries: u32) -> f64 {
+        let narrowest = LINK_MB_S * f64::from(entries.min(self.clients));
+        let asked = if self.clients > entries { BEYOND } else { TO_THE_KNEE };
+        self.rate / narrowest / asked
+    }
+}
 
 /// Clusters with narrow links, in namespaces of their own: the worst share of what the links allow,
 /// and each point beside one server alone.
@@ -80,24 +109,21 @@ fn links() -> Result<(), Box<dyn Error>> {
         return Err(format!("links.sh: {}: {said}", done.status).into());
     }
     let text = String::from_utf8(done.stdout)?;
-    let mut points = Vec::new();
-    for line in text.lines() {
-        if let [what, server, clients, rate] = *line.split(' ').collect::<Vec<_>>() {
-            points.push((what, server, clients.parse::<u32>()?, rate.parse::<f64>()?));
-        }
-    }
+    let points: Vec<Point<'_>> = text
+        .lines()
+        .map(|line| Point::parse(line).ok_or_else(|| format!("links.sh wrote {line:?}")))
+        .collect::<Result<_, _>>()?;
     for what in ["read", "write"] {
-        let of = |server: &'static str| {
-            points.iter().filter(move |point| point.0 == what && point.1 == server)
-        };
-        let needed = |clients: u32| if clients > 1 { BEYOND } else { TO_THE_KNEE };
-        let worst = of("meta").map(|point| point.3 / LINK_MB_S / needed(point.2));
-        let worst = worst.fold(f64::INFINITY, f64::min) * TO_THE_KNEE;
+        let of = points.iter().filter(|point| point.what == what);
+        let (alone, meta): (Vec<_>, Vec<_>) = of.partition(|point| point.entries.is_none());
+        let shares = meta.iter().filter_map(|point| Some(point.share(point.entries?)));
+        let worst = shares.fold(f64::INFINITY, f64::min) * TO_THE_KNEE;
         Figure::share(format!("{what}.links"), worst, TO_THE_KNEE).print();
-        for &(_, _, clients, rate) in of("meta") {
-            let alone = of("serve").find(|point| point.2 == clients).map(|point| point.3);
-            let name = format!("{what}.links.{clients}");
-            Figure::beside(name, rate, alone, "MB/s of all clients; of one server alone").print();
+        for Point { entries, clients, rate, .. } in meta {
+            let alone = alone.iter().find(|point| point.clients == *clients);
+            let name = format!("{what}.links.{}.{clients}", entries.unwrap_or_default());
+            let unit = "MB/s of all clients; of one server alone";
+            Figure::beside(name, *rate, alone.map(|point| point.rate), unit).print();
         }
     }
     Ok(())

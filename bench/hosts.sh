@@ -1,0 +1,67 @@
+# Hosts in network namespaces, each with a link of 100 Mbit/s to one switch, and programs of them.
+# Sourced; needs root, and a kernel with namespaces, bridge, veth and tbf. Who sources it sets
+# `leasehold` to the program.
+folder=$(mktemp -d)
+prefix=lh$$-
+
+# Ends a group of programs that was started here.
+end() {
+    [[ -e $folder/pids-$1 ]] || return 0
+    kill $(cat "$folder/pids-$1") 2>/dev/null || true
+    wait $(cat "$folder/pids-$1") 2>/dev/null || true
+    rm -f "$folder/pids-$1"
+}
+
+# Ends what was started here, and nothing else.
+cleanup() {
+    for group in "$folder"/pids-*; do end "${group##*/pids-}"; done
+    for name in $(ip netns list | cut -d' ' -f1 | grep "^$prefix" || true); do
+        ip netns delete "$name"
+    done
+    rm -rf "$folder"
+}
+trap cleanup EXIT
+
+in_host() { ip netns exec "$prefix$1" "${@:2}"; }
+
+limit() { in_host "$1" tc qdisc add dev "$2" root tbf rate 100mbit burst 32kb latency 100ms; }
+
+# A host with a link to the switch, limited in both directions: its name, the last part of its address.
+host() {
+    ip netns add "$prefix$1"
+    ip -n "${prefix}switch" link add "p$2" type veth peer name eth0 netns "$prefix$1"
+    ip -n "${prefix}switch" link set "p$2" master br0 up
+    ip -n "$prefix$1" addr add "10.9.0.$2/24" dev eth0
+    ip -n "$prefix$1" link set eth0 up
+    ip -n "$prefix$1" link set lo up
+    # As the machines had that this is compared with. BBR, which some systems have, sends by what each
+    # connection had when it had least of the link.
+    in_host "$1" sysctl -qw "net.ipv4.tcp_congestion_control=${CONGESTION-reno}"
+    limit switch "p$2"
+    limit "$1" eth0
+}
+
+# Starts the program in a host, for the group of programs that is ended together.
+start() {
+    local group=$1 name=$2
+    shift 2
+    rm -f "$folder/ready-$name"
+    # Without a shell between, so that its number is the program's.
+    ip netns exec "$prefix$name" "$leasehold" "$@" --json --log error --threads 1 \
+        --state "$folder/state-$name" >"$folder/ready-$name" 2>>"$folder/log" &
+    echo $! >>"$folder/pids-$group"
+}
+
+# Waits until it serves.
+ready() {
+    for _ in $(seq 600); do
+        [[ -s $folder/ready-$1 ]] && return
+        sleep 0.05
+    done
+    cat "$folder/log" >&2
+    exit 3
+}
+
+ip netns add "${prefix}switch"
+ip -n "${prefix}switch" link add br0 type bridge
+ip -n "${prefix}switch" link set br0 up
