@@ -51,7 +51,7 @@ export async function launch() {
     });
     contexts.push(context);
     const page = await context.newPage();
-    page.setDefaultTimeout(15_000);
+    page.setDefaultTimeout(60_000);
     page.on("pageerror", (error) => said.push(`error: ${error.message}`));
     page.on("console", (line) => line.type() === "error" && said.push(`console: ${line.text()}`));
     page.on("request", (request) => {
@@ -98,6 +98,16 @@ export async function settled(page) {
   await page.waitForFunction(
     () => !document.querySelector('[data-testid^="verdict"][aria-busy="true"]'),
   );
+}
+
+/** Waits until some elements have stood for a while; gives their boxes. */
+export async function still(page, selectors) {
+  const look = () => Promise.all(selectors.map((one) => page.locator(one).boundingBox()));
+  for (let boxes = await look(), before = null; ; boxes = await look()) {
+    if (JSON.stringify(boxes) === JSON.stringify(before)) return boxes;
+    before = boxes;
+    await page.waitForTimeout(400);
+  }
 }
 
 /** Waits for the simulation behind the sentence; gives what it found. */

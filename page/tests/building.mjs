@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { fromFile, model, settled, simulated, template, verdict } from "./browser.mjs";
+import { fromFile, model, settled, simulated, still, template, verdict } from "./browser.mjs";
 
 const press = (page, name) => page.getByRole("button", { name, exact: true }).click();
 
@@ -57,9 +57,8 @@ export const cases = {
     await set(page, "Name of the station", "second");
     await press(page, "Arrivals");
     await settled(page);
-    await page.waitForTimeout(400);
-    const from = await page.locator('[data-id="class requests"] .source').boundingBox();
-    const to = await page.locator('[data-id="centre first"] .target').boundingBox();
+    const ends = ['[data-id="class requests"] .source', '[data-id="centre first"] .target'];
+    const [from, to] = await still(page, ends);
     await page.mouse.move(from.x + from.width / 2, from.y + from.height / 2);
     await page.mouse.down();
     await page.mouse.move(to.x - 20, to.y + 4, { steps: 6 });

@@ -118,8 +118,8 @@ export const cases = {
     assert.equal(await page.locator("html").getAttribute("lang"), "en");
     assert.equal(await page.getByRole("meter", { name: "disk busy" }).count(), 1);
     assert.match(await page.getByRole("img", { name: /Response time against clients/ }).getAttribute("aria-label"), /ms/);
-    await page.waitForTimeout(900);
-    assert.match(await page.locator("[aria-live=polite]").first().innerText(), /clients keep/);
+    const spoken = page.locator("[aria-live=polite]").first();
+    await spoken.filter({ hasText: /clients keep/ }).waitFor({ state: "attached" });
   },
 
   async "light and dark differ, follow the system, and have contrast"({ open }) {

@@ -20,7 +20,7 @@ const FLAGS: &str = "RUSTFLAGS=-Cpasses=sancov-module -Cllvm-args=-sanitizer-cov
     -Cllvm-args=-sanitizer-coverage-pc-table -Cllvm-args=-sanitizer-coverage-trace-compares";
 
 /// Long enough to compile all that the targets use, and the fuzzer.
-const BUILD_LIMIT: Duration = Duration::from_mins(10);
+const BUILD_LIMIT: Duration = Duration::from_mins(20);
 
 /// Runs each target for a share of the time. What they find is kept in `fuzz/corpus` and read again.
 pub(crate) fn run(repository: &Repository, seconds: u64) -> Tally {

@@ -20,7 +20,7 @@ autofs_mounts() {
     mkdir -p "$place"
     # The kernel knows the daemon by its group of processes.
     setsid automount --foreground --dont-check-daemon /etc/auto.master &
-    for _ in {1..400}; do
+    for _ in {1..2400}; do
         [[ $(stat -f -c %T "$place") != autofs ]] || break
         sleep 0.05
     done

@@ -31,7 +31,7 @@ coproc writer {
 job=$writer_PID
 read -r word <&"${writer[0]}"
 same "$word" written
-for i in {1..200}; do
+for i in {1..3000}; do
     # Version 3 sends 1 MiB at a time; in version 2 nothing is pending after a reply.
     ((version == 3 && $(count WRITE) < writes + 8)) || break
     sleep 0.02

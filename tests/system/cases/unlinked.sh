@@ -10,7 +10,7 @@ echo again >&4
 same "$(cat /proc/self/fd/4)" again
 exec 3>&- 4>&-
 # The client's own name for such a file goes with the last close.
-for i in {1..100}; do
+for i in {1..1200}; do
     [[ $(names) != "" ]] || break
     sleep 0.05
 done

@@ -27,7 +27,7 @@ fail() {
 there() { chroot "$root" "$@"; }
 
 await() {
-    for _ in {1..400}; do
+    for _ in {1..2400}; do
         "$@" >"$root/run/answer" 2>&1 && return
         sleep 0.05
     done

@@ -22,7 +22,7 @@ fi
 listens() { (: <"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
 
 await() {
-    for _ in $(seq 300); do
+    for _ in $(seq 1200); do
         if listens "$1"; then return; fi
         sleep 0.1
     done

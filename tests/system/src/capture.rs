@@ -1,6 +1,7 @@
 //! A witness: all that passes on a link, and what tshark reads in it.
 
 use std::collections::BTreeSet;
+use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::thread::sleep;
@@ -14,6 +15,9 @@ const FILE: &str = "all.pcapng";
 /// dumpcap gets packets up to 250 ms late, and loses those when it is stopped, without a word. This
 /// is four times as long.
 const DELAY: Duration = Duration::from_secs(1);
+
+/// How often a recorder is looked at.
+const GLANCE: Duration = Duration::from_millis(10);
 
 /// A running capture of the traffic with one port.
 pub struct Capture {
@@ -56,6 +60,11 @@ impl Capture {
     #[must_use]
     pub fn stop(mut self) -> Captured {
         sleep(DELAY);
+        // On a busy machine it may not have looked since. It waits when it has taken all there is.
+        let before = self.waits();
+        while self.waits() < before + 2 {
+            sleep(GLANCE);
+        }
         let interrupt = format!("kill -INT {}", self.recorder.id());
         output(Command::new("sh").args(["-c", &interrupt]));
         let mut summary = String::new();
@@ -64,6 +73,14 @@ impl Capture {
         assert!(status.success(), "dumpcap: {status}: {summary}");
         assert!(summary.contains("/0 (pcap"), "packets were lost: {summary}");
         Captured { folder: self.folder, port: self.port }
+    }
+
+    /// How often the recorder has waited for something, packets above all.
+    fn waits(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.recorder.id()));
+        let status = status.expect("the recorder runs");
+        let count = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+        count.and_then(|count| count.trim().parse().ok()).expect("the kernel counts them")
     }
 }
 
