@@ -54,7 +54,8 @@ fn fuzz(repository: &Repository, host: &str, name: &str, seconds: u64) -> Tally 
     let folders = [&*format!("fuzz/corpus/{name}"), &found];
     let own = [&*binary, &total, &artifacts, "-print_final_stats=1"];
     let words = [&own[..], &options, &folders].concat();
-    let outcome = program::run(repository.root(), &words, Duration::from_secs(seconds + 60));
+    // It reads all that is kept before it looks at the clock.
+    let outcome = program::run(repository.root(), &words, Duration::from_secs(seconds + 300));
     if !outcome.succeeded {
         println!("the input is in {found}; cargo test -p leasehold-fuzz runs it again");
     }
