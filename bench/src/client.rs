@@ -20,7 +20,7 @@ use std::{fs, io};
 use serde_json::Value;
 
 use self::delay::Delay;
-use self::mounts::Mount;
+pub(crate) use self::mounts::Mount;
 use crate::Options;
 use crate::disk::Disk;
 use crate::figure::{Figure, Target};
@@ -37,11 +37,11 @@ const STREAM_MIB: u32 = 128;
 const TREE: u32 = 100;
 const SOURCES: u32 = 6;
 /// What is asked of in a storm of stat.
-const STATS: u32 = 10_000;
+pub(crate) const STATS: u32 = 10_000;
 /// The caching that closes push with and opens ask with, as the kernel's client has it; and that of
 /// the lease program, which needs no asking.
-const CLOSE_TO_OPEN: &str = "cache=close-to-open";
-const LEASE: &str = "cache=lease";
+pub(crate) const CLOSE_TO_OPEN: &str = "cache=close-to-open";
+pub(crate) const LEASE: &str = "cache=lease";
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
@@ -60,7 +60,7 @@ pub(crate) fn measure(options: &Options) -> Result<()> {
 }
 
 /// Runs one piece of work; how many seconds it took.
-fn work(what: &str, place: &Path, much: u32) -> Result<f64> {
+pub(crate) fn work(what: &str, place: &Path, much: u32) -> Result<f64> {
     let mut python = Command::new("timeout");
     python.args(["300", "python3", "-c", WORK, what]).arg(place).arg(much.to_string());
     let done = python.stderr(Stdio::inherit()).output()?;
@@ -69,12 +69,21 @@ fn work(what: &str, place: &Path, much: u32) -> Result<f64> {
 
 /// The seconds of the last line about some work.
 fn seconds(text: &str, what: &str) -> Result<f64> {
+    let seconds = told(text, what)?["seconds"].as_f64();
+    seconds.ok_or_else(|| format!("{what} does not say how long it took").into())
+}
+
+/// What the last line about some work tells.
+pub(crate) fn told(text: &str, what: &str) -> Result<Value> {
     let results = text.lines().filter_map(|line| line.trim().strip_prefix("RESULT "));
     let results = results.filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let mut results = results.filter(|result| result["what"] == what);
-    let found = results.next_back();
-    let seconds = found.and_then(|result| result["seconds"].as_f64());
-    seconds.ok_or_else(|| format!("{what} did not end well: {text}").into())
+    results.next_back().ok_or_else(|| format!("{what} did not end well: {text}").into())
+}
+
+/// Our mount over a wire of a round trip.
+pub(crate) fn far(server: &Server, round_trip: Duration, options: &str) -> Result<Mount> {
+    Ok(Mount::ours(Delay::start(server.nfs, round_trip)?.address, options)?)
 }
 
 /// Writers through restarts of the server: what of theirs is not what the server has.
@@ -139,7 +148,7 @@ fn printed(name: &str, pairs: &[(f64, f64)], units: (&'static str, &'static str)
 }
 
 /// Measures two things in turn; the first of each is thrown away, to warm up.
-fn pairs(
+pub(crate) fn pairs(
     options: &Options,
     mut measure: impl FnMut() -> Result<(f64, f64)>,
 ) -> Result<Vec<(f64, f64)>> {

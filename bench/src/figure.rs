@@ -7,6 +7,7 @@ use serde::Serialize;
 pub(crate) enum Target {
     AtLeast(f64),
     AtMost(f64),
+    Below(f64),
 }
 
 /// One line of the output.
@@ -44,6 +45,7 @@ impl Figure {
         let (ours, holds, text) = match target {
             Target::AtLeast(bound) => (low, low >= bound, format!(">={bound}")),
             Target::AtMost(bound) => (high, high <= bound, format!("<={bound}")),
+            Target::Below(bound) => (high, high < bound, format!("<{bound}")),
         };
         let medians = Medians {
             ours: median(pairs.iter().map(|pair| pair.0)),

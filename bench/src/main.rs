@@ -8,6 +8,7 @@ mod figure;
 mod floor;
 mod instructions;
 mod kernel;
+mod leases;
 mod names;
 mod seed;
 mod servers;
@@ -53,6 +54,8 @@ enum Area {
     Instructions,
     /// The server against nfs-ganesha, under the kernel's client.
     Kernel,
+    /// The mount with leases against the mount without, the local disk and memory.
+    Leases,
     /// What a name costs at several metaservers, in namespaces with narrow links.
     Metaservers,
     /// What the paper on version 3 measured.
@@ -95,6 +98,7 @@ fn main() -> ExitCode {
         Area::Client => client::measure(&options),
         Area::Instructions => instructions::measure(&options),
         Area::Kernel => kernel::measure(&options),
+        Area::Leases => leases::measure(&options),
         Area::Metaservers => names::measure(),
         Area::Seed => seed::measure(&options),
         Area::Speed => speed::measure(&options),

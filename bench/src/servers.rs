@@ -1,5 +1,6 @@
 //! The servers that are measured, each a program of its own that ends with the measurement.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -62,6 +63,20 @@ impl Server {
         let port = port.ok_or_else(|| io::Error::other(format!("not a ready line: {line}")))?;
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         Ok(Self { process, nfs: address, mount: address, export: "/".to_owned(), folder: None })
+    }
+
+    /// How many calls of ours it has answered, by the names of their procedures.
+    pub(crate) fn calls(&self) -> io::Result<BTreeMap<String, u64>> {
+        let state = self.folder.as_ref().expect("it was started with a folder of its own");
+        let mut command = Command::new(ours()?);
+        let told = command.args(["status", "--json", "--state"]).arg(state.path()).output()?;
+        let told: serde_json::Value = serde_json::from_slice(&told.stdout)?;
+        let mut calls = BTreeMap::new();
+        for procedure in told["procedures"].as_array().into_iter().flatten() {
+            let name = procedure["name"].as_str().unwrap_or_default().to_owned();
+            *calls.entry(name).or_default() += procedure["calls"].as_u64().unwrap_or_default();
+        }
+        Ok(calls)
     }
 
     /// Has the server end by itself.

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
+use crate::disk::run;
 use crate::servers::ours;
 
 /// A mount; gone when this is dropped.
@@ -64,6 +65,13 @@ impl Mount {
 
     pub(crate) fn path(&self) -> &Path {
         self.folder.path()
+    }
+
+    /// Ends it as a user does: what was written is at the server then.
+    pub(crate) fn end(mut self) -> io::Result<()> {
+        run(Command::new("umount").arg(self.folder.path()))?;
+        let status = self.process.wait()?;
+        if status.success() { Ok(()) } else { Err(io::Error::other(format!("it ended: {status}"))) }
     }
 
     /// The processor time of its process so far.

@@ -36,7 +36,9 @@ fn hold(leases: &Arc<Leases>, client: Client, count: u64) {
     }
 }
 
+/// Tells `figures leases` how much memory.
 #[test]
+#[allow(clippy::print_stdout, reason = "a figure is told to who measures")]
 fn a_lease_costs_memory_and_no_work() {
     const LEASES: u64 = 100_000;
     let leases = Arc::new(Leases::without_past(HandleKey([1; 16])));
@@ -48,6 +50,7 @@ fn a_lease_costs_memory_and_no_work() {
     let info = allocation_counter::measure(|| hold(&leases, client, LEASES));
     assert_eq!(leases.in_numbers().held, usize::try_from(LEASES).expect("it is small"));
     let bytes_each = info.bytes_current / i64::try_from(LEASES).expect("it is small");
+    println!("bytes for a lease: {bytes_each}");
     assert!(bytes_each <= 400, "{bytes_each} bytes for a lease");
     // Nothing is due before the first of them may be over.
     let next = leases.wake(Time::ZERO + Duration::from_secs(29));

@@ -1,0 +1,145 @@
+//! Caches that are never stale: the mount with leases beside the mount without, the local disk and
+//! memory.
+
+mod andrew;
+mod proofs;
+mod sharing;
+
+use std::error::Error;
+use std::fs::{self, File};
+use std::io::Read as _;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use crate::Options;
+use crate::client::{CLOSE_TO_OPEN, LEASE, Mount, STATS, far, pairs, work};
+use crate::disk::{Disk, run};
+use crate::figure::{Figure, Target};
+use crate::servers::Server;
+
+/// A cached file, and how much is read at once.
+const CACHED_BYTES: usize = 64 << 20;
+const READS: [(&str, usize, f64); 2] = [("4k", 4 << 10, 0.9), ("128k", 128 << 10, 0.8)];
+/// Files of an archive, in directories of a hundred, of 1 KiB each.
+const ARCHIVED: u32 = 10_000;
+/// Round trips of a network within a room, and within a building.
+const SHORT: Duration = Duration::from_micros(200);
+const LONG: Duration = Duration::from_millis(1);
+
+type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+/// Measures all, and prints the figures as they come.
+pub(crate) fn measure(options: &Options) -> Result<()> {
+    let disk = Disk::make()?;
+    let wants = |name: &str| options.wants(name);
+    if wants("mab") {
+        andrew::measure(options, disk.path())?;
+    }
+    if wants("cached-read.tmpfs") {
+        cached_read(options, disk.path())?;
+    }
+    if wants("cached-stat.nocache") {
+        cached_stat(options, disk.path())?;
+    }
+    if wants("untar.close-to-open") {
+        untar(options, disk.path())?;
+    }
+    if wants("visible.round-trips") {
+        sharing::visible(options, disk.path())?;
+    }
+    if wants("kernel-read-of-dirty.ms") {
+        sharing::read_of_dirty(options, disk.path())?;
+    }
+    proofs::measure(options)
+}
+
+/// A file that has been read is read again, here and from a file system in memory.
+fn cached_read(options: &Options, disk: &Path) -> Result<()> {
+    let server = Server::ours(disk, "disk")?;
+    let here = Mount::ours(server.nfs, LEASE)?;
+    let memory = tempfile::tempdir()?;
+    run(Command::new("mount").args(["-t", "tmpfs", "tmpfs"]).arg(memory.path()))?;
+    let (here, there) = (here.path().join("cached"), memory.path().join("cached"));
+    for path in [&disk.join("cached"), &there] {
+        fs::write(path, vec![7; CACHED_BYTES])?;
+    }
+    let measured = READS.iter().try_for_each(|(name, size, least)| -> Result<()> {
+        let pairs = pairs(options, || Ok((speed(&here, *size)?, speed(&there, *size)?)))?;
+        let units = ("ratio to tmpfs", "MiB/s");
+        let name = format!("cached-read.tmpfs.{name}");
+        Figure::of(name, &pairs, Target::AtLeast(*least), units, "disk").print();
+        Ok(())
+    });
+    run(Command::new("umount").arg("-l").arg(memory.path()))?;
+    measured
+}
+
+/// MiB a second, of a file that is read to its end.
+fn speed(path: &Path, size: usize) -> Result<f64> {
+    let (mut file, mut buffer) = (File::open(path)?, vec![0; size]);
+    let start = Instant::now();
+    while file.read(&mut buffer)? > 0 {}
+    Ok(CACHED_BYTES as f64 / f64::from(1 << 20) / start.elapsed().as_secs_f64())
+}
+
+/// What is cached is asked of, again and again, and what nobody caches.
+fn cached_stat(options: &Options, disk: &Path) -> Result<()> {
+    let server = Server::ours(disk, "disk")?;
+    let ours = far(&server, SHORT, LEASE)?;
+    let other = far(&server, SHORT, "cache=none")?;
+    let rate = |mount: &Mount| -> Result<f64> {
+        Ok(f64::from(STATS) / work("stats", mount.path(), STATS)?)
+    };
+    let pairs = pairs(options, || Ok((rate(&ours)?, rate(&other)?)))?;
+    let (name, units) = ("cached-stat.nocache".to_owned(), ("ratio to cache=none", "stats/s"));
+    Figure::of(name, &pairs, Target::AtLeast(20.0), units, "disk").print();
+    Ok(())
+}
+
+/// An archive is unpacked with leases and without. What is delayed is not waited for, as who
+/// unpacks does not wait for it either; it is all at the server before the next begins.
+fn untar(options: &Options, disk: &Path) -> Result<()> {
+    let scratch = tempfile::tempdir()?;
+    let archive = scratch.path().join("archive.tar");
+    archive_of(scratch.path(), &archive)?;
+    let server = Server::ours(disk, "disk")?;
+    let mut number = 0;
+    let mut rate = |caching: &str| -> Result<f64> {
+        number += 1;
+        let folder = format!("untar{number}");
+        let mount = far(&server, LONG, caching)?;
+        let place = mount.path().join(&folder);
+        fs::create_dir(&place)?;
+        let start = Instant::now();
+        run(Command::new("tar").arg("-xf").arg(&archive).arg("-C").arg(&place))?;
+        let rate = f64::from(ARCHIVED) / start.elapsed().as_secs_f64();
+        mount.end()?;
+        let mut all = Command::new("find");
+        all.arg(disk.join(&folder)).args(["-type", "f", "-size", "1024c"]);
+        let found = all.output()?.stdout.split(|byte| *byte == b'\n').count() - 1;
+        if found != usize::try_from(ARCHIVED)? {
+            return Err(format!("{caching}: {found} files came to the server").into());
+        }
+        fs::remove_dir_all(disk.join(&folder))?;
+        Ok(rate)
+    };
+    // Each takes most of a minute.
+    let few = Options { pairs: options.pairs.min(3), only: options.only.clone(), ..*options };
+    let pairs = pairs(&few, || Ok((rate(LEASE)?, rate(CLOSE_TO_OPEN)?)))?;
+    let units = ("ratio to close-to-open at 1 ms", "files/s");
+    let name = "untar.close-to-open".to_owned();
+    Figure::of(name, &pairs, Target::AtLeast(3.0), units, "disk").print();
+    Ok(())
+}
+
+fn archive_of(scratch: &Path, archive: &Path) -> Result<()> {
+    let tree = scratch.join("tree");
+    for number in 0..ARCHIVED {
+        let folder = tree.join((number / 100).to_string());
+        fs::create_dir_all(&folder)?;
+        fs::write(folder.join(number.to_string()), [b'x'; 1024])?;
+    }
+    run(Command::new("tar").arg("-cf").arg(archive).arg("-C").arg(&tree).arg("."))?;
+    Ok(())
+}
