@@ -25,8 +25,8 @@
 //!    unsaved, when somebody waits for it, and before anything else about the file is changed: then
 //!    it is committed as well, so that what is changed is not changed back by writing again.
 //! 6. Two WRITEs of the same bytes are never on their way at once.
-//! 7. When all that is unsaved of a file fits one WRITE and somebody waits for it, then that is
-//!    asked to be stable, and needs no COMMIT.
+//! 7. When all that is unsaved of a file fits one WRITE and is to be saved, as somebody waits for it
+//!    or it has been here for long, then that is asked to be stable, and needs no COMMIT.
 //! 8. A program that writes waits while too much is unsaved, and while the file is being changed.
 //! 9. What the server refuses to take is dropped, and the failure is remembered for each who has
 //!    the file open.

@@ -336,7 +336,7 @@ impl<E: Clone> Cache<E> {
         let object = self.object(key);
         let file = &mut object.file;
         let alone = file.extents.unsaved_bytes() == range.end - range.start;
-        let stable = always || (alone && file.is_waited_for());
+        let stable = always || (alone && file.wanted_stable().is_some());
         let data = file.extents.begin_write(range, job);
         file.writes.insert(job, range.clone());
         object.known.begin_change();

@@ -151,11 +151,6 @@ impl<E> File<E> {
         !self.held && !self.holds.is_empty()
     }
 
-    /// Whether somebody waits for data to be saved.
-    pub(super) fn is_waited_for(&self) -> bool {
-        !self.syncs.is_empty() || self.awaits_hold()
-    }
-
     /// Whether the change that waits can begin: all is on stable storage.
     pub(super) fn can_be_held(&self) -> bool {
         self.extents.unsaved_bytes() == 0 && self.writes.is_empty() && self.commit.is_none()
