@@ -79,6 +79,10 @@ pub trait Watcher: Send + Sync {
     /// What others were given of a node is to be taken back; [`Client::withdrawn`] follows. This may
     /// not wait.
     fn withdraw(&self, client: &Client, node: NodeId);
+
+    /// What is cached of a node was found to be old, so what others were given of its names is as
+    /// well. This may not wait.
+    fn replaced(&self, node: NodeId);
 }
 
 /// Lease work that is done once the state is let go.
@@ -88,6 +92,7 @@ pub(crate) struct Errands {
     returns: Vec<Returned>,
     pushes: Vec<NodeId>,
     withdraws: Vec<NodeId>,
+    replaced: Vec<NodeId>,
     progressed: bool,
 }
 
@@ -196,6 +201,9 @@ impl State {
             },
             holder::Effect::Push(object, ..) => doings.errands.pushes.push(node_of(object)),
             holder::Effect::Drop(object) => {
+                if leased.watcher.is_some() {
+                    doings.errands.replaced.push(node_of(object));
+                }
                 let object = node_of(object).key();
                 self.step(now, cache::Event::Replaced { object }, doings);
             }
@@ -519,11 +527,16 @@ impl Client {
 
     /// Does what leases made necessary, once the state is let go.
     pub(crate) fn run_errands(&self, errands: Errands) {
-        let Errands { asks, returns, pushes, withdraws, progressed } = errands;
-        if !withdraws.is_empty() {
+        let Errands { asks, returns, pushes, withdraws, replaced, progressed } = errands;
+        if !withdraws.is_empty() || !replaced.is_empty() {
             let state = self.shared.state();
             let watcher = state.leases.as_ref().and_then(|leased| leased.watcher.clone());
             drop(state);
+            for node in replaced {
+                if let Some(watcher) = &watcher {
+                    watcher.replaced(node);
+                }
+            }
             for node in withdraws {
                 match &watcher {
                     Some(watcher) => watcher.withdraw(self, node),

@@ -12,6 +12,9 @@ const MINOR_MIN: u32 = 31;
 /// The newest whose messages are the ones written here.
 const MINOR_MAX: u32 = 41;
 
+/// The minor version from which on names can be taken back without waiting: Linux 6.16.
+const MINOR_OF_EPOCHS: u32 = 44;
+
 /// How many requests that nobody waits for, read-ahead and direct parts, are under way at most.
 const BACKGROUND_MAX: u16 = 64;
 
@@ -45,6 +48,24 @@ const WANTED: u64 = flag::ASYNC_READ
     | flag::INIT_EXT
     | flag::HAS_EXPIRE_ONLY
     | flag::DIRECT_IO_ALLOW_MMAP;
+
+/// What the kernel can do, as far as somebody asks.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Kernel {
+    /// It counts epochs of names.
+    pub(crate) has_epochs: bool,
+    /// It maps files that are open past its page cache.
+    pub(crate) maps_direct: bool,
+}
+
+impl Kernel {
+    pub(crate) const fn of(hello: &Hello) -> Self {
+        Self {
+            has_epochs: hello.minor >= MINOR_OF_EPOCHS,
+            maps_direct: hello.flags & flag::DIRECT_IO_ALLOW_MMAP != 0,
+        }
+    }
+}
 
 /// The answer to what the kernel offers, behind the head of a reply. With `checks_pages` it uses
 /// pages while the attributes are valid, and no longer.

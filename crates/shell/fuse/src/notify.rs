@@ -1,6 +1,7 @@
 //! What the kernel is told without having asked.
 
 use std::sync::Weak;
+use std::time::{Duration, Instant};
 
 use crate::NodeId;
 use crate::reply::send_raw;
@@ -12,8 +13,11 @@ pub struct Notifier {
     pub(crate) hub: Weak<Hub>,
 }
 
-/// The number of the notification in `linux/fuse.h`.
+/// The numbers of the notifications in `linux/fuse.h`.
 const INVALIDATE_INODE: i32 = 2;
+const NEXT_EPOCH: i32 = 8;
+/// How long it takes to copy what was read, unless the machine is very busy.
+const TAKING: Duration = Duration::from_millis(5);
 /// Stands for an offset: the attributes alone.
 const ATTRIBUTES_ONLY: i64 = -1;
 
@@ -26,11 +30,40 @@ impl Notifier {
         }
     }
 
+    /// Whether the kernel can be told [`Notifier::names_changed`].
+    #[must_use]
+    pub fn takes_names_back(&self) -> bool {
+        self.hub.upgrade().is_some_and(|hub| hub.kernel().has_epochs)
+    }
+
+    /// Whether the kernel maps files that are open past its page cache.
+    #[must_use]
+    pub fn maps_direct(&self) -> bool {
+        self.hub.upgrade().is_some_and(|hub| hub.kernel().maps_direct)
+    }
+
+    /// All names are asked for anew before they are used again, also those of answers that are on
+    /// their way. This waits for nothing. What only names hold in the kernel's caches goes as well.
+    pub fn names_changed(&self) {
+        if let Some(hub) = self.hub.upgrade() {
+            // A kernel whose mount is gone has no names.
+            let _ = send_raw(&hub.device, 0, NEXT_EPOCH, vec![0; 16], &[]);
+        }
+    }
+
     /// The data and the attributes of a node are asked for anew. That waits for reads under way, so
     /// it is done by a thread of its own, soon.
     pub fn data_changed(&self, node: NodeId) {
         if let Some(hub) = self.hub.upgrade() {
-            hub.notice(node);
+            hub.notice(node, Instant::now());
+        }
+    }
+
+    /// The same, when who asked for the data that is about to be sent has had time to take it: the
+    /// kernel would have it read again if it was gone by then.
+    pub fn data_passes(&self, node: NodeId) {
+        if let Some(hub) = self.hub.upgrade() {
+            hub.notice(node, Instant::now() + TAKING);
         }
     }
 }

@@ -10,6 +10,7 @@ use bytes::Bytes;
 use rustix::buffer::spare_capacity;
 use rustix::io::{Errno, read};
 
+use crate::init::Kernel;
 use crate::reply::send_raw;
 use crate::request::Incoming;
 use crate::tasks::{Begun, Hub};
@@ -135,6 +136,7 @@ fn greet(hub: &Hub, checks_pages: bool) -> io::Result<()> {
     let Some(Incoming::Init { id, hello }) = Incoming::decode(&message) else {
         return Err(io::Error::other("the kernel does not begin as FUSE does"));
     };
+    hub.agree(Kernel::of(&hello));
     match init::answer(&hello, checks_pages) {
         Ok(body) => Ok(send_raw(&hub.device, id.0, 0, body, &[])?),
         Err(errno) => {

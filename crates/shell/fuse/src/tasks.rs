@@ -8,13 +8,14 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 
 use crate::dying::is_dying;
+use crate::init::Kernel;
 use crate::notify::invalidate;
 use crate::{Answer, NodeId, Reply, RequestId, reply};
 
@@ -51,6 +52,8 @@ pub(crate) struct Hub {
     suspected: Condvar,
     /// There is a notice, or all is over.
     noticed: Condvar,
+    /// What the kernel can do.
+    kernel: OnceLock<Kernel>,
 }
 
 #[derive(Default)]
@@ -59,11 +62,19 @@ struct State {
     queue: VecDeque<Arc<Task>>,
     /// Requests whose process may be dying.
     suspects: BTreeSet<RequestId>,
-    /// Nodes whose data the kernel is to drop.
-    notices: BTreeSet<NodeId>,
+    /// Nodes whose data the kernel is to drop, and when.
+    notices: BTreeMap<NodeId, Instant>,
     /// The same, where somebody waits for that.
     withdrawals: VecDeque<(NodeId, Done)>,
     over: bool,
+}
+
+impl State {
+    /// The node whose data is to be dropped next.
+    fn next_notice(&self) -> Option<(NodeId, Instant)> {
+        let next = self.notices.iter().min_by_key(|(_, due)| **due);
+        next.map(|(node, due)| (*node, *due))
+    }
 }
 
 /// What of a request is said before it is known whether it has to wait.
@@ -84,7 +95,18 @@ impl Hub {
             woken: Condvar::new(),
             suspected: Condvar::new(),
             noticed: Condvar::new(),
+            kernel: OnceLock::new(),
         }
+    }
+
+    /// What the kernel can do is known.
+    pub(crate) fn agree(&self, kernel: Kernel) {
+        // It says so once.
+        let _ = self.kernel.set(kernel);
+    }
+
+    pub(crate) fn kernel(&self) -> Kernel {
+        self.kernel.get().copied().unwrap_or_default()
     }
 
     /// Answers a request now, or parks it.
@@ -202,9 +224,11 @@ impl Hub {
         }
     }
 
-    /// The kernel is to drop the data of a node.
-    pub(crate) fn notice(&self, node: NodeId) {
-        self.state().notices.insert(node);
+    /// The kernel is to drop the data of a node, then.
+    pub(crate) fn notice(&self, node: NodeId, due: Instant) {
+        let mut state = self.state();
+        let known = state.notices.entry(node).or_insert(due);
+        *known = due.min(*known);
         self.noticed.notify_one();
     }
 
@@ -224,10 +248,16 @@ impl Hub {
     pub(crate) fn tell(&self) {
         let mut state = self.state();
         while !state.over {
+            let (now, next) = (Instant::now(), state.next_notice());
             // What somebody waits for comes first.
             let (node, done) = if let Some((node, done)) = state.withdrawals.pop_front() {
                 (node, Some(done))
-            } else if let Some(node) = state.notices.pop_first() {
+            } else if let Some((_, due)) = next.filter(|(_, due)| *due > now) {
+                let waited = self.noticed.wait_timeout(state, due - now);
+                state = waited.unwrap_or_else(PoisonError::into_inner).0;
+                continue;
+            } else if let Some((node, _)) = next {
+                state.notices.remove(&node);
                 (node, None)
             } else {
                 state = self.noticed.wait(state).unwrap_or_else(PoisonError::into_inner);

@@ -48,20 +48,21 @@ impl Files {
         Ok(Reply::Opened(Opened { keep_cache: opening.pages_are_good, ..opened }))
     }
 
-    /// How a file is opened where the kernel has nothing of it.
+    /// How a file is opened where the kernel has nothing of it. Where others share it with a writer
+    /// nothing of it is kept, and the kernel need not ask for attributes before each read.
     pub(crate) fn opened(&self, id: OpenId, node: NodeId, who: Credential, flags: u32) -> Opened {
         let appends = how(flags).write && flags & APPEND != 0;
-        let direct = appends || self.client.options().variant == Variant::None;
-        let handle = self.openings.insert(Open::new(id, node, who, !direct));
-        Opened { handle, direct, ..Opened::default() }
+        let past = appends || self.client.options().variant == Variant::None;
+        let shared = !self.client.is_usable(node) && self.notifier.maps_direct();
+        let handle = self.openings.insert(Open::new(id, node, who, !past));
+        Opened { handle, direct: past || shared, ..Opened::default() }
     }
 
     /// Reads as much as is asked for, or to the end of the file.
     pub(crate) async fn read(&self, open: &Open, offset: u64, size: u32) -> Result<Reply, Errno> {
         let data = self.client.read(open.id, offset, size).await.map_err(errno)?;
         if open.keeps_pages && !self.client.is_usable(open.node) {
-            // The kernel does so when it has this answer.
-            self.notifier.data_changed(leasehold_fuse::NodeId(open.node.0));
+            self.notifier.data_passes(leasehold_fuse::NodeId(open.node.0));
         }
         Ok(Reply::Data(data.into_bytes()))
     }

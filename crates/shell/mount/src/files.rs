@@ -12,14 +12,14 @@ use leasehold_fuse::{
 use crate::caller::Callers;
 use crate::convert::{self, errno};
 use crate::data::Write;
-use crate::kept::Keeper;
+use crate::kept::{Keeper, NAMED_MAX};
 use crate::open::{Open, Openings};
 
 /// The files of an NFS server.
 pub struct Files {
     pub(crate) client: Client,
     pub(crate) openings: Openings,
-    pub(crate) keeper: Keeper,
+    pub(crate) keeper: Arc<Keeper>,
     pub(crate) notifier: Notifier,
     callers: Callers,
 }
@@ -37,11 +37,12 @@ impl Files {
     /// The files of a client. `machine` is the name that the server is told.
     #[must_use]
     pub fn new(client: Client, machine: String, notifier: Notifier) -> Self {
-        crate::withdraw::watch(&client, &notifier);
+        let keeper = Arc::new(Keeper::default());
+        crate::withdraw::watch(&client, &notifier, &keeper);
         Self {
             client,
             openings: Openings::default(),
-            keeper: Keeper::default(),
+            keeper,
             notifier,
             callers: Callers::new(machine),
         }
@@ -76,7 +77,7 @@ impl Files {
     /// Asks for the attributes of files that stay open and that the kernel may have pages of, where
     /// the client's trust in them has run out. What was changed elsewhere is dropped.
     pub async fn look_again(&self) {
-        if self.client.options().variant == Variant::Lease {
+        if self.is_leased() {
             // The server says so by itself.
             return;
         }
@@ -149,11 +150,18 @@ impl Files {
 
     /// Tells the kernel of an object that a name led to.
     pub(crate) fn entry(&self, found: &Found) -> Entry {
+        Entry { name_valid: self.name_valid(found.named_for), ..self.listed_entry(found) }
+    }
+
+    /// The same of an object that a listing has. What the kernel is told of its name may overtake
+    /// that the lease was taken back.
+    pub(crate) fn listed_entry(&self, found: &Found) -> Entry {
         self.told(found.node, &found.attributes);
+        let name_valid = if self.is_leased() { Duration::ZERO } else { found.named_for };
         Entry {
             node: Some(leasehold_fuse::NodeId(found.node.0)),
             generation: 0,
-            name_valid: self.name_valid(found.named_for),
+            name_valid,
             attributes_valid: found.trusted_for,
             attributes: convert::attributes(&found.attributes),
         }
@@ -165,10 +173,18 @@ impl Files {
         Reply::Attributes(convert::attributes(&seen.attributes), seen.trusted_for)
     }
 
-    /// For how long the kernel may keep a name: not at all where a lease on the directory can be
-    /// wanted back, as the kernel gives names back only when nothing is under way in there.
+    /// For how long the kernel may keep a name. Under a lease on the directory it may only where the
+    /// name can be taken back, whatever is under way in there.
     pub(crate) fn name_valid(&self, named_for: Duration) -> Duration {
-        if self.client.options().variant == Variant::Lease { Duration::ZERO } else { named_for }
+        match (self.is_leased(), self.notifier.takes_names_back()) {
+            (false, _) => named_for,
+            (true, true) => named_for.min(NAMED_MAX),
+            (true, false) => Duration::ZERO,
+        }
+    }
+
+    fn is_leased(&self) -> bool {
+        self.client.options().variant == Variant::Lease
     }
 
     fn told(&self, node: NodeId, attributes: &leasehold_client::Attributes) {
@@ -215,7 +231,7 @@ impl FileSystem for Files {
     /// With leases, attributes are valid while the lease is: where this process stands still, reads
     /// of pages wait for it then.
     fn checks_pages(&self) -> bool {
-        self.client.options().variant == Variant::Lease
+        self.is_leased()
     }
 
     fn forget(&self, node: leasehold_fuse::NodeId, lookups: u64) {

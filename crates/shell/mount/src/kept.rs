@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use leasehold_base::units::FileTime;
 use leasehold_client::{Attributes, NodeId};
@@ -17,9 +18,33 @@ struct Kept {
     dropped: u64,
 }
 
+/// For how long the kernel may keep a name under a lease. It asks again so often that the client
+/// knows the lease to be in use, and renews it in time.
+pub(crate) const NAMED_MAX: Duration = Duration::from_secs(5);
+/// A name may be kept for longer by so much, as the kernel counts from when it has the answer.
+const LATE_MAX: Duration = Duration::from_secs(1);
+
+/// Names of one directory that the kernel has.
+#[derive(Clone, Copy, Debug)]
+struct Named {
+    /// How many answers are on their way.
+    under_way: u32,
+    /// When the kernel has none any more.
+    until: Instant,
+}
+
 /// What the kernel has of all objects that it knows.
 #[derive(Default)]
-pub(crate) struct Keeper(Mutex<BTreeMap<NodeId, Kept>>);
+pub(crate) struct Keeper {
+    kept: Mutex<BTreeMap<NodeId, Kept>>,
+    named: Mutex<BTreeMap<NodeId, Named>>,
+}
+
+/// The kernel is being told of a name in a directory.
+pub(crate) struct Naming<'a> {
+    keeper: &'a Keeper,
+    directory: NodeId,
+}
 
 /// What the kernel is to be told at an OPEN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +82,31 @@ impl Keeper {
     /// The kernel has nothing of an object any more.
     pub(crate) fn forget(&self, node: NodeId) {
         self.kept().remove(&node);
+        let mut named = self.named();
+        if named.get(&node).is_some_and(|of| of.under_way == 0) {
+            named.remove(&node);
+        }
+    }
+
+    /// The kernel is told of a name in a directory, or of its absence, until this is dropped. This
+    /// begins before it is looked for, so that a lease that is taken back meanwhile takes it along.
+    pub(crate) fn naming(&self, directory: NodeId) -> Naming<'_> {
+        let mut named = self.named();
+        let new = Named { under_way: 0, until: Instant::now() };
+        named.entry(directory).or_insert(new).under_way += 1;
+        Naming { keeper: self, directory }
+    }
+
+    /// Whether the kernel may have names of a directory, which it is told to drop now.
+    pub(crate) fn takes_names(&self, directory: NodeId) -> bool {
+        let mut named = self.named();
+        let Some(of) = named.get_mut(&directory) else { return false };
+        let has = of.under_way > 0 || of.until > Instant::now();
+        of.until = Instant::now();
+        if of.under_way == 0 {
+            named.remove(&directory);
+        }
+        has
     }
 
     /// How many objects the kernel knows.
@@ -66,7 +116,20 @@ impl Keeper {
 
     fn kept(&self) -> MutexGuard<'_, BTreeMap<NodeId, Kept>> {
         // No step with it panics half way.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn named(&self) -> MutexGuard<'_, BTreeMap<NodeId, Named>> {
+        self.named.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Naming<'_> {
+    fn drop(&mut self) {
+        if let Some(of) = self.keeper.named().get_mut(&self.directory) {
+            of.under_way -= 1;
+            of.until = Instant::now() + NAMED_MAX + LATE_MAX;
+        }
     }
 }
 
@@ -123,5 +186,16 @@ mod tests {
         assert!(!opening.pages_are_good, "whether they are gone by now is not known");
         keeper.forget(NODE);
         assert_eq!(keeper.count(), 0);
+    }
+
+    #[test]
+    fn names_are_taken_back_once_and_while_they_are_told() {
+        let keeper = Keeper::default();
+        assert!(!keeper.takes_names(NODE), "the kernel was told of none");
+        let naming = keeper.naming(NODE);
+        assert!(keeper.takes_names(NODE) && keeper.takes_names(NODE), "one is on its way");
+        drop(naming);
+        assert!(keeper.takes_names(NODE), "it came");
+        assert!(!keeper.takes_names(NODE), "it was dropped");
     }
 }

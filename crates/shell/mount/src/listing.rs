@@ -68,7 +68,7 @@ impl Files {
             };
             // The reference is the kernel's from now on.
             let found = if plus { entry.found.take() } else { None };
-            let told = found.map(|found| self.entry(&found));
+            let told = found.map(|found| self.listed_entry(&found));
             listing.push(row, plus.then_some(told.as_ref()));
         }
         listing.reply()

@@ -25,6 +25,7 @@ impl Files {
         operation: Operation,
     ) -> Result<Reply, Errno> {
         let client = &self.client;
+        let _naming = self.keeper.naming(directory);
         let made = |found: Result<Found, Error>| {
             found.map(|found| Reply::Entry(self.entry(&found))).map_err(errno)
         };
@@ -57,6 +58,8 @@ impl Files {
             Operation::Rename { flags, .. } if flags != 0 => Err(Errno::INVAL),
             Operation::Rename { name, to, new_name, .. } => {
                 let to = (NodeId(to.0), &new_name[..]);
+                // The kernel moves what it has of the name.
+                let _naming = self.keeper.naming(to.0);
                 client.rename(&who, (directory, &name), to).await.map_err(errno)?;
                 Ok(Reply::Done)
             }
