@@ -116,7 +116,7 @@ impl Step {
             Self::Fuzz => fuzz::run(repository, 60),
             Self::Kernel => {
                 let tests = ["--test=kernel", "--test=exports", "--test=crash", "--test=failures"];
-                system(repository, 15, &[GUEST, DISKS], &tests)
+                system(repository, 15, &[GUEST, DISKS, POSIX], &tests)
             }
             Self::Mount => {
                 let tests = ["--test=fuse", "--test=mount", "--test=posix", "--test=sharing"];

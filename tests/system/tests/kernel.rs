@@ -9,7 +9,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use leasehold_base::random::Random;
-use leasehold_system_tests::{Cluster, Guest, Link, Server, Version, output};
+use leasehold_system_tests::{Cluster, Guest, Link, Server, Version, output, tools_folder};
 
 /// Far more than any case takes; a guest that hangs must not hang the test.
 const LIMIT: Duration = Duration::from_mins(5);
@@ -151,6 +151,21 @@ fn iods_come_and_go_under_the_load() {
         change(&["--lost", "0"], &[0], 2);
     });
     ended.expect_success();
+}
+
+/// What programs of others expect of a file system, on a metaserver.
+#[test]
+fn a_metaserver_is_what_posix_expects() {
+    // The kernel's client gives a file that is removed while open another name, on any server.
+    const OF_THE_CLIENT: &str = "pjdfstest fails unlink::open_file_not_freed";
+    let tools = tools_folder().join("compiled/bin");
+    let case = format!("tools='{}'\n{}", tools.display(), include_str!("../cases/posix.sh"));
+    let cluster = Cluster::start(3, &["--stripe-unit", "4", "--stripe-inline", "1"]);
+    let guest = Guest::boot(&Arc::new(Link::new()), &cluster.mount(Version::V3), &case, LIMIT);
+    let ended = guest.wait(|request| panic!("no such request: {request}"));
+    ended.expect_success();
+    let fails = ended.log.lines().filter(|line| line.starts_with("pjdfstest fails "));
+    assert_eq!(fails.collect::<Vec<_>>(), [OF_THE_CLIENT], "{}", ended.log);
 }
 
 /// Waits until a file has so many bytes more.
