@@ -49,8 +49,11 @@ pub struct Subject {
     /// Whether what another user makes belongs to that user.
     pub acts_as_caller: bool,
     /// Whether nobody but the store can change a file, so that changes of files come with the
-    /// attributes from before as well; changes of names always do while nobody else is there.
+    /// attributes from before as well.
     pub files_are_its_own: bool,
+    /// Whether nobody but the store can change names, so that changes of names come with the
+    /// directory's attributes from before and after.
+    pub names_are_its_own: bool,
     /// Lets the store's clock go on by a step at least.
     pub pass_time: Box<dyn Fn()>,
     /// Ends the store as a crash would, and opens it again.
@@ -83,6 +86,7 @@ impl Subject {
             superuser: Some(superuser),
             acts_as_caller: true,
             files_are_its_own: true,
+            names_are_its_own: true,
             pass_time: Box::new(pass_time),
             restart: None,
         }

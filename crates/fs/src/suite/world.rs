@@ -211,10 +211,12 @@ impl<'a> World<'a> {
     /// Fails unless a change told the truth about an object that was as `before` says.
     pub(super) async fn assert_wcc(&self, wcc: &Wcc, object: &ObjectId, before: &Attributes) {
         self.assert_wcc_kept(wcc, object, before).await;
-        assert!(wcc.after.is_some(), "a change comes with the attributes after it");
-        let needs_before =
-            self.subject.files_are_its_own || before.file_type == FileType::Directory;
-        assert!(wcc.before.is_some() || !needs_before, "a change comes with those before it");
+        let is_directory = before.file_type == FileType::Directory;
+        let Subject { files_are_its_own, names_are_its_own, .. } = self.subject;
+        let is_its_own = if is_directory { *names_are_its_own } else { *files_are_its_own };
+        assert!(wcc.before.is_some() || !is_its_own, "a change comes with those before it");
+        let tells_after = !is_directory || *names_are_its_own;
+        assert!(wcc.after.is_some() || !tells_after, "a change comes with the attributes after it");
     }
 
     /// Fails where a failed change told an untruth.
