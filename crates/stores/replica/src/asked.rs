@@ -102,6 +102,10 @@ impl Node {
             }
             Ask::Change { object, set, wrote } => self.change(asker, object, &set, wrote.as_ref()),
             Ask::Place { object, from, to } => match self.disk.metafiles.get(&object) {
+                // A further name that it has already.
+                Some(metafile) if from.is_none() && to.iter().any(|to| metafile.stands_at(to)) => {
+                    self.answer(asker, Answer::Exists);
+                }
                 Some(metafile) if object != ROOT => {
                     let is_directory = metafile.is_directory();
                     let from = from.map(|from| (from.clone(), self.stands(object, &from)));
@@ -146,13 +150,22 @@ impl Node {
             return;
         }
         let now = self.outside.wall();
+        let was_written_elsewhere = match asker {
+            Asker::Peer(_) => {
+                self.elsewhere.extend(wrote.map(|_| object));
+                true
+            }
+            Asker::Me(_) => self.elsewhere.remove(&object),
+        };
         self.store(object, For::Asked(asker), |metafile| {
-            // The time is another than any that a writer has seen: what others have written
-            // meanwhile must be found out by all.
             if let Some(wrote) = wrote {
                 metafile.write(wrote);
                 let modified = wrote.modified.max(metafile.attributes.modified.into());
-                metafile.change_at(now);
+                // The time is another than any that a writer has seen: what others have written
+                // meanwhile must be found out by all. If nobody has, a COMMIT changes nothing.
+                if was_written_elsewhere {
+                    metafile.change_at(now);
+                }
                 metafile.attributes.modified = modified.into();
             }
             set(metafile, wanted, now);

@@ -16,11 +16,12 @@ pub(crate) fn wanted(
     let gid = changes.gid.unwrap_or(attributes.gid);
     let is_member = caller.uid == SUPERUSER || caller.in_group(gid);
     let given = changes.uid.is_some() || changes.gid.is_some();
+    let is_cut = changes.size.is_some() && caller.uid != SUPERUSER;
     let is_directory = attributes.file_type == FileType::Directory;
     let mode = match changes.mode {
         Some(mode) if is_member => Some(mode.bits()),
         Some(mode) => Some(mode.bits() & !SET_GROUP),
-        None if given && !is_directory => Some(without_set_ids(attributes.mode).bits()),
+        None if (given || is_cut) && !is_directory => Some(without_set_ids(attributes.mode).bits()),
         None => None,
     };
     let (uid, gid, size) = (changes.uid, changes.gid, changes.size);
@@ -42,6 +43,7 @@ pub(crate) fn set(metafile: &mut Metafile, wanted: &nfs3::SetAttributes, now: Fi
         return;
     }
     metafile.change_at(now);
+    metafile.forget_verifier();
     let changed = metafile.attributes.changed;
     if let Some(size) = wanted.size {
         let size = usize::try_from(size).expect("it was checked to fit");

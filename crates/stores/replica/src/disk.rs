@@ -1,6 +1,6 @@
 //! What a metaserver has on stable storage, as it is in memory.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use leasehold_base::units::{FileId, FileSystemId};
 use leasehold_base::xdr::Error;
@@ -35,7 +35,13 @@ pub(crate) struct Disk {
     /// The names that have notes, by directory and cookie.
     pub(crate) order: BTreeMap<(FileId, u64), Vec<u8>>,
     last_cookie: u64,
+    /// Names whose notes were dropped last, with their cookies: one that is replaced stays where
+    /// it is in a listing.
+    dropped: VecDeque<(Place, u64)>,
 }
+
+/// How many of them are remembered.
+const DROPPED_MAX: usize = 256;
 
 /// Who has claimed a name, and where a listing goes on behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,6 +84,7 @@ impl Disk {
             notes: BTreeMap::new(),
             order: BTreeMap::new(),
             last_cookie: PARENT,
+            dropped: VecDeque::new(),
         };
         for record in records {
             disk.take(Record::decode(record.as_ref())?);
@@ -101,6 +108,9 @@ impl Disk {
             Record::NoNote(place) => {
                 if let Some(note) = self.notes.remove(&place) {
                     self.order.remove(&(place.directory, note.cookie));
+                    self.dropped.push_back((place, note.cookie));
+                    let too_many = self.dropped.len().saturating_sub(DROPPED_MAX);
+                    self.dropped.drain(..too_many);
                 }
             }
             Record::Epoch(epoch) => self.known.epoch = epoch,
@@ -145,10 +155,14 @@ impl Disk {
         first_at(&self.at, place)
     }
 
-    /// The cookie of a name that is noted, or the next.
+    /// The cookie of a name that is noted or was just now, or the next.
     pub(crate) fn cookie(&mut self, place: &Place) -> u64 {
         if let Some(note) = self.notes.get(place) {
             return note.cookie;
+        }
+        let dropped = self.dropped.iter().rev().find(|(was, _)| was == place);
+        if let Some((_, cookie)) = dropped {
+            return *cookie;
         }
         self.last_cookie += 1;
         self.last_cookie

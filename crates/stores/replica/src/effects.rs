@@ -139,6 +139,10 @@ impl Node {
     fn store_names(&mut self, ticket: Ticket, change: home::Change) {
         let now = self.outside.wall();
         let home::Change { object, from, to, .. } = change;
+        if let Some((from, _)) = from.as_ref().filter(|(from, _)| self.is_mine(from.directory)) {
+            // Before the answer, and on stable storage before the loss.
+            self.touch(from.directory, For::Loss);
+        }
         self.store(object, For::Names(ticket), |metafile| {
             if let Some((from, _)) = &from {
                 metafile.places.retain(|place| place != from);
@@ -169,8 +173,14 @@ impl Node {
                     self.touch(directory, For::Note(place, object, cookie));
                 }
                 names::Effect::Drop(place) => {
+                    let object = self.disk.notes.get(&place).map(|note| note.object);
                     self.disk.take(Record::NoNote(place.clone()));
-                    self.touch(place.directory, For::NoNote(place));
+                    if object.is_some_and(|object| self.is_mine(object)) {
+                        // The directory was changed when the name was lost.
+                        self.append(&[Record::NoNote(place)], Urgency::Soon, None);
+                    } else {
+                        self.touch(place.directory, For::NoNote(place));
+                    }
                 }
                 names::Effect::Granted(ticket) | names::Effect::Retired(ticket) => {
                     self.finish(ticket, Answer::Done);

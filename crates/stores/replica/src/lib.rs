@@ -77,6 +77,9 @@ pub struct Options {
     pub order: Order,
     /// How far each on the list is.
     pub distances: Vec<u64>,
+    /// Whether there are no copies: every use asks the home, and a WRITE is known there before it
+    /// is answered. Names are looked for by [`Order::Constant`].
+    pub strict: bool,
     /// How long copies are good, and what goes with that.
     pub bounds: Bounds,
     /// To whom the root belongs when it is made.
@@ -188,6 +191,12 @@ impl Metaserver {
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.node().peers.is_open()
+    }
+
+    /// Whether another metaserver answers now.
+    pub async fn reaches(&self, peer: u32) -> bool {
+        const NULL: u32 = 0;
+        self.shared.outside.call(peer, NULL, Bytes::new()).await.is_some()
     }
 
     fn node(&self) -> MutexGuard<'_, Node> {

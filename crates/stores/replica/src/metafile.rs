@@ -14,6 +14,8 @@ pub(crate) struct Metafile {
     pub(crate) version: Stamp,
     /// Its names.
     pub(crate) places: Vec<Place>,
+    /// The size is that of the content. In its place is the verifier that an exclusive creation
+    /// came with, until the first change; there is one if `used` is 1.
     pub(crate) attributes: nfs3::Attributes,
     /// Where its data lies, or what a symbolic link holds.
     pub(crate) content: Vec<u8>,
@@ -51,8 +53,26 @@ impl Metafile {
             self.content.resize(end, 0);
         }
         self.content[start..end].copy_from_slice(&wrote.data);
+        self.forget_verifier();
         self.change_at(wrote.modified);
         self.attributes.modified = self.attributes.changed;
+    }
+
+    /// Takes note of the verifier that it was made with.
+    pub(crate) const fn keep_verifier(&mut self, verifier: [u8; 8]) {
+        self.attributes.used = 1;
+        self.attributes.size = u64::from_be_bytes(verifier);
+    }
+
+    /// It is no new file any more.
+    pub(crate) const fn forget_verifier(&mut self) {
+        self.attributes.used = 0;
+        self.attributes.size = 0;
+    }
+
+    /// Whether it was made with this verifier, and not changed since.
+    pub(crate) const fn has_verifier(&self, verifier: [u8; 8]) -> bool {
+        self.attributes.used == 1 && self.attributes.size == u64::from_be_bytes(verifier)
     }
 
     /// Takes note of when it was changed: later than any change before.
@@ -73,7 +93,8 @@ impl Metafile {
             uid: of.uid,
             gid: of.gid,
             size,
-            used: 4096,
+            // What a file has besides its data lies in the file of all metafiles.
+            used: if of.file_type == nfs3::FileType::Regular { 0 } else { 4096 },
             device: Device { major: of.device.major, minor: of.device.minor },
             file_system: of.file_system,
             file_id: self.object,

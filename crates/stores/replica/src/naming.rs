@@ -5,7 +5,7 @@
     reason = "an answer of any other kind says nothing of what was asked"
 )]
 
-use leasehold_base::units::{FileId, FileSystemId, FileTime};
+use leasehold_base::units::{FileId, FileSystemId};
 use leasehold_core::replica::{Place as At, Stamp, home};
 use leasehold_fs::permission::{SET_GROUP, access, may_set, rights, sticky_forbids};
 use leasehold_fs::{
@@ -162,7 +162,7 @@ impl Metaserver {
                 }
                 Ok(there)
             }
-            NewFile::Exclusive(verifier) if times_of(*verifier) == marks(&there) => Ok(there),
+            NewFile::Exclusive(verifier) if there.has_verifier(*verifier) => Ok(there),
             NewFile::Guarded(_) | NewFile::Exclusive(_) => Err(FsError::AlreadyExists),
         }
     }
@@ -257,9 +257,7 @@ impl Metaserver {
             metafile.attributes.mode |= inherited;
         }
         if let Some(verifier) = new.verifier {
-            let (accessed, modified) = times_of(verifier);
-            metafile.attributes.accessed = accessed;
-            metafile.attributes.modified = modified;
+            metafile.keep_verifier(verifier);
         }
         let to = Some(at.clone());
         let answer = self.run(|node, ticket| {
@@ -424,15 +422,4 @@ impl Metaserver {
             _ => Err(FsError::Later),
         }
     }
-}
-
-/// A verifier of exclusive creation is kept in the times that nobody has set yet.
-fn times_of(verifier: [u8; 8]) -> (nfs3::Time, nfs3::Time) {
-    let [a, b, c, d, e, f, g, h] = verifier;
-    let time = |bytes| FileTime { seconds: u32::from_be_bytes(bytes).into(), nanoseconds: 0 };
-    (time([a, b, c, d]).into(), time([e, f, g, h]).into())
-}
-
-fn marks(metafile: &Metafile) -> (nfs3::Time, nfs3::Time) {
-    (metafile.attributes.accessed, metafile.attributes.modified)
 }

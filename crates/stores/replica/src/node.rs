@@ -50,6 +50,8 @@ pub(crate) enum For {
     Note(Place, FileId, u64),
     /// A note that is dropped.
     NoNote(Place),
+    /// A name in a directory that is about to be lost.
+    Loss,
     /// What was changed elsewhere, or here.
     Asked(Asker),
 }
@@ -148,6 +150,8 @@ pub(crate) struct Node {
     /// What is to be released, and what is on its way to the home.
     pub(crate) dirty: BTreeMap<FileId, Wrote>,
     pub(crate) releasing: BTreeMap<Call, (FileId, Wrote)>,
+    /// Objects of this home that were written to elsewhere since the last release from here.
+    pub(crate) elsewhere: BTreeSet<FileId>,
     /// What is about to be made.
     pub(crate) births: BTreeMap<FileId, Metafile>,
     pub(crate) searches: BTreeMap<u64, Searching>,
@@ -199,6 +203,7 @@ impl Node {
             brought: None,
             dirty: BTreeMap::new(),
             releasing: BTreeMap::new(),
+            elsewhere: BTreeSet::new(),
             births: BTreeMap::new(),
             searches: BTreeMap::new(),
             calls: BTreeMap::new(),
@@ -375,7 +380,7 @@ impl Node {
                 records.push(Record::NoNote(place.clone()));
                 Urgency::Soon
             }
-            For::Names(_) | For::Asked(_) => Urgency::Now,
+            For::Names(_) | For::Loss | For::Asked(_) => Urgency::Now,
         };
         records.push(match &metafile {
             Some(metafile) => Record::Put(metafile.clone()),
@@ -406,7 +411,7 @@ impl Node {
                 self.disk.take(Record::Note(place.clone(), claims, cookie));
                 self.names(names::Event::Noted(place));
             }
-            For::NoNote(_) => {}
+            For::NoNote(_) | For::Loss => {}
             For::Asked(asker) => self.answer(asker, Answer::Version(version)),
         }
     }
@@ -420,14 +425,19 @@ impl Node {
     /// A metafile as clients of this metaserver see it: with what they wrote.
     pub(crate) fn view(&self, object: FileId) -> Option<Metafile> {
         let of = if self.is_mine(object) { &self.disk.metafiles } else { &self.kept };
-        let mut metafile = of.get(&object)?.clone();
+        Some(self.with_dirty(of.get(&object)?.clone()))
+    }
+
+    /// A metafile with what clients of this metaserver wrote.
+    pub(crate) fn with_dirty(&self, mut metafile: Metafile) -> Metafile {
+        let object = metafile.object;
         let sent = self.releasing.values().filter(|(of, _)| *of == object).map(|(_, wrote)| wrote);
         for wrote in sent.chain(self.dirty.get(&object)) {
             if metafile.attributes.modified != wrote.modified.into() {
                 metafile.write(wrote);
             }
         }
-        Some(metafile)
+        metafile
     }
 
     /// A copy that stands at a place.

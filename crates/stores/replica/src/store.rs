@@ -6,12 +6,13 @@ use core::time::Duration;
 use bytes::Bytes;
 use leasehold_base::units::{Cookie, FileId, FileTime};
 use leasehold_core::replica::changes;
-use leasehold_fs::permission::{self, Rights, may_set, must_be_file, rights};
+use leasehold_fs::permission::{self, Rights, may_set, must_be_file, rights, without_set_ids};
 use leasehold_fs::{
     Access, Answer as Response, Attributes, Budget, Caller, Changed, Committed, FileType, Found,
     FsError, Linked, Name, NewFile, NewNode, ObjectId, Page, Place, Properties, ReadDone, Renamed,
-    SetAttributes, Space, Stability, Store, Target, Wanted, Wcc, WriteDone,
+    SUPERUSER, SetAttributes, Space, Stability, Store, Target, Wanted, Wcc, WriteDone,
 };
+use leasehold_wire::nfs3;
 
 use crate::asked::CONTENT_BYTES_MAX;
 use crate::attributes::wanted;
@@ -168,8 +169,14 @@ impl Metaserver {
                     return Err(FsError::FileTooBig);
                 }
                 let wall = self.shared.outside.wall();
+                let mode = without_set_ids(seen.mode);
+                if caller.uid != SUPERUSER && mode != seen.mode {
+                    let set = nfs3::SetAttributes { mode: Some(mode.bits()), ..<_>::default() };
+                    self.set_at_home(object, set).await?;
+                }
                 seen = self.with(|node| {
-                    let mut metafile = node.view(object).unwrap_or(metafile);
+                    let view = node.view(object);
+                    let mut metafile = view.unwrap_or_else(|| node.with_dirty(metafile));
                     let modified = wall.max(metafile.seen().changed);
                     metafile.write(&Wrote { offset, data: data.to_vec(), modified });
                     let wrote = whole(&metafile, node.dirty.get(&object), offset..end);
@@ -177,7 +184,7 @@ impl Metaserver {
                     node.changes(changes::Event::Wrote(object));
                     metafile.seen()
                 });
-                if stability > Stability::Unstable {
+                if stability > Stability::Unstable || self.shared.options.strict {
                     self.released(object).await?;
                 }
             }

@@ -115,6 +115,9 @@ impl Metaserver {
             if !is_known {
                 return Err(FsError::Stale);
             }
+            if self.shared.options.strict {
+                return self.as_at_home(object).await;
+            }
             let answer = self.wait(|node, ticket| {
                 let at_once = node.suspects.remove(&object) || at_once;
                 node.copies(if at_once {
@@ -136,6 +139,18 @@ impl Metaserver {
         Err(FsError::Later)
     }
 
+    /// What the home has now. No other use's question is joined: it may have been answered before
+    /// this one began.
+    async fn as_at_home(&self, object: FileId) -> Result<Metafile, FsError> {
+        match self.ask_home(object, Ask::Fetch(object, None)).await {
+            Answer::Metafile(metafile) if metafile.object == object => {
+                Ok(self.with(|node| node.with_dirty(metafile)))
+            }
+            Answer::Gone => Err(FsError::Stale),
+            _ => Err(FsError::Later),
+        }
+    }
+
     /// The object that stands at a place.
     pub(crate) async fn find(&self, place: &Place) -> Result<Option<Metafile>, FsError> {
         self.serves()?;
@@ -151,6 +166,9 @@ impl Metaserver {
                     Ok(_) | Err(FsError::Stale) => is_checked = true,
                     Err(error) => return Err(error),
                 },
+                Where::Elsewhere if self.shared.options.strict => {
+                    return self.find_anew(place).await;
+                }
                 Where::Elsewhere => {
                     let search = |node: &mut Node, ticket| {
                         node.copies(copies::Event::Search(ticket, place.clone()));
@@ -238,7 +256,8 @@ impl Node {
             return Where::Copy(object);
         }
         // The notes of a directory's home say all that its home would be asked for.
-        if self.options.order == Order::Constant && self.is_mine(place.directory) {
+        let by_notes = self.options.strict || self.options.order == Order::Constant;
+        if by_notes && self.is_mine(place.directory) {
             let note = self.disk.notes.get(place);
             return note.map_or(Where::Nowhere, |note| Where::Copy(note.object));
         }

@@ -18,12 +18,12 @@ use crate::Order;
 const SECOND: Duration = Duration::from_secs(1);
 const WINDOW: Duration = Duration::from_secs(3);
 
-fn options(me: usize) -> Options {
+fn options(start: u64) -> Options {
     Options {
         volume: 5,
         unit: 7,
         inline_bytes_max: 0,
-        start: me as u64 + 1,
+        start,
         used: vec![0, 1, 2],
         copies: 1,
         rebalance: false,
@@ -33,27 +33,43 @@ fn options(me: usize) -> Options {
 
 /// Volumes of so many metaservers over the same three iods.
 fn volumes(count: usize) -> (Lan, Vec<Arc<Striped>>) {
-    let lan = Lan::with(count, Order::Constant, |me, number| options(me).new_file(number));
-    let store = |number| {
-        let config = Config { file_system: FileSystemId(number), ..Config::default() };
-        Arc::new(MemStore::new(config))
-    };
-    let stores: Vec<Arc<MemStore>> = (10..13).map(store).collect();
-    let member = |number| Member { label: format!("iod {number}"), gone: false };
-    let members: Vec<Member> = (0..3).map(member).collect();
-    let volume = |me| {
+    let (lan, iods) = (Lan::with(count, Order::Constant, new_file), Iods::new());
+    let volumes = (0..count).map(|me| iods.open(&lan, me)).collect();
+    (lan, volumes)
+}
+
+/// The head of a new file.
+pub(super) fn new_file(start: u64, number: u64) -> Bytes {
+    options(start).new_file(number)
+}
+
+/// Three iods that metaservers share.
+#[derive(Clone)]
+pub(super) struct Iods(Vec<Arc<MemStore>>);
+
+impl Iods {
+    pub(super) fn new() -> Self {
+        let store = |number| {
+            let config = Config { file_system: FileSystemId(number), ..Config::default() };
+            Arc::new(MemStore::new(config))
+        };
+        Self((10..13).map(store).collect())
+    }
+
+    /// The volume of a metaserver over them.
+    pub(super) fn open(&self, lan: &Lan, me: usize) -> Arc<Striped> {
+        let member = |number| Member { label: format!("iod {number}"), gone: false };
+        let members: Vec<Member> = (0..3).map(member).collect();
         let folder = |(number, store): (u16, &Arc<MemStore>)| {
             let mark = Mark { volume: 5, number, members: members.clone() };
             let files = Local::new(Arc::<MemStore>::clone(store));
             let folder = block_on(Folder::open(files, &mark)).expect("it has room");
             Arc::new(folder) as Arc<dyn Iod>
         };
-        let iods = (0..).zip(&stores).map(folder).collect();
-        let opened = Striped::open(Arc::new(lan.at(me)), iods, options(me));
+        let iods = (0..).zip(&self.0).map(folder).collect();
+        let opened = Striped::open(Arc::new(lan.at(me)), iods, options(0));
         Arc::new(block_on(opened).expect("all are there"))
-    };
-    let volumes = (0..count).map(volume).collect();
-    (lan, volumes)
+    }
 }
 
 fn who() -> Caller {

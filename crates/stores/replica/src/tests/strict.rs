@@ -1,0 +1,159 @@
+//! Metaservers without copies: what one has answered, all others show.
+
+use core::time::Duration;
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+use leasehold_fs::{
+    Caller, FsError, Mode, Name, NewFile, ObjectId, Place, SUPERUSER, SetAttributes, Stability,
+    Step, Store,
+};
+use leasehold_store_striped::Striped;
+
+use super::data::{Iods, new_file};
+use super::lan::Lan;
+use crate::Order;
+
+fn who() -> Caller {
+    Caller { uid: SUPERUSER, gid: 0, ..Caller::nobody() }
+}
+
+fn name(text: &str) -> Name<'_> {
+    match Step::parse(text.as_bytes()) {
+        Ok(Step::Child(name)) => name,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A client of one metaserver.
+struct Client {
+    lan: Lan,
+    volume: Arc<Striped>,
+}
+
+impl Client {
+    fn place<'n>(&self, text: &'n str) -> Place<'n> {
+        Place { directory: self.volume.root(), name: name(text) }
+    }
+
+    fn create(&self, text: &str) -> ObjectId {
+        let how = NewFile::Guarded(SetAttributes::default());
+        let made = self.lan.run(self.volume.create(&who(), self.place(text), &how));
+        made.result.expect("the name is free").object
+    }
+
+    fn look(&self, text: &str) -> Result<ObjectId, FsError> {
+        let root = self.volume.root();
+        self.lan.run(self.volume.lookup(&who(), &root, name(text))).map(|found| found.object)
+    }
+
+    fn write(&self, file: ObjectId, offset: u64, data: &'static [u8]) {
+        let data = bytes::Bytes::from_static(data);
+        let stability = Stability::Unstable;
+        let done = self.lan.run(self.volume.write(&who(), &file, offset, data, stability));
+        done.result.expect("there is room");
+    }
+
+    fn read(&self, file: ObjectId) -> (u64, Vec<u8>) {
+        let data = self.lan.run(self.volume.read(&who(), &file, 0, 100)).expect("it is there");
+        let size = self.lan.run(self.volume.getattr(&file)).expect("it is there").size;
+        (size, data.data.to_vec())
+    }
+}
+
+fn clients(lan: &Lan) -> [Client; 3] {
+    let iods = Iods::new();
+    [0, 1, 2].map(|at| Client { lan: lan.clone(), volume: iods.open(lan, at) })
+}
+
+/// Changes at one metaserver after the other; whether all others always showed them at once.
+fn shows_all_at_once(lan: &Lan) -> bool {
+    let clients = clients(lan);
+    let mut shows = true;
+    for (at, one) in clients.iter().enumerate() {
+        let others: Vec<&Client> =
+            clients.iter().enumerate().filter(|(other, _)| *other != at).map(|it| it.1).collect();
+        // All know that nobody has these names.
+        let names = [format!("file{at}"), format!("other{at}")];
+        let [file, other] = &names;
+        for client in &clients {
+            assert_eq!(client.look(file), Err(FsError::NotFound));
+            assert_eq!(client.look(other), Err(FsError::NotFound));
+        }
+        let object = one.create(file);
+        shows &= others.iter().all(|client| client.look(file) == Ok(object));
+        let mut written = Vec::new();
+        for client in &clients {
+            // A plain WRITE, which nobody has committed.
+            client.write(object, written.len() as u64, b"a few words ");
+            written.extend_from_slice(b"a few words ");
+            let whole = (written.len() as u64, written.clone());
+            shows &= clients.iter().all(|client| client.read(object) == whole);
+        }
+        let set = SetAttributes { mode: Some(Mode::from_bits(0o640)), ..<_>::default() };
+        let done = lan.run(others[0].volume.setattr(&who(), &object, &set, None));
+        done.result.expect("the superuser may");
+        for client in &clients {
+            let mode = lan.run(client.volume.getattr(&object)).map(|it| it.mode.bits());
+            shows &= mode == Ok(0o640);
+        }
+        let (from, to) = (others[1].place(file), others[1].place(other));
+        lan.run(others[1].volume.rename(&who(), from, to)).result.expect("the name is free");
+        for client in &clients {
+            shows &= client.look(file) == Err(FsError::NotFound);
+            shows &= client.look(other) == Ok(object);
+        }
+        lan.run(one.volume.remove(&who(), one.place(other))).result.expect("it is there");
+        for client in &clients {
+            shows &= client.look(other) == Err(FsError::NotFound);
+            shows &= lan.run(client.volume.getattr(&object)) == Err(FsError::Stale);
+        }
+    }
+    shows
+}
+
+#[test]
+fn what_one_has_answered_all_show() {
+    assert!(shows_all_at_once(&Lan::strict(3, new_file)));
+    assert!(!shows_all_at_once(&Lan::with(3, Order::Constant, new_file)), "copies are not strict");
+}
+
+#[test]
+fn of_several_that_make_one_name_one_wins() {
+    let lan = Lan::strict(3, new_file);
+    let clients = clients(&lan);
+    let how = NewFile::Guarded(SetAttributes::default());
+    for round in 0..20 {
+        let text = format!("name{round}");
+        let who = who();
+        let made = clients.iter().map(|one| one.volume.create(&who, one.place(&text), &how));
+        let made: Vec<_> = lan.run(join_all(made)).into_iter().map(|made| made.result).collect();
+        let winners: Vec<_> = made.iter().filter_map(|made| made.as_ref().ok()).collect();
+        let [winner] = &*winners else { panic!("{made:?}") };
+        let losers = made.iter().filter_map(|made| made.as_ref().err());
+        assert!(losers.clone().all(|error| *error == FsError::AlreadyExists), "{made:?}");
+        assert!(clients.iter().all(|client| client.look(&text) == Ok(winner.object)));
+    }
+}
+
+#[test]
+fn what_a_home_has_that_is_away_is_waited_for() {
+    let lan = Lan::strict(3, new_file);
+    let clients = clients(&lan);
+    let [one, two, _] = &clients;
+    let (here, there) = (one.create("here"), two.create("there"));
+    assert_eq!(clients.each_ref().map(|client| client.look("there")), [Ok(there); 3]);
+    assert!(lan.run(lan.at(0).reaches(1)));
+    lan.cut(1, true);
+    assert!(!lan.run(lan.at(0).reaches(1)));
+    for client in [&clients[0], &clients[2]] {
+        assert_eq!(lan.run(client.volume.getattr(&there)), Err(FsError::Later));
+        assert_eq!(client.look("there"), Err(FsError::Later));
+        assert_eq!(client.look("here"), Ok(here), "its home is there");
+    }
+    assert_eq!(two.look("here"), Err(FsError::Later), "nothing old is shown");
+    lan.cut(1, false);
+    lan.pass(Duration::from_secs(1));
+    assert_eq!(clients.each_ref().map(|client| client.look("there")), [Ok(there); 3]);
+    assert_eq!(two.look("here"), Ok(here));
+}
