@@ -108,10 +108,11 @@ impl Step {
             Self::Sim => {
                 let files = sim::run(repository, &["--minutes", "0.5"].map(str::to_owned));
                 let leases = ["--leases", "--minutes", "1"].map(str::to_owned);
-                let metaservers = ["--replica", "--minutes", "0.5"].map(str::to_owned);
-                let [leases, metaservers] =
-                    [&leases, &metaservers[..]].map(|options| sim::run(repository, options));
-                [files, leases, metaservers].into_iter().sum()
+                let metaservers = ["--replica", "--minutes", "0.3"].map(str::to_owned);
+                let strict = ["--replica", "--strict", "--minutes", "0.2"].map(str::to_owned);
+                let rest = [&leases[..], &metaservers, &strict];
+                let rest = rest.map(|options| sim::run(repository, options));
+                rest.into_iter().chain([files]).sum()
             }
             Self::Fuzz => fuzz::run(repository, 60),
             Self::Kernel => {

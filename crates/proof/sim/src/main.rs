@@ -34,6 +34,9 @@ struct Arguments {
     /// Simulates worlds of metaservers of one file system.
     #[arg(long, conflicts_with_all = ["leases", "mutant"])]
     replica: bool,
+    /// Simulates metaservers without copies, which show nothing old.
+    #[arg(long, requires = "replica")]
+    strict: bool,
     /// Plants this fault in a world of metaservers.
     #[arg(long, requires = "replica")]
     replica_mutant: Option<ReplicaMutant>,
@@ -47,7 +50,7 @@ struct Arguments {
 enum Kind {
     Files(Option<Mutant>),
     Leases(Option<LeaseMutant>),
-    Replica(Option<ReplicaMutant>),
+    Replica(Option<ReplicaMutant>, bool),
 }
 
 impl Kind {
@@ -55,7 +58,9 @@ impl Kind {
         match self {
             Self::Files(mutant) => run(Options { seed, mutant, trace }),
             Self::Leases(mutant) => run_leases(LeaseOptions { seed, mutant, trace }),
-            Self::Replica(mutant) => run_replica(ReplicaOptions { seed, mutant, trace }),
+            Self::Replica(mutant, strict) => {
+                run_replica(ReplicaOptions { seed, mutant, strict, trace })
+            }
         }
     }
 
@@ -64,7 +69,7 @@ impl Kind {
         match self {
             Self::Files(_) => found().iter().map(|world| world.seed).collect(),
             Self::Leases(_) => found_leases().iter().map(|world| world.seed).collect(),
-            Self::Replica(_) => found_replica().iter().map(|world| world.seed).collect(),
+            Self::Replica(..) => found_replica().iter().map(|world| world.seed).collect(),
         }
     }
 
@@ -73,7 +78,10 @@ impl Kind {
         match self {
             Self::Files(mutant) => named(" --mutant", mutant),
             Self::Leases(mutant) => format!(" --leases{}", named(" --lease-mutant", mutant)),
-            Self::Replica(mutant) => format!(" --replica{}", named(" --replica-mutant", mutant)),
+            Self::Replica(mutant, strict) => {
+                let strict = if strict { " --strict" } else { "" };
+                format!(" --replica{strict}{}", named(" --replica-mutant", mutant))
+            }
         }
     }
 }
@@ -88,7 +96,7 @@ fn main() -> ExitCode {
     let Arguments { seed, minutes, mutant, lease_mutant, replica_mutant, trace, .. } = arguments;
     let kind = match (arguments.leases, arguments.replica) {
         (true, _) => Kind::Leases(lease_mutant),
-        (false, true) => Kind::Replica(replica_mutant),
+        (false, true) => Kind::Replica(replica_mutant, arguments.strict),
         (false, false) => Kind::Files(mutant),
     };
     let kept = match seed {

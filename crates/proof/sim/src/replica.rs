@@ -7,7 +7,8 @@
 //! few, so that clients meet. Then the world heals, and each client must find every name.
 //!
 //! What is checked is checked when it happens, against the truth, which a world knows: what the
-//! homes have on their disks. That is a tree at every moment.
+//! homes have on their disks. That is a tree at every moment. What is shown was so at most a window
+//! ago; in strict worlds, without copies, when the client had asked already.
 
 mod effects;
 mod message;
@@ -32,6 +33,8 @@ pub struct ReplicaOptions {
     pub seed: u64,
     /// A fault that is to be found.
     pub mutant: Option<ReplicaMutant>,
+    /// Whether there are no copies: then nothing old is shown.
+    pub strict: bool,
     /// Whether to tell all that happens.
     pub trace: bool,
 }
@@ -72,6 +75,8 @@ pub enum ReplicaMutant {
     LooksNowhere,
     /// Who does not answer does not have the name.
     GivesUp,
+    /// There are copies where there are to be none.
+    KeepsCopies,
 }
 
 impl ReplicaMutant {
@@ -93,6 +98,7 @@ impl ReplicaMutant {
         Self::TakesRefused,
         Self::LooksNowhere,
         Self::GivesUp,
+        Self::KeepsCopies,
     ];
 
     /// The promises of which it breaks one.
@@ -106,6 +112,7 @@ impl ReplicaMutant {
             }
             Self::ForgetsAnnouncements => &["gone"],
             Self::CommitsEarly => &["released"],
+            Self::KeepsCopies => &["bounded-staleness", "released"],
             Self::TakesNames | Self::HidesClaims => &["one-name", "tree"],
             Self::ClosesFull | Self::LeavesOpen | Self::TakesLeave | Self::LooksNowhere => {
                 &["tree"]

@@ -3,7 +3,7 @@
 use leasehold_sim::{ReplicaMutant, ReplicaOptions, found_replica, run_replica};
 
 const fn sound(seed: u64) -> ReplicaOptions {
-    ReplicaOptions { seed, mutant: None, trace: false }
+    ReplicaOptions { seed, mutant: None, strict: false, trace: false }
 }
 
 #[test]
@@ -28,6 +28,14 @@ fn every_promise_holds() {
         operations > 100_000 && crashes > 500 && backups > 20,
         "{operations} operations, {crashes} crashes, {backups} backups"
     );
+}
+
+#[test]
+fn nothing_old_is_shown_where_there_are_no_copies() {
+    for seed in 0..WORLDS / 2 {
+        let (_, broken) = run_replica(ReplicaOptions { strict: true, ..sound(seed) });
+        assert!(broken.is_empty(), "seed {seed}: {broken:#?}");
+    }
 }
 
 /// So many take some seconds.

@@ -152,6 +152,8 @@ pub(super) struct Node {
     pub(super) count: u32,
     pub(super) homes: Homes,
     pub(super) order: Order,
+    /// Whether there are no copies.
+    pub(super) strict: bool,
     pub(super) mutant: Option<ReplicaMutant>,
     pub(super) disk: Disk,
     pub(super) live: Live,
@@ -176,6 +178,7 @@ impl Node {
             count,
             homes,
             order,
+            strict: false,
             mutant,
             disk,
             live,
@@ -391,7 +394,7 @@ impl Live {
             ReplicaMutant::HidesClaims => self.home.plant(home::Mutant::HidesClaims),
             ReplicaMutant::TakesRefused => self.home.plant(home::Mutant::TakesRefused),
             ReplicaMutant::LooksNowhere => self.moves.look_nowhere(),
-            ReplicaMutant::GivesUp => {}
+            ReplicaMutant::GivesUp | ReplicaMutant::KeepsCopies => {}
         }
     }
 }

@@ -68,6 +68,7 @@ impl Node {
                 let change = home::Change { object, is_directory, from: None, to: Some(place) };
                 self.home(home::Event::Change(ticket, change));
             }
+            What::Look(place) if self.strict => self.look_at_home(ticket, place),
             What::Look(place) => self.look(ticket, place),
             What::List(directory) => {
                 let home = self.home_of(directory);
@@ -79,6 +80,7 @@ impl Node {
                     None => self.end(ticket, Outcome::Gone),
                 }
             }
+            What::Use(object) | What::Miss(object) if self.strict => self.fetch(ticket, object),
             What::Use(object) => self.copies(copies::Event::Use(ticket, object)),
             What::Miss(object) => self.copies(copies::Event::Miss(ticket, object)),
             What::Write(object, id) if self.home_of(object) == self.me => {
@@ -87,7 +89,11 @@ impl Node {
             What::Write(object, id) => {
                 self.live.dirty.insert(object, id);
                 self.changes(changes::Event::Wrote(object));
-                self.end(ticket, Outcome::Done);
+                if self.strict {
+                    self.changes(changes::Event::Commit(ticket, object));
+                } else {
+                    self.end(ticket, Outcome::Done);
+                }
             }
             What::Commit(object, _) => self.changes(changes::Event::Commit(ticket, object)),
             What::Place { object, from, to } => {
@@ -95,6 +101,68 @@ impl Node {
                 self.call(home, Ask::Place { object, from, to }, Why::Operation(ticket));
             }
         }
+    }
+
+    /// Asks an object's home, without a copy.
+    fn fetch(&mut self, ticket: Ticket, object: FileId) {
+        let home = self.home_of(object);
+        self.call(home, Ask::Fetch(object, None), Why::Operation(ticket));
+    }
+
+    /// Asks the directory's home, unless it is known here.
+    fn look_at_home(&mut self, ticket: Ticket, place: Place) {
+        if let Some(metafile) = self.disk.standing_at(&place).cloned() {
+            self.end(ticket, Outcome::Found(metafile));
+            return;
+        }
+        let home = self.home_of(place.directory);
+        self.call(home, Ask::Named(place), Why::Operation(ticket));
+    }
+
+    /// A home has answered a use without a copy; false when it is none of that.
+    fn strict_answered(&mut self, ticket: Ticket, answer: &Answer) -> bool {
+        let Some(what) = self.operation(ticket).map(|operation| operation.what.clone()) else {
+            return false;
+        };
+        let is_use = matches!(what, What::Look(_) | What::List(_) | What::Use(_) | What::Miss(_));
+        if !self.strict || !is_use {
+            return false;
+        }
+        let found = if let Answer::Named(Some(object)) = answer {
+            self.fetch(ticket, *object);
+            return true;
+        } else if let Answer::Metafile(metafile) = answer {
+            Some(metafile.clone())
+        } else if matches!(answer, Answer::Gone | Answer::Named(None)) {
+            None
+        } else {
+            self.end(ticket, Outcome::Later);
+            return true;
+        };
+        if let What::List(_) = what {
+            self.list_found(ticket, found);
+            return true;
+        }
+        let found = found.filter(|found| {
+            let What::Look(place) = &what else { return true };
+            found.place.as_ref() == Some(place)
+        });
+        self.end(ticket, found.map_or(Outcome::Gone, Outcome::Found));
+        true
+    }
+
+    /// What a listing has asked for, if it is there.
+    fn list_found(&mut self, ticket: Ticket, found: Option<Metafile>) {
+        let Some((_, operation)) = &mut self.live.operation else { return };
+        let Some((place, _)) = operation.to_list.pop() else {
+            // The directory itself is gone.
+            self.end(ticket, Outcome::Gone);
+            return;
+        };
+        let found = found.filter(|found| found.place == Some(place));
+        self.outs.extend(found.clone().map(Out::Showed));
+        operation.listed.extend(found);
+        self.list_on(ticket);
     }
 
     fn look(&mut self, ticket: Ticket, place: Place) {
@@ -136,7 +204,11 @@ impl Node {
                 return;
             };
             if self.homes.of(object) != Some(self.me) {
-                self.copies(copies::Event::Use(ticket, object));
+                if self.strict {
+                    self.fetch(ticket, object);
+                } else {
+                    self.copies(copies::Event::Use(ticket, object));
+                }
                 return;
             }
             operation.to_list.pop();
@@ -207,6 +279,9 @@ impl Node {
     }
 
     pub(super) fn operation_answered(&mut self, ticket: Ticket, answer: &Answer) {
+        if self.strict_answered(ticket, answer) {
+            return;
+        }
         let outcome = match answer.had() {
             _ if matches!(answer, Answer::Version(_)) => Outcome::Done,
             Ok(()) => Outcome::Done,

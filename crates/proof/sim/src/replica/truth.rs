@@ -107,19 +107,19 @@ impl Truth {
     }
 
     /// What was true at this time or later may be shown now.
-    fn oldest(now: Time) -> Time {
+    pub(super) fn oldest(now: Time) -> Time {
         let window = BOUNDS.window + BOUNDS.window * DRIFT_PPM_MAX / 1_000_000;
         let before = now.since(Time::ZERO).saturating_sub(window);
         Time::ZERO + before
     }
 
-    /// A metaserver has shown an object so.
-    pub(super) fn saw(&mut self, now: Time, peer: u32, seen: &Metafile) {
+    /// A metaserver has shown an object so, which must have been true at this time or later.
+    pub(super) fn saw(&mut self, (oldest, now): (Time, Time), peer: u32, seen: &Metafile) {
         let states = self.objects.get(&seen.object).map(Vec::as_slice).unwrap_or_default();
         let at = states.iter().position(|state| state.version == seen.version);
         let until = at.map(|at| states.get(at + 1).map(|next| next.since));
         match until {
-            Some(Some(until)) if until < Self::oldest(now) => {
+            Some(Some(until)) if until < oldest => {
                 let age = now.since(until);
                 self.broke("bounded-staleness", || {
                     format!("{peer} showed {seen:?}, which is not so for {age:?}")
@@ -146,8 +146,9 @@ impl Truth {
         self.gone.insert((peer, object));
     }
 
-    /// A metaserver has said that nobody has a name; there was a moment when that was so.
-    pub(super) fn saw_nowhere(&mut self, now: Time, peer: u32, place: &Place) {
+    /// A metaserver has said that nobody has a name; there was a moment from then on when that was
+    /// so.
+    pub(super) fn saw_nowhere(&mut self, (oldest, now): (Time, Time), peer: u32, place: &Place) {
         let mut taken: Vec<(Time, Time)> = Vec::new();
         for states in self.objects.values() {
             for (at, state) in states.iter().enumerate() {
@@ -158,13 +159,15 @@ impl Truth {
             }
         }
         taken.sort_unstable();
-        let mut covered = Self::oldest(now);
+        // A look may take no time at all.
+        let (mut covered, mut is_taken) = (oldest, false);
         for (since, until) in taken {
-            if since <= covered {
-                covered = covered.max(until);
+            if since <= covered && until >= covered {
+                covered = until;
+                is_taken = true;
             }
         }
-        if covered >= now {
+        if is_taken && covered >= now {
             self.broke("bounded-staleness", || {
                 format!("{peer} showed nothing at {place:?}, where something was all the time")
             });

@@ -13,11 +13,11 @@ use crate::faults::{about, in_thousand, upto};
 use crate::queue::Queue;
 use crate::{Broken, Report};
 
-use super::ReplicaOptions;
 use super::message::{Message, Metafile};
 use super::node::{Chore, Disk, Node, Out};
 use super::operation::{Operation, Outcome, What};
 use super::truth::{DRIFT_PPM_MAX, SETTLE, Truth};
+use super::{ReplicaMutant, ReplicaOptions};
 
 /// How long there are faults, and the bound on the end of everything after that.
 const FAULTS_TIME: Duration = Duration::from_secs(40);
@@ -101,6 +101,8 @@ pub(super) struct World {
     cuts: Vec<Vec<Time>>,
     queue: Queue<Happening>,
     truth: Truth,
+    /// Whether nothing old may be shown.
+    strict: bool,
     /// What each client still does at the end, and how often it has tried.
     lists: Vec<Option<(Vec<What>, usize)>>,
     next_id: u64,
@@ -120,8 +122,15 @@ impl World {
         let orders = [Order::Sequential, Order::Nearest, Order::Tree, Order::Constant];
         let order = orders[index(random.below(4))];
         let count_peers = u32::try_from(count).expect("there are few");
+        let strict = options.strict || options.mutant == Some(ReplicaMutant::KeepsCopies);
         let nodes: Vec<Node> = (0..count_peers)
-            .map(|peer| Node::new(Peer(peer), count_peers, order, options.mutant, random.fork()))
+            .map(|peer| {
+                let node = Node::new(Peer(peer), count_peers, order, options.mutant, random.fork());
+                Node {
+                    strict: strict && options.mutant != Some(ReplicaMutant::KeepsCopies),
+                    ..node
+                }
+            })
             .collect();
         let clocks =
             nodes.iter().map(|_| Clock::drifting(&mut random, u64::from(DRIFT_PPM_MAX) / 2));
@@ -140,6 +149,7 @@ impl World {
             cuts: vec![vec![Time::ZERO; count]; count],
             queue: Queue::new(),
             truth: Truth::new(),
+            strict,
             lists: vec![None; count],
             next_id: 1,
             began: vec![Time::ZERO; count],
@@ -402,7 +412,9 @@ impl World {
                 self.tell(|| format!("{node} stored {object:?} as {is:?}"));
                 self.truth.stored(self.now, object, is, asker, version);
             }
-            Out::Showed(metafile) => self.truth.saw(self.now, peer, &metafile),
+            Out::Showed(metafile) => self.truth.saw(self.since(node), peer, &metafile),
+            // An answer that is on its way was true when the use had begun.
+            Out::Gone(_) if self.strict => {}
             Out::Gone(object) => self.truth.told_gone(peer, object),
             Out::Ended(operation, outcome) => {
                 self.tell(|| format!("{node}: {operation:?}: {outcome:?}"));
@@ -412,19 +424,29 @@ impl World {
         }
     }
 
+    /// What was true in between may be shown now.
+    fn since(&self, node: usize) -> (Time, Time) {
+        (if self.strict { self.began[node] } else { Truth::oldest(self.now) }, self.now)
+    }
+
     fn ended(&mut self, node: usize, operation: &Operation, outcome: &Outcome) {
         let peer = self.nodes[node].me.0;
         match (&operation.what, outcome) {
-            (_, Outcome::Found(metafile)) => self.truth.saw(self.now, peer, metafile),
+            (_, Outcome::Found(metafile)) => self.truth.saw(self.since(node), peer, metafile),
             (What::List(directory), Outcome::Listed(listed)) => {
                 let times = (self.began[node], self.now);
                 self.truth.listed(times, peer, *directory, listed);
             }
-            (What::Look(place), Outcome::Gone) => self.truth.saw_nowhere(self.now, peer, place),
+            (What::Look(place), Outcome::Gone) => {
+                self.truth.saw_nowhere(self.since(node), peer, place);
+            }
             (What::Use(object) | What::Miss(object), Outcome::Gone) => {
                 self.truth.saw_gone(peer, *object);
             }
             (What::Commit(object, id), Outcome::Done) if *id != 0 => {
+                self.truth.committed(*object, *id);
+            }
+            (What::Write(object, id), Outcome::Done) if self.strict => {
                 self.truth.committed(*object, *id);
             }
             _ => {}
