@@ -94,6 +94,8 @@ pub(crate) struct Volume {
     pub(crate) striped: Arc<Striped>,
     /// All iods that it has or had, by their numbers.
     pub(crate) members: Vec<Member>,
+    /// Its metaservers, where there are several, and this one among them.
+    pub(crate) group: Option<(Group, Metaserver)>,
 }
 
 impl Layout {
@@ -291,7 +293,8 @@ async fn join<F: Files + 'static>(
     };
     let striped = Striped::open(names, iods, laid_out).await;
     let striped = striped.map_err(|error| not_opened(error, &members))?;
-    Ok((Volume { striped: Arc::new(striped), members }, joined))
+    let group = layout.group.clone().zip(joined.clone());
+    Ok((Volume { striped: Arc::new(striped), members, group }, joined))
 }
 
 fn not_opened(error: OpenError, members: &[Member]) -> Failure {

@@ -46,6 +46,8 @@ pub(crate) struct Group {
     pub(crate) me: u32,
     /// Those that are not waited for.
     pub(crate) without: Vec<u32>,
+    /// Whether every use asks the home.
+    pub(crate) strict: bool,
     /// Whom is asked for a name that is not here.
     pub(crate) search: Search,
     /// How long a copy is good, in seconds.
@@ -85,7 +87,7 @@ impl Group {
     /// The group that was named, if one was.
     pub(crate) fn of(options: &super::options::Peers) -> Result<Option<Self>, Failure> {
         let wrong = |text: &str| Err(Kind::Options.because(text));
-        let super::options::Peers { peer, number, without, search, lazy_window } = options;
+        let super::options::Peers { peer, number, without, strict, search, lazy_window } = options;
         let count = u32::try_from(peer.len()).unwrap_or(u32::MAX);
         let Some(me) = *number else {
             return if peer.is_empty() {
@@ -104,7 +106,8 @@ impl Group {
             return wrong("a --peer is HOST:PORT of a metaserver");
         }
         let (peers, without) = (peer.clone(), without.clone());
-        Ok(Some(Self { peers, me, without, search: *search, window_s: *lazy_window }))
+        let (strict, search, window_s) = (*strict, *search, *lazy_window);
+        Ok(Some(Self { peers, me, without, strict, search, window_s }))
     }
 
     fn bounds(&self) -> Bounds {
@@ -139,6 +142,7 @@ impl Group {
             me: Peer(self.me),
             count: u32::try_from(self.peers.len()).expect("they are on a command line"),
             without: self.without.iter().copied().map(Peer).collect(),
+            strict: self.strict,
             order: self.search.order(),
             distances: Vec::new(),
             bounds: self.bounds(),

@@ -280,6 +280,14 @@ pub(crate) struct Peers {
     #[arg(long, value_name = "N", requires = "peer", hide_short_help = true, help_heading = PEERS)]
     pub(crate) without: Vec<u32>,
 
+    /// Show nothing that is older than the last answer of any metaserver: the same at all of them
+    ///
+    /// There are no copies then. Each use of what another made asks that one, also each entry of a
+    /// listing, and a WRITE is answered when it is known there. While a metaserver is away its files
+    /// and directories are waited for.
+    #[arg(long, requires = "peer", conflicts_with = "search", hide_short_help = true, help_heading = PEERS)]
+    pub(crate) strict: bool,
+
     /// Whom is asked for a name that is not here
     #[arg(long, value_name = "ORDER", value_enum, default_value_t = Search::Constant, hide_short_help = true, help_heading = PEERS)]
     pub(crate) search: Search,

@@ -5,6 +5,7 @@ use leasehold_shell::client::block_on;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::IodAddress;
 use super::options::Status;
 use crate::control::{self, Request};
 use crate::failure::{Failure, Kind};
@@ -22,6 +23,10 @@ struct Told {
     /// How many iods have each stripe.
     copies: u16,
     iods: Vec<IodTold>,
+    /// All of them, where there are several.
+    metaservers: Vec<MetaserverTold>,
+    /// `lazy` or `strict`, where there are several.
+    consistency: Option<String>,
     /// Files that are known not to lie where they should.
     misplaced: usize,
     /// Whether all lie where they should.
@@ -37,6 +42,16 @@ struct IodTold {
     what: String,
     away: bool,
     free_bytes: Option<u64>,
+}
+
+/// A metaserver of a volume.
+#[derive(Debug, Serialize, Deserialize)]
+struct MetaserverTold {
+    number: u32,
+    address: String,
+    /// Whether it is the one that says this.
+    this: bool,
+    away: bool,
 }
 
 /// Says how the volumes of a running server are.
@@ -64,7 +79,7 @@ pub(crate) fn volumes(serving: &Serving) -> Value {
 
 impl Told {
     fn of(name: &str, volume: &Volume) -> Self {
-        let Volume { striped, members } = volume;
+        let Volume { striped, members, group } = volume;
         let options = striped.options();
         let iod = |(number, member): (u16, &leasehold_store_striped::Member)| {
             let what = match (member.gone, options.used.contains(&number)) {
@@ -84,11 +99,24 @@ impl Told {
                 free_bytes: room.ok().map(|room| room.space.available_bytes),
             }
         };
+        let metaserver = |(number, peer): (u32, &IodAddress)| {
+            let (group, metaserver) = group.as_ref()?;
+            let this = number == group.me;
+            let away = !this && !block_on(metaserver.reaches(number));
+            Some(MetaserverTold { number, address: peer.to_string(), this, away })
+        };
+        let peers = group.iter().flat_map(|(group, _)| &group.peers);
+        let consistency = group.as_ref().map(|(group, _)| match group.strict {
+            true => "strict".to_owned(),
+            false => "lazy".to_owned(),
+        });
         Self {
             name: name.to_owned(),
             volume: format!("{:016x}", options.volume),
             copies: options.copies,
             iods: (0..).zip(members).map(iod).collect(),
+            metaservers: (0..).zip(peers).filter_map(metaserver).collect(),
+            consistency,
             misplaced: striped.misplaced_count(),
             settled: striped.is_settled(),
         }
@@ -102,6 +130,18 @@ impl Told {
             (false, files) => format!("{files} files or more are to be moved"),
         };
         let mut text = format!("{}: volume {}, {copies}; {files}\n", self.name, self.volume);
+        if let Some(consistency) = &self.consistency {
+            let count = self.metaservers.len();
+            text += &format!("  one of {count} metaservers, with {consistency} consistency\n");
+        }
+        for MetaserverTold { number, address, this, away } in &self.metaservers {
+            let how = match (this, away) {
+                (true, _) => "this one",
+                (false, true) => "away",
+                (false, false) => "there",
+            };
+            text += &format!("  metaserver {number}, {address}: {how}\n");
+        }
         for IodTold { number, label, what, away, free_bytes } in &self.iods {
             let how = match (what.as_str(), away, free_bytes) {
                 ("gone", ..) => "gone for good".to_owned(),

@@ -27,14 +27,15 @@ struct Cluster {
     ports: Vec<u16>,
     metaservers: Vec<Option<Serving>>,
     window: Duration,
+    strict: bool,
 }
 
 impl Cluster {
     fn start(count: usize) -> Self {
-        Self::with_window(count, WINDOW)
+        Self::of(count, WINDOW, false)
     }
 
-    fn with_window(count: usize, window: Duration) -> Self {
+    fn of(count: usize, window: Duration, strict: bool) -> Self {
         let home = Home::new();
         let iods = ["one", "two"].map(|name| {
             fs::create_dir(home.path(name)).unwrap();
@@ -52,7 +53,7 @@ impl Cluster {
         drop(free);
         let (runtime, iods) = (Runtime::start().unwrap(), iods.into());
         let metaservers = (0..count).map(|_| None).collect();
-        let mut cluster = Self { home, runtime, iods, ports, metaservers, window };
+        let mut cluster = Self { home, runtime, iods, ports, metaservers, window, strict };
         for number in 0..count {
             fs::create_dir(cluster.home.path(&format!("names{number}"))).unwrap();
             let open = std::os::unix::fs::PermissionsExt::from_mode(0o777);
@@ -70,6 +71,9 @@ impl Cluster {
         command.args(["--name", "cluster", "--number", &number.to_string()]);
         let window = self.window.as_secs().to_string();
         command.args(["--lazy-window", &window, "--stripe-unit", "4"]);
+        if self.strict {
+            command.arg("--strict");
+        }
         for port in &self.ports {
             command.args(["--peer", &format!("127.0.0.1:{port}")]);
         }
@@ -169,7 +173,7 @@ fn several_serve_one_file_system() {
 
 #[test]
 fn a_search_costs_two_calls_however_many_there_are() {
-    let cluster = Cluster::with_window(5, Duration::from_secs(60));
+    let cluster = Cluster::of(5, Duration::from_secs(60), false);
     let calls = |number: usize| {
         let state = cluster.home.path(&format!("state-names{number}"));
         let (_, told, _) = run(leasehold(&["status", "--json", "--state", &state]));
@@ -198,7 +202,18 @@ fn due(answered: &Answered, moment: Instant, bound: Duration) -> u64 {
 
 #[test]
 fn nothing_is_older_than_the_bound() {
-    let cluster = Cluster::start(2);
+    shows_in_time(&Cluster::start(2), WINDOW, 2 * WINDOW);
+}
+
+#[test]
+fn strict_metaservers_show_nothing_old() {
+    let strict = Cluster::of(2, 3 * WINDOW, true);
+    shows_in_time(&strict, Duration::ZERO, Duration::ZERO);
+}
+
+/// Changes at one metaserver and looks at another: a SETATTR is seen so long after its answer at the
+/// latest, and so a WRITE.
+fn shows_in_time(cluster: &Cluster, set_bound: Duration, write_bound: Duration) {
     let (writer, reader) = (cluster.mount(0), cluster.mount(1));
     let [timed, grown] = ["timed", "grown"].map(|name| create(&writer, name).unwrap());
     assert_eq!((look(&reader, "timed"), look(&reader, "grown")), (Some(timed), Some(grown)));
@@ -234,14 +249,40 @@ fn nothing_is_older_than_the_bound() {
     assert!(seen.len() > 10 && times.len() > 10, "{} {}", seen.len(), times.len());
     let last = u64::from(u32::try_from(times.len()).unwrap());
     for (sent, time, size) in &seen {
-        let least = due(&times, *sent, WINDOW);
+        let least = due(&times, *sent, set_bound);
         // The time that it was made at is that of no step.
         let time = if *time <= last { *time } else { 0 };
         assert!(time >= least, "the time {time} where {least} was set");
-        let least = due(&sizes, *sent, 2 * WINDOW);
+        let least = due(&sizes, *sent, write_bound);
         assert!(*size >= least, "{size} bytes where {least} were written");
     }
     assert!(seen.iter().any(|(_, time, _)| (1..=last).contains(time)));
+}
+
+#[test]
+fn the_status_shows_who_is_there() {
+    let mut cluster = Cluster::of(3, WINDOW, true);
+    let status = |more: &[&str]| {
+        let state = cluster.home.path("state-names1");
+        let mut command = leasehold(&["cluster", "status", "--state", &state]);
+        command.args(more);
+        run(command).1
+    };
+    let told: serde_json::Value = serde_json::from_str(&status(&["--json"])).unwrap();
+    assert_eq!(told[0]["consistency"], "strict");
+    let away = |told: &serde_json::Value| -> Vec<bool> {
+        let all = told[0]["metaservers"].as_array().unwrap();
+        all.iter().map(|one| one["away"].as_bool().unwrap()).collect()
+    };
+    assert_eq!(away(&told), [false; 3]);
+    let text = status(&[]);
+    let (port, this) = (cluster.ports[1], "this one");
+    assert!(text.contains("one of 3 metaservers, with strict consistency"), "{text}");
+    assert!(text.contains(&format!("metaserver 1, 127.0.0.1:{port}: {this}")), "{text}");
+    cluster.kill(2);
+    let state = cluster.home.path("state-names1");
+    let (_, told, _) = run(leasehold(&["cluster", "status", "--json", "--state", &state]));
+    assert_eq!(away(&serde_json::from_str(&told).unwrap()), [false, false, true]);
 }
 
 #[test]
@@ -260,6 +301,7 @@ fn a_group_is_of_one_mind() {
         (&["--peer", "127.0.0.1:1", "--number", "1"], "--number"),
         (&["--peer", "127.0.0.1:1", "--number", "0", "--without", "0"], "--without"),
         (&["--peer", "127.0.0.1:1", "--number", "0", "--copies", "2"], "one copy"),
+        (&["--peer", "127.0.0.1:1", "--number", "0", "--strict", "--search", "tree"], "--search"),
         (&["--peer", "nfs://host/export", "--number", "0"], "HOST:PORT"),
     ] {
         let (code, _, said) = meta(words);
