@@ -1,5 +1,5 @@
 //! What fuzzers feed: every decoder ([`bytes`]), sequences of calls to the whole server over a
-//! store in memory ([`calls`]), and the portmapper ([`portmap`]).
+//! store in memory ([`calls`]), the portmapper ([`portmap`]) and a metaserver's peers ([`replica`]).
 //!
 //! The bodies of the targets are here, apart from the fuzzer, so that ordinary tests run them too:
 //! on starters, on inputs that once failed (`fuzz/seeds`) and on random ones.
@@ -7,6 +7,7 @@
 pub mod bytes;
 pub mod calls;
 pub mod portmap;
+pub mod replica;
 
 /// A target: what a fuzzer runs on its inputs.
 #[derive(Clone, Copy, Debug)]
@@ -20,8 +21,9 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [Target; 3] = [
+pub const TARGETS: [Target; 4] = [
     Target { name: "bytes", run: bytes::run, starters: bytes::starters },
     Target { name: "calls", run: calls::run, starters: calls::starters },
     Target { name: "portmap", run: portmap::run, starters: portmap::starters },
+    Target { name: "replica", run: replica::run, starters: replica::starters },
 ];

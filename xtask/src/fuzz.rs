@@ -12,7 +12,7 @@ use crate::repository::Repository;
 use crate::setup::{FUZZER, ensure};
 
 /// The targets, as `fuzz/Cargo.toml` names them.
-const TARGETS: [&str; 3] = ["bytes", "calls", "portmap"];
+const TARGETS: [&str; 4] = ["bytes", "calls", "portmap", "replica"];
 
 /// Counts which edges of the code are passed, and shows the fuzzer what numbers are compared with.
 const FLAGS: &str = "RUSTFLAGS=-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \

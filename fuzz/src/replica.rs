@@ -1,0 +1,195 @@
+//! The program of metaservers, as a peer calls it that knows the word of the group.
+//!
+//! An input is a sequence of calls: the number of a procedure, a byte; the length of the arguments,
+//! two bytes; the arguments. The peer has said hello, and is asked nothing back that it answers.
+
+use core::pin::pin;
+use core::task::{Context, Poll, Waker};
+use core::time::Duration;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bytes::Bytes;
+use futures_channel::oneshot;
+use leasehold_base::units::{FileTime, Time, Xid};
+use leasehold_base::xdr::{Decode as _, Encode, Message, Reader, Writer};
+use leasehold_core::replica::{Bounds, Peer};
+use leasehold_fs::Verifier;
+use leasehold_store_replica::{
+    Later, Metaserver, Notice, Options, Order, Outside, Owner, Urgency, compacted,
+};
+use leasehold_wire::list::List;
+use leasehold_wire::nfs3::{self, Name, SetAttributes};
+use leasehold_wire::replica::{
+    Caller, Content, PROGRAM, Place, VERSION, announce, change, claim, fetch, hello, list, r#move,
+    moving, named, place, search, stands,
+};
+use leasehold_wire::rpc::{AuthSys, Call, OpaqueAuth, Reply, flavor};
+
+/// What peers of a group know each other by.
+const WORD: &str = "a word";
+
+/// The peer that calls, and the epoch of both.
+const CALLER: Caller = Caller { peer: 1, epoch: 1, callee_epoch: 1 };
+
+/// The most calls of an input that are made.
+const CALLS_MAX: usize = 64;
+
+/// The root, and an object of the peer's.
+const ROOT: u64 = 1 << 48 | 1;
+const THEIRS: u64 = 2 << 48 | 9;
+
+/// A world in which nobody else answers, no time passes while nobody calls, and a disk is a list.
+#[derive(Default)]
+struct Alone {
+    now: AtomicU64,
+    disk: std::sync::Mutex<Vec<Bytes>>,
+}
+
+impl Outside for Alone {
+    fn now(&self) -> Time {
+        Time::from_nanoseconds(self.now.load(Ordering::Relaxed))
+    }
+
+    fn wall(&self) -> FileTime {
+        FileTime { seconds: 1_700_000_000, nanoseconds: 0 }
+    }
+
+    fn sleep(&self, _: Duration) -> Later<()> {
+        Box::pin(core::future::pending())
+    }
+
+    fn call(&self, _: u32, _: u32, _: Bytes) -> Later<Option<Bytes>> {
+        Box::pin(async { None })
+    }
+
+    fn append(&self, records: Vec<Vec<u8>>, _: Urgency) -> oneshot::Receiver<()> {
+        let (sender, receiver) = oneshot::channel();
+        let mut disk = self.disk.lock().expect("no other thread has it");
+        disk.extend(records.into_iter().map(Bytes::from));
+        sender.send(()).expect("the other end is here");
+        receiver
+    }
+
+    fn notice(&self, _: &Notice) {}
+}
+
+fn metaserver(world: Arc<Alone>) -> Metaserver {
+    let options = Options {
+        me: Peer(0),
+        count: 2,
+        without: vec![Peer(1)],
+        order: Order::Constant,
+        distances: Vec::new(),
+        strict: false,
+        bounds: Bounds { most: 16, ..Bounds::DEFAULT },
+        owner: Owner { uid: 0, gid: 0, mode: 0o777, file_system: 9 },
+        verifier: Verifier([7; 8]),
+        content: Box::new(|| Bytes::from_static(b"head")),
+        word: WORD.to_owned(),
+    };
+    Metaserver::open(options, &[], world, 0).expect("there is nothing to read")
+}
+
+fn message(xid: u32, procedure: u32, args: &[u8]) -> Bytes {
+    let credential = written(&AuthSys { machine_name: WORD.as_bytes(), ..AuthSys::default() });
+    let credential = OpaqueAuth { flavor: flavor::SYS, body: &credential };
+    let (program, version, verifier) = (PROGRAM, VERSION, OpaqueAuth::NONE);
+    let mut call = Writer::new();
+    Call { xid: Xid(xid), program, version, procedure, credential, verifier }.encode(&mut call);
+    call.fixed(args);
+    call.finish().into_bytes()
+}
+
+/// Asks, and looks at the reply if there is one by now.
+fn ask(metaserver: &Metaserver, message: &Bytes) {
+    let answer = pin!(metaserver.answer(message, Writer::new()));
+    if let Poll::Ready(reply) = answer.poll(&mut Context::from_waker(Waker::noop())) {
+        check(reply);
+    }
+}
+
+fn check(reply: Option<Message>) {
+    if let Some(reply) = reply {
+        Reply::decode(&mut Reader::new(&reply.into_bytes())).expect("an answer is a reply");
+    }
+}
+
+/// Makes the calls of the input, and then reads what they left on the disk; the input is sent as it
+/// is as well.
+///
+/// # Panics
+/// When a reply is none, or the disk cannot be read.
+pub fn run(input: &[u8]) {
+    let world = Arc::new(Alone::default());
+    let metaserver = metaserver(Arc::<Alone>::clone(&world));
+    ask(&metaserver, &Bytes::copy_from_slice(input));
+    let hello = hello::Args { peer: 1, epoch: 1, stored_epoch: 0, stored_stamp: 0 };
+    ask(&metaserver, &message(0, hello::NUMBER, &written(&hello)));
+    let mut rest = input;
+    for xid in 1..=u32::try_from(CALLS_MAX).expect("they are few") {
+        let Some((&[procedure, high, low], behind)) = rest.split_first_chunk() else { break };
+        let length = usize::from(u16::from_be_bytes([high, low])).min(behind.len());
+        let (args, behind) = behind.split_at(length);
+        ask(&metaserver, &message(xid, procedure.into(), args));
+        world.now.fetch_add(1_000_000, Ordering::Relaxed);
+        rest = behind;
+    }
+    let disk = world.disk.lock().expect("no other thread has it").clone();
+    compacted(&disk).expect("what was written can be read");
+}
+
+fn written(value: &impl Encode) -> Vec<u8> {
+    let mut writer = Writer::new();
+    value.encode(&mut writer);
+    writer.finish().into_bytes().to_vec()
+}
+
+/// A call of each procedure by itself, and all of them together.
+#[must_use]
+pub fn starters() -> Vec<Vec<u8>> {
+    let caller = CALLER;
+    let here = Place { directory: ROOT, name: Name(b"name") };
+    let (object, other) = (ROOT, THEIRS);
+    let modified = nfs3::Time { seconds: 1_700_000_001, nanoseconds: 0 };
+    let wrote = change::Wrote { offset: 3, data: Content(b"what was written"), modified };
+    let attributes = SetAttributes { mode: Some(0o755), ..SetAttributes::default() };
+    let claims = claim::Args { caller, place: here, object: other };
+    let (from, to) = (Some(here), Some(Place { name: Name(b"other"), ..here }));
+    let moves = r#move::Args { caller, number: 5, object: other, parent: ROOT };
+    let places = || List(vec![here]);
+    let hello = hello::Args { peer: 1, epoch: 2, stored_epoch: 1, stored_stamp: 7 };
+    let calls = [
+        (fetch::NUMBER, written(&fetch::Args { caller, object, known: None })),
+        (search::NUMBER, written(&search::Args { caller, place: here, behind: List(vec![0, 1]) })),
+        (claim::NUMBER, written(&claims)),
+        (named::NUMBER, written(&named::Args { caller, place: here })),
+        (stands::NUMBER, written(&claims)),
+        (change::NUMBER, written(&change::Args { caller, object, attributes, wrote: None })),
+        (change::NUMBER, written(&change::Args { caller, object, attributes, wrote: Some(wrote) })),
+        (place::NUMBER, written(&place::Args { caller, object, from, to })),
+        (place::NUMBER, written(&place::Args { caller, object: other, from: None, to })),
+        (r#move::NUMBER, written(&moves)),
+        (moving::NUMBER, written(&moves)),
+        (
+            announce::NUMBER,
+            written(&announce::Args {
+                caller,
+                object: other,
+                version: 9,
+                places: places(),
+                left: Some(here),
+            }),
+        ),
+        (list::NUMBER, written(&list::Args { caller, directory: ROOT, behind: 0, count: 64 })),
+        (hello::NUMBER, written(&hello)),
+    ];
+    let script = |(procedure, args): &(u32, Vec<u8>)| {
+        let procedure = u8::try_from(*procedure).expect("there are few");
+        let length = u16::try_from(args.len()).expect("they are short");
+        [&[procedure][..], &length.to_be_bytes(), args].concat()
+    };
+    let mut starters: Vec<Vec<u8>> = calls.iter().map(script).collect();
+    starters.push(starters.concat());
+    starters
+}
