@@ -12,6 +12,10 @@ server=$1 folder=$2 leasehold=$3
 shift 3
 export=$folder/export
 
+# What metaservers of one file system have in common.
+group=(--name /export --cluster-key "$folder/key" --log warn --iod 127.0.0.1:2101 --stripe-unit 4
+    --peer 127.0.0.1:2110 --peer 127.0.0.1:2049)
+
 # What runs a program as the user whom server and tester run as.
 as_user=()
 if [ "$server" = ours-as-user ] && [ "$(id -u)" = 0 ]; then
@@ -60,6 +64,10 @@ start() {
             --state "$folder/state" --log warn --cluster-key "$folder/key" \
             --iod 127.0.0.1:2101 --iod 127.0.0.1:2102 \
             --iod "nfs://127.0.0.1:2103$folder/three" --copies 2 --stripe-unit 4 --stripe-inline 1
+        ;;
+    ours-among-others)
+        launch "$leasehold" meta "$folder/names1" --number 1 "${group[@]}" \
+            --listen 127.0.0.1:2049 --state "$folder/state"
         ;;
     ganesha)
         launch ganesha.nfsd -F -N CRIT -f "$folder/ganesha.conf" -L "$folder/log" \
@@ -119,6 +127,19 @@ start_iods() {
     await 20048
 }
 
+# Starts an iod and the first metaserver of two; the other is put to the tester.
+start_first() {
+    mkdir "$folder/one" "$folder/names0" "$folder/names1"
+    setsid "$leasehold" iod "$folder/one" --listen 127.0.0.1:2101 --log warn \
+        --cluster-key "$folder/key" --state "$folder/state-one" >>"$folder/log" 2>&1 </dev/null &
+    disown
+    await 2101
+    setsid "$leasehold" meta "$folder/names0" --number 0 "${group[@]}" --listen 127.0.0.1:2110 \
+        --state "$folder/state-names0" >>"$folder/log" 2>&1 </dev/null &
+    disown
+    await 2110
+}
+
 # Brings up what servers need around them, and says where the tester finds this one.
 prepare() {
     ip link set lo up
@@ -129,7 +150,7 @@ prepare() {
         mkdir "$folder/one" "$folder/two"
         # What is in the directory is not what clients see.
         back=()
-    elif [ "$server" = ours-over-iods ]; then
+    elif [ "$server" = ours-over-iods ] || [ "$server" = ours-among-others ]; then
         back=()
     else
         mkdir "$export/kept"
@@ -146,6 +167,10 @@ prepare() {
     case $server in
     ours-over-iods)
         start_iods
+        target=nfs://127.0.0.1:2049/export
+        ;;
+    ours-among-others)
+        start_first
         target=nfs://127.0.0.1:2049/export
         ;;
     ours | ours-as-user | ours-striped) target=nfs://127.0.0.1:2049/export ;;

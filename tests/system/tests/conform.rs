@@ -64,7 +64,7 @@ fn ours(server: &str, list: &str) {
     assert_eq!(skipped(&run.text), listed(list), "not the cases that are listed as skipped");
 }
 
-/// Another server fails just where it is known to. One that loses a race now and then gets a second
+/// A server fails just where it is known to. One that loses a race now and then gets a second
 /// chance: what it does otherwise by nature, it does twice.
 fn theirs(server: &str) {
     let first = surprise(server);
@@ -105,6 +105,12 @@ fn our_server_passes_every_case_with_stripes() {
 #[test]
 fn our_metaserver_passes_every_case_over_iods() {
     ours("ours-over-iods", "skipped-striped.txt");
+}
+
+/// The second of two metaservers, whose root has its home at the first.
+#[test]
+fn our_metaserver_among_others_fails_where_it_is_known_to() {
+    theirs("ours-among-others");
 }
 
 #[test]
