@@ -20,15 +20,17 @@
 //!   finds out: for so long, the losses of those who waited for the journal are all that tells.
 //! - At most one sync runs per object; who comes while it runs waits for the next, which starts
 //!   behind its change and serves all that wait.
-//! - Nothing is delayed on purpose; a sync only begins behind all calls that came in together.
+//! - A sync begins behind all calls that came in together. Behind another sync it waits a little
+//!   for those who were answered to come back: else they and those who came meanwhile would take
+//!   turns, each with a sync of their own, for ever. Nothing else is delayed on purpose.
 
 use std::collections::HashMap;
 use std::future::Future;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, mpsc};
-use std::time::Instant;
+use std::sync::{Arc, Condvar, Mutex, PoisonError, mpsc};
+use std::time::{Duration, Instant};
 
 use futures_channel::oneshot;
 use leasehold_fs::{
@@ -52,6 +54,12 @@ pub enum Extent {
     FileSystem,
 }
 
+/// It is this share of that time: until then a client that is near has answered, where a disk is slow enough for it to matter.
+const GATHERING_SHARE: u32 = 2;
+
+/// And for no longer: what a client takes that is farther away.
+const GATHERING_MAX: Duration = Duration::from_millis(2);
+
 /// The system calls, so that a test can let them fail, and a measurement let them take as long as
 /// those of another disk.
 pub trait Syncer: Send + Sync {
@@ -60,6 +68,12 @@ pub trait Syncer: Send + Sync {
     /// # Errors
     /// What the kernel says; the store takes the data for lost then.
     fn sync(&self, file: BorrowedFd<'_>, extent: Extent) -> Result<(), Errno>;
+
+    /// How long the next sync of an object waits, behind one that took so long, for those to come
+    /// back whom that has served.
+    fn patience(&self, took: Duration) -> Duration {
+        (took / GATHERING_SHARE).min(GATHERING_MAX)
+    }
 }
 
 /// The kernel's own, for one file system.
@@ -127,6 +141,10 @@ impl Syncer for Counting {
         self.done.nanoseconds.fetch_add(took, Ordering::Relaxed);
         synced
     }
+
+    fn patience(&self, took: Duration) -> Duration {
+        self.syncer.patience(took)
+    }
 }
 
 /// Enough that a few threads seldom meet in one.
@@ -139,11 +157,30 @@ pub(crate) struct Syncs {
     syncer: Box<dyn Syncer>,
     start: Verifier,
     losses: AtomicU64,
-    shards: Box<[Mutex<Groups>]>,
+    shards: Box<[Shard]>,
+}
+
+#[derive(Default)]
+struct Shard {
+    groups: Mutex<Groups>,
+    /// Told when as many wait as a group has hoped for.
+    complete: Condvar,
 }
 
 /// Per object those that wait; an object is in here while a sync of it runs or is about to.
-type Groups = HashMap<ObjectId, Vec<Waiter>, Mixing>;
+type Groups = HashMap<ObjectId, Group, Mixing>;
+
+#[derive(Default)]
+struct Group {
+    waiting: Vec<Waiter>,
+    /// For how many the next sync waits a little.
+    hoped_for: usize,
+    /// How many syncs begin at once, because those who were answered did not come back.
+    hurried: u32,
+}
+
+/// How many syncs begin at once after one that waited in vain.
+const HURRIED: u32 = 16;
 
 struct Waiter {
     /// How many syncs had failed when its change began.
@@ -175,7 +212,7 @@ impl Syncs {
         syncer: Box<dyn Syncer>,
         start: Verifier,
     ) -> Self {
-        let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
+        let shards = (0..SHARDS).map(|_| Shard::default()).collect();
         Self { durability, blocking, syncer, start, losses: AtomicU64::new(0), shards }
     }
 
@@ -223,19 +260,19 @@ impl Syncs {
         extent: Extent,
     ) -> Joined {
         let (sender, answer) = oneshot::channel();
-        let mut groups = lock(self.shard(object));
+        let shard = self.shard(object);
+        let mut groups = lock(&shard.groups);
         // A failure is counted before those who wait are told: who comes later sees the count.
         if self.losses.load(Ordering::SeqCst) != losses {
             let _ = sender.send(Err(FsError::Io));
             return Joined { start: None, answer };
         }
         let is_new = !groups.contains_key(object);
-        groups.entry(*object).or_default().push(Waiter {
-            losses,
-            descriptor,
-            extent,
-            answer: sender,
-        });
+        let group = groups.entry(*object).or_default();
+        group.waiting.push(Waiter { losses, descriptor, extent, answer: sender });
+        if group.waiting.len() == group.hoped_for {
+            shard.complete.notify_all();
+        }
         drop(groups);
         Joined { start: is_new.then(|| (Arc::clone(self), *object)), answer }
     }
@@ -271,7 +308,7 @@ impl Syncs {
             self.losses.fetch_add(1, Ordering::SeqCst);
         }
         // What a client gave up waiting for, or what was closed just now, may still be synced.
-        let none_runs = self.shards.iter().all(|shard| lock(shard).is_empty());
+        let none_runs = self.shards.iter().all(|shard| lock(&shard.groups).is_empty());
         let all = synced == count && none_runs;
         // Last: a failure is counted before its sync counts as no longer running.
         all.then(|| self.verifier(self.losses.load(Ordering::SeqCst)))
@@ -284,21 +321,27 @@ impl Syncs {
 
     /// One sync of an object, and its answers.
     fn run(self: Arc<Self>, object: ObjectId) {
-        let mut served =
-            lock(self.shard(&object)).get_mut(&object).map(core::mem::take).unwrap_or_default();
+        let groups = &self.shard(&object).groups;
+        let waiting = |group: &mut Group| core::mem::take(&mut group.waiting);
+        let mut served = lock(groups).get_mut(&object).map(waiting).unwrap_or_default();
+        let start = Instant::now();
         let result = self.sync(&served).map_err(|_| FsError::Io);
-        let more = if result.is_ok() {
-            let mut groups = lock(self.shard(&object));
-            let more = groups.get(&object).is_some_and(|waiting| !waiting.is_empty());
-            if !more {
-                groups.remove(&object);
+        let took = start.elapsed();
+        let mut more = false;
+        if result.is_ok() {
+            let mut groups = lock(groups);
+            match groups.get_mut(&object) {
+                Some(group) if !group.waiting.is_empty() => {
+                    more = true;
+                    group.hope_for(served.len());
+                }
+                Some(_) | None => drop(groups.remove(&object)),
             }
-            more
         } else {
             self.losses.fetch_add(1, Ordering::SeqCst);
-            served.extend(lock(self.shard(&object)).remove(&object).unwrap_or_default());
-            false
-        };
+            let group = lock(groups).remove(&object).unwrap_or_default();
+            served.extend(group.waiting);
+        }
         // What another sync has lost meanwhile may be of these changes as well.
         let losses = self.losses.load(Ordering::SeqCst);
         for waiter in served {
@@ -307,8 +350,25 @@ impl Syncs {
             let _ = waiter.answer.send(if is_whole { result } else { Err(FsError::Io) });
         }
         if more {
-            // Behind whatever else waits for a thread.
-            self.start(object);
+            // Behind whatever else waits for a thread. Who was served is told at the end of this
+            // job, so it must not be the one that waits for them.
+            let blocking = Arc::clone(&self.blocking);
+            blocking.run(Box::new(move || {
+                self.gather(&object, took);
+                self.run(object);
+            }));
+        }
+    }
+
+    /// Waits a little for those whom a sync has served that took so long.
+    fn gather(&self, object: &ObjectId, took: Duration) {
+        let Shard { groups, complete } = self.shard(object);
+        let time = self.syncer.patience(took);
+        let is_short = |groups: &mut Groups| groups.get(object).is_some_and(Group::is_short);
+        let waited = complete.wait_timeout_while(lock(groups), time, is_short);
+        let (mut groups, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        if let Some(group) = groups.get_mut(object) {
+            group.begin();
         }
     }
 
@@ -327,8 +387,31 @@ impl Syncs {
         Ok(())
     }
 
-    fn shard(&self, object: &ObjectId) -> &Mutex<Groups> {
+    fn shard(&self, object: &ObjectId) -> &Shard {
         &self.shards[spread(object, SHARDS)]
+    }
+}
+
+impl Group {
+    /// So many are answered, and may come back.
+    fn hope_for(&mut self, answered: usize) {
+        if self.hurried > 0 {
+            self.hurried -= 1;
+        } else {
+            self.hoped_for = self.waiting.len() + answered;
+        }
+    }
+
+    fn is_short(&self) -> bool {
+        self.waiting.len() < self.hoped_for
+    }
+
+    /// The next sync begins.
+    fn begin(&mut self) {
+        if self.is_short() {
+            self.hurried = HURRIED;
+        }
+        self.hoped_for = 0;
     }
 }
 

@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
 
 use rustix::io::Errno;
 
@@ -20,6 +21,8 @@ pub(super) struct State {
     pub(super) is_failing: bool,
     /// Whose syncs do not end for now.
     pub(super) held: Option<&'static str>,
+    /// How long a sync waits for those who were answered to come back.
+    pub(super) patience: Duration,
 }
 
 impl Script {
@@ -59,5 +62,9 @@ impl Syncer for Script {
         let state = self.0.1.wait_while(state, waits);
         let is_failing = state.expect("no test panics with it").is_failing;
         if is_failing { Err(Errno::IO) } else { Ok(()) }
+    }
+
+    fn patience(&self, _: Duration) -> Duration {
+        self.0.0.lock().expect("no test panics with it").patience
     }
 }

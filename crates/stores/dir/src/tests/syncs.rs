@@ -1,6 +1,7 @@
 //! What is synced when, and what a failed sync does.
 
 use std::thread;
+use std::time::Duration;
 
 use bytes::Bytes;
 use leasehold_fs::{
@@ -66,6 +67,52 @@ fn all_that_wait_share_a_sync() {
     });
     let of_file = |extent| (extent, "a".to_owned());
     assert_eq!(script.take(), [of_file(Extent::Data), of_file(Extent::Object)]);
+}
+
+/// Write gathering of clients that each write anew once they are answered: those who came while a
+/// sync ran and those whom it served do not take turns, but share the next.
+#[test]
+fn who_comes_back_shares_a_sync_with_who_waited() {
+    let script = Script::default();
+    let world = script.world();
+    let file = world.file("a");
+    script.take();
+    let patience = Duration::from_mins(1);
+    script.change(|state| (state.is_closed, state.patience) = (true, patience));
+    let (caller, data) = (superuser(), Bytes::from_static(b"data"));
+    let write = |at| world.store.write(&caller, &file, at, data.clone(), Stability::FileSync);
+    thread::scope(|scope| {
+        let first = scope.spawn(|| wait(write(0)));
+        script.wait_for(1);
+        let meanwhile = write(8);
+        script.change(|state| state.is_closed = false);
+        assert!(first.join().expect("it does not panic").result.is_ok());
+        for answer in [write(16), meanwhile] {
+            assert!(wait(answer).result.is_ok());
+        }
+    });
+    assert_eq!(script.take().len(), 2);
+}
+
+/// Nobody waits long for clients that have all they wanted.
+#[test]
+fn who_does_not_come_back_is_not_waited_for() {
+    let script = Script::default();
+    let world = script.world();
+    let file = world.file("a");
+    script.take();
+    script.change(|state| (state.is_closed, state.patience) = (true, Duration::from_millis(1)));
+    let (caller, data) = (superuser(), Bytes::from_static(b"data"));
+    let write = |at| world.store.write(&caller, &file, at, data.clone(), Stability::FileSync);
+    thread::scope(|scope| {
+        let first = scope.spawn(|| wait(write(0)));
+        script.wait_for(1);
+        let meanwhile = write(8);
+        script.change(|state| state.is_closed = false);
+        assert!(first.join().expect("it does not panic").result.is_ok());
+        assert!(wait(meanwhile).result.is_ok());
+    });
+    assert_eq!(script.take().len(), 2);
 }
 
 /// Write gathering of what stands in one socket: the sync begins behind all of it.
