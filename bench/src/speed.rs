@@ -1,6 +1,6 @@
-//! The server against nfs-ganesha: one connection, 16 calls in flight, both over the same file
-//! system. Of each pair the processor time for a call is measured too, the steadier figure. Then
-//! the server against what its system calls alone cost, and against itself.
+//! The server against nfs-ganesha: one connection, 16 calls in flight or one, both over the same
+//! file system. Of each pair the processor time for a call is measured too, the steadier figure.
+//! Then the server against what its system calls alone cost, and against itself.
 
 mod alone;
 mod near;
@@ -26,6 +26,7 @@ struct Case {
     durability: &'static str,
     rate: Option<f64>,
     cpu: Option<f64>,
+    in_flight: u32,
 }
 
 const MIB: u32 = 1 << 20;
@@ -40,6 +41,8 @@ const CASES: &[Case] = &[
     case("sync4k", Operation::Write { bytes: 4096, stable: true }, "disk", Some(2.3), Some(0.2)),
     case("readdirplus", Operation::Readdirplus, "disk", None, Some(2.5)),
     case("create-remove.memory", Operation::CreateRemove, "memory", Some(2.0), Some(0.3)),
+    // As many calls a second as the other server answers one by one: no later an answer.
+    Case { in_flight: 1, ..case("latency.getattr", Operation::Getattr, "disk", Some(1.0), None) },
 ];
 
 const fn case(
@@ -49,7 +52,7 @@ const fn case(
     rate: Option<f64>,
     cpu: Option<f64>,
 ) -> Case {
-    Case { name, operation, durability, rate, cpu }
+    Case { name, operation, durability, rate, cpu, in_flight: IN_FLIGHT }
 }
 
 /// Measures all, and prints the figures as they come.
@@ -89,7 +92,7 @@ fn like_the_seed(options: &Options) -> Result<(), Box<dyn Error>> {
 fn beside_ganesha(options: &Options, case: &Case, directory: &Path) -> Result<(), Box<dyn Error>> {
     let ours = Bench::start(Server::ours(directory, case.durability)?)?;
     let other = Bench::start(Server::ganesha(directory)?)?;
-    let load = load(options, case.operation);
+    let load = Load { in_flight: case.in_flight, ..load(options, case.operation) };
     let samples = pairs(options, || Ok((ours.run(&load)?, other.run(&load)?)))?;
     ours.setting.clear()?;
     let figure = |what: &str, target, units, value: fn(&Sample) -> f64| {
