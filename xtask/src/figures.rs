@@ -141,7 +141,16 @@ impl Area {
             }
             Self::Speed => {
                 "Ours and the other server in turn in one run; a figure is the worse end of the \
-                 90% interval of their ratio. Medians hold for this run only."
+                 90% interval of their ratio. Medians hold for this run only. One connection, 16 \
+                 calls in flight, on ext4 with a journal in an image on a loop device, unless a \
+                 figure says otherwise. `latency` has one GETATTR in flight; `.echo` is beside a \
+                 TCP echo that makes its system call, each side on a processor of its own. \
+                 `scale` is of READDIRPLUS, which costs the server most and the client least, as \
+                 they share two processors. In `fairness` 1,000 connections make GETATTRs; that \
+                 memory stays flat meanwhile is for `cargo xtask soak` to say. Attributes from \
+                 before and after are in all figures, and in those of CREATE and REMOVE two system \
+                 calls for them alone (docs/design/0010); how loops and threads share the work is \
+                 in 0002, what a sync waits for in 0020."
             }
         }
     }
