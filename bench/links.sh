@@ -87,4 +87,4 @@ start served meta1 serve "$folder/plain" --name /x --insecure --listen 10.9.0.1:
 ready meta1
 few=()
 for count in "${counts[@]}"; do ((count > 7)) || few+=("$count"); done
-points alone 1 "${few[@]}"
+((${#few[@]} == 0)) || points alone 1 "${few[@]}"
