@@ -1,12 +1,13 @@
 #!/bin/bash
 # Metaservers in network namespaces, each with a link of 100 Mbit/s to one switch, and one iod: what a
-# name costs that another metaserver made, and how many files are made in a second.
+# name costs that another metaserver made, how many files are made in a second, and how old a time is
+# that was set at another.
 #
 #   bash metaservers.sh LEASEHOLD BENCH [COUNTS...]
 #
 # BENCH is leasehold-bench, which makes and looks names up. Needs root, and a kernel with namespaces,
-# bridge, veth and tbf. Prints a line for each measurement: `miss ORDER METASERVERS MS` and
-# `creates METASERVERS A_SECOND`.
+# bridge, veth and tbf. Prints a line for each measurement: `miss ORDER METASERVERS MS`,
+# `creates METASERVERS A_SECOND` and `staleness SECONDS`.
 set -euo pipefail
 leasehold=$(realpath "$1") bench=$(realpath "$2")
 shift 2
@@ -56,3 +57,5 @@ for count in 1 2 4; do
     for n in $(seq "$count"); do addresses+=("10.9.0.$n:2049"); done
     echo "creates $count $(in_host client "$bench" names creates "${addresses[@]}")"
 done
+metaservers 2 constant
+echo "staleness $(in_host client "$bench" names staleness 10.9.0.1:2049 10.9.0.2:2049)"

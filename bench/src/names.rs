@@ -1,18 +1,21 @@
-//! Names at several metaservers: what one costs that another made, and how many are made in a
-//! second. The words of `metaservers.sh`, which this runs as well.
+//! Names at several metaservers: what one costs that another made, how many are made in a second,
+//! and how old what is seen can be. The words of `metaservers.sh`, which this runs as well; `links.sh`
+//! measures data.
 
 use std::error::Error;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use leasehold_session::nfs::messages::{Handle, SetAttributes, create};
+use leasehold_session::nfs::messages::{Handle, SetAttributes, SetTime, Time, create};
 use leasehold_session::{Credential, Options as Calling};
 use leasehold_shell::client::{Mounted, Runtime, Target, block_on, mount};
 
 use crate::figure::Figure;
 use crate::servers::ours;
+use crate::stripes::LINK_MB_S;
 
 /// The first word for who makes and looks names up.
 pub(crate) const WORD: &str = "names";
@@ -33,27 +36,84 @@ const CONSTANT_MS: f64 = 2.0;
 /// Milliseconds that the paper needed for each metaserver that was asked.
 const PAPER_MS: f64 = 66.0;
 
+/// The lazy window of the metaservers, which is what they have unless told otherwise.
+const WINDOW_S: f64 = 3.0;
+
+/// How long changes are looked at: a few windows.
+const LOOK: Duration = Duration::from_secs(10);
+
+/// The share of what links allow that is to be reached.
+const SHARE: f64 = 0.95;
+
+/// The metaservers of figures 4 and 5, the clients that are measured, and the MiB of each.
+const ENTRIES: u32 = 7;
+const CLIENTS: [&str; 4] = ["1", "7", "14", "21"];
+const CLIENT_MIB: &str = "32";
+
 /// Measures in namespaces, and prints the figures.
 pub(crate) fn measure() -> Result<(), Box<dyn Error>> {
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/metaservers.sh");
+    let mut names = script("metaservers.sh")?;
+    print(&output(names.arg(std::env::current_exe()?))?)?;
+    // Clients do not go to iods themselves.
+    for figure in ["fig4.direct", "fig5.direct"] {
+        Figure::share(figure.to_owned(), 0.0, SHARE).print();
+    }
+    let mut links = script("links.sh")?;
+    let data = output(links.arg(CLIENT_MIB).args(CLIENTS).env("ENTRIES", ENTRIES.to_string()))?;
+    print_data(&data)
+}
+
+/// A script that works in namespaces, with our program.
+fn script(name: &str) -> Result<Command, Box<dyn Error>> {
     let mut command = Command::new("bash");
-    let done = command.arg(script).arg(ours()?).arg(std::env::current_exe()?).output()?;
+    command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join(name)).arg(ours()?);
+    Ok(command)
+}
+
+fn output(command: &mut Command) -> Result<String, Box<dyn Error>> {
+    let done = command.output()?;
     if !done.status.success() {
         let said = String::from_utf8_lossy(&done.stderr).into_owned();
-        return Err(format!("metaservers.sh: {}: {said}", done.status).into());
+        return Err(format!("{command:?}: {}: {said}", done.status).into());
     }
-    print(&String::from_utf8(done.stdout)?)
+    Ok(String::from_utf8(done.stdout)?)
+}
+
+/// What the links of the metaservers carry: the worst share of what they allow, and each point.
+fn print_data(text: &str) -> Result<(), Box<dyn Error>> {
+    let entries = ENTRIES.to_string();
+    let mut worst = f64::INFINITY;
+    for line in text.lines() {
+        let [what, name, clients, rate] = *line.split(' ').collect::<Vec<_>>() else {
+            return Err(format!("links.sh wrote {line:?}").into());
+        };
+        if name != entries {
+            continue;
+        }
+        let allowed = f64::from(clients.parse::<u32>()?.min(ENTRIES)) * LINK_MB_S;
+        let rate: f64 = rate.parse()?;
+        worst = worst.min(rate / allowed);
+        let unit = "MB/s of all clients; that the links allow";
+        Figure::beside(format!("fig5.relay.{what}.{clients}"), rate, Some(allowed), unit).print();
+    }
+    if worst.is_infinite() {
+        return Err("links.sh measured no metaservers".into());
+    }
+    Figure::share("fig5.relay".to_owned(), worst, SHARE).print();
+    Ok(())
 }
 
 fn print(text: &str) -> Result<(), Box<dyn Error>> {
     let mut misses = Vec::new();
     let mut creates = Vec::new();
+    let mut stale = None;
     for line in text.lines() {
         match *line.split(' ').collect::<Vec<_>>() {
             ["miss", order, count, ms] => {
                 misses.push((order, count.parse::<u32>()?, ms.parse::<f64>()?));
             }
             ["creates", count, rate] => creates.push((count.parse::<u32>()?, rate.parse()?)),
+            ["staleness", seconds] => stale = Some(seconds.parse::<f64>()?),
             _ => return Err(format!("metaservers.sh wrote {line:?}").into()),
         }
     }
@@ -80,6 +140,13 @@ fn print(text: &str) -> Result<(), Box<dyn Error>> {
     for &(count, rate) in &creates {
         Figure::beside(format!("creates.{count}"), rate, one, "a second; of one alone").print();
     }
+    if let (Some(one), Some((_, four))) = (one, creates.iter().find(|(count, _)| *count == 4)) {
+        let unit = "times the creates of one; the most that there could be";
+        Figure::beside("creates.scale4".to_owned(), four / one, Some(4.0), unit).print();
+    }
+    let stale = stale.ok_or("staleness was not measured")?;
+    let units = ("s old at most", "s; of the window");
+    Figure::count("lazy.staleness".to_owned(), (stale, WINDOW_S), WINDOW_S, units).print();
     Ok(())
 }
 
@@ -94,7 +161,12 @@ pub(crate) fn run(words: &[String]) -> Result<(), Box<dyn Error>> {
     match (what.as_str(), &*servers) {
         ("miss", [maker, seeker]) => println!("{:.3}", miss(maker, seeker)?),
         ("creates", servers) => println!("{:.1}", creates(servers)?),
-        _ => return Err("it is miss MAKER SEEKER or creates SERVERS".into()),
+        ("staleness", [writer, reader]) => println!("{:.3}", staleness(writer, reader)?),
+        _ => {
+            return Err(
+                "it is miss MAKER SEEKER, creates SERVERS or staleness WRITER READER".into()
+            );
+        }
     }
     Ok(())
 }
@@ -131,6 +203,48 @@ fn miss(maker: &Mounted, seeker: &Mounted) -> Result<f64, Box<dyn Error>> {
         found.done().map_err(|status| format!("{name}: {status:?}"))?;
     }
     Ok(began.elapsed().as_secs_f64() * 1e3 / f64::from(FILES))
+}
+
+/// By how many seconds what a client was shown was older than what another had been answered.
+fn staleness(writer: &Mounted, reader: &Mounted) -> Result<f64, Box<dyn Error>> {
+    let file = block_on(make(writer, "changed"))?;
+    let end = Instant::now() + LOOK;
+    let (answered, seen) = thread::scope(|scope| {
+        let reading = scope.spawn(move || -> Result<Vec<(Instant, u64)>, String> {
+            let mut seen = Vec::new();
+            while Instant::now() < end {
+                let sent = Instant::now();
+                let got = block_on(reader.nfs.getattr(&who(), &file));
+                let got = got.map_err(|error| error.to_string())?.done();
+                // One that is to come again was shown nothing.
+                if let Ok(got) = got {
+                    seen.push((sent, u64::from(got.attributes.modified.seconds)));
+                }
+            }
+            Ok(seen)
+        });
+        let mut answered: Vec<Instant> = Vec::new();
+        while Instant::now() < end {
+            let seconds = u32::try_from(answered.len())?;
+            let modified = SetTime::To(Time { seconds, nanoseconds: 0 });
+            let set = SetAttributes { modified, ..Default::default() };
+            let done = block_on(writer.nfs.setattr(&who(), &file, &set, None))?.done();
+            done.map_err(|status| format!("{status:?}"))?;
+            answered.push(Instant::now());
+            thread::sleep(Duration::from_millis(10));
+        }
+        let seen = reading.join().map_err(|_| "a panic")??;
+        Ok::<_, Box<dyn Error>>((answered, seen))
+    })?;
+    // The first change that was answered and not seen; the time it was made at is no number of one.
+    let first_missing = |value: u64| match usize::try_from(value) {
+        Ok(value) if value < answered.len() => answered.get(value + 1),
+        _ => answered.first(),
+    };
+    let old = seen.iter().filter_map(|(sent, value)| {
+        sent.checked_duration_since(*first_missing(*value)?).map(|old| old.as_secs_f64())
+    });
+    Ok(old.fold(0.0, f64::max))
 }
 
 /// Files made in a second at all servers together, each in a directory that is its own.

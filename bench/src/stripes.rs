@@ -58,7 +58,7 @@ pub(crate) fn measure(options: &Options) -> Result<(), Box<dyn Error>> {
 }
 
 /// What a link of 100 Mbit/s allows in file data, in MB/s: a frame of 1,514 bytes carries 1,448.
-const LINK_MB_S: f64 = 12.5 * 1448.0 / 1514.0;
+pub(crate) const LINK_MB_S: f64 = 12.5 * 1448.0 / 1514.0;
 
 /// The share of what the links allow up to the knee, and beyond.
 const TO_THE_KNEE: f64 = 0.95;

@@ -121,7 +121,12 @@ impl Area {
                  costs where they are asked in sequence, as in figure 3 of Avila et al. (2004), who \
                  had 66 ms. `creates` is files a second at 1, 2 and 4, with four clients at each that \
                  make files in directories of their own: on a machine with fewer cores than \
-                 processes it says little of more machines."
+                 processes it says little of more machines. `lazy.staleness` is by how much a time \
+                 that a client is shown is older than one that another client had been answered at \
+                 another metaserver, at worst in 10 s. Of figures 4 and 5, with 7 metaservers, 12 iods \
+                 and 1 to 21 clients that read one file and write one each, there are the points \
+                 through metaservers (`fig5.relay`, the worst of them); clients of ours do not go to \
+                 iods themselves, so there is no direct path, and its figures are 0."
             }
             Self::Seed => {
                 "Our server in one process with the load, beside what \"NFS Version 3: Design and \
