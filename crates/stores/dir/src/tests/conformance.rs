@@ -88,6 +88,7 @@ fn subject(directory: &TempDir, owner: Caller, how: How) -> Subject {
         superuser: acts_as_caller.then(|| user(0)),
         acts_as_caller,
         files_are_its_own: false,
+        names_are_its_own: true,
         pass_time: Box::new(move || pass_time(&probe)),
         restart: Some(Box::new(move || Arc::new(open(&path, how)) as Arc<dyn Store>)),
     }
