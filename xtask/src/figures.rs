@@ -68,20 +68,7 @@ impl Area {
     /// How to read the figures.
     const fn how(self) -> &'static str {
         match self {
-            Self::Client => {
-                "The mount and the other in turn in one run; a figure is the worse end of the 90% \
-                 interval of their ratio. A proxy makes the round trip: 1 ms, unless a figure says \
-                 otherwise; none for streams. sshfs speaks without ssh's encryption to ssh's own \
-                 server of files, rclone to its own of WebDAV. Those servers sync nothing, and rclone \
-                 answers a close before it sends anything; so our server keeps data in memory beside \
-                 them, and our mount has leases (`cache=lease`), unless a figure says otherwise. The \
-                 kernel's client runs in a guest, an ordinary process with slow memory and \
-                 processor, and ours is close-to-open beside it. Each is set beside its own local \
-                 disk: by the time that is added to the disk's, or by the share of the disk's speed. \
-                 Small files are made, read and removed, one after the other. `git status` is of 100 \
-                 new files that were just added, a build is of 6 files with gcc. The processor time is \
-                 that of the mount's process."
-            }
+            Self::Client => CLIENT,
             Self::Instructions => {
                 "As valgrind counts them from when the server receives calls to when it has sent the \
                  replies, 16 calls in flight on one connection; the kernel's are not among them. \
@@ -97,18 +84,7 @@ impl Area {
                  is the server's processor time, all rounds together. Of the tier `memory` ours \
                  promises for names what the other does; of `disk` they are on it first."
             }
-            Self::Leases => {
-                "Two in turn in one run; a figure is the worse end of the 90% interval of their ratio. \
-                 The server keeps files on the disk; there is no delay in between unless a figure \
-                 says so. `mab` is a workload like the Modified Andrew Benchmark, run once before on \
-                 the same mount: five directories with 70 files, 200 KB, are made and copied, looked \
-                 at, searched, and 20 of them compiled and archived; its programs lie on the mount, \
-                 what the compiler keeps meanwhile in /tmp. Calls are counted at the server until \
-                 the mount is gone, so those that bring back what was delayed are among them. The \
-                 paper has 1718 with leases and 2894 without. `visible` is from when a write begins \
-                 at one mount until it is read at another that had the file cached. Worlds and \
-                 mutants are of the simulator, the bytes of a lease of the server's accounting."
-            }
+            Self::Leases => LEASES,
             Self::Model => {
                 "Speeds are by processor time of one thread, the best of a few runs. A service is \
                  one visit of a customer at one centre, done. The approximation is the slower of \
@@ -160,6 +136,32 @@ impl Area {
         }
     }
 }
+
+/// How to read the figures of that area.
+const CLIENT: &str = "The mount and the other in turn in one run; a figure is the worse end of the \
+     90% interval of their ratio. A proxy makes the round trip: 1 ms, unless a figure says \
+     otherwise; none for streams. sshfs speaks without ssh's encryption to ssh's own \
+     server of files, rclone to its own of WebDAV. Those servers sync nothing, and rclone \
+     answers a close before it sends anything; so our server keeps data in memory beside \
+     them, and our mount has leases (`cache=lease`), unless a figure says otherwise. The \
+     kernel's client runs in a guest, an ordinary process with slow memory and \
+     processor, and ours is close-to-open beside it. Each is set beside its own local \
+     disk: by the time that is added to the disk's, or by the share of the disk's speed. \
+     Small files are made, read and removed, one after the other. `git status` is of 100 \
+     new files that were just added, a build is of 6 files with gcc. The processor time is \
+     that of the mount's process.";
+
+/// How to read the figures of that area.
+const LEASES: &str = "Two in turn in one run; a figure is the worse end of the 90% interval of their \
+     ratio. The server keeps files on the disk; there is no delay in between unless a figure \
+     says so. `mab` is a workload like the Modified Andrew Benchmark, run once before on \
+     the same mount: five directories with 70 files, 200 KB, are made and copied, looked \
+     at, searched, and 20 of them compiled and archived; its programs lie on the mount, \
+     what the compiler keeps meanwhile in /tmp. Calls are counted at the server until \
+     the mount is gone, so those that bring back what was delayed are among them. The \
+     paper has 1718 with leases and 2894 without. `visible` is from when a write begins \
+     at one mount until it is read at another that had the file cached. Worlds and \
+     mutants are of the simulator, the bytes of a lease of the server's accounting.";
 
 const LIMIT: Duration = Duration::from_hours(2);
 

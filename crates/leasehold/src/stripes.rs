@@ -225,6 +225,18 @@ async fn is_volume<F: Files + 'static>(parts: &[Part<F>]) -> Result<bool, Failur
     Ok(false)
 }
 
+/// The number of a new volume, which only an empty directory can have.
+async fn new_volume(names: &Arc<DirStore>) -> Result<u64, Failure> {
+    let served = Local::new(Arc::<DirStore>::clone(names));
+    let empty = served.is_empty(served.root()).await;
+    if !empty.map_err(|error| failed("the served directory", error))? {
+        let text = "files that are there already cannot be striped: with new places for stripes \
+                    the served directory must be empty; copy the files in through a mount";
+        return Err(Kind::Directory.because(text));
+    }
+    random()
+}
+
 async fn join<F: Files + 'static>(
     layout: &Layout,
     names: &Arc<DirStore>,
@@ -246,17 +258,7 @@ async fn join<F: Files + 'static>(
     let Members { volume, members, numbers } = members(&labels, &seen, &layout.lost)?;
     let volume = match volume {
         Some(known) => known,
-        None => {
-            let served = Local::new(Arc::<DirStore>::clone(names));
-            let empty = served.is_empty(served.root()).await;
-            if !empty.map_err(|error| failed("the served directory", error))? {
-                let text = "files that are there already cannot be striped: with new places for \
-                            stripes the served directory must be empty; copy the files in through \
-                            a mount";
-                return Err(Kind::Directory.because(text));
-            }
-            random()?
-        }
+        None => new_volume(names).await?,
     };
     let mut iods: Vec<Arc<dyn Iod>> = members.iter().map(|_| Arc::new(Absent) as _).collect();
     for (at, (part, &number)) in parts.into_iter().zip(&numbers).enumerate() {
