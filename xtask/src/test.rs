@@ -17,7 +17,7 @@ use crate::{documents, fuzz, layers, licences, page, program, promises, sim, tid
 /// The package of tests that need real clients; they have steps of their own.
 const SYSTEM: &str = "leasehold-system-tests";
 
-/// Long enough to build the program and the tests of the whole system.
+/// Long enough to build our programs and the tests of the whole system.
 const BUILD_LIMIT: Duration = Duration::from_mins(20);
 
 /// A step of the test.
@@ -132,7 +132,7 @@ impl Step {
             Self::Page => page::test(repository),
             Self::Foreign => system(
                 repository,
-                12,
+                20,
                 &[GUEST, FOREIGN, SERVERS],
                 &[
                     "--test=libnfs",
@@ -163,11 +163,12 @@ fn system(repository: &Repository, limit_min: u64, tools: &[&[Tool]], tests: &[&
     if ![BASE].iter().chain(tools).all(|tools| ensure(tools)) {
         return Tally::of(false);
     }
-    let program = ["cargo", "build", "--quiet", "--package", "leasehold"];
+    let program = |name| ["cargo", "build", "--quiet", "--package", name];
     let words = ["cargo", "test", "--no-fail-fast", "--package", SYSTEM];
     let words = [&words[..], tests].concat();
     let build = [&words[..], &["--quiet", "--no-run"]].concat();
-    let mut builds = [&program[..], &build].into_iter();
+    let (ours, rig) = (program("leasehold"), program("leasehold-rig"));
+    let mut builds = [&ours[..], &rig, &build].into_iter();
     if !builds.all(|words| program::run(repository.root(), words, BUILD_LIMIT).succeeded) {
         return Tally::of(false);
     }

@@ -25,7 +25,7 @@ fn run(server: &str, options: &[&str]) -> Run {
     let path = format!("{}:{paths}:/usr/sbin", tools_folder().join("bin").display());
     let words = ["--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "bash"];
     let done = Command::new("timeout")
-        .args(["--kill-after=5", "400"])
+        .args(["--kill-after=5", "800"])
         .arg(program("unshare"))
         .args(words)
         .arg(Path::new(PEERS).join("peer.sh"))

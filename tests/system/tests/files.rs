@@ -16,7 +16,7 @@ fn files_of(server: &str, restarts: u32) {
     let path = format!("{}:{paths}:/usr/sbin", tools_folder().join("bin").display());
     let words = ["--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "bash"];
     let done = Command::new("timeout")
-        .args(["--kill-after=5", "200"])
+        .args(["--kill-after=5", "500"])
         .arg(program("unshare"))
         .args(words)
         .arg(Path::new(PEERS).join("peer.sh"))
