@@ -246,7 +246,8 @@ impl Client {
     }
 
     /// The attributes of a node where they can be trusted.
-    pub(crate) fn seen(&self, node: NodeId) -> Option<Seen> {
+    #[must_use]
+    pub fn seen(&self, node: NodeId) -> Option<Seen> {
         let seen = self.with(|state, now, _| state.seen(now, node))?;
         (!seen.trusted_for.is_zero()).then_some(seen)
     }

@@ -1,5 +1,7 @@
 //! The names of a directory.
 
+use core::time::Duration;
+
 use bytes::Bytes;
 use leasehold_base::units::{Cookie, FileId, Time};
 use leasehold_core::cache::{Asked, Source};
@@ -105,7 +107,7 @@ impl Client {
             node,
             attributes: seen.attributes,
             trusted_for: seen.trusted_for,
-            named_for: self.named_for(directory),
+            named_for: self.seen(directory).map_or(Duration::ZERO, |seen| seen.trusted_for),
         })
     }
 }

@@ -209,7 +209,7 @@ impl Client {
         if made.attributes.is_some_and(|made| made.file_type == nfs3::FileType::Directory) {
             self.step(Event::Empty { directory: node.key() });
         }
-        self.found_made(who, node, directory, made.attributes.as_ref()).await
+        self.found_made(who, node, (directory, name), made.attributes.as_ref()).await
     }
 }
 

@@ -28,7 +28,7 @@ impl Client {
             self.lease(who, directory, Kind::Read, 0).await;
         }
         match self.find(directory, name) {
-            Some(Some(node)) => match self.found(who, node, directory).await {
+            Some(Some(node)) => match self.found(who, node, (directory, name)).await {
                 Err(error) if is_gone(&error) => {}
                 found => return found,
             },
@@ -80,9 +80,9 @@ impl Client {
         &self,
         who: &Credential,
         node: NodeId,
-        directory: NodeId,
+        place: (NodeId, &[u8]),
     ) -> Result<Found, Error> {
-        self.found_made(who, node, directory, None).await
+        self.found_made(who, node, place, None).await
     }
 
     /// The same of a node that was given its name just now, and looked so then. Somebody else may have
@@ -92,7 +92,7 @@ impl Client {
         &self,
         who: &Credential,
         node: NodeId,
-        directory: NodeId,
+        (directory, name): (NodeId, &[u8]),
         made: Option<&Attributes>,
     ) -> Result<Found, Error> {
         let mut reference = Reference { client: self, node: Some(node) };
@@ -107,14 +107,18 @@ impl Client {
             node,
             attributes: seen.attributes,
             trusted_for: seen.trusted_for,
-            named_for: self.named_for(directory),
+            named_for: self.named_for(directory, name, Some(node)),
         })
     }
 
-    /// For how long the names of a directory, and their absence, can be trusted.
+    /// For how long it can be trusted that a name leads there, or that it is absent: not at all where
+    /// that is not known, whatever is known of the directory by now.
     #[must_use]
-    pub fn named_for(&self, directory: NodeId) -> Duration {
-        self.seen(directory).map_or(Duration::ZERO, |seen| seen.trusted_for)
+    pub fn named_for(&self, directory: NodeId, name: &[u8], target: Option<NodeId>) -> Duration {
+        let seen = self.with(|state, now, _| {
+            (state.find(now, directory, name) == Some(target)).then(|| state.seen(now, directory))
+        });
+        seen.flatten().map_or(Duration::ZERO, |seen| seen.trusted_for)
     }
 
     /// The object of a name, asked of the server.
@@ -136,7 +140,7 @@ impl Client {
                 if let Some(grant) = ride.grant(SECOND) {
                     self.take_grant((who, node), grant, (asked, done.attributes.as_ref()));
                 }
-                self.found(who, node, directory).await
+                self.found(who, node, (directory, name)).await
             }
             nfs3::Reply::Failed(status, seen) => {
                 self.observe(directory, asked, seen.as_ref());
@@ -223,7 +227,7 @@ impl Client {
         }
         self.shared.state().nodes.refer(node);
         self.name((directory, name), Some(node), (Source::Asked, self.ask()));
-        self.found_made(who, node, directory, done.attributes.as_ref()).await
+        self.found_made(who, node, (directory, name), done.attributes.as_ref()).await
     }
 
     /// Removes a name that is no directory's. A file that is open keeps its data: it gets a name of

@@ -1,6 +1,9 @@
 //! Listings of directories.
 
+use std::time::Duration;
+
 use leasehold_base::units::Cookie;
+use leasehold_client::{Found, Seen};
 use leasehold_fuse::{Errno, Listing, ListingEntry, Reply};
 
 use crate::convert::{errno, type_bits};
@@ -68,10 +71,18 @@ impl Files {
             };
             // The reference is the kernel's from now on.
             let found = if plus { entry.found.take() } else { None };
-            let told = found.map(|found| self.listed_entry(&found));
+            let told = found.map(|found| self.listed_entry(&self.as_now(found)));
             listing.push(row, plus.then_some(told.as_ref()));
         }
         listing.reply()
+    }
+
+    /// What is known of an object now: what was listed may have been kept for long.
+    fn as_now(&self, found: Found) -> Found {
+        match self.client.seen(found.node) {
+            Some(Seen { attributes, trusted_for }) => Found { attributes, trusted_for, ..found },
+            None => Found { trusted_for: Duration::ZERO, ..found },
+        }
     }
 }
 

@@ -75,10 +75,12 @@ impl Files {
     ) -> Result<Reply, Errno> {
         match self.client.lookup(who, directory, name).await {
             Ok(found) => Ok(Reply::Entry(self.entry(&found))),
-            Err(Error::Failed(Status::NotFound)) => match self.client.named_for(directory) {
-                Duration::ZERO => Err(Errno::NOENT),
-                valid => Ok(Reply::Entry(no_such_name(self.name_valid(valid)))),
-            },
+            Err(Error::Failed(Status::NotFound)) => {
+                match self.client.named_for(directory, name, None) {
+                    Duration::ZERO => Err(Errno::NOENT),
+                    valid => Ok(Reply::Entry(no_such_name(self.name_valid(valid)))),
+                }
+            }
             Err(error) => Err(errno(error)),
         }
     }
