@@ -28,7 +28,7 @@ use std::collections::HashMap;
 use std::future::Future;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
@@ -78,7 +78,8 @@ pub trait Syncer: Send + Sync {
 
 /// The kernel's own, for one file system.
 pub(crate) struct Kernel {
-    was_read_only: bool,
+    /// Whether it has been so whenever it was looked at.
+    was_read_only: AtomicBool,
 }
 
 impl Kernel {
@@ -86,14 +87,17 @@ impl Kernel {
     /// refused for another reason.
     pub(crate) fn of(path: &Path) -> Self {
         let is_read_only = |known: StatVfs| known.f_flag.contains(StatVfsMountFlags::RDONLY);
-        Self { was_read_only: statvfs(path).is_ok_and(is_read_only) }
+        Self { was_read_only: statvfs(path).is_ok_and(is_read_only).into() }
     }
 
     /// Fails where the file system gave up what it had not written.
     fn must_live(&self, file: BorrowedFd<'_>) -> Result<(), Errno> {
         rustix::fs::fstat(file)?;
-        let is_read_only = fstatvfs(file)?.f_flag.contains(StatVfsMountFlags::RDONLY);
-        if is_read_only && !self.was_read_only { Err(Errno::ROFS) } else { Ok(()) }
+        if !fstatvfs(file)?.f_flag.contains(StatVfsMountFlags::RDONLY) {
+            self.was_read_only.store(false, Ordering::Relaxed);
+            return Ok(());
+        }
+        if self.was_read_only.load(Ordering::Relaxed) { Ok(()) } else { Err(Errno::ROFS) }
     }
 }
 
@@ -298,15 +302,16 @@ impl Syncs {
             self.blocking.run(Box::new(move || {
                 descriptor.clean();
                 let result = syncs.syncer.sync(descriptor.as_fd(), Extent::Data);
+                if result.is_err() {
+                    // At once: a COMMIT of the same file would not be told, and must not be late.
+                    syncs.losses.fetch_add(1, Ordering::SeqCst);
+                }
                 // The receiver waits for all.
                 let _ = sender.send(result);
             }));
         }
         drop(sender);
         let synced = results.iter().filter(Result::is_ok).count();
-        if synced != count {
-            self.losses.fetch_add(1, Ordering::SeqCst);
-        }
         // What a client gave up waiting for, or what was closed just now, may still be synced.
         let none_runs = self.shards.iter().all(|shard| lock(&shard.groups).is_empty());
         let all = synced == count && none_runs;
