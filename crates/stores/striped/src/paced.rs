@@ -197,6 +197,11 @@ impl Iod for Paced {
                 return self.iod.read(object, offset, count).await;
             }
             let turn = self.pace.turn(count.into()).await;
+            if self.iod.is_away() {
+                // It was found out meanwhile: those who wait behind do so for others.
+                drop(turn);
+                return self.iod.read(object, offset, count).await;
+            }
             let clock = &self.pace.clock;
             let held = core::pin::pin!(clock.sleep(HELD_MAX));
             match select(self.iod.read(object, offset, count), held).await {
