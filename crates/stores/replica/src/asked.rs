@@ -19,6 +19,9 @@ use crate::message::{Answer, Ask, LISTED_MAX, Listed};
 use crate::metafile::{Metafile, Wrote};
 use crate::node::{Asker, For, Node, Waiter, Why};
 
+/// So many files that were written to elsewhere are noted; with more, all count as such.
+const ELSEWHERE_MAX: usize = 65_536;
+
 /// The longest content of a metafile.
 pub(crate) const CONTENT_BYTES_MAX: u64 = 4096;
 
@@ -152,10 +155,15 @@ impl Node {
         let now = self.outside.wall();
         let was_written_elsewhere = match asker {
             Asker::Peer(_) => {
-                self.elsewhere.extend(wrote.map(|_| object));
+                if self.elsewhere.len() < ELSEWHERE_MAX {
+                    self.elsewhere.extend(wrote.map(|_| object));
+                }
                 true
             }
-            Asker::Me(_) => self.elsewhere.remove(&object),
+            // Whoever writes here need not have seen what was written there.
+            Asker::Me(_) => {
+                self.elsewhere.contains(&object) || self.elsewhere.len() == ELSEWHERE_MAX
+            }
         };
         self.store(object, For::Asked(asker), |metafile| {
             if let Some(wrote) = wrote {

@@ -150,7 +150,8 @@ pub(crate) struct Node {
     /// What is to be released, and what is on its way to the home.
     pub(crate) dirty: BTreeMap<FileId, Wrote>,
     pub(crate) releasing: BTreeMap<Call, (FileId, Wrote)>,
-    /// Objects of this home that were written to elsewhere since the last release from here.
+    /// Objects of this home that were written to elsewhere, until they are gone. When it is full,
+    /// all count as such.
     pub(crate) elsewhere: BTreeSet<FileId>,
     /// What is about to be made.
     pub(crate) births: BTreeMap<FileId, Metafile>,
@@ -402,6 +403,9 @@ impl Node {
         if let Some((last, _)) = self.pending.get(&object) {
             if *last == version {
                 self.pending.remove(&object);
+            }
+            if metafile.is_none() {
+                self.elsewhere.remove(&object);
             }
             self.disk.take(metafile.map_or(Record::Gone(object, version), Record::Put));
         }
