@@ -24,8 +24,10 @@ struct Told {
     copies: u16,
     iods: Vec<IodTold>,
     /// All of them, where there are several.
+    #[serde(default)]
     metaservers: Vec<MetaserverTold>,
     /// `lazy` or `strict`, where there are several.
+    #[serde(default)]
     consistency: Option<String>,
     /// Files that are known not to lie where they should.
     misplaced: usize,
