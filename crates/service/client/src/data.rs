@@ -117,20 +117,36 @@ impl Client {
     /// # Errors
     /// As [`Client::getattr`].
     pub async fn read(&self, open: OpenId, offset: u64, count: u32) -> Result<Data, Error> {
+        self.read_to_keep(open, offset, count).await.map(|(data, _)| data)
+    }
+
+    /// The same, and whether the caller may keep what was read, for as long as the node is usable
+    /// ([`Client::is_usable`]): what was read before a lease is not good under it.
+    ///
+    /// # Errors
+    /// As [`Client::getattr`].
+    pub async fn read_to_keep(
+        &self,
+        open: OpenId,
+        offset: u64,
+        count: u32,
+    ) -> Result<(Data, bool), Error> {
         let Open { node, who, how, .. } = self.get_open(open)?;
-        if how.direct {
-            return self.read_directly(&who, node, offset, count).await.map(Data);
-        }
-        if self.lease(&who, node, Kind::Read, 0).await == Right::Through {
-            return self.read_directly(&who, node, offset, count).await.map(Data);
+        let through = how.direct || self.lease(&who, node, Kind::Read, 0).await == Right::Through;
+        if through {
+            let parts = self.read_directly(&who, node, offset, count).await?;
+            return Ok((Data(parts), !self.is_leased()));
         }
         self.getattr(&who, node).await?;
         if let Some(known) = self.shared.state().nodes.get_mut(node) {
             known.set_reader(&who);
         }
-        let file = node.key();
+        let (file, replaced) = (node.key(), self.replaced(node));
         match self.request(|ticket| Event::Read { ticket, file, offset, count }).await {
-            Outcome::Read(result) => result.map(Data),
+            Outcome::Read(result) => {
+                let is_same = self.replaced(node) == replaced;
+                result.map(|parts| (Data(parts), is_same || !self.is_leased()))
+            }
             Outcome::Done | Outcome::Leased(_) => Err(Error::Failed(Status::ServerFault)),
         }
     }

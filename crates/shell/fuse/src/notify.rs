@@ -1,7 +1,6 @@
 //! What the kernel is told without having asked.
 
 use std::sync::Weak;
-use std::time::{Duration, Instant};
 
 use crate::NodeId;
 use crate::reply::send_raw;
@@ -16,8 +15,6 @@ pub struct Notifier {
 /// The numbers of the notifications in `linux/fuse.h`.
 const INVALIDATE_INODE: i32 = 2;
 const NEXT_EPOCH: i32 = 8;
-/// How long it takes to copy what was read, unless the machine is very busy.
-const TAKING: Duration = Duration::from_millis(5);
 /// Stands for an offset: the attributes alone.
 const ATTRIBUTES_ONLY: i64 = -1;
 
@@ -55,20 +52,10 @@ impl Notifier {
     /// it is done by a thread of its own, soon.
     pub fn data_changed(&self, node: NodeId) {
         if let Some(hub) = self.hub.upgrade() {
-            hub.notice(node, Instant::now());
+            hub.notice(node);
         }
     }
 
-    /// The same, when who asked for the data that is about to be sent has had time to take it: the
-    /// kernel would have it read again if it was gone by then.
-    pub fn data_passes(&self, node: NodeId) {
-        if let Some(hub) = self.hub.upgrade() {
-            hub.notice(node, Instant::now() + TAKING);
-        }
-    }
-}
-
-impl Notifier {
     /// The same, and `done` is called when the kernel has nothing of the node any more. Whatever it
     /// had written to a mapping was brought back before.
     pub fn withdraw(&self, node: NodeId, done: Box<dyn FnOnce() + Send>) {

@@ -62,19 +62,11 @@ struct State {
     queue: VecDeque<Arc<Task>>,
     /// Requests whose process may be dying.
     suspects: BTreeSet<RequestId>,
-    /// Nodes whose data the kernel is to drop, and when.
-    notices: BTreeMap<NodeId, Instant>,
+    /// Nodes whose data the kernel is to drop.
+    notices: BTreeSet<NodeId>,
     /// The same, where somebody waits for that.
     withdrawals: VecDeque<(NodeId, Done)>,
     over: bool,
-}
-
-impl State {
-    /// The node whose data is to be dropped next.
-    fn next_notice(&self) -> Option<(NodeId, Instant)> {
-        let next = self.notices.iter().min_by_key(|(_, due)| **due);
-        next.map(|(node, due)| (*node, *due))
-    }
 }
 
 /// What of a request is said before it is known whether it has to wait.
@@ -224,11 +216,9 @@ impl Hub {
         }
     }
 
-    /// The kernel is to drop the data of a node, then.
-    pub(crate) fn notice(&self, node: NodeId, due: Instant) {
-        let mut state = self.state();
-        let known = state.notices.entry(node).or_insert(due);
-        *known = due.min(*known);
+    /// The kernel is to drop the data of a node.
+    pub(crate) fn notice(&self, node: NodeId) {
+        self.state().notices.insert(node);
         self.noticed.notify_one();
     }
 
@@ -248,16 +238,10 @@ impl Hub {
     pub(crate) fn tell(&self) {
         let mut state = self.state();
         while !state.over {
-            let (now, next) = (Instant::now(), state.next_notice());
             // What somebody waits for comes first.
             let (node, done) = if let Some((node, done)) = state.withdrawals.pop_front() {
                 (node, Some(done))
-            } else if let Some((_, due)) = next.filter(|(_, due)| *due > now) {
-                let waited = self.noticed.wait_timeout(state, due - now);
-                state = waited.unwrap_or_else(PoisonError::into_inner).0;
-                continue;
-            } else if let Some((node, _)) = next {
-                state.notices.remove(&node);
+            } else if let Some(node) = state.notices.pop_first() {
                 (node, None)
             } else {
                 state = self.noticed.wait(state).unwrap_or_else(PoisonError::into_inner);

@@ -60,9 +60,12 @@ impl Files {
 
     /// Reads as much as is asked for, or to the end of the file.
     pub(crate) async fn read(&self, open: &Open, offset: u64, size: u32) -> Result<Reply, Errno> {
-        let data = self.client.read(open.id, offset, size).await.map_err(errno)?;
-        if open.keeps_pages && !self.client.is_usable(open.node) {
-            self.notifier.data_passes(leasehold_fuse::NodeId(open.node.0));
+        let read = self.client.read_to_keep(open.id, offset, size).await;
+        let (data, may_be_kept) = read.map_err(errno)?;
+        if open.keeps_pages && !(may_be_kept && self.client.is_usable(open.node)) {
+            // The kernel does so when it has this answer. If it has not copied the data by then, it
+            // reads again: a little later, others would see what is old.
+            self.notifier.data_changed(leasehold_fuse::NodeId(open.node.0));
         }
         Ok(Reply::Data(data.into_bytes()))
     }
