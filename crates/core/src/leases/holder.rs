@@ -6,7 +6,9 @@
 //! 2. Who needs a lease that is not held waits for it; one ask is under way for an object, and none
 //!    while it is evicted or has late data.
 //! 3. A grant of a serial that was given back before, or of which it was reported that it is not
-//!    held, or of a lesser one, is void: it was overtaken.
+//!    held, or of a lesser one, is void: it was overtaken. Of objects that are forgotten, the
+//!    greatest such serial stands for all, as servers count all leases by one counter; a grant that
+//!    is void by that alone is given back.
 //! 4. A lease of which use was made is renewed when a third of its term is left. One that is not
 //!    renewed when a sixth is left is withdrawn: its owner takes back what it gave to others of the
 //!    object, and what was changed is pushed.
@@ -141,6 +143,8 @@ pub struct Holder {
     due: BTreeSet<(Time, Object)>,
     requests: BTreeMap<Request, (Object, Time)>,
     next_request: u64,
+    /// Grants up to this are void for objects that nothing is known of.
+    forgotten: Serial,
     reclaiming: bool,
     recovering: bool,
     #[cfg(feature = "mutants")]
@@ -213,6 +217,7 @@ impl Holder {
             due: BTreeSet::new(),
             requests: BTreeMap::new(),
             next_request: 1,
+            forgotten: Serial(0),
             reclaiming: false,
             recovering: false,
             #[cfg(feature = "mutants")]
@@ -233,7 +238,7 @@ impl Holder {
     pub fn step(&mut self, now: Time, event: Event, effects: &mut Vec<Effect>) {
         match event {
             Event::Use(ticket, object, kind, space) => {
-                self.states.entry(object).or_default();
+                self.know(object);
                 self.at(now, object, effects, |state, turn| state.want(ticket, kind, space, turn));
             }
             Event::Answered(request, grant) => {
@@ -242,7 +247,7 @@ impl Holder {
                 }
             }
             Event::Came(object, sent, grant, modrev) => {
-                self.states.entry(object).or_default();
+                self.know(object);
                 self.at(now, object, effects, |state, turn| state.came(sent, grant, modrev, turn));
             }
             Event::GivenUp(ticket, object) => {
@@ -271,14 +276,14 @@ impl Holder {
                 self.at(now, object, effects, State::refused);
             }
             Event::Changing(object) => {
-                self.states.entry(object).or_default();
+                self.know(object);
                 self.at(now, object, effects, |state, _| state.changing());
             }
             Event::Changed(object, modrevs) => {
                 self.at(now, object, effects, |state, turn| state.changed(modrevs, turn));
             }
             Event::Opened(object, open) => {
-                self.states.entry(object).or_default();
+                self.know(object);
                 self.at(now, object, effects, |state, turn| state.opened(open, turn));
             }
             Event::Released(object) => {
@@ -355,6 +360,16 @@ impl Holder {
         self.states.get(&object).is_some_and(State::is_withdrawing)
     }
 
+    /// The server was told, or is about to be, that a lease is not held on an object that nothing is
+    /// known of: its grant may still be on its way.
+    pub fn disown(&mut self, serial: Serial) {
+        self.forgotten = self.forgotten.max(serial);
+    }
+
+    fn know(&mut self, object: Object) {
+        self.states.entry(object).or_insert_with(|| State::new(self.forgotten));
+    }
+
     fn at(
         &mut self,
         now: Time,
@@ -379,6 +394,7 @@ impl Holder {
             state.due = due;
             self.due.insert((due, object));
         } else if state.is_forgettable() {
+            self.forgotten = self.forgotten.max(state.void());
             self.states.remove(&object);
         }
     }
@@ -387,6 +403,7 @@ impl Holder {
         if self.states.contains_key(&object) {
             self.at(now, object, effects, |state, turn| state.evicted(serial, turn));
         } else {
+            self.disown(serial);
             effects.push(Effect::Return(object, serial, Open::No));
         }
     }
@@ -400,6 +417,7 @@ impl Holder {
         if self.states.contains_key(&object) {
             self.at(now, object, effects, |state, turn| state.inquired(serial, round, turn));
         } else {
+            self.disown(serial);
             effects.push(Effect::Report(object, serial, round, false));
         }
     }

@@ -708,6 +708,9 @@ impl Listener for Ear {
                         state.lease(now, holder::Event::Evicted(object, serial), doings);
                     }
                     None => {
+                        if let Some(leased) = &mut state.leases {
+                            leased.holder.disown(serial);
+                        }
                         doings.errands.returns.push(returned(lease.object, serial, Open::No));
                     }
                 }
@@ -718,7 +721,10 @@ impl Listener for Ear {
     fn reported(&self, lease: &evict::Lease) -> Option<report::Now> {
         let client = self.client()?;
         client.with(|state, now, doings| {
-            let node = state.nodes.by_handle(&lease.object)?;
+            let Some(node) = state.nodes.by_handle(&lease.object) else {
+                state.leases.as_mut()?.holder.disown(Serial(lease.serial));
+                return None;
+            };
             let event = holder::Event::Inquired(object_of(node), Serial(lease.serial), 0);
             state.lease(now, event, doings);
             state.leases.as_mut()?.reported.take().filter(|held| *held)?;

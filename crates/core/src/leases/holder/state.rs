@@ -19,6 +19,8 @@ pub(super) struct State {
     last_serial: Serial,
     /// Grants up to this are void.
     returned: Serial,
+    /// The same, by what was known before of objects that were forgotten.
+    forgotten: Serial,
     /// The modrev of what is cached.
     modrev: Option<Modrev>,
     dirty: bool,
@@ -85,6 +87,15 @@ fn before(time: Time, span: Duration) -> Time {
 }
 
 impl State {
+    pub(super) fn new(forgotten: Serial) -> Self {
+        Self { forgotten, ..Self::default() }
+    }
+
+    /// Up to which serial grants are void for whoever forgets this.
+    pub(super) fn void(&self) -> Serial {
+        self.returned.max(self.forgotten)
+    }
+
     pub(super) fn is_usable(&self, now: Time, kind: Kind) -> bool {
         self.changing == 0 && self.is_covered(now, kind)
     }
@@ -181,6 +192,11 @@ impl State {
         #[cfg(feature = "mutants")]
         let overtaken = overtaken && !turn.has(Mutant::TakesOvertaken);
         let end = sent + grant.term;
+        if !overtaken && grant.serial <= self.forgotten {
+            // It may be another object's that was overtaken: then the server counts this one.
+            self.give_back(grant.serial, turn);
+            return;
+        }
         if overtaken || end <= turn.now {
             return;
         }
