@@ -9,7 +9,7 @@ use leasehold_wire::nfs3::{self, Made, Reply, Status, Wcc, create, mknod};
 
 use crate::client::{Change, Client};
 use crate::convert;
-use crate::names::is_gone;
+use crate::names::{GONE_FOR, is_gone};
 use crate::nodes::{Found, NodeId, Rights};
 use crate::open::{OpenHow, OpenId};
 use crate::ride::{FIRST, Ride, SECOND};
@@ -88,7 +88,7 @@ impl Client {
         let attributes = SetAttributes { accessed, modified, ..attributes };
         match self.setattr(who, found.node, &attributes).await {
             Ok(seen) => Ok(Found { attributes: seen.attributes, ..found }),
-            Err(error) if is_gone(&error) => Ok(found),
+            Err(error) if is_gone(&error) => Ok(Found { trusted_for: GONE_FOR, ..found }),
             Err(error) => {
                 self.forget(found.node, 1);
                 Err(error)

@@ -98,7 +98,7 @@ impl Client {
         let mut reference = Reference { client: self, node: Some(node) };
         let seen = match (self.getattr(who, node).await, made) {
             (Err(error), Some(made)) if is_gone(&error) => {
-                Seen { attributes: convert::attributes(made), trusted_for: Duration::ZERO }
+                Seen { attributes: convert::attributes(made), trusted_for: GONE_FOR }
             }
             (seen, _) => seen?,
         };
@@ -427,6 +427,10 @@ impl Client {
         result.map_err(|status| self.failed(from.0, status))
     }
 }
+
+/// For how long the attributes of what was made, and is no more, are told: nobody changes it, and a
+/// kernel that asks for them while it opens the file would be told that it is not there.
+pub(crate) const GONE_FOR: Duration = Duration::from_secs(1);
 
 /// Whether an object is no more.
 pub(crate) const fn is_gone(error: &Error) -> bool {
