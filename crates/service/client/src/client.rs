@@ -19,6 +19,7 @@ use leasehold_wire::nfs3::{self, Handle, Status};
 use crate::calls::Call;
 use crate::convert;
 use crate::leases::{Errands, Leased, Right};
+use crate::names::is_stale;
 use crate::nodes::{NodeId, Nodes, Seen};
 use crate::open::Opens;
 use crate::options::{Options, Variant};
@@ -225,7 +226,7 @@ impl Client {
 
     /// An operation on a node failed. What is gone is forgotten, so that it is looked up again.
     pub(crate) fn failed(&self, node: NodeId, status: Status) -> Error {
-        if matches!(status, Status::Stale | Status::BadHandle) {
+        if is_stale(status) {
             self.with(|state, now, doings| {
                 let above = state.nodes.above(node);
                 state.step(now, Event::Invalidate { object: node.key() }, doings);

@@ -434,7 +434,12 @@ pub(crate) const GONE_FOR: Duration = Duration::from_secs(1);
 
 /// Whether an object is no more.
 pub(crate) const fn is_gone(error: &Error) -> bool {
-    matches!(error, Error::Failed(Status::Stale | Status::BadHandle))
+    matches!(error, Error::Failed(status) if is_stale(*status))
+}
+
+/// The same, as the server says it.
+pub(crate) const fn is_stale(status: Status) -> bool {
+    matches!(status, Status::Stale | Status::BadHandle)
 }
 
 /// A reference that is given back unless somebody gets it.

@@ -287,9 +287,9 @@ impl Node {
     /// Which of the wanted kinds of access a caller is known to have.
     pub(crate) fn access(&self, who: &Credential, wanted: Access, at: Rights) -> Option<Access> {
         let known = self.access.iter().find(|(of, asked, _, rights)| {
-            of == who && *rights == at && both(*asked, wanted) == wanted
+            of == who && *rights == at && asked.and(wanted) == wanted
         });
-        known.map(|(_, _, granted, _)| both(*granted, wanted))
+        known.map(|(_, _, granted, _)| granted.and(wanted))
     }
 
     pub(crate) fn set_access(&mut self, who: &Credential, access: (Access, Access), at: Rights) {
@@ -298,16 +298,5 @@ impl Node {
             self.access.remove(0);
         }
         self.access.push((who.clone(), access.0, access.1, at));
-    }
-}
-
-fn both(a: Access, b: Access) -> Access {
-    Access {
-        read: a.read && b.read,
-        lookup: a.lookup && b.lookup,
-        modify: a.modify && b.modify,
-        extend: a.extend && b.extend,
-        delete: a.delete && b.delete,
-        execute: a.execute && b.execute,
     }
 }

@@ -13,6 +13,7 @@ use leasehold_session::{Credential, Error, spawn};
 use leasehold_wire::nfs3::{Handle, Reply, Status};
 
 use crate::client::Client;
+use crate::names::is_stale;
 use crate::nodes::NodeId;
 
 /// How many names are tried: each has 64 bits of chance.
@@ -42,13 +43,14 @@ pub async fn remove_left(nfs: &Nfs, aside: &Aside) -> bool {
     let removed = nfs.remove(&aside.who, &aside.directory, &aside.name).await;
     match removed {
         Ok(Reply::Done(_)) => true,
-        Ok(Reply::Failed(status, _)) => is_gone(status),
+        Ok(Reply::Failed(status, _)) => is_unnamed(status),
         Err(_) => false,
     }
 }
 
-const fn is_gone(status: Status) -> bool {
-    matches!(status, Status::NotFound | Status::Stale | Status::BadHandle)
+/// Whether a name, or the directory that it was in, is no more.
+const fn is_unnamed(status: Status) -> bool {
+    matches!(status, Status::NotFound) || is_stale(status)
 }
 
 impl Client {
@@ -126,7 +128,7 @@ impl Client {
             // There is nobody to tell: a name that cannot be removed stays where it is.
             match client.remove_name(&who, directory, &name, None).await {
                 Ok(()) => client.note_ended(&name),
-                Err(Error::Failed(status)) if is_gone(status) => client.note_ended(&name),
+                Err(Error::Failed(status)) if is_unnamed(status) => client.note_ended(&name),
                 Err(_) => {}
             }
             client.forget(directory, 1);

@@ -9,6 +9,7 @@ use leasehold_wire::nfs3::Status;
 
 use crate::client::Client;
 use crate::data::Data;
+use crate::names::is_gone;
 use crate::nodes::NodeId;
 use crate::open::{OpenHow, OpenId};
 
@@ -70,9 +71,7 @@ macro_rules! anew_where_stale {
         let mut objects: usize = $paths.iter().map(|path: &&[u8]| names_of(path).len()).sum();
         loop {
             match async { $attempt }.await {
-                Err(Error::Failed(Status::Stale | Status::BadHandle)) if objects > 0 => {
-                    objects -= 1
-                }
+                Err(error) if objects > 0 && is_gone(&error) => objects -= 1,
                 outcome => break outcome,
             }
         }
