@@ -6,13 +6,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 use leasehold_base::units::FileSystemId;
 use leasehold_fs::suite::block_on;
-use leasehold_fs::{
-    Caller, Name, NewFile, ObjectId, Place, SUPERUSER, SetAttributes, Stability, Step, Store,
-};
+use leasehold_fs::{NewFile, ObjectId, Place, SetAttributes, Stability, Store};
 use leasehold_store_mem::{Config, MemStore};
 use leasehold_store_striped::{Folder, Iod, Local, Mark, Member, Options, Striped};
 
-use super::lan::Lan;
+use super::lan::{Lan, name, who};
 use crate::Order;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -69,17 +67,6 @@ impl Iods {
         let iods = (0..).zip(&self.0).map(folder).collect();
         let opened = Striped::open(Arc::new(lan.at(me)), iods, options(0));
         Arc::new(block_on(opened).expect("all are there"))
-    }
-}
-
-fn who() -> Caller {
-    Caller { uid: SUPERUSER, gid: 0, ..Caller::nobody() }
-}
-
-fn name(text: &str) -> Name<'_> {
-    match Step::parse(text.as_bytes()) {
-        Ok(Step::Child(name)) => name,
-        other => panic!("{other:?}"),
     }
 }
 

@@ -11,7 +11,7 @@ use futures_channel::oneshot;
 use leasehold_base::units::{FileTime, Time, Xid};
 use leasehold_base::xdr::{Decode as _, Encode as _, Reader, Writer};
 use leasehold_core::replica::{Bounds, Peer};
-use leasehold_fs::Verifier;
+use leasehold_fs::{Caller, Name, SUPERUSER, Step, Verifier};
 use leasehold_wire::replica::{PROGRAM, VERSION};
 use leasehold_wire::rpc::{AuthSys, Call, OpaqueAuth, Reply, ReplyStatus, flavor};
 
@@ -21,6 +21,18 @@ const WORD: &str = "a word";
 
 /// The longest sleep of a client's call, which nobody ends who only waits for the call.
 const HURRY: Duration = Duration::from_millis(50);
+
+/// Who may do everything.
+pub(super) fn who() -> Caller {
+    Caller { uid: SUPERUSER, gid: 0, ..Caller::nobody() }
+}
+
+pub(super) fn name(text: &str) -> Name<'_> {
+    match Step::parse(text.as_bytes()) {
+        Ok(Step::Child(name)) => name,
+        other => panic!("{other:?}"),
+    }
+}
 
 /// All that is shared.
 #[derive(Default)]

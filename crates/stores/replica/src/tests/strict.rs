@@ -4,26 +4,12 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use futures_util::future::join_all;
-use leasehold_fs::{
-    Caller, FsError, Mode, Name, NewFile, ObjectId, Place, SUPERUSER, SetAttributes, Stability,
-    Step, Store,
-};
+use leasehold_fs::{FsError, Mode, NewFile, ObjectId, Place, SetAttributes, Stability, Store};
 use leasehold_store_striped::Striped;
 
 use super::data::{Iods, new_file};
-use super::lan::Lan;
+use super::lan::{Lan, name, who};
 use crate::Order;
-
-fn who() -> Caller {
-    Caller { uid: SUPERUSER, gid: 0, ..Caller::nobody() }
-}
-
-fn name(text: &str) -> Name<'_> {
-    match Step::parse(text.as_bytes()) {
-        Ok(Step::Child(name)) => name,
-        other => panic!("{other:?}"),
-    }
-}
 
 /// A client of one metaserver.
 struct Client {

@@ -4,25 +4,14 @@ use core::time::Duration;
 
 use leasehold_base::units::Cookie;
 use leasehold_fs::{
-    Allowance, Budget, Caller, Found, FsError, Mode, Name, NewFile, NewNode, ObjectId, Place,
-    SUPERUSER, SetAttributes, SetTime, Stability, Step, Store, Wanted,
+    Allowance, Budget, Found, FsError, Mode, NewFile, NewNode, ObjectId, Place, SetAttributes,
+    SetTime, Stability, Store, Wanted,
 };
 
-use super::lan::Lan;
+use super::lan::{Lan, name, who};
 use crate::{Notice, Order};
 
 const WINDOW: Duration = Duration::from_secs(3);
-
-fn who() -> Caller {
-    Caller { uid: SUPERUSER, gid: 0, ..Caller::nobody() }
-}
-
-fn name(text: &str) -> Name<'_> {
-    match Step::parse(text.as_bytes()) {
-        Ok(Step::Child(name)) => name,
-        other => panic!("{other:?}"),
-    }
-}
 
 impl Lan {
     fn look(&self, at: usize, directory: ObjectId, text: &str) -> Result<Found, FsError> {
