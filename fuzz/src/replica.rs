@@ -21,8 +21,8 @@ use leasehold_store_replica::{
 use leasehold_wire::list::List;
 use leasehold_wire::nfs3::{self, Name, SetAttributes};
 use leasehold_wire::replica::{
-    Caller, Content, PROGRAM, Place, VERSION, announce, change, claim, fetch, hello, list, r#move,
-    moving, named, place, search, stands,
+    Caller, Content, PROGRAM, Place, VERSION, announce, change, claim, evict, fetch, hello, list,
+    r#move, moving, named, place, search, stands,
 };
 use leasehold_wire::rpc::{AuthSys, Call, OpaqueAuth, Reply, flavor};
 
@@ -124,7 +124,7 @@ pub fn run(input: &[u8]) {
     let world = Arc::new(Alone::default());
     let metaserver = metaserver(Arc::<Alone>::clone(&world));
     ask(&metaserver, &Bytes::copy_from_slice(input));
-    let hello = hello::Args { peer: 1, epoch: 1, stored_epoch: 0, stored_stamp: 0 };
+    let hello = hello::Args { peer: 1, epoch: 1, stored_epoch: 0, stored_stamp: 0, strict: false };
     ask(&metaserver, &message(0, hello::NUMBER, &written(&hello)));
     let mut rest = input;
     for xid in 1..=u32::try_from(CALLS_MAX).expect("they are few") {
@@ -154,21 +154,26 @@ pub fn starters() -> Vec<Vec<u8>> {
     let modified = nfs3::Time { seconds: 1_700_000_001, nanoseconds: 0 };
     let wrote = change::Wrote { offset: 3, data: Content(b"what was written"), modified };
     let attributes = SetAttributes { mode: Some(0o755), ..SetAttributes::default() };
-    let claims = claim::Args { caller, place: here, object: other };
+    let claims = claim::Args { caller, place: here, object: other, replaces: true };
     let (from, to) = (Some(here), Some(Place { name: Name(b"other"), ..here }));
     let moves = r#move::Args { caller, number: 5, object: other, parent: ROOT };
     let places = || List(vec![here]);
-    let hello = hello::Args { peer: 1, epoch: 2, stored_epoch: 1, stored_stamp: 7 };
+    let hello = hello::Args { peer: 1, epoch: 2, stored_epoch: 1, stored_stamp: 7, strict: false };
+    let (set, clear_set_ids) = (attributes, true);
+    let changes = |wrote| change::Args { caller, object, attributes: set, clear_set_ids, wrote };
     let calls = [
         (fetch::NUMBER, written(&fetch::Args { caller, object, known: None })),
         (search::NUMBER, written(&search::Args { caller, place: here, behind: List(vec![0, 1]) })),
         (claim::NUMBER, written(&claims)),
         (named::NUMBER, written(&named::Args { caller, place: here })),
         (stands::NUMBER, written(&claims)),
-        (change::NUMBER, written(&change::Args { caller, object, attributes, wrote: None })),
-        (change::NUMBER, written(&change::Args { caller, object, attributes, wrote: Some(wrote) })),
-        (place::NUMBER, written(&place::Args { caller, object, from, to })),
-        (place::NUMBER, written(&place::Args { caller, object: other, from: None, to })),
+        (change::NUMBER, written(&changes(None))),
+        (change::NUMBER, written(&changes(Some(wrote)))),
+        (place::NUMBER, written(&place::Args { caller, object, from, to, over: None })),
+        (
+            place::NUMBER,
+            written(&place::Args { caller, object: other, from: None, to, over: Some(object) }),
+        ),
         (r#move::NUMBER, written(&moves)),
         (moving::NUMBER, written(&moves)),
         (
@@ -182,6 +187,7 @@ pub fn starters() -> Vec<Vec<u8>> {
             }),
         ),
         (list::NUMBER, written(&list::Args { caller, directory: ROOT, behind: 0, count: 64 })),
+        (evict::NUMBER, written(&evict::Args { caller, object: other })),
         (hello::NUMBER, written(&hello)),
     ];
     let script = |(procedure, args): &(u32, Vec<u8>)| {

@@ -11,7 +11,7 @@ use crate::nfs3::{self, Attributes, SetAttributes};
 pub const PROGRAM: u32 = 0x2001_ea60;
 
 /// The program's version.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 opaques! {
     /// Where a file's data lies, or what a symbolic link holds.
@@ -86,6 +86,9 @@ pub enum Answer<Results> {
     /// The directory would be below itself.
     #[doc(alias = "REPLICA_LOOP")]
     Loop,
+    /// One of both is strict and the other is not.
+    #[doc(alias = "REPLICA_MODE")]
+    Mode,
 }
 
 impl<'a, Results: Decode<'a>> Decode<'a> for Answer<Results> {
@@ -98,6 +101,7 @@ impl<'a, Results: Decode<'a>> Decode<'a> for Answer<Results> {
             4 => Self::Exists,
             5 => Self::Full,
             6 => Self::Loop,
+            7 => Self::Mode,
             _ => return Err(Error::BadValue),
         })
     }
@@ -120,6 +124,7 @@ impl<Results: Encode> Encode for Answer<Results> {
             Self::Exists => writer.u32(4),
             Self::Full => writer.u32(5),
             Self::Loop => writer.u32(6),
+            Self::Mode => writer.u32(7),
         }
     }
 }
@@ -144,6 +149,8 @@ pub mod hello {
             pub stored_epoch: u64,
             /// The last stamp that it finds there.
             pub stored_stamp: u64,
+            /// Whether it is strict.
+            pub strict: bool,
         }
 
         /// What the other knew of it.
@@ -256,6 +263,8 @@ pub mod claim {
             pub place: Place<'a>,
             /// The object.
             pub object: u64,
+            /// Whether it may replace what has the same home.
+            pub replaces: bool,
         }
     }
 
@@ -307,6 +316,8 @@ pub mod change {
             pub object: u64,
             /// What is set.
             pub attributes: SetAttributes,
+            /// Whether set-id bits are cleared, unless a mode is set.
+            pub clear_set_ids: bool,
             /// What WRITEs did.
             pub wrote: Option<Wrote<'a>>,
         }
@@ -337,6 +348,8 @@ pub mod place {
             pub from: Option<Place<'a>>,
             /// The name that it gets.
             pub to: Option<Place<'a>>,
+            /// What has the same home and loses that name to it.
+            pub over: Option<u64>,
         }
     }
 
@@ -460,6 +473,29 @@ pub mod list {
 
     /// The results.
     pub type Reply<'a> = Answer<Names<'a>>;
+}
+
+/// EVICT, procedure 13: a lease is taken back.
+pub mod evict {
+    use super::{Answer, Caller, xdr_struct};
+
+    /// The procedure's number.
+    pub const NUMBER: u32 = 13;
+
+    xdr_struct! {
+        /// Which.
+        #[doc(alias = "replica_evict_args")]
+        #[derive(Copy)]
+        pub struct Args {
+            /// Who granted it.
+            pub caller: Caller,
+            /// The directory or the other object.
+            pub object: u64,
+        }
+    }
+
+    /// That what was had is dropped.
+    pub type Reply = Answer<()>;
 }
 
 #[cfg(test)]

@@ -20,6 +20,11 @@
 //!    searches bring that are under way is void.
 //! 10. If there is no room for another copy that which was acquired first is dropped; names that are
 //!     known to be nowhere likewise.
+//! 11. Where homes grant leases, one that takes a lease back is told so: the copy is dropped, and what
+//!     is known to be nowhere in that directory. What a call brings that was under way then may be
+//!     used by who waited since before it was sent, and is not kept; who came later asks again. It is
+//!     the same with what is gone, or stands nowhere without anybody who says when that ends.
+//! 12. When a home has begun another epoch all that was had is dropped, and all answers are void.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -53,10 +58,16 @@ pub enum Event {
     Found(Call, FileId, Stamp),
     /// The search found that nobody has the name.
     Nowhere(Call),
+    /// The search found that nobody has the name by now, though somebody is about to, or was.
+    Vacant(Call),
     /// There is no answer to the call, or none that says.
     Failed(Call),
     /// The object has lost a name, or is gone; if not, it has these.
     Announced(FileId, Stamp, Vec<Place>),
+    /// The home takes back the lease on the object, and on names in it.
+    Evicted(FileId),
+    /// A home has begun another epoch.
+    Restarted,
     /// Time went on.
     Tick,
 }
@@ -72,8 +83,10 @@ pub enum Effect {
     Keep(Call, FileId),
     /// The copy is dropped.
     Drop(FileId),
-    /// The call may use what is here.
-    Go(Ticket),
+    /// Who waits may use what is here of the object.
+    Go(Ticket, FileId),
+    /// Who waits may use what the call brought, and nobody else.
+    Once(Ticket, Call),
     /// The object is gone, or the name is nowhere.
     Gone(Ticket),
     /// The call is answered that it is to come again.
@@ -97,7 +110,11 @@ struct Asked {
     what: What,
     sent: Time,
     is_void: bool,
+    /// Objects of which leases were taken back meanwhile.
+    evicted: BTreeSet<FileId>,
+    /// Who waits, and how many of them since before it was sent.
     waiting: Vec<Ticket>,
+    first_count: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -119,6 +136,10 @@ pub enum Mutant {
     UsesOld,
     /// A copy is good for ever.
     NeverAsks,
+    /// A lease that is taken back is kept.
+    IgnoresEvictions,
+    /// What was had before a home's last epoch is kept.
+    IgnoresRestarts,
 }
 
 /// The copies that there are, and what is asked.
@@ -206,6 +227,11 @@ impl Copies {
                     self.is_nowhere(now, asked, effects);
                 }
             }
+            Event::Vacant(call) => {
+                if let Some(asked) = self.take(call) {
+                    self.is_gone(now, asked, effects);
+                }
+            }
             Event::Failed(call) => {
                 if let Some(asked) = self.take(call) {
                     self.give_up(asked, effects);
@@ -214,6 +240,8 @@ impl Copies {
             Event::Announced(object, version, places) => {
                 self.announced(now, object, version, &places, effects);
             }
+            Event::Evicted(object) => self.evicted(object, effects),
+            Event::Restarted => self.restarted(effects),
             Event::Tick => {}
         }
         let over = self.calls.iter().filter(|(_, asked)| asked.sent + self.bounds.window <= now);
@@ -256,7 +284,7 @@ impl Copies {
         if gone {
             effects.push(Effect::Gone(ticket));
         } else if is_good {
-            effects.push(Effect::Go(ticket));
+            effects.push(Effect::Go(ticket, object));
         } else {
             self.ask(now, What::Object(object), vec![ticket], effects);
         }
@@ -278,7 +306,9 @@ impl Copies {
             What::Name(place) => Effect::Search(call, place.clone()),
         });
         self.asking.insert(what.clone(), call);
-        self.calls.insert(call, Asked { what, sent: now, is_void: false, waiting });
+        let (evicted, first_count) = (BTreeSet::new(), waiting.len());
+        let asked = Asked { what, sent: now, is_void: false, evicted, waiting, first_count };
+        self.calls.insert(call, asked);
     }
 
     fn take(&mut self, call: Call) -> Option<Asked> {
@@ -293,10 +323,11 @@ impl Copies {
         match answer {
             Answer::Newer(version) => self.newer(now, call, object, version, asked, effects),
             Answer::Same => match self.copies.get(&object) {
-                Some(kept) if !asked.is_void => {
+                Some(kept) if !asked.is_void && asked.evicted.is_empty() => {
                     let version = kept.version;
                     self.keep(object, version, asked.sent, effects);
-                    effects.extend(asked.waiting.into_iter().map(Effect::Go));
+                    let go = |ticket| Effect::Go(ticket, object);
+                    effects.extend(asked.waiting.into_iter().map(go));
                 }
                 Some(_) | None => self.ask(now, asked.what, asked.waiting, effects),
             },
@@ -307,8 +338,17 @@ impl Copies {
                 } else {
                     self.calls.values_mut().for_each(|asked| asked.is_void = true);
                 }
-                effects.extend(asked.waiting.into_iter().map(Effect::Gone));
+                self.is_gone(now, asked, effects);
             }
+        }
+    }
+
+    /// What was asked for is not there; who came after the question went out asks again.
+    fn is_gone(&mut self, now: Time, mut asked: Asked, effects: &mut Vec<Effect>) {
+        let later = asked.waiting.split_off(asked.first_count);
+        effects.extend(asked.waiting.into_iter().map(Effect::Gone));
+        if !later.is_empty() {
+            self.ask(now, asked.what, later, effects);
         }
     }
 
@@ -328,19 +368,33 @@ impl Copies {
             self.ask(now, asked.what, asked.waiting, effects);
             return;
         }
+        if asked.evicted.contains(&object) {
+            let mut first = asked.waiting;
+            let later = first.split_off(asked.first_count);
+            effects.extend(first.into_iter().map(|ticket| Effect::Once(ticket, call)));
+            if !later.is_empty() {
+                self.ask(now, asked.what, later, effects);
+            }
+            return;
+        }
         if self.copies.get(&object).is_none_or(|kept| kept.version <= version) {
             effects.push(Effect::Keep(call, object));
             self.keep(object, version, asked.sent, effects);
         }
-        effects.extend(asked.waiting.into_iter().map(Effect::Go));
+        effects.extend(asked.waiting.into_iter().map(|ticket| Effect::Go(ticket, object)));
     }
 
     fn is_nowhere(&mut self, now: Time, asked: Asked, effects: &mut Vec<Effect>) {
-        let What::Name(place) = asked.what else { return };
+        let What::Name(place) = &asked.what else { return };
         if asked.is_void {
-            self.ask(now, What::Name(place), asked.waiting, effects);
+            self.ask(now, asked.what, asked.waiting, effects);
             return;
         }
+        if asked.evicted.contains(&place.directory) {
+            self.is_gone(now, asked, effects);
+            return;
+        }
+        let place = place.clone();
         let until = asked.sent + self.bounds.window;
         if let Some(was) = self.nowhere.insert(place.clone(), until) {
             self.nowhere_ages.remove(&(was, place.clone()));
@@ -359,7 +413,7 @@ impl Copies {
         if let (What::Object(object), true) = (&asked.what, self.is(Mutant::UsesOld))
             && self.copies.contains_key(object)
         {
-            effects.extend(asked.waiting.into_iter().map(Effect::Go));
+            effects.extend(asked.waiting.iter().map(|ticket| Effect::Go(*ticket, *object)));
             return;
         }
         effects.extend(asked.waiting.into_iter().map(Effect::Later));
@@ -384,6 +438,48 @@ impl Copies {
         let kept = self.copies.get(&object);
         if kept.is_none_or(|kept| kept.version < version) {
             self.remember(now, object, version, places.is_empty());
+            self.drop_copy(object, effects);
+        }
+    }
+
+    /// Rule 11.
+    fn evicted(&mut self, object: FileId, effects: &mut Vec<Effect>) {
+        #[cfg(feature = "mutants")]
+        if self.is(Mutant::IgnoresEvictions) {
+            return;
+        }
+        for asked in self.calls.values_mut() {
+            let may_bring = match &asked.what {
+                What::Object(asked) => *asked == object,
+                What::Name(_) => true,
+            };
+            if may_bring {
+                asked.evicted.insert(object);
+                asked.is_void |= asked.evicted.len() > self.bounds.most;
+            }
+        }
+        let first = Place { directory: object, name: Vec::new() };
+        let inside = self.nowhere.range(first..);
+        let inside = inside.take_while(|(place, _)| place.directory == object);
+        for (place, until) in
+            inside.map(|(place, until)| (place.clone(), *until)).collect::<Vec<_>>()
+        {
+            self.nowhere.remove(&place);
+            self.nowhere_ages.remove(&(until, place));
+        }
+        self.drop_copy(object, effects);
+    }
+
+    /// Rule 12.
+    fn restarted(&mut self, effects: &mut Vec<Effect>) {
+        #[cfg(feature = "mutants")]
+        if self.is(Mutant::IgnoresRestarts) {
+            return;
+        }
+        self.calls.values_mut().for_each(|asked| asked.is_void = true);
+        self.nowhere.clear();
+        self.nowhere_ages.clear();
+        for object in self.copies.keys().copied().collect::<Vec<_>>() {
             self.drop_copy(object, effects);
         }
     }

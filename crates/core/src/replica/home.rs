@@ -12,8 +12,10 @@
 //!    that comes later has no effect.
 //! 8. An object is about to stand at a place from before that is claimed until the change is stored
 //!    or given up. A move is under way just as long.
+//! 9. What has its home here as well, and is to lose a name to the object, is under way with it: if it
+//!    is a directory it is closed, and both metafiles are changed in one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use leasehold_base::units::{FileId, Time};
 
@@ -30,9 +32,26 @@ pub struct Change {
     pub from: Option<(Place, bool)>,
     /// The name that it gets.
     pub to: Option<Place>,
+    /// What has its home here and loses that name to it, and whether that is a directory.
+    pub over: Option<(FileId, bool)>,
 }
 
 impl Change {
+    /// The directory that is to be empty for it.
+    fn closes(&self) -> Option<FileId> {
+        match self.over {
+            Some((over, true)) => Some(over),
+            Some((_, false)) | None => {
+                (self.is_directory && self.to.is_none()).then_some(self.object)
+            }
+        }
+    }
+
+    /// All that is under way with it.
+    pub fn objects(&self) -> impl Iterator<Item = FileId> + use<> {
+        [Some(self.object), self.over.map(|(over, _)| over)].into_iter().flatten()
+    }
+
     /// The parent that it gets instead of another.
     fn moves_to(&self) -> Option<FileId> {
         let (from, to) = (&self.from.as_ref()?.0, self.to.as_ref()?);
@@ -73,11 +92,12 @@ pub enum Event {
 pub enum Effect {
     /// The root's home is asked for leave; [`Event::Had`] follows, as after the next two.
     Leave(Ticket, FileId, FileId),
-    /// The home of its directory is asked for the name.
-    Claim(Ticket, FileId, Place),
+    /// The home of its directory is asked for the name, which that other object has by now.
+    Claim(Ticket, FileId, Place, Option<FileId>),
     /// The directory, which has its home here, is to be closed.
     Close(Ticket, FileId),
-    /// The metafile is changed on stable storage, in one; [`Event::Stored`] follows.
+    /// The metafile is changed on stable storage, and that of what it replaces, in one;
+    /// [`Event::Stored`] follows.
     Store(Ticket, Change),
     /// All peers are told that the object has lost this name.
     Announce(FileId, Stamp, Place),
@@ -117,6 +137,8 @@ pub enum Mutant {
     HidesClaims,
     /// A name is had that was refused.
     TakesRefused,
+    /// A directory that is replaced need not be empty.
+    ReplacesFull,
 }
 
 /// What is under way about objects that have their home here.
@@ -125,6 +147,8 @@ pub struct Home {
     bounds: Bounds,
     under: BTreeMap<FileId, Under>,
     objects: BTreeMap<Ticket, FileId>,
+    /// What is about to be replaced.
+    replaced: BTreeSet<FileId>,
     #[cfg(feature = "mutants")]
     mutant: Option<Mutant>,
 }
@@ -137,6 +161,7 @@ impl Home {
             bounds,
             under: BTreeMap::new(),
             objects: BTreeMap::new(),
+            replaced: BTreeSet::new(),
             #[cfg(feature = "mutants")]
             mutant: None,
         }
@@ -161,11 +186,13 @@ impl Home {
             Event::Stored(ticket, version) => {
                 if let Some(under) = self.take(ticket) {
                     effects.push(Effect::Done(ticket, version));
-                    if under.change.to.is_none() && under.change.is_directory {
-                        effects.push(Effect::Open(under.change.object));
+                    effects.extend(under.change.closes().map(Effect::Open));
+                    let Change { object, from, to, over, .. } = under.change;
+                    if let Some((from, _)) = from {
+                        effects.push(Effect::Announce(object, version, from));
                     }
-                    if let Some((from, _)) = under.change.from {
-                        effects.push(Effect::Announce(under.change.object, version, from));
+                    if let (Some((over, _)), Some(to)) = (over, to) {
+                        effects.push(Effect::Announce(over, version, to));
                     }
                 }
             }
@@ -216,11 +243,18 @@ impl Home {
         for (ticket, object) in &self.objects {
             assert_eq!(self.under.get(object).map(|under| under.ticket), Some(*ticket));
         }
+        let replaced = self.under.values().filter_map(|under| Some(under.change.over?.0));
+        assert_eq!(replaced.collect::<BTreeSet<_>>(), self.replaced, "they are under way");
+        assert!(
+            self.replaced.iter().all(|over| !self.under.contains_key(over)),
+            "and nowhere else"
+        );
     }
 
     fn change(&mut self, now: Time, ticket: Ticket, change: Change, effects: &mut Vec<Effect>) {
         let is_full = self.under.len() >= self.bounds.most;
-        if is_full || self.under.contains_key(&change.object) {
+        let is_under = |one| self.under.contains_key(&one) || self.replaced.contains(&one);
+        if is_full || change.objects().any(is_under) {
             effects.push(Effect::Refused(ticket, Refusal::Later));
             return;
         }
@@ -229,11 +263,9 @@ impl Home {
             return;
         }
         let until = now + self.bounds.patience;
-        let object = change.object;
-        self.objects.insert(ticket, object);
         let mut under = Under { ticket, change, step: Step::Leave, until };
         self.go(&mut under, Step::Leave, effects);
-        self.under.insert(object, under);
+        self.put_back(under);
     }
 
     /// Takes the next step that there is something to do in.
@@ -246,16 +278,19 @@ impl Home {
         let to = change.to.clone();
         #[cfg(feature = "mutants")]
         let to = to.filter(|_| !self.is(Mutant::ClaimsNothing));
-        let closes = change.is_directory && change.to.is_none();
+        let closes = change.closes();
+        #[cfg(feature = "mutants")]
+        let closes = closes.filter(|_| change.over.is_none() || !self.is(Mutant::ReplacesFull));
         if let (Step::Leave, Some(parent)) = (step, parent) {
             under.step = Step::Leave;
             effects.push(Effect::Leave(ticket, object, parent));
         } else if let (Step::Leave | Step::Claim, Some(to)) = (step, to) {
             under.step = Step::Claim;
-            effects.push(Effect::Claim(ticket, object, to));
-        } else if step <= Step::Close && closes {
+            let over = change.over.map(|(over, _)| over);
+            effects.push(Effect::Claim(ticket, object, to, over));
+        } else if let (true, Some(closes)) = (step <= Step::Close, closes) {
             under.step = Step::Close;
-            effects.push(Effect::Close(ticket, object));
+            effects.push(Effect::Close(ticket, closes));
         } else {
             under.step = Step::Store;
             effects.push(Effect::Store(ticket, change.clone()));
@@ -287,18 +322,23 @@ impl Home {
     fn give_up(&mut self, ticket: Ticket, refusal: Refusal, effects: &mut Vec<Effect>) {
         let Some(under) = self.take(ticket) else { return };
         if under.step == Step::Close {
-            effects.push(Effect::Open(under.change.object));
+            effects.extend(under.change.closes().map(Effect::Open));
         }
         effects.push(Effect::Refused(ticket, refusal));
     }
 
     fn take(&mut self, ticket: Ticket) -> Option<Under> {
         let object = self.objects.remove(&ticket)?;
-        self.under.remove(&object)
+        let under = self.under.remove(&object)?;
+        under.change.over.iter().for_each(|(over, _)| {
+            self.replaced.remove(over);
+        });
+        Some(under)
     }
 
     fn put_back(&mut self, under: Under) {
         self.objects.insert(under.ticket, under.change.object);
+        self.replaced.extend(under.change.over.map(|(over, _)| over));
         self.under.insert(under.change.object, under);
     }
 }

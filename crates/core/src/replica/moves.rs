@@ -24,7 +24,7 @@ const AGAIN: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How many directories may lie above one another: more than any path can name.
-const DEPTH_MAX: usize = 1 << 11;
+pub const DEPTH_MAX: usize = 1 << 11;
 
 /// A directory that is to get another parent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,6 +10,8 @@
 //!    greatest stamp that it heard of it. They are noted on stable storage as they grow. One that
 //!    starts is told the epoch before that which it starts.
 //! 5. A call is let in that is of the epoch of this peer and of the last of its caller.
+//! 6. All peers keep things consistent in one way. One that is told that another has another way
+//!    serves nobody, ever.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -69,6 +71,8 @@ pub enum Event {
     Answered(Peer, u64, Known),
     /// A peer answered a call, or refused one, in this epoch and with this stamp.
     Heard(Peer, Known),
+    /// A peer answers that it keeps things consistent in another way.
+    Unlike(Peer),
     /// A peer is not waited for.
     Away(Peer),
     /// Time went on.
@@ -88,6 +92,8 @@ pub enum Effect {
     Open,
     /// The peer knows more than is stored here: this metaserver does not serve.
     Older(Peer, Known),
+    /// The peer is not like this metaserver, which does not serve.
+    Unlike(Peer),
 }
 
 /// Why a call is not let in.
@@ -103,7 +109,7 @@ pub enum Refusal {
 enum State {
     Asking,
     Open,
-    Older,
+    Refused,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -169,6 +175,12 @@ impl Peers {
             }
             Event::Answered(peer, epoch, known) => self.answered(peer, epoch, known, effects),
             Event::Heard(peer, known) => self.heard(peer, known, effects),
+            Event::Unlike(peer) => {
+                if self.state == State::Asking {
+                    self.state = State::Refused;
+                    effects.push(Effect::Unlike(peer));
+                }
+            }
             Event::Away(peer) => {
                 self.others.get_mut(&peer).into_iter().for_each(|other| other.ask = None);
             }
@@ -238,7 +250,7 @@ impl Peers {
         #[cfg(feature = "mutants")]
         let is_older = is_older && self.mutant != Some(Mutant::ServesOlder);
         if is_older {
-            self.state = State::Older;
+            self.state = State::Refused;
             effects.push(Effect::Older(peer, known));
         }
         self.heard(peer, Known { epoch, stamp: Stamp::default() }, effects);

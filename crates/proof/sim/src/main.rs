@@ -34,7 +34,7 @@ struct Arguments {
     /// Simulates worlds of metaservers of one file system.
     #[arg(long, conflicts_with_all = ["leases", "mutant"])]
     replica: bool,
-    /// Simulates metaservers without copies, which show nothing old.
+    /// Simulates metaservers with leases, which show nothing old.
     #[arg(long, requires = "replica")]
     strict: bool,
     /// Plants this fault in a world of metaservers.

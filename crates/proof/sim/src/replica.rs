@@ -8,9 +8,10 @@
 //!
 //! What is checked is checked when it happens, against the truth, which a world knows: what the
 //! homes have on their disks. That is a tree at every moment. What is shown was so at most a window
-//! ago; in strict worlds, without copies, when the client had asked already.
+//! ago; in strict worlds, where copies are had by leases, when the client had asked already.
 
 mod effects;
+mod leasing;
 mod message;
 mod node;
 mod operation;
@@ -33,7 +34,7 @@ pub struct ReplicaOptions {
     pub seed: u64,
     /// A fault that is to be found.
     pub mutant: Option<ReplicaMutant>,
-    /// Whether there are no copies: then nothing old is shown.
+    /// Whether copies are had by leases: then nothing old is shown.
     pub strict: bool,
     /// Whether to tell all that happens.
     pub trace: bool,
@@ -71,12 +72,20 @@ pub enum ReplicaMutant {
     HidesClaims,
     /// A name is had that was refused.
     TakesRefused,
+    /// A directory that is replaced need not be empty.
+    ReplacesFull,
     /// Each gets leave that asks.
     LooksNowhere,
     /// Who does not answer does not have the name.
     GivesUp,
-    /// There are copies where there are to be none.
-    KeepsCopies,
+    /// A lease that is taken back is kept.
+    IgnoresEvictions,
+    /// What was had from a home before its last epoch is kept.
+    IgnoresRestarts,
+    /// What others have a lease on is changed.
+    EvictsNobody,
+    /// A lease is granted on what is being changed.
+    GrantsMeanwhile,
 }
 
 impl ReplicaMutant {
@@ -96,10 +105,26 @@ impl ReplicaMutant {
         Self::TakesLeave,
         Self::HidesClaims,
         Self::TakesRefused,
+        Self::ReplacesFull,
         Self::LooksNowhere,
         Self::GivesUp,
-        Self::KeepsCopies,
+        Self::IgnoresEvictions,
+        Self::IgnoresRestarts,
+        Self::EvictsNobody,
+        Self::GrantsMeanwhile,
     ];
+
+    /// Whether it is one of leases, so that its worlds are strict.
+    #[must_use]
+    pub const fn is_strict(self) -> bool {
+        matches!(
+            self,
+            Self::IgnoresEvictions
+                | Self::IgnoresRestarts
+                | Self::EvictsNobody
+                | Self::GrantsMeanwhile
+        )
+    }
 
     /// The promises of which it breaks one.
     #[must_use]
@@ -112,11 +137,16 @@ impl ReplicaMutant {
             }
             Self::ForgetsAnnouncements => &["gone"],
             Self::CommitsEarly => &["released"],
-            Self::KeepsCopies => &["bounded-staleness", "released"],
+            Self::IgnoresEvictions
+            | Self::IgnoresRestarts
+            | Self::EvictsNobody
+            | Self::GrantsMeanwhile => &["bounded-staleness"],
             Self::TakesNames | Self::HidesClaims => &["one-name", "tree"],
-            Self::ClosesFull | Self::LeavesOpen | Self::TakesLeave | Self::LooksNowhere => {
-                &["tree"]
-            }
+            Self::ClosesFull
+            | Self::LeavesOpen
+            | Self::ReplacesFull
+            | Self::TakesLeave
+            | Self::LooksNowhere => &["tree"],
             Self::ClaimsNothing | Self::TakesRefused => &["one-name", "tree"],
         }
     }

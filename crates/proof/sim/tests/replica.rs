@@ -31,7 +31,7 @@ fn every_promise_holds() {
 }
 
 #[test]
-fn nothing_old_is_shown_where_there_are_no_copies() {
+fn nothing_old_is_shown_under_leases() {
     for seed in 0..WORLDS / 2 {
         let (_, broken) = run_replica(ReplicaOptions { strict: true, ..sound(seed) });
         assert!(broken.is_empty(), "seed {seed}: {broken:#?}");

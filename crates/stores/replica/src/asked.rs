@@ -10,10 +10,9 @@ use leasehold_base::units::FileId;
 use leasehold_core::replica::names;
 use leasehold_core::replica::peers::{self, Known, Refusal};
 use leasehold_core::replica::{Call, Peer, Place, Stamp, Ticket, changes, copies, home, moves};
-use leasehold_wire::nfs3;
 use leasehold_wire::replica::Caller;
 
-use crate::attributes::set;
+use crate::attributes::{Setting, set};
 use crate::disk::ROOT;
 use crate::message::{Answer, Ask, LISTED_MAX, Listed};
 use crate::metafile::{Metafile, Wrote};
@@ -35,12 +34,18 @@ impl Node {
     ) {
         let number = self.number();
         self.askers.insert(number, sender);
-        let (asker, peer) = (Asker::Peer(number), Peer(caller.peer));
-        if let Ask::Hello(_) = ask {
-            self.greeted(asker, peer, caller.epoch);
+        let peer = Peer(caller.peer);
+        let asker = Asker::Peer(peer, number);
+        if let Ask::Hello(_, strict) = ask {
+            if strict == self.options.strict {
+                self.greeted(asker, peer, caller.epoch);
+            } else {
+                self.answer(asker, Answer::Mode);
+            }
             return;
         }
         match self.peers.admit(peer, caller.epoch, caller.callee_epoch) {
+            Ok(()) if self.options.strict => self.asked_strictly(peer, asker, ask),
             Ok(()) => self.asked(asker, ask),
             Err(Refusal::Epoch(epoch)) => self.answer(asker, Answer::Epoch(epoch)),
             Err(Refusal::Later) => self.answer(asker, Answer::Later),
@@ -69,14 +74,38 @@ impl Node {
         self.disk.metafiles.get(&object).is_some_and(|metafile| metafile.stands_at(place))
     }
 
+    /// A peer asks; what it may keep of the answer it has a lease on.
+    fn asked_strictly(&mut self, peer: Peer, asker: Asker, ask: Ask) {
+        match &ask {
+            Ask::Fetch(object, _) => self.ask_leased(peer, asker, *object, ask),
+            Ask::Named(place) => self.ask_leased(peer, asker, place.directory, ask),
+            Ask::Search(place, behind) if behind.is_empty() => match self.disk.standing_at(place) {
+                Some(object) => self.ask_leased(peer, asker, object, ask),
+                None => self.answer(asker, Answer::Nowhere),
+            },
+            _ => self.asked(asker, ask),
+        }
+    }
+
+    /// What is known here of what is fetched or named.
+    pub(crate) fn known_of(&self, ask: &Ask) -> Answer {
+        match ask {
+            Ask::Fetch(object, known) => match self.disk.metafiles.get(object) {
+                Some(metafile) if Some(metafile.version) == *known => Answer::Same,
+                Some(metafile) => Answer::Metafile(metafile.clone()),
+                None => Answer::Gone,
+            },
+            Ask::Named(place) if self.has_directory(place.directory) => {
+                Answer::Named(self.disk.notes.get(place).map(|note| note.object))
+            }
+            _ => Answer::Gone,
+        }
+    }
+
     pub(crate) fn asked(&mut self, asker: Asker, ask: Ask) {
         match ask {
-            Ask::Fetch(object, known) => {
-                let answer = match self.disk.metafiles.get(&object) {
-                    Some(metafile) if Some(metafile.version) == known => Answer::Same,
-                    Some(metafile) => Answer::Metafile(metafile.clone()),
-                    None => Answer::Gone,
-                };
+            Ask::Fetch(..) | Ask::Named(_) => {
+                let answer = self.known_of(&ask);
                 self.answer(asker, answer);
             }
             Ask::Search(place, behind) => {
@@ -86,38 +115,27 @@ impl Node {
                     None => self.search_behind(asker, place, &behind),
                 }
             }
-            Ask::Named(place) if self.has_directory(place.directory) => {
-                let named = self.disk.notes.get(&place).map(|note| note.object);
-                self.answer(asker, Answer::Named(named));
-            }
-            Ask::Claim(place, object) if self.has_directory(place.directory) => {
+            Ask::Claim(place, object, replaces) if self.has_directory(place.directory) => {
                 let ticket = self.ticket(Waiter::Asker(asker));
                 let other = self.disk.notes.get(&place).map(|note| note.object);
+                // What is replaced has the same home, which sees to it.
+                let is_elsewhere = |other| self.homes.of(other) != self.homes.of(object);
+                let other = other.filter(|other| !replaces || is_elsewhere(*other));
                 self.names(names::Event::Claim(ticket, place, object, other));
             }
             Ask::List { directory, behind, count } if self.has_directory(directory) => {
                 self.listed(asker, directory, behind, count);
             }
-            Ask::Named(_) | Ask::Claim(..) | Ask::List { .. } => self.answer(asker, Answer::Gone),
+            Ask::Claim(..) | Ask::List { .. } => self.answer(asker, Answer::Gone),
             Ask::Stands(place, object) => {
                 let is_about = self.home.is_about_to_stand(object, &place);
-                self.answer(asker, Answer::Is(is_about || self.stands(object, &place)));
+                let stands = self.disk.standing_at(&place).is_some();
+                self.answer(asker, Answer::Is(is_about || stands));
             }
-            Ask::Change { object, set, wrote } => self.change(asker, object, &set, wrote.as_ref()),
-            Ask::Place { object, from, to } => match self.disk.metafiles.get(&object) {
-                // A further name that it has already.
-                Some(metafile) if from.is_none() && to.iter().any(|to| metafile.stands_at(to)) => {
-                    self.answer(asker, Answer::Exists);
-                }
-                Some(metafile) if object != ROOT => {
-                    let is_directory = metafile.is_directory();
-                    let from = from.map(|from| (from.clone(), self.stands(object, &from)));
-                    let change = home::Change { object, is_directory, from, to };
-                    let ticket = self.ticket(Waiter::Asker(asker));
-                    self.home(home::Event::Change(ticket, change));
-                }
-                Some(_) | None => self.answer(asker, Answer::Gone),
-            },
+            Ask::Change { object, wanted, wrote } => {
+                self.change(asker, object, wanted, wrote);
+            }
+            Ask::Place { object, from, to, over } => self.placed(asker, object, (from, to), over),
             Ask::Move(asked) => {
                 let ticket = self.ticket(Waiter::Asker(asker));
                 self.moves(moves::Event::Ask(ticket, asked));
@@ -131,30 +149,71 @@ impl Node {
                 left.into_iter().for_each(|left| self.has_left(left, object));
                 self.answer(asker, Answer::Done);
             }
-            Ask::Hello(_) => self.answer(asker, Answer::Later),
+            Ask::Evict(object) => {
+                self.copies(copies::Event::Evicted(object));
+                self.answer(asker, Answer::Done);
+            }
+            Ask::Hello(..) => self.answer(asker, Answer::Later),
         }
     }
 
-    /// What was changed elsewhere, or here, is stored.
-    fn change(
+    /// An object is to have a name instead of another, a further one, or one less.
+    fn placed(
         &mut self,
         asker: Asker,
         object: FileId,
-        wanted: &nfs3::SetAttributes,
-        wrote: Option<&Wrote>,
+        (from, to): (Option<Place>, Option<Place>),
+        over: Option<FileId>,
     ) {
+        let Some(metafile) = self.disk.metafiles.get(&object).filter(|_| object != ROOT) else {
+            self.answer(asker, Answer::Gone);
+            return;
+        };
+        let is_directory = metafile.is_directory();
+        let has = |to: &Place| is_directory || metafile.stands_at(to);
+        if from.is_none() && to.as_ref().is_none_or(has) {
+            // A further name of what has one only, or that it has; or none at all.
+            let answer = if to.is_some() { Answer::Exists } else { Answer::Gone };
+            self.answer(asker, answer);
+            return;
+        }
+        let from = from.map(|from| (from.clone(), self.stands(object, &from)));
+        let over =
+            over.filter(|over| *over != object && to.iter().any(|to| self.stands(*over, to)));
+        let over = over.map(|over| (over, self.has_directory(over)));
+        let change = home::Change { object, is_directory, from, to, over };
+        let ticket = self.ticket(Waiter::Asker(asker));
+        self.home(home::Event::Change(ticket, change));
+    }
+
+    /// What was changed elsewhere, or here, is stored.
+    fn change(&mut self, asker: Asker, object: FileId, wanted: Setting, wrote: Option<Wrote>) {
         let is_there = self.latest(object).is_some() && self.is_mine(object);
         let most = CONTENT_BYTES_MAX;
-        let fits = wrote.is_none_or(|it| {
+        let fits = wrote.as_ref().is_none_or(|it| {
             it.offset.checked_add(it.data.len() as u64).is_some_and(|end| end <= most)
         });
-        if !is_there || !fits || wanted.size.is_some_and(|size| size > most) {
+        if !is_there || !fits || wanted.set.size.is_some_and(|size| size > most) {
             self.answer(asker, Answer::Gone);
             return;
         }
+        self.changing(&[object], move |node| {
+            if !node.store_change(asker, object, &wanted, wrote.as_ref()) {
+                node.answer(asker, Answer::Gone);
+            }
+        });
+    }
+
+    fn store_change(
+        &mut self,
+        asker: Asker,
+        object: FileId,
+        wanted: &Setting,
+        wrote: Option<&Wrote>,
+    ) -> bool {
         let now = self.outside.wall();
         let was_written_elsewhere = match asker {
-            Asker::Peer(_) => {
+            Asker::Peer(..) => {
                 if self.elsewhere.len() < ELSEWHERE_MAX {
                     self.elsewhere.extend(wrote.map(|_| object));
                 }
@@ -178,7 +237,7 @@ impl Node {
             }
             set(metafile, wanted, now);
             true
-        });
+        })
     }
 
     fn announced(&mut self, object: FileId, version: Stamp, places: Vec<Place>) {
@@ -206,8 +265,11 @@ impl Node {
 
     /// The note of who has left is looked at, if it is here.
     pub(crate) fn has_left(&mut self, left: Place, object: FileId) {
-        if self.disk.notes.get(&left).is_some_and(|note| note.object == object) {
-            self.names(names::Event::Left(left, object));
+        let noted = self.disk.notes.get(&left).map(|note| note.object);
+        // What was to replace it and did not may be noted.
+        let noted = noted.filter(|noted| self.homes.of(*noted) == self.homes.of(object));
+        if let Some(noted) = noted {
+            self.names(names::Event::Left(left, noted));
         }
     }
 
@@ -224,7 +286,7 @@ impl Node {
                 self.peers(peers::Event::Heard(peer, Known { epoch, stamp: Stamp(0) }));
                 if epoch == called.callee_epoch {
                     // It does not know this epoch: what it knew was lost.
-                    self.call(peer, Ask::Hello(self.stored), Why::Hello);
+                    self.greet(peer);
                 }
                 // It had no effect.
                 if called.again {
@@ -236,6 +298,7 @@ impl Node {
             Answer::Known(epoch, known) => {
                 self.peers(peers::Event::Answered(peer, epoch, known));
             }
+            Answer::Mode => self.peers(peers::Event::Unlike(peer)),
             answer => {
                 let epoch = called.callee_epoch;
                 self.peers(peers::Event::Heard(peer, Known { epoch, stamp }));
@@ -274,6 +337,7 @@ impl Node {
                 }
             }
             Why::Change(call) => self.released(call, &answer),
+            Why::Evicted(evicted) => self.evicted(evicted, &answer),
             Why::Operation(ticket) => self.finish(ticket, answer),
         }
     }
@@ -316,7 +380,8 @@ impl Node {
     /// another place now.
     pub(crate) fn has_changed(&mut self, object: FileId, version: Stamp, to: Option<Place>) {
         let mut places: Vec<Place> = to.into_iter().collect();
-        if self.is_mine(object) {
+        // By a lease it is no copy any more.
+        if self.is_mine(object) || self.options.strict {
             return;
         }
         if places.is_empty() {

@@ -2,17 +2,22 @@
 
 use leasehold_base::units::FileTime;
 use leasehold_fs::permission::{SET_GROUP, without_set_ids};
-use leasehold_fs::{Attributes, Caller, FileType, SUPERUSER, SetAttributes, SetTime};
+use leasehold_fs::{Attributes, Caller, FileType, Mode, SUPERUSER, SetAttributes, SetTime};
 use leasehold_wire::nfs3;
 
 use crate::metafile::Metafile;
 
-/// What is to be set, as a message has it: of a caller who may ask for that.
-pub(crate) fn wanted(
-    attributes: &Attributes,
-    caller: &Caller,
-    changes: &SetAttributes,
-) -> nfs3::SetAttributes {
+/// What is to be set, as a message has it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Setting {
+    pub(crate) set: nfs3::SetAttributes,
+    /// Whether set-id bits are cleared, unless a mode is set: only the home knows what else the
+    /// mode is by then.
+    pub(crate) clear_set_ids: bool,
+}
+
+/// What is wanted by a caller who may ask for it.
+pub(crate) fn wanted(attributes: &Attributes, caller: &Caller, changes: &SetAttributes) -> Setting {
     let gid = changes.gid.unwrap_or(attributes.gid);
     let is_member = caller.uid == SUPERUSER || caller.in_group(gid);
     let given = changes.uid.is_some() || changes.gid.is_some();
@@ -21,12 +26,13 @@ pub(crate) fn wanted(
     let mode = match changes.mode {
         Some(mode) if is_member => Some(mode.bits()),
         Some(mode) => Some(mode.bits() & !SET_GROUP),
-        None if (given || is_cut) && !is_directory => Some(without_set_ids(attributes.mode).bits()),
         None => None,
     };
+    let clear_set_ids = (given || is_cut) && !is_directory;
     let (uid, gid, size) = (changes.uid, changes.gid, changes.size);
     let (accessed, modified) = (time(changes.accessed), time(changes.modified));
-    nfs3::SetAttributes { mode, uid, gid, size, accessed, modified }
+    let set = nfs3::SetAttributes { mode, uid, gid, size, accessed, modified };
+    Setting { set, clear_set_ids }
 }
 
 fn time(how: SetTime) -> nfs3::SetTime {
@@ -38,10 +44,11 @@ fn time(how: SetTime) -> nfs3::SetTime {
 }
 
 /// Sets what is wanted.
-pub(crate) fn set(metafile: &mut Metafile, wanted: &nfs3::SetAttributes, now: FileTime) {
-    if *wanted == nfs3::SetAttributes::default() {
+pub(crate) fn set(metafile: &mut Metafile, wanted: &Setting, now: FileTime) {
+    if *wanted == Setting::default() {
         return;
     }
+    let Setting { set: wanted, clear_set_ids } = wanted;
     metafile.change_at(now);
     metafile.forget_verifier();
     let changed = metafile.attributes.changed;
@@ -51,7 +58,9 @@ pub(crate) fn set(metafile: &mut Metafile, wanted: &nfs3::SetAttributes, now: Fi
         metafile.attributes.modified = changed;
     }
     let of = &mut metafile.attributes;
-    of.mode = wanted.mode.unwrap_or(of.mode);
+    let kept = Mode::from_bits(of.mode);
+    let kept = if *clear_set_ids { without_set_ids(kept) } else { kept };
+    of.mode = wanted.mode.unwrap_or(kept.bits());
     of.uid = wanted.uid.unwrap_or(of.uid);
     of.gid = wanted.gid.unwrap_or(of.gid);
     let times = [(&mut of.accessed, wanted.accessed), (&mut of.modified, wanted.modified)];

@@ -119,6 +119,7 @@ impl Disk {
                 self.heard.insert(peer, noted);
             }
             Record::Leave(leave) => self.leave = leave,
+            Record::Both(both) => both.into_iter().for_each(|record| self.take(record)),
         }
     }
 

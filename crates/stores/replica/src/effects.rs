@@ -1,10 +1,12 @@
 //! What the machines of a metaserver ask it to do.
 
+use leasehold_base::units::FileId;
 use leasehold_core::replica::{Peer, Place, Ticket, changes, copies, home, moves, names, peers};
 
 use crate::Notice;
 use crate::disk::ROOT;
 use crate::message::{Answer, Ask};
+use crate::metafile::Metafile;
 use crate::node::{Chore, For, Node, Why};
 use crate::outside::Urgency;
 use crate::record::Record;
@@ -18,9 +20,12 @@ impl Node {
 
     pub(crate) fn do_peers(&mut self, effect: peers::Effect) {
         match effect {
-            peers::Effect::Hello(peer) => self.call(peer, Ask::Hello(self.stored), Why::Hello),
+            peers::Effect::Hello(peer) => self.greet(peer),
             peers::Effect::Note(peer, noted) => {
-                self.disk.heard.insert(peer, noted);
+                let was = self.disk.heard.insert(peer, noted);
+                if was.is_none_or(|was| was.epoch != noted.epoch) {
+                    self.has_restarted(peer);
+                }
                 // It is for who comes back with an old backup: the last second of it may be lost.
                 self.append(&[Record::Heard(peer, noted)], Urgency::Soon, None);
             }
@@ -31,8 +36,19 @@ impl Node {
                 let stored = (stored.epoch, stored.stamp.0);
                 self.notice(&Notice::Older { peer: peer.0, known, stored });
             }
+            peers::Effect::Unlike(peer) => {
+                self.refuses = true;
+                let strict = self.options.strict;
+                self.notice(&Notice::Unlike { peer: peer.0, strict });
+            }
             peers::Effect::Answer(..) => {}
         }
+    }
+
+    /// Asks a peer what it knows of this metaserver.
+    pub(crate) fn greet(&mut self, peer: Peer) {
+        let hello = Ask::Hello(self.stored, self.options.strict);
+        self.call(peer, hello, Why::Hello);
     }
 
     pub(crate) fn copies(&mut self, event: copies::Event) {
@@ -49,7 +65,14 @@ impl Node {
                     brought.take().into_iter().for_each(|metafile| self.keep(metafile));
                 }
                 copies::Effect::Drop(object) => self.drop_copy(object),
-                copies::Effect::Go(ticket) => self.finish(ticket, Answer::Done),
+                copies::Effect::Go(ticket, object) => {
+                    let seen = self.view(object).map_or(Answer::Later, Answer::Metafile);
+                    self.finish(ticket, seen);
+                }
+                copies::Effect::Once(ticket, _) => {
+                    let seen = brought.clone().map(|brought| self.with_dirty(brought));
+                    self.finish(ticket, seen.map_or(Answer::Later, Answer::Metafile));
+                }
                 copies::Effect::Gone(ticket) => self.finish(ticket, Answer::Gone),
                 copies::Effect::Later(ticket) => self.finish(ticket, Answer::Later),
             }
@@ -64,8 +87,9 @@ impl Node {
                 changes::Effect::Release(call, object) => {
                     let wrote = self.dirty.remove(&object).expect("something was changed");
                     self.releasing.insert(call, (object, wrote.clone()));
-                    let (set, wrote) = (<_>::default(), Some(wrote));
-                    self.call_home(object, Ask::Change { object, set, wrote }, Why::Change(call));
+                    let (wanted, wrote) = (<_>::default(), Some(wrote));
+                    let change = Ask::Change { object, wanted, wrote };
+                    self.call_home(object, change, Why::Change(call));
                 }
                 changes::Effect::Done(ticket) => self.finish(ticket, Answer::Done),
                 changes::Effect::Later(ticket) => self.finish(ticket, Answer::Later),
@@ -86,9 +110,10 @@ impl Node {
                 let asked = moves::Move { home, number: ticket.0, directory, parent };
                 self.call_home(ROOT, Ask::Move(asked), Why::Leave(ticket));
             }
-            home::Effect::Claim(ticket, object, place) => {
+            home::Effect::Claim(ticket, object, place, over) => {
                 let directory = place.directory;
-                self.call_home(directory, Ask::Claim(place, object), Why::Claim(ticket));
+                let claim = Ask::Claim(place, object, over.is_some());
+                self.call_home(directory, claim, Why::Claim(ticket));
             }
             home::Effect::Close(ticket, directory) => {
                 let close = Ticket(self.number());
@@ -98,7 +123,12 @@ impl Node {
                 let retire = names::Event::Retire(close, directory, inside.collect());
                 self.names(retire);
             }
-            home::Effect::Store(ticket, change) => self.store_names(ticket, change),
+            home::Effect::Store(ticket, change) => {
+                let left = change.from.iter().map(|(from, _)| from.directory);
+                let left = left.filter(|directory| self.is_mine(*directory));
+                let objects: Vec<FileId> = left.chain(change.objects()).collect();
+                self.changing(&objects, move |node| node.store_names(ticket, change));
+            }
             home::Effect::Announce(object, version, left) => {
                 let metafile = self.disk.metafiles.get(&object);
                 let places = metafile.map(|metafile| metafile.places.clone()).unwrap_or_default();
@@ -138,25 +168,37 @@ impl Node {
 
     fn store_names(&mut self, ticket: Ticket, change: home::Change) {
         let now = self.outside.wall();
-        let home::Change { object, from, to, .. } = change;
+        let home::Change { object, from, to, over, .. } = change;
         if let Some((from, _)) = from.as_ref().filter(|(from, _)| self.is_mine(from.directory)) {
             // Before the answer, and on stable storage before the loss.
             self.touch(from.directory, For::Loss);
         }
-        self.store(object, For::Names(ticket), |metafile| {
+        let place = to.clone();
+        let change = move |metafile: &mut Metafile| {
             if let Some((from, _)) = &from {
                 metafile.places.retain(|place| place != from);
             }
             metafile.places.extend(to.filter(|to| !metafile.places.contains(to)));
-            if !metafile.is_directory() {
-                let names = u32::try_from(metafile.places.len()).unwrap_or(u32::MAX);
-                metafile.attributes.link_count = names;
-            }
             if from.is_some() || metafile.places.len() > 1 {
                 metafile.change_at(now);
             }
-            !metafile.places.is_empty()
+            metafile.has_names()
+        };
+        let over = over.map(|(over, _)| over).filter(|over| self.latest(*over).is_some());
+        let (Some(over), Some(place)) = (over, place) else {
+            self.store(object, For::Names(ticket), change);
+            return;
+        };
+        // The later stamp is that of what is replaced: its announcement has the earlier.
+        let moved = self.prepare(object, For::Names(ticket), change);
+        let replaced = self.prepare(over, For::Loss, |metafile| {
+            metafile.places.retain(|other| *other != place);
+            metafile.change_at(now);
+            metafile.has_names()
         });
+        if let (Some(moved), Some(replaced)) = (moved, replaced) {
+            self.store_both(moved, replaced);
+        }
     }
 
     pub(crate) fn names(&mut self, event: names::Event) {
@@ -168,9 +210,10 @@ impl Node {
                     self.call_home(object, Ask::Stands(place, object), Why::Stands(call));
                 }
                 names::Effect::Note(place, object) => {
-                    let cookie = self.disk.cookie(&place);
-                    let directory = place.directory;
-                    self.touch(directory, For::Note(place, object, cookie));
+                    self.changing(&[place.directory], move |node| {
+                        let cookie = node.disk.cookie(&place);
+                        node.touch(place.directory, For::Note(place, object, cookie));
+                    });
                 }
                 names::Effect::Drop(place) => {
                     let object = self.disk.notes.get(&place).map(|note| note.object);
@@ -179,7 +222,9 @@ impl Node {
                         // The directory was changed when the name was lost.
                         self.append(&[Record::NoNote(place)], Urgency::Soon, None);
                     } else {
-                        self.touch(place.directory, For::NoNote(place));
+                        self.changing(&[place.directory], move |node| {
+                            node.touch(place.directory, For::NoNote(place));
+                        });
                     }
                 }
                 names::Effect::Granted(ticket) | names::Effect::Retired(ticket) => {
@@ -193,7 +238,7 @@ impl Node {
     }
 
     /// Names in a directory are changed now.
-    fn touch(&mut self, directory: leasehold_base::units::FileId, what_for: For) {
+    fn touch(&mut self, directory: FileId, what_for: For) {
         let now = self.outside.wall();
         self.store(directory, what_for, |metafile| {
             metafile.change_at(now);

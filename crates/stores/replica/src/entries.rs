@@ -69,9 +69,9 @@ impl Metaserver {
                     return full(entries, attributes);
                 }
                 let attributes = everything.then(|| found.seen());
-                let (cookie, object) = (Cookie(one.cookie), everything.then(|| id(one.object)));
+                let (cookie, object) = (Cookie(one.cookie), everything.then(|| id(found.object)));
                 let name = &*one.name;
-                let file_id = one.object;
+                let file_id = found.object;
                 entries.push(&Entry { name, file_id, cookie, attributes, object });
             }
             match listed.last() {
@@ -94,8 +94,9 @@ impl Metaserver {
             found => found,
         };
         match found {
-            Ok(found) => Ok(Some(found).filter(|found| found.stands_at(&place))),
-            Err(FsError::Stale) => Ok(None),
+            Ok(found) if found.stands_at(&place) => Ok(Some(found)),
+            // Another that has its home there may have the name.
+            Ok(_) | Err(FsError::Stale) => self.find_by(listed.object, &place).await,
             Err(error) => Err(error),
         }
     }

@@ -13,6 +13,7 @@ mod attributes;
 mod disk;
 mod effects;
 mod entries;
+mod leasing;
 mod message;
 mod metafile;
 mod naming;
@@ -32,11 +33,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use leasehold_base::units::Time;
 use leasehold_base::xdr::Writer;
+use leasehold_core::replica::moves::Move;
 use leasehold_core::replica::{Bounds, Peer};
 use leasehold_fs::Verifier;
 use leasehold_session::spawn;
 
 use crate::disk::{Disk, ROOT};
+use crate::message::{Answer, Ask};
 use crate::node::{Node, Out};
 use crate::program::Seen;
 use crate::record::Record;
@@ -77,8 +80,8 @@ pub struct Options {
     pub order: Order,
     /// How far each on the list is.
     pub distances: Vec<u64>,
-    /// Whether there are no copies: every use asks the home, and a WRITE is known there before it
-    /// is answered. Names are looked for by [`Order::Constant`].
+    /// Whether copies are had by leases that their homes grant, so that nothing old is shown, and a
+    /// WRITE is known at the home before it is answered. Names are looked for by [`Order::Constant`].
     pub strict: bool,
     /// How long copies are good, and what goes with that.
     pub bounds: Bounds,
@@ -121,6 +124,14 @@ pub enum Notice {
         /// Those that are stored.
         stored: (u64, u64),
     },
+    /// A peer is strict and this metaserver is not, or the other way round, so that this one serves
+    /// nobody.
+    Unlike {
+        /// The peer.
+        peer: u32,
+        /// Whether this one is strict.
+        strict: bool,
+    },
 }
 
 /// A metaserver among others. Clones are the same.
@@ -152,11 +163,15 @@ impl Metaserver {
     /// # Errors
     /// When a record cannot be read.
     pub fn open(
-        options: Options,
+        mut options: Options,
         records: &[Bytes],
         outside: Arc<dyn Outside>,
         random: u64,
     ) -> Result<Self, Damaged> {
+        if options.strict {
+            // The notes of homes are what leases on names are about.
+            options.order = Order::Constant;
+        }
         let options = Arc::new(options);
         let mut disk = Disk::of(records)?;
         let mut first = Vec::new();
@@ -193,10 +208,11 @@ impl Metaserver {
         self.node().peers.is_open()
     }
 
-    /// Whether another metaserver answers now.
+    /// Whether another metaserver serves this one now.
     pub async fn reaches(&self, peer: u32) -> bool {
-        const NULL: u32 = 0;
-        self.shared.outside.call(peer, NULL, Bytes::new()).await.is_some()
+        let (home, number) = (self.shared.options.me, 0);
+        let nothing = Move { home, number, directory: ROOT, parent: ROOT };
+        matches!(self.ask(Peer(peer), Ask::Moving(nothing)).await, Answer::Is(_))
     }
 
     fn node(&self) -> MutexGuard<'_, Node> {

@@ -9,6 +9,7 @@ use leasehold_core::replica::{Peer, Place, Stamp};
 use leasehold_wire::list::{List, ListOf};
 use leasehold_wire::{nfs3, replica};
 
+use crate::attributes::Setting;
 use crate::metafile::{Metafile, Wrote, place, wire_place};
 
 /// The most names of a LIST.
@@ -17,22 +18,24 @@ pub(crate) const LISTED_MAX: u32 = 256;
 /// What is asked of a peer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Ask {
-    /// With what is found on stable storage.
-    Hello(Known),
+    /// With what is found on stable storage, and whether this one is strict.
+    Hello(Known, bool),
     Fetch(FileId, Option<Stamp>),
     Search(Place, Vec<Peer>),
     Named(Place),
-    Claim(Place, FileId),
+    /// With whether it replaces what has the same home.
+    Claim(Place, FileId, bool),
     Stands(Place, FileId),
     Change {
         object: FileId,
-        set: nfs3::SetAttributes,
+        wanted: Setting,
         wrote: Option<Wrote>,
     },
     Place {
         object: FileId,
         from: Option<Place>,
         to: Option<Place>,
+        over: Option<FileId>,
     },
     Move(Move),
     Moving(Move),
@@ -47,6 +50,7 @@ pub(crate) enum Ask {
         behind: u64,
         count: u32,
     },
+    Evict(FileId),
 }
 
 /// A name that is listed.
@@ -77,6 +81,7 @@ pub(crate) enum Answer {
     Exists,
     Full,
     Loop,
+    Mode,
 }
 
 impl Answer {
@@ -97,7 +102,8 @@ impl Answer {
             | Self::Version(_)
             | Self::Listed(..)
             | Self::Epoch(_)
-            | Self::Later => Err(Refusal::Later),
+            | Self::Later
+            | Self::Mode => Err(Refusal::Later),
         }
     }
 
@@ -113,6 +119,7 @@ impl Answer {
             Self::Exists => 4,
             Self::Full => 5,
             Self::Loop => 6,
+            Self::Mode => 7,
             Self::Known(..)
             | Self::Metafile(_)
             | Self::Same
@@ -160,7 +167,8 @@ impl Answer {
             | Self::Gone
             | Self::Exists
             | Self::Full
-            | Self::Loop => {}
+            | Self::Loop
+            | Self::Mode => {}
         }
     }
 }
@@ -178,7 +186,7 @@ impl Ask {
     /// The number of its procedure.
     pub(crate) const fn procedure(&self) -> u32 {
         match self {
-            Self::Hello(_) => replica::hello::NUMBER,
+            Self::Hello(..) => replica::hello::NUMBER,
             Self::Fetch(..) => replica::fetch::NUMBER,
             Self::Search(..) => replica::search::NUMBER,
             Self::Named(_) => replica::named::NUMBER,
@@ -190,17 +198,19 @@ impl Ask {
             Self::Moving(_) => replica::moving::NUMBER,
             Self::Announce { .. } => replica::announce::NUMBER,
             Self::List { .. } => replica::list::NUMBER,
+            Self::Evict(_) => replica::evict::NUMBER,
         }
     }
 
     /// Writes its arguments.
     pub(crate) fn encode(&self, caller: replica::Caller, to: &mut Writer) {
         match self {
-            Self::Hello(stored) => replica::hello::Args {
+            Self::Hello(stored, strict) => replica::hello::Args {
                 peer: caller.peer,
                 epoch: caller.epoch,
                 stored_epoch: stored.epoch,
                 stored_stamp: stored.stamp.0,
+                strict: *strict,
             }
             .encode(to),
             Self::Fetch(object, known) => {
@@ -214,22 +224,29 @@ impl Ask {
             Self::Named(place) => {
                 replica::named::Args { caller, place: wire_place(place) }.encode(to);
             }
-            Self::Claim(place, object) | Self::Stands(place, object) => {
-                let place = wire_place(place);
-                replica::claim::Args { caller, place, object: object.0 }.encode(to);
+            Self::Claim(place, FileId(object), replaces) => {
+                let (place, object, replaces) = (wire_place(place), *object, *replaces);
+                replica::claim::Args { caller, place, object, replaces }.encode(to);
             }
-            Self::Change { object, set, wrote } => {
+            Self::Stands(place, FileId(object)) => {
+                let (place, object, replaces) = (wire_place(place), *object, false);
+                replica::claim::Args { caller, place, object, replaces }.encode(to);
+            }
+            Self::Change { object, wanted, wrote } => {
                 let wrote = wrote.as_ref().map(|wrote| replica::change::Wrote {
                     offset: wrote.offset,
                     data: replica::Content(&wrote.data),
                     modified: wrote.modified.into(),
                 });
-                let (object, attributes) = (object.0, *set);
-                replica::change::Args { caller, object, attributes, wrote }.encode(to);
+                let Setting { set: attributes, clear_set_ids } = *wanted;
+                let object = object.0;
+                replica::change::Args { caller, object, attributes, clear_set_ids, wrote }
+                    .encode(to);
             }
-            Self::Place { object, from, to: new } => {
+            Self::Place { object, from, to: new, over } => {
                 let (from, new) = (from.as_ref().map(wire_place), new.as_ref().map(wire_place));
-                replica::place::Args { caller, object: object.0, from, to: new }.encode(to);
+                let (object, over) = (object.0, over.map(|over| over.0));
+                replica::place::Args { caller, object, from, to: new, over }.encode(to);
             }
             Self::Move(it) | Self::Moving(it) => {
                 let (object, parent) = (it.directory.0, it.parent.0);
@@ -245,6 +262,7 @@ impl Ask {
                 let (directory, behind, count) = (directory.0, *behind, *count);
                 replica::list::Args { caller, directory, behind, count }.encode(to);
             }
+            Self::Evict(object) => replica::evict::Args { caller, object: object.0 }.encode(to),
         }
     }
 
@@ -258,7 +276,7 @@ impl Ask {
                 let it: replica::hello::Args = decode_all(from)?;
                 let caller = replica::Caller { peer: it.peer, epoch: it.epoch, callee_epoch: 0 };
                 let stamp = Stamp(it.stored_stamp);
-                (caller, Self::Hello(Known { epoch: it.stored_epoch, stamp }))
+                (caller, Self::Hello(Known { epoch: it.stored_epoch, stamp }, it.strict))
             }
             replica::fetch::NUMBER => {
                 let it: replica::fetch::Args = decode_all(from)?;
@@ -277,23 +295,18 @@ impl Ask {
                 let it: replica::claim::Args<'_> = decode_all(from)?;
                 let (at, object) = (place(&it.place), FileId(it.object));
                 let claims = procedure == replica::claim::NUMBER;
-                let ask = if claims { Self::Claim(at, object) } else { Self::Stands(at, object) };
-                (it.caller, ask)
+                let claim = |at| Self::Claim(at, object, it.replaces);
+                (it.caller, if claims { claim(at) } else { Self::Stands(at, object) })
             }
             replica::change::NUMBER => {
                 let it: replica::change::Args<'_> = decode_all(from)?;
-                let wrote = it.wrote.map(|wrote| Wrote {
-                    offset: wrote.offset,
-                    data: wrote.data.0.to_vec(),
-                    modified: wrote.modified.into(),
-                });
-                let (object, set) = (FileId(it.object), it.attributes);
-                (it.caller, Self::Change { object, set, wrote })
+                (it.caller, Self::change(&it))
             }
             replica::place::NUMBER => {
                 let it: replica::place::Args<'_> = decode_all(from)?;
                 let (from, to) = (it.from.as_ref().map(place), it.to.as_ref().map(place));
-                (it.caller, Self::Place { object: FileId(it.object), from, to })
+                let (object, over) = (FileId(it.object), it.over.map(FileId));
+                (it.caller, Self::Place { object, from, to, over })
             }
             replica::r#move::NUMBER | replica::moving::NUMBER => {
                 let it: replica::r#move::Args = decode_all(from)?;
@@ -315,8 +328,22 @@ impl Ask {
                 let (directory, behind) = (FileId(it.directory), it.behind);
                 (it.caller, Self::List { directory, behind, count: it.count })
             }
+            replica::evict::NUMBER => {
+                let it: replica::evict::Args = decode_all(from)?;
+                (it.caller, Self::Evict(FileId(it.object)))
+            }
             _ => return Ok(None),
         }))
+    }
+
+    fn change(it: &replica::change::Args<'_>) -> Self {
+        let wrote = it.wrote.map(|wrote| Wrote {
+            offset: wrote.offset,
+            data: wrote.data.0.to_vec(),
+            modified: wrote.modified.into(),
+        });
+        let wanted = Setting { set: it.attributes, clear_set_ids: it.clear_set_ids };
+        Self::Change { object: FileId(it.object), wanted, wrote }
     }
 
     /// Reads the results of this call, with the last stamp of who answers.
@@ -324,7 +351,7 @@ impl Ask {
         let from = &mut Reader::of_part(results);
         let nothing = |it: Option<Metafile>, otherwise| it.map_or(otherwise, Answer::Metafile);
         match self {
-            Self::Hello(_) => read(from, |it: replica::hello::Known| {
+            Self::Hello(..) => read(from, |it: replica::hello::Known| {
                 let (epoch, stamp) = (it.known_epoch, Stamp(it.known_stamp));
                 Answer::Known(it.epoch, Known { epoch, stamp })
             }),
@@ -339,7 +366,7 @@ impl Ask {
             Self::Change { .. } | Self::Place { .. } => {
                 read(from, |it: u64| Answer::Version(Stamp(it)))
             }
-            Self::Claim(..) | Self::Move(_) | Self::Announce { .. } => {
+            Self::Claim(..) | Self::Move(_) | Self::Announce { .. } | Self::Evict(_) => {
                 read(from, |(): ()| Answer::Done)
             }
             Self::List { .. } => read(from, |it: replica::list::Names<'_>| {
@@ -367,5 +394,6 @@ fn read<'a, Results: Decode<'a>>(
         replica::Answer::Exists => (none, Answer::Exists),
         replica::Answer::Full => (none, Answer::Full),
         replica::Answer::Loop => (none, Answer::Loop),
+        replica::Answer::Mode => (none, Answer::Mode),
     })
 }

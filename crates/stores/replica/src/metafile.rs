@@ -40,6 +40,15 @@ impl Metafile {
         self.places.contains(place)
     }
 
+    /// Counts its names, and says whether there is one.
+    pub(crate) fn has_names(&mut self) -> bool {
+        if !self.is_directory() {
+            let names = u32::try_from(self.places.len()).unwrap_or(u32::MAX);
+            self.attributes.link_count = names;
+        }
+        !self.places.is_empty()
+    }
+
     /// The directory that it stands in; the root stands in itself.
     pub(crate) fn parent(&self) -> FileId {
         self.places.first().map_or(self.object, |place| place.directory)

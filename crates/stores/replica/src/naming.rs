@@ -6,6 +6,7 @@
 )]
 
 use leasehold_base::units::{FileId, FileSystemId};
+use leasehold_core::replica::moves::DEPTH_MAX;
 use leasehold_core::replica::{Place as At, Stamp, home};
 use leasehold_fs::permission::{SET_GROUP, access, may_set, rights, sticky_forbids};
 use leasehold_fs::{
@@ -14,7 +15,7 @@ use leasehold_fs::{
 };
 use leasehold_wire::nfs3;
 
-use crate::attributes::{set, wanted};
+use crate::attributes::{Setting, set, wanted};
 use crate::message::Answer;
 use crate::metafile::{Metafile, wire_type};
 use crate::node::Node;
@@ -262,7 +263,8 @@ impl Metaserver {
         let to = Some(at.clone());
         let answer = self.run(|node, ticket| {
             node.births.insert(object, metafile);
-            let change = home::Change { object, is_directory, from: None, to };
+            let over = None;
+            let change = home::Change { object, is_directory, from: None, to, over };
             node.home(home::Event::Change(ticket, change));
         });
         let answer = answer.await;
@@ -304,7 +306,7 @@ impl Metaserver {
                 (true, false) => return Err(FsError::NotDirectory),
                 (true, true) | (false, false) => {}
             }
-            self.place(there.object, Some(&at), None).await
+            self.place(there.object, Some(&at), None, None).await
         };
         let result = result.await;
         self.changed(place, result)
@@ -336,6 +338,7 @@ impl Metaserver {
             return Err(FsError::Access);
         }
         let mut replaced = self.find(&to).await?;
+        let mut over = None;
         for _ in 0..TRIES {
             if let Some(replaced) = replaced.take() {
                 if replaced.object == source.object {
@@ -350,12 +353,16 @@ impl Metaserver {
                 if source.is_directory() && self.is_within(to.directory, source.object).await? {
                     return Err(FsError::Invalid);
                 }
-                match self.place(replaced.object, Some(&to), None).await {
-                    Ok(()) | Err(FsError::NotFound) => {}
-                    Err(error) => return Err(error),
+                if self.has_one_home(source.object, replaced.object) {
+                    over = Some(replaced.object);
+                } else {
+                    match self.place(replaced.object, Some(&to), None, None).await {
+                        Ok(()) | Err(FsError::NotFound) => {}
+                        Err(error) => return Err(error),
+                    }
                 }
             }
-            match self.place(source.object, Some(&from), Some(&to)).await {
+            match self.place(source.object, Some(&from), Some(&to), over.take()).await {
                 Err(FsError::AlreadyExists) => replaced = self.find_anew(&to).await?,
                 done => return done,
             }
@@ -363,10 +370,15 @@ impl Metaserver {
         Err(FsError::Later)
     }
 
+    /// Whether one home has both, which can replace one by the other in one moment.
+    fn has_one_home(&self, one: FileId, other: FileId) -> bool {
+        self.with(|node| node.homes.of(one) == node.homes.of(other))
+    }
+
     /// Whether a directory is another one or lies below it, as far as is known here: leave to move
     /// says it for sure.
     async fn is_within(&self, mut directory: FileId, above: FileId) -> Result<bool, FsError> {
-        loop {
+        for _ in 0..DEPTH_MAX {
             if directory == above {
                 return Ok(true);
             }
@@ -376,6 +388,7 @@ impl Metaserver {
             }
             directory = parent;
         }
+        Err(FsError::Io)
     }
 
     pub(crate) async fn give_link(
@@ -394,7 +407,7 @@ impl Metaserver {
             if there.attributes.link_count >= LINK_MAX {
                 return Err(FsError::TooManyLinks);
             }
-            self.place(target, None, Some(&at)).await.map_err(|error| match error {
+            self.place(target, None, Some(&at), None).await.map_err(|error| match error {
                 // The object, or the directory.
                 FsError::NotFound => FsError::Stale,
                 error => error,
@@ -409,10 +422,10 @@ impl Metaserver {
     pub(crate) async fn set_at_home(
         &self,
         object: FileId,
-        set: nfs3::SetAttributes,
+        wanted: Setting,
     ) -> Result<Metafile, FsError> {
         self.released(object).await?;
-        let ask = crate::message::Ask::Change { object, set, wrote: None };
+        let ask = crate::message::Ask::Change { object, wanted, wrote: None };
         match self.ask_home(object, ask).await {
             Answer::Version(version) => {
                 self.with(|node| node.has_changed(object, version, None));

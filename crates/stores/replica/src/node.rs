@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use futures_channel::oneshot;
 use leasehold_base::units::{FileId, Time};
+use leasehold_core::leases::{self, table};
 use leasehold_core::replica::changes::{self, Changes};
 use leasehold_core::replica::copies::{self, Copies};
 use leasehold_core::replica::home::{self, Home};
@@ -15,6 +16,7 @@ use leasehold_core::replica::{Call, Homes, Ids, Peer, Place, Stamp, Ticket};
 use leasehold_wire::replica::Caller;
 
 use crate::disk::{Disk, ROOT, first_at};
+use crate::leasing::{Evicted, Leasing, waited};
 use crate::message::{Answer, Ask};
 use crate::metafile::{Metafile, Wrote};
 use crate::outside::{Outside, Urgency};
@@ -25,8 +27,8 @@ use crate::{Notice, Options};
 /// What waits until it is on stable storage.
 #[derive(Clone, Debug)]
 pub(crate) enum Chore {
-    /// A metafile was changed for this.
-    Metafile(Box<Changing>),
+    /// A metafile was changed for this, and another in the same moment.
+    Metafile(Box<Changing>, Option<Box<Changing>>),
     /// Who has leave.
     Leave,
 }
@@ -39,6 +41,8 @@ pub(crate) struct Changing {
     /// None where the object is to be gone.
     pub(crate) metafile: Option<Metafile>,
     pub(crate) what_for: For,
+    /// What others wait for who want a lease.
+    pub(crate) lease: Option<leases::Ticket>,
 }
 
 /// What a change is for.
@@ -59,8 +63,8 @@ pub(crate) enum For {
 /// Whom an answer goes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Asker {
-    /// A peer, by a number of its call.
-    Peer(u64),
+    /// A peer, and a number of its call.
+    Peer(Peer, u64),
     /// This metaserver itself, by the number of its call.
     Me(u64),
 }
@@ -86,6 +90,7 @@ pub(crate) enum Why {
     Above(Call),
     Ended(moves::Move),
     Change(Call),
+    Evicted(Evicted),
     Operation(Ticket),
 }
 
@@ -139,6 +144,9 @@ pub(crate) struct Node {
     pub(crate) home: Home,
     pub(crate) names: Names,
     pub(crate) moves: Moves,
+    pub(crate) leasing: Leasing,
+    /// Until when those that are not waited for may have leases of before.
+    pub(crate) alone_from: Option<Time>,
     pub(crate) ids: Ids,
     /// The copies, and where they stand.
     pub(crate) kept: BTreeMap<FileId, Metafile>,
@@ -197,6 +205,8 @@ impl Node {
             home: Home::new(bounds),
             names: Names::default(),
             moves: Moves::new(now, ROOT, disk.leave),
+            leasing: Leasing::new(bounds, options.count as usize),
+            alone_from: None,
             ids: Ids::new(range_of(me), disk.ids),
             kept: BTreeMap::new(),
             kept_at: BTreeSet::new(),
@@ -226,11 +236,20 @@ impl Node {
 
     /// Says who is not waited for, and asks all others what they know.
     pub(crate) fn begin(&mut self) {
-        for peer in self.options.without.clone() {
-            self.peers(peers::Event::Away(peer));
+        let waits = !self.options.without.is_empty() && self.options.strict;
+        self.alone_from = waits.then(|| self.now + waited(self.options.bounds));
+        if !waits {
+            self.go_alone();
         }
         self.peers(peers::Event::Tick);
         self.moves(moves::Event::Tick);
+    }
+
+    /// Goes on without those that are not waited for.
+    fn go_alone(&mut self) {
+        for peer in self.options.without.clone() {
+            self.peers(peers::Event::Away(peer));
+        }
     }
 
     pub(crate) fn epoch(&self) -> u64 {
@@ -280,7 +299,7 @@ impl Node {
     pub(crate) fn answer(&mut self, asker: Asker, answer: Answer) {
         match asker {
             Asker::Me(call) => self.own.push_back(Own::Answer(call, answer)),
-            Asker::Peer(asker) => {
+            Asker::Peer(_, asker) => {
                 if let Some(sender) = self.askers.remove(&asker) {
                     self.outs.push(Out::Tell(sender, self.durable, answer));
                 }
@@ -329,11 +348,17 @@ impl Node {
             self.changes.next_wake(),
             self.home.next_wake(),
             self.moves.next_wake(),
+            self.leasing.next_wake(),
+            self.alone_from,
         ];
         machines.into_iter().flatten().min()
     }
 
     pub(crate) fn wake(&mut self) {
+        if self.alone_from.take_if(|from| *from <= self.now).is_some() {
+            self.go_alone();
+        }
+        self.leases(table::Event::Tick);
         self.peers(peers::Event::Tick);
         self.copies(copies::Event::Tick);
         self.changes(changes::Event::Tick);
@@ -359,45 +384,71 @@ impl Node {
     }
 
     /// Changes a metafile, with the next stamp; false of `change` ends the object. Nobody is told
-    /// of it before it is stored.
+    /// of it before it is stored. False when there is none.
     pub(crate) fn store(
         &mut self,
         object: FileId,
         what_for: For,
         change: impl FnOnce(&mut Metafile) -> bool,
-    ) {
-        let Some(mut metafile) = self.latest(object).cloned() else { return };
+    ) -> bool {
+        let (mut records, urgency) = match &what_for {
+            For::Note(place, claims, cookie) => {
+                (vec![Record::Note(place.clone(), *claims, *cookie)], Urgency::Now)
+            }
+            For::NoNote(place) => (vec![Record::NoNote(place.clone())], Urgency::Soon),
+            For::Names(_) | For::Loss | For::Asked(_) => (Vec::new(), Urgency::Now),
+        };
+        let Some((changing, record)) = self.prepare(object, what_for, change) else { return false };
+        records.push(record);
+        self.append(&records, urgency, Some(Chore::Metafile(Box::new(changing), None)));
+        true
+    }
+
+    /// Changes two metafiles in one moment, which a crash finds both done or none.
+    pub(crate) fn store_both(&mut self, one: (Changing, Record), other: (Changing, Record)) {
+        let both = Record::Both(Box::new([one.1, other.1]));
+        let chore = Chore::Metafile(Box::new(one.0), Some(Box::new(other.0)));
+        self.append(&[both], Urgency::Now, Some(chore));
+    }
+
+    /// A change of a metafile, with the next stamp, and what is to be stored of it.
+    pub(crate) fn prepare(
+        &mut self,
+        object: FileId,
+        what_for: For,
+        change: impl FnOnce(&mut Metafile) -> bool,
+    ) -> Option<(Changing, Record)> {
+        let mut metafile = self.latest(object)?.clone();
+        let lease = self.leasing.under.remove(&object);
         self.disk.known.stamp.0 += 1;
         let version = self.disk.known.stamp;
         metafile.version = version;
         let metafile = change(&mut metafile).then_some(metafile);
-        let mut records = Vec::new();
-        let urgency = match &what_for {
-            For::Note(place, claims, cookie) => {
-                records.push(Record::Note(place.clone(), *claims, *cookie));
-                Urgency::Now
-            }
-            For::NoNote(place) => {
-                records.push(Record::NoNote(place.clone()));
-                Urgency::Soon
-            }
-            For::Names(_) | For::Loss | For::Asked(_) => Urgency::Now,
-        };
-        records.push(match &metafile {
+        let record = match &metafile {
             Some(metafile) => Record::Put(metafile.clone()),
             None => Record::Gone(object, version),
-        });
+        };
         self.pending.insert(object, (version, metafile.clone()));
-        let changing = Changing { object, version, metafile, what_for };
-        self.append(&records, urgency, Some(Chore::Metafile(Box::new(changing))));
+        Some((Changing { object, version, metafile, what_for, lease }, record))
     }
 
     /// Something is on stable storage.
     pub(crate) fn stored(&mut self, chore: Chore) {
-        let Changing { object, version, metafile, what_for } = match chore {
-            Chore::Leave => return self.moves(moves::Event::Noted),
-            Chore::Metafile(changing) => *changing,
-        };
+        match chore {
+            Chore::Leave => self.moves(moves::Event::Noted),
+            Chore::Metafile(one, other) => {
+                // Nobody sees one without the other.
+                let both = [Some(one), other].into_iter().flatten();
+                let both: Vec<Changing> = both.map(|changing| *changing).collect();
+                both.iter().for_each(|changing| self.take_stored(changing));
+                both.into_iter().for_each(|changing| self.has_stored(changing));
+            }
+        }
+    }
+
+    fn take_stored(&mut self, changing: &Changing) {
+        let Changing { object, version, metafile, .. } = changing;
+        let (object, version, metafile) = (*object, *version, metafile.clone());
         self.durable = self.durable.max(version);
         // What is stored later may have been told first.
         if let Some((last, _)) = self.pending.get(&object) {
@@ -409,6 +460,10 @@ impl Node {
             }
             self.disk.take(metafile.map_or(Record::Gone(object, version), Record::Put));
         }
+    }
+
+    fn has_stored(&mut self, changing: Changing) {
+        let Changing { object, version, what_for, lease, .. } = changing;
         match what_for {
             For::Names(ticket) => self.home(home::Event::Stored(ticket, version)),
             For::Note(place, claims, cookie) => {
@@ -418,6 +473,7 @@ impl Node {
             For::NoNote(_) | For::Loss => {}
             For::Asked(asker) => self.answer(asker, Answer::Version(version)),
         }
+        lease.into_iter().for_each(|ticket| self.has_changed_leased(object, ticket));
     }
 
     /// What was to be on stable storage never will be: nobody is served any more.

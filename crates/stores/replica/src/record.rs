@@ -28,7 +28,12 @@ pub(crate) enum Record {
     Heard(Peer, Noted),
     /// Which move has leave.
     Leave(Option<Move>),
+    /// Two that count together, or not at all.
+    Both(Box<[Self; 2]>),
 }
+
+/// The number of a record that is two.
+const BOTH: u32 = 9;
 
 impl Record {
     pub(crate) fn encode(&self) -> Vec<u8> {
@@ -76,11 +81,25 @@ impl Record {
                         .for_each(|word| to.u64(word));
                 }
             }
+            Self::Both(both) => {
+                to.u32(BOTH);
+                both.iter().for_each(|record| to.opaque(&record.encode()));
+            }
         }
         to.finish().into_bytes().to_vec()
     }
 
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Error> {
+        let from = &mut Reader::of_part(bytes);
+        if from.u32()? != BOTH {
+            return Self::decode_one(bytes);
+        }
+        let mut part = || Self::decode_one(from.opaque(u32::MAX)?);
+        let both = Self::Both(Box::new([part()?, part()?]));
+        from.finish().map(|()| both)
+    }
+
+    fn decode_one(bytes: &[u8]) -> Result<Self, Error> {
         let from = &mut Reader::of_part(bytes);
         let record = match from.u32()? {
             1 => Self::Put(Metafile::of(&replica::Metafile::decode(from)?)),
@@ -123,7 +142,9 @@ mod tests {
         let noted = Noted { epoch: 9, before: 8, stamp: Stamp(7) };
         let metafile = crate::disk::root(nfs3::Time::default(), &crate::Owner::default());
         let metafile = Metafile { places: vec![place.clone()], content: vec![1; 5], ..metafile };
+        let both = [Record::Put(metafile.clone()), Record::Gone(FileId(3), Stamp(4))];
         for record in [
+            Record::Both(Box::new(both)),
             Record::Put(metafile),
             Record::Gone(FileId(1), Stamp(2)),
             Record::Note(place.clone(), FileId(6), 5),
@@ -138,5 +159,8 @@ mod tests {
         }
         assert!(Record::decode(&[0, 0, 0, 99]).is_err());
         assert!(Record::decode(&[0, 0, 0, 5, 1]).is_err());
+        let both = Record::Both(Box::new([Record::Epoch(1), Record::Epoch(2)]));
+        let nested = Record::Both(Box::new([both.clone(), both]));
+        assert!(Record::decode(&nested.encode()).is_err(), "two are not nested");
     }
 }

@@ -26,6 +26,8 @@ pub(crate) struct Searching {
     place: Place,
     of: Of,
     found: Option<Metafile>,
+    /// Whether an object has claimed the name.
+    is_claimed: bool,
 }
 
 impl Node {
@@ -58,7 +60,7 @@ impl Node {
 
     fn begin_search(&mut self, search: Search, place: Place, of: Of, effects: Vec<search::Effect>) {
         let id = self.number();
-        self.searches.insert(id, Searching { search, place, of, found: None });
+        self.searches.insert(id, Searching { search, place, of, found: None, is_claimed: false });
         self.seek(id, effects);
     }
 
@@ -71,8 +73,10 @@ impl Node {
                     self.call(peer, Ask::Search(place, behind), Why::Search(id));
                 }
                 search::Effect::Named(peer) => self.call(peer, Ask::Named(place), Why::Named(id)),
+                // The note may be of another that has its home there too.
                 search::Effect::Fetch(object) => {
-                    self.call_home(object, Ask::Fetch(object, None), Why::SearchFetch(id));
+                    let search = Ask::Search(place, Vec::new());
+                    self.call_home(object, search, Why::SearchFetch(id));
                 }
                 search::Effect::Found(_) | search::Effect::Nowhere | search::Effect::Unknown => {
                     if let Some(searching) = self.searches.remove(&id) {
@@ -84,7 +88,7 @@ impl Node {
     }
 
     fn search_ended(&mut self, searching: Searching, effect: &search::Effect) {
-        let Searching { of, found, .. } = searching;
+        let Searching { of, found, is_claimed, .. } = searching;
         let is_nowhere = *effect == search::Effect::Nowhere;
         match (of, found) {
             (Of::Asker(asker), Some(found)) => self.answer(asker, Answer::Metafile(found)),
@@ -95,6 +99,10 @@ impl Node {
                 let (object, version) = (found.object, found.version);
                 self.brought = Some(found);
                 self.copies(copies::Event::Found(call, object, version));
+            }
+            // Whoever claimed it may stand there any time, and no lease says when.
+            (Of::Copies(call), None) if is_nowhere && is_claimed && self.options.strict => {
+                self.copies(copies::Event::Vacant(call));
             }
             (Of::Copies(call), None) if is_nowhere => self.copies(copies::Event::Nowhere(call)),
             // What has come to stand at home meanwhile is found the next time.
@@ -112,7 +120,10 @@ impl Node {
                 searching.found = Some(found);
                 search::Answer::Found(object)
             }
-            Answer::Named(Some(object)) => search::Answer::Claimed(object),
+            Answer::Named(Some(object)) => {
+                searching.is_claimed = true;
+                search::Answer::Claimed(object)
+            }
             Answer::Metafile(_) | Answer::Named(None) | Answer::Nowhere => search::Answer::Nowhere,
             Answer::Gone if !matches!(why, Why::Search(_)) => search::Answer::Nowhere,
             _ => search::Answer::Unknown,

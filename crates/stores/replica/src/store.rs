@@ -3,6 +3,14 @@
 use core::ops::Range;
 use core::time::Duration;
 
+use crate::asked::CONTENT_BYTES_MAX;
+use crate::attributes::{Setting, wanted};
+use crate::disk::ROOT;
+use crate::message::Answer;
+use crate::metafile::{Metafile, Wrote};
+use crate::naming::{LINK_MAX, at, found};
+use crate::using::{ComesAgain, id, object};
+use crate::{FILE_BYTES_MAX, Metaserver, PATIENCE};
 use bytes::Bytes;
 use leasehold_base::units::{Cookie, FileId, FileTime};
 use leasehold_core::replica::changes;
@@ -12,16 +20,6 @@ use leasehold_fs::{
     FsError, Linked, Name, NewFile, NewNode, ObjectId, Page, Place, Properties, ReadDone, Renamed,
     SUPERUSER, SetAttributes, Space, Stability, Store, Target, Wanted, Wcc, WriteDone,
 };
-use leasehold_wire::nfs3;
-
-use crate::asked::CONTENT_BYTES_MAX;
-use crate::attributes::wanted;
-use crate::disk::ROOT;
-use crate::message::Answer;
-use crate::metafile::{Metafile, Wrote};
-use crate::naming::{LINK_MAX, at, found};
-use crate::using::{ComesAgain, id, object};
-use crate::{FILE_BYTES_MAX, Metaserver, PATIENCE};
 
 /// The longest name: what directories of systems hold.
 pub(crate) const NAME_BYTES_MAX: u32 = 255;
@@ -171,8 +169,8 @@ impl Metaserver {
                 let wall = self.shared.outside.wall();
                 let mode = without_set_ids(seen.mode);
                 if caller.uid != SUPERUSER && mode != seen.mode {
-                    let set = nfs3::SetAttributes { mode: Some(mode.bits()), ..<_>::default() };
-                    self.set_at_home(object, set).await?;
+                    let wanted = Setting { clear_set_ids: true, ..Setting::default() };
+                    self.set_at_home(object, wanted).await?;
                 }
                 seen = self.with(|node| {
                     let view = node.view(object);

@@ -9,7 +9,7 @@
 use futures_channel::oneshot;
 use leasehold_base::units::FileId;
 use leasehold_core::replica::search::Order;
-use leasehold_core::replica::{Place, Ticket, copies};
+use leasehold_core::replica::{Peer, Place, Ticket, copies};
 use leasehold_fs::{Changed, FsError, Linked, ObjectId, Renamed};
 
 use crate::Metaserver;
@@ -104,48 +104,26 @@ impl Metaserver {
 
     async fn acquired(&self, object: FileId, at_once: bool) -> Result<Metafile, FsError> {
         self.serves()?;
-        for _ in 0..ROUNDS_MAX {
-            let (mine, is_known) = self.with(|node| {
-                let mine = node.is_mine(object).then(|| node.view(object));
-                (mine, node.homes.of(object).is_some())
-            });
-            if let Some(mine) = mine {
-                return mine.ok_or(FsError::Stale);
-            }
-            if !is_known {
-                return Err(FsError::Stale);
-            }
-            if self.shared.options.strict {
-                return self.as_at_home(object).await;
-            }
-            let answer = self.wait(|node, ticket| {
-                let at_once = node.suspects.remove(&object) || at_once;
-                node.copies(if at_once {
-                    copies::Event::Miss(ticket, object)
-                } else {
-                    copies::Event::Use(ticket, object)
-                });
-            });
-            match answer.await {
-                Answer::Done => {
-                    if let Some(metafile) = self.with(|node| node.view(object)) {
-                        return Ok(metafile);
-                    }
-                }
-                Answer::Gone => return Err(FsError::Stale),
-                _ => return Err(FsError::Later),
-            }
+        let (mine, is_known) = self.with(|node| {
+            let mine = node.is_mine(object).then(|| node.view(object));
+            (mine, node.homes.of(object).is_some())
+        });
+        if let Some(mine) = mine {
+            return mine.ok_or(FsError::Stale);
         }
-        Err(FsError::Later)
-    }
-
-    /// What the home has now. No other use's question is joined: it may have been answered before
-    /// this one began.
-    async fn as_at_home(&self, object: FileId) -> Result<Metafile, FsError> {
-        match self.ask_home(object, Ask::Fetch(object, None)).await {
-            Answer::Metafile(metafile) if metafile.object == object => {
-                Ok(self.with(|node| node.with_dirty(metafile)))
-            }
+        if !is_known {
+            return Err(FsError::Stale);
+        }
+        let answer = self.wait(|node, ticket| {
+            let at_once = node.suspects.remove(&object) || at_once;
+            node.copies(if at_once {
+                copies::Event::Miss(ticket, object)
+            } else {
+                copies::Event::Use(ticket, object)
+            });
+        });
+        match answer.await {
+            Answer::Metafile(metafile) if metafile.object == object => Ok(metafile),
             Answer::Gone => Err(FsError::Stale),
             _ => Err(FsError::Later),
         }
@@ -161,20 +139,22 @@ impl Metaserver {
                 Where::Nowhere => return Ok(None),
                 Where::Copy(object) => match self.acquired(object, is_checked).await {
                     Ok(found) if found.stands_at(place) => return Ok(Some(found)),
-                    // A note may be old, and then nobody stands there.
-                    Ok(_) | Err(FsError::Stale) if is_checked => return Ok(None),
+                    // A note may be of another that has its home there too, or old.
+                    Ok(_) | Err(FsError::Stale) if is_checked => {
+                        return self.find_by(object, place).await;
+                    }
                     Ok(_) | Err(FsError::Stale) => is_checked = true,
                     Err(error) => return Err(error),
                 },
-                Where::Elsewhere if self.shared.options.strict => {
-                    return self.find_anew(place).await;
-                }
                 Where::Elsewhere => {
                     let search = |node: &mut Node, ticket| {
                         node.copies(copies::Event::Search(ticket, place.clone()));
                     };
                     match self.wait(search).await {
-                        Answer::Done => {}
+                        Answer::Metafile(found) if found.stands_at(place) => {
+                            return Ok(Some(found));
+                        }
+                        Answer::Metafile(_) => {}
                         Answer::Gone => return Ok(None),
                         _ => return Err(FsError::Later),
                     }
@@ -192,16 +172,35 @@ impl Metaserver {
             Answer::Named(None) | Answer::Gone => return Ok(None),
             _ => return Err(FsError::Later),
         };
-        match self.fresh(object).await {
-            Ok(found) => Ok(Some(found).filter(|found| found.stands_at(place))),
-            Err(FsError::Stale) => Ok(None),
-            Err(error) => Err(error),
+        self.find_by(object, place).await
+    }
+
+    /// What stands at a place that has its home where an object has its, as a note says.
+    pub(crate) async fn find_by(
+        &self,
+        object: FileId,
+        place: &Place,
+    ) -> Result<Option<Metafile>, FsError> {
+        match self.ask_home(object, Ask::Search(place.clone(), Vec::new())).await {
+            // An answer may be overtaken by an announcement, which copies know of.
+            Answer::Metafile(found) => match self.fresh(found.object).await {
+                Ok(found) if found.stands_at(place) => Ok(Some(found)),
+                Ok(_) | Err(FsError::Stale) => Err(FsError::Later),
+                Err(error) => Err(error),
+            },
+            Answer::Nowhere | Answer::Gone => Ok(None),
+            _ => Err(FsError::Later),
         }
     }
 
     /// Asks the home of an object.
     pub(crate) async fn ask_home(&self, object: FileId, ask: Ask) -> Answer {
         self.wait(|node, ticket| node.call_home(object, ask, Why::Operation(ticket))).await
+    }
+
+    /// Asks a peer.
+    pub(crate) async fn ask(&self, peer: Peer, ask: Ask) -> Answer {
+        self.wait(|node, ticket| node.call(peer, ask, Why::Operation(ticket))).await
     }
 
     /// Begins something of the machines of this metaserver's own.
@@ -215,9 +214,10 @@ impl Metaserver {
         object: FileId,
         from: Option<&Place>,
         to: Option<&Place>,
+        over: Option<FileId>,
     ) -> Result<(), FsError> {
         let (from, to) = (from.cloned(), to.cloned());
-        let ask = Ask::Place { object, from: from.clone(), to: to.clone() };
+        let ask = Ask::Place { object, from: from.clone(), to: to.clone(), over };
         let version = match self.ask_home(object, ask).await {
             Answer::Version(version) => version,
             Answer::Gone => return Err(FsError::NotFound),
@@ -232,6 +232,7 @@ impl Metaserver {
             } else {
                 node.suspect(object);
             }
+            over.into_iter().for_each(|over| node.suspect(over));
             for place in from.iter().chain(&to) {
                 node.suspect(place.directory);
             }
@@ -243,7 +244,8 @@ impl Metaserver {
 impl Node {
     /// An object was changed from here at its home: a copy of it is old.
     pub(crate) fn suspect(&mut self, object: FileId) {
-        if self.kept.contains_key(&object) {
+        // A copy that is had by a lease is never old.
+        if self.kept.contains_key(&object) && !self.options.strict {
             self.suspects.insert(object);
         }
     }

@@ -45,8 +45,8 @@ const METAFILE: &str = "0000000000000009 0000000000000006
 
 #[test]
 fn hello() {
-    let args = hello::Args { peer: 2, epoch: 7, stored_epoch: 6, stored_stamp: 40 };
-    vector!(args, "00000002 0000000000000007 0000000000000006 0000000000000028");
+    let args = hello::Args { peer: 2, epoch: 7, stored_epoch: 6, stored_stamp: 40, strict: true };
+    vector!(args, "00000002 0000000000000007 0000000000000006 0000000000000028 00000001");
     let known = hello::Known { epoch: 3, known_epoch: 6, known_stamp: 40 };
     vector!(known, "0000000000000003 0000000000000006 0000000000000028");
 }
@@ -76,8 +76,8 @@ fn names() {
         "00000000 0000000000000008 00000001 0000000000000009"
     );
     vector!(
-        claim::Args { caller: CALLER, place: PLACE, object: 9 },
-        "{WHO} {WHERE} 0000000000000009"
+        claim::Args { caller: CALLER, place: PLACE, object: 9, replaces: true },
+        "{WHO} {WHERE} 0000000000000009 00000001"
     );
     vector!(stands::Reply::Done { stamp: 8, results: true }, "00000000 0000000000000008 00000001");
 }
@@ -88,13 +88,14 @@ fn changes() {
     let modified = Time { seconds: 1, nanoseconds: 2 };
     let wrote = Some(change::Wrote { offset: 448, data: Content(b"last"), modified });
     vector!(
-        change::Args { caller: CALLER, object: 9, attributes, wrote },
+        change::Args { caller: CALLER, object: 9, attributes, clear_set_ids: true, wrote },
         "{WHO} 0000000000000009 00000001 00000180 00000000 00000000 00000000 00000000 00000000
+        00000001
         00000001 00000000000001c0 00000004 'last' 00000001 00000002"
     );
     vector!(
-        place::Args { caller: CALLER, object: 9, from: Some(PLACE), to: None },
-        "{WHO} 0000000000000009 00000001 {WHERE} 00000000"
+        place::Args { caller: CALLER, object: 9, from: Some(PLACE), to: None, over: Some(8) },
+        "{WHO} 0000000000000009 00000001 {WHERE} 00000000 00000001 0000000000000008"
     );
     vector!(
         announce::Args {
@@ -122,6 +123,11 @@ fn listings() {
 }
 
 #[test]
+fn evictions() {
+    vector!(evict::Args { caller: CALLER, object: 9 }, "{WHO} 0000000000000009");
+}
+
+#[test]
 fn moves() {
     vector!(
         moving::Args { caller: CALLER, number: 4, object: 9, parent: 1 },
@@ -137,4 +143,5 @@ fn why_a_call_had_no_effect() {
     vector!(claim::Reply::Exists, "00000004");
     vector!(place::Reply::Full, "00000005");
     vector!(r#move::Reply::Loop, "00000006");
+    vector!(hello::Reply::Mode, "00000007");
 }

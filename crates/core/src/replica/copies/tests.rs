@@ -21,6 +21,9 @@ fn dialogues() {
                 "gone" => Event::Fetched(call(), Answer::Gone),
                 "found" => Event::Found(call(), object(words[2]), version()),
                 "nowhere" => Event::Nowhere(call()),
+                "vacant" => Event::Vacant(call()),
+                "evicted" => Event::Evicted(object(words[1])),
+                "restarted" => Event::Restarted,
                 "failed" => Event::Failed(call()),
                 "announced" => {
                     let places = words[4..].iter().map(|word| place(word)).collect();

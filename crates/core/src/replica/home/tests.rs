@@ -17,7 +17,12 @@ fn dialogues() {
                     let from = at("from").or_else(|| at("lacks")).map(|from| (from, !lacks));
                     let is_directory = words.contains(&"directory");
                     let object = object(words[2]);
-                    Event::Change(ticket(), Change { object, is_directory, from, to: at("to") })
+                    let over =
+                        value(words, "over").map(|over| (FileId(over), words.contains(&"full")));
+                    Event::Change(
+                        ticket(),
+                        Change { object, is_directory, from, to: at("to"), over },
+                    )
                 }
                 "had" => Event::Had(ticket(), Ok(())),
                 "refused" => Event::Had(

@@ -33,6 +33,7 @@ fn dialogues() {
                     Event::Heard(peer(), Known { epoch, stamp })
                 }
                 "away" => Event::Away(peer()),
+                "unlike" => Event::Unlike(peer()),
                 "tick" => Event::Tick,
                 other => panic!("no such event: {other}"),
             };

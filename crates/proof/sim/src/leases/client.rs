@@ -361,7 +361,7 @@ impl Client {
         let cache = &self.caches[index(object)];
         let size = cache.attributes.filter(|_| cache.is_dirty()).unwrap_or(u64::MAX);
         let modified = i128::from(self.now.as_nanoseconds());
-        let told = held.then_some(Told { size, modified });
+        let told = held.then_some(Told { size, modified, set: None });
         let Self { instance, epoch, .. } = *self;
         let report = Message::Report { instance, epoch, object, serial, round, told };
         self.outs.push(Out::Send(report));

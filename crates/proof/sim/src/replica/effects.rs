@@ -16,9 +16,15 @@ impl Node {
         match effect {
             peers::Effect::Hello(peer) => self.call(peer, Ask::Hello, Why::Hello),
             peers::Effect::Note(peer, known) => {
-                self.disk.heard.insert(peer, known);
+                let was = self.disk.heard.insert(peer, known);
+                if was.is_none_or(|was| was.epoch != known.epoch) {
+                    self.has_restarted(peer);
+                }
             }
-            peers::Effect::Answer(..) | peers::Effect::Open | peers::Effect::Older(..) => {}
+            peers::Effect::Answer(..)
+            | peers::Effect::Open
+            | peers::Effect::Older(..)
+            | peers::Effect::Unlike(_) => {}
         }
     }
 
@@ -40,7 +46,11 @@ impl Node {
                 copies::Effect::Drop(object) => {
                     self.live.kept.remove(&object);
                 }
-                copies::Effect::Go(ticket) => self.operation_goes(ticket),
+                copies::Effect::Go(ticket, _) => self.operation_goes(ticket),
+                copies::Effect::Once(ticket, _) => {
+                    let metafile = brought.clone().expect("it came with the answer");
+                    self.operation_shows(ticket, metafile);
+                }
                 copies::Effect::Gone(ticket) => self.operation_found_nothing(ticket),
                 copies::Effect::Later(ticket) => self.operation_answered(ticket, &Answer::Later),
             }
@@ -74,9 +84,10 @@ impl Node {
                     let root = self.home_of(ROOT);
                     self.call(root, Ask::Move(asked), Why::Leave(ticket));
                 }
-                home::Effect::Claim(ticket, object, place) => {
+                home::Effect::Claim(ticket, object, place, over) => {
                     let home = self.home_of(place.directory);
-                    self.call(home, Ask::Claim(place, object), Why::Claim(ticket));
+                    let claim = Ask::Claim(place, object, over.is_some());
+                    self.call(home, claim, Why::Claim(ticket));
                 }
                 home::Effect::Close(ticket, directory) => {
                     let close = Ticket(self.number());
@@ -87,7 +98,10 @@ impl Node {
                     let retire = names::Event::Retire(close, directory, inside.collect());
                     self.names(retire);
                 }
-                home::Effect::Store(ticket, change) => self.put_off(Chore::Store(ticket, change)),
+                home::Effect::Store(ticket, change) => {
+                    let objects: Vec<_> = change.objects().collect();
+                    self.changing(&objects, Chore::Store(ticket, change));
+                }
                 home::Effect::Announce(object, version, left) => {
                     let metafile = self.disk.metafiles.get(&object);
                     let place = metafile.and_then(|metafile| metafile.place.clone());
@@ -132,7 +146,9 @@ impl Node {
                     let home = self.home_of(object);
                     self.call(home, Ask::Stands(place, object), Why::Stands(call));
                 }
-                names::Effect::Note(place, object) => self.put_off(Chore::Note(place, object)),
+                names::Effect::Note(place, object) => {
+                    self.changing(&[place.directory], Chore::Note(place, object));
+                }
                 names::Effect::Drop(place) => {
                     self.disk.notes.remove(&place);
                 }
@@ -155,7 +171,7 @@ impl Node {
                     self.call(home, Ask::Fetch(directory, None), Why::Above(call));
                 }
                 moves::Effect::Note(None) => self.disk.leave = None,
-                moves::Effect::Note(Some(given)) => self.put_off(Chore::Leave(given)),
+                moves::Effect::Note(Some(given)) => self.put_off(Chore::Leave(given), Vec::new()),
                 moves::Effect::AskEnded(given) => {
                     self.call(given.home, Ask::Moving(given.number), Why::Ended(given));
                 }

@@ -32,14 +32,26 @@ pub(super) enum Ask {
     Fetch(FileId, Option<Stamp>),
     Search(Place, Vec<Peer>),
     Named(Place),
-    Claim(Place, FileId),
+    /// With whether it replaces what has the same home.
+    Claim(Place, FileId, bool),
     Stands(Place, FileId),
     Change(FileId, u64),
-    Place { object: FileId, from: Option<Place>, to: Option<Place> },
+    Place {
+        object: FileId,
+        from: Option<Place>,
+        to: Option<Place>,
+        over: Option<FileId>,
+    },
     Move(Move),
     Moving(u64),
     List(FileId),
-    Announce { object: FileId, version: Stamp, places: Vec<Place>, left: Place },
+    Evict(FileId),
+    Announce {
+        object: FileId,
+        version: Stamp,
+        places: Vec<Place>,
+        left: Place,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

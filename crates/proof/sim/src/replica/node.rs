@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use leasehold_base::random::Random;
 use leasehold_base::units::{FileId, Time};
+use leasehold_core::leases;
 use leasehold_core::replica::changes::{self, Changes};
 use leasehold_core::replica::copies::{self, Copies};
 use leasehold_core::replica::home::{self, Home};
@@ -18,6 +19,7 @@ use leasehold_core::replica::{Bounds, Call, Homes, Ids, Peer, Place, Stamp, Tick
 use crate::faults::upto;
 
 use super::ReplicaMutant;
+use super::leasing::{Evicted, Leasing, Turns};
 use super::message::{Answer, Ask, Body, Message, Metafile};
 use super::operation::{Operation, Outcome};
 use super::searching::Searching;
@@ -84,7 +86,8 @@ pub(super) struct Asker {
 #[derive(Clone, Debug)]
 pub(super) enum Out {
     Send(Message),
-    Chore(Duration, Chore),
+    /// The disk does this, which ends turns at objects.
+    Chore(Duration, Chore, Turns),
     Ended(Operation, Outcome),
     /// A metafile was changed on the disk, on behalf of a call.
     Stored(FileId, Option<Metafile>, Option<Asker>),
@@ -109,6 +112,7 @@ pub(super) enum Why {
     Above(Call),
     Ended(Move),
     Change(Call),
+    Evicted(Evicted),
     Operation(Ticket),
 }
 
@@ -129,6 +133,7 @@ pub(super) struct Live {
     pub(super) home: Home,
     pub(super) names: Names,
     pub(super) moves: Moves,
+    pub(super) leasing: Leasing,
     pub(super) ids: Ids,
     /// The copies.
     pub(super) kept: BTreeMap<FileId, Metafile>,
@@ -152,7 +157,7 @@ pub(super) struct Node {
     pub(super) count: u32,
     pub(super) homes: Homes,
     pub(super) order: Order,
-    /// Whether there are no copies.
+    /// Whether copies are had by leases.
     pub(super) strict: bool,
     pub(super) mutant: Option<ReplicaMutant>,
     pub(super) disk: Disk,
@@ -233,19 +238,20 @@ impl Node {
     }
 
     /// Leaves something to the disk.
-    pub(super) fn put_off(&mut self, chore: Chore) {
+    pub(super) fn put_off(&mut self, chore: Chore, turns: Turns) {
         let time = upto(&mut self.random, Duration::from_millis(20));
-        self.outs.push(Out::Chore(time, chore));
+        self.outs.push(Out::Chore(time, chore, turns));
     }
 
     pub(super) fn next_wake(&self) -> Option<Time> {
-        let Live { peers, copies, changes, home, moves, calls, .. } = &self.live;
+        let Live { peers, copies, changes, home, moves, leasing, calls, .. } = &self.live;
         let machines = [
             peers.next_wake(),
             copies.next_wake(),
             changes.next_wake(),
             home.next_wake(),
             moves.next_wake(),
+            leasing.next_wake(),
         ];
         let calls = calls.values().map(|called| called.again.min(called.until));
         machines.into_iter().flatten().chain(calls).min()
@@ -253,6 +259,7 @@ impl Node {
 
     pub(super) fn wake(&mut self, now: Time) {
         self.now = now;
+        self.leases(leases::table::Event::Tick);
         self.peers(peers::Event::Tick);
         self.copies(copies::Event::Tick);
         self.changes(changes::Event::Tick);
@@ -298,12 +305,23 @@ impl Node {
     }
 
     /// The disk has done it; true for what was answered.
-    pub(super) fn chore(&mut self, now: Time, chore: Chore, crashes: bool) {
+    pub(super) fn chore(&mut self, now: Time, chore: Chore, turns: Turns, crashes: bool) {
         self.now = now;
+        self.do_chore(chore, crashes);
+        if !crashes {
+            turns.into_iter().for_each(|(object, ticket)| self.has_changed(object, ticket));
+        }
+    }
+
+    fn do_chore(&mut self, chore: Chore, crashes: bool) {
         match chore {
             Chore::Store(ticket, change) => {
                 let asker = self.live.waiting.get(&ticket).copied();
                 let (to, is_directory) = (change.to.clone(), change.is_directory);
+                // In the same moment: a crash finds both done or none.
+                if let Some((over, _)) = change.over {
+                    self.store(over, None, |_| false);
+                }
                 let version = self.store(change.object, asker, |metafile| {
                     metafile.is_directory = is_directory;
                     metafile.place = to;
@@ -356,6 +374,7 @@ impl Live {
             home: Home::new(BOUNDS),
             names: Names::default(),
             moves: Moves::new(now, ROOT, disk.leave),
+            leasing: Leasing::new(mutant),
             ids: Ids::new(u64::from(me.0) + 1, disk.ids),
             kept: BTreeMap::new(),
             brought: None,
@@ -393,8 +412,13 @@ impl Live {
             ReplicaMutant::TakesLeave => self.home.plant(home::Mutant::TakesLeave),
             ReplicaMutant::HidesClaims => self.home.plant(home::Mutant::HidesClaims),
             ReplicaMutant::TakesRefused => self.home.plant(home::Mutant::TakesRefused),
+            ReplicaMutant::ReplacesFull => self.home.plant(home::Mutant::ReplacesFull),
             ReplicaMutant::LooksNowhere => self.moves.look_nowhere(),
-            ReplicaMutant::GivesUp | ReplicaMutant::KeepsCopies => {}
+            ReplicaMutant::IgnoresEvictions => self.copies.plant(copies::Mutant::IgnoresEvictions),
+            ReplicaMutant::IgnoresRestarts => self.copies.plant(copies::Mutant::IgnoresRestarts),
+            ReplicaMutant::GivesUp
+            | ReplicaMutant::EvictsNobody
+            | ReplicaMutant::GrantsMeanwhile => {}
         }
     }
 }

@@ -18,7 +18,7 @@ pub(super) enum What {
     Miss(FileId),
     Write(FileId, u64),
     Commit(FileId, u64),
-    Place { object: FileId, from: Place, to: Option<Place> },
+    Place { object: FileId, from: Place, to: Option<Place>, over: Option<FileId> },
 }
 
 #[derive(Clone, Debug)]
@@ -30,6 +30,8 @@ pub(super) struct Operation {
     listed: Vec<Metafile>,
     /// The copy that is asked about; none while the name is searched for.
     checked: Option<FileId>,
+    /// Whether the home of what is listed was asked who has the name.
+    is_asked: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,6 +54,7 @@ impl Node {
             to_list: Vec::new(),
             listed: Vec::new(),
             checked: None,
+            is_asked: false,
         };
         self.live.operation = Some((ticket, operation));
         if !self.live.peers.is_open() {
@@ -65,10 +68,10 @@ impl Node {
                     self.live.ids.stored(stored);
                 }
                 let object = self.live.ids.take().expect("enough are stored");
-                let change = home::Change { object, is_directory, from: None, to: Some(place) };
+                let (from, to, over) = (None, Some(place), None);
+                let change = home::Change { object, is_directory, from, to, over };
                 self.home(home::Event::Change(ticket, change));
             }
-            What::Look(place) if self.strict => self.look_at_home(ticket, place),
             What::Look(place) => self.look(ticket, place),
             What::List(directory) => {
                 let home = self.home_of(directory);
@@ -80,7 +83,6 @@ impl Node {
                     None => self.end(ticket, Outcome::Gone),
                 }
             }
-            What::Use(object) | What::Miss(object) if self.strict => self.fetch(ticket, object),
             What::Use(object) => self.copies(copies::Event::Use(ticket, object)),
             What::Miss(object) => self.copies(copies::Event::Miss(ticket, object)),
             What::Write(object, id) if self.home_of(object) == self.me => {
@@ -96,73 +98,11 @@ impl Node {
                 }
             }
             What::Commit(object, _) => self.changes(changes::Event::Commit(ticket, object)),
-            What::Place { object, from, to } => {
+            What::Place { object, from, to, over } => {
                 let (home, from) = (self.home_of(object), Some(from));
-                self.call(home, Ask::Place { object, from, to }, Why::Operation(ticket));
+                self.call(home, Ask::Place { object, from, to, over }, Why::Operation(ticket));
             }
         }
-    }
-
-    /// Asks an object's home, without a copy.
-    fn fetch(&mut self, ticket: Ticket, object: FileId) {
-        let home = self.home_of(object);
-        self.call(home, Ask::Fetch(object, None), Why::Operation(ticket));
-    }
-
-    /// Asks the directory's home, unless it is known here.
-    fn look_at_home(&mut self, ticket: Ticket, place: Place) {
-        if let Some(metafile) = self.disk.standing_at(&place).cloned() {
-            self.end(ticket, Outcome::Found(metafile));
-            return;
-        }
-        let home = self.home_of(place.directory);
-        self.call(home, Ask::Named(place), Why::Operation(ticket));
-    }
-
-    /// A home has answered a use without a copy; false when it is none of that.
-    fn strict_answered(&mut self, ticket: Ticket, answer: &Answer) -> bool {
-        let Some(what) = self.operation(ticket).map(|operation| operation.what.clone()) else {
-            return false;
-        };
-        let is_use = matches!(what, What::Look(_) | What::List(_) | What::Use(_) | What::Miss(_));
-        if !self.strict || !is_use {
-            return false;
-        }
-        let found = if let Answer::Named(Some(object)) = answer {
-            self.fetch(ticket, *object);
-            return true;
-        } else if let Answer::Metafile(metafile) = answer {
-            Some(metafile.clone())
-        } else if matches!(answer, Answer::Gone | Answer::Named(None)) {
-            None
-        } else {
-            self.end(ticket, Outcome::Later);
-            return true;
-        };
-        if let What::List(_) = what {
-            self.list_found(ticket, found);
-            return true;
-        }
-        let found = found.filter(|found| {
-            let What::Look(place) = &what else { return true };
-            found.place.as_ref() == Some(place)
-        });
-        self.end(ticket, found.map_or(Outcome::Gone, Outcome::Found));
-        true
-    }
-
-    /// What a listing has asked for, if it is there.
-    fn list_found(&mut self, ticket: Ticket, found: Option<Metafile>) {
-        let Some((_, operation)) = &mut self.live.operation else { return };
-        let Some((place, _)) = operation.to_list.pop() else {
-            // The directory itself is gone.
-            self.end(ticket, Outcome::Gone);
-            return;
-        };
-        let found = found.filter(|found| found.place == Some(place));
-        self.outs.extend(found.clone().map(Out::Showed));
-        operation.listed.extend(found);
-        self.list_on(ticket);
     }
 
     fn look(&mut self, ticket: Ticket, place: Place) {
@@ -198,43 +138,72 @@ impl Node {
     fn list_on(&mut self, ticket: Ticket) {
         while let Some((_, operation)) = &mut self.live.operation {
             operation.checked = None;
+            operation.is_asked = false;
             let Some((place, object)) = operation.to_list.last().cloned() else {
                 let listed = core::mem::take(&mut operation.listed);
                 self.end(ticket, Outcome::Listed(listed));
                 return;
             };
             if self.homes.of(object) != Some(self.me) {
-                if self.strict {
-                    self.fetch(ticket, object);
-                } else {
-                    self.copies(copies::Event::Use(ticket, object));
-                }
+                self.copies(copies::Event::Use(ticket, object));
                 return;
             }
             operation.to_list.pop();
-            let here = self.disk.metafiles.get(&object);
-            let here = here.filter(|is| is.place == Some(place)).cloned();
+            let here = self.disk.standing_at(&place).cloned();
             self.outs.extend(here.clone().map(Out::Showed));
             operation.listed.extend(here);
         }
     }
 
-    /// There is a good copy of what the listing asks about.
-    fn list_goes(&mut self, ticket: Ticket) {
+    /// There is a good copy of what the listing asks about, or this is shown.
+    fn list_goes(&mut self, ticket: Ticket, shown: Option<Metafile>) {
         let Some((_, operation)) = &mut self.live.operation else { return };
         let Some((place, object)) = operation.to_list.last().cloned() else { return };
-        let copy = self.live.kept.get(&object);
-        let stands = copy.filter(|copy| copy.place.as_ref() == Some(&place)).cloned();
+        let copy = shown.or_else(|| self.live.kept.get(&object).cloned());
+        let stands = copy.filter(|copy| copy.place.as_ref() == Some(&place));
         if stands.is_none() && operation.checked.is_none() {
             // It is not where its directory's home has it: the copy may be old.
             operation.checked = Some(object);
             self.copies(copies::Event::Miss(ticket, object));
             return;
         }
+        if stands.is_none() {
+            self.list_by_home(ticket);
+            return;
+        }
         operation.to_list.pop();
         self.outs.extend(stands.clone().map(Out::Showed));
         operation.listed.extend(stands);
         self.list_on(ticket);
+    }
+
+    /// A note may be of another that has its home there too: that is asked who has the name.
+    fn list_by_home(&mut self, ticket: Ticket) {
+        let Some((_, operation)) = &mut self.live.operation else { return };
+        let Some((place, object)) = operation.to_list.last().cloned() else { return };
+        if operation.is_asked {
+            // It changes while it is looked at.
+            self.end(ticket, Outcome::Later);
+            return;
+        }
+        operation.is_asked = true;
+        let home = self.home_of(object);
+        self.call(home, Ask::Search(place, Vec::new()), Why::Operation(ticket));
+    }
+
+    /// The home says who has a name that is listed.
+    fn listed_by_home(&mut self, ticket: Ticket, answer: &Answer) {
+        let Some((_, operation)) = &mut self.live.operation else { return };
+        let Some((place, _)) = operation.to_list.pop() else { return };
+        if let Answer::Metafile(found) = answer {
+            operation.to_list.push((place, found.object));
+            operation.checked = Some(found.object);
+            self.copies(copies::Event::Miss(ticket, found.object));
+        } else if matches!(answer, Answer::Nowhere | Answer::Gone) {
+            self.list_on(ticket);
+        } else {
+            self.end(ticket, Outcome::Later);
+        }
     }
 
     fn operation(&self, ticket: Ticket) -> Option<&Operation> {
@@ -245,7 +214,7 @@ impl Node {
     pub(super) fn operation_goes(&mut self, ticket: Ticket) {
         let Some(operation) = self.operation(ticket) else { return };
         match operation.what.clone() {
-            What::List(_) => self.list_goes(ticket),
+            What::List(_) => self.list_goes(ticket, None),
             What::Look(place) => {
                 let checked = operation.checked.and_then(|object| self.live.kept.get(&object));
                 match checked.filter(|copy| copy.place.as_ref() == Some(&place)).cloned() {
@@ -261,13 +230,26 @@ impl Node {
         }
     }
 
+    /// What is used was so after it was asked for, and is not kept.
+    pub(super) fn operation_shows(&mut self, ticket: Ticket, metafile: Metafile) {
+        let Some(operation) = self.operation(ticket) else { return };
+        match operation.what.clone() {
+            What::List(_) => self.list_goes(ticket, Some(metafile)),
+            What::Look(place) if metafile.place.as_ref() != Some(&place) => {
+                self.look(ticket, place);
+            }
+            What::Look(_) | What::Use(_) | What::Miss(_) => {
+                self.end(ticket, Outcome::Found(metafile));
+            }
+            What::Create { .. } | What::Write(..) | What::Commit(..) | What::Place { .. } => {}
+        }
+    }
+
     /// What is used is gone, or nowhere.
     pub(super) fn operation_found_nothing(&mut self, ticket: Ticket) {
         let Some(operation) = self.operation(ticket) else { return };
         if let What::List(_) = operation.what {
-            let (_, operation) = self.live.operation.as_mut().expect("it is the one");
-            operation.to_list.pop();
-            self.list_on(ticket);
+            self.list_by_home(ticket);
         } else if let What::Look(place) = &operation.what
             && operation.checked.is_some()
         {
@@ -279,7 +261,8 @@ impl Node {
     }
 
     pub(super) fn operation_answered(&mut self, ticket: Ticket, answer: &Answer) {
-        if self.strict_answered(ticket, answer) {
+        if self.operation(ticket).is_some_and(|one| one.is_asked) && *answer != Answer::Later {
+            self.listed_by_home(ticket, answer);
             return;
         }
         let outcome = match answer.had() {

@@ -20,6 +20,7 @@ pub(super) struct Searching {
     place: Place,
     of: For,
     found: Option<Metafile>,
+    is_claimed: bool,
 }
 
 impl Node {
@@ -46,7 +47,9 @@ impl Node {
             search.give_up();
         }
         let id = self.number();
-        self.live.searches.insert(id, Searching { search, place, of, found: None });
+        self.live
+            .searches
+            .insert(id, Searching { search, place, of, found: None, is_claimed: false });
         self.seek(id, effects);
     }
 
@@ -59,9 +62,10 @@ impl Node {
                     self.call(peer, Ask::Search(place, behind), Why::Search(id));
                 }
                 search::Effect::Named(peer) => self.call(peer, Ask::Named(place), Why::Named(id)),
+                // The note may be of another that has its home there too.
                 search::Effect::Fetch(object) => {
                     let home = self.home_of(object);
-                    self.call(home, Ask::Fetch(object, None), Why::SearchFetch(id));
+                    self.call(home, Ask::Search(place, Vec::new()), Why::SearchFetch(id));
                 }
                 search::Effect::Found(_) | search::Effect::Nowhere | search::Effect::Unknown => {
                     let searching = self.live.searches.remove(&id).expect("it is there");
@@ -72,7 +76,9 @@ impl Node {
     }
 
     fn search_ended(&mut self, searching: Searching, effect: &search::Effect) {
-        let Searching { of, found, .. } = searching;
+        let Searching { of, found, is_claimed, place, .. } = searching;
+        // No lease says when that ends.
+        let is_for_now = is_claimed || self.home_of(place.directory) == self.me;
         let is_nowhere = *effect == search::Effect::Nowhere;
         match (of, found) {
             (For::Peer(asker), Some(found)) => self.answer(asker, Answer::Metafile(found)),
@@ -83,6 +89,9 @@ impl Node {
                 let (object, version) = (found.object, found.version);
                 self.live.brought = Some(found);
                 self.copies(copies::Event::Found(call, object, version));
+            }
+            (For::Copies(call), None) if is_nowhere && is_for_now && self.strict => {
+                self.copies(copies::Event::Vacant(call));
             }
             (For::Copies(call), None) if is_nowhere => self.copies(copies::Event::Nowhere(call)),
             // What has come to stand at home meanwhile is found the next time.
@@ -103,7 +112,10 @@ impl Node {
                     search::Answer::Nowhere
                 }
             }
-            Answer::Named(Some(object)) => search::Answer::Claimed(object),
+            Answer::Named(Some(object)) => {
+                searching.is_claimed = true;
+                search::Answer::Claimed(object)
+            }
             Answer::Named(None) | Answer::Nowhere => search::Answer::Nowhere,
             Answer::Gone if !matches!(why, Why::Search(_)) => search::Answer::Nowhere,
             Answer::Gone

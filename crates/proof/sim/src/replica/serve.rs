@@ -51,7 +51,19 @@ impl Node {
                     Some(None) => {}
                     None => {
                         self.live.seen.insert(asker, None);
-                        self.asked(asker, ask);
+                        match (self.strict && !is_mine, &ask) {
+                            (true, Ask::Fetch(object, _)) => self.ask_leased(asker, *object, ask),
+                            (true, Ask::Named(place)) => {
+                                self.ask_leased(asker, place.directory, ask);
+                            }
+                            (true, Ask::Search(place, behind)) if behind.is_empty() => {
+                                match self.disk.standing_at(place).map(|found| found.object) {
+                                    Some(object) => self.ask_leased(asker, object, ask),
+                                    None => self.answer(asker, Answer::Nowhere),
+                                }
+                            }
+                            _ => self.asked(asker, ask),
+                        }
                     }
                 }
             }
@@ -81,28 +93,44 @@ impl Node {
         self.disk.metafiles.get(&directory).is_some_and(|metafile| metafile.is_directory)
     }
 
+    /// What is known here of what is fetched or named.
+    pub(super) fn known_of(&self, ask: &Ask) -> Answer {
+        if let Ask::Fetch(object, known) = ask {
+            return match self.disk.metafiles.get(object) {
+                Some(metafile) if Some(metafile.version) == *known => Answer::Same,
+                Some(metafile) => Answer::Metafile(metafile.clone()),
+                None => Answer::Gone,
+            };
+        }
+        let Ask::Named(place) = ask else { return Answer::Gone };
+        if self.has_directory(place.directory) {
+            Answer::Named(self.disk.notes.get(place).copied())
+        } else {
+            Answer::Gone
+        }
+    }
+
     fn asked(&mut self, asker: Asker, ask: Ask) {
         match ask {
             Ask::Hello => {}
-            Ask::Fetch(object, known) => {
-                let answer = match self.disk.metafiles.get(&object) {
-                    Some(metafile) if Some(metafile.version) == known => Answer::Same,
-                    Some(metafile) => Answer::Metafile(metafile.clone()),
-                    None => Answer::Gone,
-                };
+            Ask::Fetch(..) | Ask::Named(_) => {
+                let answer = self.known_of(&ask);
                 self.answer(asker, answer);
+            }
+            Ask::Evict(object) => {
+                self.copies(copies::Event::Evicted(object));
+                self.answer(asker, Answer::Done);
             }
             Ask::Search(place, behind) => match self.disk.standing_at(&place).cloned() {
                 Some(found) => self.answer(asker, Answer::Metafile(found)),
                 None => self.search_behind(asker, place, &behind),
             },
-            Ask::Named(place) if self.has_directory(place.directory) => {
-                let named = self.disk.notes.get(&place).copied();
-                self.answer(asker, Answer::Named(named));
-            }
-            Ask::Claim(place, object) if self.has_directory(place.directory) => {
+            Ask::Claim(place, object, replaces) if self.has_directory(place.directory) => {
                 let ticket = self.waits(asker);
                 let other = self.disk.notes.get(&place).copied();
+                // What is replaced has the same home, which sees to it.
+                let is_elsewhere = |other| self.home_of(other) != self.home_of(object);
+                let other = other.filter(|other| !replaces || is_elsewhere(*other));
                 self.names(names::Event::Claim(ticket, place, object, other));
             }
             Ask::List(directory) if self.has_directory(directory) => {
@@ -111,23 +139,16 @@ impl Node {
                 let inside = inside.map(|(place, object)| (place.clone(), *object)).collect();
                 self.answer(asker, Answer::Listed(inside));
             }
-            Ask::Named(_) | Ask::Claim(..) | Ask::List(_) => self.answer(asker, Answer::Gone),
+            Ask::Claim(..) | Ask::List(_) => self.answer(asker, Answer::Gone),
             Ask::Stands(place, object) => {
-                let stands = self.stands(object, &place);
+                let stands = self.disk.standing_at(&place).is_some();
                 let is_about = self.live.home.is_about_to_stand(object, &place);
                 self.answer(asker, Answer::Is(stands || is_about));
             }
-            Ask::Change(object, id) => self.put_off(Chore::Content { object, id, asker }),
-            Ask::Place { object, from, to } => match self.disk.metafiles.get(&object) {
-                Some(metafile) if object != ROOT => {
-                    let is_directory = metafile.is_directory;
-                    let from = from.map(|from| (from.clone(), self.stands(object, &from)));
-                    let change = home::Change { object, is_directory, from, to };
-                    let ticket = self.waits(asker);
-                    self.home(home::Event::Change(ticket, change));
-                }
-                Some(_) | None => self.answer(asker, Answer::Gone),
-            },
+            Ask::Change(object, id) => {
+                self.changing(&[object], Chore::Content { object, id, asker });
+            }
+            Ask::Place { object, from, to, over } => self.placed(asker, object, (from, to), over),
             Ask::Move(asked) => {
                 let ticket = self.waits(asker);
                 self.moves(moves::Event::Ask(ticket, asked));
@@ -149,15 +170,39 @@ impl Node {
         }
     }
 
-    fn stands(&self, object: FileId, place: &Place) -> bool {
+    /// An object is to have a name instead of another, or none.
+    fn placed(
+        &mut self,
+        asker: Asker,
+        object: FileId,
+        (from, to): (Option<Place>, Option<Place>),
+        over: Option<FileId>,
+    ) {
+        let Some(metafile) = self.disk.metafiles.get(&object).filter(|_| object != ROOT) else {
+            self.answer(asker, Answer::Gone);
+            return;
+        };
+        let is_directory = metafile.is_directory;
+        let from = from.map(|from| (from.clone(), self.stands(object, &from)));
+        let over =
+            over.filter(|over| *over != object && to.iter().any(|to| self.stands(*over, to)));
+        let over = over.map(|over| (over, self.has_directory(over)));
+        let change = home::Change { object, is_directory, from, to, over };
+        let ticket = self.waits(asker);
+        self.home(home::Event::Change(ticket, change));
+    }
+
+    pub(super) fn stands(&self, object: FileId, place: &Place) -> bool {
         let metafile = self.disk.metafiles.get(&object);
         metafile.is_some_and(|metafile| metafile.place.as_ref() == Some(place))
     }
 
     /// The note of who has left is looked at, if it is here.
     pub(super) fn has_left(&mut self, left: Place, object: FileId) {
-        if self.disk.notes.get(&left) == Some(&object) {
-            self.names(names::Event::Left(left, object));
+        let noted = self.disk.notes.get(&left).copied();
+        // What was to replace it and did not may be noted.
+        if let Some(noted) = noted.filter(|noted| self.home_of(*noted) == self.home_of(object)) {
+            self.names(names::Event::Left(left, noted));
         }
     }
 
@@ -192,6 +237,7 @@ impl Node {
                 }
             }
             Why::Change(call) => self.released(call, &answer),
+            Why::Evicted(evicted) => self.evicted(evicted, &answer),
             Why::Operation(ticket) => {
                 if let Answer::Listed(names) = answer {
                     self.list(ticket, names);
@@ -224,7 +270,9 @@ impl Node {
             self.changes(changes::Event::Released(call));
             // What one has changed oneself is as new as what is announced.
             let place = self.live.kept.get(&object).and_then(|kept| kept.place.clone());
-            if let Some(place) = place {
+            if let Some(place) = place
+                && !self.strict
+            {
                 self.copies(copies::Event::Announced(object, *version, vec![place]));
             }
         } else if *answer == Answer::Gone {

@@ -13,6 +13,7 @@ use crate::faults::{about, in_thousand, upto};
 use crate::queue::Queue;
 use crate::{Broken, Report};
 
+use super::leasing::Turns;
 use super::message::{Message, Metafile};
 use super::node::{Chore, Disk, Node, Out};
 use super::operation::{Operation, Outcome, What};
@@ -76,7 +77,7 @@ impl Faults {
 #[derive(Clone, Debug)]
 enum Happening {
     Arrives(Message),
-    Chore { node: usize, epoch: u64, chore: Chore },
+    Chore { node: usize, epoch: u64, chore: Chore, turns: Turns },
     Next { node: usize, epoch: u64 },
     Cut,
     Crash,
@@ -120,16 +121,15 @@ impl World {
         let mut random = Random::from_seed(options.seed);
         let count = 2 + random.below(3);
         let orders = [Order::Sequential, Order::Nearest, Order::Tree, Order::Constant];
-        let order = orders[index(random.below(4))];
+        let strict = options.strict || options.mutant.is_some_and(ReplicaMutant::is_strict);
+        // The notes of homes are what leases on names are about.
+        let drawn = orders[index(random.below(4))];
+        let order = if strict { Order::Constant } else { drawn };
         let count_peers = u32::try_from(count).expect("there are few");
-        let strict = options.strict || options.mutant == Some(ReplicaMutant::KeepsCopies);
         let nodes: Vec<Node> = (0..count_peers)
             .map(|peer| {
                 let node = Node::new(Peer(peer), count_peers, order, options.mutant, random.fork());
-                Node {
-                    strict: strict && options.mutant != Some(ReplicaMutant::KeepsCopies),
-                    ..node
-                }
+                Node { strict, ..node }
             })
             .collect();
         let clocks =
@@ -225,10 +225,10 @@ impl World {
                     self.let_node(node, |node, now| node.receive(now, message));
                 }
             }
-            Happening::Chore { node, epoch, chore } => {
+            Happening::Chore { node, epoch, chore, turns } => {
                 if self.up[node] && self.nodes[node].epoch() == epoch {
                     let crashes = self.faults.crashes.is_some() && self.random.one_in(60);
-                    self.let_node(node, |node, now| node.chore(now, chore, crashes));
+                    self.let_node(node, |node, now| node.chore(now, chore, turns, crashes));
                     if crashes {
                         self.crash(node);
                     }
@@ -367,9 +367,21 @@ impl World {
         let among = if self.random.one_in(2) { standing.len().min(2) } else { standing.len() };
         let one = standing[self.random_index(among)].clone();
         let from = one.place.clone().expect("it has a place");
+        // What has the same home can be replaced in one.
+        let home = |object| self.nodes[0].home_of(object);
+        let is_like = |other: &&Metafile| {
+            other.object != one.object
+                && other.is_directory == one.is_directory
+                && home(other.object) == home(one.object)
+        };
+        let at_other = standing.iter().find(is_like).and_then(|other| other.place.clone());
+        let place = at_other.filter(|_| kind == 4).unwrap_or(place);
         let to = (kind < 7 && place != from).then_some(place.clone());
+        let at_place = standing.iter().filter(is_like);
+        let over = at_place.filter(|other| other.place.as_ref() == to.as_ref());
+        let over = over.map(|other| other.object).next();
         match kind {
-            4..9 => What::Place { object: one.object, from, to },
+            4..9 => What::Place { object: one.object, from, to, over },
             9..12 => What::Look(place),
             12 => What::Look(from),
             13..15 => What::Use(object),
@@ -403,9 +415,10 @@ impl World {
         let peer = self.nodes[node].me.0;
         match out {
             Out::Send(message) => self.send(message),
-            Out::Chore(time, chore) => {
+            Out::Chore(time, chore, turns) => {
                 let epoch = self.nodes[node].epoch();
-                self.queue.schedule(self.now + time, Happening::Chore { node, epoch, chore });
+                let done = Happening::Chore { node, epoch, chore, turns };
+                self.queue.schedule(self.now + time, done);
             }
             Out::Stored(object, is, asker) => {
                 let version = self.nodes[node].disk.known.stamp;

@@ -54,7 +54,7 @@ fn a_metaserver_among_others_conforms() {
 }
 
 #[test]
-fn a_metaserver_without_copies_conforms() {
+fn a_metaserver_with_leases_conforms() {
     for at in [0, 1] {
         conforms(|| strict(3, at));
     }

@@ -4,6 +4,7 @@ use core::pin::pin;
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::task::{Context, Poll, Waker};
 use core::time::Duration;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use bytes::Bytes;
@@ -41,6 +42,8 @@ struct State {
     sleepers: Vec<(u64, oneshot::Sender<()>)>,
     metaservers: Vec<Option<Metaserver>>,
     disks: Vec<Vec<Bytes>>,
+    /// How many records a disk has room for, of those that do not have it for all.
+    room: BTreeMap<usize, usize>,
     /// Those that no message comes to or from.
     cut: Vec<bool>,
     xid: u32,
@@ -60,6 +63,8 @@ pub(super) struct Lan {
     order: Order,
     content: Content,
     strict: bool,
+    /// Whom nobody waits for who starts.
+    without: Option<u32>,
 }
 
 struct At {
@@ -72,9 +77,19 @@ impl Lan {
         Self::with(count, order, |_, _| Bytes::from_static(b"head"))
     }
 
-    /// Without copies.
+    /// With leases.
     pub(super) fn strict(count: usize, content: Content) -> Self {
         Self::of(count, Order::Constant, content, true)
+    }
+
+    /// The same, where who starts from now on does not wait for one.
+    pub(super) fn without(&self, one: u32) -> Self {
+        Self { without: Some(one), ..self.clone() }
+    }
+
+    /// The same, where who starts from now on is strict.
+    pub(super) fn strictly(&self) -> Self {
+        Self { strict: true, ..self.clone() }
     }
 
     pub(super) fn with(count: usize, order: Order, content: Content) -> Self {
@@ -88,7 +103,8 @@ impl Lan {
             cut: vec![false; count],
             ..State::default()
         };
-        let lan = Self { state: Arc::new(Mutex::new(state)), order, content, strict };
+        let lan =
+            Self { state: Arc::new(Mutex::new(state)), order, content, strict, without: None };
         (0..count).for_each(|me| lan.start(me));
         lan.pass(Duration::from_secs(2));
         lan
@@ -112,7 +128,7 @@ impl Lan {
         let options = Options {
             me: Peer(u32::try_from(me).expect("few")),
             count: u32::try_from(count).expect("few"),
-            without: Vec::new(),
+            without: self.without.map(Peer).into_iter().collect(),
             order: self.order,
             distances: Vec::new(),
             strict: self.strict,
@@ -138,9 +154,15 @@ impl Lan {
     pub(super) fn kill(&self, me: usize, disk: Option<Vec<Bytes>>) {
         let mut state = self.state();
         let gone = state.metaservers[me].take();
+        state.room.remove(&me);
         disk.into_iter().for_each(|disk| state.disks[me] = disk);
         drop(state);
         drop(gone);
+    }
+
+    /// Has the disk of one fail behind so many records.
+    pub(super) fn fail(&self, me: usize, records: usize) {
+        self.state().room.insert(me, records);
     }
 
     /// From now on nobody waits for a sleep that is this short: it lets time go on.
@@ -165,6 +187,11 @@ impl Lan {
 
     pub(super) fn notices(&self) -> Vec<Notice> {
         self.state().notices.clone()
+    }
+
+    /// Since the beginning.
+    pub(super) fn now(&self) -> Duration {
+        Duration::from_nanos(self.state().now)
     }
 
     /// Lets time go on.
@@ -258,8 +285,13 @@ impl Outside for At {
 
     fn append(&self, records: Vec<Vec<u8>>, _: Urgency) -> oneshot::Receiver<()> {
         let (sender, receiver) = oneshot::channel();
-        self.lan.state().disks[self.me].extend(records.into_iter().map(Bytes::from));
-        sender.send(()).expect("the other end is here");
+        let mut state = self.lan.state();
+        let room = state.room.get(&self.me).copied();
+        let disk = &mut state.disks[self.me];
+        if room.is_none_or(|room| disk.len() + records.len() <= room) {
+            disk.extend(records.into_iter().map(Bytes::from));
+            sender.send(()).expect("the other end is here");
+        }
         receiver
     }
 

@@ -1,4 +1,4 @@
-//! Metaservers without copies: what one has answered, all others show.
+//! Metaservers whose copies are had by leases: what one has answered, all others show.
 
 use core::time::Duration;
 use std::sync::Arc;
@@ -10,6 +10,11 @@ use leasehold_store_striped::Striped;
 use super::data::{Iods, new_file};
 use super::lan::{Lan, name, who};
 use crate::Order;
+
+const WINDOW: Duration = Duration::from_secs(3);
+
+/// What is said of a name that nobody has.
+const NOWHERE: Result<ObjectId, FsError> = Err(FsError::NotFound);
 
 /// A client of one metaserver.
 struct Client {
@@ -132,6 +137,9 @@ fn what_a_home_has_that_is_away_is_waited_for() {
     assert!(lan.run(lan.at(0).reaches(1)));
     lan.cut(1, true);
     assert!(!lan.run(lan.at(0).reaches(1)));
+    // What was had by a lease is true for as long as that lasts.
+    assert_eq!(clients[0].look("there"), Ok(there));
+    lan.pass(WINDOW);
     for client in [&clients[0], &clients[2]] {
         assert_eq!(lan.run(client.volume.getattr(&there)), Err(FsError::Later));
         assert_eq!(client.look("there"), Err(FsError::Later));
@@ -142,4 +150,90 @@ fn what_a_home_has_that_is_away_is_waited_for() {
     lan.pass(Duration::from_secs(1));
     assert_eq!(clients.each_ref().map(|client| client.look("there")), [Ok(there); 3]);
     assert_eq!(two.look("here"), Ok(here));
+}
+
+#[test]
+fn what_is_known_by_a_lease_costs_nothing_until_it_is_changed() {
+    let lan = Lan::strict(3, new_file);
+    let clients = clients(&lan);
+    let [one, two, three] = &clients;
+    let object = one.create("file");
+    let all_look = || {
+        for client in [two, three] {
+            assert_eq!((client.look("file"), client.look("none")), (Ok(object), NOWHERE));
+        }
+    };
+    all_look();
+    let asked = lan.messages();
+    all_look();
+    assert_eq!(lan.messages(), asked, "all of it is held");
+    let set = SetAttributes { mode: Some(Mode::from_bits(0o640)), ..<_>::default() };
+    lan.run(one.volume.setattr(&who(), &object, &set, None)).result.expect("the owner may");
+    assert_eq!(lan.messages() - asked, 2, "each was evicted");
+    all_look();
+    assert_eq!(lan.messages() - asked, 6, "and asks for the file, and not for the other name");
+    lan.run(one.volume.setattr(&who(), &object, &set, None)).result.expect("the owner may");
+    lan.pass(WINDOW);
+    let asked = lan.messages();
+    lan.run(one.volume.setattr(&who(), &object, &set, None)).result.expect("the owner may");
+    assert_eq!(lan.messages(), asked, "nobody held it any more");
+}
+
+#[test]
+fn a_lease_of_one_that_is_away_is_waited_out() {
+    let lan = Lan::strict(2, new_file);
+    let [one, two] = [0, 1].map(|at| lan.at(at));
+    let directory = one.root();
+    let named = |text| Place { directory, name: name(text) };
+    let how = NewFile::Guarded(SetAttributes::default());
+    let made = lan.run(one.create(&who(), named("file"), &how)).result.expect("it is free").object;
+    let mode = |at: &crate::Metaserver| lan.run(at.getattr(&made)).map(|it| it.mode.bits());
+    assert_eq!(mode(&two), Ok(0o600));
+    lan.cut(1, true);
+    let began = lan.now();
+    let set = SetAttributes { mode: Some(Mode::from_bits(0o640)), ..<_>::default() };
+    lan.run(one.setattr(&who(), &made, &set, None)).result.expect("the owner may");
+    let took = lan.now() - began;
+    assert!(took > WINDOW && took < 2 * WINDOW, "{took:?}");
+    assert_eq!((mode(&one), mode(&two)), (Ok(0o640), Err(FsError::Later)));
+    lan.cut(1, false);
+    lan.pass(Duration::from_secs(1));
+    assert_eq!(mode(&two), Ok(0o640));
+}
+
+#[test]
+fn no_lease_outlives_a_restart() {
+    let lan = Lan::strict(2, new_file);
+    let directory = lan.at(0).root();
+    let place = Place { directory, name: name("file") };
+    let how = NewFile::Guarded(SetAttributes::default());
+    let made = lan.run(lan.at(0).create(&who(), place, &how)).result.expect("it is free").object;
+    let mode = |at: usize| lan.run(lan.at(at).getattr(&made)).expect("it is there").mode.bits();
+    let set = |bits| {
+        let set = SetAttributes { mode: Some(Mode::from_bits(bits)), ..<_>::default() };
+        lan.run(lan.at(0).setattr(&who(), &made, &set, None)).result.expect("the owner may");
+    };
+    // The home forgets who holds what, and a holder what it holds.
+    for (restarted, bits) in [(0, 0o640), (1, 0o644), (0, 0o600)] {
+        let was = mode(1);
+        lan.kill(restarted, None);
+        lan.start(restarted);
+        lan.pass(Duration::from_secs(1));
+        let began = lan.now();
+        assert_eq!(mode(0), was);
+        set(bits);
+        assert_eq!(lan.now(), began, "nobody is waited for");
+        assert_eq!(mode(1), bits);
+    }
+    // Who does not wait for another's answer waits its leases out.
+    assert_eq!(mode(1), 0o600);
+    lan.cut(1, true);
+    lan.kill(0, None);
+    lan.without(1).start(0);
+    lan.pass(WINDOW - Duration::from_secs(1));
+    assert!(!lan.at(0).is_open());
+    lan.pass(Duration::from_secs(2));
+    assert!(lan.at(0).is_open());
+    set(0o666);
+    assert_eq!(lan.run(lan.at(1).getattr(&made)), Err(FsError::Later));
 }

@@ -4,11 +4,12 @@ use core::time::Duration;
 
 use leasehold_base::units::Cookie;
 use leasehold_fs::{
-    Allowance, Budget, Found, FsError, Mode, NewFile, NewNode, ObjectId, Place, SetAttributes,
-    SetTime, Stability, Store, Wanted,
+    Allowance, Budget, Caller, Found, FsError, Mode, NewFile, NewNode, ObjectId, Place,
+    SetAttributes, SetTime, Stability, Store, Wanted,
 };
 
 use super::lan::{Lan, name, who};
+use crate::record::Record;
 use crate::{Notice, Order};
 
 const WINDOW: Duration = Duration::from_secs(3);
@@ -134,6 +135,68 @@ fn a_rename_is_seen_and_a_tree_stays_one() {
     assert_eq!(lan.names(1, one), [".", ".."]);
 }
 
+/// Renames one file over another, whose directory has its home elsewhere, and has the disk of the home
+/// of both fail after each record of it: which of both has the name when that is started again.
+fn replaced_by_half() -> Vec<&'static str> {
+    let mut seen = Vec::new();
+    for records in 0.. {
+        let lan = Lan::new(3, Order::Constant);
+        let directory = lan.mkdir(0, lan.root(), "directory");
+        let [old, new] = ["old", "new"]
+            .map(|text| lan.create(1, directory, text).expect("the name is free").object);
+        lan.fail(1, lan.disk(1).len() + records);
+        let is_done = lan.rename(1, (directory, "new"), (directory, "old")).is_ok();
+        lan.kill(1, None);
+        lan.start(1);
+        lan.pass(WINDOW);
+        let found = lan.look(2, directory, "old").expect("somebody always has the name").object;
+        assert_eq!(lan.look(2, directory, "new").is_ok(), found == old, "all of it or nothing");
+        let (both, one) = (vec![".", "..", "old", "new"], vec![".", "..", "old"]);
+        assert_eq!(lan.names(2, directory), if found == old { both } else { one });
+        seen.push(if found == old { "old" } else { "new" });
+        assert!(found == old || found == new);
+        // It can be done again, and what is then is there for another to make.
+        if found == old {
+            assert_eq!(lan.create(2, directory, "old").err(), Some(FsError::AlreadyExists));
+            lan.remove(2, directory, "old").expect("it is there");
+            lan.create(2, directory, "old").expect("the name is free");
+        }
+        if is_done {
+            return seen;
+        }
+    }
+    seen
+}
+
+#[test]
+fn what_one_home_has_is_replaced_in_one_step() {
+    let seen = replaced_by_half();
+    assert_eq!((seen.first(), seen.last()), (Some(&"old"), Some(&"new")), "{seen:?}");
+    // Names of a directory, and a link of what was replaced.
+    let lan = Lan::new(3, Order::Constant);
+    let [full, empty, moved] =
+        ["full", "empty", "moved"].map(|text| lan.mkdir(1, lan.root(), text));
+    lan.create(2, full, "file").expect("the name is free");
+    let at = |text| (lan.root(), text);
+    assert_eq!(lan.rename(2, at("moved"), at("full")), Err(FsError::NotEmpty));
+    lan.rename(2, at("moved"), at("empty")).expect("it is empty");
+    assert_eq!(lan.look(0, lan.root(), "empty").map(|found| found.object), Ok(moved));
+    assert_eq!(lan.run(lan.at(0).getattr(&empty)), Err(FsError::Stale));
+    assert_eq!(lan.names(0, lan.root()), [".", "..", "full", "empty"]);
+    let [one, two] =
+        ["one", "two"].map(|text| lan.create(1, full, text).expect("the name is free").object);
+    let store = lan.at(2);
+    let link = Place { directory: full, name: name("link") };
+    lan.run(store.link(&who(), &two, link)).result.expect("the name is free");
+    lan.rename(0, (full, "one"), (full, "two")).expect("both are there");
+    for at in 0..3 {
+        assert_eq!(lan.look(at, full, "two").map(|found| found.object), Ok(one));
+        let left = lan.look(at, full, "link").expect("it has another name");
+        assert_eq!((left.object, left.attributes.link_count), (two, 1));
+        assert_eq!(lan.names(at, full), [".", "..", "file", "two", "link"]);
+    }
+}
+
 #[test]
 fn changes_are_seen_within_a_window() {
     let lan = Lan::new(2, Order::Constant);
@@ -239,6 +302,93 @@ fn older_metadata_is_not_served() {
     assert_eq!(lan.look(1, lan.root(), "file").err(), Some(FsError::Io));
     let older = |notice: &Notice| matches!(notice, Notice::Older { peer: 0, .. });
     assert!(lan.notices().iter().any(older));
+}
+
+#[test]
+fn one_in_another_mode_is_not_served() {
+    let lan = Lan::new(3, Order::Constant);
+    lan.kill(1, None);
+    lan.strictly().start(1);
+    lan.pass(WINDOW);
+    assert!(!lan.at(1).is_open(), "all are strict or none is");
+    assert_eq!(lan.look(1, lan.root(), "file").err(), Some(FsError::Io));
+    assert!(lan.notices().iter().any(|it| matches!(it, Notice::Unlike { strict: true, .. })));
+    assert!(lan.create(0, lan.root(), "file").is_ok(), "the others go on");
+    assert!(lan.run(lan.at(0).reaches(2)));
+    assert!(!lan.run(lan.at(0).reaches(1)), "it answers, but serves nobody");
+    lan.kill(1, None);
+    lan.start(1);
+    lan.pass(WINDOW);
+    assert!(lan.look(1, lan.root(), "file").is_ok());
+}
+
+#[test]
+fn a_write_clears_set_id_bits_and_nothing_else_of_a_mode() {
+    let lan = Lan::new(2, Order::Constant);
+    let made = lan.create(0, lan.root(), "file").expect("the name is free").object;
+    let set = |mode: u32| {
+        let mode = Some(Mode::from_bits(mode));
+        let set = SetAttributes { mode, uid: Some(7), ..SetAttributes::default() };
+        let store = lan.at(0);
+        lan.run(store.setattr(&who(), &made, &set, None)).result.expect("the superuser may");
+    };
+    let mode = |at: usize| lan.run(lan.at(at).getattr(&made)).expect("it is there").mode.bits();
+    set(0o6777);
+    assert_eq!(mode(1), 0o6777);
+    // Of this the other has not heard yet.
+    set(0o4711);
+    assert_eq!(mode(1), 0o6777);
+    let (store, owner) = (lan.at(1), Caller { uid: 7, gid: 7, ..Caller::nobody() });
+    let write = store.write(&owner, &made, 0, "data".into(), Stability::Unstable);
+    lan.run(write).result.expect("the owner may");
+    assert_eq!((mode(0), mode(1)), (0o711, 0o711));
+}
+
+#[test]
+fn a_directory_has_one_name() {
+    let lan = Lan::new(2, Order::Constant);
+    let made = lan.mkdir(0, lan.root(), "one");
+    let place = |text: &str| (lan.root(), text.to_owned());
+    let further = |from: Option<&str>, to: Option<&str>| {
+        let at = |text: &str| {
+            let (directory, name) = place(text);
+            let directory = crate::using::object(&directory).expect("it is one of these");
+            leasehold_core::replica::Place { directory, name: name.into_bytes() }
+        };
+        let object = crate::using::object(&made).expect("it is one of these");
+        let (from, to) = (from.map(at), to.map(at));
+        let ask = crate::message::Ask::Place { object, from, to, over: None };
+        lan.run(lan.at(1).ask_home(object, ask))
+    };
+    assert_eq!(further(None, Some("two")), crate::message::Answer::Exists);
+    assert_eq!(further(None, None), crate::message::Answer::Gone);
+    assert_eq!(lan.names(1, lan.root()), [".", "..", "one"]);
+    assert!(matches!(further(Some("one"), Some("two")), crate::message::Answer::Version(_)));
+    assert_eq!(lan.names(1, lan.root()), [".", "..", "two"]);
+}
+
+#[test]
+fn a_way_up_that_does_not_end_is_given_up() {
+    let lan = Lan::new(1, Order::Constant);
+    let [one, two] = ["one", "two"].map(|text| lan.mkdir(0, lan.root(), text));
+    lan.mkdir(0, one, "taken");
+    lan.mkdir(0, lan.root(), "moved");
+    // A disk on which each of both stands in the other.
+    let damaged = lan.disk(0).into_iter().map(|record| {
+        let Ok(Record::Put(mut metafile)) = Record::decode(&record) else { return record };
+        for (this, other) in [(one, two), (two, one)] {
+            if crate::using::id(metafile.object) == this {
+                let directory = crate::using::object(&other).expect("it is one of these");
+                metafile.places.iter_mut().for_each(|place| place.directory = directory);
+            }
+        }
+        Record::Put(metafile).encode().into()
+    });
+    let damaged = damaged.collect();
+    lan.kill(0, Some(damaged));
+    lan.start(0);
+    lan.pass(WINDOW);
+    assert_eq!(lan.rename(0, (lan.root(), "moved"), (one, "taken")), Err(FsError::Io));
 }
 
 #[test]

@@ -12,32 +12,34 @@ structures! {
     replica::Caller { peer epoch callee_epoch }
     replica::Place<'static> { directory name }
     replica::Metafile<'static> { object version places attributes content }
-    replica::hello::Args { peer epoch stored_epoch stored_stamp }
+    replica::hello::Args { peer epoch stored_epoch stored_stamp strict }
     replica::hello::Known { epoch known_epoch known_stamp }
     replica::fetch::Args { caller object known }
     replica::search::Args<'static> { caller place behind }
     replica::named::Args<'static> { caller place }
-    replica::claim::Args<'static> { caller place object }
+    replica::claim::Args<'static> { caller place object replaces }
     replica::change::Wrote<'static> { offset data modified }
-    replica::change::Args<'static> { caller object attributes wrote }
-    replica::place::Args<'static> { caller object from to }
+    replica::change::Args<'static> { caller object attributes clear_set_ids wrote }
+    replica::place::Args<'static> { caller object from to over }
     replica::r#move::Args { caller number object parent }
     replica::announce::Args<'static> { caller object version places left }
     replica::list::Args { caller directory behind count }
     replica::list::Entry<'static> { cookie name object }
     replica::list::Names<'static> { entries end }
+    replica::evict::Args { caller object }
 }
 
 impl<Results: Sample> Sample for replica::Answer<Results> {
     fn sample(source: &mut Source<'_>) -> Self {
-        match source.below(8) {
+        match source.below(9) {
             0 | 1 => Self::Done { stamp: Sample::sample(source), results: Sample::sample(source) },
             2 => Self::Epoch(Sample::sample(source)),
             3 => Self::Later,
             4 => Self::Gone,
             5 => Self::Exists,
             6 => Self::Full,
-            _ => Self::Loop,
+            7 => Self::Loop,
+            _ => Self::Mode,
         }
     }
 }
