@@ -19,9 +19,13 @@ pub const MESSAGE_BYTES_MAX: usize = TRANSFER_BYTES_MAX as usize + (64 << 10);
 /// The largest UDP datagram, in bytes.
 pub const DATAGRAM_BYTES_MAX: usize = 65_507;
 
-/// The size from which on data is carried apart from the words around it, and sent from where it
-/// lies; to copy what is smaller is cheaper. So it is for a call that waits: a small one must not
-/// hold a receive buffer.
+/// The size from which on data in a message is carried apart from the words around it: less is
+/// copied at once, which is cheaper.
+pub const APART_BYTES_MIN: usize = 512;
+
+/// The size from which on a message is sent from where it lies; to copy what is smaller to those
+/// before it is cheaper. So it is for a call that waits: a small one must not hold a receive
+/// buffer.
 pub const COPY_BYTES_MAX: usize = 8 << 10;
 
 /// The number of fragments that one record on a stream may come in.

@@ -34,6 +34,12 @@
 //! 11. Bytes that change here while a READ is on its way are not taken from its answer.
 //! 12. So many READs, WRITEs and COMMITs are on their way at once, for one file and for all; files
 //!     take turns.
+//! 13. Mode and times that an owner sets here are sent when what was written before is saved, along
+//!     with the WRITE that saves it where rule 7 has one, and are unsaved until then. No WRITE of
+//!     the file is on its way at once with them.
+//! 14. Behind the end that a file is known to have there are zeros: a short gap that a write leaves
+//!     there is not asked for. Where nobody else writes unseen, one within a block goes out with what
+//!     lies around it, so that it parts no WRITE.
 //!
 //! What it does not do: it calls nobody and knows no handles. Whether the server is asked when a
 //! file is opened, and whether data is pushed when it is closed, is its owner's choice of variant.
@@ -41,7 +47,9 @@
 //! end, uses what is here while it holds a lease, and tells when that shows another object than
 //! before ([`Event::Replaced`]).
 
+mod altered;
 mod attributes;
+mod audit;
 mod dispatch;
 mod extents;
 mod file;
@@ -52,7 +60,7 @@ use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bytes::Bytes;
-use leasehold_base::attributes::{Attributes, FileType, Wcc};
+use leasehold_base::attributes::{Attributes, FileType, SetAttributes, Wcc};
 use leasehold_base::units::{FileTime, Time};
 
 use attributes::{Content, Known};
@@ -98,6 +106,9 @@ pub struct Options {
     /// Whether a name that was never asked for is known to be absent in a directory that was made
     /// here: where others may make names meanwhile, it is to be asked for.
     pub names_of_new: bool,
+    /// Whether zeros in short gaps may be written along with what lies around them: where others may
+    /// write at the same time, those bytes may be theirs.
+    pub writes_gaps: bool,
     /// The least and the longest time that attributes of a file are trusted.
     pub file_trust: (Duration, Duration),
     /// The same of a directory.
@@ -152,6 +163,8 @@ pub struct Stored {
     pub unstable: Option<Verifier>,
     /// The file before and after.
     pub wcc: Wcc,
+    /// Whether what was to be set behind it is set.
+    pub set: bool,
 }
 
 /// What a COMMIT was answered with.
@@ -187,6 +200,15 @@ pub enum Event<E> {
         offset: u64,
         /// What.
         data: Bytes,
+        /// The time of day.
+        at: FileTime,
+    },
+    /// A program sets mode or times; nothing else may be in `set`.
+    Alter {
+        /// The file.
+        file: ObjectKey,
+        /// What is set.
+        set: SetAttributes,
         /// The time of day.
         at: FileTime,
     },
@@ -318,6 +340,13 @@ pub enum Event<E> {
         /// How.
         result: Result<Committed, E>,
     },
+    /// A SETATTR was answered: the file before and after.
+    Altered {
+        /// The call.
+        job: JobId,
+        /// How.
+        result: Result<Wcc, E>,
+    },
     /// Time went on.
     Tick,
 }
@@ -348,6 +377,17 @@ pub enum Effect<E> {
         data: Bytes,
         /// Whether it is to be stable when it is answered.
         stable: bool,
+        /// What is set behind it.
+        set: Option<SetAttributes>,
+    },
+    /// A SETATTR is sent.
+    Alter {
+        /// The call.
+        job: JobId,
+        /// The file.
+        file: ObjectKey,
+        /// What is set.
+        set: SetAttributes,
     },
     /// A COMMIT of the whole file is sent.
     Commit {
@@ -419,6 +459,8 @@ pub struct Cache<E> {
     held: VecDeque<HeldWrite>,
     /// Files that have unsaved data, and since when.
     unsaved: BTreeMap<ObjectKey, Time>,
+    /// Those of them that nothing is sent of yet unless somebody waits for it, the oldest first.
+    delayed: BTreeSet<(Time, ObjectKey)>,
     /// Files that have data.
     filled: BTreeSet<ObjectKey>,
     bytes: u64,
@@ -468,6 +510,7 @@ impl<E: Clone> Cache<E> {
             turn: ObjectKey(0),
             held: VecDeque::new(),
             unsaved: BTreeMap::new(),
+            delayed: BTreeSet::new(),
             filled: BTreeSet::new(),
             bytes: 0,
             unsaved_bytes: 0,
@@ -488,32 +531,20 @@ impl<E: Clone> Cache<E> {
                 self.read(ticket, file, offset, count, effects);
             }
             Event::Write { ticket, file, offset, data, at } => {
-                self.held.push_back(HeldWrite { ticket, file, offset, data, at });
-                self.hungry.insert(file);
-                self.take_writes(now, effects);
-                let waits = self.held.back().is_some_and(|write| write.ticket == ticket);
-                self.counters.held_writes += u64::from(waits);
+                self.write(now, HeldWrite { ticket, file, offset, data, at }, effects);
             }
-            Event::Sync { ticket, file } => {
-                let serial = self.tick_serial();
-                self.object(file).file.syncs.push((ticket, serial));
-                self.hungry.insert(file);
-            }
+            Event::Alter { file, set, at } => self.alter_here(now, file, &set, at),
+            Event::Sync { ticket, file } => self.sync(ticket, file),
             Event::Hold { ticket, file } => {
                 self.object(file).file.holds.push_back(ticket);
                 self.hungry.insert(file);
             }
             Event::Release { file } => self.change_file(file, File::release),
-            Event::Resized { file, size } => {
-                self.change_file(file, |file| file.overwrite(size..u64::MAX));
-                if let Some(object) = self.objects.get_mut(&file) {
-                    object.known.resize(size);
-                }
-            }
+            Event::Resized { file, size } => self.resized(file, size),
             Event::Overwritten { file, range } => {
                 self.change_file(file, |file| file.overwrite(range));
             }
-            Event::Discard { file } => self.change_file(file, |file| file.overwrite(0..u64::MAX)),
+            Event::Discard { file } => self.change_file(file, File::discard),
             Event::Observed { object, asked, attributes } => {
                 self.observed(object, asked, &attributes, effects);
             }
@@ -544,6 +575,7 @@ impl<E: Clone> Cache<E> {
             Event::Fetched { job, result } => self.fetched(now, job, result, effects),
             Event::Stored { job, result } => self.stored(now, job, result, effects),
             Event::Committed { job, result } => self.committed(now, job, result, effects),
+            Event::Altered { job, result } => self.altered(now, job, result, effects),
             Event::Tick => {}
         }
         self.go_on(now, effects);
@@ -555,10 +587,7 @@ impl<E: Clone> Cache<E> {
     /// When time alone will be an event.
     #[must_use]
     pub fn next_wake(&self) -> Option<Time> {
-        let waiting = self.unsaved.iter().filter(|(file, _)| {
-            self.objects.get(file).is_some_and(|object| object.file.background.is_none())
-        });
-        waiting.map(|(_, since)| *since + self.options.write_delay).min()
+        self.delayed.first().map(|(since, _)| *since + self.options.write_delay)
     }
 
     /// The moment of a question to the server, to be told along with what it answers.
@@ -576,6 +605,9 @@ impl<E: Clone> Cache<E> {
             attributes.size = attributes.size.max(end);
             attributes.modified = attributes.modified.max(at);
             attributes.changed = attributes.changed.max(at);
+        }
+        if let Some(altered) = &object.file.altered {
+            altered.show(&mut attributes);
         }
         Some((attributes, object.known.trusted_for(now)))
     }
@@ -620,7 +652,13 @@ impl<E: Clone> Cache<E> {
         self.objects.get(&file).map_or(0, |object| object.file.dropped)
     }
 
-    /// Whether the server may lose some of a file's data, or does not have it.
+    /// Whether mode or times were set here that the server does not have.
+    #[must_use]
+    pub fn is_altered(&self, file: ObjectKey) -> bool {
+        self.objects.get(&file).is_some_and(|object| object.file.altered.is_some())
+    }
+
+    /// Whether the server may lose some of a file's data, or does not have all that was set of it.
     #[must_use]
     pub fn is_unsaved(&self, file: ObjectKey) -> bool {
         self.unsaved.contains_key(&file) || self.held.iter().any(|write| write.file == file)
@@ -649,24 +687,6 @@ impl<E: Clone> Cache<E> {
     #[must_use]
     pub fn names(&self) -> usize {
         self.names.len()
-    }
-
-    /// Audits the whole state.
-    ///
-    /// # Panics
-    /// When it contradicts itself.
-    pub fn check(&self) {
-        self.names.check();
-        assert!(self.jobs.len() <= self.options.calls_max, "calls are bounded");
-        let (mut bytes, mut unsaved_bytes) = (0, 0);
-        for (key, object) in &self.objects {
-            object.file.check(&self.options);
-            let (all, unsaved) = object.file.bytes();
-            assert_eq!(self.filled.contains(key), all > 0);
-            assert_eq!(self.unsaved.contains_key(key), unsaved > 0);
-            (bytes, unsaved_bytes) = (bytes + all, unsaved_bytes + unsaved);
-        }
-        assert_eq!((bytes, unsaved_bytes), (self.bytes, self.unsaved_bytes));
     }
 
     fn object(&mut self, key: ObjectKey) -> &mut Object<E> {
@@ -758,7 +778,9 @@ impl<E: Clone> Cache<E> {
     fn forget(&mut self, key: ObjectKey, effects: &mut Vec<Effect<E>>) {
         self.drop_content(key, effects);
         self.names.forget_leading(key);
-        self.object(key).file.overwrite(0..u64::MAX);
+        let file = &mut self.object(key).file;
+        file.overwrite(0..u64::MAX);
+        file.altered = None;
         self.recount(Time::ZERO, key);
         self.objects.remove(&key);
         // It may come to be known anew before they are answered.

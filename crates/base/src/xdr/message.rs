@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::padding;
-use crate::limits::COPY_BYTES_MAX;
+use crate::limits::APART_BYTES_MIN;
 
 /// A message that was written: its words, and at most one large opaque that is carried apart, so
 /// that file data goes from a store to the socket without a copy.
@@ -148,7 +148,7 @@ impl Writer {
     /// # Panics
     /// As [`Writer::opaque`].
     pub fn payload(&mut self, bytes: Bytes) {
-        if bytes.len() < COPY_BYTES_MAX || !self.message.payload.is_empty() {
+        if bytes.len() < APART_BYTES_MIN || !self.message.payload.is_empty() {
             return self.opaque(&bytes);
         }
         self.length(bytes.len());

@@ -1,13 +1,14 @@
 //! What follows from each event: who is answered, and what is called for.
 
 use core::ops::Range;
+use std::collections::btree_map::Entry;
 
-use leasehold_base::attributes::Wcc;
-use leasehold_base::units::Time;
+use leasehold_base::attributes::{SetAttributes, Wcc};
+use leasehold_base::units::{FileTime, Time};
 
 use super::extents::Outcome;
 use super::file::{Fetch, Reader};
-use super::{Cache, Committed, Effect, Fetched, JobId, ObjectKey, Stored, Ticket};
+use super::{Cache, Committed, Effect, Fetched, HeldWrite, JobId, ObjectKey, Stored, Ticket};
 
 /// Small reads ask for whole pages, so that the next small read is answered from here.
 const PAGE_BYTES: u64 = 4096;
@@ -79,6 +80,45 @@ impl<E: Clone> Cache<E> {
         self.recount(now, key);
     }
 
+    /// A program writes; it may have to wait.
+    pub(super) fn write(&mut self, now: Time, write: HeldWrite, effects: &mut Vec<Effect<E>>) {
+        let (ticket, file) = (write.ticket, write.file);
+        self.held.push_back(write);
+        self.hungry.insert(file);
+        self.take_writes(now, effects);
+        let waits = self.held.back().is_some_and(|write| write.ticket == ticket);
+        self.counters.held_writes += u64::from(waits);
+    }
+
+    /// A program sets mode or times.
+    pub(super) fn alter_here(
+        &mut self,
+        now: Time,
+        file: ObjectKey,
+        set: &SetAttributes,
+        at: FileTime,
+    ) {
+        let serial = self.tick_serial();
+        self.object(file).file.alter(set, at, serial);
+        self.recount(now, file);
+        self.hungry.insert(file);
+    }
+
+    /// Somebody waits until all that was written and set is saved.
+    pub(super) fn sync(&mut self, ticket: Ticket, file: ObjectKey) {
+        let serial = self.tick_serial();
+        self.object(file).file.syncs.push((ticket, serial));
+        self.hungry.insert(file);
+    }
+
+    /// A file was cut or made longer.
+    pub(super) fn resized(&mut self, file: ObjectKey, size: u64) {
+        self.change_file(file, |file| file.overwrite(size..u64::MAX));
+        if let Some(object) = self.objects.get_mut(&file) {
+            object.known.resize(size);
+        }
+    }
+
     pub(super) fn stored(
         &mut self,
         now: Time,
@@ -91,16 +131,19 @@ impl<E: Clone> Cache<E> {
         let range = object.file.writes.remove(&job).expect("a WRITE was sent under this number");
         let length = range.end - range.start;
         match result {
-            Ok(Stored { count, unstable, wcc }) => {
+            Ok(Stored { count, unstable, wcc, set }) => {
                 let count = u64::from(count).min(length);
                 let outcome = unstable.map_or(Outcome::Stable, Outcome::Unstable);
                 object.file.extents.end_write(&range, job, count, outcome);
+                // What is written behind it changes the times once more.
+                object.file.end_alteration(job, set && count == length);
                 object.known.reaches(range.start + count);
                 self.learn_write_bytes(count, length);
                 self.end_change(now, key, &wcc, effects);
             }
             Err(error) => {
                 object.file.extents.fail_write(&range, job);
+                object.file.end_alteration(job, false);
                 self.failed(key, length, error);
                 self.end_change(now, key, &Wcc::default(), effects);
             }
@@ -149,6 +192,26 @@ impl<E: Clone> Cache<E> {
         self.recount(now, key);
     }
 
+    pub(super) fn altered(
+        &mut self,
+        now: Time,
+        job: JobId,
+        result: Result<Wcc, E>,
+        effects: &mut Vec<Effect<E>>,
+    ) {
+        let Some(key) = self.end_job(job) else { return };
+        self.object(key).file.end_alteration(job, true);
+        let wcc = match result {
+            Ok(wcc) => wcc,
+            Err(error) => {
+                self.failed(key, 0, error);
+                Wcc::default()
+            }
+        };
+        self.end_change(now, key, &wcc, effects);
+        self.recount(now, key);
+    }
+
     fn end_job(&mut self, job: JobId) -> Option<ObjectKey> {
         // The file may have been forgotten in the meantime.
         let key = self.jobs.remove(&job).expect("an answered call was asked for")?;
@@ -173,16 +236,18 @@ impl<E: Clone> Cache<E> {
         self.recount(now, key);
         let Some(object) = self.objects.get_mut(&key) else { return };
         let file = &mut object.file;
-        let extents = &file.extents;
-        file.syncs.retain(|(ticket, serial)| {
-            let waits = extents.is_unsaved(*serial);
+        let mut syncs = core::mem::take(&mut file.syncs);
+        syncs.retain(|(ticket, serial)| {
+            let waits = file.is_unsaved_since(*serial);
             if !waits {
                 effects.push(Effect::Synced { ticket: *ticket });
             }
             waits
         });
-        if file.background.is_some_and(|serial| !extents.is_unsaved(serial)) {
+        file.syncs = syncs;
+        if file.background.is_some_and(|serial| !file.is_unsaved_since(serial)) {
             file.background = None;
+            self.delayed.extend(self.unsaved.get(&key).map(|since| (*since, key)));
         }
         if let Some(ticket) = file.holds.front().filter(|_| !file.held)
             && file.can_be_held()
@@ -209,10 +274,17 @@ impl<E: Clone> Cache<E> {
                 continue;
             }
             let write = self.held.remove(at).expect("it was just there");
-            let serial = self.tick_serial();
-            let chunk = u64::from(self.options.write_bytes);
-            let file = &mut self.object(key).file;
-            file.write(write.offset, &write.data, (serial, write.at), chunk);
+            let when = (self.tick_serial(), write.at);
+            let options = self.options;
+            let object = self.object(key);
+            let is_trusted = !object.known.trusted_for(now).is_zero();
+            let known = object.known.attributes().filter(|_| is_trusted);
+            let end = known.map(|known| object.file.end(Some(known.size)));
+            if let Some(end) = end.filter(|end| *end < write.offset) {
+                object.file.fill_gap(end..write.offset, when, &options);
+            }
+            let chunk = u64::from(options.write_bytes);
+            object.file.write(write.offset, &write.data, when, chunk);
             self.hungry.insert(key);
             self.recount(now, key);
             effects.push(Effect::Wrote { ticket: write.ticket });
@@ -223,24 +295,15 @@ impl<E: Clone> Cache<E> {
     fn push_old(&mut self, now: Time) {
         let crowded =
             self.unsaved_bytes > self.options.unsaved_bytes_max / 2 || !self.held.is_empty();
-        if self.unsaved.is_empty() {
-            return;
-        }
-        let serial = self.tick_serial();
         let delay = self.options.write_delay;
-        let due: Vec<ObjectKey> = self
-            .unsaved
-            .iter()
-            .filter(|(_, since)| crowded || **since + delay <= now)
-            .map(|(key, _)| *key)
-            .collect();
-        for key in due {
-            let file = &mut self.object(key).file;
-            if file.background.is_none() {
-                file.background = Some(serial);
-                self.unsaved.insert(key, now);
-                self.hungry.insert(key);
-            }
+        while let Some((since, key)) = self.delayed.first().copied()
+            && (crowded || since + delay <= now)
+        {
+            self.delayed.remove(&(since, key));
+            let serial = self.tick_serial();
+            self.object(key).file.background = Some(serial);
+            self.unsaved.insert(key, now);
+            self.hungry.insert(key);
         }
     }
 
@@ -283,6 +346,10 @@ impl<E: Clone> Cache<E> {
             && !file.extents.is_unwritten(serial)
         {
             self.commit(key, effects);
+            return true;
+        }
+        if file.is_alteration_due() {
+            self.alter(key, effects);
             return true;
         }
         // What nobody waits for yet leaves room for what somebody will.
@@ -337,10 +404,19 @@ impl<E: Clone> Cache<E> {
         let file = &mut object.file;
         let alone = file.extents.unsaved_bytes() == range.end - range.start;
         let stable = always || (alone && file.wanted_stable().is_some());
+        let set = if alone && stable { file.send_alteration(job) } else { None };
         let data = file.extents.begin_write(range, job);
         file.writes.insert(job, range.clone());
         object.known.begin_change();
-        effects.push(Effect::Store { job, file: key, offset: range.start, data, stable });
+        effects.push(Effect::Store { job, file: key, offset: range.start, data, stable, set });
+    }
+
+    fn alter(&mut self, key: ObjectKey, effects: &mut Vec<Effect<E>>) {
+        let job = self.begin_job(key);
+        let object = self.object(key);
+        let set = object.file.send_alteration(job).expect("there is something to be set");
+        object.known.begin_change();
+        effects.push(Effect::Alter { job, file: key, set });
     }
 
     fn commit(&mut self, key: ObjectKey, effects: &mut Vec<Effect<E>>) {
@@ -372,10 +448,14 @@ impl<E: Clone> Cache<E> {
         } else {
             self.filled.remove(&key);
         }
-        if unsaved > 0 {
-            self.unsaved.entry(key).or_insert(now);
-        } else {
-            self.unsaved.remove(&key);
+        let is_pushed = object.file.background.is_some();
+        if !object.file.is_unsaved() {
+            if let Some(since) = self.unsaved.remove(&key) {
+                self.delayed.remove(&(since, key));
+            }
+        } else if let Entry::Vacant(entry) = self.unsaved.entry(key) {
+            entry.insert(now);
+            self.delayed.extend((!is_pushed).then_some((now, key)));
         }
     }
 

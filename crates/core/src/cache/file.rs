@@ -4,8 +4,10 @@ use core::ops::Range;
 use std::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
+use leasehold_base::attributes::SetAttributes;
 use leasehold_base::units::FileTime;
 
+use super::altered::Altered;
 use super::extents::{Extents, in_memory};
 use super::{Asked, JobId, Options, Serial, Ticket};
 
@@ -21,6 +23,8 @@ pub(super) struct File<E> {
     pub(super) writes: BTreeMap<JobId, Range<u64>>,
     /// A COMMIT on its way.
     pub(super) commit: Option<JobId>,
+    /// What was set here, if that is not at the server.
+    pub(super) altered: Option<Altered>,
     /// Who waits for what was written up to then.
     pub(super) syncs: Vec<(Ticket, Serial)>,
     /// What was written up to then is sent without anybody waiting.
@@ -105,6 +109,7 @@ impl<E> Default for File<E> {
             fetches: BTreeMap::new(),
             writes: BTreeMap::new(),
             commit: None,
+            altered: None,
             syncs: Vec::new(),
             background: None,
             holds: VecDeque::new(),
@@ -127,12 +132,35 @@ impl<E> File<E> {
 
     /// How many calls are on their way.
     pub(super) fn calls(&self) -> usize {
-        self.fetches.len() + self.writes.len() + usize::from(self.commit.is_some())
+        let alone = self.altering().is_some_and(|job| !self.writes.contains_key(&job));
+        let commit = self.commit.is_some();
+        self.fetches.len() + self.writes.len() + usize::from(commit) + usize::from(alone)
     }
 
-    /// Whether a change of the file is under way or waits, so that no program may write.
+    /// The call by which what was set here is on its way.
+    fn altering(&self) -> Option<JobId> {
+        self.altered.as_ref().and_then(Altered::sent)
+    }
+
+    /// Whether the server does not have all that was written and set here, or may lose some.
+    pub(super) const fn is_unsaved(&self) -> bool {
+        self.extents.unsaved_bytes() > 0 || self.altered.is_some()
+    }
+
+    /// The same of what was written and set up to then.
+    pub(super) fn is_unsaved_since(&self, serial: Serial) -> bool {
+        let altered = self.altered.is_some_and(|altered| altered.is_unsaved(serial));
+        altered || self.extents.is_unsaved(serial)
+    }
+
+    /// Whether a change of the file is under way or waits, so that no program may write; so does
+    /// what was set here and somebody wants saved, which is behind all that is written.
     pub(super) fn is_closed_to_writes(&self) -> bool {
-        !self.holds.is_empty()
+        let wanted = self.syncs.iter().map(|(_, serial)| *serial).chain(self.background).max();
+        let is_wanted = |altered: &Altered| {
+            altered.sent().is_none() && wanted.is_some_and(|serial| altered.is_unsaved(serial))
+        };
+        !self.holds.is_empty() || self.altered.as_ref().is_some_and(is_wanted)
     }
 
     /// Whether all that is dirty is to go out.
@@ -153,7 +181,45 @@ impl<E> File<E> {
 
     /// Whether the change that waits can begin: all is on stable storage.
     pub(super) fn can_be_held(&self) -> bool {
+        self.altered.is_none() && self.is_at_rest()
+    }
+
+    /// Whether all data is on stable storage, and nothing on its way there.
+    fn is_at_rest(&self) -> bool {
         self.extents.unsaved_bytes() == 0 && self.writes.is_empty() && self.commit.is_none()
+    }
+
+    /// Whether what was set is to go out by a call of its own.
+    pub(super) fn is_alteration_due(&self) -> bool {
+        let waits = self.altered.is_some_and(|altered| altered.sent().is_none());
+        waits && self.is_pushing() && !self.held && self.is_at_rest()
+    }
+
+    /// What goes out with this call.
+    pub(super) fn send_alteration(&mut self, job: JobId) -> Option<SetAttributes> {
+        self.altered.as_mut().map(|altered| altered.send(job))
+    }
+
+    /// Mode or times are set here.
+    pub(super) fn alter(&mut self, set: &SetAttributes, at: FileTime, serial: Serial) {
+        match &mut self.altered {
+            Some(altered) => altered.set(set, at, serial),
+            None => self.altered = Some(Altered::new(*set, at, serial)),
+        }
+    }
+
+    /// The call was answered by which what was set was on its way; the server has it, or refuses
+    /// it, or it goes out once more.
+    pub(super) fn end_alteration(&mut self, job: JobId, is_over: bool) {
+        if self.altering() == Some(job) {
+            self.altered.take_if(|altered| altered.end(is_over));
+        }
+    }
+
+    /// Nobody can see the file again.
+    pub(super) fn discard(&mut self) {
+        self.overwrite(0..u64::MAX);
+        self.altered.take_if(|altered| altered.sent().is_none());
     }
 
     pub(super) fn release(&mut self) {
@@ -179,6 +245,26 @@ impl<E> File<E> {
         self.extents.write(offset, data, serial, chunk);
         self.distrust_answers(&(offset..offset + data.len() as u64));
         (self.modified, self.end) = (at, None);
+        self.altered.take_if(Altered::written);
+    }
+
+    /// A program is about to write behind the end: what lies between is zeros.
+    pub(super) fn fill_gap(
+        &mut self,
+        gap: Range<u64>,
+        when: (Serial, FileTime),
+        options: &Options,
+    ) {
+        let length = gap.end - gap.start;
+        if length > GAP_BYTES_MAX {
+            return;
+        }
+        let zeros = Bytes::from(vec![0; in_memory(length)]);
+        if options.writes_gaps && length < BLOCK_BYTES {
+            self.write(gap.start, &zeros, when, u64::from(options.write_bytes));
+        } else {
+            self.extents.fill(gap.start, &zeros);
+        }
     }
 
     /// Bytes that are no longer what they were.
@@ -283,7 +369,7 @@ impl<E> File<E> {
 
     /// Dirty bytes that may go out now.
     pub(super) fn due_write(&self, chunk: u64) -> Option<Range<u64>> {
-        if self.held {
+        if self.held || self.altering().is_some() {
             return None;
         }
         let mut from = 0;
@@ -306,6 +392,12 @@ impl<E> File<E> {
         assert!(apart, "two WRITEs of the same bytes are never on their way at once");
     }
 }
+
+/// A longer gap takes more memory than a READ is worth.
+const GAP_BYTES_MAX: u64 = 64 << 10;
+
+/// A gap that is shorter leaves no block of a file system out.
+const BLOCK_BYTES: u64 = 4096;
 
 /// So many changes are kept apart while one READ is on its way; with more, all of its answer is
 /// not believed.

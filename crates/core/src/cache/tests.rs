@@ -1,10 +1,14 @@
 mod model;
 
+use leasehold_base::attributes::{Mode, SetTime};
+
 use super::*;
 use crate::dialogue::{lines, play, value};
 
 const FILE: ObjectKey = ObjectKey(7);
 const DIRECTORY: ObjectKey = ObjectKey(8);
+/// When programs write.
+const NOW: FileTime = FileTime { seconds: 900, nanoseconds: 0 };
 
 /// Small, so that every limit is met.
 fn options() -> Options {
@@ -13,6 +17,7 @@ fn options() -> Options {
         unsaved_bytes_max: 32,
         names_max: 8,
         names_of_new: true,
+        writes_gaps: false,
         file_trust: (Duration::from_secs(3), Duration::from_secs(60)),
         directory_trust: (Duration::from_secs(30), Duration::from_secs(60)),
         read_bytes: 8,
@@ -29,7 +34,7 @@ fn attributes(file_type: FileType, size: u64, modified: i64) -> Attributes {
     let time = FileTime { seconds: modified, nanoseconds: 0 };
     Attributes {
         file_type,
-        mode: leasehold_base::attributes::Mode::from_bits(0o644),
+        mode: Mode::from_bits(0o644),
         link_count: 1,
         uid: 0,
         gid: 0,
@@ -70,10 +75,11 @@ fn dialogues() {
     });
 }
 
-/// `options`, with any of `stable`, `ahead`, `delay` and `calls`.
+/// `options`, with any of `stable`, `gaps`, `ahead`, `delay` and `calls`.
 fn opening(words: &[&str]) -> Options {
     Options {
         always_stable: words.contains(&"stable"),
+        writes_gaps: words.contains(&"gaps"),
         ahead_bytes: value(words, "ahead").unwrap_or(0),
         write_delay: Duration::from_secs(value(words, "delay").unwrap_or(5)),
         calls_max: value(words, "calls").unwrap_or(4),
@@ -96,7 +102,10 @@ fn question(
         }
         "attributes" => {
             cache.attributes(now, object).map_or("unknown".to_owned(), |(known, span)| {
-                format!("size {} modified {} for {span:?}", known.size, known.modified.seconds)
+                let Attributes { size, mode, .. } = known;
+                let mode = mode.bits();
+                let mode = if mode == 0o644 { String::new() } else { format!(" mode {mode:o}") };
+                format!("size {size} modified {}{mode} for {span:?}", known.modified.seconds)
             })
         }
         "find" => format!("{:?}", cache.find(now, DIRECTORY, words[1].as_bytes())),
@@ -107,6 +116,17 @@ fn question(
         _ => return None,
     };
     Some(vec![said])
+}
+
+/// `[mode MODE] [to SECONDS]`.
+fn setting(words: &[&str]) -> SetAttributes {
+    let mode = value::<String>(words, "mode").map(|mode| {
+        let bits = u32::from_str_radix(&mode, 8).expect("a mode");
+        Mode::from_bits(bits)
+    });
+    let modified = value(words, "to")
+        .map_or(SetTime::Keep, |seconds| SetTime::To(FileTime { seconds, nanoseconds: 0 }));
+    SetAttributes { mode, modified, ..SetAttributes::default() }
 }
 
 fn event(words: &[&str], asked: Asked) -> Event<&'static str> {
@@ -134,10 +154,8 @@ fn event(words: &[&str], asked: Asked) -> Event<&'static str> {
         "read" => {
             Event::Read { ticket, file, offset, count: value(words, "count").expect("how much") }
         }
-        "write" => {
-            let at = FileTime { seconds: 900, nanoseconds: 0 };
-            Event::Write { ticket, file, offset, data: data(), at }
-        }
+        "write" => Event::Write { ticket, file, offset, data: data(), at: NOW },
+        "alter" => Event::Alter { file, set: setting(words), at: NOW },
         "sync" => Event::Sync { ticket, file },
         "hold" => Event::Hold { ticket, file },
         "release" => Event::Release { file },
@@ -161,13 +179,15 @@ fn event(words: &[&str], asked: Asked) -> Event<&'static str> {
         }
         "stored" => {
             let count = value(words, "count").unwrap_or(8);
-            let told = Stored { count, unstable: verifier("unstable"), wcc };
+            let set = words.contains(&"set");
+            let told = Stored { count, unstable: verifier("unstable"), wcc, set };
             Event::Stored { job, result: fine.map(|()| told) }
         }
         "committed" => {
             let verifier = verifier("verifier").unwrap_or_default();
             Event::Committed { job, result: fine.map(|()| Committed { verifier, wcc }) }
         }
+        "altered" => Event::Altered { job, result: fine.map(|()| wcc) },
         "empty" => Event::Empty { directory: DIRECTORY },
         "unnamed" => Event::Unnamed { directory: DIRECTORY, name: words[1].as_bytes().into() },
         "distrust" => Event::Distrust { object },

@@ -318,10 +318,24 @@ impl Holder {
         self.states.get(&object)?.held(now)
     }
 
+    /// The lease that an object may be cached under, if nobody wants it back: which kind, and its
+    /// serial.
+    #[must_use]
+    pub fn cachable(&self, now: Time, object: Object) -> Option<(Kind, Serial)> {
+        self.states.get(&object)?.cachable(now)
+    }
+
     /// Whether what is cached of an object may be used now, to read or to write.
     #[must_use]
     pub fn is_usable(&self, now: Time, object: Object, kind: Kind) -> bool {
         self.states.get(&object).is_some_and(|state| state.is_usable(now, kind))
+    }
+
+    /// Whether what is cached of an object may be used now, to read or to write so many bytes, as
+    /// after [`Event::Use`], and the lease is known to be in use already.
+    #[must_use]
+    pub fn is_in_use(&self, now: Time, object: Object, kind: Kind, bytes: u64) -> bool {
+        self.states.get(&object).is_some_and(|state| state.is_in_use(now, kind, bytes))
     }
 
     /// Until when what is cached of an object may be used to read, if nothing comes in between.

@@ -38,6 +38,7 @@
 //! What it does not do: it does not know modrevs. Who runs a call whose standing is free, and that
 //! names the modrev that it was made from, compares that before the call has any effect.
 
+mod few;
 mod record;
 
 use core::time::Duration;
@@ -146,6 +147,8 @@ pub struct Told {
     pub size: u64,
     /// Last time the data was changed, in nanoseconds since 1970.
     pub modified: i128,
+    /// Who may do what, and the last time the data was read, where it has set them.
+    pub set: Option<(u32, i128)>,
 }
 
 /// Whether a call is covered by a lease.
@@ -219,7 +222,8 @@ pub struct Counts {
 #[derive(Clone, Debug)]
 pub struct Table {
     common: Common,
-    records: BTreeMap<Object, Record>,
+    /// Each is a piece of memory of its own: the nodes of a tree are half empty.
+    records: BTreeMap<Object, Box<Record>>,
     /// When each record is to be looked at: an entry for each.
     due: BTreeSet<(Time, Object)>,
     /// Records that more happens to than that time passes.
@@ -330,7 +334,7 @@ impl Table {
                     self.look_at_due(now, effects);
                 }
                 if let Entry::Vacant(place) = self.records.entry(call.object) {
-                    place.insert(Record::new(now));
+                    place.insert(Box::new(Record::new(now)));
                     self.due.insert((now, call.object));
                 }
                 self.at(now, call.object, effects, |record, turn| record.call(call, turn));
@@ -409,7 +413,7 @@ impl Table {
     /// The leases on an object.
     #[must_use]
     pub fn leases(&self, object: Object) -> &[Lease] {
-        self.records.get(&object).map_or(&[], Record::leases)
+        self.records.get(&object).map_or(&[], |record| record.leases())
     }
 
     /// The objects that there are leases on, each with those and with who waits for them to end;

@@ -5,6 +5,7 @@
 //! leaves out attributes, has a coarse clock, runs a call twice whose answer was lost, and loses
 //! what is unstable, attributes too, when it crashes.
 
+use leasehold_base::attributes::{Mode, SetTime};
 use proptest::prelude::*;
 
 use super::*;
@@ -21,6 +22,11 @@ enum Step {
         count: usize,
     },
     Sync,
+    /// Mode and, where there is one, time of modification are set.
+    Alter {
+        mode: u32,
+        modified: Option<i64>,
+    },
     /// The file is cut or made longer.
     Resize {
         size: usize,
@@ -52,6 +58,8 @@ fn step() -> impl Strategy<Value = Step> {
         3 => range().prop_map(|(offset, count)| Step::Read { offset, count }),
         4 => range().prop_map(|(offset, count)| Step::Write { offset, count }),
         1 => Just(Step::Sync),
+        2 => (0..0o1000_u32, prop::option::of(1000..2000_i64))
+            .prop_map(|(mode, modified)| Step::Alter { mode, modified }),
         1 => (0..SIZE).prop_map(|size| Step::Resize { size }),
         1 => Just(Step::Crash),
         1 => (0..8_u64).prop_map(|seconds| Step::Wait { seconds }),
@@ -67,10 +75,15 @@ struct Model {
     bytes: Vec<u8>,
     /// The write that each byte is of, as its number.
     writes: Vec<u64>,
+    /// As it was last set.
+    mode: Option<u32>,
+    /// The same, if nothing was written since.
+    modified: Option<i64>,
 }
 
 impl Model {
     fn write(&mut self, offset: usize, data: &[u8], number: u64) {
+        self.modified = None;
         let end = offset + data.len();
         self.resize(self.bytes.len().max(end));
         self.bytes[offset..end].copy_from_slice(data);
@@ -83,26 +96,44 @@ impl Model {
     }
 }
 
+/// When a file was modified, and changed, in seconds.
+#[derive(Clone, Copy, Debug, Default)]
+struct Times {
+    modified: i64,
+    changed: i64,
+}
+
+impl Times {
+    const fn both(clock: i64) -> Self {
+        Self { modified: clock, changed: clock }
+    }
+}
+
 /// A server of one file.
 #[derive(Clone, Debug, Default)]
 struct Server {
-    now: (Vec<u8>, i64),
-    stable: (Vec<u8>, i64),
+    now: (Vec<u8>, Times),
+    stable: (Vec<u8>, Times),
     verifier: u64,
     clock: i64,
+    mode: Option<u32>,
     /// Whether it leaves out what it may.
     stingy: bool,
 }
 
 impl Server {
     fn attributes(&self) -> Attributes {
-        attributes(FileType::Regular, self.now.0.len() as u64, self.now.1)
+        let (bytes, times) = &self.now;
+        let known = attributes(FileType::Regular, bytes.len() as u64, times.modified);
+        let mode = self.mode.map_or(known.mode, Mode::from_bits);
+        let changed = FileTime { seconds: times.changed, nanoseconds: 0 };
+        Attributes { mode, changed, ..known }
     }
 
     fn change(&mut self, change: impl FnOnce(&mut Vec<u8>)) -> Wcc {
         let before = self.attributes().before();
         change(&mut self.now.0);
-        self.now.1 = self.clock;
+        self.now.1 = Times::both(self.clock);
         self.wcc(before)
     }
 
@@ -113,7 +144,12 @@ impl Server {
         Wcc { before: Some(before), after: Some(self.attributes()) }
     }
 
-    fn write(&mut self, offset: u64, data: &[u8], stable: bool) -> Stored {
+    fn write(
+        &mut self,
+        offset: u64,
+        data: &[u8],
+        (stable, set): (bool, Option<SetAttributes>),
+    ) -> Stored {
         let offset = usize::try_from(offset).expect("files of the model are small");
         let end = offset + data.len();
         let wcc = self.change(|bytes| {
@@ -124,10 +160,26 @@ impl Server {
             let bytes = &mut self.stable.0;
             bytes.resize(bytes.len().max(end), 0);
             bytes[offset..end].copy_from_slice(data);
-            self.stable.1 = self.clock;
+            self.stable.1 = Times::both(self.clock);
         }
         let unstable = (!stable).then(|| self.verifier.to_be_bytes());
-        Stored { count: u32::try_from(data.len()).expect("small"), unstable, wcc }
+        let after = set.map(|set| self.alter(&set)).unwrap_or_default().after;
+        let wcc = Wcc { after: after.or(wcc.after), ..wcc };
+        let count = u32::try_from(data.len()).expect("small");
+        Stored { count, unstable, wcc, set: set.is_some() }
+    }
+
+    /// SETATTR is stable when it is answered.
+    fn alter(&mut self, set: &SetAttributes) -> Wcc {
+        let before = self.attributes().before();
+        self.mode = set.mode.map(Mode::bits).or(self.mode);
+        let modified = match set.modified {
+            SetTime::To(time) => time.seconds,
+            SetTime::Keep | SetTime::Now => self.now.1.modified,
+        };
+        self.now.1 = Times { modified, changed: self.clock };
+        self.stable.1 = self.now.1;
+        self.wcc(before)
     }
 
     fn read(&self, offset: u64, count: u32) -> Fetched {
@@ -143,7 +195,7 @@ impl Server {
     fn resize(&mut self, size: usize) -> Wcc {
         let wcc = self.change(|bytes| bytes.resize(size, 0));
         self.stable.0.resize(size, 0);
-        self.stable.1 = self.clock;
+        self.stable.1 = Times::both(self.clock);
         wcc
     }
 
@@ -215,9 +267,9 @@ struct World {
 }
 
 impl World {
-    fn new(always_stable: bool, stingy: bool) -> Self {
+    fn new(options: Options, stingy: bool) -> Self {
         let mut world = Self {
-            cache: Cache::new(Options { always_stable, ..options() }),
+            cache: Cache::new(options),
             now: Time::ZERO,
             server: Server { stingy, ..Server::default() },
             model: Model::default(),
@@ -251,6 +303,18 @@ impl World {
             Step::Sync => {
                 let ticket = self.ticket(Waiting::Sync { writes: self.taken });
                 self.step(Event::Sync { ticket, file: FILE });
+            }
+            Step::Alter { mode, modified } => {
+                let at = FileTime { seconds: 1, nanoseconds: 0 };
+                let time = |seconds| SetTime::To(FileTime { seconds, nanoseconds: 0 });
+                let set = SetAttributes {
+                    mode: Some(Mode::from_bits(mode)),
+                    modified: modified.map_or(SetTime::Keep, time),
+                    ..SetAttributes::default()
+                };
+                self.model.mode = Some(mode);
+                self.model.modified = modified.or(self.model.modified);
+                self.step(Event::Alter { file: FILE, set, at });
             }
             Step::Resize { size } => {
                 let ticket = self.ticket(Waiting::Resize { size });
@@ -310,11 +374,18 @@ impl World {
         for effect in effects {
             self.follow(effect);
         }
+        let known = self.cache.attributes(self.now, FILE).filter(|(_, span)| !span.is_zero());
+        if let (Some((known, _)), Some(mode)) = (known, self.model.mode) {
+            assert_eq!(known.mode.bits(), mode, "what was set is seen");
+        }
     }
 
     fn follow(&mut self, effect: Effect<&'static str>) {
         match effect {
-            Effect::Fetch { .. } | Effect::Store { .. } | Effect::Commit { .. } => {
+            Effect::Fetch { .. }
+            | Effect::Store { .. }
+            | Effect::Commit { .. }
+            | Effect::Alter { .. } => {
                 self.calls.push(OnTheWay::Call(Call::Data(effect)));
             }
             Effect::Read { ticket, result } => {
@@ -347,6 +418,7 @@ impl World {
                 let mut after = self.model.clone();
                 after.resize(size);
                 self.changed(&after.bytes);
+                self.model.modified = None;
                 self.step(Event::BeginChange { object: file });
                 self.calls.push(OnTheWay::Call(Call::Resize(size)));
             }
@@ -409,10 +481,10 @@ impl World {
             Call::Data(Effect::Fetch { job, offset, count, .. }) => {
                 Answer::Data(Event::Fetched { job, result: Ok(self.server.read(offset, count)) })
             }
-            Call::Data(Effect::Store { job, offset, data, stable, .. }) => {
+            Call::Data(Effect::Store { job, offset, data, stable, set, .. }) => {
                 // Now and then it takes less than it could.
                 let taken = if data[0] & 7 == 0 { data.len().div_ceil(2) } else { data.len() };
-                let stored = self.server.write(offset, &data[..taken], stable);
+                let stored = self.server.write(offset, &data[..taken], (stable, set));
                 Answer::Data(Event::Stored { job, result: Ok(stored) })
             }
             Call::Data(Effect::Commit { job, .. }) => {
@@ -420,6 +492,9 @@ impl World {
                 let wcc = self.server.wcc(self.server.attributes().before());
                 let verifier = self.server.verifier.to_be_bytes();
                 Answer::Data(Event::Committed { job, result: Ok(Committed { verifier, wcc }) })
+            }
+            Call::Data(Effect::Alter { job, set, .. }) => {
+                Answer::Data(Event::Altered { job, result: Ok(self.server.alter(&set)) })
             }
             Call::Data(_) => unreachable!("only calls reach the server"),
         }
@@ -432,6 +507,10 @@ impl World {
         self.answer_all();
         assert_eq!(self.server.stable.0, self.model.bytes, "nothing that was written is lost");
         assert_eq!(self.cache.bytes().1, 0, "nothing is unsaved");
+        assert_eq!(self.server.mode, self.model.mode, "nor is what was set");
+        if let Some(modified) = self.model.modified {
+            assert_eq!(self.server.now.1.modified, modified, "with no write behind it");
+        }
         assert!(self.cache.bytes().0 <= options().bytes_max, "clean data is bounded");
         self.run(&Step::Read { offset: 0, count: 2 * SIZE });
         self.answer_all();
@@ -477,11 +556,11 @@ proptest! {
     })]
     #[test]
     fn nothing_that_was_written_is_lost_and_what_is_read_was_written(
-        always_stable in any::<bool>(),
+        (always_stable, writes_gaps) in any::<(bool, bool)>(),
         stingy in any::<bool>(),
         steps in prop::collection::vec(step(), 0..120),
     ) {
-        let mut world = World::new(always_stable, stingy);
+        let mut world = World::new(Options { always_stable, writes_gaps, ..options() }, stingy);
         for step in &steps {
             world.run(step);
         }

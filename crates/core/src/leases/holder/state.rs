@@ -96,6 +96,11 @@ impl State {
         self.returned.max(self.forgotten)
     }
 
+    pub(super) fn cachable(&self, now: Time) -> Option<(Kind, Serial)> {
+        let lease = self.lease.filter(|_| self.is_covered(now, Kind::Read))?;
+        Some((lease.kind, lease.serial))
+    }
+
     pub(super) fn is_usable(&self, now: Time, kind: Kind) -> bool {
         self.changing == 0 && self.is_covered(now, kind)
     }
@@ -113,6 +118,11 @@ impl State {
 
     pub(super) fn can_write(&self, now: Time, bytes: u64) -> bool {
         self.is_usable(now, Kind::Write) && bytes <= self.space
+    }
+
+    pub(super) fn is_in_use(&self, now: Time, kind: Kind, bytes: u64) -> bool {
+        let lasts = self.lease.is_some_and(|lease| now < lease.withdraw_at());
+        self.used && lasts && self.is_usable(now, kind) && bytes <= self.space
     }
 
     pub(super) fn made_from(&self) -> Option<(Serial, Modrev)> {

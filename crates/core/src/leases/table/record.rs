@@ -7,6 +7,7 @@ use leasehold_base::units::Time;
 
 #[cfg(feature = "mutants")]
 use super::Mutant;
+use super::few::Few;
 use super::{
     Access, Ask, Call, Common, Effect, Grant, Moment, Outcome, Phase, Run, Standing, Told, Turn,
 };
@@ -48,7 +49,7 @@ pub struct Lease {
 pub(super) struct Record {
     /// When it is to be looked at.
     pub(super) due: Time,
-    leases: Vec<Lease>,
+    leases: Few<Lease>,
     busy: Option<Box<Busy>>,
 }
 
@@ -166,7 +167,7 @@ impl Lease {
 
 impl Record {
     pub(super) const fn new(due: Time) -> Self {
-        Self { due, leases: Vec::new(), busy: None }
+        Self { due, leases: Few::none(), busy: None }
     }
 
     pub(super) fn leases(&self) -> &[Lease] {
@@ -557,10 +558,6 @@ impl Record {
     fn keep(&mut self, lease: Lease, turn: &mut Turn<'_>) {
         turn.common.leases += 1;
         turn.common.reserved_bytes += lease.space;
-        // Most objects have one lease: there is no room to spare until the second.
-        if self.leases.is_empty() {
-            self.leases.reserve_exact(1);
-        }
         self.leases.push(lease);
     }
 

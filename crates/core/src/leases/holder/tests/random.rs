@@ -115,13 +115,23 @@ impl Owner {
         }
     }
 
+    fn take_into_use(&mut self, object: Object, kind: Kind, space: u64) {
+        let ticket = Ticket(self.next_ticket);
+        self.next_ticket += 1;
+        let event = Event::Use(ticket, object, kind, space);
+        if self.holder.is_in_use(self.now, object, kind, space) {
+            let (mut holder, mut effects) = (self.holder.clone(), Vec::new());
+            holder.step(self.now, event, &mut effects);
+            assert_eq!(effects, [Effect::Use(ticket)], "whoever asks need not wait");
+        }
+        self.step(event);
+    }
+
     fn make(&mut self, one: Move) {
         match one {
             Move::Use { object: number, write, space } => {
-                let ticket = Ticket(self.next_ticket);
-                self.next_ticket += 1;
                 let kind = if write { Kind::Write } else { Kind::Read };
-                self.step(Event::Use(ticket, object(number), kind, space));
+                self.take_into_use(object(number), kind, space);
             }
             Move::Answer { which, grant } if !self.asked.is_empty() => {
                 let request = self.asked.swap_remove(which % self.asked.len());

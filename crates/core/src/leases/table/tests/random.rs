@@ -33,7 +33,8 @@ fn any_said() -> impl Strategy<Value = Event> {
         ((0..4_u32).prop_map(Client), object, (0..30_u64).prop_map(Serial))
     };
     let open = prop_oneof![Just(Open::No), Just(Open::Read), Just(Open::Write)];
-    let told = any::<bool>().prop_map(|told| told.then_some(Told { size: 1, modified: 0 }));
+    let told =
+        any::<bool>().prop_map(|told| told.then_some(Told { size: 1, modified: 0, set: None }));
     prop_oneof![
         lease().prop_map(|(client, object, serial)| Event::Received(client, object, serial)),
         (lease(), open).prop_map(|((client, object, serial), open)| {

@@ -1,0 +1,90 @@
+//! Mode and times that were set here and are not at the server yet.
+
+use leasehold_base::attributes::{Attributes, SetAttributes, SetTime};
+use leasehold_base::units::FileTime;
+
+use super::{JobId, Serial};
+
+/// What was set of one file, behind all that was written of it before.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Altered {
+    set: SetAttributes,
+    /// When programs last set something.
+    at: FileTime,
+    /// The oldest change, and the newest.
+    oldest: Serial,
+    newest: Serial,
+    /// The call by which it is on its way, and the newest change that goes with it.
+    sent: Option<(JobId, Serial)>,
+    /// The oldest change that does not.
+    next: Option<Serial>,
+}
+
+impl Altered {
+    pub(super) const fn new(set: SetAttributes, at: FileTime, serial: Serial) -> Self {
+        Self { set, at, oldest: serial, newest: serial, sent: None, next: None }
+    }
+
+    /// More is set.
+    pub(super) const fn set(&mut self, set: &SetAttributes, at: FileTime, serial: Serial) {
+        if set.mode.is_some() {
+            self.set.mode = set.mode;
+        }
+        if !matches!(set.accessed, SetTime::Keep) {
+            self.set.accessed = set.accessed;
+        }
+        if !matches!(set.modified, SetTime::Keep) {
+            self.set.modified = set.modified;
+        }
+        (self.at, self.newest) = (at, serial);
+        if self.sent.is_some() && self.next.is_none() {
+            self.next = Some(serial);
+        }
+    }
+
+    /// A program writes: its time of modification is that of the write. Whether nothing is left.
+    pub(super) fn written(&mut self) -> bool {
+        self.set.modified = SetTime::Keep;
+        self.sent.is_none() && self.set == SetAttributes::default()
+    }
+
+    /// As programs here are to see it.
+    pub(super) fn show(&self, attributes: &mut Attributes) {
+        let shown = |set, known| match set {
+            SetTime::Keep => known,
+            SetTime::Now => self.at,
+            SetTime::To(time) => time,
+        };
+        attributes.mode = self.set.mode.unwrap_or(attributes.mode);
+        attributes.accessed = shown(self.set.accessed, attributes.accessed);
+        attributes.modified = shown(self.set.modified, attributes.modified);
+        attributes.changed = attributes.changed.max(self.at);
+    }
+
+    /// Whether something that was set up to then is not at the server.
+    pub(super) fn is_unsaved(&self, serial: Serial) -> bool {
+        self.oldest <= serial
+    }
+
+    pub(super) const fn sent(&self) -> Option<JobId> {
+        match self.sent {
+            Some((job, _)) => Some(job),
+            None => None,
+        }
+    }
+
+    /// It goes out with this call.
+    pub(super) const fn send(&mut self, job: JobId) -> SetAttributes {
+        self.sent = Some((job, self.newest));
+        self.set
+    }
+
+    /// The call was answered, and what went with it is over with or not. Whether nothing is left.
+    pub(super) fn end(&mut self, is_over: bool) -> bool {
+        let (sent, next) = (self.sent.take(), self.next.take());
+        if is_over && let Some(next) = next {
+            self.oldest = next;
+        }
+        is_over && sent.is_some_and(|(_, newest)| newest == self.newest)
+    }
+}
