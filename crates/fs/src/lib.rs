@@ -33,6 +33,6 @@ pub use object::ObjectId;
 pub use others_first::others_first;
 pub use store::{
     Access, Allowance, Budget, Changed, Committed, Disturbance, Entries, Entry, Found, Guard,
-    Linked, NewFile, NewNode, Page, Place, Properties, ReadDone, Renamed, Space, Stability, Store,
-    Target, Verifier, Wanted, WriteDone,
+    LaidOut, Layout, Linked, NewFile, NewNode, Page, Place, Properties, Purpose, ReadDone, Renamed,
+    Space, Spot, Stability, Store, Target, Verifier, Wanted, WriteDone,
 };

@@ -1,7 +1,9 @@
 //! The trait that every store implements.
 
+mod layout;
 mod listing;
 
+pub use layout::{LaidOut, Layout, Purpose, Spot};
 pub use listing::{Allowance, Budget, Entries, Entry, Page, Wanted};
 
 use bytes::Bytes;
@@ -38,6 +40,21 @@ pub trait Store: Send + Sync {
     /// [`FsError::Later`] when a program already has it open in a way that does not go with it.
     fn guard(&self, _object: &ObjectId, _guard: Guard) -> Result<(), FsError> {
         Ok(())
+    }
+
+    /// Where an administrator wants the data of a file, or of files that are made in a directory, in
+    /// the words of a store above this one; none where nothing was said.
+    fn layout<'a>(&'a self, _object: &'a ObjectId) -> Answer<'a, Result<Option<Bytes>, FsError>> {
+        Answer::now(Ok(None))
+    }
+
+    /// Says so of an object.
+    fn set_layout<'a>(
+        &'a self,
+        _object: &'a ObjectId,
+        _layout: Bytes,
+    ) -> Answer<'a, Result<(), FsError>> {
+        Answer::now(Err(FsError::NotSupported))
     }
 
     /// What is true of the store as a whole.
@@ -184,6 +201,24 @@ pub trait Store: Send + Sync {
         caller: &'a Caller,
         object: &'a ObjectId,
     ) -> Answer<'a, Result<(Space, Attributes), FsError>>;
+
+    /// Where the data of a file lies, for a client that goes there itself; none where it is to be
+    /// had here alone. One to write by is good until [`Store::recall`]; while there is one, sizes
+    /// are those that the servers of objects tell.
+    fn open_layout<'a>(
+        &'a self,
+        _caller: &'a Caller,
+        _object: &'a ObjectId,
+        _purpose: Purpose,
+    ) -> Answer<'a, Result<Option<Layout>, FsError>> {
+        Answer::now(Ok(None))
+    }
+
+    /// Ends a layout to write by: nothing that is written by it comes after the answer, and the
+    /// file shows that it was changed.
+    fn recall<'a>(&'a self, _object: &'a ObjectId) -> Answer<'a, Result<(), FsError>> {
+        Answer::now(Ok(()))
+    }
 
     /// Puts on stable storage what was written unstably within a range; a length of zero means
     /// to the end of the file. Needs no permission; fails on other objects as [`Store::read`] does.

@@ -223,6 +223,7 @@ macro_rules! for_every_procedure {
                 HELLO lease::hello: Args<'_> => Reply;
                 LEASE lease::leases: Args => Reply;
                 GOODBYE lease::goodbye: Args => Reply;
+                LAYOUT lease::layout: Args => Reply;
             }
             callback::PROGRAM, callback::VERSION {
                 NULL rpc::null: Args => Reply;
@@ -243,6 +244,7 @@ macro_rules! for_every_procedure {
                 MOVING replica::moving: Args => Reply;
                 ANNOUNCE replica::announce: Args<'_> => Reply;
                 LIST replica::list: Args => Reply<'_>;
+                EVICT replica::evict: Args => Reply;
             }
             binding::PROGRAM, binding::VERSION {
                 NULL rpc::null: Args => Reply;

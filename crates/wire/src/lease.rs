@@ -9,6 +9,7 @@ pub mod append;
 pub mod callback;
 pub mod goodbye;
 pub mod hello;
+pub mod layout;
 pub mod leases;
 pub mod write;
 

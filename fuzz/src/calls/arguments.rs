@@ -42,7 +42,7 @@ const fn nq(procedure: u32, letters: &'static str, choices: &'static [u8]) -> Sh
 pub(super) const PRELUDE: &[u8] = &[8, 0, 0, 0, 0, 9, 0, 1, 0, 10, 0, 2, 0, 0];
 
 /// Every procedure that is served.
-pub(super) const CALLS: [Shape; 112] = [
+pub(super) const CALLS: [Shape; 113] = [
     nfs(3, 0, "", &[]),
     nfs(3, 1, "h", &[1]),
     nfs(3, 2, "hsg", &[1, 1, 3, 0]),
@@ -130,6 +130,7 @@ pub(super) const CALLS: [Shape; 112] = [
     own(23, "Iqn", &[0, 0, 0]),
     own(24, "KO", &[0, 0, 0, 1, 1, 0, 0, 0, 0, 0, 0, 1]),
     own(25, "K", &[0, 0, 0]),
+    own(26, "LhP", &[0, 0, 0, 0, 0, 1, 1, 1]),
     nq(0, "", &[]),
     nq(1, "Nh", &[0, 1]),
     nq(2, "Nhsg", &[0, 1, 1, 3, 0]),
@@ -198,6 +199,7 @@ impl Shape {
                 'N' => riding(script, to),
                 'k' => to.u32(1 + u32::from(script.byte() % 3)),
                 'O' => leases(script, to, handles),
+                'P' => purpose(script, to),
                 _ => unreachable!("the shapes have these letters only"),
             }
         }
@@ -367,6 +369,11 @@ fn leases(script: &mut Script<'_>, to: &mut Writer, handles: &[Bytes]) {
         to.u32(u32::from(script.byte() % 3));
     });
     to.u32(u32::from(script.byte() % 3));
+}
+
+/// `lease_layout_args` behind the file: what its data is wanted for; none by an even choice.
+fn purpose(script: &mut Script<'_>, to: &mut Writer) {
+    optional(script.byte() % 2 == 1, to, |to| to.u32(1 + u32::from(script.byte() % 3)));
 }
 
 /// The lease that a call of NQNFS asks for; none by a choice of zero.

@@ -41,7 +41,7 @@ pub mod evict {
     pub type Reply = ();
 }
 
-/// REPORT, procedure 2: size and times are asked of the holder of a write lease, who keeps it.
+/// REPORT, procedure 2: size, times and mode are asked of the holder of a write lease, who keeps it.
 pub mod report {
     use leasehold_base::xdr_struct;
 
@@ -62,6 +62,15 @@ pub mod report {
             pub lease: Lease,
         }
 
+        /// What the holder has set, beside the time of modification.
+        #[derive(Copy)]
+        pub struct Set {
+            /// Who may do what.
+            pub mode: u32,
+            /// Last time the data was read.
+            pub accessed: Time,
+        }
+
         /// What the holder knows better than the server.
         #[derive(Copy)]
         pub struct Now {
@@ -71,6 +80,8 @@ pub mod report {
             pub modified: Time,
             /// Last time data or attributes were changed.
             pub changed: Time,
+            /// What it has set that the server does not have.
+            pub set: Option<Set>,
         }
     }
 

@@ -150,6 +150,28 @@ fn goodbye() {
 }
 
 #[test]
+fn layout() {
+    let head = Head { caller: CALLER, asks: List(Vec::new()), base: None };
+    vector!(
+        Call { head, args: layout::Wanted { file: handle(), kind: Some(Kind::Write) } },
+        "{WHO} 00000000 00000000 00000002 abcd0000 00000001 00000002"
+    );
+    vector!(layout::Wanted { file: handle(), kind: None }, "00000002 abcd0000 00000000");
+    let object = layout::Object {
+        host: *b"a mapped address",
+        port: 2049,
+        object: handle(),
+        verifier: *b"verified",
+    };
+    let verifier = *b"verifier";
+    vector!(
+        layout::Layout { unit: 65_536, owner: 0x4000_0001, verifier, objects: List(vec![object]) },
+        "00010000 40000001 'verifier'
+        00000001 'a mapped address' 00000801 00000002 abcd0000 'verified' 00000000"
+    );
+}
+
+#[test]
 fn what_the_server_calls() {
     let lease = evict::Lease { object: handle(), serial: 9 };
     vector!(
@@ -164,6 +186,14 @@ fn what_the_server_calls() {
         size: 5,
         modified: Time { seconds: 1, nanoseconds: 2 },
         changed: Time { seconds: 3, nanoseconds: 4 },
+        set: None,
     };
-    vector!(Some(now), "00000001 0000000000000005 00000001 00000002 00000003 00000004");
+    vector!(Some(now), "00000001 0000000000000005 00000001 00000002 00000003 00000004 00000000");
+    let set = report::Set { mode: 0o640, accessed: Time { seconds: 5, nanoseconds: 6 } };
+    let now = Some(report::Now { set: Some(set), ..now });
+    vector!(
+        now,
+        "00000001 0000000000000005 00000001 00000002 00000003 00000004 00000001 000001a0
+        00000005 00000006"
+    );
 }

@@ -32,6 +32,9 @@ structures! {
     lease::hello::Welcome {
         epoch recovering default_term_ms longest_term_ms write_slack_ms drift_ppm
     }
+    lease::layout::Wanted { file kind }
+    lease::layout::Object { host port object verifier }
+    lease::layout::Layout { unit owner verifier objects }
     lease::leases::Wanted { object terms reclaim }
     lease::leases::Returned { object serial open }
     lease::leases::Args { caller wanted returned progress }
@@ -41,7 +44,8 @@ structures! {
     callback::evict::Lease { object serial }
     callback::evict::Args { epoch leases }
     callback::report::Args { epoch lease }
-    callback::report::Now { size modified changed }
+    callback::report::Set { mode accessed }
+    callback::report::Now { size modified changed set }
 
     nqnfs::Ask { kind seconds }
     nqnfs::Terms { cachable seconds modrev }
