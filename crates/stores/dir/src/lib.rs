@@ -22,6 +22,7 @@ mod handle;
 mod identity;
 mod index;
 mod inside;
+mod layout;
 mod listing;
 mod locks;
 mod names;
@@ -46,6 +47,7 @@ use std::sync::Arc;
 use leasehold_fs::{Blocking, Disturbance, FsError, ObjectId, Verifier};
 use rustix::io::Errno;
 
+pub use crate::layout::LAYOUT;
 pub use crate::sync::{Extent, SyncCounts, Syncer};
 
 use crate::sync::{Counting, Kernel};

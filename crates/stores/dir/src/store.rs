@@ -81,6 +81,18 @@ impl Store for DirStore {
         }
     }
 
+    fn layout<'a>(&'a self, object: &'a ObjectId) -> Answer<'a, Result<Option<Bytes>, FsError>> {
+        self.on(*object, |object| Answer::now(self.volume.layout(&object)))
+    }
+
+    fn set_layout<'a>(
+        &'a self,
+        object: &'a ObjectId,
+        layout: Bytes,
+    ) -> Answer<'a, Result<(), FsError>> {
+        self.on(*object, move |object| Answer::now(self.volume.set_layout(&object, &layout)))
+    }
+
     fn getattr<'a>(&'a self, object: &'a ObjectId) -> Answer<'a, Result<Attributes, FsError>> {
         self.on(*object, |object| Answer::now(self.volume.getattr(&object)))
     }

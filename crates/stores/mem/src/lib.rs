@@ -105,6 +105,20 @@ impl Store for MemStore {
         Tree::root()
     }
 
+    fn layout<'a>(&'a self, object: &'a ObjectId) -> Answer<'a, Result<Option<Bytes>, FsError>> {
+        let tree = self.tree();
+        Answer::now(tree.resolve(object).map(|id| tree.node(id).layout.clone()))
+    }
+
+    fn set_layout<'a>(
+        &'a self,
+        object: &'a ObjectId,
+        layout: Bytes,
+    ) -> Answer<'a, Result<(), FsError>> {
+        let mut tree = self.tree();
+        Answer::now(tree.resolve(object).map(|id| tree.node_mut(id).layout = Some(layout)))
+    }
+
     fn properties(&self) -> Properties {
         Properties {
             file_bytes_max: FILE_BYTES_MAX,

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use leasehold_base::units::{Cookie, FileId, FileSystemId, FileTime};
 use leasehold_fs::{Attributes, Device, FileType, Mode};
 
@@ -20,6 +21,8 @@ pub(crate) struct Node {
     pub(crate) times: Times,
     /// The times that a crash would bring back.
     pub(crate) stable_times: Option<Times>,
+    /// Where its data is to lie, in the words of another store.
+    pub(crate) layout: Option<Bytes>,
     pub(crate) body: Body,
 }
 

@@ -214,6 +214,7 @@ impl Tree {
             gid: owner.gid,
             times: Times { accessed: stamp, modified: stamp, changed: stamp },
             stable_times: None,
+            layout: None,
             body,
         };
         self.next_generation += 1;

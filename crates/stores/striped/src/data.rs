@@ -159,12 +159,19 @@ impl Volume {
             Ok(data) => data,
             Err(error) => return Changed::failed(error),
         };
+        let mut wcc = done.wcc;
         let said = match &*data {
-            Data::OnIods(objects) => self.commit_objects(Some(object), objects).await,
+            Data::OnIods(objects) => match self.commit_objects(Some(object), objects).await {
+                Ok(said) => self.show(object, objects).await.map(|shown| {
+                    wcc.after = shown.or(wcc.after);
+                    said
+                }),
+                failed => failed,
+            },
             Data::Nowhere | Data::Inline(_) | Data::Unknown | Data::Gone => Ok(Vec::new()),
         };
         let result = said.map(|said| Committed { verifier: self.verifier(names, &said) });
-        Changed { result, wcc: Self::wcc(&data, &done.wcc) }
+        Changed { result, wcc: Self::wcc(&data, &wcc) }
     }
 
     /// Removes the objects of a file that is gone.

@@ -67,12 +67,24 @@ struct State {
     moving: Option<Arc<Move>>,
     /// When the metafile was changed last, of the changes that the extents are as new as.
     seen: FileTime,
+    /// Where a client may write the objects: how they were when the metafile last showed it.
+    given_out: Option<Shown>,
+}
+
+/// Size and time of each object.
+pub(crate) type Shown = Vec<(u64, FileTime)>;
+
+impl State {
+    fn shown(&self) -> Shown {
+        self.extents.iter().map(|extent| (extent.size, extent.modified)).collect()
+    }
 }
 
 impl Objects {
     pub(crate) fn new(head: Head, extents: Vec<Extent>, change: u64, behind: Behind) -> Self {
         let seen = FileTime::default();
-        let state = State { extents, change, in_doubt: false, behind, moving: None, seen };
+        let (in_doubt, moving, given_out) = (false, None, None);
+        let state = State { extents, change, in_doubt, behind, moving, seen, given_out };
         Self { head, noting: async_lock::Mutex::new(()), state: Mutex::new(state) }
     }
 
@@ -111,7 +123,8 @@ impl Objects {
     pub(crate) fn extent(&self) -> Extent {
         self.state(|state| {
             let used: u64 = state.extents.iter().map(|extent| extent.used).sum();
-            Extent { size: self.size_of(state), used: used * u64::from(self.head.copies) }
+            let (size, used) = (self.size_of(state), used * u64::from(self.head.copies));
+            Extent { size, used, ..Extent::default() }
         })
     }
 
@@ -126,6 +139,7 @@ impl Objects {
             let known = &mut state.extents[usize::from(object)];
             known.size = known.size.max(extent.size);
             known.used = known.used.max(extent.used);
+            known.modified = known.modified.max(extent.modified);
         });
     }
 
@@ -162,6 +176,64 @@ impl Objects {
     /// Takes note that the data is being moved, or is not any more.
     pub(crate) fn set_moving(&self, moving: Option<Arc<Move>>) {
         self.state(|state| state.moving = moving);
+    }
+
+    /// Whether a client may write the objects.
+    pub(crate) fn is_given_out(&self) -> bool {
+        self.state(|state| state.given_out.is_some())
+    }
+
+    /// A client may write the objects from now on; the metafile shows what they are.
+    pub(crate) fn give_out(&self) {
+        self.state(|state| state.given_out = Some(state.shown()));
+    }
+
+    /// A client may have written the objects since nobody knows when.
+    pub(crate) fn found_given_out(&self) {
+        self.state(|state| state.given_out = Some(Vec::new()));
+    }
+
+    /// No client may write the objects any more.
+    pub(crate) fn taken_back(&self) {
+        self.state(|state| state.given_out = None);
+    }
+
+    /// How the objects are, if clients have changed them since the metafile showed it.
+    pub(crate) fn unshown(&self) -> Option<Shown> {
+        self.state(|state| {
+            let now = state.shown();
+            (state.given_out.as_ref()? != &now).then_some(now)
+        })
+    }
+
+    /// The metafile shows how the objects are.
+    pub(crate) fn shown(&self, shown: Shown) {
+        self.state(|state| state.given_out = Some(shown));
+    }
+
+    /// The user that all objects belong to, where that is one.
+    pub(crate) fn owner(&self) -> Option<u32> {
+        self.state(|state| {
+            let owner = state.extents.first()?.owner;
+            state.extents.iter().all(|extent| extent.owner == owner).then_some(owner)
+        })
+    }
+
+    /// The greatest number of a user that an object belongs to.
+    pub(crate) fn greatest_owner(&self) -> u32 {
+        self.state(|state| {
+            state.extents.iter().map(|extent| extent.owner).max().unwrap_or_default()
+        })
+    }
+
+    /// The user that an object belongs to.
+    pub(crate) fn owner_of(&self, object: u16) -> u32 {
+        self.state(|state| state.extents[usize::from(object)].owner)
+    }
+
+    /// Takes note of whom an object belongs to.
+    pub(crate) fn owned_by(&self, object: u16, owner: u32) {
+        self.state(|state| state.extents[usize::from(object)].owner = owner);
     }
 
     /// The number of a change.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use bytes::{Bytes, BytesMut};
-use leasehold_fs::{Answer, FsError, Stability, Verifier};
+use leasehold_fs::{Answer, FsError, Spot, Stability, Verifier};
 
 use crate::files::Files;
 use crate::iod::{Extent, Iod, ObjectName, Room, Written};
@@ -338,6 +338,13 @@ impl<F: Files> Iod for Folder<F> {
                 Ok(()) | Err(FsError::NotFound) => Ok(()),
                 Err(error) => Err(error),
             }
+        })
+    }
+
+    fn give(&self, object: ObjectName, owner: u32) -> Answer<'_, Result<Option<Spot>, FsError>> {
+        Answer::later(async move {
+            let file = self.find_or_make(object).await?;
+            self.files.give(file, owner).await
         })
     }
 

@@ -3,8 +3,8 @@
 use core::fmt;
 
 use bytes::Bytes;
-use leasehold_base::units::FileSystemId;
-use leasehold_fs::{Answer, FsError, Space, Stability, Verifier};
+use leasehold_base::units::{FileSystemId, FileTime};
+use leasehold_fs::{Answer, Attributes, FsError, Space, Spot, Stability, Verifier};
 
 /// What an I/O daemon (iod) keeps: objects of bytes by name.
 ///
@@ -42,6 +42,13 @@ pub trait Iod: Send + Sync {
 
     /// Removes an object, if it is there.
     fn remove(&self, object: ObjectName) -> Answer<'_, Result<(), FsError>>;
+
+    /// Makes an object that of a user and group of this number, by whom clients write it and by
+    /// whose group they read it, and says where they find it; none where they cannot, or whoever
+    /// asked as another user would be let in all the same. On stable storage when it answers.
+    fn give(&self, _object: ObjectName, _owner: u32) -> Answer<'_, Result<Option<Spot>, FsError>> {
+        Answer::now(Ok(None))
+    }
 
     /// The verifier that a COMMIT would bring now.
     fn verifier(&self) -> Answer<'_, Result<Verifier, FsError>>;
@@ -107,6 +114,18 @@ pub struct Extent {
     pub size: u64,
     /// Bytes that it takes on the disk.
     pub used: u64,
+    /// The user that it belongs to.
+    pub owner: u32,
+    /// When its data was changed last.
+    pub modified: FileTime,
+}
+
+impl Extent {
+    /// The extent of an object that is a file with these attributes.
+    pub(crate) const fn of(attributes: &Attributes) -> Self {
+        let Attributes { size, used, uid: owner, modified, .. } = *attributes;
+        Self { size, used, owner, modified }
+    }
 }
 
 /// What became of data.

@@ -11,15 +11,17 @@
 //! 3. Every change of data is followed by a small write to the metafile, which gives the file its
 //!    times, checks the caller, and is as stable as the change.
 //! 4. A name is removed before the objects of its file are.
-//! 5. Where there are two copies of each stripe, a change counts when one has it, and what the other
+//! 5. What is made in a directory for which another layout was said has that, too. See `shape`.
+//! 6. Where there are two copies of each stripe, a change counts when one has it, and what the other
 //!    lacks is noted first. See `copies`.
-//! 6. The verifier is a function of those of the names' store and of all iods. In the answer to a
+//! 7. The verifier is a function of those of the names' store and of all iods. In the answer to a
 //!    WRITE or COMMIT stands what the iods said that it went to, so that a client finds out at the
 //!    latest by its COMMIT.
 
 mod absent;
 mod copies;
 mod data;
+mod direct;
 mod file;
 mod files;
 mod folder;
@@ -33,6 +35,7 @@ mod paced;
 mod patient;
 mod remote;
 mod room;
+mod shape;
 mod store;
 mod tending;
 #[cfg(test)]
@@ -43,8 +46,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use leasehold_core::stripes::Layout;
-use leasehold_fs::{FsError, Store, Verifier};
+use leasehold_fs::{FsError, ObjectId, Store, Verifier};
 use siphasher::sip::SipHasher24;
 
 use crate::file::FileTable;
@@ -60,6 +62,7 @@ pub use metafile::{Damaged, Placed};
 pub use paced::{Pace, Paced};
 pub use patient::{Patience, Patient};
 pub use remote::Remote;
+pub use shape::Shape;
 pub use tending::Tended;
 
 /// How files are laid out, and what this start of the metaserver is given.
@@ -89,24 +92,21 @@ impl Options {
     /// What stands in the metafile of a new file, the one of that number of this start.
     #[must_use]
     pub fn new_file(&self, number: u64) -> Bytes {
-        let head = self.head(number, false).encode();
+        let head = self.head(&Shape::default(), number, false).encode();
         [head, Behind::default().encode(), Change::default().encode()].concat().into()
     }
 
-    /// A head for a file that has none: over all iods, each file beginning at another.
-    fn head(&self, number: u64, inline: bool) -> Head {
+    /// A head for a file that has none: unless something else was said, over all iods, each file
+    /// beginning at another.
+    fn head(&self, shape: &Shape, number: u64, inline: bool) -> Head {
         let mut name = [0; 16];
         name[..8].copy_from_slice(&self.start.to_be_bytes());
         name[8..].copy_from_slice(&number.to_be_bytes());
         // What differs from name to name comes first, for iods keep objects by the first byte.
         name.reverse();
-        let used = &self.used;
-        let width = u16::try_from(used.len()).expect("it was checked");
-        let first = usize::try_from(number % u64::from(width)).expect("it is below the width");
-        let iods = [&used[first..], &used[..first]].concat();
-        let layout = Layout::new(self.unit, width).expect("both were checked");
-        let Self { volume, copies, .. } = *self;
-        Head { volume, name: ObjectName(name), layout, iods, copies, inline }
+        let iods = shape.iods(self, number);
+        let (layout, copies) = (shape.layout(self, iods.len()), shape.copies(self));
+        Head { volume: self.volume, name: ObjectName(name), layout, iods, copies, inline }
     }
 }
 
@@ -180,9 +180,14 @@ impl Striped {
         &self.options
     }
 
-    /// A head for a file that has none.
-    fn new_head(&self, inline: bool) -> Head {
-        self.options.head(self.made.fetch_add(1, Ordering::Relaxed), inline)
+    /// A head for a file that has none, or is to have another.
+    fn new_head(&self, shape: &Shape, inline: bool) -> Head {
+        self.options.head(shape, self.made.fetch_add(1, Ordering::Relaxed), inline)
+    }
+
+    /// What was said of where the data of a file is to lie.
+    async fn shape(&self, object: &ObjectId) -> Result<Shape, FsError> {
+        Ok(Shape::of(self.names.layout(object).await?))
     }
 
     /// Takes note of what an iod said, and gives what the client is told: of the others the last
@@ -198,6 +203,12 @@ impl Striped {
             hasher.write(&verifier.0);
         }
         Verifier(hasher.finish().to_be_bytes())
+    }
+
+    /// The last that an iod said.
+    fn known_verifier(&self, iod: u16) -> Verifier {
+        let known = self.verifiers.lock().unwrap_or_else(PoisonError::into_inner);
+        known[usize::from(iod)]
     }
 
     fn iod(&self, number: u16) -> &dyn Iod {

@@ -27,11 +27,10 @@ impl Local {
 
     /// What the store told of a file, or tells now.
     async fn told(&self, file: &ObjectId, told: Option<Attributes>) -> Result<Extent, FsError> {
-        let Attributes { size, used, .. } = match told {
+        Ok(Extent::of(&match told {
             Some(attributes) => attributes,
             None => self.store.getattr(file).await?,
-        };
-        Ok(Extent { size, used })
+        }))
     }
 }
 
@@ -122,7 +121,7 @@ impl Files for Local {
     ) -> Result<(usize, Verifier, Option<Extent>), FsError> {
         let done = self.store.write(&self.caller, &file, offset, data, stability).await;
         let written = done.result?;
-        let extent = done.wcc.after.map(|after| Extent { size: after.size, used: after.used });
+        let extent = done.wcc.after.as_ref().map(Extent::of);
         Ok((written.count as usize, written.verifier, extent))
     }
 

@@ -9,6 +9,7 @@ use leasehold_fs::{
 };
 
 use crate::Striped as Volume;
+use crate::direct::is_given_out;
 use crate::file::{Data, File, Objects};
 use crate::iod::Extent;
 use crate::metafile::{Behind, Change, Damaged, HEAD_BYTES, Head};
@@ -26,6 +27,7 @@ impl Volume {
     ) -> Result<RwLockReadGuard<'f, Data>, FsError> {
         let data = file.read().await;
         if data.is_known() {
+            self.follow_clients(&data).await?;
             return Ok(data);
         }
         drop(data);
@@ -42,10 +44,22 @@ impl Volume {
         if let Data::Gone = &*data {
             return Err(FsError::Stale);
         }
-        if !data.is_known() {
+        if data.is_known() {
+            self.follow_clients(&data).await?;
+        } else {
             *data = self.look(object).await?;
         }
         Ok(data)
+    }
+
+    /// Asks for the sizes of objects that a client may have written.
+    async fn follow_clients(&self, data: &Data) -> Result<(), FsError> {
+        match data {
+            Data::OnIods(objects) if objects.is_given_out() => self.ask_size(objects).await,
+            Data::OnIods(_) | Data::Nowhere | Data::Inline(_) | Data::Unknown | Data::Gone => {
+                Ok(())
+            }
+        }
     }
 
     /// The head of a file as it stands in its metafile; none where there is none yet.
@@ -92,6 +106,10 @@ impl Volume {
             }
         }
         objects.saw(changed);
+        if objects.extents().iter().any(|extent| is_given_out(extent.owner)) {
+            objects.found_given_out();
+            self.take_back(object, &objects).await?;
+        }
         if let Some(size) = change.cut {
             // A crash came before it was done.
             self.resize(Some(object), &objects, size).await?;

@@ -16,6 +16,7 @@ use crate::file::{Data, File, Objects};
 use crate::look::superuser;
 use crate::metafile::{Behind, Head};
 use crate::objects::Said;
+use crate::shape::Shape;
 
 /// Bytes that are copied with nobody else at the file.
 const PART_BYTES: u64 = 4 << 20;
@@ -37,14 +38,8 @@ impl Move {
 
 impl Volume {
     /// Whether data lies where it should not, or lacks a copy.
-    pub(crate) fn is_misplaced(&self, head: &Head, behind: Behind) -> bool {
-        let options = &self.options;
-        let is_used = |iod| options.used.contains(iod);
-        !head.inline
-            && (behind.any()
-                || !head.iods.iter().all(is_used)
-                || head.copies != options.copies
-                || (options.rebalance && head.iods.len() < options.used.len()))
+    pub(crate) fn is_misplaced(&self, shape: &Shape, head: &Head, behind: Behind) -> bool {
+        !head.inline && (behind.any() || !shape.fits(&self.options, head))
     }
 
     /// Writes to where data is being moved what was written to where it is; ends the move where
@@ -69,9 +64,13 @@ impl Volume {
         let file = self.file(object);
         let moving = {
             let data = self.alone(object, &file).await?;
+            let shape = self.shape(object).await?;
             match &*data {
-                Data::OnIods(objects) if self.is_misplaced(&objects.head, objects.behind()) => {
-                    let to = Objects::empty(self.new_head(false));
+                Data::OnIods(objects)
+                    if self.is_misplaced(&shape, &objects.head, objects.behind()) =>
+                {
+                    self.refuse_clients(object, objects).await?;
+                    let to = Objects::empty(self.new_head(&shape, false));
                     let moving = Arc::new(Move { to, said: Mutex::default() });
                     objects.set_moving(Some(Arc::clone(&moving)));
                     moving

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use bytes::{Bytes, BytesMut};
 use futures_util::future::join_all;
-use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use futures_util::{StreamExt as _, stream};
 use leasehold_core::stripes::Piece;
 use leasehold_fs::{FsError, ObjectId, Stability, Verifier};
 
@@ -38,7 +38,8 @@ impl Volume {
                 self.ask(file, piece.object, move |iod, name| iod.read(name, offset, length))
             })
             .collect();
-        let parts: Vec<Bytes> = stream::iter(reads).buffered(AT_ONCE).try_collect().await?;
+        let parts: Result<Vec<Bytes>, FsError> = all(reads).await.into_iter().collect();
+        let parts = parts?;
         if let ([piece], [part]) = (&*pieces, &*parts)
             && part.len() as u64 == piece.length
         {
@@ -96,8 +97,7 @@ impl Volume {
             .collect();
         let mut said = Vec::new();
         let (mut count, mut failed) = (0, None);
-        let writes: Vec<_> = stream::iter(writes).buffered(AT_ONCE).collect().await;
-        for (piece, written) in pieces.iter().zip(writes) {
+        for (piece, written) in pieces.iter().zip(all(writes).await) {
             match written {
                 Ok(copies) => {
                     for (iod, written) in copies {
@@ -184,6 +184,15 @@ pub(crate) fn resized(file: &Objects, size: u64) -> Vec<(u16, u64)> {
         .filter(|(_, old, new)| old != new || twice)
         .map(|(object, _, new)| (object, new))
         .collect()
+}
+
+/// What becomes of some pieces of work, of which a few go on at once.
+async fn all<T>(mut pieces: Vec<impl Future<Output = T>>) -> Vec<T> {
+    match pieces.pop() {
+        // Most READs and WRITEs are within a stripe, and one piece needs no list of those under way.
+        Some(only) if pieces.is_empty() => vec![only.await],
+        last => stream::iter(pieces.into_iter().chain(last)).buffered(AT_ONCE).collect().await,
+    }
 }
 
 /// Whether each iod said one thing only.

@@ -6,12 +6,14 @@
 //!
 //! Rules:
 //! 1. What is asked for and not here yet is at most what came in the last [`SPAN`], and may always
-//!    be [`LEAST_BYTES`]; others wait for their turn, first come, first served. So where iods answer
-//!    within that time the bound grows until the link is full or nobody waits, and where a link
-//!    is full, what waits before it is no more.
-//! 2. What has not come within [`HELD_MAX`] counts no more, and what is asked of an iod that is away
-//!    never does: one that is silent holds up nobody for longer.
-//! 3. Small READs have no turn.
+//!    be [`LEAST_BYTES`]; others wait for their turn. So where iods answer within that time the
+//!    bound grows until the link is full or nobody waits, and where a link is full, what waits
+//!    before it is no more.
+//! 2. The turn is first that of iods of which the least is asked for, then of who came first: one
+//!    that is slow or silent has one turn, as long as others wait for theirs.
+//! 3. What has not come within [`HELD_MAX`] counts no more, and what is asked of an iod that is away
+//!    never does.
+//! 4. Small READs have no turn.
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -21,7 +23,7 @@ use bytes::Bytes;
 use futures_channel::oneshot;
 use futures_util::future::{Either, select};
 use leasehold_base::units::Time;
-use leasehold_fs::{Answer, FsError, Stability, Verifier};
+use leasehold_fs::{Answer, FsError, Spot, Stability, Verifier};
 use leasehold_session::Session;
 
 use crate::iod::{Extent, Iod, ObjectName, Room, Written};
@@ -48,18 +50,29 @@ pub struct Pace {
 
 struct State {
     flow: Flow,
-    waiting: VecDeque<(u64, oneshot::Sender<Turn>)>,
+    /// How many READs of each iod have their turn.
+    turns: Vec<u32>,
+    waiting: VecDeque<Waiting>,
+}
+
+/// A READ that has to wait.
+struct Waiting {
+    iod: usize,
+    bytes: u64,
+    go_on: oneshot::Sender<Turn>,
 }
 
 /// An iod whose READs have their turn among those of others.
 pub struct Paced {
     iod: Arc<dyn Iod>,
+    number: usize,
     pace: Arc<Pace>,
 }
 
 /// What counts until it is dropped.
 struct Turn {
     pace: Arc<Pace>,
+    iod: usize,
     bytes: u64,
 }
 
@@ -103,31 +116,55 @@ impl Flow {
     }
 }
 
+impl State {
+    /// Gives a READ its turn, if it can have one.
+    fn take(&mut self, iod: usize, bytes: u64) -> bool {
+        let taken = self.flow.take(bytes);
+        self.turns[iod] += u32::from(taken);
+        taken
+    }
+
+    fn give_back(&mut self, iod: usize, bytes: u64) {
+        self.flow.give_back(bytes);
+        self.turns[iod] -= 1;
+    }
+
+    /// Whose turn it is, if it can be had now; it then counts.
+    fn next(&mut self) -> Option<Waiting> {
+        let waiting = self.waiting.iter().enumerate();
+        // Of several the first.
+        let (next, _) = waiting.min_by_key(|(_, waiting)| self.turns[waiting.iod])?;
+        let Waiting { iod, bytes, .. } = self.waiting[next];
+        if self.take(iod, bytes) { self.waiting.remove(next) } else { None }
+    }
+}
+
 impl Pace {
     /// An order, by the clock of a session.
     #[must_use]
     pub fn new(clock: Session) -> Self {
         let flow = Flow::new(clock.now());
-        Self { clock, state: Mutex::new(State { flow, waiting: VecDeque::new() }) }
+        let state = State { flow, turns: Vec::new(), waiting: VecDeque::new() };
+        Self { clock, state: Mutex::new(state) }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn turn(self: &Arc<Self>, bytes: u64) -> Turn {
+    async fn turn(self: &Arc<Self>, iod: usize, bytes: u64) -> Turn {
         let comes = {
             let mut state = self.state();
-            if state.waiting.is_empty() && state.flow.take(bytes) {
+            if state.waiting.is_empty() && state.take(iod, bytes) {
                 None
             } else {
-                let (sender, comes) = oneshot::channel();
-                state.waiting.push_back((bytes, sender));
+                let (go_on, comes) = oneshot::channel();
+                state.waiting.push_back(Waiting { iod, bytes, go_on });
                 Some(comes)
             }
         };
         match comes {
-            None => Turn { pace: Arc::clone(self), bytes },
+            None => Turn { pace: Arc::clone(self), iod, bytes },
             Some(comes) => comes.await.expect("who waits is only let go with a turn"),
         }
     }
@@ -135,17 +172,10 @@ impl Pace {
     /// Lets those go whose turn it is.
     fn go_on(self: &Arc<Self>) {
         loop {
-            let (bytes, next) = {
-                let mut state = self.state();
-                let State { flow, waiting } = &mut *state;
-                match waiting.front() {
-                    Some(&(bytes, _)) if flow.take(bytes) => {}
-                    Some(_) | None => return,
-                }
-                waiting.pop_front().expect("it was just seen")
-            };
-            let turn = Turn { pace: Arc::clone(self), bytes };
-            if let Err(turn) = next.send(turn) {
+            let next = self.state().next();
+            let Some(Waiting { iod, bytes, go_on }) = next else { return };
+            let turn = Turn { pace: Arc::clone(self), iod, bytes };
+            if let Err(turn) = go_on.send(turn) {
                 // Nobody waits for it any more.
                 turn.cancel();
             }
@@ -156,7 +186,7 @@ impl Pace {
 impl Turn {
     /// Gives it back without that others go on.
     fn cancel(mut self) {
-        self.pace.state().flow.give_back(self.bytes);
+        self.pace.state().give_back(self.iod, self.bytes);
         self.bytes = 0;
     }
 }
@@ -164,7 +194,7 @@ impl Turn {
 impl Drop for Turn {
     fn drop(&mut self) {
         if self.bytes > 0 {
-            self.pace.state().flow.give_back(self.bytes);
+            self.pace.state().give_back(self.iod, self.bytes);
             self.pace.go_on();
         }
     }
@@ -174,7 +204,12 @@ impl Paced {
     /// Gives the READs of an iod their turns.
     #[must_use]
     pub fn new(iod: Arc<dyn Iod>, pace: Arc<Pace>) -> Self {
-        Self { iod, pace }
+        let number = {
+            let turns = &mut pace.state().turns;
+            turns.push(0);
+            turns.len() - 1
+        };
+        Self { iod, number, pace }
     }
 }
 
@@ -196,7 +231,7 @@ impl Iod for Paced {
             if self.iod.is_away() {
                 return self.iod.read(object, offset, count).await;
             }
-            let turn = self.pace.turn(count.into()).await;
+            let turn = self.pace.turn(self.number, count.into()).await;
             if self.iod.is_away() {
                 // It was found out meanwhile: those who wait behind do so for others.
                 drop(turn);
@@ -239,6 +274,10 @@ impl Iod for Paced {
 
     fn remove(&self, object: ObjectName) -> Answer<'_, Result<(), FsError>> {
         self.iod.remove(object)
+    }
+
+    fn give(&self, object: ObjectName, owner: u32) -> Answer<'_, Result<Option<Spot>, FsError>> {
+        self.iod.give(object, owner)
     }
 
     fn verifier(&self) -> Answer<'_, Result<Verifier, FsError>> {

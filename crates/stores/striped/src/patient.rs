@@ -18,7 +18,7 @@ use bytes::Bytes;
 use futures_util::FutureExt as _;
 use futures_util::future::{Either, select};
 use leasehold_base::units::Time;
-use leasehold_fs::{Answer, FsError, Stability, Verifier};
+use leasehold_fs::{Answer, FsError, Spot, Stability, Verifier};
 use leasehold_session::Session;
 
 use crate::iod::{Extent, Iod, ObjectName, Room, Written};
@@ -222,6 +222,12 @@ impl Iod for Patient {
     fn remove(&self, object: ObjectName) -> Answer<'_, Result<(), FsError>> {
         let iod = Arc::clone(&self.iod);
         let work = Box::pin(async move { iod.remove(object).await });
+        Answer::later(self.changed(object, work))
+    }
+
+    fn give(&self, object: ObjectName, owner: u32) -> Answer<'_, Result<Option<Spot>, FsError>> {
+        let iod = Arc::clone(&self.iod);
+        let work = Box::pin(async move { iod.give(object, owner).await });
         Answer::later(self.changed(object, work))
     }
 

@@ -1,7 +1,10 @@
 //! Files of an NFS server.
 
+use core::net::SocketAddr;
+
 use bytes::Bytes;
-use leasehold_fs::{FsError, Space, Stability, Verifier};
+use leasehold_base::units::FileTime;
+use leasehold_fs::{FsError, Space, Spot, Stability, Verifier};
 use leasehold_session::nfs::messages::{Attributes, Handle, Status, create, write};
 use leasehold_session::nfs::{Bounds, Nfs, Place, messages};
 use leasehold_session::{Credential, Error};
@@ -10,6 +13,9 @@ use crate::files::Files;
 use crate::iod::{Extent, Room};
 use crate::local::is_of_directories;
 
+/// The mode of an object that clients write themselves: by its owner, and read by its group.
+const GIVEN_MODE: u32 = 0o640;
+
 /// Files below a directory of a server, as one user of it.
 pub struct Remote {
     nfs: Nfs,
@@ -17,6 +23,8 @@ pub struct Remote {
     root: Handle,
     bounds: Bounds,
     machine: u64,
+    /// Where clients reach the server, where they can.
+    reached_at: Option<SocketAddr>,
 }
 
 impl Remote {
@@ -30,7 +38,13 @@ impl Remote {
         bounds: Bounds,
         machine: u64,
     ) -> Self {
-        Self { nfs, who, root, bounds, machine }
+        Self { nfs, who, root, bounds, machine, reached_at: None }
+    }
+
+    /// The same, whose files clients reach themselves at this address.
+    #[must_use]
+    pub fn reached_at(self, address: SocketAddr) -> Self {
+        Self { reached_at: Some(address), ..self }
     }
 
     /// What the server told of a file, or tells now.
@@ -150,6 +164,31 @@ impl Files for Remote {
         Ok(Verifier(done.map_err(meaning)?.verifier))
     }
 
+    async fn give(&self, file: Handle, owner: u32) -> Result<Option<Spot>, FsError> {
+        let Some(address) = self.reached_at else { return Ok(None) };
+        let spot = || Spot { address, handle: file.as_bytes().to_vec() };
+        if self.extent(file).await?.owner == owner {
+            return Ok(Some(spot()));
+        }
+        let changes = messages::SetAttributes {
+            mode: Some(GIVEN_MODE),
+            uid: Some(owner),
+            gid: Some(owner),
+            ..messages::SetAttributes::default()
+        };
+        let done = self.nfs.setattr(&self.who, &file, &changes, None).await.map_err(lost)?;
+        let after = match done.done() {
+            Ok(done) => done.after,
+            // An ordinary user gives nothing away.
+            Err(Status::NotOwner | Status::Access | Status::Invalid | Status::NotSupported) => {
+                return Ok(None);
+            }
+            Err(status) => return Err(meaning(status)),
+        };
+        let owned = self.told(&file, after).await?.owner == owner;
+        Ok(owned.then(spot))
+    }
+
     async fn space(&self) -> Result<Room, FsError> {
         let root = self.nfs.getattr(&self.who, &self.root).await.map_err(lost)?.done();
         let file_system = root.map_err(meaning)?.attributes.file_system;
@@ -168,7 +207,10 @@ impl Files for Remote {
 }
 
 fn extent(attributes: &Attributes) -> Extent {
-    Extent { size: attributes.size, used: attributes.used }
+    let Attributes { size, used, uid: owner, modified, .. } = *attributes;
+    let messages::Time { seconds, nanoseconds } = modified;
+    let modified = FileTime { seconds: seconds.into(), nanoseconds };
+    Extent { size, used, owner, modified }
 }
 
 fn mode(bits: u32) -> messages::SetAttributes {

@@ -39,7 +39,7 @@ impl Volume {
                     let none = SetAttributes { size: Some(0), ..SetAttributes::default() };
                     self.names.setattr(caller, object, &none, None).await.result?;
                 }
-                let head = self.new_head(inline);
+                let head = self.new_head(&self.shape(object).await?, inline);
                 // Nothing lies anywhere yet, so no copy is behind.
                 let placed = Objects::empty(head);
                 self.put_head(caller, object, &placed, stability).await?;
@@ -81,13 +81,37 @@ impl Volume {
         object: &ObjectId,
         head: Head,
     ) -> Result<Objects, FsError> {
-        let head = Head { inline: false, ..head };
-        // An attempt before may have left something.
+        let shape = self.shape(object).await?;
+        let is_same = shape.fits(&self.options, &head);
+        let head =
+            if is_same { Head { inline: false, ..head } } else { self.new_head(&shape, false) };
         let file = Objects::empty(head);
-        for (number, extent) in (0..).zip(self.extents(&file).await?) {
+        if let Err(error) = self.copy_out(caller, object, &file).await {
+            if !is_same {
+                // Nobody else knows their name.
+                self.remove_objects(&file.head).await;
+            }
+            return Err(error);
+        }
+        self.put_head(caller, object, &file, Stability::FileSync).await?;
+        // What is left behind the head says nothing any more, and only takes room.
+        let cut = SetAttributes { size: Some(HEAD_BYTES), ..SetAttributes::default() };
+        let _ = self.names.setattr(caller, object, &cut, None).await;
+        Ok(file)
+    }
+
+    /// Copies data from the metafile to the iods, and makes it stable there.
+    async fn copy_out(
+        &self,
+        caller: &Caller,
+        object: &ObjectId,
+        file: &Objects,
+    ) -> Result<(), FsError> {
+        // An attempt before may have left something.
+        for (number, extent) in (0..).zip(self.extents(file).await?) {
             file.resized(number, extent);
         }
-        self.resize(Some(object), &file, 0).await?;
+        self.resize(Some(object), file, 0).await?;
         let mut offset = 0;
         loop {
             let from = HEAD_BYTES + offset;
@@ -95,22 +119,16 @@ impl Volume {
             let length = part.data.len() as u64;
             if length > 0 {
                 let stable = Stability::FileSync;
-                let (count, _) =
-                    self.spread(Some(object), &file, offset, part.data, stable).await?;
+                let (count, _) = self.spread(Some(object), file, offset, part.data, stable).await?;
                 if u64::from(count) < length {
                     return Err(FsError::NoSpace);
                 }
             }
             offset += length;
             if part.end || length == 0 {
-                break;
+                return Ok(());
             }
         }
-        self.put_head(caller, object, &file, Stability::FileSync).await?;
-        // What is left behind the head says nothing any more, and only takes room.
-        let cut = SetAttributes { size: Some(HEAD_BYTES), ..SetAttributes::default() };
-        let _ = self.names.setattr(caller, object, &cut, None).await;
-        Ok(file)
     }
 
     /// SETATTR of a file with a size among the changes.

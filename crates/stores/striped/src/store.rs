@@ -7,8 +7,9 @@ use futures_util::future::join_all;
 use leasehold_base::units::{Cookie, FileTime};
 use leasehold_fs::{
     Access, Answer, Attributes, Budget, Caller, Changed, Committed, Entries, Entry, FileType,
-    Found, FsError, Linked, Name, NewFile, NewNode, ObjectId, Page, Place, Properties, ReadDone,
-    Renamed, SetAttributes, SetTime, Space, Stability, Store, Target, Wanted, Wcc, WriteDone,
+    Found, FsError, Layout, Linked, Name, NewFile, NewNode, ObjectId, Page, Place, Properties,
+    Purpose, ReadDone, Renamed, SetAttributes, SetTime, Space, Stability, Store, Target, Wanted,
+    Wcc, WriteDone,
 };
 
 use crate::Striped;
@@ -98,10 +99,40 @@ impl Striped {
         file: &NewFile,
     ) -> Changed<Found> {
         let Changed { result, wcc } = self.names.create(caller, place, file).await;
-        match result {
-            Ok(found) => Changed { result: self.true_found(found).await, wcc },
-            Err(error) => Changed { result: Err(error), wcc },
+        let result = match result {
+            // One that was there and has data keeps what it has.
+            Ok(found) if found.attributes.size == 0 => self.inherit(&place.directory, found).await,
+            Ok(found) => self.true_found(found).await,
+            Err(error) => Err(error),
+        };
+        Changed { result, wcc }
+    }
+
+    /// Gives what was made in a directory the layout that was said of that.
+    async fn inherit(&self, directory: &ObjectId, made: Found) -> Result<Found, FsError> {
+        let Some(layout) = self.names.layout(directory).await? else { return Ok(made) };
+        if self.names.layout(&made.object).await?.is_some() {
+            return Ok(made);
         }
+        self.names.set_layout(&made.object, layout).await?;
+        Ok(Found { attributes: self.names.getattr(&made.object).await?, ..made })
+    }
+
+    async fn make_node(
+        &self,
+        caller: &Caller,
+        place: Place<'_>,
+        node: &NewNode<'_>,
+        attributes: &SetAttributes,
+    ) -> Changed<Found> {
+        let Changed { result, wcc } = self.names.make(caller, place, node, attributes).await;
+        let result = match result {
+            Ok(found) if found.attributes.file_type == FileType::Directory => {
+                self.inherit(&place.directory, found).await
+            }
+            Ok(_) | Err(_) => result,
+        };
+        Changed { result, wcc }
     }
 
     /// Gives a file that CREATE found or made its size; `wcc` is the directory's.
@@ -195,10 +226,16 @@ impl Store for Striped {
         guard: Option<FileTime>,
     ) -> Answer<'a, Changed<()>> {
         Answer::later(async move {
-            let file_type = match self.names.getattr(object).await {
-                Ok(attributes) => attributes.file_type,
+            let (file_type, length) = match self.names.getattr(object).await {
+                Ok(attributes) => (attributes.file_type, attributes.size),
                 Err(error) => return Changed::failed(error),
             };
+            if file_type == FileType::Regular
+                && length > 0
+                && let Err(error) = self.end_known_layout(object).await
+            {
+                return Changed::failed(error);
+            }
             match changes.size {
                 Some(size) if file_type == FileType::Regular => {
                     self.set_size(caller, object, changes, size, guard).await
@@ -287,7 +324,7 @@ impl Store for Striped {
         node: &'a NewNode<'a>,
         attributes: &'a SetAttributes,
     ) -> Answer<'a, Changed<Found>> {
-        self.names.make(caller, place, node, attributes)
+        Answer::later(self.make_node(caller, place, node, attributes))
     }
 
     fn remove<'a>(&'a self, caller: &'a Caller, place: Place<'a>) -> Answer<'a, Changed<()>> {
@@ -356,6 +393,19 @@ impl Store for Striped {
         object: &'a ObjectId,
     ) -> Answer<'a, Result<(Space, Attributes), FsError>> {
         Answer::later(self.room(caller, object))
+    }
+
+    fn open_layout<'a>(
+        &'a self,
+        caller: &'a Caller,
+        object: &'a ObjectId,
+        purpose: Purpose,
+    ) -> Answer<'a, Result<Option<Layout>, FsError>> {
+        Answer::later(self.tell_layout(caller, object, purpose))
+    }
+
+    fn recall<'a>(&'a self, object: &'a ObjectId) -> Answer<'a, Result<(), FsError>> {
+        Answer::later(self.end_layout(object))
     }
 
     fn commit<'a>(

@@ -1,7 +1,7 @@
 //! Looking after all files: what does not lie where it should is moved.
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 
 use futures_util::future::join_all;
@@ -11,6 +11,7 @@ use leasehold_fs::{Allowance, Budget, FileType, FsError, ObjectId, Wanted};
 use crate::Striped as Volume;
 use crate::iod::{Iod, Room};
 use crate::look::superuser;
+use crate::shape::Shape;
 
 /// Files that are known to be misplaced; of more only that there are some.
 const KNOWN_MAX: usize = 65_536;
@@ -19,6 +20,8 @@ const KNOWN_MAX: usize = 65_536;
 #[derive(Debug)]
 pub(crate) struct Tending {
     misplaced: Mutex<BTreeSet<ObjectId>>,
+    /// Files of which another layout was said, and how often meanwhile.
+    wanted: Mutex<BTreeMap<ObjectId, u64>>,
     /// How often there was something to look for.
     asked: AtomicU64,
     /// How much of that was done.
@@ -39,6 +42,7 @@ impl Tending {
     pub(crate) fn new(is_due: bool) -> Self {
         Self {
             misplaced: Mutex::default(),
+            wanted: Mutex::default(),
             asked: AtomicU64::new(u64::from(is_due)),
             done: AtomicU64::new(0),
             is_ending: AtomicBool::new(false),
@@ -59,6 +63,15 @@ impl Tending {
         self.asked.fetch_add(1, Ordering::Relaxed);
     }
 
+    fn wanted_files<T>(&self, look: impl FnOnce(&mut BTreeMap<ObjectId, u64>) -> T) -> T {
+        look(&mut self.wanted.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Takes note of a file of which another layout was said.
+    pub(crate) fn wanted(&self, object: ObjectId) {
+        self.wanted_files(|files| *files.entry(object).or_default() += 1);
+    }
+
     /// Takes note of a file that does, or is gone.
     pub(crate) fn done(&self, identity: &ObjectId) {
         self.misplaced(|files| files.remove(identity));
@@ -76,19 +89,63 @@ impl Volume {
     /// # Errors
     /// The names cannot be read.
     pub async fn tend(&self) -> Result<Option<Tended>, FsError> {
-        let all_are_there = self.are_all_there().await;
-        let asked = self.tending.asked.load(Ordering::Relaxed);
-        if !all_are_there || self.tending.done.load(Ordering::Relaxed) == asked {
+        // Also where nothing is to be done: an iod that is away is then asked.
+        if !self.are_all_there().await || self.is_settled() {
             return Ok(None);
         }
-        let tended = match self.tend_all().await {
-            Err(_) if self.tending.is_ending() => return Ok(None),
-            tended => tended?,
-        };
-        if tended.left == 0 {
-            self.tending.done.store(asked, Ordering::Relaxed);
+        let mut tended = self.tend_wanted().await;
+        let asked = self.tending.asked.load(Ordering::Relaxed);
+        if self.tending.done.load(Ordering::Relaxed) != asked {
+            let Tended { moved, left } = match self.tend_all().await {
+                Err(_) if self.tending.is_ending() => return Ok(None),
+                tended => tended?,
+            };
+            if left == 0 {
+                self.tending.done.store(asked, Ordering::Relaxed);
+            }
+            tended = Tended { moved: tended.moved + moved, left: tended.left + left };
         }
         Ok(Some(tended))
+    }
+
+    /// Says where the data of a file is to lie, or of what is made in a directory from now on. A
+    /// file that lies elsewhere is moved by [`Self::tend`].
+    ///
+    /// # Errors
+    /// Those of the names' store; [`FsError::Invalid`] for what is neither.
+    pub async fn lay_out(&self, object: &ObjectId, shape: &Shape) -> Result<(), FsError> {
+        let file_type = self.names.getattr(object).await?.file_type;
+        if !matches!(file_type, FileType::Regular | FileType::Directory) {
+            return Err(FsError::Invalid);
+        }
+        self.names.set_layout(object, shape.text().into()).await?;
+        if file_type == FileType::Regular {
+            self.tending.wanted(*object);
+        }
+        Ok(())
+    }
+
+    /// Looks after the files of which another layout was said.
+    async fn tend_wanted(&self) -> Tended {
+        let mut tended = Tended::default();
+        for (object, times) in self.tending.wanted_files(|files| files.clone()) {
+            match self.tend_file(&object).await {
+                Ok(moved) => tended.moved += u64::from(moved),
+                // Somebody removed it.
+                Err(FsError::Stale) => {}
+                Err(_) => {
+                    tended.left += 1;
+                    continue;
+                }
+            }
+            // Not before it is done, lest it seem so; and not where it was said again.
+            self.tending.wanted_files(|files| {
+                if files.get(&object) == Some(&times) {
+                    files.remove(&object);
+                }
+            });
+        }
+        tended
     }
 
     /// Whether all files lie where they should, as far as is known.
@@ -96,6 +153,7 @@ impl Volume {
     pub fn is_settled(&self) -> bool {
         let Tending { asked, done, .. } = &self.tending;
         asked.load(Ordering::Relaxed) == done.load(Ordering::Relaxed)
+            && self.tending.wanted_files(|files| files.is_empty())
     }
 
     /// Has [`Self::tend`] end soon, wherever it is.
@@ -161,7 +219,9 @@ impl Volume {
 
     async fn tend_file(&self, object: &ObjectId) -> Result<bool, FsError> {
         match self.whole_head(object).await? {
-            Some((head, behind, ..)) if self.is_misplaced(&head, behind) => {
+            Some((head, behind, ..))
+                if self.is_misplaced(&self.shape(object).await?, &head, behind) =>
+            {
                 self.tending.misplaced(|files| files.insert(self.names.identity(object)));
                 self.move_file(object).await
             }

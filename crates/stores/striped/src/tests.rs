@@ -2,6 +2,8 @@
 
 mod conformance;
 mod copies;
+mod direct;
 mod paced;
+mod shapes;
 mod together;
 mod volume;

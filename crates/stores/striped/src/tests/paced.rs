@@ -109,8 +109,16 @@ impl Iod for Held {
 struct World {
     now: Arc<AtomicU64>,
     driver: Driver,
+    pace: Arc<Pace>,
     asked: Arc<Asked>,
     iod: Paced,
+}
+
+/// One more iod of an order, and what is asked of it.
+fn iod_of(pace: &Arc<Pace>) -> (Arc<Asked>, Paced) {
+    let asked = Arc::new(Asked::default());
+    let iod = Paced::new(Arc::new(Held(Arc::clone(&asked))), Arc::clone(pace));
+    (asked, iod)
 }
 
 impl World {
@@ -120,10 +128,9 @@ impl World {
             driver = Some(given);
             Clock { now: Arc::clone(&now) }
         });
-        let asked = Arc::new(Asked::default());
         let pace = Arc::new(Pace::new(session));
-        let iod = Paced::new(Arc::new(Held(Arc::clone(&asked))), pace);
-        Self { now, driver: driver.expect("it was given"), asked, iod }
+        let (asked, iod) = iod_of(&pace);
+        Self { now, driver: driver.expect("it was given"), pace, asked, iod }
     }
 
     fn read(&self, count: u32) -> Answer<'_, Result<Bytes, FsError>> {
@@ -214,6 +221,32 @@ fn who_is_silent_does_not_keep_the_turn() {
         world.answer(4);
         for read in reads {
             assert_eq!(read.await.map(|data| data.len()), Ok(MIB as usize));
+        }
+    });
+}
+
+/// While an iod is silent, those of others have all turns but one.
+#[test]
+fn who_is_silent_has_one_turn_of_several() {
+    block_on(async {
+        let world = World::new();
+        let (asked, other) = iod_of(&world.pace);
+        let name = ObjectName([0; 16]);
+        let mut silent: Vec<_> = (0..3).map(|_| world.read(MIB)).collect();
+        assert!((&mut silent[0]).now_or_never().is_none());
+        let mut others: Vec<_> = (0..4).map(|_| other.read(name, 0, MIB)).collect();
+        assert!((&mut others[0]).now_or_never().is_none());
+        // Those of the silent one came first.
+        for read in silent.iter_mut().chain(&mut others) {
+            assert!(read.now_or_never().is_none());
+        }
+        for done in 1..4 {
+            assert_eq!((world.asked(), asked.reads.load(Ordering::Relaxed)), (1, done));
+            *asked.answers.lock().expect("nobody panics") += 1;
+            assert!((&mut others[done - 1]).now_or_never().is_some());
+            for read in silent.iter_mut().chain(&mut others[done..]) {
+                assert!(read.now_or_never().is_none());
+            }
         }
     });
 }

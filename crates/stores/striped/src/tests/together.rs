@@ -10,7 +10,9 @@ use bytes::Bytes;
 use futures_util::future::join_all;
 use leasehold_base::random::Random;
 use leasehold_fs::suite::block_on;
-use leasehold_fs::{Answer, FsError, SetAttributes, Stability, Store, Verifier, others_first};
+use leasehold_fs::{
+    Answer, FsError, SetAttributes, Spot, Stability, Store, Verifier, others_first,
+};
 
 /// An iod that lets others have some turns before it does anything, and before it answers; and
 /// fails for as long as it is told to.
@@ -80,6 +82,10 @@ impl Iod for Slow {
 
     fn remove(&self, object: ObjectName) -> Answer<'_, Result<(), FsError>> {
         self.slowly(move |iod| iod.remove(object))
+    }
+
+    fn give(&self, object: ObjectName, owner: u32) -> Answer<'_, Result<Option<Spot>, FsError>> {
+        self.slowly(move |iod| iod.give(object, owner))
     }
 
     fn verifier(&self) -> Answer<'_, Result<Verifier, FsError>> {

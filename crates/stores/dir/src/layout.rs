@@ -1,0 +1,36 @@
+//! Where the data of a file is to lie, kept at the file or directory for a store above this one: in
+//! a user attribute, which an administrator sees and sets with the system's own tools as well.
+
+use bytes::Bytes;
+use leasehold_fs::FsError;
+use rustix::fs::{XattrFlags, getxattr, setxattr};
+use rustix::io::Errno;
+
+use crate::errors::meaning;
+use crate::object::Object;
+use crate::volume::Volume;
+
+/// The user attribute that has it.
+pub const LAYOUT: &str = "user.leasehold.layout";
+
+/// What is longer is none.
+const BYTES_MAX: usize = 1024;
+
+impl Volume {
+    /// What was said of an object; none as well where the file system keeps no attributes.
+    pub(crate) fn layout(&self, object: &Object) -> Result<Option<Bytes>, FsError> {
+        self.acting.as_server()?;
+        let mut found = [0; BYTES_MAX];
+        match getxattr(Self::own_path(&*object.descriptor()), LAYOUT, &mut found[..]) {
+            Ok(length) => Ok(Some(Bytes::copy_from_slice(&found[..length]))),
+            Err(Errno::NODATA | Errno::NOTSUP | Errno::RANGE | Errno::ACCESS) => Ok(None),
+            Err(errno) => Err(meaning(errno)),
+        }
+    }
+
+    pub(crate) fn set_layout(&self, object: &Object, layout: &[u8]) -> Result<(), FsError> {
+        self.acting.as_server()?;
+        let place = Self::own_path(&*object.descriptor());
+        setxattr(place, LAYOUT, layout, XattrFlags::empty()).map_err(meaning)
+    }
+}

@@ -1,0 +1,253 @@
+//! Files whose data clients read and write on the iods themselves.
+//!
+//! Rules:
+//! 1. Objects that clients were sent to belong to a number of ours: an odd one while a client may
+//!    write them, an even one otherwise. Each change takes the next, which iods keep on stable
+//!    storage and let nobody else write by; so who was sent there before is refused, whatever the
+//!    metaserver has forgotten.
+//! 2. While a client may write, sizes are asked of the iods each time, and COMMIT has the metafile
+//!    show that data was changed. At the end it shows what came after that: the client is refused
+//!    first, then the metafile is changed on stable storage, then the number is even.
+//! 3. Whoever finds an odd number that nobody knows of, as after a restart, ends it so.
+//! 4. Nobody is sent to an object that lacks something, or that is about to move. Of two copies the
+//!    first can be read; both are only written here, since one that misses a change has to be noted.
+//! 5. SETATTR ends it: permissions are others then, and times that were set are not changed later.
+
+use bytes::Bytes;
+use futures_util::future::join_all;
+use leasehold_fs::permission::without_set_ids;
+use leasehold_fs::{
+    Attributes, Caller, FsError, LaidOut, Layout, ObjectId, Purpose, Spot, Stability, Verifier,
+};
+
+use crate::Striped as Volume;
+use crate::file::{Data, Objects};
+use crate::look::superuser;
+
+const OWNERS: core::ops::Range<u32> = Layout::OWNERS;
+
+/// Whether clients may write an object that belongs to it.
+pub(crate) fn is_given_out(owner: u32) -> bool {
+    OWNERS.contains(&owner) && owner % 2 == 1
+}
+
+/// The next number after one, even or odd.
+fn next(owner: u32, is_odd: bool) -> u32 {
+    // Whoever reads is the user before.
+    let least = owner.saturating_add(1).max(OWNERS.start + 2);
+    let next = if (least % 2 == 1) == is_odd { least } else { least.saturating_add(1) };
+    if next < OWNERS.end { next } else { OWNERS.start + 2 + u32::from(is_odd) }
+}
+
+impl Volume {
+    /// Where a client finds the data of a file.
+    pub(crate) async fn tell_layout(
+        &self,
+        caller: &Caller,
+        object: &ObjectId,
+        purpose: Purpose,
+    ) -> Result<Option<Layout>, FsError> {
+        let writes = purpose == Purpose::Write;
+        // Whether the caller may is seen by reading or writing nothing.
+        let names = if writes {
+            let none = Bytes::new();
+            let done = self.names.write(caller, object, 0, none, Stability::Unstable).await;
+            let verifier = done.result?.verifier;
+            // Whoever may write an object may read it.
+            if self.names.read(caller, object, 0, 0).await.is_err() {
+                return Ok(None);
+            }
+            // A write by the caller takes those away.
+            let has_set_ids = |after: Attributes| without_set_ids(after.mode) != after.mode;
+            if done.wcc.after.is_some_and(has_set_ids) {
+                return Ok(None);
+            }
+            verifier
+        } else {
+            self.names.read(caller, object, 0, 0).await?;
+            Verifier::default()
+        };
+        if self.options.shared {
+            return Ok(None);
+        }
+        let file = self.file(object);
+        let mut data = self.alone(object, &file).await?;
+        if writes {
+            let end = u64::from(self.options.inline_bytes_max) + 1;
+            self.make_room(caller, object, &mut data, end, Stability::FileSync).await?;
+        }
+        let Data::OnIods(objects) = &*data else { return Ok(None) };
+        let is_whole = !objects.behind().any() && objects.moving().is_none();
+        let has_two = objects.head.copies > 1;
+        if !is_whole || (writes && has_two) {
+            return Ok(None);
+        }
+        self.take_back(object, objects).await?;
+        let known = objects.owner();
+        let owner = match known {
+            Some(owner) if !writes && OWNERS.contains(&owner) && !is_given_out(owner) => owner,
+            Some(_) | None => next(objects.greatest_owner(), writes),
+        };
+        let Some(spots) = self.give(objects, owner).await? else { return Ok(None) };
+        if writes {
+            // What is written there may be stable at once, so where it lies must be.
+            self.names.commit(caller, object, 0, 0).await.result?;
+            self.ask_size(objects).await?;
+            objects.give_out();
+        }
+        let verifier = self.verifier(names, &[]);
+        let unit = objects.head.layout.unit();
+        Ok(Some(Layout { unit, owner, verifier, objects: self.laid_out(spots) }))
+    }
+
+    fn laid_out(&self, spots: Vec<(u16, Spot)>) -> Vec<LaidOut> {
+        let with_verifier = |(iod, spot)| LaidOut { spot, verifier: self.known_verifier(iod) };
+        spots.into_iter().map(with_verifier).collect()
+    }
+
+    /// Has the first copies of a file's objects belong to a number, and says where they are, each
+    /// with its iod; nothing where one of them cannot.
+    async fn give(
+        &self,
+        objects: &Objects,
+        owner: u32,
+    ) -> Result<Option<Vec<(u16, Spot)>>, FsError> {
+        let copies: Vec<_> =
+            (0..objects.head.layout.width()).map(|number| objects.head.copy(number, 0)).collect();
+        if copies.iter().any(|&(iod, _)| self.iod(iod).is_away()) {
+            return Ok(None);
+        }
+        let given = copies.iter().map(|&(iod, name)| self.iod(iod).give(name, owner));
+        let given = join_all(given).await;
+        if given.iter().any(|given| !matches!(given, Ok(Some(_)))) {
+            // What some of them did is found out by who comes next.
+            if given.iter().any(|given| !matches!(given, Ok(None))) {
+                objects.doubt();
+            }
+            return Ok(None);
+        }
+        (0..objects.head.layout.width()).for_each(|number| objects.owned_by(number, owner));
+        let spots = given.into_iter().filter_map(|given| given.ok().flatten());
+        Ok(Some(copies.iter().map(|&(iod, _)| iod).zip(spots).collect()))
+    }
+
+    /// Ends what a client was told of where to write a file.
+    pub(crate) async fn end_layout(&self, object: &ObjectId) -> Result<(), FsError> {
+        let file = self.file(object);
+        let data = match self.alone(object, &file).await {
+            // It is gone, and its objects with it.
+            Err(FsError::Stale) => return Ok(()),
+            data => data?,
+        };
+        match &*data {
+            Data::OnIods(objects) => self.take_back(object, objects).await,
+            Data::Nowhere | Data::Inline(_) | Data::Unknown | Data::Gone => Ok(()),
+        }
+    }
+
+    /// The same, where there is one.
+    pub(crate) async fn end_known_layout(&self, object: &ObjectId) -> Result<(), FsError> {
+        let file = self.file(object);
+        let is_out = match &*file.read().await {
+            Data::OnIods(objects) => Some(objects.is_given_out()),
+            Data::Nowhere | Data::Inline(_) | Data::Gone => Some(false),
+            Data::Unknown => None,
+        };
+        match is_out {
+            Some(true) => self.end_layout(object).await,
+            Some(false) => Ok(()),
+            None => {
+                // The first look ends one of before a restart; who cannot look knows of none.
+                let _ = self.shared(object, &file).await;
+                Ok(())
+            }
+        }
+    }
+
+    /// The same, with nobody else at the file.
+    pub(crate) async fn take_back(
+        &self,
+        object: &ObjectId,
+        objects: &Objects,
+    ) -> Result<(), FsError> {
+        if !objects.is_given_out() {
+            return Ok(());
+        }
+        self.have_owner(objects, true).await?;
+        self.show(object, objects).await?;
+        self.have_owner(objects, false).await?;
+        objects.taken_back();
+        Ok(())
+    }
+
+    /// Has clients that were sent to the objects of a file refused, whatever they were to do.
+    pub(crate) async fn refuse_clients(
+        &self,
+        object: &ObjectId,
+        objects: &Objects,
+    ) -> Result<(), FsError> {
+        self.take_back(object, objects).await?;
+        if OWNERS.contains(&objects.greatest_owner()) {
+            self.have_owner(objects, false).await?;
+        }
+        Ok(())
+    }
+
+    async fn have_owner(&self, objects: &Objects, is_odd: bool) -> Result<(), FsError> {
+        let owner = next(objects.greatest_owner(), is_odd);
+        let numbers = 0..objects.head.layout.width();
+        let given = numbers.map(|number| {
+            let (iod, name) = objects.head.copy(number, 0);
+            self.iod(iod).give(name, owner)
+        });
+        for (number, given) in (0..).zip(join_all(given).await) {
+            let is_given = given?.is_some();
+            if is_given {
+                objects.owned_by(number, owner);
+            } else if OWNERS.contains(&objects.owner_of(number)) {
+                // It once could, so a client may still write it there.
+                return Err(FsError::Later);
+            }
+        }
+        Ok(())
+    }
+
+    /// Has the metafile show that clients have changed data since it last did, on stable storage;
+    /// gives its attributes, if they are others now.
+    pub(crate) async fn show(
+        &self,
+        object: &ObjectId,
+        objects: &Objects,
+    ) -> Result<Option<Attributes>, FsError> {
+        if !objects.is_given_out() {
+            return Ok(None);
+        }
+        self.ask_size(objects).await?;
+        let Some(shown) = objects.unshown() else { return Ok(None) };
+        let done = self.touch(&superuser(), object, objects, None, Stability::FileSync).await;
+        done.result?;
+        objects.shown(shown);
+        Ok(done.wcc.after)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_go_up_and_stay_among_ours() {
+        let first = OWNERS.start + 2;
+        assert_eq!(
+            [next(0, false), next(0, true), next(1000, true)],
+            [first, first + 1, first + 1]
+        );
+        assert_eq!([next(first, false), next(first, true)], [first + 2, first + 1]);
+        assert_eq!([next(first + 1, false), next(first + 1, true)], [first + 2, first + 3]);
+        let last = OWNERS.end - 1;
+        assert_eq!([next(last, false), next(last, true)], [first, first + 1]);
+        assert_eq!([next(u32::MAX, false), next(u32::MAX, true)], [first, first + 1]);
+        assert!(is_given_out(first + 1) && is_given_out(last));
+        assert!(!is_given_out(first) && !is_given_out(1001) && !is_given_out(OWNERS.end + 1));
+    }
+}

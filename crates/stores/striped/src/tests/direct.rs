@@ -1,0 +1,380 @@
+//! A client that writes the objects of a file itself, stopped at every point of its writes: what it
+//! sends goes on its way when it is asked to, and comes at any time, also in the midst of the fence
+//! and after it; and the metaserver is started anew at any point of that.
+
+use core::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use core::task::Poll;
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use futures_util::future::{join, join_all};
+use leasehold_base::random::Random;
+use leasehold_base::units::FileTime;
+use leasehold_fs::suite::block_on;
+use leasehold_fs::{
+    Answer, Attributes, Caller, FsError, Layout, Mode, Name, ObjectId, Purpose, SetAttributes,
+    SetTime, Spot, Stability, Step, Store, Verifier, others_first,
+};
+use leasehold_store_mem::MemStore;
+
+use super::together::Slow;
+use super::volume::{Volume, make, put, superuser, text};
+use crate::{Extent, Iod, ObjectName, Room, Striped, Written};
+
+/// An iod that clients reach.
+struct Reached {
+    iod: Arc<dyn Iod>,
+    store: Arc<MemStore>,
+    number: u16,
+    /// Whether an object stays its owner's, and it is said that it does not.
+    skips_fences: bool,
+    /// Whether it gives nothing away.
+    keeps_all: Arc<AtomicBool>,
+}
+
+impl Reached {
+    async fn file(&self, object: ObjectName) -> Result<ObjectId, FsError> {
+        let name = object.text();
+        let root = self.store.root();
+        let directory = self.store.lookup(&superuser(), &root, plain(&name[..2])).await?.object;
+        Ok(self.store.lookup(&superuser(), &directory, plain(&name)).await?.object)
+    }
+
+    async fn have_owner(&self, object: ObjectName, owner: u32) -> Result<Option<Spot>, FsError> {
+        if self.keeps_all.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        // Makes it where it is not there.
+        self.iod.write(object, 0, Bytes::new(), Stability::Unstable).await?;
+        let file = self.file(object).await?;
+        let is_first = self.store.getattr(&file).await?.uid == 0;
+        if is_first || !self.skips_fences {
+            let changes = SetAttributes {
+                mode: Some(Mode::from_bits(0o640)),
+                uid: Some(owner),
+                gid: Some(owner),
+                ..SetAttributes::default()
+            };
+            self.store.setattr(&superuser(), &file, &changes, None).await.result?;
+        }
+        let address = ([127, 0, 0, 1], self.number).into();
+        Ok(Some(Spot { address, handle: file.as_bytes().to_vec() }))
+    }
+}
+
+fn plain(name: &str) -> Name<'_> {
+    match Step::parse(name.as_bytes()) {
+        Ok(Step::Child(name)) => name,
+        step => panic!("{step:?} is no name"),
+    }
+}
+
+impl Iod for Reached {
+    fn extent(&self, object: ObjectName) -> Answer<'_, Result<Extent, FsError>> {
+        self.iod.extent(object)
+    }
+
+    fn read(
+        &self,
+        object: ObjectName,
+        offset: u64,
+        count: u32,
+    ) -> Answer<'_, Result<Bytes, FsError>> {
+        self.iod.read(object, offset, count)
+    }
+
+    fn write(
+        &self,
+        object: ObjectName,
+        offset: u64,
+        data: Bytes,
+        stability: Stability,
+    ) -> Answer<'_, Result<Written, FsError>> {
+        self.iod.write(object, offset, data, stability)
+    }
+
+    fn resize(&self, object: ObjectName, size: u64) -> Answer<'_, Result<Extent, FsError>> {
+        self.iod.resize(object, size)
+    }
+
+    fn commit(&self, object: ObjectName) -> Answer<'_, Result<Verifier, FsError>> {
+        self.iod.commit(object)
+    }
+
+    fn remove(&self, object: ObjectName) -> Answer<'_, Result<(), FsError>> {
+        self.iod.remove(object)
+    }
+
+    fn give(&self, object: ObjectName, owner: u32) -> Answer<'_, Result<Option<Spot>, FsError>> {
+        Answer::later(self.have_owner(object, owner))
+    }
+
+    fn verifier(&self) -> Answer<'_, Result<Verifier, FsError>> {
+        self.iod.verifier()
+    }
+
+    fn space(&self) -> Answer<'_, Result<Room, FsError>> {
+        self.iod.space()
+    }
+}
+
+/// A volume whose iods take their time.
+struct World {
+    volume: Volume,
+    random: Random,
+    skips_fences: bool,
+    keeps_all: Arc<AtomicBool>,
+    now: AtomicI64,
+}
+
+impl World {
+    fn new(seed: u64, skips_fences: bool) -> Self {
+        let (random, now) = (Random::from_seed(seed), AtomicI64::new(1));
+        Self { volume: Volume::new(), random, skips_fences, keeps_all: Arc::default(), now }
+    }
+
+    fn start(&mut self) -> Striped {
+        let seed = self.random.below(u64::MAX);
+        let (stores, skips_fences) = (self.volume.iods.clone(), self.skips_fences);
+        let keeps_all = Arc::clone(&self.keeps_all);
+        self.volume.start_with(|number, iod| {
+            let store = Arc::clone(&stores[usize::from(number)]);
+            let keeps_all = Arc::clone(&keeps_all);
+            let iod = Arc::new(Reached { iod, store, number, skips_fences, keeps_all });
+            let random = Mutex::new(Random::from_seed(seed ^ u64::from(number)));
+            Arc::new(Slow { iod, random, fails: Arc::default(), tells: false })
+        })
+    }
+
+    /// The next moment.
+    fn tick(&self) {
+        let seconds = self.now.fetch_add(1, Ordering::Relaxed);
+        self.volume.set_now(FileTime { seconds, nanoseconds: 0 });
+    }
+
+    /// A WRITE of a client that is on its way for some turns; whether it was done.
+    async fn write(&self, layout: &Layout, (object, offset): (usize, u64), byte: u8, turns: u64) {
+        for _ in 0..turns {
+            others_first().await;
+        }
+        self.tick();
+        let Spot { address, handle } = &layout.objects[object].spot;
+        let file = ObjectId::new(handle).expect("it is one");
+        let owner = layout.owner;
+        let caller = Caller { uid: owner, gid: owner, ..Caller::nobody() };
+        let data = Bytes::from(vec![byte; 3]);
+        let store = &self.volume.iods[usize::from(address.port())];
+        let done = store.write(&caller, &file, offset, data, Stability::Unstable).await.result;
+        assert!(matches!(done, Ok(_) | Err(FsError::Access)), "{done:?}");
+    }
+}
+
+/// All data, and the attributes that say so.
+async fn look(store: &Striped, file: &ObjectId) -> (Vec<u8>, Attributes) {
+    let read = store.read(&superuser(), file, 0, 10_000).await.expect("it is there");
+    let attributes = store.getattr(file).await.expect("it is there");
+    assert_eq!(read.data.len() as u64, attributes.size);
+    (read.data.to_vec(), attributes)
+}
+
+/// Where a client may write a file.
+fn written_at(store: &Striped, file: &ObjectId) -> Layout {
+    let layout = block_on(store.open_layout(&superuser(), file, Purpose::Write));
+    layout.expect("all are there").expect("it can be written there")
+}
+
+/// A file with data on iods that a client may write there.
+fn given_out(world: &mut World) -> (Striped, ObjectId, Layout) {
+    let store = world.start();
+    let file = make(&store, "file");
+    put(&store, &file, 0, &text(60), Stability::FileSync);
+    let layout = written_at(&store, &file);
+    (store, file, layout)
+}
+
+fn set(store: &Striped, file: &ObjectId, changes: &SetAttributes) {
+    block_on(store.setattr(&superuser(), file, changes, None)).result.expect("it may");
+}
+
+const OWN: &[u8] = b"another's";
+
+/// What goes wrong with one seed.
+fn run(seed: u64, skips_fences: bool) -> Result<(), String> {
+    let mut world = World::new(seed, skips_fences);
+    let first = world.start();
+    let file = make(&first, "file");
+    put(&first, &file, 0, &text(60), Stability::FileSync);
+    let layout = written_at(&first, &file);
+    let (before, granted) = block_on(look(&first, &file));
+    // The fence is begun by one metaserver, and ended by the next.
+    let (restarts, polls) = (seed.is_multiple_of(3), world.random.below(60));
+    let second = if restarts { Some(world.start()) } else { None };
+    let (commits, waits) = (world.random.one_in(2), world.random.below(30));
+    let mut writes = Vec::new();
+    for byte in 100..130 {
+        let object = usize::try_from(world.random.below(3)).expect("it is small");
+        writes.push(((object, world.random.below(30)), byte, world.random.below(80)));
+    }
+    let world = &world;
+    let layout = &layout;
+    let client = join_all(
+        writes.iter().map(|&(place, byte, turns)| world.write(layout, place, byte, turns)),
+    );
+    let metaserver = async {
+        for _ in 0..waits {
+            others_first().await;
+        }
+        if commits {
+            first.commit(&superuser(), &file, 0, 0).await.result.expect("all are there");
+        }
+        let mut fence = first.recall(&file);
+        for _ in 0..polls {
+            let ended = core::future::poll_fn(|context| {
+                Poll::Ready(core::pin::Pin::new(&mut fence).poll(context).is_ready())
+            });
+            if ended.await {
+                break;
+            }
+            others_first().await;
+        }
+        let store = match &second {
+            Some(second) => {
+                drop(fence);
+                second
+            }
+            None => {
+                drop(fence);
+                first.recall(&file).await.expect("all are there");
+                &first
+            }
+        };
+        world.tick();
+        let seen = look(store, &file).await;
+        let data = Bytes::from_static(OWN);
+        let done = store.write(&superuser(), &file, 10, data, Stability::Unstable).await;
+        done.result.expect("it may");
+        seen
+    };
+    let (_, (seen, shown)) = block_on(join(client, metaserver));
+    let store = second.as_ref().unwrap_or(&first);
+    let (after, _) = block_on(look(store, &file));
+    let mut expected = seen.clone();
+    expected[10..10 + OWN.len()].copy_from_slice(OWN);
+    if after != expected {
+        return Err(format!("seed {seed}: {after:?} is there, and not {expected:?}"));
+    }
+    if seen != before && shown.changed <= granted.changed {
+        return Err(format!("seed {seed}: what changed does not show"));
+    }
+    Ok(())
+}
+
+/// What others see once the lease is over is all that the client ever wrote.
+#[test]
+fn nothing_comes_after_the_fence() {
+    for seed in 0..600 {
+        run(seed, false).unwrap_or_else(|broken| panic!("{broken}"));
+    }
+}
+
+/// That this is found out is shown by an iod that does not do it.
+#[test]
+fn a_fence_that_is_skipped_is_found() {
+    let found = (0..200).filter(|&seed| run(seed, true).is_err()).count();
+    assert!(found > 20, "{found}");
+}
+
+/// It is known before an answer that another number is the next, so none comes twice.
+#[test]
+fn each_client_is_told_another_number() {
+    let mut world = World::new(1, false);
+    let (store, file, layout) = given_out(&mut world);
+    let first = layout.owner;
+    assert!(Layout::OWNERS.contains(&first) && first % 2 == 1);
+    let read = || {
+        let layout = block_on(store.open_layout(&superuser(), &file, Purpose::Read));
+        layout.expect("all are there").expect("it lies there").owner
+    };
+    let (reads, again) = (read(), read());
+    assert_eq!(reads, again, "readers do nobody harm");
+    assert!(reads > first && reads.is_multiple_of(2));
+    let writes = written_at(&store, &file).owner;
+    assert!(writes > reads && writes % 2 == 1);
+    block_on(store.recall(&file)).expect("all are there");
+    let next = written_at(&store, &file).owner;
+    assert!(next > writes && next % 2 == 1);
+}
+
+#[test]
+fn who_may_not_use_a_file_is_not_told_where_it_lies() {
+    let mut world = World::new(2, false);
+    let (store, file, _) = given_out(&mut world);
+    let nobody = Caller::nobody();
+    let told = |purpose| block_on(store.open_layout(&nobody, &file, purpose));
+    assert_eq!(told(Purpose::Write), Err(FsError::Access));
+    assert!(told(Purpose::Read).is_ok_and(|layout| layout.is_some()));
+    let alone = SetAttributes { mode: Some(Mode::from_bits(0o600)), ..SetAttributes::default() };
+    set(&store, &file, &alone);
+    assert_eq!(told(Purpose::Read), Err(FsError::Access));
+}
+
+/// A write takes set-user-id away, which iods know nothing of.
+#[test]
+fn what_runs_as_another_is_not_written_by_clients() {
+    let mut world = World::new(3, false);
+    let (store, file, _) = given_out(&mut world);
+    let mode = |bits| SetAttributes { mode: Some(Mode::from_bits(bits)), ..Default::default() };
+    set(&store, &file, &mode(0o4755));
+    assert_eq!(block_on(store.open_layout(&superuser(), &file, Purpose::Write)), Ok(None));
+    set(&store, &file, &mode(0o755));
+    written_at(&store, &file);
+}
+
+/// Who asks for COMMIT hears of the change that it showed, and takes it for its own.
+#[test]
+fn a_commit_tells_what_it_shows() {
+    let mut world = World::new(4, false);
+    let (store, file, layout) = given_out(&mut world);
+    let before = block_on(store.getattr(&file)).expect("it is there");
+    block_on(world.write(&layout, (1, 2), 99, 0));
+    let told = block_on(store.commit(&superuser(), &file, 0, 0)).wcc.after.expect("it is known");
+    let after = block_on(store.getattr(&file)).expect("it is there");
+    assert!(told.changed > before.changed);
+    assert_eq!(told.changed, after.changed);
+    // Nothing was written since, so nothing is shown.
+    world.tick();
+    let told = block_on(store.commit(&superuser(), &file, 0, 0)).wcc.after.expect("it is known");
+    assert_eq!(told.changed, after.changed);
+}
+
+/// Also by a metaserver that was started anew, and does not know yet that a client may write.
+#[test]
+fn times_that_are_set_stay() {
+    let mut world = World::new(5, false);
+    let (_, file, layout) = given_out(&mut world);
+    block_on(world.write(&layout, (1, 2), 99, 0));
+    let store = world.start();
+    let then = FileTime { seconds: -77, nanoseconds: 0 };
+    let times = SetAttributes { modified: SetTime::To(then), ..SetAttributes::default() };
+    set(&store, &file, &times);
+    block_on(world.write(&layout, (1, 2), 98, 0));
+    block_on(store.recall(&file)).expect("all are there");
+    let (data, attributes) = block_on(look(&store, &file));
+    assert_eq!(attributes.modified, then);
+    assert!(data.contains(&99) && !data.contains(&98));
+}
+
+/// One that once gave objects to clients and does not any more may still let these write.
+#[test]
+fn who_cannot_be_refused_is_waited_for() {
+    let mut world = World::new(6, false);
+    let (store, file, layout) = given_out(&mut world);
+    world.keeps_all.store(true, Ordering::Relaxed);
+    assert_eq!(block_on(store.recall(&file)), Err(FsError::Later));
+    let second = world.start();
+    assert_eq!(block_on(second.getattr(&file)).map(drop), Err(FsError::Later));
+    world.keeps_all.store(false, Ordering::Relaxed);
+    block_on(second.getattr(&file)).expect("all are there");
+    block_on(world.write(&layout, (1, 2), 99, 0));
+    assert_eq!(block_on(look(&second, &file)).0, text(60));
+}

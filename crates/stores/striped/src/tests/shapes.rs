@@ -1,0 +1,173 @@
+//! Layouts that an administrator says, of directories and of files.
+
+use leasehold_fs::suite::block_on;
+use leasehold_fs::{
+    FsError, Name, NewFile, NewNode, ObjectId, Place, SetAttributes, Stability, Step, Store as _,
+};
+
+use super::volume::{Volume, data, make, place, put, superuser, text};
+use crate::{Placed, Shape, Striped, Tended};
+
+const DEFAULT: SetAttributes = SetAttributes {
+    mode: None,
+    uid: None,
+    gid: None,
+    size: None,
+    accessed: leasehold_fs::SetTime::Keep,
+    modified: leasehold_fs::SetTime::Keep,
+};
+
+fn name(text: &str) -> Name<'_> {
+    match Step::parse(text.as_bytes()) {
+        Ok(Step::Child(name)) => name,
+        step => panic!("{step:?} is no name"),
+    }
+}
+
+fn make_directory(store: &Striped, directory: ObjectId, text: &str) -> ObjectId {
+    let place = Place { directory, name: name(text) };
+    let made = block_on(store.make(&superuser(), place, &NewNode::Directory, &DEFAULT));
+    made.result.expect("it is new").object
+}
+
+fn make_in(store: &Striped, directory: ObjectId, text: &str, file: &NewFile) -> ObjectId {
+    let place = Place { directory, name: name(text) };
+    block_on(store.create(&superuser(), place, file)).result.expect("it can be").object
+}
+
+/// What its metafile says.
+fn placed(volume: &Volume, file: &ObjectId) -> Placed {
+    let head = block_on(volume.names.read(&superuser(), file, 0, 512)).expect("it is there").data;
+    Placed::read(&head).expect("it is sound").expect("it has data")
+}
+
+fn lay_out(store: &Striped, object: &ObjectId, shape: &Shape) {
+    block_on(store.lay_out(object, shape)).expect("it is there");
+}
+
+#[test]
+fn what_is_said_is_read_as_written() {
+    let all = Shape {
+        unit: Some(4096),
+        width: Some(2),
+        first: Some(0),
+        iods: vec![4, 0],
+        copies: Some(2),
+    };
+    assert_eq!(all.text(), "unit 4096\nwidth 2\nfirst 0\niods 4 0\ncopies 2\n");
+    for shape in [all, Shape::default(), Shape { first: Some(3), ..Shape::default() }] {
+        assert_eq!(Shape::parse(shape.text().as_bytes()), Some(shape));
+    }
+    for wrong in
+        ["unit 0", "width 0", "copies 3", "copies 0", "iods", "iods x", "other 1", "\u{e9}"]
+    {
+        assert_eq!(Shape::parse(wrong.as_bytes()), None, "{wrong}");
+    }
+    assert_eq!(Shape::parse(&[0xFF]), None);
+}
+
+#[test]
+fn what_is_made_in_a_directory_has_its_layout() {
+    let mut volume = Volume::new();
+    let store = volume.start();
+    let directory = make_directory(&store, store.root(), "directory");
+    let before = make_in(&store, directory, "before", &NewFile::Unchecked(DEFAULT));
+    put(&store, &before, 0, &text(100), Stability::FileSync);
+    let shape = Shape {
+        unit: Some(5),
+        iods: vec![2, 1],
+        first: Some(1),
+        copies: Some(2),
+        ..Shape::default()
+    };
+    lay_out(&store, &directory, &shape);
+    let below = make_directory(&store, directory, "below");
+    let with_size = SetAttributes { size: Some(100), ..DEFAULT };
+    let files = [
+        make_in(&store, directory, "file", &NewFile::Guarded(DEFAULT)),
+        make_in(&store, directory, "exclusive", &NewFile::Exclusive([7; 8])),
+        make_in(&store, directory, "long", &NewFile::Unchecked(with_size)),
+        make_in(&store, below, "below", &NewFile::Unchecked(DEFAULT)),
+    ];
+    for file in &files {
+        put(&store, file, 0, &text(10), Stability::FileSync);
+        put(&store, file, 10, &text(90), Stability::FileSync);
+        let said = placed(&volume, file);
+        assert_eq!((said.unit, &said.iods[..], said.copies), (5, &[1, 2][..], 2));
+    }
+    // What was there, and what is made elsewhere, is as before.
+    let elsewhere = make(&store, "elsewhere");
+    put(&store, &elsewhere, 0, &text(100), Stability::FileSync);
+    make_in(&store, directory, "before", &NewFile::Unchecked(DEFAULT));
+    for file in [&before, &elsewhere] {
+        let said = placed(&volume, file);
+        assert_eq!((said.unit, said.iods.len(), said.copies), (7, 3, 1));
+    }
+    // A file that moves takes it along, and nobody moves its data when all are looked after.
+    let from = Place { directory, name: name("file") };
+    let renamed = block_on(store.rename(&superuser(), from, place(&store, "moved")));
+    renamed.result.expect("it can be");
+    volume.rebalance = true;
+    let store = volume.start();
+    assert_eq!(block_on(store.tend()), Ok(Some(Tended::default())));
+    for file in &files {
+        assert_eq!(placed(&volume, file).copies, 2);
+        assert_eq!(data(&store, file), [text(10), text(90)].concat());
+    }
+}
+
+#[test]
+fn a_file_of_which_another_layout_is_said_is_moved() {
+    let mut volume = Volume::new();
+    let store = volume.start();
+    let [file, small] = ["file", "small"].map(|name| make(&store, name));
+    put(&store, &file, 0, &text(100), Stability::FileSync);
+    put(&store, &small, 0, &text(10), Stability::FileSync);
+    assert!(store.is_settled());
+    let two = Shape { width: Some(2), copies: Some(2), ..Shape::default() };
+    let one = Shape { iods: vec![2], unit: Some(1000), ..Shape::default() };
+    for (shape, iods, copies) in [(two, 2, 2), (one, 1, 1), (Shape::default(), 1, 1)] {
+        lay_out(&store, &file, &shape);
+        lay_out(&store, &small, &shape);
+        assert!(!store.is_settled());
+        let moved = u64::from(shape != Shape::default());
+        assert_eq!(block_on(store.tend()), Ok(Some(Tended { moved, left: 0 })));
+        assert!(store.is_settled());
+        let said = placed(&volume, &file);
+        assert_eq!((said.iods.len(), said.copies), (iods, copies));
+        assert_eq!(data(&store, &file), text(100));
+    }
+    // A small one has it when it moves out.
+    let last = Shape { iods: vec![1], ..Shape::default() };
+    lay_out(&store, &small, &last);
+    put(&store, &small, 10, &text(90), Stability::FileSync);
+    assert_eq!(placed(&volume, &small).iods, [1]);
+    assert_eq!(data(&store, &small), [text(10), text(90)].concat());
+    let link = NewNode::Symlink(b"there");
+    let link = block_on(store.make(&superuser(), place(&store, "link"), &link, &DEFAULT));
+    let link = link.result.expect("it is new").object;
+    assert_eq!(block_on(store.lay_out(&link, &last)), Err(FsError::Invalid));
+}
+
+#[test]
+fn iods_that_are_left_are_left_whatever_was_said() {
+    let mut volume = Volume::new();
+    let store = volume.start();
+    let file = make(&store, "file");
+    put(&store, &file, 0, &text(100), Stability::FileSync);
+    let shape = Shape { iods: vec![1, 2], first: Some(1), copies: Some(2), ..Shape::default() };
+    lay_out(&store, &file, &shape);
+    block_on(store.tend()).expect("the names are there");
+    assert_eq!(placed(&volume, &file).iods, [1, 2]);
+    for (used, iods) in [(vec![0, 2], 2), (vec![0], 1), (vec![0, 1, 2], 2)] {
+        volume.used = used;
+        let store = volume.start();
+        lay_out(&store, &file, &shape);
+        block_on(store.tend()).expect("the names are there");
+        let said = placed(&volume, &file);
+        assert_eq!((said.iods.len(), usize::from(said.copies)), (iods, iods));
+        assert!(said.iods.iter().all(|iod| volume.used.contains(iod)));
+        assert_eq!(data(&store, &file), text(100));
+    }
+    assert_eq!(placed(&volume, &file).iods, [1, 2], "they are there again");
+}
