@@ -41,6 +41,8 @@ pub(crate) struct Target<'a> {
     pub(crate) request: Request<'a>,
     pub(crate) object: ObjectId,
     pub(crate) offer: &'a Offer,
+    /// Whether its rule believes whatever a caller says of itself, and lets it write.
+    pub(crate) trusted: bool,
 }
 
 impl Target<'_> {
@@ -109,11 +111,13 @@ impl Context {
             | Because::SquashedRoot => {}
         }
         let read_only = offer.export.read_only || rule.read_only;
+        let trusted = !read_only && rule.identity.believes_all();
         let export = match &self.leased {
             None => self.exports.reached(offer),
             Some(leased) => self.view(leased, offer, &decided.caller, read_only)?,
         };
-        Ok(Target { request: Request { export, caller: decided.caller, read_only }, object, offer })
+        let request = Request { export, caller: decided.caller, read_only };
+        Ok(Target { request, object, offer, trusted })
     }
 
     /// An export as a client with leases reaches it by this call.

@@ -11,6 +11,8 @@
 mod callback;
 pub(crate) mod gate;
 mod held;
+mod layouts;
+mod names;
 pub(crate) mod nqnfs;
 pub(crate) mod program;
 mod programs;
@@ -36,6 +38,8 @@ use crate::exports::Exports;
 use crate::handles::{HandleKey, Handles};
 use callback::Asked;
 pub use held::{HeldLease, LeaseCounts, LeaseHolder, LeaseView, LeaseWaits};
+use layouts::LaidOut;
+use names::Names;
 use programs::Program;
 
 /// How many leases there are at most. Whoever asks for more works by calls.
@@ -108,9 +112,7 @@ struct State {
     /// Who waits no longer than that.
     patience: BTreeSet<(Time, Ticket)>,
     peers: BTreeMap<Client, Peer>,
-    /// By which handle a client knows an object, and the other way.
-    handles: BTreeMap<(Client, Object), (ExportId, ObjectId)>,
-    objects: BTreeMap<(ExportId, ObjectId), Object>,
+    names: Names,
     asked: BTreeMap<Xid, Asked>,
     next_xid: u32,
     list: BTreeMap<Name, u64>,
@@ -121,6 +123,8 @@ struct State {
     draining: Vec<Arc<Exports>>,
     /// Files that are written, each with who is to write it next.
     writing: BTreeMap<Object, VecDeque<oneshot::Sender<()>>>,
+    /// Files whose data clients write where it lies.
+    layouts: BTreeMap<Object, LaidOut>,
 }
 
 /// A call that waits.
@@ -206,8 +210,7 @@ impl Leases {
             waits: LeaseWaits::default(),
             patience: BTreeSet::new(),
             peers: BTreeMap::new(),
-            handles: BTreeMap::new(),
-            objects: BTreeMap::new(),
+            names: Names::default(),
             asked: BTreeMap::new(),
             next_xid: 1,
             list,
@@ -215,6 +218,7 @@ impl Leases {
             announced: None,
             draining: Vec::new(),
             writing: BTreeMap::new(),
+            layouts: BTreeMap::new(),
         };
         Self { state: Mutex::new(state), post: OnceLock::new(), ledger, handles, terms }
     }
@@ -240,7 +244,9 @@ impl Leases {
     /// Whether there is nobody, so that no call has to ask here.
     pub(crate) fn is_idle(&self) -> bool {
         let state = self.lock();
-        state.clients.is_empty() && state.table.is_empty() && state.waiting.is_empty()
+        let nobody = state.clients.is_empty() && state.table.is_empty();
+        // Who went without a word may still write by a layout.
+        nobody && state.waiting.is_empty() && state.layouts.is_empty()
     }
 
     /// Grants nothing before the last call has ended that began when this was offered.
@@ -254,7 +260,7 @@ impl Leases {
             state.registry(clients::Event::Tick, outs);
             state.step(table::Event::Tick, outs);
             state.modrevs.forget(now);
-            state.forget_handles();
+            state.names.forget(&state.table);
             while let Some((_, ticket)) =
                 state.patience.first().copied().filter(|(at, _)| *at <= now)
             {
@@ -443,20 +449,6 @@ impl State {
         }
         effects
     }
-
-    /// Forgets how objects are named that nobody holds a lease on any more; seldom, because all of
-    /// them are looked at.
-    fn forget_handles(&mut self) {
-        if self.handles.len() <= 2 * self.table.len() + 64 {
-            return;
-        }
-        let Self { handles, objects, table, .. } = self;
-        let holds = |client: Client, object| {
-            table.leases(object).iter().any(|lease| lease.client == client)
-        };
-        handles.retain(|(client, object), _| holds(*client, *object));
-        objects.retain(|_, object| !table.leases(*object).is_empty());
-    }
 }
 
 /// Who writes a file alone, until this is dropped.
@@ -538,7 +530,7 @@ impl Leases {
         open: Open,
     ) {
         self.with(Time::ZERO, |state, outs| {
-            if let Some(object) = state.objects.get(&handle).copied() {
+            if let Some(object) = state.names.object(&handle) {
                 state.step(table::Event::Returned(client, object, serial, open), outs);
             }
         });

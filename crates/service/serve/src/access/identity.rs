@@ -18,6 +18,14 @@ pub struct Identity {
     pub groups: Groups,
 }
 
+impl Identity {
+    /// Whether everybody is here who he says he is.
+    pub(crate) fn believes_all(&self) -> bool {
+        let maps_nobody = self.users.0.is_empty() && self.groups_map.0.is_empty();
+        self.squash == Squash::None && maps_nobody
+    }
+}
+
 /// Who becomes anonymous.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Squash {

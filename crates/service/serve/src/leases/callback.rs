@@ -10,7 +10,7 @@ use leasehold_core::leases::table::{self, Told};
 use leasehold_core::leases::{Client, Object, Serial};
 use leasehold_wire::lease::callback::{self, evict, report};
 use leasehold_wire::list::List;
-use leasehold_wire::nfs3::Handle;
+use leasehold_wire::nfs3::{self, Handle};
 use leasehold_wire::nqnfs::{self, evicted};
 use leasehold_wire::rpc::{AuthSys, Call, OpaqueAuth, Reply, ReplyStatus, flavor};
 
@@ -53,8 +53,8 @@ impl Leases {
                     let Ok(now) = decode_all::<report::Reply>(&mut reader) else { return };
                     let told = now.map(|now| Told {
                         size: now.size,
-                        modified: i128::from(now.modified.seconds) * 1_000_000_000
-                            + i128::from(now.modified.nanoseconds),
+                        modified: nanoseconds(now.modified),
+                        set: now.set.map(|set| (set.mode, nanoseconds(set.accessed))),
                     });
                     let event = table::Event::Reported(client, object, serial, round, told);
                     state.step(event, outs);
@@ -62,6 +62,10 @@ impl Leases {
             }
         });
     }
+}
+
+fn nanoseconds(time: nfs3::Time) -> i128 {
+    i128::from(time.seconds) * 1_000_000_000 + i128::from(time.nanoseconds)
 }
 
 impl State {
@@ -74,8 +78,8 @@ impl State {
             }
             let Some(to) = self.way(client) else { continue };
             let evicted = |(object, serial): &(Object, Serial)| {
-                let (export, id) = self.handles.get(&(client, *object))?;
-                let object = Handle::from(handles.seal(*export, id));
+                let (export, id) = self.names.of(client, *object)?;
+                let object = Handle::from(handles.seal(export, &id));
                 Some(evict::Lease { object, serial: serial.0 })
             };
             let evicted = leases.iter().filter_map(evicted).collect();
@@ -90,8 +94,8 @@ impl State {
             else {
                 continue;
             };
-            let Some((export, id)) = self.handles.get(&(asked.client, *object)) else { continue };
-            let object = Handle::from(handles.seal(*export, id));
+            let Some((export, id)) = self.names.of(asked.client, *object) else { continue };
+            let object = Handle::from(handles.seal(export, &id));
             let lease = evict::Lease { object, serial: serial.0 };
             let args = report::Args { epoch: self.clients.epoch(), lease };
             let message = self.call(asked, report::NUMBER, &args);
@@ -116,8 +120,8 @@ impl State {
         AuthSys::default().encode(&mut credential);
         let credential = credential.finish().into_bytes();
         for (object, _) in leases {
-            let Some((export, id)) = self.handles.get(&(client, *object)) else { continue };
-            let object = Handle::from(handles.seal(*export, id));
+            let Some((export, id)) = self.names.of(client, *object) else { continue };
+            let object = Handle::from(handles.seal(export, &id));
             let mut writer = Writer::new();
             Call {
                 xid: Xid(self.next_xid),

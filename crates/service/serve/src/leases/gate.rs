@@ -5,7 +5,7 @@
 //! - Turns on several objects are taken in one order, so that none waits for one that waits for it.
 //! - The object of a name is known only when the turn on its directory has begun: it is looked up
 //!   before, and once more then.
-//! - What the holder of a write lease knows better than the store stands for size and time.
+//! - What the holder of a write lease knows better than the store stands for size, times and mode.
 //! - A call of the lease program has what it asks for granted on the way, and late data refused.
 
 mod asks;
@@ -17,6 +17,7 @@ mod tests;
 
 use std::sync::Arc;
 
+use leasehold_base::attributes::Mode;
 use leasehold_base::units::FileTime;
 use leasehold_core::leases::table::{Access, Ask, Grant, Run, Standing, Told};
 use leasehold_core::leases::{Kind, Modrev, Object};
@@ -62,6 +63,8 @@ struct Held {
     changed: FileTime,
     modrev: Modrev,
     place: Option<u32>,
+    /// Whether the store has other rights than a client has set.
+    is_behind: bool,
 }
 
 impl Gate {
@@ -102,9 +105,21 @@ impl Gate {
         };
         let mut turn = Turn::ask(&self.leases, &wanted)?;
         let Run { standing, grant, told, .. } = turn.begin().await?;
+        turn.outcome.void = true;
+        if let Some(laid_out) = self.leases.to_be_recalled(turn.object) {
+            let own = asked.filter(|asked| asked.client == laid_out.client && is_first(place));
+            let before = turn.seen(self.store.getattr(&id).await?.changed);
+            self.store.recall(&id).await?;
+            self.leases.recalled(turn.object, &laid_out);
+            if let Some(asked) = own {
+                // What it wrote there is its own change.
+                asked.refuse_late(before)?;
+                let after = turn.seen(self.store.getattr(&id).await?.changed);
+                asked.changed(Change { place: place::FIRST, before: before.0, after: after.0 });
+            }
+        }
         // Before anything is looked at that a lease then covers.
         let (grant, is_guarded) = self.guarded(&id, grant);
-        turn.outcome.void = true;
         let attributes = self.store.getattr(&id).await?;
         let modrev = turn.seen(attributes.changed);
         if let (Some(asked), Access::Write, Standing::Free) = (asked, access, standing)
@@ -117,8 +132,9 @@ impl Gate {
             asked.granted(place, &grant, modrev);
         }
         let changed = attributes.changed;
+        let is_behind = told.is_some_and(|told| told.set.is_some());
         let attributes = told.map_or(attributes, |told| known_better(attributes, told));
-        Ok(Held { turn, id, attributes, changed, modrev, place })
+        Ok(Held { turn, id, attributes, changed, modrev, place, is_behind })
     }
 
     /// The turns on several objects, in the order of those; an object that is named twice is used
@@ -231,12 +247,15 @@ fn is_first(place: Option<u32>) -> bool {
 
 /// Attributes with what the holder of a write lease has told.
 fn known_better(attributes: Attributes, told: Told) -> Attributes {
-    let seconds = told.modified.div_euclid(1_000_000_000);
-    let nanoseconds = told.modified.rem_euclid(1_000_000_000);
-    let modified = FileTime {
-        seconds: i64::try_from(seconds).unwrap_or(i64::MAX),
-        nanoseconds: u32::try_from(nanoseconds).unwrap_or(0),
+    let time = |nanoseconds: i128| FileTime {
+        seconds: i64::try_from(nanoseconds.div_euclid(1_000_000_000)).unwrap_or(i64::MAX),
+        nanoseconds: u32::try_from(nanoseconds.rem_euclid(1_000_000_000)).unwrap_or(0),
     };
+    let (mode, accessed) = match told.set {
+        Some((mode, accessed)) => (Mode::from_bits(mode), time(accessed)),
+        None => (attributes.mode, attributes.accessed),
+    };
+    let modified = time(told.modified);
     let changed = attributes.changed.max(modified);
-    Attributes { size: told.size, modified, changed, ..attributes }
+    Attributes { size: told.size, mode, accessed, modified, changed, ..attributes }
 }

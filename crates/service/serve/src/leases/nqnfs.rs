@@ -271,7 +271,7 @@ impl Leases {
         self.with(now, |state, outs| {
             let epoch = state.clients.epoch();
             let (Ok(client), Some(object)) =
-                (state.clients.admit(state.now, who, epoch), state.objects.get(&handle).copied())
+                (state.clients.admit(state.now, who, epoch), state.names.object(&handle))
             else {
                 return;
             };

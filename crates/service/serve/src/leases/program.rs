@@ -1,6 +1,7 @@
 //! The front end of the lease program (`spec/lease.x`): the procedures of NFS version 3 with
 //! leases, and those of its own.
 
+use core::net::IpAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -8,10 +9,12 @@ use leasehold_base::units::Xid;
 use leasehold_base::xdr::{Encode as _, Message, Reader, Writer, decode_all};
 use leasehold_core::leases::clients::{Event, Refusal as Refused};
 use leasehold_core::leases::{Client, Open, Serial};
-use leasehold_fs::FsError;
-use leasehold_wire::lease::{self, Answer, Call, Caller, append, goodbye, hello, leases, write};
+use leasehold_fs::{FsError, LaidOut, Layout, Purpose};
+use leasehold_wire::lease::{
+    self, Answer, Call, Caller, append, goodbye, hello, layout, leases, write,
+};
 use leasehold_wire::list::List;
-use leasehold_wire::nfs3::{self, SetAttributes, Wcc};
+use leasehold_wire::nfs3::{self, Handle, SetAttributes, Wcc};
 use leasehold_wire::rpc::{Reply, ReplyStatus};
 
 use super::gate::{Asked, Asks, By, Gate, MadeFrom};
@@ -58,6 +61,9 @@ pub(crate) const ROWS: &[Row] = &[
     row!(Worded, "HELLO", hello, hello::Args<'a> => hello::Reply, ()),
     row!(Worded, "LEASE", lease, leases::Args => leases::Reply, ()),
     row!(Worded, "GOODBYE", goodbye, goodbye::Args => goodbye::Reply, ()),
+    row!(Nfs3, "LAYOUT", layout, layout::Wanted => layout::Layout, ())
+        .fails(crate::nfs3::errors::WRITE)
+        .with_leases(),
 ];
 
 /// Every reply is an answer of the lease program, which begins with a status; no procedure fails
@@ -177,6 +183,42 @@ async fn append(context: &Context, args: append::Data) -> Result<append::Appende
     asked.append();
     let written = data::write(context, write).await?;
     Ok(append::Appended { offset: asked.offset(), written })
+}
+
+async fn layout(context: &Context, args: layout::Wanted) -> Result<layout::Layout, Refusal<()>> {
+    let target = context.target(args.file.as_bytes()).await?;
+    let (request, object) = (&target.request, &target.object);
+    let purpose = match args.kind {
+        None => {
+            request.export.store.recall(object).await?;
+            return Ok(told(None, context.arrival.to));
+        }
+        Some(lease::Kind::Write) if request.read_only => return Err(FsError::ReadOnly.into()),
+        // At an iod it could be whom it says.
+        Some(_) if !target.trusted => return Ok(told(None, context.arrival.to)),
+        Some(lease::Kind::Write) => Purpose::Write,
+        Some(lease::Kind::Read) => Purpose::Read,
+    };
+    let laid_out = request.export.store.open_layout(&request.caller, object, purpose).await?;
+    Ok(told(laid_out, context.arrival.to))
+}
+
+/// A layout as it is told to a client that reaches this server at an address: what the server
+/// reaches on its own machine is there for the client as well.
+fn told(laid_out: Option<Layout>, server: IpAddr) -> layout::Layout {
+    let nowhere = || layout::Layout { unit: 0, owner: 0, verifier: [0; 8], objects: List(vec![]) };
+    let Some(Layout { unit, owner, verifier, objects }) = laid_out else { return nowhere() };
+    let objects = objects.into_iter().map(|LaidOut { spot, verifier }| {
+        let at = spot.address.ip().to_canonical();
+        let host = match if at.is_loopback() { server.to_canonical() } else { at } {
+            IpAddr::V4(host) => host.to_ipv6_mapped(),
+            IpAddr::V6(host) => host,
+        };
+        let (port, object) = (spot.address.port().into(), Handle::new(&spot.handle)?);
+        Some(layout::Object { host: host.octets(), port, object, verifier: verifier.0 })
+    });
+    let Some(objects) = objects.collect::<Option<Vec<_>>>() else { return nowhere() };
+    layout::Layout { unit, owner, verifier: verifier.0, objects: List(objects) }
 }
 
 async fn hello(context: &Context, args: hello::Args<'_>) -> Result<hello::Reply, Refusal<()>> {

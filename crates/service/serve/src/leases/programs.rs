@@ -27,7 +27,7 @@ impl Leases {
         disturbance: Disturbance,
     ) {
         self.tell(now);
-        let object = self.lock().objects.get(&(export, store.identity(&id))).copied();
+        let object = self.lock().names.object(&(export, store.identity(&id)));
         let program = Program { store, id };
         match (object, disturbance) {
             (Some(object), Disturbance::Reads) => self.disturbed(object, program, Access::Read),

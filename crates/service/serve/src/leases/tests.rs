@@ -51,7 +51,7 @@ fn a_lease_costs_memory_and_no_work() {
     assert_eq!(leases.in_numbers().held, usize::try_from(LEASES).expect("it is small"));
     let bytes_each = info.bytes_current / i64::try_from(LEASES).expect("it is small");
     println!("bytes for a lease: {bytes_each}");
-    assert!(bytes_each <= 400, "{bytes_each} bytes for a lease");
+    assert!(bytes_each <= 256, "{bytes_each} bytes for a lease");
     // Nothing is due before the first of them may be over.
     let next = leases.wake(Time::ZERO + Duration::from_secs(29));
     assert!(next >= Some(Time::ZERO + Duration::from_secs(30)), "{next:?}");

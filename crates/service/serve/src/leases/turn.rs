@@ -58,8 +58,7 @@ impl Turn {
         let (ticket, receiver) = leases.with(Time::ZERO, |state, outs| {
             let (ticket, receiver) = state.park(Some(object))?;
             if let (Some(client), Some(_)) = (client, ask) {
-                state.handles.insert((client, object), (export, named));
-                state.objects.insert((export, identity), object);
+                state.names.note(client, object, (export, identity, named));
             }
             let under = state.under(wanted);
             if access == Access::Write && under.is_some() {
@@ -119,6 +118,7 @@ impl Turn {
     pub(super) fn gone(&self) {
         self.leases.with(Time::ZERO, |state, outs| {
             state.step(table::Event::Gone(self.object), outs);
+            state.forget_layout(self.object);
         });
     }
 }

@@ -20,8 +20,8 @@ use leasehold_wire::lease::{
 };
 use leasehold_wire::list::List;
 use leasehold_wire::nfs3::{
-    self, DirectoryArgs, Handle, Name, Reply, SetAttributes, Status, create, getattr, lookup, read,
-    readdirplus, remove, write,
+    self, DirectoryArgs, Handle, Name, Reply, SetAttributes, Status, access, create, getattr,
+    lookup, read, readdirplus, remove, write,
 };
 use leasehold_wire::{nfs2, rpc};
 
@@ -380,7 +380,7 @@ fn size_and_time_are_asked_of_a_holder_who_keeps_its_lease() {
     let time = nfs3::Time { seconds: 77, nanoseconds: 7 };
     let mut reply = Writer::new();
     rpc::Reply { xid: *xid, status: rpc::ReplyStatus::Success }.encode(&mut reply);
-    Some(report::Now { size: 1234, modified: time, changed: time }).encode(&mut reply);
+    Some(report::Now { size: 1234, modified: time, changed: time, set: None }).encode(&mut reply);
     let reply = reply.finish().into_bytes();
     let mut arrival = world.server.arrival;
     // Nobody answers for another.
@@ -394,6 +394,41 @@ fn size_and_time_are_asked_of_a_holder_who_keeps_its_lease() {
     assert_eq!(world.granted(1, file, Kind::Write).serial, grant.serial);
 }
 
+/// A mode that only the holder knows is shown, but what somebody may do is the store's to say: it is
+/// brought back for that.
+#[test]
+fn a_mode_that_a_holder_has_set_is_shown_and_brought_back_for_who_asks_for_access() {
+    let mut world = World::new();
+    let file = world.file(b"file");
+    world.hello(1);
+    world.granted(1, file, Kind::Write);
+    let reported = |world: &mut World| {
+        let came = world.came(1);
+        let [(xid, report::NUMBER, _)] = &came[..] else { panic!("{came:?}") };
+        let time = nfs3::Time { seconds: 77, nanoseconds: 7 };
+        let mut reply = Writer::new();
+        rpc::Reply { xid: *xid, status: rpc::ReplyStatus::Success }.encode(&mut reply);
+        let set = Some(report::Set { mode: 0o604, accessed: time });
+        Some(report::Now { size: 4, modified: time, changed: time, set }).encode(&mut reply);
+        let mut arrival = world.server.arrival;
+        arrival.connection = Some(connection(1));
+        let reply = reply.finish().into_bytes();
+        drop(world.server.service.answer(arrival, reply, Writer::new()));
+    };
+    let mut look = world.attributes(file);
+    assert_eq!(look.poll(), None);
+    reported(&mut world);
+    let done = look.results::<getattr::Reply>().done().expect("it is known");
+    assert_eq!((done.attributes.mode, done.attributes.accessed.seconds), (0o604, 77));
+    let args = access::Args { object: file, access: access::Access::default() };
+    let mut asks = world.nfs(access::NUMBER, &args);
+    assert_eq!(asks.poll(), None);
+    reported(&mut world);
+    assert_eq!(asks.poll(), None, "the mode is not here");
+    let came = world.came(1);
+    assert!(matches!(came[..], [(_, evict::NUMBER, _)]), "{came:?}");
+}
+
 #[test]
 fn late_data_is_refused_only_if_the_object_changed() {
     let mut world = World::new();
@@ -404,11 +439,15 @@ fn late_data_is_refused_only_if_the_object_changed() {
     let push = |world: &mut World, data| {
         let base = Some(Base { serial: grant.serial, modrev: grant.modrev });
         let head = Head { caller: world.caller(1), asks: List(Vec::new()), base };
-        let (attributes, write) = (SetAttributes::default(), written(file, 0, data));
-        let args = LeaseCall { head, args: merged::Merged { attributes, write } };
-        world.lease::<merged::Reply>(1, merged::NUMBER, &args)
+        let attributes = SetAttributes { mode: Some(0o604), ..SetAttributes::default() };
+        let args = merged::Merged { attributes, write: written(file, 0, data) };
+        world.lease::<merged::Reply>(1, merged::NUMBER, &LeaseCall { head, args })
     };
-    assert!(matches!(push(&mut world, b"late"), Answer::Done(_)), "nobody had changed it");
+    let Answer::Done(done) = push(&mut world, b"late") else { panic!("nobody had changed it") };
+    // What is set behind the data is not late because of it, and is one change with it.
+    let after = done.results.done().expect("it is written").file.after.expect("it is told");
+    assert_eq!(after.mode, 0o604);
+    assert!(matches!(done.changes.0[..], [change] if change.before == grant.modrev));
     let mut write = world.nfs(write::NUMBER, &written(file, 0, b"other"));
     assert!(write.results::<write::Reply>().done().is_ok());
     assert!(matches!(push(&mut world, b"LATE"), Answer::Late(now) if now > grant.modrev));

@@ -123,10 +123,15 @@ impl Asked {
     }
 
     /// Refuses a change that was made from an earlier state of the object than this, if it says
-    /// what it was made from.
+    /// what it was made from. What the call has changed itself is no other state.
     pub(super) fn refuse_late(&self, now: Modrev) -> Result<(), FsError> {
         match self.made_from {
             MadeFrom::Named(Some(base)) if !Modrev(base.modrev).admits_late(now) => {
+                let is_own =
+                    |change: &Change| (change.place, change.after) == (place::FIRST, now.0);
+                if self.lock().changes.iter().any(is_own) {
+                    return Ok(());
+                }
                 self.lock().late = Some(now.0);
                 Err(FsError::Later)
             }

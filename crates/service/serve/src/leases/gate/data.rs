@@ -3,15 +3,16 @@
 use bytes::Bytes;
 use leasehold_base::units::Cookie;
 use leasehold_base::units::FileTime;
-use leasehold_core::leases::Modrev;
 use leasehold_core::leases::table::Access as Turns;
+use leasehold_core::leases::{Kind, Modrev};
 use leasehold_fs::{
-    Access, Attributes, Budget, Caller, Changed, Entries, FsError, ObjectId, Page, ReadDone,
-    SetAttributes, Stability, Target, Wanted, WriteDone,
+    Access, Attributes, Budget, Caller, Changed, Committed, Entries, FsError, Layout, ObjectId,
+    Page, Purpose, ReadDone, SetAttributes, Stability, Target, Wanted, WriteDone,
 };
 use leasehold_wire::lease::place;
 
 use super::{Gate, Held, Use};
+use crate::leases::layouts::{Begun, LaidOut};
 
 impl Gate {
     async fn first(&self, id: &ObjectId, access: Turns) -> Result<Held, FsError> {
@@ -34,7 +35,12 @@ impl Gate {
         id: &ObjectId,
         wanted: Access,
     ) -> Result<(Access, Attributes), FsError> {
-        let held = self.first(id, Turns::Look).await?;
+        let mut held = self.first(id, Turns::Look).await?;
+        if held.is_behind {
+            // What somebody may do is the store's to say, once it has all that this hangs on.
+            drop(held);
+            held = self.first(id, Turns::Read).await?;
+        }
         let (granted, _) = self.store.access(caller, id, wanted).await?;
         Ok((granted, held.attributes))
     }
@@ -110,6 +116,86 @@ impl Gate {
         let changed = self.store.setattr(caller, id, changes, guard).await;
         self.settle(&held, changed.result.is_ok(), changed.wcc.after).await;
         self.guard_again(&held);
+        changed
+    }
+
+    /// Where a file's data lies, for its client to go there under the lease that it holds.
+    pub(super) async fn tell_layout(
+        &self,
+        caller: &Caller,
+        id: &ObjectId,
+        purpose: Purpose,
+    ) -> Result<Option<Layout>, FsError> {
+        let (access, kind) = match purpose {
+            Purpose::Read => (Turns::Read, Kind::Read),
+            Purpose::Write => (Turns::Write, Kind::Write),
+        };
+        let held = self.first(id, access).await?;
+        let object = held.turn.object;
+        let Some(client) = self.client() else { return Ok(None) };
+        let Some(serial) = self.leases.cachable(object, client, kind) else { return Ok(None) };
+        if purpose == Purpose::Read {
+            return self.store.open_layout(caller, id, purpose).await;
+        }
+        let _alone = self.leases.alone(object).await;
+        let laid_out = LaidOut { client, serial, export: self.export, id: *id };
+        let before = self.leases.laid_out(object);
+        loop {
+            match self.leases.lay_out(object, laid_out) {
+                Begun::Now => break,
+                Begun::After(other, over) => match self.store.recall(&over.id).await {
+                    Ok(()) => self.leases.recalled(other, &over),
+                    Err(_) => return Ok(None),
+                },
+                Begun::Never => return Ok(None),
+            }
+        }
+        let told = self.store.open_layout(caller, id, purpose).await;
+        if self.leases.laid_out(object) != Some(laid_out) {
+            // Its lease was over meanwhile, and who found that has ended what was not there yet.
+            self.store.recall(id).await?;
+            return Ok(None);
+        }
+        if before.is_none() && matches!(told, Ok(None)) {
+            self.leases.recalled(object, &laid_out);
+        }
+        self.settle(&held, false, None).await;
+        told
+    }
+
+    /// Ends a layout that its client gives back. One that was told before a restart ends when the
+    /// file is looked at.
+    pub(super) async fn end_layout(&self, id: &ObjectId) -> Result<(), FsError> {
+        let attributes = self.store.getattr(id).await?;
+        let is_own = |laid_out: LaidOut| Some(laid_out.client) == self.client();
+        if !self.leases.laid_out(super::object_of(&attributes)).is_some_and(is_own) {
+            return Ok(());
+        }
+        let used = Use { id: *id, access: Turns::Write, place: Some(place::FIRST) };
+        let held = self.hold_as(used, &attributes).await?;
+        let object = held.turn.object;
+        let _alone = self.leases.alone(object).await;
+        if let Some(laid_out) = self.leases.laid_out(object).filter(|told| is_own(*told)) {
+            self.store.recall(id).await?;
+            self.leases.recalled(object, &laid_out);
+        }
+        self.settle(&held, false, None).await;
+        Ok(())
+    }
+
+    pub(super) async fn commit_data(
+        &self,
+        caller: &Caller,
+        id: &ObjectId,
+        offset: u64,
+        length: u32,
+    ) -> Changed<Committed> {
+        // It changes a file that a client has written where its data lies.
+        let held = self.first(id, Turns::Nothing).await.ok();
+        let changed = self.store.commit(caller, id, offset, length).await;
+        if let Some(held) = &held {
+            self.settle(held, false, changed.wcc.after).await;
+        }
         changed
     }
 

@@ -3,9 +3,9 @@
 use bytes::Bytes;
 use leasehold_base::units::{Cookie, FileTime};
 use leasehold_fs::{
-    Access, Answer, Attributes, Budget, Caller, Changed, Committed, Found, FsError, Linked, Name,
-    NewFile, NewNode, ObjectId, Page, Place, Properties, ReadDone, Renamed, SetAttributes, Space,
-    Stability, Store, Target, Wanted, WriteDone,
+    Access, Answer, Attributes, Budget, Caller, Changed, Committed, Found, FsError, Layout, Linked,
+    Name, NewFile, NewNode, ObjectId, Page, Place, Properties, Purpose, ReadDone, Renamed,
+    SetAttributes, Space, Stability, Store, Target, Wanted, WriteDone,
 };
 
 use super::Gate;
@@ -163,6 +163,22 @@ impl Store for Gate {
         offset: u64,
         length: u32,
     ) -> Answer<'a, Changed<Committed>> {
-        self.store.commit(caller, object, offset, length)
+        match self.asked() {
+            Some(_) => Answer::later(self.commit_data(caller, object, offset, length)),
+            None => self.store.commit(caller, object, offset, length),
+        }
+    }
+
+    fn open_layout<'a>(
+        &'a self,
+        caller: &'a Caller,
+        object: &'a ObjectId,
+        purpose: Purpose,
+    ) -> Answer<'a, Result<Option<Layout>, FsError>> {
+        Answer::later(self.tell_layout(caller, object, purpose))
+    }
+
+    fn recall<'a>(&'a self, object: &'a ObjectId) -> Answer<'a, Result<(), FsError>> {
+        Answer::later(self.end_layout(object))
     }
 }

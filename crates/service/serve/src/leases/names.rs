@@ -1,0 +1,210 @@
+//! How clients name what they hold leases on, both ways: which object a handle means, and by which
+//! handle a client is told of an object.
+//!
+//! Nearly always all clients know an object by one handle, so it stands here once, in two orders.
+//! What some client knows by another handle, as one of a second export, is apart.
+
+use core::borrow::Borrow;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use leasehold_core::leases::table::Table;
+use leasehold_core::leases::{Client, Object};
+use leasehold_fs::{ExportId, ObjectId};
+
+/// What a handle says.
+type Name = (ExportId, ObjectId);
+
+/// The names of all objects that leases were asked for on.
+#[derive(Default)]
+pub(super) struct Names {
+    by_object: BTreeSet<ByObject>,
+    by_name: BTreeSet<ByName>,
+    others: BTreeMap<(Client, Object), Name>,
+}
+
+struct Known {
+    object: Object,
+    name: Name,
+}
+
+/// In the order of objects, each of which is there once.
+struct ByObject(Arc<Known>);
+
+/// In the order of names, each of which is there once.
+struct ByName(Arc<Known>);
+
+impl Names {
+    /// A client asks for a lease on an object, which it knows by `named`; the store knows it by
+    /// `identity`.
+    pub(super) fn note(
+        &mut self,
+        client: Client,
+        object: Object,
+        (export, identity, named): (ExportId, ObjectId, ObjectId),
+    ) {
+        let identity = (export, identity);
+        let stored = match self.by_name.get(&identity) {
+            Some(ByName(known)) if known.object == object => Arc::clone(known),
+            _ => {
+                let known = Arc::new(Known { object, name: identity });
+                self.by_name.replace(ByName(Arc::clone(&known)));
+                known
+            }
+        };
+        let named = (export, named);
+        // The file of that number before is gone, and what was told of it is of no use.
+        if let Some(ByObject(before)) = self.by_object.get(&object)
+            && before.name.0 == export
+            && before.name != identity
+        {
+            let before = Arc::clone(before);
+            self.by_object.remove(&object);
+            self.by_name.remove(&before.name);
+        }
+        let first = match self.by_object.get(&object) {
+            Some(ByObject(first)) => first.name,
+            None => {
+                let name = stored.name;
+                self.by_object.insert(ByObject(stored));
+                name
+            }
+        };
+        if first == named {
+            self.others.remove(&(client, object));
+        } else {
+            self.others.insert((client, object), named);
+        }
+    }
+
+    /// By which handle a client knows an object.
+    pub(super) fn of(&self, client: Client, object: Object) -> Option<Name> {
+        let other = self.others.get(&(client, object)).copied();
+        other.or_else(|| self.by_object.get(&object).map(|ByObject(known)| known.name))
+    }
+
+    /// Which object the store knows by this.
+    pub(super) fn object(&self, identity: &Name) -> Option<Object> {
+        self.by_name.get(identity).map(|ByName(known)| known.object)
+    }
+
+    /// Forgets how objects are named that nobody holds a lease on any more; seldom, because all of
+    /// them are looked at.
+    pub(super) fn forget(&mut self, table: &Table) {
+        if self.by_object.len().max(self.others.len()) <= 2 * table.len() + 64 {
+            return;
+        }
+        let is_held = |object| !table.leases(object).is_empty();
+        self.by_object.retain(|ByObject(known)| is_held(known.object));
+        self.by_name.retain(|ByName(known)| is_held(known.object));
+        self.others.retain(|(client, object), _| {
+            table.leases(*object).iter().any(|lease| lease.client == *client)
+        });
+    }
+}
+
+impl Borrow<Object> for ByObject {
+    fn borrow(&self) -> &Object {
+        &self.0.object
+    }
+}
+
+impl Borrow<Name> for ByName {
+    fn borrow(&self) -> &Name {
+        &self.0.name
+    }
+}
+
+/// Two are in the order of what they are looked up by.
+macro_rules! ordered_by {
+    ($type:ty, $key:ident) => {
+        impl PartialEq for $type {
+            fn eq(&self, other: &Self) -> bool {
+                self.0.$key == other.0.$key
+            }
+        }
+
+        impl Eq for $type {}
+
+        impl PartialOrd for $type {
+            fn partial_cmp(&self, other: &Self) -> Option<core::cmp::Ordering> {
+                Some(self.cmp(other))
+            }
+        }
+
+        impl Ord for $type {
+            fn cmp(&self, other: &Self) -> core::cmp::Ordering {
+                self.0.$key.cmp(&other.0.$key)
+            }
+        }
+    };
+}
+
+ordered_by!(ByObject, object);
+ordered_by!(ByName, name);
+
+#[cfg(test)]
+mod tests {
+    use core::time::Duration;
+
+    use leasehold_base::units::{FileId, FileSystemId, Time};
+    use leasehold_core::leases::table::{Access, Ask, Call, Event};
+    use leasehold_core::leases::{Kind, Terms, Ticket};
+
+    use super::*;
+
+    const ONE: Client = Client(1);
+    const TWO: Client = Client(2);
+
+    fn object(number: u64) -> Object {
+        Object { file_system: FileSystemId(1), file: FileId(number) }
+    }
+
+    fn id(number: u64) -> ObjectId {
+        ObjectId::new(&number.to_be_bytes()).expect("eight bytes fit")
+    }
+
+    #[test]
+    fn each_client_is_told_the_handle_that_it_knows() {
+        let mut names = Names::default();
+        let (here, there) = (ExportId(1), ExportId(2));
+        names.note(ONE, object(1), (here, id(1), id(1)));
+        names.note(TWO, object(1), (there, id(1), id(7)));
+        assert_eq!(names.of(ONE, object(1)), Some((here, id(1))));
+        assert_eq!(names.of(TWO, object(1)), Some((there, id(7))));
+        assert_eq!(names.object(&(here, id(1))), Some(object(1)));
+        assert_eq!(names.object(&(there, id(1))), Some(object(1)));
+        assert_eq!(names.object(&(there, id(7))), None, "the store knows it by another");
+        names.note(TWO, object(1), (here, id(1), id(1)));
+        assert_eq!(names.of(TWO, object(1)), Some((here, id(1))), "the latest");
+        names.note(ONE, object(2), (here, id(1), id(1)));
+        assert_eq!(names.object(&(here, id(1))), Some(object(2)), "it names another now");
+        assert_eq!(names.of(ONE, object(3)), None);
+    }
+
+    #[test]
+    fn what_nobody_holds_is_forgotten() {
+        let mut names = Names::default();
+        let mut table = Table::new(Terms::DEFAULT, 100, 0, false);
+        for number in 0..100 {
+            names.note(ONE, object(number), (ExportId(1), id(number), id(number)));
+        }
+        let ask = Ask {
+            kind: Kind::Read,
+            term: Duration::ZERO,
+            opportune: false,
+            space: 0,
+            reclaim: false,
+            reports: true,
+        };
+        let (ticket, object_5) = (Ticket(1), object(5));
+        let (client, access, ask) = (Some(ONE), Access::Nothing, Some(ask));
+        let call = Call { ticket, object: object_5, client, access, under: None, ask };
+        table.step(Time::ZERO, Event::Call(call), &mut Vec::new());
+        names.forget(&table);
+        assert_eq!(names.of(ONE, object_5), Some((ExportId(1), id(5))));
+        assert_eq!(names.object(&(ExportId(1), id(5))), Some(object_5));
+        assert_eq!(names.of(ONE, object(6)), None);
+        assert_eq!(names.object(&(ExportId(1), id(6))), None);
+    }
+}
