@@ -299,14 +299,29 @@ impl Nfs {
         who: &Credential,
         file: &Handle,
         offset: u64,
+        data: (Bytes, write::Stability),
+    ) -> Result<write::Reply, Error> {
+        self.write_and_set(who, file, offset, data, SetAttributes::default()).await
+    }
+
+    /// The same, and sets attributes behind it, as far as the lease program is spoken: without it
+    /// there must be none. It fails as a whole where they cannot be set.
+    ///
+    /// # Errors
+    /// As [`Nfs::null`].
+    pub async fn write_and_set(
+        &self,
+        who: &Credential,
+        file: &Handle,
+        offset: u64,
         (data, stability): (Bytes, write::Stability),
+        attributes: SetAttributes,
     ) -> Result<write::Reply, Error> {
         match self.version {
             Version::V3 => {
                 let count = u32::try_from(data.len()).unwrap_or(u32::MAX);
                 let write = write::Args { file: *file, offset, count, stability, data };
                 let results = if self.leases.is_some() {
-                    let attributes = SetAttributes::default();
                     let args = lease::write::Merged { attributes, write };
                     self.run(who, write::NUMBER, Weight::Heavy, &args).await?
                 } else {
@@ -337,6 +352,24 @@ impl Nfs {
         }
         let args = lease::append::Data { file: *file, stability, data };
         reply(&self.run(who, lease::append::NUMBER, Weight::Heavy, &args).await?)
+    }
+
+    /// Says where the data of a file lies, for a client that goes there itself under a lease of
+    /// that kind, or gives that back; by the lease program alone.
+    ///
+    /// # Errors
+    /// As [`Nfs::null`].
+    pub async fn layout(
+        &self,
+        who: &Credential,
+        file: &Handle,
+        kind: Option<lease::Kind>,
+    ) -> Result<nfs3::Reply<lease::layout::Layout, ()>, Error> {
+        if self.leases.is_none() {
+            return Ok(unsupported());
+        }
+        let args = lease::layout::Wanted { file: *file, kind };
+        reply(&self.run(who, lease::layout::NUMBER, Weight::Light, &args).await?)
     }
 
     /// Makes a regular file.

@@ -193,20 +193,29 @@ impl Driver {
         }
     }
 
-    /// A whole message came in. What is neither reply nor call is passed over.
-    pub fn received(&self, connection: Connection, message: Bytes) {
+    /// Whole messages came in, in this order. What is neither reply nor call is passed over. Those
+    /// who wait for replies that came in together are woken together.
+    pub fn received(&self, connection: Connection, messages: impl IntoIterator<Item = Bytes>) {
         let Some(shared) = self.shared.upgrade() else { return };
-        let mut reader = Reader::new(&message);
-        let (Ok(xid), Ok(kind)) = (reader.u32(), reader.u32()) else { return };
-        match kind {
-            REPLY => shared.with(|state, now, doings| {
-                state.reply(now, connection, (Xid(xid), message), doings);
-            }),
-            CALL => match shared.callee.get() {
+        let mut messages = messages.into_iter();
+        // Who takes a call may call in turn, so the state is let go first.
+        let mut take = |state: &mut State, now, doings: &mut Doings| {
+            for message in messages.by_ref() {
+                let mut reader = Reader::new(&message);
+                let (Ok(xid), Ok(kind)) = (reader.u32(), reader.u32()) else { continue };
+                match kind {
+                    REPLY => state.reply(now, connection, (Xid(xid), message), doings),
+                    CALL => return Some(message),
+                    _ => {}
+                }
+            }
+            None
+        };
+        while let Some(message) = shared.with(&mut take) {
+            match shared.callee.get() {
                 Some(callee) => callee(Inbound { connection, message }),
                 None => shared.state().counters.unclaimed += 1,
-            },
-            _ => {}
+            }
         }
     }
 

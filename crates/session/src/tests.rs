@@ -128,7 +128,7 @@ impl World {
             self.at_server.remove(at);
         }
         if self.there.get(&connection.lane) == Some(&connection) {
-            self.driver.received(connection, echo(&message));
+            self.driver.received(connection, [echo(&message)]);
         }
     }
 
@@ -275,16 +275,24 @@ fn the_servers_calls_go_to_their_owner_and_its_reply_back() {
     world.connect(true);
     let connection = world.there[&0];
     let inbound = Bytes::from_static(&[0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, 2]);
-    world.driver.received(connection, inbound.clone());
+    world.driver.received(connection, [inbound.clone()]);
     assert_eq!(world.session.counters().unclaimed, 1);
     let taken = Arc::new(Mutex::new(Vec::new()));
     let owner = Arc::clone(&taken);
     world.session.take_calls(Box::new(move |inbound| {
         owner.lock().unwrap_or_else(PoisonError::into_inner).push(inbound);
     }));
-    world.driver.received(connection, inbound.clone());
-    let taken = taken.lock().unwrap_or_else(PoisonError::into_inner).pop().expect("it came");
-    assert_eq!((taken.connection, &taken.message), (connection, &inbound));
+    world.driver.received(connection, [inbound.clone()]);
+    let came = taken.lock().unwrap_or_else(PoisonError::into_inner).pop().expect("it came");
+    assert_eq!((came.connection, &came.message), (connection, &inbound));
+    // Also where several messages came in together; what is none is passed over.
+    let other = Bytes::from_static(&[0, 0, 0, 8, 0, 0, 0, 0]);
+    let late = Bytes::from_static(&[0, 0, 0, 7, 0, 0, 0, 1]);
+    let none = Bytes::from_static(b"none");
+    world.driver.received(connection, [none, inbound.clone(), late, other.clone()]);
+    let came: Vec<_> = taken.lock().unwrap_or_else(PoisonError::into_inner).drain(..).collect();
+    assert!(came.iter().map(|came| &came.message).eq([&inbound, &other]));
+    assert_eq!(world.session.counters().late, 1);
     world.net.wishes().sends.clear();
     world.session.reply(connection, Bytes::from_static(b"reply").into());
     assert_eq!(world.net.wishes().sends, [(connection, Bytes::from_static(b"reply"))]);

@@ -1,15 +1,16 @@
 //! Attributes, permissions, links and room.
 
 use bytes::Bytes;
-use leasehold_base::attributes::{FileType, SetAttributes};
+use leasehold_base::attributes::{Attributes, FileType, SetAttributes, SetTime};
 use leasehold_core::cache::Event;
-use leasehold_core::leases::Kind;
+use leasehold_core::leases::{Kind, holder};
 use leasehold_fs::{Access, Space};
 use leasehold_session::{Credential, Error};
 use leasehold_wire::nfs3::{self, Status, access};
 
-use crate::client::Client;
+use crate::client::{Client, State};
 use crate::convert;
+use crate::leases::object_of;
 use crate::nodes::{NodeId, Rights, Seen};
 use crate::ride::FIRST;
 
@@ -19,6 +20,9 @@ impl Client {
     /// # Errors
     /// When they cannot be had from the server, as for every operation.
     pub async fn getattr(&self, who: &Credential, node: NodeId) -> Result<Seen, Error> {
+        if self.is_leased() && !self.holds_lease(node) {
+            return self.look(who, node).await;
+        }
         self.lease(who, node, Kind::Read, 0).await;
         match self.seen(node) {
             Some(seen) => Ok(seen),
@@ -26,7 +30,27 @@ impl Client {
         }
     }
 
-    /// Changes attributes, all or none. What was written before is saved first.
+    /// Asks for the attributes of a node, and for a lease if that takes none from who writes it: a
+    /// listing of a directory leaves those alone who work in it.
+    async fn look(&self, who: &Credential, node: NodeId) -> Result<Seen, Error> {
+        let (handle, asked) = (self.handle(node)?, self.ask());
+        let ride = self.ride(&[(FIRST, Kind::Read)], None);
+        match ride.nfs.getattr(who, &handle).await? {
+            nfs3::Reply::Done(done) => {
+                let attributes = Some(&done.attributes);
+                self.observe(node, asked, attributes);
+                if let Some(grant) = ride.grant(FIRST) {
+                    self.take_grant((who, node), grant, (asked, attributes));
+                }
+                let seen = self.with(|state, now, _| state.seen(now, node));
+                seen.ok_or(Error::Failed(Status::Stale))
+            }
+            nfs3::Reply::Failed(status, ()) => Err(self.failed(node, status)),
+        }
+    }
+
+    /// Changes attributes, all or none. What was written before is saved first, unless a lease
+    /// covers the change.
     ///
     /// # Errors
     /// As [`Client::getattr`].
@@ -40,6 +64,9 @@ impl Client {
             return Err(Error::Failed(Status::FileTooBig));
         }
         let handle = self.handle(node)?;
+        if let Some(seen) = self.set_here(who, node, attributes).await {
+            return Ok(seen);
+        }
         let is_file = self.getattr(who, node).await?.attributes.file_type == FileType::Regular;
         let hold = if is_file { Some(self.hold(node).await) } else { None };
         let change = self.begin_change(node);
@@ -55,9 +82,44 @@ impl Client {
         if let Some(size) = attributes.size {
             self.step(Event::Resized { file: node.key(), size });
         }
+        if is_file {
+            // It has ended what was told of where the data is to be written.
+            self.with(|state, _, doings| state.layouts.forget(node, doings));
+        }
         change.finish(&wcc, (&ride, FIRST));
         drop(hold);
         self.getattr(who, node).await
+    }
+
+    /// Sets times of a file, and the mode of one that was made here, where a lease to write covers
+    /// that: then it goes to the server with what is written.
+    async fn set_here(
+        &self,
+        who: &Credential,
+        node: NodeId,
+        attributes: &SetAttributes,
+    ) -> Option<Seen> {
+        if !self.is_leased() {
+            return None;
+        }
+        let covered = |state: &State, now| {
+            let seen = state.seen(now, node).filter(|seen| !seen.trusted_for.is_zero())?;
+            let set = covered(who, &seen.attributes, attributes)?;
+            // The server's time is that of when it is told, which is not long after a file was made.
+            let now_there = [set.accessed, set.modified].contains(&SetTime::Now);
+            state.covers_setting(now, node, set.mode.is_some() || now_there).then_some(set)
+        };
+        self.with(|state, now, _| covered(state, now))?;
+        self.write_as(who, node).await;
+        let at = (self.shared.options.time_of_day)();
+        self.with(|state, now, doings| {
+            let set = covered(state, now)?;
+            if set != SetAttributes::default() {
+                state.step(now, Event::Alter { file: node.key(), set, at }, doings);
+                state.lease(now, holder::Event::Dirtied(object_of(node), 0), doings);
+            }
+            state.seen(now, node)
+        })
     }
 
     /// Which of the wanted kinds of access a caller has.
@@ -89,20 +151,26 @@ impl Client {
         node: NodeId,
         wanted: Access,
     ) -> Result<Access, Error> {
+        if self.shared.state().cache.is_altered(node.key()) {
+            // It hangs on what the server does not know yet.
+            self.sync_node(node).await;
+        }
         let (handle, asked) = (self.handle(node)?, self.ask());
         match self.shared.nfs.access(who, &handle, to_wire(wanted)).await? {
             nfs3::Reply::Done(done) => {
                 let granted = from_wire(done.access);
+                let answered = done.attributes.as_ref().map(convert::attributes);
                 match &done.attributes {
                     Some(attributes) => self.observe(node, asked, Some(attributes)),
                     None => drop(self.refresh(who, node).await?),
                 }
                 self.with(|state, now, _| {
-                    if let (Some(seen), Some(known)) =
-                        (state.seen(now, node), state.nodes.get_mut(node))
-                    {
-                        known.set_access(who, (wanted, granted), Rights::of(&seen.attributes));
+                    let at = Rights::of(&state.seen(now, node)?.attributes);
+                    // What was set meanwhile the server did not know.
+                    if answered.is_none_or(|answered| Rights::of(&answered) == at) {
+                        state.nodes.get_mut(node)?.set_access(who, (wanted, granted), at);
                     }
+                    Some(())
                 });
                 Ok(granted)
             }
@@ -155,6 +223,22 @@ impl Client {
             }
         }
     }
+}
+
+/// What of a change its caller may do for certain, as the owner, and the server does nothing else
+/// with; none where there is more.
+fn covered(who: &Credential, now: &Attributes, change: &SetAttributes) -> Option<SetAttributes> {
+    const SPECIAL: u32 = 0o7000;
+    let SetAttributes { mode, uid, gid, size, accessed, modified } = *change;
+    let keeps_owner = uid.is_none_or(|uid| uid == now.uid) && gid.is_none_or(|gid| gid == now.gid);
+    // A change of owner takes away what is special, also where it is none.
+    let is_plain = now.mode.bits() & SPECIAL == 0 && mode.unwrap_or(now.mode).bits() & SPECIAL == 0;
+    let is_file = now.file_type == FileType::Regular;
+    // Until then what is written goes out under the mode before.
+    let only_opens = mode.is_none_or(|mode| now.mode.bits() & !mode.bits() == 0);
+    let is_own = keeps_owner && now.uid == who.uid();
+    let may = is_file && is_plain && only_opens && is_own && size.is_none();
+    may.then(|| SetAttributes { mode, accessed, modified, ..SetAttributes::default() })
 }
 
 const fn to_wire(access: Access) -> access::Access {

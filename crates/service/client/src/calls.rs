@@ -1,6 +1,7 @@
-//! The READs, WRITEs and COMMITs that the cache asks for.
+//! The READs, WRITEs, COMMITs and SETATTRs that the cache asks for.
 
 use bytes::Bytes;
+use leasehold_base::attributes::{SetAttributes, Wcc};
 use leasehold_core::cache::{Committed, Effect, Event, Fetched, JobId, Stored};
 use leasehold_session::{Credential, Error};
 use leasehold_wire::nfs3::write::Stability;
@@ -22,8 +23,9 @@ pub(crate) struct Call {
 
 enum What {
     Read { offset: u64, count: u32 },
-    Write { offset: u64, data: Bytes, stable: bool },
+    Write { offset: u64, data: Bytes, stable: bool, set: Option<SetAttributes> },
     Commit,
+    Alter { set: SetAttributes },
 }
 
 impl Call {
@@ -31,10 +33,11 @@ impl Call {
     pub(crate) fn new(nodes: &Nodes, effect: Effect<Error>) -> Self {
         let (job, file, what) = match effect {
             Effect::Fetch { job, file, offset, count } => (job, file, What::Read { offset, count }),
-            Effect::Store { job, file, offset, data, stable } => {
-                (job, file, What::Write { offset, data, stable })
+            Effect::Store { job, file, offset, data, stable, set } => {
+                (job, file, What::Write { offset, data, stable, set })
             }
             Effect::Commit { job, file } => (job, file, What::Commit),
+            Effect::Alter { job, file, set } => (job, file, What::Alter { set }),
             Effect::Read { .. }
             | Effect::Wrote { .. }
             | Effect::Synced { .. }
@@ -45,7 +48,7 @@ impl Call {
         let handle = nodes.handle(NodeId::of(file)).expect("a file with data is known");
         let who = match &what {
             What::Read { .. } => node.reader(),
-            What::Write { .. } | What::Commit => node.writer(),
+            What::Write { .. } | What::Commit | What::Alter { .. } => node.writer(),
         };
         Self { job, node: NodeId::of(file), handle, who, what }
     }
@@ -55,17 +58,25 @@ impl Call {
         let Self { job, node, handle, who, what } = self;
         let event = match what {
             What::Read { offset, count } => {
-                let result = read(&client, &who, &handle, offset, count).await;
+                let there = client.read_objects(&who, (node, &handle), offset, count).await;
+                let result = match there {
+                    Some(fetched) => Ok(fetched),
+                    None => read(&client, &who, &handle, offset, count).await,
+                };
                 Event::Fetched { job, result: told(&client, node, result) }
             }
-            What::Write { offset, data, stable } => {
-                let result =
-                    write_under(&client, (&who, node), &handle, offset, (data, stable)).await;
+            What::Write { offset, data, stable, set } => {
+                let what = (data, stable, set);
+                let result = write_under(&client, (&who, node), &handle, offset, what).await;
                 Event::Stored { job, result: told(&client, node, result) }
             }
             What::Commit => {
-                let result = commit(&client, &who, &handle).await;
+                let result = commit(&client, (&who, node), &handle).await;
                 Event::Committed { job, result: told(&client, node, result) }
+            }
+            What::Alter { set } => {
+                let result = alter_under(&client, (&who, node), &handle, &set).await;
+                Event::Altered { job, result: told(&client, node, result) }
             }
         };
         client.with(|state, now, doings| {
@@ -103,20 +114,28 @@ pub(crate) async fn read(
     Ok(Fetched { data: done.data, end: done.end, attributes })
 }
 
-/// Writes what was changed under a lease. What is too late for that by itself, as another WRITE of
-/// ours came before, is sent again.
+/// Writes what was changed under a lease, and sets what was set behind it. What is too late for that
+/// by itself, as another WRITE of ours came before, is sent again.
 async fn write_under(
     client: &Client,
     (who, node): (&Credential, NodeId),
     file: &Handle,
     offset: u64,
-    (data, stable): (Bytes, bool),
+    (data, stable, mut set): (Bytes, bool, Option<SetAttributes>),
 ) -> Result<Stored, Error> {
     let stability = if stable { Stability::FileSync } else { Stability::Unstable };
+    client.shared.state().begin_write(node);
+    let there = client.write_objects(who, (node, file), offset, (&data, stability)).await;
+    client.shared.state().end_write(node);
+    if let Some(stored) = there? {
+        return Ok(stored);
+    }
     loop {
         let base = client.shared.state().begin_write(node);
         let ride = client.ride(&[], base);
-        let reply = ride.nfs.write(who, file, offset, (data.clone(), stability)).await;
+        let also = convert::set_attributes(&set.unwrap_or_default());
+        let reply =
+            ride.nfs.write_and_set(who, file, offset, (data.clone(), stability), also).await;
         client.shared.state().end_write(node);
         if let Some(now) = ride.told().late {
             if client.is_late_for_ours(node, base, now).await {
@@ -129,20 +148,67 @@ async fn write_under(
         if how != How::Unknown {
             client.with(|state, now, doings| state.wrote(now, node, how, doings));
         }
-        return stored(reply?.done()?);
+        let reply = reply?;
+        // Data is not refused with what goes along with it: that is refused alone.
+        if matches!(reply, nfs3::Reply::Failed(..)) && set.take().is_some() {
+            continue;
+        }
+        return stored(reply.done()?, set.is_some());
     }
 }
 
-fn stored(done: nfs3::write::Done) -> Result<Stored, Error> {
+/// Sets what was set under a lease.
+async fn alter_under(
+    client: &Client,
+    (who, node): (&Credential, NodeId),
+    file: &Handle,
+    set: &SetAttributes,
+) -> Result<Wcc, Error> {
+    let set = convert::set_attributes(set);
+    loop {
+        let base = client.shared.state().begin_write(node);
+        let ride = client.ride(&[], base);
+        let reply = ride.nfs.setattr(who, file, &set, None).await;
+        client.shared.state().end_write(node);
+        if let Some(now) = ride.told().late {
+            if client.is_late_for_ours(node, base, now).await {
+                continue;
+            }
+            client.shared.state().note_late(node);
+        }
+        let how = ride.change(FIRST);
+        if how != How::Unknown {
+            client.with(|state, now, doings| state.wrote(now, node, how, doings));
+        }
+        // It has ended what was told of where the data is to be written.
+        client.with(|state, _, doings| state.layouts.forget(node, doings));
+        return match reply? {
+            nfs3::Reply::Done(wcc) => Ok(convert::wcc(&wcc)),
+            nfs3::Reply::Failed(status, _) => Err(Error::Failed(status)),
+        };
+    }
+}
+
+fn stored(done: nfs3::write::Done, set: bool) -> Result<Stored, Error> {
     if done.count == 0 {
         return Err(Error::Failed(Status::Io));
     }
     let unstable = (done.stability == Stability::Unstable).then_some(done.verifier);
-    Ok(Stored { count: done.count, unstable, wcc: convert::wcc(&done.file) })
+    Ok(Stored { count: done.count, unstable, wcc: convert::wcc(&done.file), set })
 }
 
-async fn commit(client: &Client, who: &Credential, file: &Handle) -> Result<Committed, Error> {
-    match client.shared.nfs.commit(who, file, 0, 0).await? {
+async fn commit(
+    client: &Client,
+    (who, node): (&Credential, NodeId),
+    file: &Handle,
+) -> Result<Committed, Error> {
+    let ride = client.ride(&[], None);
+    let reply = ride.nfs.commit(who, file, 0, 0).await?;
+    let how = ride.change(FIRST);
+    if how != How::Unknown {
+        client.with(|state, now, doings| state.wrote(now, node, how, doings));
+    }
+    match reply {
         nfs3::Reply::Done(done) => {
             Ok(Committed { verifier: done.verifier, wcc: convert::wcc(&done.file) })
         }

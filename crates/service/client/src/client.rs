@@ -18,6 +18,7 @@ use leasehold_wire::nfs3::{self, Handle, Status};
 
 use crate::calls::Call;
 use crate::convert;
+use crate::layouts::{Layouts, Servers};
 use crate::leases::{Errands, Leased, Right};
 use crate::names::is_stale;
 use crate::nodes::{NodeId, Nodes, Seen};
@@ -42,6 +43,8 @@ pub(crate) struct Shared {
     pub(crate) bounds: Bounds,
     /// Who notes files that were put aside, where they outlive the client.
     pub(crate) notes: OnceLock<Arc<dyn Notes>>,
+    /// Who reaches the servers that data lies on, where it is read and written there.
+    pub(crate) servers: OnceLock<Arc<dyn Servers>>,
     state: Mutex<State>,
 }
 
@@ -59,6 +62,8 @@ pub(crate) struct State {
     alarm: Option<Time>,
     /// The leases, where any are held.
     pub(crate) leases: Option<Leased>,
+    /// Where data lies.
+    pub(crate) layouts: Layouts,
 }
 
 #[derive(Default)]
@@ -82,7 +87,7 @@ pub(crate) enum Outcome {
 pub(crate) struct Doings {
     effects: Vec<Effect<Error>>,
     calls: Vec<Call>,
-    wakers: Vec<Waker>,
+    pub(crate) wakers: Vec<Waker>,
     pub(crate) errands: Errands,
 }
 
@@ -105,7 +110,7 @@ impl Client {
             (variant, None) => variant,
         };
         let options = Options { variant, ..options };
-        let leases = nfs.leases().map(|_| Leased::new(who.clone()));
+        let leases = nfs.leases().map(|_| Leased::new(who.clone(), options.term));
         let state = State {
             cache: Cache::new(options.of_cache(&bounds)),
             nodes: Nodes::new(root),
@@ -116,9 +121,10 @@ impl Client {
             abandoned: BTreeSet::new(),
             alarm: None,
             leases,
+            layouts: Layouts::default(),
         };
-        let notes = OnceLock::new();
-        let shared = Shared { nfs, options, bounds, notes, state: Mutex::new(state) };
+        let (notes, servers) = (OnceLock::new(), OnceLock::new());
+        let shared = Shared { nfs, options, bounds, notes, servers, state: Mutex::new(state) };
         let client = Self { shared: Arc::new(shared) };
         client.listen();
         client.refresh(who, NodeId::ROOT).await?;
@@ -317,7 +323,10 @@ impl State {
     /// Does what the cache asks for; says what is to be told to it in turn.
     fn follow(&mut self, effect: Effect<Error>, doings: &mut Doings) -> Option<Event<Error>> {
         match effect {
-            Effect::Fetch { .. } | Effect::Store { .. } | Effect::Commit { .. } => {
+            Effect::Fetch { .. }
+            | Effect::Store { .. }
+            | Effect::Commit { .. }
+            | Effect::Alter { .. } => {
                 doings.calls.push(Call::new(&self.nodes, effect));
                 None
             }

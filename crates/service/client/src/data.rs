@@ -7,7 +7,7 @@ use leasehold_fs::Access;
 use leasehold_session::{Credential, Error};
 use leasehold_wire::nfs3::Status;
 
-use crate::client::{Client, Outcome};
+use crate::client::{Client, Outcome, Wait};
 use crate::leases::Right;
 use crate::nodes::NodeId;
 use crate::open::{Open, OpenHow, OpenId};
@@ -255,7 +255,7 @@ impl Client {
     }
 
     /// Has what is written from now on sent as a caller: what others wrote is sent as them.
-    async fn write_as(&self, who: &Credential, node: NodeId) {
+    pub(crate) async fn write_as(&self, who: &Credential, node: NodeId) {
         let others = self.with(|state, _, _| {
             let unsaved = state.cache.is_unsaved(node.key());
             state.nodes.get(node).is_some_and(|known| unsaved && !known.is_writer(who))
@@ -311,7 +311,8 @@ impl Client {
             let Open { node, who, .. } = state.opens.remove(open)?;
             let aside = state.nodes.close(node);
             state.note_open(now, node, doings);
-            if aside.is_some() {
+            let last = state.seen(now, node).is_some_and(|seen| seen.attributes.link_count <= 1);
+            if aside.is_some() && last {
                 // With its last name the file goes, and what was written to it.
                 state.step(now, Event::Discard { file: node.key() }, doings);
             }
@@ -329,8 +330,11 @@ impl Client {
     /// failed, which is told to who has the file open.
     pub async fn sync(&self) {
         let unsaved = self.shared.state().cache.unsaved_objects();
-        for object in unsaved {
-            self.sync_node(NodeId::of(object)).await;
+        // All are sent for before the first is waited for.
+        let sync = |file| self.request(|ticket| Event::Sync { ticket, file });
+        let syncs: Vec<Wait> = unsaved.into_iter().map(sync).collect();
+        for synced in syncs {
+            synced.await;
         }
     }
 }

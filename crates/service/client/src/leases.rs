@@ -9,6 +9,9 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Weak};
 
+use core::future::{Future as _, poll_fn};
+use core::pin::pin;
+use core::task::Poll;
 use core::time::Duration;
 
 use leasehold_base::units::{FileId, FileSystemId, Time};
@@ -25,6 +28,7 @@ use leasehold_wire::nfs3::{self, Handle};
 
 use crate::client::{Client, Doings, Outcome, Shared, State, Wait};
 use crate::convert;
+use crate::listed::Listings;
 use crate::nodes::NodeId;
 use crate::rescue::Rescuer;
 use crate::ride::How;
@@ -37,6 +41,9 @@ const TOGETHER_MAX: usize = 64;
 
 /// How often it is looked whether WRITEs of a file have been answered, where one is too late.
 const GLANCE: Duration = Duration::from_millis(10);
+
+/// How long a server has to hear that a client goes.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How an operation is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +58,8 @@ pub(crate) enum Right {
 
 /// The leases of a client.
 pub(crate) struct Leased {
+    /// For how long they are asked for.
+    term: Duration,
     holder: Holder,
     /// Handles and callers of nodes that leases were asked for on.
     pub(crate) asked_of: BTreeMap<NodeId, (Handle, Credential)>,
@@ -61,6 +70,10 @@ pub(crate) struct Leased {
     reported: Option<bool>,
     /// Files of which data came too late.
     late: BTreeSet<NodeId>,
+    /// What was listed.
+    pub(crate) listings: Listings,
+    /// Files that were made here, with the lease that came with that.
+    made: BTreeMap<NodeId, Serial>,
     /// How many WRITEs of each file are on their way.
     writing: BTreeMap<NodeId, u32>,
     /// Whether the server is being told of a new connection.
@@ -80,9 +93,9 @@ pub trait Watcher: Send + Sync {
     /// not wait.
     fn withdraw(&self, client: &Client, node: NodeId);
 
-    /// What is cached of a node was found to be old, so what others were given of its names is as
-    /// well. This may not wait.
-    fn replaced(&self, node: NodeId);
+    /// What is cached of a node was found to be old, so what others were given of it and of its names
+    /// is as well. This may not wait.
+    fn replaced(&self, client: &Client, node: NodeId);
 }
 
 /// Lease work that is done once the state is let go.
@@ -113,14 +126,17 @@ const fn node_of(object: Object) -> NodeId {
 }
 
 impl Leased {
-    pub(crate) const fn new(who: Credential) -> Self {
+    pub(crate) fn new(who: Credential, term: Duration) -> Self {
         Self {
+            term,
             holder: Holder::new(),
             asked_of: BTreeMap::new(),
             uses: BTreeMap::new(),
             progress: Progress::Recovered,
             reported: None,
             late: BTreeSet::new(),
+            listings: Listings::default(),
+            made: BTreeMap::new(),
             writing: BTreeMap::new(),
             calling: false,
             who,
@@ -133,18 +149,24 @@ impl Leased {
         self.holder.next_wake()
     }
 
+    /// The lease on a node that may be cached under and goes on: which kind, and its serial.
+    pub(crate) fn cachable(&self, now: Time, node: NodeId) -> Option<(Kind, Serial)> {
+        self.holder.cachable(now, object_of(node))
+    }
+
     fn wanted(&self, node: NodeId, kind: Kind, space: u64, reclaim: bool) -> Option<Wanted> {
         let (object, _) = self.asked_of.get(&node)?;
-        Some(Wanted { object: *object, terms: terms(kind, space), reclaim })
+        Some(Wanted { object: *object, terms: terms(self.term, kind, space), reclaim })
     }
 }
 
-pub(crate) fn terms(kind: Kind, space: u64) -> Terms {
+pub(crate) fn terms(term: Duration, kind: Kind, space: u64) -> Terms {
     let (kind, space) = match kind {
         Kind::Read => (messages::Kind::Read, 0),
         Kind::Write => (messages::Kind::Write, space.saturating_add(SPACE_AHEAD)),
     };
-    Terms { kind, term_ms: 0, opportune: false, space }
+    let term_ms = u32::try_from(term.as_millis()).unwrap_or(u32::MAX);
+    Terms { kind, term_ms, opportune: false, space }
 }
 
 pub(crate) const fn grant_of(grant: &messages::Grant) -> (Grant, Modrev) {
@@ -328,13 +350,37 @@ impl State {
     /// A node is forgotten here.
     pub(crate) fn release_lease(&mut self, now: Time, node: NodeId, doings: &mut Doings) {
         if self.leases.is_some() {
+            self.layouts.forget(node, doings);
+            if !self.cache.is_unsaved(node.key()) {
+                // What was discarded need not be sent back first.
+                self.lease(now, holder::Event::Pushed(object_of(node)), doings);
+            }
             self.lease(now, holder::Event::Released(object_of(node)), doings);
-            if let Some(leased) = &mut self.leases
-                && leased.holder.base(object_of(node)).is_none()
-            {
-                leased.asked_of.remove(&node);
+            if let Some(leased) = &mut self.leases {
+                leased.made.remove(&node);
+                if leased.holder.base(object_of(node)).is_none() {
+                    leased.asked_of.remove(&node);
+                }
             }
         }
+    }
+
+    /// A file was made here, and a lease to write it came with that.
+    pub(crate) fn note_made(&mut self, now: Time, node: NodeId) {
+        if let Some(leased) = &mut self.leases
+            && let Some((Kind::Write, serial, _)) = leased.holder.held(now, object_of(node))
+        {
+            leased.made.insert(node, serial);
+        }
+    }
+
+    /// Whether a lease covers that times of a file are set here; and its mode, which is covered for
+    /// as long as the lease goes on that it was made under.
+    pub(crate) fn covers_setting(&self, now: Time, node: NodeId, mode: bool) -> bool {
+        let Some(leased) = &self.leases else { return false };
+        let held = leased.holder.held(now, object_of(node));
+        let made = held.is_some_and(|(_, serial, _)| leased.made.get(&node) == Some(&serial));
+        leased.holder.can_write(now, object_of(node), 0) && (made || !mode)
     }
 
     /// A change of a node by a call begins.
@@ -430,6 +476,10 @@ impl Client {
             if state.leases.as_ref().is_some_and(withdrawing) {
                 return Err(Right::Through);
             }
+            let in_use = |leased: &Leased| leased.holder.is_in_use(now, object, kind, space);
+            if state.leases.as_ref().is_some_and(in_use) {
+                return Err(Right::Use);
+            }
             let ticket = state.new_ticket();
             let leased = state.leases.as_mut().ok_or(Right::Use)?;
             leased.asked_of.insert(node, (handle, who.clone()));
@@ -520,8 +570,15 @@ impl Client {
         self.sync().await;
         let who = self.shared.state().leases.as_ref().map(|leased| leased.who.clone());
         if let (Some(leases), Some(who)) = (self.shared.nfs.leases(), who) {
+            self.give_layouts_back(&who).await;
             // A server that does not hear it waits for no more than a term.
-            let _ = leases.goodbye(&who).await;
+            let mut goodbye = pin!(leases.goodbye(&who));
+            let mut patience = pin!(self.shared.nfs.session().sleep(PATIENCE));
+            poll_fn(|context| {
+                let is_said = goodbye.as_mut().poll(context).is_ready();
+                if is_said { Poll::Ready(()) } else { patience.as_mut().poll(context).map(drop) }
+            })
+            .await;
         }
     }
 
@@ -534,7 +591,7 @@ impl Client {
             drop(state);
             for node in replaced {
                 if let Some(watcher) = &watcher {
-                    watcher.replaced(node);
+                    watcher.replaced(self, node);
                 }
             }
             for node in withdraws {
@@ -733,6 +790,10 @@ impl Listener for Ear {
                 size: attributes.size,
                 modified: convert::wire_time(attributes.modified),
                 changed: convert::wire_time(attributes.changed),
+                set: state.cache.is_altered(node.key()).then(|| report::Set {
+                    mode: attributes.mode.bits(),
+                    accessed: convert::wire_time(attributes.accessed),
+                }),
             })
         })
     }

@@ -5,15 +5,18 @@ use core::time::Duration;
 use bytes::Bytes;
 use leasehold_base::units::{Cookie, FileId, Time};
 use leasehold_core::cache::{Asked, Source};
+use leasehold_core::leases::Kind;
 use leasehold_session::leases::messages;
-use leasehold_session::nfs::Place;
+use leasehold_session::nfs::{self, Place};
 use leasehold_session::{Credential, Error};
 use leasehold_wire::nfs3;
 
 use crate::client::Client;
+use crate::listed::{Part, Row, Which};
 use crate::nodes::{Found, NodeId};
 use crate::open::{Open, OpenId};
-use crate::ride::ENTRIES;
+use crate::options::Asking;
+use crate::ride::{ENTRIES, FIRST};
 
 /// One name of a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,6 +57,12 @@ impl Client {
     ) -> Result<Listing, Error> {
         let Open { node: directory, who, verifier, .. } = self.get_open(open)?;
         let handle = self.handle(directory)?;
+        let with_attributes = with_attributes && self.lists_attributes();
+        let which = Which { directory, cookie, with_attributes };
+        if let Some(listing) = self.relisted(&who, open, which).await {
+            return Ok(listing);
+        }
+        let made_from = self.with(|state, now, _| state.names_as_of(now, directory));
         let verifier = if cookie == Cookie(0) { [0; 8] } else { verifier };
         let bytes = self.shared.bounds.directory_bytes;
         let (asked, from) = (self.ask(), Place { cookie, verifier });
@@ -74,8 +83,12 @@ impl Client {
                 open.verifier = listed.verifier;
             }
         });
+        // A lease that came along is of the modrev that the names were listed at.
+        // Not if something of ours was changed while they were.
+        let granted = ride.grant(FIRST).filter(|_| named != asked).map(|(_, grant)| grant.modrev);
+        self.keep_listing(which, made_from.or(granted), &listed);
         let grants = ride.grants();
-        let entry = |(place, entry): (u32, leasehold_session::nfs::Entry)| Entry {
+        let entry = |(place, entry): (u32, nfs::Entry)| Entry {
             found: self.listed((&who, directory), (asked, named), &entry, grants.at(place)),
             file_id: entry.file_id,
             name: entry.name,
@@ -85,12 +98,54 @@ impl Client {
         Ok(Listing { entries, end: listed.end })
     }
 
+    /// Whether listings bring attributes, where they are asked for.
+    fn lists_attributes(&self) -> bool {
+        !self.is_leased() || self.shared.options.asking >= Asking::Listed
+    }
+
+    /// A part that was listed before under the lease that is still held.
+    async fn relisted(&self, who: &Credential, open: OpenId, which: Which) -> Option<Listing> {
+        self.with(|state, now, _| state.names_as_of(now, which.directory))?;
+        // So that the lease is renewed.
+        self.lease(who, which.directory, Kind::Read, 0).await;
+        self.with(|state, now, _| {
+            let (listing, verifier) = state.relisted(now, which)?;
+            if let Some(open) = state.opens.get_mut(open) {
+                open.verifier = verifier;
+            }
+            Some(listing)
+        })
+    }
+
+    /// Keeps what was listed, if a lease on the directory was held all the while and nothing of ours
+    /// has changed its names.
+    fn keep_listing(&self, which: Which, made_from: Option<u64>, listed: &nfs::Listed) {
+        let Some(modrev) = made_from else { return };
+        let row = |entry: &nfs::Entry| Row {
+            file_id: entry.file_id,
+            name: entry.name.clone(),
+            cookie: entry.cookie,
+            object: entry
+                .object
+                .filter(|_| entry.attributes.is_some() && !matches!(&entry.name[..], b"." | b"..")),
+        };
+        let rows = listed.entries.iter().map(row).collect();
+        let part = Part { modrev, rows, verifier: listed.verifier, end: listed.end };
+        self.with(|state, now, _| {
+            if state.names_as_of(now, which.directory) == made_from
+                && let Some(leased) = &mut state.leases
+            {
+                leased.listings.keep(which, part);
+            }
+        });
+    }
+
     /// What a listing tells of an object.
     fn listed(
         &self,
         (who, directory): (&Credential, NodeId),
         (asked, named): (Asked, Asked),
-        entry: &leasehold_session::nfs::Entry,
+        entry: &nfs::Entry,
         grant: Option<(Time, messages::Grant)>,
     ) -> Option<Found> {
         let (object, attributes) = (entry.object.as_ref()?, entry.attributes.as_ref()?);

@@ -105,8 +105,14 @@ impl Client {
         let handle = self.handle(directory)?;
         let change = self.begin_change(directory);
         let ride = self.ride_to_make(Kind::Write);
+        // Else it may have been there, open to others as it was.
+        let is_new = !matches!(how, create::How::Unchecked(_));
         let reply = ride.nfs.create(who, &handle, name, how).await?;
-        self.made(who, (directory, name), reply, (change, ride)).await
+        let found = self.made(who, (directory, name), reply, (change, ride)).await?;
+        if is_new {
+            self.with(|state, now, _| state.note_made(now, found.node));
+        }
+        Ok(found)
     }
 
     /// Makes a directory.

@@ -1,6 +1,6 @@
 //! Files that are open.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use leasehold_core::leases;
 use leasehold_session::Credential;
@@ -44,14 +44,17 @@ pub(crate) struct Open {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Opens {
     opens: BTreeMap<OpenId, Open>,
+    by_node: BTreeSet<(NodeId, OpenId)>,
     next: u64,
 }
 
 impl Opens {
     pub(crate) fn insert(&mut self, open: Open) -> OpenId {
         self.next += 1;
-        self.opens.insert(OpenId(self.next), open);
-        OpenId(self.next)
+        let id = OpenId(self.next);
+        self.by_node.insert((open.node, id));
+        self.opens.insert(id, open);
+        id
     }
 
     pub(crate) fn get(&self, open: OpenId) -> Option<&Open> {
@@ -60,8 +63,8 @@ impl Opens {
 
     /// How programs have a node open.
     pub(crate) fn of(&self, node: NodeId) -> leases::Open {
-        let of_node = self.opens.values().filter(|open| open.node == node);
-        let how = |open: &Open| match open.how.write {
+        let of_node = self.by_node.range((node, OpenId(0))..=(node, OpenId(u64::MAX)));
+        let how = |(_, id): &(NodeId, OpenId)| match self.opens[id].how.write {
             true => leases::Open::Write,
             false => leases::Open::Read,
         };
@@ -73,6 +76,8 @@ impl Opens {
     }
 
     pub(crate) fn remove(&mut self, open: OpenId) -> Option<Open> {
-        self.opens.remove(&open)
+        let removed = self.opens.remove(&open)?;
+        self.by_node.remove(&(removed.node, open));
+        Some(removed)
     }
 }

@@ -24,11 +24,28 @@ pub enum Variant {
     Lease,
 }
 
+/// What leases are asked for on, by calls for something else; the later includes the earlier.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Asking {
+    /// What is used.
+    Used,
+    /// The same; and a listing brings handles and attributes, which Not Quite NFS calls
+    /// Readdir_and_Lookup.
+    Listed,
+    /// What names lead to as well, whether listed or looked up: its leases on attributes.
+    #[default]
+    Named,
+}
+
 /// How a client caches, and how it calls.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// What is cached.
     pub variant: Variant,
+    /// What leases are asked for on by the way.
+    pub asking: Asking,
+    /// For how long leases are asked for; zero for as long as the server likes.
+    pub term: Duration,
     /// The bytes of all cached data.
     pub bytes_max: u64,
     /// The bytes of data that the server may lose: who writes more waits.
@@ -70,6 +87,8 @@ impl Options {
     pub const fn new(time_of_day: fn() -> FileTime, seed: u64) -> Self {
         Self {
             variant: Variant::CloseToOpen,
+            asking: Asking::Named,
+            term: Duration::ZERO,
             bytes_max: 256 << 20,
             unsaved_bytes_max: 64 << 20,
             names_max: 100_000,
@@ -89,6 +108,8 @@ impl Options {
 
     pub(crate) fn of_cache(&self, bounds: &Bounds) -> cache::Options {
         let nothing = self.variant == Variant::None;
+        // Or hears of others before they do anything.
+        let is_alone = matches!(self.variant, Variant::BufferCache | Variant::Lease);
         let trust = |times| match self.variant {
             Variant::None => (Duration::ZERO, Duration::ZERO),
             // As long as a lease is held, which is looked at besides.
@@ -99,7 +120,8 @@ impl Options {
             bytes_max: self.bytes_max,
             unsaved_bytes_max: self.unsaved_bytes_max,
             names_max: if nothing { 0 } else { self.names_max },
-            names_of_new: matches!(self.variant, Variant::BufferCache | Variant::Lease),
+            names_of_new: is_alone,
+            writes_gaps: is_alone,
             file_trust: trust(self.file_trust),
             directory_trust: trust(self.directory_trust),
             read_bytes: bounds.read_bytes.min(self.read_bytes_max).max(1),

@@ -15,6 +15,7 @@ use leasehold_wire::nfs3;
 use crate::client::Client;
 use crate::leases::{grant_of, object_of, terms};
 use crate::nodes::NodeId;
+use crate::options::Asking;
 
 /// What a call did to an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,7 +91,7 @@ impl Client {
             return Ride { nfs: nfs.clone(), rider: None };
         }
         let ask = |(place, kind): &(u32, Kind)| {
-            let terms = Terms { opportune: true, ..terms(*kind, 0) };
+            let terms = Terms { opportune: true, ..terms(self.shared.options.term, *kind, 0) };
             Ask { place: *place, terms }
         };
         let rider = Arc::new(Rider::new(asks.iter().map(ask).collect(), base));
@@ -101,10 +102,10 @@ impl Client {
     /// and on the directory, if none is held: it may be wanted back.
     pub(crate) fn ride_to_names(&self, directory: NodeId, place: u32) -> Ride {
         let (of_directory, of_object) = ((FIRST, Kind::Read), (place, Kind::Read));
-        if self.holds_lease(directory) {
-            return self.ride(&[of_object], None);
-        }
-        self.ride(&[of_directory, of_object], None)
+        let directory = (!self.holds_lease(directory)).then_some(of_directory);
+        let object = (self.shared.options.asking == Asking::Named).then_some(of_object);
+        let asks: Vec<_> = directory.into_iter().chain(object).collect();
+        self.ride(&asks, None)
     }
 
     /// What is to be known of a lease that came with a call's answer.

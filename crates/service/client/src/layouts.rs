@@ -1,0 +1,474 @@
+//! Data where it lies: under a lease a client reads and writes the objects of a file itself, on the
+//! servers that its own server sends it to.
+//!
+//! Rules (`spec/lease.x`, 23 to 26):
+//! 1. It does so only while it holds a cachable lease, by what it was told under that lease; what
+//!    was read counts only if the lease is still the same when it is here.
+//! 2. Whatever is odd has it go by its own server again, for [`AGAIN`] or until it holds another
+//!    lease: that is always right. Before data is written there that may still be on its way to an
+//!    object, the layout is given back, so that the old comes to nothing.
+//! 3. A server that would let another user write an object is not written to, since it could not
+//!    refuse this client either when its lease is over.
+//! 4. A WRITE counts under the verifier that a COMMIT by the own server brings, if each object's
+//!    server said what that server knew of it.
+//! 5. It calls those servers only as users that no machine has: what one server says has it do
+//!    nothing at another that a user could.
+
+use core::future::poll_fn;
+use core::net::{Ipv6Addr, SocketAddr};
+use core::task::{Poll, Waker};
+use core::time::Duration;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use futures_util::future::join_all;
+use leasehold_base::units::Time;
+use leasehold_core::cache::{Fetched, Stored};
+use leasehold_core::leases::{Kind, Serial};
+use leasehold_core::stripes::{self, Piece};
+use leasehold_fs::Layout;
+use leasehold_session::leases::messages::{self, layout};
+use leasehold_session::nfs::Nfs;
+use leasehold_session::{Credential, Error};
+use leasehold_wire::nfs3::write::Stability;
+use leasehold_wire::nfs3::{self, Handle};
+
+use crate::client::{Client, Doings, State};
+use crate::convert;
+use crate::nodes::NodeId;
+use crate::ride::{FIRST, How};
+
+/// Smaller files are not worth the question where they lie.
+const LEAST_BYTES: u64 = 256 << 10;
+
+/// How long it is not asked again where the data of a file lies: until then an iod may be back, and
+/// what one question costs is nothing to what is read and written meanwhile.
+const AGAIN: Duration = Duration::from_secs(10);
+
+/// The same for a server that never answers this client, as behind a wall of the network.
+const AGAIN_MAX: Duration = Duration::from_secs(600);
+
+/// The objects of a file at most, and the bytes of a stripe at least: a read is so many calls.
+const OBJECTS_MAX: u16 = 256;
+const UNIT_BYTES_MIN: u32 = 4 << 10;
+
+/// The servers of objects that are called at most.
+const SERVERS_MAX: usize = 1024;
+
+/// What the servers of objects are told of this machine.
+const MACHINE: &str = "leasehold";
+
+/// Who reaches the servers that a client is sent to.
+pub trait Servers: Send + Sync {
+    /// What calls the server at an address, each call for a limited time; none where that cannot
+    /// be.
+    fn at(&self, address: SocketAddr) -> Option<Nfs>;
+}
+
+/// What is known of where data lies.
+#[derive(Default)]
+pub(crate) struct Layouts {
+    files: BTreeMap<NodeId, File>,
+    servers: BTreeMap<SocketAddr, Server>,
+}
+
+/// A lease that may be cached under, by its kind as well: one to read may become one to write.
+type Lease = (Kind, Serial);
+
+/// What is known of one file, under one lease.
+struct File {
+    lease: Lease,
+    what: What,
+}
+
+enum What {
+    /// It is being asked for; those who wait.
+    Asked(Vec<Waker>),
+    Lies(Arc<LaidOut>),
+    /// Nowhere that this client goes to, until then.
+    Nowhere(Time),
+}
+
+#[derive(Clone)]
+struct Server {
+    nfs: Nfs,
+    /// Whether it has answered.
+    answers: bool,
+    /// Whether it refuses writers that it should.
+    refuses: bool,
+    /// Until when it is not called, since it did not answer, and for how long that was.
+    away: Option<(Time, Duration)>,
+}
+
+/// Where the data of a file lies.
+struct LaidOut {
+    kind: Kind,
+    layout: stripes::Layout,
+    verifier: [u8; 8],
+    who: Credential,
+    objects: Vec<Object>,
+}
+
+struct Object {
+    nfs: Nfs,
+    handle: Handle,
+    verifier: [u8; 8],
+}
+
+impl Layouts {
+    /// Forgets where a node's data lies; who waits for it asks anew.
+    pub(crate) fn forget(&mut self, node: NodeId, doings: &mut Doings) {
+        if let Some(before) = self.files.remove(&node) {
+            doings.wakers.extend(before.waiting());
+        }
+    }
+
+    /// Takes note of what came of a question under a lease, or of a use of what it brought.
+    fn learn(&mut self, node: NodeId, lease: Lease, what: What, doings: &mut Doings) {
+        // It may have been forgotten, or the lease be another.
+        if let Some(file) = self.files.get_mut(&node).filter(|file| file.lease == lease) {
+            let before = core::mem::replace(file, File { lease, what });
+            doings.wakers.extend(before.waiting());
+        }
+    }
+}
+
+impl File {
+    /// Who waits for what is learned.
+    fn waiting(self) -> Vec<Waker> {
+        match self.what {
+            What::Asked(waiting) => waiting,
+            What::Lies(_) | What::Nowhere(_) => Vec::new(),
+        }
+    }
+}
+
+impl State {
+    /// The lease on a node that may be cached under, and that nobody wants back: a flush that others
+    /// wait for goes by the server, which lets the lease last for as long as that goes on.
+    fn cachable(&self, now: Time, node: NodeId) -> Option<Lease> {
+        self.leases.as_ref()?.cachable(now, node)
+    }
+}
+
+impl Client {
+    /// Has data read and written where it lies from now on, where its server says where that is.
+    pub fn reach_by(&self, servers: Arc<dyn Servers>) {
+        // There is one way to reach them.
+        let _ = self.shared.servers.set(servers);
+    }
+
+    /// Reads where data lies; none where it is to be read from the file's own server.
+    pub(crate) async fn read_objects(
+        &self,
+        who: &Credential,
+        (node, handle): (NodeId, &Handle),
+        offset: u64,
+        count: u32,
+    ) -> Option<Fetched> {
+        let size = self.with(|state, now, _| state.cache.attributes(now, node.key()))?.0.size;
+        if size < LEAST_BYTES {
+            return None;
+        }
+        let (lease, laid_out) = self.laid_out(who, node, handle).await?;
+        let length = size.saturating_sub(offset).min(count.into());
+        let Some(data) = laid_out.read(offset, length).await else {
+            self.avoid(node, lease);
+            return None;
+        };
+        // Under another lease others may have changed it meanwhile.
+        let is_same = self.with(|state, now, _| state.cachable(now, node)) == Some(lease);
+        let end = offset.saturating_add(length) >= size;
+        is_same.then_some(Fetched { data, end, attributes: None })
+    }
+
+    /// Writes where data lies; none where it is to be written to the file's own server.
+    ///
+    /// # Errors
+    /// The layout could not be given back, so the data can be written nowhere else.
+    pub(crate) async fn write_objects(
+        &self,
+        who: &Credential,
+        (node, handle): (NodeId, &Handle),
+        offset: u64,
+        (data, stability): (&Bytes, Stability),
+    ) -> Result<Option<Stored>, Error> {
+        if offset.saturating_add(data.len() as u64) < LEAST_BYTES {
+            return Ok(None);
+        }
+        let Some((lease, laid_out)) = self.laid_out(who, node, handle).await else {
+            return Ok(None);
+        };
+        if laid_out.kind != Kind::Write {
+            return Ok(None);
+        }
+        if !laid_out.write(offset, data, stability).await {
+            self.avoid(node, lease);
+            self.give_layout_back(who, node, handle).await?;
+            return Ok(None);
+        }
+        let unstable = (stability == Stability::Unstable).then_some(laid_out.verifier);
+        let count = u32::try_from(data.len()).unwrap_or(u32::MAX);
+        let wcc = convert::wcc(&nfs3::Wcc::default());
+        // What was set goes to the file's own server, by a call of its own.
+        Ok(Some(Stored { count, unstable, wcc, set: false }))
+    }
+
+    /// Gives back what is written by, before all leases are.
+    pub(crate) async fn give_layouts_back(&self, who: &Credential) {
+        let written: Vec<NodeId> = {
+            let state = self.shared.state();
+            let is_written = |what: &What| matches!(what, What::Lies(at) if at.kind == Kind::Write);
+            let files = state.layouts.files.iter().filter(|(_, file)| is_written(&file.what));
+            files.map(|(node, _)| *node).collect()
+        };
+        for node in written {
+            self.with(|state, _, doings| state.layouts.forget(node, doings));
+            if let Ok(handle) = self.handle(node) {
+                // The server ends it all the same when somebody else comes.
+                let _ = self.give_layout_back(who, node, &handle).await;
+            }
+        }
+    }
+
+    async fn give_layout_back(
+        &self,
+        who: &Credential,
+        node: NodeId,
+        handle: &Handle,
+    ) -> Result<(), Error> {
+        self.ask_layout(who, node, handle, None).await.map(drop)
+    }
+
+    /// Goes by the file's own server for a while.
+    fn avoid(&self, node: NodeId, lease: Lease) {
+        self.learn_objects(node, lease, None);
+    }
+
+    fn learn_objects(&self, node: NodeId, lease: Lease, laid_out: Option<Arc<LaidOut>>) {
+        self.with(|state, now, doings| {
+            let what = laid_out.map_or_else(|| What::Nowhere(now + AGAIN), What::Lies);
+            state.layouts.learn(node, lease, what, doings);
+        });
+    }
+
+    /// Where the data of a file lies under the lease that is held, asked for once.
+    async fn laid_out(
+        &self,
+        who: &Credential,
+        node: NodeId,
+        handle: &Handle,
+    ) -> Option<(Lease, Arc<LaidOut>)> {
+        self.shared.servers.get()?;
+        let (lease, now) = self.with(|state, now, _| Some((state.cachable(now, node)?, now)))?;
+        let known = poll_fn(|context| {
+            let mut state = self.shared.state();
+            match state.layouts.files.get_mut(&node).filter(|file| file.lease == lease) {
+                Some(File { what: What::Asked(waiting), .. }) => {
+                    waiting.push(context.waker().clone());
+                    Poll::Pending
+                }
+                Some(File { what: What::Lies(laid_out), .. }) => {
+                    Poll::Ready(Some(Some(Arc::clone(laid_out))))
+                }
+                Some(File { what: What::Nowhere(until), .. }) if now < *until => {
+                    Poll::Ready(Some(None))
+                }
+                Some(File { what: What::Nowhere(_), .. }) | None => {
+                    let asked = File { lease, what: What::Asked(Vec::new()) };
+                    let before = state.layouts.files.insert(node, asked);
+                    drop(state);
+                    before.into_iter().flat_map(File::waiting).for_each(Waker::wake);
+                    Poll::Ready(None)
+                }
+            }
+        });
+        let laid_out = match known.await {
+            Some(known) => known?,
+            None => {
+                let found = self.find_objects(who, node, handle, lease.0).await.map(Arc::new);
+                self.learn_objects(node, lease, found.clone());
+                found?
+            }
+        };
+        Some((lease, laid_out))
+    }
+
+    async fn find_objects(
+        &self,
+        who: &Credential,
+        node: NodeId,
+        handle: &Handle,
+        kind: Kind,
+    ) -> Option<LaidOut> {
+        let wanted = match kind {
+            Kind::Read => messages::Kind::Read,
+            Kind::Write => messages::Kind::Write,
+        };
+        let told = self.ask_layout(who, node, handle, Some(wanted)).await.ok()??;
+        let layout::Layout { unit, owner, verifier, objects } = told;
+        let reader = owner.wrapping_sub(1);
+        let are_ours = [owner, reader].iter().all(|user| Layout::OWNERS.contains(user));
+        let width = u16::try_from(objects.0.len()).ok().filter(|width| *width <= OBJECTS_MAX)?;
+        if !are_ours || unit < UNIT_BYTES_MIN {
+            return None;
+        }
+        let layout = stripes::Layout::new(unit, width)?;
+        let mut found = Vec::new();
+        for layout::Object { host, port, object, verifier } in objects.0 {
+            let host = Ipv6Addr::from(host).to_canonical();
+            let address = SocketAddr::new(host, u16::try_from(port).ok()?);
+            let server = self.server(address, owner, &object, kind).await?;
+            found.push(Object { nfs: server.nfs, handle: object, verifier });
+        }
+        let user = if kind == Kind::Write { owner } else { reader };
+        let who = Credential::system(MACHINE, user, owner, &[]);
+        Some(LaidOut { kind, layout, verifier, who, objects: found })
+    }
+
+    /// What calls the server of an object; none where that cannot be reached, or is not to be
+    /// written to.
+    async fn server(
+        &self,
+        address: SocketAddr,
+        owner: u32,
+        object: &Handle,
+        kind: Kind,
+    ) -> Option<Server> {
+        let (known, full) = {
+            let servers = &self.shared.state().layouts.servers;
+            (servers.get(&address).cloned(), servers.len() >= SERVERS_MAX)
+        };
+        let mut server = match known {
+            Some(known) => known,
+            None if full => return None,
+            None => {
+                let nfs = self.shared.servers.get()?.at(address)?;
+                Server { nfs, answers: false, refuses: false, away: None }
+            }
+        };
+        let now = self.with(|_, now, _| now);
+        if server.away.is_some_and(|(until, _)| now < until) {
+            return None;
+        }
+        if !server.answers || (kind == Kind::Write && !server.refuses) {
+            let other = owner.wrapping_sub(1);
+            let other = Credential::system(MACHINE, other, other, &[]);
+            let modify = nfs3::access::Access { modify: true, ..Default::default() };
+            let asked = server.nfs.access(&other, object, modify).await;
+            server.answers = asked.is_ok();
+            server.away = asked.is_err().then(|| {
+                let pause = server.away.map_or(AGAIN, |(_, pause)| (pause * 2).min(AGAIN_MAX));
+                (now + pause, pause)
+            });
+            let access = asked.ok().and_then(|asked| asked.done().ok());
+            server.refuses = access.is_some_and(|done| !done.access.modify);
+        }
+        let is_fit = server.answers && (kind == Kind::Read || server.refuses);
+        let servers = &mut self.shared.state().layouts.servers;
+        if servers.len() < SERVERS_MAX || servers.contains_key(&address) {
+            servers.insert(address, server.clone());
+        }
+        is_fit.then_some(server)
+    }
+
+    /// Asks the file's own server, or gives back.
+    async fn ask_layout(
+        &self,
+        who: &Credential,
+        node: NodeId,
+        handle: &Handle,
+        kind: Option<messages::Kind>,
+    ) -> Result<Option<layout::Layout>, Error> {
+        let ride = self.ride(&[], None);
+        let reply = ride.nfs.layout(who, handle, kind).await?;
+        let how = ride.change(FIRST);
+        if how != How::Unknown {
+            self.with(|state, now, doings| state.wrote(now, node, how, doings));
+        }
+        match reply {
+            nfs3::Reply::Done(told) => Ok(Some(told)),
+            nfs3::Reply::Failed(_, ()) if kind.is_some() => Ok(None),
+            nfs3::Reply::Failed(status, ()) => Err(Error::Failed(status)),
+        }
+    }
+}
+
+impl LaidOut {
+    fn object(&self, piece: &Piece) -> &Object {
+        &self.objects[usize::from(piece.object)]
+    }
+
+    /// A range within the file; none where something is odd.
+    async fn read(&self, offset: u64, length: u64) -> Option<Bytes> {
+        let pieces: Vec<Piece> = self.layout.pieces(offset, length).collect();
+        let parts = pieces.iter().map(|piece| self.object(piece).read(&self.who, piece));
+        let parts: Option<Vec<Bytes>> = join_all(parts).await.into_iter().collect();
+        let mut parts = parts?;
+        if parts.len() <= 1 {
+            return Some(parts.pop().unwrap_or_default());
+        }
+        let mut whole = BytesMut::with_capacity(parts.iter().map(Bytes::len).sum());
+        parts.iter().for_each(|part| whole.extend_from_slice(part));
+        Some(whole.freeze())
+    }
+
+    /// Whether all was written, and nothing was odd.
+    async fn write(&self, offset: u64, data: &Bytes, stability: Stability) -> bool {
+        let pieces: Vec<Piece> = self.layout.pieces(offset, data.len() as u64).collect();
+        let writes = pieces.iter().map(|piece| {
+            let start = usize::try_from(piece.file_offset - offset).unwrap_or(usize::MAX);
+            let length = usize::try_from(piece.length).unwrap_or(usize::MAX);
+            let part = data.slice(start..start + length);
+            self.object(piece).write(&self.who, piece.object_offset, part, stability)
+        });
+        join_all(writes).await.into_iter().all(|written| written)
+    }
+}
+
+impl Object {
+    /// A piece; what the object does not have is zero, for the file is longer.
+    async fn read(&self, who: &Credential, piece: &Piece) -> Option<Bytes> {
+        let wanted = usize::try_from(piece.length).ok()?;
+        let mut whole = BytesMut::new();
+        loop {
+            let rest = u32::try_from(wanted - whole.len()).ok()?;
+            let at = piece.object_offset + whole.len() as u64;
+            let read = self.nfs.read(who, &self.handle, at, rest).await.ok()?.done().ok()?;
+            if whole.is_empty() && read.data.len() == wanted {
+                return Some(read.data);
+            }
+            let is_stuck = read.data.is_empty() && !read.end;
+            whole.extend_from_slice(&read.data);
+            if is_stuck {
+                return None;
+            }
+            if read.end || whole.len() >= wanted {
+                whole.resize(wanted, 0);
+                return Some(whole.freeze());
+            }
+        }
+    }
+
+    async fn write(
+        &self,
+        who: &Credential,
+        mut offset: u64,
+        mut data: Bytes,
+        stability: Stability,
+    ) -> bool {
+        while !data.is_empty() {
+            let what = (data.clone(), stability);
+            let written = self.nfs.write(who, &self.handle, offset, what).await;
+            let Ok(done) = written.and_then(|reply| Ok(reply.done()?)) else { return false };
+            let is_known = done.stability > Stability::Unstable || done.verifier == self.verifier;
+            if done.count == 0 || done.stability < stability || !is_known {
+                return false;
+            }
+            offset += u64::from(done.count);
+            drop(data.split_to((done.count as usize).min(data.len())));
+        }
+        true
+    }
+}
