@@ -3,13 +3,13 @@
 //! A Unix socket with the name `control` in the state directory. The user that the server runs as
 //! and root are answered, nobody else; the kernel says who asks. A line comes and a line goes, as
 //! often as the asker likes; what the lines say is not known here. One server of a state directory
-//! has the name; it is free again when that one ends, however it ends.
+//! has the name, until it ends, however it ends, or another takes it.
 
 use core::time::Duration;
 use std::fs::{self, File, Permissions};
 use std::io::{self, BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
 use std::os::fd::AsRawFd as _;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -45,6 +45,8 @@ pub type Answerer = dyn Fn(&str) -> String + Send + Sync;
 #[derive(Debug)]
 pub struct Control {
     path: PathBuf,
+    /// What has the name as long as nobody else has taken it.
+    file: Option<u64>,
     listener: Arc<UnixListener>,
     ends: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -56,10 +58,18 @@ impl Control {
     /// # Errors
     /// When the socket cannot be made, or another server has it ([`ErrorKind::AddrInUse`]).
     pub fn listen(state: &Path, answerer: Arc<Answerer>) -> io::Result<Self> {
-        let path = state.join(NAME);
         if connect(state).is_ok() {
             return Err(ErrorKind::AddrInUse.into());
         }
+        Self::take(state, answerer)
+    }
+
+    /// Listens in a state directory, in the place of whoever has done so until now.
+    ///
+    /// # Errors
+    /// When the socket cannot be made.
+    pub fn take(state: &Path, answerer: Arc<Answerer>) -> io::Result<Self> {
+        let path = state.join(NAME);
         // Nobody reaches it before it is its owner's alone.
         let own = own_name(state, NAME)?;
         let listener = at(&own, |own| UnixListener::bind(own))?;
@@ -69,25 +79,33 @@ impl Control {
             let _ = fs::remove_file(&own);
             return Err(error);
         }
+        let file = number_of(&path);
         let (listener, ends) = (Arc::new(listener), Arc::new(AtomicBool::new(false)));
         let thread = thread::Builder::new().name("control".to_owned()).spawn({
             let (listener, ends) = (Arc::clone(&listener), Arc::clone(&ends));
             move || accept(&listener, &ends, &answerer)
         })?;
-        Ok(Self { path, listener, ends, thread: Some(thread) })
+        Ok(Self { path, file, listener, ends, thread: Some(thread) })
     }
 }
 
 impl Drop for Control {
     fn drop(&mut self) {
         self.ends.store(true, Ordering::Release);
-        let _ = fs::remove_file(&self.path);
+        if number_of(&self.path) == self.file {
+            let _ = fs::remove_file(&self.path);
+        }
         // Wakes the thread that accepts.
         let _ = rustix::net::shutdown(&*self.listener, Shutdown::Both);
         if let Some(thread) = self.thread.take() {
             drop(thread.join());
         }
     }
+}
+
+/// What tells the socket that has a name now from others.
+fn number_of(path: &Path) -> Option<u64> {
+    fs::symlink_metadata(path).ok().map(|file| file.ino())
 }
 
 /// Takes connections until the socket is shut down.
@@ -157,6 +175,12 @@ impl Asker {
         let mut answer = String::new();
         self.stream.by_ref().take(ANSWER_BYTES_MAX).read_line(&mut answer)?;
         if answer.pop() == Some('\n') { Ok(answer) } else { Err(ErrorKind::UnexpectedEof.into()) }
+    }
+
+    /// Waits until who answers has ended.
+    pub fn outlast(mut self) {
+        // However the conversation breaks, the other end is gone.
+        let _ = io::copy(&mut self.stream, &mut io::sink());
     }
 }
 

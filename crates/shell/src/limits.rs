@@ -63,8 +63,9 @@ pub(crate) const LARGE_BUFFERS_MAX: usize = 32;
 
 /// Bytes of memory that the connections of one loop hold at one time for records of which a part
 /// has come: the last of them may come on top. Beyond, connections are closed that have been
-/// silent for longest: a client that was honest connects again and sends again.
-pub(crate) const LOOP_HELD_BYTES_MAX: usize = 256 << 20;
+/// silent for longest: a client that was honest connects again and sends again. The process has up
+/// to a third more, as the allocator keeps what was freed a moment ago: 256 MiB in all.
+pub(crate) const LOOP_HELD_BYTES_MAX: usize = 192 << 20;
 
 /// Reply buffers that one loop keeps.
 pub(crate) const WRITERS_MAX: usize = 64;

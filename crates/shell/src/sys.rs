@@ -22,6 +22,16 @@ pub(crate) fn receive(socket: &OwnedFd, buffer: &mut BytesMut) -> Result<usize, 
     Ok(count)
 }
 
+/// Has the socket of a stream become readable when so many bytes have come, or its end.
+pub(crate) fn readable_from(socket: &OwnedFd, bytes: usize) -> Result<(), Errno> {
+    let bytes = libc::c_int::try_from(bytes).map_err(|_| Errno::INVAL)?;
+    let (level, name) = (libc::SOL_SOCKET, libc::SO_RCVLOWAT);
+    let (value, length) = ((&raw const bytes).cast(), length_of::<libc::c_int>());
+    // SAFETY: the option's value is a whole integer that outlives the call.
+    let result = unsafe { libc::setsockopt(socket.as_raw_fd(), level, name, value, length) };
+    if result == 0 { Ok(()) } else { Err(last_error()) }
+}
+
 fn set_of(signals: &[i32]) -> libc::sigset_t {
     let mut set = MaybeUninit::uninit();
     // SAFETY: `sigemptyset` makes a whole set of the memory, and `sigaddset` gets one.

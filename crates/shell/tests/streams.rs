@@ -165,7 +165,7 @@ fn a_stalled_connection_is_closed() {
 #[test]
 fn half_sent_large_records_hold_bounded_memory() {
     // So many large buffers fit what one loop may hold.
-    const LIMIT: u64 = 227;
+    const LIMIT: u64 = 170;
     let server = Fixture::with(|options| options.loops = 1.try_into().unwrap());
     let large = record(&vec![0; MESSAGE_BYTES_MAX]);
     let mut clients = Vec::new();

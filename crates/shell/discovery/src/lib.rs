@@ -1,8 +1,10 @@
 //! Servers that are found by DNS-SD on the local network, and announced there.
 //!
 //! By RFC 6763 over multicast DNS (RFC 6762): each export is an instance of `_nfs._tcp` with its path
-//! in the property `path`, as other programs have it, and in `server` the name of ours. What comes
-//! from the network is anybody's word: it is bounded, and has no control characters.
+//! in the property `path`, as other programs have it, and in `server` the name of ours. One of several
+//! that serve the same says in `load` how busy it is, and is found by the name of its export as well,
+//! the least busy first. What comes from the network is anybody's word: it is bounded, and has no
+//! control characters.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -16,6 +18,7 @@ const SERVICE: &str = "_nfs._tcp.local.";
 /// The properties of an instance.
 const PATH: &str = "path";
 const SERVER: &str = "server";
+const LOAD: &str = "load";
 
 /// The exports of a server that are announced: more than fits on a screen.
 const EXPORTS_MAX: usize = 64;
@@ -32,6 +35,10 @@ const PATH_BYTES_MAX: usize = 1024;
 
 /// The longest label of DNS.
 const LABEL_BYTES_MAX: usize = 63;
+
+/// How long others are heard of after the first of several: RFC 6762 has them wait for up to 120 ms
+/// with each of two answers.
+const OTHERS: Duration = Duration::from_millis(500);
 
 /// How long leaving the network may take.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -54,6 +61,26 @@ impl From<mdns_sd::Error> for Failed {
     }
 }
 
+/// How busy one of several servers is that serve the same; the less busy comes first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Load {
+    /// How much of its time it had something to do lately, in tenths.
+    pub busy_tenths: u32,
+    /// Its open connections.
+    pub connections: u32,
+}
+
+impl Load {
+    fn of(text: &str) -> Option<Self> {
+        let (busy, connections) = text.split_once(' ')?;
+        Some(Self { busy_tenths: busy.parse().ok()?, connections: connections.parse().ok()? })
+    }
+
+    fn text(self) -> String {
+        format!("{} {}", self.busy_tenths, self.connections)
+    }
+}
+
 /// An export of a server that was found.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Found {
@@ -63,6 +90,15 @@ pub struct Found {
     pub path: String,
     /// Where the server is, the most usual address first.
     pub addresses: Vec<SocketAddr>,
+    /// How busy it is, where it is one of several that serve the same.
+    pub load: Option<Load>,
+}
+
+impl Found {
+    /// Whether it is one of several that serve what has this name.
+    fn is_one_of(&self, name: &str) -> bool {
+        self.load.is_some() && self.path.trim_start_matches('/').eq_ignore_ascii_case(name)
+    }
 }
 
 /// A server that is announced; taken back when this is dropped.
@@ -75,15 +111,22 @@ pub struct Announcement {
     addresses: Option<Vec<IpAddr>>,
     /// What each export is called.
     names: BTreeMap<String, String>,
+    load: Option<Load>,
 }
 
 impl Announcement {
     /// Announces the exports of a server with a name, on the networks of the addresses that it
-    /// serves on: what serves this machine only is announced on its loopback only.
+    /// serves on: what serves this machine only is announced on its loopback only. One of several
+    /// that serve the same says how busy it is.
     ///
     /// # Errors
     /// When there is no network, or no room for a name.
-    pub fn new(server: &str, exports: &[&str], addresses: &[SocketAddr]) -> Result<Self, Failed> {
+    pub fn new(
+        server: &str,
+        exports: &[&str],
+        addresses: &[SocketAddr],
+        load: Option<Load>,
+    ) -> Result<Self, Failed> {
         let port = addresses.first().ok_or(Failed("no address is served on".into()))?.port();
         let daemon = ServiceDaemon::new()?;
         let ips: Vec<IpAddr> = addresses.iter().map(SocketAddr::ip).collect();
@@ -98,7 +141,7 @@ impl Announcement {
         let host = format!("{}-nfs-{port}.local.", plain(server));
         let addresses = (!everywhere).then_some(ips);
         let (server, names) = (server.to_owned(), BTreeMap::new());
-        let mut announced = Self { daemon, server, host, port, addresses, names };
+        let mut announced = Self { daemon, server, host, port, addresses, names, load };
         announced.follow(exports)?;
         Ok(announced)
     }
@@ -121,9 +164,25 @@ impl Announcement {
         Ok(())
     }
 
+    /// Announces that it is so busy now, if it was not before.
+    ///
+    /// # Errors
+    /// When there is no room for it.
+    pub fn is_busy(&mut self, load: Load) -> Result<(), Failed> {
+        if self.load != Some(load) {
+            self.load = Some(load);
+            let exports: Vec<String> = self.names.keys().cloned().collect();
+            exports.iter().try_for_each(|export| self.announce(export))?;
+        }
+        Ok(())
+    }
+
     fn announce(&mut self, export: &str) -> Result<(), Failed> {
         let server = &*self.server;
-        let properties = [(PATH, export), (SERVER, server)];
+        let load = self.load.map(Load::text);
+        let load = load.iter().map(|load| (LOAD, &**load));
+        let properties: Vec<_> =
+            [(PATH, export), (SERVER, server)].into_iter().chain(load).collect();
         let name = label(&format!("{} on {server}", export.trim_start_matches('/')));
         let known = self.addresses.as_deref().unwrap_or_default();
         let (host, port) = (&*self.host, self.port);
@@ -162,40 +221,57 @@ pub fn browse(patience: Duration) -> Result<Vec<Found>, Failed> {
         if found.len() < FOUND_MAX {
             found.insert(name.to_owned(), one);
         }
-        false
+        None
     })?;
     Ok(found.into_values().collect::<BTreeSet<_>>().into_iter().collect())
 }
 
-/// The first export that is heard of from a server with this name.
+/// The first export that is heard of from a server with this name, or of several that serve what has
+/// this name the least busy.
 ///
 /// # Errors
 /// When there is no network.
-pub fn resolve(server: &str, patience: Duration) -> Result<Option<Found>, Failed> {
-    let mut found = None;
-    listen(patience, |_, one| {
-        if one.server.eq_ignore_ascii_case(server) {
-            found = Some(one);
+pub fn resolve(name: &str, patience: Duration) -> Result<Option<Found>, Failed> {
+    let mut found: Vec<(String, Found)> = Vec::new();
+    listen(patience, |instance, one| {
+        let is_it = one.server.eq_ignore_ascii_case(name);
+        if is_it {
+            found.clear();
         }
-        found.is_some()
+        if is_it || (one.is_one_of(name) && found.len() < FOUND_MAX) {
+            // What is heard again is as it is now.
+            found.retain(|(known, _)| known != instance);
+            found.push((instance.to_owned(), one));
+            return Some(if is_it { Duration::ZERO } else { OTHERS });
+        }
+        None
     })?;
-    Ok(found)
+    Ok(least_busy(found.into_iter().map(|(_, one)| one)))
 }
 
-/// Hears of instances until that is enough, or the time is over.
+/// The least busy, and of those that are as busy the first: they answer after times at random.
+fn least_busy(found: impl Iterator<Item = Found>) -> Option<Found> {
+    found.min_by_key(|one| one.load)
+}
+
+/// Hears of instances until the time is over, or what is left of it when one says that; all of that
+/// is over with none left.
 fn listen(
     patience: Duration,
-    mut is_enough: impl FnMut(&str, Found) -> bool,
+    mut hear: impl FnMut(&str, Found) -> Option<Duration>,
 ) -> Result<(), Failed> {
-    let end = Instant::now() + patience;
+    let mut end = Instant::now() + patience;
     let daemon = ServiceDaemon::new()?;
     let events = daemon.browse(SERVICE)?;
     while let Ok(event) = events.recv_timeout(end.saturating_duration_since(Instant::now())) {
         if let ServiceEvent::ServiceResolved(service) = event
             && let Some(one) = taken(&service)
-            && is_enough(&service.fullname, one)
+            && let Some(left) = hear(&service.fullname, one)
         {
-            break;
+            if left.is_zero() {
+                break;
+            }
+            end = end.min(Instant::now() + left);
         }
     }
     if let Ok(ended) = daemon.shutdown() {
@@ -213,7 +289,8 @@ fn taken(service: &ResolvedService) -> Option<Found> {
     let path = property(PATH).filter(|path| !path.is_empty()).unwrap_or("/");
     let ips: BTreeSet<IpAddr> =
         service.addresses.iter().map(mdns_sd::ScopedIp::to_ip_addr).collect();
-    found(server, path, ips, service.port)
+    let load = property(LOAD).and_then(Load::of);
+    found(server, path, ips, service.port).map(|found| Found { load, ..found })
 }
 
 fn found(server: &str, path: &str, ips: BTreeSet<IpAddr>, port: u16) -> Option<Found> {
@@ -231,7 +308,8 @@ fn found(server: &str, path: &str, ips: BTreeSet<IpAddr>, port: u16) -> Option<F
     let ips = ips.into_iter().filter(useful).take(ADDRESSES_MAX);
     let addresses: Vec<_> = ips.map(|ip| SocketAddr::new(ip, port)).collect();
     let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
-    (!addresses.is_empty()).then(|| Found { server: server.to_owned(), path, addresses })
+    let server = server.to_owned();
+    (!addresses.is_empty()).then_some(Found { server, path, addresses, load: None })
 }
 
 /// As much of a text as a label has room for.
@@ -275,6 +353,24 @@ mod tests {
         let many: BTreeSet<IpAddr> = (1..=200).map(|n| IpAddr::from([192, 0, 2, n])).collect();
         let bounded = found("box", "data", many, 1).expect("is good");
         assert_eq!((bounded.addresses.len(), &*bounded.path), (ADDRESSES_MAX, "/data"));
+    }
+
+    #[test]
+    fn of_several_the_least_busy_is_taken() {
+        let one = |server: &str, load| {
+            let found = found(server, "/files", at(&["192.0.2.1"]), 2049).expect("is good");
+            Found { load, ..found }
+        };
+        let all = ["1 0", "0 12", "0 3", "0 3"].map(|text| one(text, Load::of(text)));
+        let taken = least_busy(all.clone().into_iter()).expect("there are some");
+        assert_eq!(taken, all[2], "of two the first");
+        assert!(all.iter().all(|one| one.is_one_of("files") && !one.is_one_of("file")));
+        assert!(!one("alone", None).is_one_of("files"));
+        for text in ["", "1", "1 2 3", "-1 2", "a b", "1 99999999999"] {
+            assert_eq!(Load::of(text), None, "{text:?}");
+        }
+        let load = Load { busy_tenths: 3, connections: 4 };
+        assert_eq!(Load::of(&load.text()), Some(load));
     }
 
     #[test]

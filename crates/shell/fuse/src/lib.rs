@@ -5,7 +5,8 @@
 //! thread; file data is copied as rarely as can be.
 //!
 //! [`mount()`] makes the mount and gives the device, [`Session`] speaks on it for a [`FileSystem`].
-//! A request is a future: it is polled once where it was read, and parked if it must wait. An
+//! A request is a future: it is polled once where it was read, and parked if it must wait; when it
+//! is woken it goes on where that comes about, unless its answer may be long. An
 //! INTERRUPT ends a parked request only when its process is about to die, as a hard mount of the
 //! kernel's own client has it; see `docs/design/0015-fuse.md`.
 
@@ -41,7 +42,8 @@ pub type Answer = Pin<Box<dyn Future<Output = Result<Reply, Errno>> + Send>>;
 
 /// What the requests of a mount are about.
 pub trait FileSystem: Send + Sync + 'static {
-    /// Answers one request. The future is polled by any thread of the session; it is dropped
+    /// Answers one request. The future is polled by any thread of the session, or by the one that
+    /// wakes it, before `wake` returns: whoever wakes it holds no lock that it takes. It is dropped
     /// unfinished when the process that asked dies.
     fn call(self: Arc<Self>, request: Request) -> Answer;
 

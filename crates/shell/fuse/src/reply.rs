@@ -56,6 +56,8 @@ pub struct Opened {
     pub keep_cache: bool,
     /// A listing may be kept in the kernel's cache.
     pub cache_listing: bool,
+    /// A close has nothing to say: FLUSH is not asked for. Kernels before 5.16 ask all the same.
+    pub no_flush: bool,
 }
 
 /// What CREATE says.
@@ -108,7 +110,10 @@ impl Entry {
 impl Opened {
     fn encode(self, to: &mut Vec<u8>) {
         let flag = |set: bool, bit: u32| u32::from(set) << bit;
-        let flags = flag(self.direct, 0) | flag(self.keep_cache, 1) | flag(self.cache_listing, 3);
+        let flags = flag(self.direct, 0)
+            | flag(self.keep_cache, 1)
+            | flag(self.cache_listing, 3)
+            | flag(self.no_flush, 5);
         to.extend(self.handle.to_ne_bytes());
         to.extend(flags.to_ne_bytes());
         to.extend([0; 4]);

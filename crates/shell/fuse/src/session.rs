@@ -18,7 +18,7 @@ use crate::{FileSystem, Notifier, Operation, RequestId, TRANSFER_BYTES_MAX, init
 
 /// Threads that read the device: one is best for one process, two for liveness.
 const READERS: usize = 2;
-/// Threads that go on with what had to wait.
+/// Threads that go on with what had to wait, where it cannot go on on the thread that wakes it.
 const WORKERS: usize = 2;
 
 /// Room for the largest message: a WRITE with its head.
@@ -179,6 +179,10 @@ fn serve<F: FileSystem>(hub: &Arc<Hub>, files: &Arc<F>) {
                     name: request.operation.name(),
                     thread: request.caller.thread,
                     suspect: matches!(request.operation, Operation::Flush { .. }),
+                    is_large: matches!(
+                        request.operation,
+                        Operation::Read { .. } | Operation::Readdir { .. }
+                    ),
                 };
                 hub.begin(&begun, Arc::clone(files).call(request));
             }
@@ -187,7 +191,7 @@ fn serve<F: FileSystem>(hub: &Arc<Hub>, files: &Arc<F>) {
                     *data = take(&mut message, size);
                 }
                 let (id, thread) = (request.id, request.caller.thread);
-                let begun = Begun { id, name: "write", thread, suspect: false };
+                let begun = Begun { id, name: "write", thread, suspect: false, is_large: false };
                 hub.begin(&begun, Arc::clone(files).call(request));
             }
             Some(Incoming::Forget(nodes)) => {

@@ -1,9 +1,11 @@
 //! Requests that wait, and who goes on with them.
 //!
-//! A request is polled where it was read; if it must wait it is parked here, and goes on on one of
-//! a few workers when it is woken. A request that waits can be ended: it is then answered EINTR and
-//! its future dropped.
+//! A request is polled where it was read; if it must wait it is parked here. When it is woken it
+//! goes on where that comes about, on the thread that hears the server say, which saves a change of
+//! threads; what brings much data, or is woken by another request, goes on on one of a few workers.
+//! A request that waits can be ended: it is then answered EINTR and its future dropped.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -33,6 +35,8 @@ pub(crate) struct Task {
     /// The thread that asked.
     pub(crate) thread: u32,
     pub(crate) since: Instant,
+    /// Whether it may bring much data.
+    is_large: bool,
     /// What it will come to; nothing once it is answered.
     answer: Mutex<Option<Answer>>,
     /// Whether it stands in the queue.
@@ -77,6 +81,13 @@ pub(crate) struct Begun {
     /// Whether its process may die without an INTERRUPT: closing descriptors is the last thing it
     /// does, and no signal is told of then.
     pub(crate) suspect: bool,
+    /// Whether its answer may be long.
+    pub(crate) is_large: bool,
+}
+
+thread_local! {
+    /// Whether this thread goes on with a request: another that it wakes is for a worker.
+    static AT_WORK: Cell<bool> = const { Cell::new(false) };
 }
 
 impl Hub {
@@ -108,6 +119,7 @@ impl Hub {
             name: begun.name,
             thread: begun.thread,
             since: Instant::now(),
+            is_large: begun.is_large,
             answer: Mutex::new(Some(answer)),
             queued: AtomicBool::new(false),
             ended: AtomicBool::new(false),
@@ -172,9 +184,13 @@ impl Hub {
     }
 
     fn go_on(&self, task: &Arc<Task>) {
+        let answer = task.answer.lock().unwrap_or_else(PoisonError::into_inner);
+        self.go_on_with(task, answer);
+    }
+
+    fn go_on_with(&self, task: &Arc<Task>, mut answer: MutexGuard<'_, Option<Answer>>) {
         // What wakes it from here on queues it again.
         task.queued.store(false, Ordering::SeqCst);
-        let mut answer = task.answer.lock().unwrap_or_else(PoisonError::into_inner);
         if answer.is_none() {
             return;
         }
@@ -289,7 +305,9 @@ impl Task {
         let Some(future) = answer else { return Poll::Pending };
         let waker = Waker::from(Arc::clone(self));
         let mut context = Context::from_waker(&waker);
+        let was_at_work = AT_WORK.replace(true);
         let polled = catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(&mut context)));
+        AT_WORK.set(was_at_work);
         let result = match polled {
             Ok(Poll::Pending) => return Poll::Pending,
             Ok(Poll::Ready(result)) => result,
@@ -309,6 +327,12 @@ impl Wake for Task {
             return;
         }
         let Some(hub) = self.hub.upgrade() else { return };
+        if !self.is_large && !AT_WORK.get() {
+            // Where another thread has just polled it, and parks it now, a worker waits for that.
+            if let Ok(answer) = self.answer.try_lock() {
+                return hub.go_on_with(&self, answer);
+            }
+        }
         hub.state().queue.push_back(self);
         hub.woken.notify_one();
     }

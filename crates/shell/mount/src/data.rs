@@ -51,11 +51,13 @@ impl Files {
     /// How a file is opened where the kernel has nothing of it. Where others share it with a writer
     /// nothing of it is kept, and the kernel need not ask for attributes before each read.
     pub(crate) fn opened(&self, id: OpenId, node: NodeId, who: Credential, flags: u32) -> Opened {
-        let appends = how(flags).write && flags & APPEND != 0;
+        let writes = how(flags).write;
+        let appends = writes && flags & APPEND != 0;
         let past = appends || self.client.options().variant == Variant::None;
         let shared = !self.client.is_usable(node) && self.notifier.maps_direct();
         let handle = self.openings.insert(Open::new(id, node, who, !past));
-        Opened { handle, direct: past || shared, ..Opened::default() }
+        // Who only reads has nothing to push, and no error of its own to hear of.
+        Opened { handle, direct: past || shared, no_flush: !writes, ..Opened::default() }
     }
 
     /// Reads as much as is asked for, or to the end of the file.

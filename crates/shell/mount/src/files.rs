@@ -148,20 +148,13 @@ impl Files {
         }
     }
 
-    /// Tells the kernel of an object that a name led to.
+    /// Tells the kernel of an object that a name led to, or that a listing has.
     pub(crate) fn entry(&self, found: &Found) -> Entry {
-        Entry { name_valid: self.name_valid(found.named_for), ..self.listed_entry(found) }
-    }
-
-    /// The same of an object that a listing has. What the kernel is told of its name may overtake
-    /// that the lease was taken back.
-    pub(crate) fn listed_entry(&self, found: &Found) -> Entry {
         self.told(found.node, &found.attributes);
-        let name_valid = if self.is_leased() { Duration::ZERO } else { found.named_for };
         Entry {
             node: Some(leasehold_fuse::NodeId(found.node.0)),
             generation: 0,
-            name_valid,
+            name_valid: self.name_valid(found.named_for),
             attributes_valid: found.trusted_for,
             attributes: convert::attributes(&found.attributes),
         }
@@ -183,7 +176,7 @@ impl Files {
         }
     }
 
-    fn is_leased(&self) -> bool {
+    pub(crate) fn is_leased(&self) -> bool {
         self.client.options().variant == Variant::Lease
     }
 

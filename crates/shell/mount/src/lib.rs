@@ -12,7 +12,8 @@
 //!   ([`Files::look_again`]).
 //! - **With leases** attributes and pages stay until the lease on the file is wanted back or near
 //!   its end: then they are dropped before it is given back. What is read without a lease is dropped
-//!   behind the answer. Names are asked for each time, and answered from the client's cache.
+//!   behind the answer. Names stay for some seconds where all can be taken back at once, and are asked
+//!   for each time where not; either way the client's cache answers.
 //! - **Nothing written is here alone**: the kernel hands on each write before it ends; stores by a
 //!   mapping come later, and are taken whatever was refused before.
 //! - **O_DIRECT** goes past all caches. **O_APPEND** goes past the kernel's, which would write at

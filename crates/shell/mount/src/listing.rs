@@ -69,9 +69,11 @@ impl Files {
                 next: entry.cookie.0,
                 mode,
             };
-            // The reference is the kernel's from now on.
-            let found = if plus { entry.found.take() } else { None };
-            let told = found.map(|found| self.listed_entry(&self.as_now(found)));
+            // The reference is the kernel's from now on. Under leases it is told of no object: it
+            // would have to ask for the name all the same, also where it need not now.
+            let tells = plus && !self.is_leased();
+            let found = if tells { entry.found.take() } else { None };
+            let told = found.map(|found| self.entry(&self.as_now(found)));
             listing.push(row, plus.then_some(told.as_ref()));
         }
         listing.reply()

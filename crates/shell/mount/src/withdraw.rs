@@ -21,17 +21,28 @@ pub(crate) fn watch(client: &Client, notifier: &Notifier, keeper: &Arc<Keeper>) 
     }
 }
 
+impl Taker {
+    fn take_names(&self, node: NodeId) {
+        if self.keeper.takes_names(node) {
+            self.notifier.names_changed();
+        }
+    }
+}
+
 impl Watcher for Taker {
     fn withdraw(&self, client: &Client, node: NodeId) {
-        self.replaced(node);
+        self.take_names(node);
         let client = client.clone();
         let done = Box::new(move || client.withdrawn(node));
         self.notifier.withdraw(leasehold_fuse::NodeId(node.0), done);
     }
 
-    fn replaced(&self, node: NodeId) {
-        if self.keeper.takes_names(node) {
-            self.notifier.names_changed();
+    fn replaced(&self, client: &Client, node: NodeId) {
+        // What the kernel has forgotten, as it was removed here, it has nothing of. A new epoch would
+        // cost it the pages of all files that are not open.
+        if client.is_referred(node) {
+            self.take_names(node);
+            self.notifier.data_changed(leasehold_fuse::NodeId(node.0));
         }
     }
 }

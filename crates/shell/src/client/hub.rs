@@ -289,8 +289,8 @@ impl Loop {
         if flags.contains(Flags::IN) || end_came {
             let Link { ends, wire, receiver, .. } = link;
             let connection = wire.connection;
-            let came = receiver.receive(wire, end_came, &mut self.buffers, |message| {
-                ends.driver.received(connection, message);
+            let came = receiver.receive(wire, end_came, &mut self.buffers, |messages| {
+                ends.driver.received(connection, messages.drain(..));
             });
             if let Came::End(why) = came {
                 self.end(key, &why);

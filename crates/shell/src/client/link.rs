@@ -15,6 +15,7 @@ use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendFlags, Shutdown, sendmsg, shutdown};
 
 use crate::buffers::{Buffers, Held, Received};
+use crate::limits::RECEIVE_BYTES;
 use crate::outbox::Outbox;
 use crate::remote::told_at_the_end;
 use crate::sys;
@@ -135,7 +136,15 @@ pub(super) struct Receiver {
     received: Received,
     splitter: Splitter,
     missing: usize,
+    /// Room for the messages that came in together.
+    whole: Vec<Bytes>,
+    /// How many bytes must have come for the socket to become readable; with zero, one.
+    readable_from: usize,
 }
+
+/// A large message is received in parts of so many bytes: to be woken for each segment of it costs
+/// more than a tenth of a copy of it all.
+const PART_BYTES: usize = 256 << 10;
 
 /// What a receive came to.
 pub(super) enum Came {
@@ -146,14 +155,14 @@ pub(super) enum Came {
 }
 
 impl Receiver {
-    /// Takes what has come, and hands each whole message on; `end_came` where the end of a stream
-    /// has come too, which is behind that.
+    /// Takes what has come, and hands on whole messages that came together, to be taken out;
+    /// `end_came` where the end of a stream has come too, which is behind that.
     pub(super) fn receive(
         &mut self,
         wire: &Wire,
         end_came: bool,
         buffers: &mut Buffers,
-        hand_on: impl FnMut(Bytes),
+        hand_on: impl FnMut(&mut Vec<Bytes>),
     ) -> Came {
         let came = match wire.carrier {
             Carrier::Stream => self.receive_stream(wire, end_came, buffers, hand_on),
@@ -168,7 +177,7 @@ impl Receiver {
         wire: &Wire,
         end_came: bool,
         buffers: &mut Buffers,
-        mut hand_on: impl FnMut(Bytes),
+        mut hand_on: impl FnMut(&mut Vec<Bytes>),
     ) -> Came {
         loop {
             buffers.make_room(&mut self.received, self.missing);
@@ -178,7 +187,10 @@ impl Receiver {
             let all_came = match sys::receive(&wire.socket, bytes) {
                 Ok(0) => return Came::End("the server closed the connection".to_owned()),
                 Ok(count) => count < room && !end_came,
-                Err(Errno::AGAIN) => return Came::AllForNow,
+                Err(Errno::AGAIN) => {
+                    self.expect(wire);
+                    return Came::AllForNow;
+                }
                 Err(Errno::INTR) => continue,
                 Err(error) => return Came::End(error.to_string()),
             };
@@ -189,29 +201,47 @@ impl Receiver {
                 return Came::End(error.to_string());
             }
             if all_came {
+                self.expect(wire);
                 return Came::AllForNow;
             }
         }
     }
 
-    /// Hands on the messages that are whole.
-    fn split(&mut self, hand_on: &mut impl FnMut(Bytes)) -> Result<(), record::Error> {
-        loop {
-            match self.splitter.next(&mut self.received.bytes)? {
-                Next::Record(record) => hand_on(Held::of(record, self.received.memory()).call),
-                Next::Need(missing) => {
-                    self.missing = missing;
-                    return Ok(());
-                }
-            }
+    /// Has the socket become readable not before a part of a large message has come, where one has
+    /// begun.
+    fn expect(&mut self, wire: &Wire) {
+        let part = if self.missing > RECEIVE_BYTES { self.missing.min(PART_BYTES) } else { 0 };
+        // Where it cannot be had, more wake-ups are all that follows.
+        if part != self.readable_from && sys::readable_from(&wire.socket, part).is_ok() {
+            self.readable_from = part;
         }
+    }
+
+    /// Hands on the messages that are whole.
+    fn split(&mut self, hand_on: &mut impl FnMut(&mut Vec<Bytes>)) -> Result<(), record::Error> {
+        let split = loop {
+            match self.splitter.next(&mut self.received.bytes) {
+                Ok(Next::Record(record)) => {
+                    self.whole.push(Held::of(record, self.received.memory()).call);
+                }
+                Ok(Next::Need(missing)) => {
+                    self.missing = missing;
+                    break Ok(());
+                }
+                Err(error) => break Err(error),
+            }
+        };
+        if !self.whole.is_empty() {
+            hand_on(&mut self.whole);
+        }
+        split
     }
 
     fn receive_datagrams(
         &mut self,
         wire: &Wire,
         buffers: &mut Buffers,
-        mut hand_on: impl FnMut(Bytes),
+        mut hand_on: impl FnMut(&mut Vec<Bytes>),
     ) -> Came {
         let mut came = Came::AllForNow;
         loop {
@@ -219,7 +249,8 @@ impl Receiver {
             match sys::receive(&wire.socket, &mut self.received.bytes) {
                 Ok(_) => {
                     let datagram = self.received.bytes.split().freeze();
-                    hand_on(Held::of(datagram, self.received.memory()).call);
+                    self.whole.push(Held::of(datagram, self.received.memory()).call);
+                    hand_on(&mut self.whole);
                 }
                 Err(Errno::AGAIN) => return came,
                 Err(Errno::INTR) => {}
