@@ -15,7 +15,8 @@ use std::path::{Path, PathBuf};
 
 use leasehold_base::limits::{TRANSFER_BYTES_MAX, TRANSFER_V2_BYTES_MAX};
 use leasehold_serve::HandleKey;
-use leasehold_serve::access::{Access, Identity, Rule, Squash, User};
+use leasehold_serve::access::{Access, IdMap, Identity, Range, Rule, Squash, User};
+use leasehold_shell::process;
 use toml::Spanned;
 
 pub(crate) use self::facts::{Difference, Facts, grant};
@@ -149,7 +150,8 @@ impl Plan {
         Self::new(None, options.server.clone(), Limits::default(), vec![export])
     }
 
-    /// What an iod is to be: whoever knows the path is the user who runs it.
+    /// What an iod is to be: whoever knows the path is the user who runs it, but for users of the
+    /// numbers that clients are told, if it can tell these apart.
     pub(crate) fn of_iod(options: &Iod) -> Result<Self, Failure> {
         let directory = checks::directory(&options.directory)?;
         checks::cluster_key(Some(&options.cluster_key), &directory)?;
@@ -158,7 +160,7 @@ impl Plan {
             uid: rustix::process::geteuid().as_raw(),
             gid: rustix::process::getegid().as_raw(),
         };
-        let identity = Identity { squash: Squash::All, anonymous, ..Identity::default() };
+        let identity = iod_identity(anonymous);
         let rules = Access::everybody(true).rules().to_vec();
         let rules = rules.into_iter().map(|rule| Rule { identity: identity.clone(), ..rule });
         let export = Planned {
@@ -256,6 +258,11 @@ impl Plan {
         }
     }
 
+    /// Whether it keeps stripes for metaservers.
+    pub(crate) fn is_iod(&self) -> bool {
+        self.exports.iter().any(|export| export.secret.is_some())
+    }
+
     pub(crate) fn durability(&self) -> Durability {
         self.server.durability.unwrap_or_default()
     }
@@ -278,6 +285,22 @@ impl Server {
     pub(crate) fn threads(&self) -> Option<NonZeroUsize> {
         self.threads
     }
+}
+
+/// Who the callers of an iod are.
+fn iod_identity(own: User) -> Identity {
+    if !process::can_act_as_others() {
+        return Identity { squash: Squash::All, anonymous: own, ..Identity::default() };
+    }
+    let others = |to| {
+        let to_one = true;
+        let of_clients = leasehold_fs::Layout::OWNERS;
+        let ends = [(0, of_clients.start - 1), (of_clients.end, u32::MAX)];
+        let ranges = ends.map(|(first, last)| Range { first, last, to, to_one });
+        IdMap::new(ranges.into()).unwrap_or_else(|_| unreachable!("they are apart"))
+    };
+    let (users, groups_map) = (others(own.uid), others(own.gid));
+    Identity { anonymous: own, users, groups_map, ..Identity::default() }
 }
 
 /// What the command line says, and the file where that says nothing.

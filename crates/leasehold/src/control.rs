@@ -29,6 +29,8 @@ pub(crate) enum Request {
     Status,
     /// Its configuration, in words.
     Facts,
+    /// Of a mount: to make safe all that was written.
+    Settle,
     /// To read its file again.
     Reload,
     /// What would follow if it were started anew.
@@ -37,6 +39,13 @@ pub(crate) enum Request {
     Why(Question),
     /// The volumes that lie on iods, and how these are.
     Volumes,
+    /// To have the data of a file lie as these words say, or of what is made in a directory.
+    Layout {
+        /// Where it is in a directory of names.
+        path: String,
+        /// The words of the store of stripes.
+        words: String,
+    },
     /// Who holds which lease, and who waits for whom.
     Leases,
     /// To wait no more for a client with leases.
@@ -70,7 +79,11 @@ impl Desk {
             Request::Facts => {
                 serde_json::to_value(self.serving.facts()).map_err(|error| error.to_string())
             }
+            Request::Settle => Err("a server has nothing that is not its own".to_owned()),
             Request::Volumes => Ok(cluster::volumes(&self.serving)),
+            Request::Layout { path, words } => {
+                cluster::lay_out(&self.serving, Path::new(path), words).map(Value::from)
+            }
             Request::Leases => {
                 let told = leases::Told::of(&self.source.service);
                 serde_json::to_value(told).map_err(|error| error.to_string())
@@ -125,6 +138,16 @@ pub(crate) fn ask(state: &Path, request: &Request) -> Result<Value, String> {
     let mut asker = Asker::connect(state).map_err(|error| {
         format!("no server answers at {place} ({error}): name its state directory with --state DIR")
     })?;
+    ask_again(&mut asker, state, request)
+}
+
+/// The same in a conversation that goes on.
+pub(crate) fn ask_again(
+    asker: &mut Asker,
+    state: &Path,
+    request: &Request,
+) -> Result<Value, String> {
+    let place = state.display();
     let line = serde_json::to_string(request).map_err(|error| error.to_string())?;
     let answer = asker
         .ask(&line)

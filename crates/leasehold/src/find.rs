@@ -2,15 +2,16 @@
 
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use leasehold_discovery::{Announcement, Found, browse};
+use leasehold_discovery::{Announcement, Found, Load, browse};
 use leasehold_shell::binding::Binding;
+use leasehold_shell::{Periodic, Report, Reporter};
 use serde_json::json;
 
 use crate::binding::{self, BindAt};
-use crate::config::options::Server;
+use crate::config::Plan;
 use crate::failure::{Failure, Kind};
 use crate::options::Find;
 use crate::ready::Exported;
@@ -19,6 +20,9 @@ use crate::say::say;
 /// How long a name may take: a server answers a question within a fraction of a second, and is asked
 /// again after one.
 const PATIENCE: Duration = Duration::from_secs(3);
+
+/// How often one of several servers announces how busy it is, if that has changed.
+const LOAD_EVERY: Duration = Duration::from_secs(10);
 
 /// Lists the exports that are announced, or the servers that a database has.
 pub(crate) fn run(options: &Find) -> Result<(), Failure> {
@@ -40,13 +44,17 @@ fn announced(options: &Find) -> Result<String, Failure> {
     Ok(text)
 }
 
-fn line(Found { server, path, addresses }: &Found) -> String {
+fn line(Found { server, path, addresses, .. }: &Found) -> String {
     let address = addresses.first().map(ToString::to_string).unwrap_or_default();
     format!("{server:<20} {:<30} {address}:{path}\n", format!("nfs://{server}{path}"))
 }
 
-fn object(Found { server, path, addresses }: &Found) -> String {
-    format!("{}\n", json!({ "server": server, "path": path, "addresses": addresses }))
+fn object(Found { server, path, addresses, load }: &Found) -> String {
+    let load = load.map(|Load { busy_tenths, connections }| {
+        json!({ "busy_tenths": busy_tenths, "connections": connections })
+    });
+    let object = json!({ "server": server, "path": path, "addresses": addresses, "load": load });
+    format!("{object}\n")
 }
 
 /// Where a server is that is asked for by a name and perhaps a port: as it stands where the system
@@ -73,6 +81,8 @@ pub(crate) fn resolve(host: &str, port: Option<u16>) -> (String, Option<u16>) {
 /// How a server is to be known by its name.
 pub(crate) struct Naming {
     announce: bool,
+    /// Whether others serve the same.
+    is_one_of_several: bool,
     bind_at: Option<BindAt>,
 }
 
@@ -80,21 +90,27 @@ pub(crate) struct Naming {
 pub(crate) struct Known {
     announcement: Mutex<Option<Announcement>>,
     binding: Mutex<Option<Binding>>,
+    is_one_of_several: bool,
 }
 
 impl Naming {
-    pub(crate) fn of(server: &Server, is_iod: bool) -> Self {
+    pub(crate) fn of(plan: &Plan) -> Self {
+        let server = &plan.server;
+        let is_one_of_several = plan.exports.iter().any(|export| export.layout.group.is_some());
         // The path of an iod is for its metaservers only.
-        Self { announce: server.announce && !is_iod, bind_at: server.bind_at.clone() }
+        let announce = server.announce && !plan.is_iod();
+        Self { announce, is_one_of_several, bind_at: server.bind_at.clone() }
     }
 
     /// Makes a server known as it is asked for; one that cannot be known serves none the less.
     pub(crate) fn begin(self, state: &Path, exports: &[Exported], served: &[SocketAddr]) -> Known {
+        let load = self.is_one_of_several.then(Load::default);
         let machine = rustix::system::uname().nodename().to_string_lossy().into_owned();
         let name = machine.split('.').next().unwrap_or_default();
-        let announcement = self.announce.then(|| announce(name, exports, served)).flatten();
+        let announcement = self.announce.then(|| announce(name, exports, served, load)).flatten();
         let binding = self.bind_at.and_then(|asked| asked.begin(name, state, served));
-        Known { announcement: Mutex::new(announcement), binding: Mutex::new(binding) }
+        let (announcement, binding) = (Mutex::new(announcement), Mutex::new(binding));
+        Known { announcement, binding, is_one_of_several: self.is_one_of_several }
     }
 }
 
@@ -105,6 +121,26 @@ impl Known {
         if let Some(binding) = lock(&self.binding).take().filter(|_| !again) {
             binding.withdraw();
         }
+    }
+
+    /// Announces again and again how busy one of several servers is.
+    pub(crate) fn follow(self: &Arc<Self>, of: Reporter) -> Result<Option<Periodic>, Failure> {
+        if !self.is_one_of_several || lock(&self.announcement).is_none() {
+            return Ok(None);
+        }
+        let (known, mut before) = (Arc::clone(self), of.report());
+        let tell = move || {
+            let now = of.report();
+            let load = load(&before, &now);
+            before = now;
+            if let Some(announcement) = &mut *lock(&known.announcement)
+                && let Err(error) = announcement.is_busy(load)
+            {
+                tracing::warn!(%error, "it is not announced how busy this server is");
+            }
+        };
+        let failed = |error| Kind::Running.because(format!("cannot start to serve: {error}"));
+        Periodic::start("load", LOAD_EVERY, tell).map(Some).map_err(failed)
     }
 
     /// Announces these exports from now on, where any are announced.
@@ -122,9 +158,28 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn announce(name: &str, exports: &[Exported], addresses: &[SocketAddr]) -> Option<Announcement> {
+/// How busy a server was between two reports. A loop that has no time to answer is busy.
+fn load(before: &Report, now: &Report) -> Load {
+    let slept = |report: &Report| -> Duration { report.loops.iter().map(|one| one.slept).sum() };
+    let count = u32::try_from(now.loops.len() + now.silent).unwrap_or(u32::MAX).max(1);
+    let age = now.age.saturating_sub(before.age).as_millis().max(1);
+    let slept = slept(now).saturating_sub(slept(before)).as_millis() / u128::from(count);
+    let busy = age.saturating_sub(slept) * 10 / age;
+    let connections: usize = now.loops.iter().map(|one| one.connections).sum();
+    Load {
+        busy_tenths: u32::try_from(busy).unwrap_or(u32::MAX),
+        connections: u32::try_from(connections).unwrap_or(u32::MAX),
+    }
+}
+
+fn announce(
+    name: &str,
+    exports: &[Exported],
+    addresses: &[SocketAddr],
+    load: Option<Load>,
+) -> Option<Announcement> {
     let exports: Vec<&str> = exports.iter().map(|export| export.name.as_str()).collect();
-    Announcement::new(name, &exports, addresses)
+    Announcement::new(name, &exports, addresses, load)
         .inspect(|_| tracing::info!(name, "announced"))
         .inspect_err(|error| tracing::warn!(%error, "the server is not announced"))
         .ok()

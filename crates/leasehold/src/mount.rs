@@ -10,16 +10,18 @@ mod told;
 mod words;
 
 use std::fs;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use leasehold_client::{Client, Options};
+use leasehold_client::{Client, Options, Servers};
 use leasehold_fuse::{MountOptions, Session, TRANSFER_BYTES_MAX, set_read_ahead, unmount};
 use leasehold_mount::Files;
-use leasehold_session::Credential;
-use leasehold_shell::client::{Mounted, Runtime, Target, block_on, mount as find};
+use leasehold_session::nfs::{Nfs, Version};
+use leasehold_session::{Credential, Options as Calling};
+use leasehold_shell::client::{Mounted, Runtime, SourcePort, Target, block_on, mount as find};
 use leasehold_shell::process::Termination;
 use leasehold_shell::{clock, state};
 use leasehold_wire::nfs3::{FileType, Handle};
@@ -35,6 +37,8 @@ pub(crate) use self::told::{ask, page};
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How often it is looked whether that has ended.
 const GLANCE: Duration = Duration::from_millis(5);
+/// How long an iod may take to answer before the metaserver is asked.
+const IOD_PATIENCE: Duration = Duration::from_secs(5);
 /// How often files that are open are looked at; the server is asked when trust has run out.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
@@ -56,11 +60,21 @@ pub(crate) fn run(options: &Mount) -> Result<(), Failure> {
     serve(options, &words, &directory)
 }
 
-/// Ends a mount.
+/// Ends a mount, and waits until all that was written is safe; of one that may be in use for long it
+/// does not wait for the end.
 pub(crate) fn end(options: &Umount) -> Result<(), Failure> {
     let place = options.directory.display();
+    let settled = if options.lazy { None } else { told::settle(&options.directory) };
     unmount(&options.directory, options.lazy)
-        .map_err(|error| Kind::Running.because(format!("cannot unmount {place}: {error}")))
+        .map_err(|error| Kind::Running.because(format!("cannot unmount {place}: {error}")))?;
+    let Some((mount, is_safe)) = settled else { return Ok(()) };
+    // What was written meanwhile is made safe at its end.
+    mount.outlast();
+    is_safe.then_some(()).ok_or_else(refused)
+}
+
+fn refused() -> Failure {
+    Kind::Running.because("the server refused written data")
 }
 
 /// Mounts, and answers the kernel until the mount is gone.
@@ -82,7 +96,8 @@ fn serve(options: &Mount, words: &Words, directory: &Path) -> Result<(), Failure
     let caching = words.caching.apply(Options::new(clock::time_of_day, seed));
     let client = Client::new(found.nfs.clone(), root, found.bounds, &who, caching);
     let client = block_on(client).map_err(|error| no(error.to_string()))?;
-    left::begin(&found, &client, &machine);
+    client.reach_by(Arc::new(Directly { runtime: runtime.clone(), source: words.source_port }));
+    left::begin(&found, &client, &machine, directory);
     rescue(&client, source, words, directory)?;
 
     let mounted = mount(directory, &words.mount)?;
@@ -110,20 +125,51 @@ fn serve(options: &Mount, words: &Words, directory: &Path) -> Result<(), Failure
     files.close_all();
     block_on(files.client().goodbye());
     end_calls(&found);
-    is_safe.then_some(()).ok_or_else(|| Kind::Running.because("the server refused written data"))
+    is_safe.then_some(()).ok_or_else(refused)
+}
+
+/// Reaches the iods of a metaserver.
+struct Directly {
+    runtime: Runtime,
+    source: SourcePort,
+}
+
+impl Servers for Directly {
+    fn at(&self, address: SocketAddr) -> Option<Nfs> {
+        // What one does not answer in time is asked of the metaserver.
+        let options = Calling::stream().impatient(IOD_PATIENCE);
+        let session = self.runtime.session(address, options, self.source).ok()?;
+        Some(Nfs::new(session, Version::V3))
+    }
 }
 
 /// Has what the server refuses because it comes too late kept.
 fn rescue(client: &Client, source: &str, words: &Words, directory: &Path) -> Result<(), Failure> {
     let said = words.rescue.as_ref().map(std::path::absolute).transpose();
     let said = said.map_err(|error| Kind::Options.because(format!("rescue: {error}")))?;
+    if said.as_deref().is_some_and(|place| is_on(directory, place)) {
+        return Err(Kind::Options.because("rescue: the directory lies on the mount itself"));
+    }
     match said.or_else(crate::rescue::default_directory) {
-        Some(place) => client.rescue_by(Arc::new(Keeper::new(place, source, directory))),
+        Some(place) if !is_on(directory, &place) => {
+            client.rescue_by(Arc::new(Keeper::new(place, source, directory)));
+        }
+        Some(_) => tracing::warn!(
+            "what the server refuses cannot be kept in a home directory that lies on the mount \
+             itself: rescue=DIR"
+        ),
         None => {
             tracing::warn!("there is no home directory for what the server refuses: rescue=DIR");
         }
     }
     Ok(())
+}
+
+/// Whether a place lies on a mount. This process keeps nothing there: to write it, it would wait for
+/// itself.
+fn is_on(directory: &Path, place: &Path) -> bool {
+    let above = place.ancestors().find_map(|above| fs::canonicalize(above).ok());
+    above.is_some_and(|above| above.starts_with(directory))
 }
 
 /// Goes by the lease program where that is wanted and the server has it; says so where it has not.

@@ -216,9 +216,10 @@ pub(crate) struct Top {
 ///
 /// Ours with `leasehold serve --announce`, and others that announce `_nfs._tcp`: the server's name,
 /// a URL for `ls`, `cat`, `stat` and `cp`, and where it is. `leasehold mount NAME DIR` takes the name
-/// too. An announcement is anybody's word. With --at, the servers that a database of `leasehold
-/// names` has. Commands that take a name look there too where the variable LEASEHOLD_NAMES says
-/// `HOST[:PORT]`: behind what the system knows, and before what is announced.
+/// too, or the name of a volume, of whose metaservers it takes the least busy. An announcement is
+/// anybody's word. With --at, the servers that a database of `leasehold names` has. Commands that
+/// take a name look there too where the variable LEASEHOLD_NAMES says `HOST[:PORT]`: behind what the
+/// system knows, and before what is announced.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Find {
     /// Ask the database there instead of the network [default port: 20490]

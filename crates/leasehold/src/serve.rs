@@ -91,8 +91,7 @@ fn serve(
     let standing = stable_log::standing(log.as_deref(), &only, &state)?;
     let verifier = verifier::begin(&state)?;
     let (durability, log_mib) = (plan.durability(), plan.stable_log_mib);
-    let is_iod = plan.exports.iter().any(|export| export.secret.is_some());
-    let naming = Naming::of(&plan.server, is_iod);
+    let (is_iod, naming) = (plan.is_iod(), Naming::of(&plan));
     let (exported, open) = (exported(&plan), plan.open_to_everybody(&addresses));
     let serving = Serving::open(plan, said.clone(), verifier, descriptors / 4)?;
     let log = log_before(&serving, log.as_deref().zip(Some(log_mib)), &state, standing)?;
@@ -117,6 +116,7 @@ fn serve(
     let _watched = watched(&running)?;
     http.map(|http| http.start(source)).transpose()?;
     let known = Arc::new(naming.begin(&state, &exported, &addresses));
+    let _load = known.follow(running.reporter())?;
     serving.known_by(Arc::clone(&known));
     let tending = Tending::begin(&serving)?;
     let ready = Ready::new(&addresses, telling.found(), exported, durability)

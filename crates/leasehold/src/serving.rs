@@ -162,6 +162,16 @@ impl Serving {
         state.plan.exports.iter().filter_map(of).collect()
     }
 
+    /// The volume that has a file in its directory of names, and that directory.
+    pub(crate) fn volume_of(&self, path: &Path) -> Option<(PathBuf, Volume)> {
+        let state = self.lock();
+        let mut above = path.ancestors();
+        above.find_map(|directory| {
+            let volume = state.stores.get(directory)?.volume.clone()?;
+            Some((directory.to_owned(), volume))
+        })
+    }
+
     /// What is served, in words.
     pub(crate) fn facts(&self) -> Facts {
         self.lock().facts.clone()

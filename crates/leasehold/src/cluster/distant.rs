@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use async_lock::OnceCell;
 use bytes::Bytes;
-use leasehold_fs::{Answer, FsError, Stability, Verifier};
+use leasehold_fs::{Answer, FsError, Spot, Stability, Verifier};
 use leasehold_session::nfs::Version;
 use leasehold_session::{Credential, Options as Calling, Session};
 use leasehold_shell::client::{Mounted, Runtime, SourcePort, Target, mount};
@@ -173,8 +173,9 @@ fn clock(runtime: &Runtime) -> Result<Session, Failure> {
 /// The files of a server, where the whole path is its export.
 fn remote(mounted: Mounted, who: &Credential) -> Option<Remote> {
     let machine = machine(mounted.server.ip());
-    let Mounted { nfs, root, bounds, rest, .. } = mounted;
-    rest.is_empty().then(|| Remote::new(nfs, who.clone(), root, bounds, machine))
+    let Mounted { nfs, server, root, bounds, rest, .. } = mounted;
+    let remote = || Remote::new(nfs, who.clone(), root, bounds, machine).reached_at(server);
+    rest.is_empty().then(remote)
 }
 
 /// One number for all servers at an address.
@@ -250,6 +251,10 @@ impl Iod for Distant {
 
     fn remove(&self, object: ObjectName) -> Answer<'_, Result<(), FsError>> {
         Answer::later(async move { self.folder().await?.remove(object).await })
+    }
+
+    fn give(&self, object: ObjectName, owner: u32) -> Answer<'_, Result<Option<Spot>, FsError>> {
+        Answer::later(async move { self.folder().await?.give(object, owner).await })
     }
 
     fn verifier(&self) -> Answer<'_, Result<Verifier, FsError>> {

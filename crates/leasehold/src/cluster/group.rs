@@ -46,7 +46,7 @@ pub(crate) struct Group {
     pub(crate) me: u32,
     /// Those that are not waited for.
     pub(crate) without: Vec<u32>,
-    /// Whether every use asks the home.
+    /// Whether copies are had by leases.
     pub(crate) strict: bool,
     /// Whom is asked for a name that is not here.
     pub(crate) search: Search,
@@ -249,6 +249,14 @@ impl Outside for World {
     fn notice(&self, notice: &Notice) {
         match notice {
             Notice::Open => tracing::info!("all metaservers have answered: this one serves"),
+            Notice::Unlike { peer, strict } => {
+                let (this, other) = if *strict { ("with", "without") } else { ("without", "with") };
+                tracing::error!(
+                    peer,
+                    "this metaserver was started {this} --strict, and another {other}: nothing is \
+                     served; start all in one way"
+                );
+            }
             Notice::Older { peer, known, stored } => tracing::error!(
                 peer,
                 known_epoch = known.0,

@@ -1,14 +1,12 @@
-//! What there is of a cluster: its iods, and where a file lies.
+//! What there is of a cluster: its iods.
 
-use std::fs::File;
-use std::io::Read as _;
 use std::time::Duration;
 
 use leasehold_shell::client::block_on;
-use leasehold_store_striped::{Damaged, Files as _, Mark, Placed};
+use leasehold_store_striped::{Files as _, Mark};
 use serde_json::json;
 
-use super::options::{Check, Layout};
+use super::options::Check;
 use super::{Cluster, IodAddress, Part};
 use crate::failure::{Failure, Kind};
 use crate::say::say;
@@ -86,51 +84,4 @@ impl Found {
         }
         text
     }
-}
-
-/// Says where the data of a file lies.
-pub(crate) fn layout(options: &Layout) -> Result<(), Failure> {
-    let shown = options.file.display();
-    let failed = |error: &dyn std::fmt::Display| Kind::Running.because(format!("{shown}: {error}"));
-    let file = File::open(&options.file).map_err(|error| failed(&error))?;
-    let length = file.metadata().map_err(|error| failed(&error))?.len();
-    let mut head = Vec::new();
-    file.take(512).read_to_end(&mut head).map_err(|error| failed(&error))?;
-    let placed = Placed::read(&head).map_err(|Damaged| {
-        failed(&"this is no metafile: name one in the metaserver's directory")
-    })?;
-    if options.json {
-        let line = placed.map(|Placed { volume, object, unit, iods, copies, is_behind }| {
-            json!({ "volume": format!("{volume:016x}"), "object": object.text(), "unit": unit,
-                    "iods": iods, "copies": copies, "is_behind": is_behind })
-        });
-        return say(format!("{}\n", json!(line)));
-    }
-    let text = match placed {
-        None => "nothing was written to it yet".to_owned(),
-        Some(Placed { iods, .. }) if iods.is_empty() => {
-            format!("{} bytes in the metafile itself", length.saturating_sub(512))
-        }
-        Some(placed) => on_iods(&placed),
-    };
-    say(text + "\n")
-}
-
-fn on_iods(placed: &Placed) -> String {
-    let iods: Vec<String> = placed.iods.iter().map(u16::to_string).collect();
-    let files: Vec<String> = placed.objects().iter().map(|object| object.text()).collect();
-    let files: Vec<_> = files.iter().map(|name| format!("{}/{name}", &name[..2])).collect();
-    let copies = match (placed.copies, placed.is_behind) {
-        (1, _) => "one copy",
-        (_, false) => "two copies, the second on the next",
-        (_, true) => "two copies, the second on the next, and one lacks something",
-    };
-    format!(
-        "volume {:016x}, stripes of {} bytes, {copies}, in turn on the iods {}\n\
-         on each in the file {}",
-        placed.volume,
-        placed.unit,
-        iods.join(", "),
-        files.join(", and of second copies in "),
-    )
 }

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
+use leasehold_store_striped::Shape;
 
 use super::IodAddress;
 use super::group::Search;
@@ -48,6 +49,10 @@ pub(crate) struct Try {
     /// Where the metaserver listens, or the first of them
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:2049")]
     pub(crate) listen: SocketAddr,
+
+    /// Mount it on this machine as well, by FUSE
+    #[arg(long, value_name = "DIR")]
+    pub(crate) mount: Option<PathBuf>,
 }
 
 /// The iods that a command is about.
@@ -134,17 +139,76 @@ pub(crate) struct Repair {
     pub(crate) remove: bool,
 }
 
-/// Say where the data of a file lies, by its metafile in the metaserver's directory
+/// Say where the data of a file lies, or where it is to lie
+///
+/// Without options it reads the metafile alone. With one, the running metaserver moves the file to
+/// where it is to lie, in the background; what is said of a directory is for files and directories
+/// that are made in it from then on, and below. What is not said is as for the whole volume.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Layout {
-    /// The metafile
+    /// The metafile, or a directory, in the metaserver's directory for names
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
 
+    /// The size of a stripe, in KiB
+    #[arg(
+        long,
+        value_name = "KIB",
+        value_parser = clap::value_parser!(u32).range(stripes::UNITS_KIB),
+        help_heading = IODS
+    )]
+    unit: Option<u32>,
+
+    /// Over how many iods a file is spread
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=48), help_heading = IODS)]
+    width: Option<u16>,
+
+    /// The number of the iod with the first stripe: else it is another for each file
+    #[arg(long, value_name = "NUMBER", help_heading = IODS)]
+    first: Option<u16>,
+
+    /// The numbers of the iods that a file may use
+    #[arg(long, value_name = "NUMBER,...", value_delimiter = ',', help_heading = IODS)]
+    iods: Vec<u16>,
+
+    /// How many iods have each stripe
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = clap::value_parser!(u16).range(stripes::COPIES),
+        help_heading = IODS
+    )]
+    copies: Option<u16>,
+
+    /// Take back what was said: as for the whole volume
+    #[arg(
+        long,
+        conflicts_with_all = ["unit", "width", "first", "iods", "copies"],
+        help_heading = IODS
+    )]
+    as_volume: bool,
+
+    /// The directory with the metaserver's state [default: as for `meta`]
+    #[arg(long, value_name = "DIR", help_heading = HOW)]
+    pub(crate) state: Option<PathBuf>,
+
     /// Say it as one line of JSON
-    #[arg(long)]
+    #[arg(long, help_heading = HOW)]
     pub(crate) json: bool,
+}
+
+impl Layout {
+    /// Whether something is to lie otherwise.
+    pub(crate) fn says_something(&self) -> bool {
+        self.as_volume || self.shape() != Shape::default()
+    }
+
+    /// What is said, all else being as for the volume.
+    pub(crate) fn shape(&self) -> Shape {
+        let Self { unit, width, first, copies, .. } = *self;
+        Shape { unit: unit.map(|kib| kib << 10), width, first, iods: self.iods.clone(), copies }
+    }
 }
 
 /// Serve names from a directory, and data from I/O daemons (iods)
@@ -282,9 +346,9 @@ pub(crate) struct Peers {
 
     /// Show nothing that is older than the last answer of any metaserver: the same at all of them
     ///
-    /// There are no copies then. Each use of what another made asks that one, also each entry of a
-    /// listing, and a WRITE is answered when it is known there. While a metaserver is away its files
-    /// and directories are waited for.
+    /// Copies are had by leases then, of which the window is the term: who changes what others have a
+    /// lease on takes it back first, and a WRITE is answered when it is known at the home of its file.
+    /// While a metaserver is away its files and directories are waited for.
     #[arg(long, requires = "peer", conflicts_with = "search", hide_short_help = true, help_heading = PEERS)]
     pub(crate) strict: bool,
 

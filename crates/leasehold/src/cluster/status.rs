@@ -1,5 +1,6 @@
 //! How the volumes of a running metaserver are.
 
+use futures_util::future::{join, join_all};
 use leasehold_fs::FsError;
 use leasehold_shell::client::block_on;
 use serde::{Deserialize, Serialize};
@@ -83,7 +84,8 @@ impl Told {
     fn of(name: &str, volume: &Volume) -> Self {
         let Volume { striped, members, group } = volume;
         let options = striped.options();
-        let iod = |(number, member): (u16, &leasehold_store_striped::Member)| {
+        // All are asked at once: each that is away is waited for.
+        let iod = async |(number, member): (u16, &leasehold_store_striped::Member)| {
             let what = match (member.gone, options.used.contains(&number)) {
                 (true, _) => "gone",
                 (false, true) => "used",
@@ -91,7 +93,7 @@ impl Told {
             };
             let room = match member.gone {
                 true => Err(FsError::Io),
-                false => block_on(striped.room_of(number)),
+                false => striped.room_of(number).await,
             };
             IodTold {
                 number,
@@ -101,13 +103,17 @@ impl Told {
                 free_bytes: room.ok().map(|room| room.space.available_bytes),
             }
         };
-        let metaserver = |(number, peer): (u32, &IodAddress)| {
+        let metaserver = async |(number, peer): (u32, &IodAddress)| {
             let (group, metaserver) = group.as_ref()?;
             let this = number == group.me;
-            let away = !this && !block_on(metaserver.reaches(number));
+            let away = !this && !metaserver.reaches(number).await;
             Some(MetaserverTold { number, address: peer.to_string(), this, away })
         };
         let peers = group.iter().flat_map(|(group, _)| &group.peers);
+        let (iods, metaservers) = block_on(join(
+            join_all((0..).zip(members).map(iod)),
+            join_all((0..).zip(peers).map(metaserver)),
+        ));
         let consistency = group.as_ref().map(|(group, _)| match group.strict {
             true => "strict".to_owned(),
             false => "lazy".to_owned(),
@@ -116,8 +122,8 @@ impl Told {
             name: name.to_owned(),
             volume: format!("{:016x}", options.volume),
             copies: options.copies,
-            iods: (0..).zip(members).map(iod).collect(),
-            metaservers: (0..).zip(peers).filter_map(metaserver).collect(),
+            iods,
+            metaservers: metaservers.into_iter().flatten().collect(),
             consistency,
             misplaced: striped.misplaced_count(),
             settled: striped.is_settled(),

@@ -2,9 +2,11 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
-use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use leasehold_shell::process::Termination;
 use rustix::process::{Pid, Signal, kill_process};
@@ -17,7 +19,7 @@ use crate::failure::{Failure, Kind};
 pub(crate) fn run(options: &Try) -> Result<(), Failure> {
     let termination = Termination::prepare();
     let key = options.directory.join("cluster.key");
-    let mut metas = metaservers(options, &key)?;
+    let (mut metas, first) = metaservers(options, &key)?;
     let mut iods = Vec::new();
     for number in 0..options.iods {
         let mut iod = role("iod", &options.directory, &format!("iod{number}"), &key)?;
@@ -30,15 +32,23 @@ pub(crate) fn run(options: &Try) -> Result<(), Failure> {
         }
         iods.push(iod);
     }
-    let metas = metas.into_iter().map(Running::start).collect::<Result<Vec<_>, _>>()?;
+    let mut metas = metas.into_iter().map(Running::start).collect::<Result<Vec<_>, _>>()?;
+    let mounted = match (&options.mount, &mut *metas) {
+        (Some(place), [meta, ..]) => {
+            meta.wait_until_reached(first)?;
+            Some(Mounted::new(first, place)?)
+        }
+        (Some(_) | None, _) => None,
+    };
     termination.wait();
+    drop(mounted);
     // They may have got the signal too, and then end already.
     drop(metas);
     Ok(())
 }
 
-/// The commands of all metaservers, which lack the iods.
-fn metaservers(options: &Try, key: &Path) -> Result<Vec<Command>, Failure> {
+/// The commands of all metaservers, which lack the iods, and where the first listens.
+fn metaservers(options: &Try, key: &Path) -> Result<(Vec<Command>, SocketAddr), Failure> {
     let first = options.listen;
     let places = (0..options.metaservers).map(|number| match number {
         0 => Ok(first),
@@ -46,7 +56,7 @@ fn metaservers(options: &Try, key: &Path) -> Result<Vec<Command>, Failure> {
     });
     let mut places: Vec<SocketAddr> = places.collect::<Result<_, _>>()?;
     let several = places.len() > 1;
-    if let ([place, ..], true) = (&mut *places, several)
+    if let ([place, ..], true) = (&mut *places, several || options.mount.is_some())
         && place.port() == 0
     {
         *place = free(first.ip())?;
@@ -63,7 +73,8 @@ fn metaservers(options: &Try, key: &Path) -> Result<Vec<Command>, Failure> {
         }
         Ok(meta)
     };
-    places.iter().enumerate().map(command).collect()
+    let commands: Result<_, Failure> = places.iter().enumerate().map(command).collect();
+    Ok((commands?, places[0]))
 }
 
 /// An address with a port that nobody has now.
@@ -78,13 +89,46 @@ fn role(role: &str, below: &Path, name: &str, key: &Path) -> Result<Command, Fai
     fs::create_dir_all(&directory).map_err(|error| {
         Kind::Directory.because(format!("cannot make {}: {error}", directory.display()))
     })?;
-    let program = std::env::current_exe()
-        .map_err(|error| Kind::Running.because(format!("cannot find this program: {error}")))?;
-    let mut command = Command::new(program);
+    let mut command = this_program()?;
     command.arg(role).arg(&directory).arg("--state").arg(below.join(format!("state-{name}")));
     command.arg("--cluster-key").arg(key).args(["--log", "warn"]).stdin(Stdio::null());
     Ok(command)
 }
+
+fn this_program() -> Result<Command, Failure> {
+    let program = std::env::current_exe();
+    program
+        .map(Command::new)
+        .map_err(|error| Kind::Running.because(format!("cannot find this program: {error}")))
+}
+
+/// A mount of the cluster, which ends when this is dropped.
+struct Mounted<'a>(&'a Path);
+
+impl<'a> Mounted<'a> {
+    fn new(at: SocketAddr, place: &'a Path) -> Result<Self, Failure> {
+        fs::create_dir_all(place).map_err(|error| {
+            Kind::Directory.because(format!("cannot make {}: {error}", place.display()))
+        })?;
+        let source = format!("{at}:/cluster");
+        let mut command = this_program()?;
+        let done = command.arg("mount").arg(source).arg(place).status();
+        // It has said why not.
+        let is_mounted = done.is_ok_and(|status| status.success());
+        is_mounted.then_some(Self(place)).ok_or_else(|| Kind::Running.silently())
+    }
+}
+
+impl Drop for Mounted<'_> {
+    fn drop(&mut self) {
+        // What cannot be unmounted ends with the processes that still use it.
+        let _ = this_program().map(|mut program| program.arg("umount").arg(self.0).status());
+    }
+}
+
+/// How long a metaserver may take to start, and how often it is looked whether it has.
+const START: Duration = Duration::from_secs(60);
+const GLANCE: Duration = Duration::from_millis(20);
 
 /// A process that is asked to end when this is dropped.
 struct Running(Child);
@@ -108,6 +152,21 @@ impl Running {
         let port = ready["addresses"][0]["port"].as_u64();
         // It has said why.
         port.ok_or_else(|| Kind::Running.because("an iod did not start"))
+    }
+}
+
+impl Running {
+    /// Waits until it listens.
+    fn wait_until_reached(&mut self, at: SocketAddr) -> Result<(), Failure> {
+        let start = Instant::now();
+        while TcpStream::connect(at).is_err() {
+            // Where it has ended it has said why.
+            if !matches!(self.0.try_wait(), Ok(None)) || start.elapsed() > START {
+                return Err(Kind::Running.because("the metaserver did not start"));
+            }
+            thread::sleep(GLANCE);
+        }
+        Ok(())
     }
 }
 

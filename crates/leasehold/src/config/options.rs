@@ -114,7 +114,8 @@ pub(crate) struct Server {
     /// Announce the exports on the local network (DNS-SD): `leasehold find` and others list them
     ///
     /// By the name of this machine, on the networks of the addresses that are served on, as the
-    /// exports are at the start.
+    /// exports are at the start. One of several metaservers also by the name of its volume, of which
+    /// clients take the least busy.
     #[arg(long, hide_short_help = true, help_heading = WHERE)]
     #[schemars(extend("init" = false))]
     pub(crate) announce: bool,

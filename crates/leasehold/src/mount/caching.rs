@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold_client::{Options, Variant};
+use leasehold_client::{Asking, Options, Variant};
 
 use super::words::{number, size};
 
@@ -16,6 +16,9 @@ pub(crate) const HELP: &str = "\
                      and a close pushes nothing; close-to-open where the server has no leases,
                      which is said. What programs on the server itself change may be seen late
                      [default]
+  leases=used|listed|named  what leases are asked for on by the way: what is used; and listings
+                     bring attributes; and what names lead to [default: named]
+  term=SECONDS       for how long leases are asked for, up to 60 [default: what the server likes]
   actimeo=SECONDS    how long names and attributes are trusted; or acregmin, acregmax, acdirmin and
                      acdirmax apart [default: files 3 to 60, directories 30 to 60]
   buffer=SIZE        data that is kept [default: 256M]
@@ -30,6 +33,8 @@ pub(crate) const HELP: &str = "\
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Caching {
     variant: Option<Variant>,
+    asking: Option<Asking>,
+    term: Option<Duration>,
     files: (Option<Duration>, Option<Duration>),
     directories: (Option<Duration>, Option<Duration>),
     buffer: Option<u64>,
@@ -55,6 +60,13 @@ impl Caching {
             ("cache", Some("lease")) => self.variant = Some(Variant::Lease),
             ("cache", _) => {
                 return Err("cache is none, buffer, close-to-open or lease".to_owned());
+            }
+            ("leases", Some("used")) => self.asking = Some(Asking::Used),
+            ("leases", Some("listed")) => self.asking = Some(Asking::Listed),
+            ("leases", Some("named")) => self.asking = Some(Asking::Named),
+            ("leases", _) => return Err("leases is used, listed or named".to_owned()),
+            ("term", _) => {
+                self.term = Some(Duration::from_secs(number(name, value, 1_u32)?.into()));
             }
             ("actimeo", _) => {
                 let both = (Some(seconds()?), Some(seconds()?));
@@ -98,6 +110,8 @@ impl Caching {
         };
         Options {
             variant: self.variant.unwrap_or(usual.variant),
+            asking: self.asking.unwrap_or(usual.asking),
+            term: self.term.unwrap_or(usual.term),
             bytes_max: self.buffer.unwrap_or(usual.bytes_max),
             unsaved_bytes_max: self.unsaved.unwrap_or(usual.unsaved_bytes_max),
             file_trust: times(self.files, usual.file_trust),
@@ -139,6 +153,8 @@ mod tests {
         let told = options(&[("cache", "buffer"), ("buffer", "2G"), ("unsaved", "512K")]);
         let is = (told.variant, told.bytes_max, told.unsaved_bytes_max);
         assert_eq!(is, (Variant::BufferCache, 2 << 30, 512 << 10));
+        let told = options(&[("leases", "used"), ("term", "5")]);
+        assert_eq!((told.asking, told.term), (Asking::Used, Duration::from_secs(5)));
         let told = options(&[("filecalls", "2"), ("calls", "4"), ("stable", "always")]);
         let is = (told.calls_of_file_max, told.calls_max, told.always_stable);
         assert_eq!(is, (2, 4, true));
@@ -166,6 +182,8 @@ mod tests {
             ("buffer", "1T1"),
             ("stable", "no"),
             ("calls", "0"),
+            ("leases", "all"),
+            ("term", "0"),
         ] {
             caching.take(name, Some(value)).expect_err(name);
         }

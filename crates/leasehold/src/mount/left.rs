@@ -16,9 +16,11 @@ use leasehold_client::{Aside, Client, Credential, Handle, Notes, remove_left};
 use leasehold_shell::client::{Mounted, block_on};
 use leasehold_shell::state;
 
-/// Has the names noted that this mount gives, and removes those that others have left.
-pub(crate) fn begin(found: &Mounted, client: &Client, machine: &str) {
-    let Some(folder) = state::default_directory().map(|state| state.join("mounts")) else {
+/// Has the names noted that this mount gives, and removes those that others have left. Where there
+/// is no place for notes but on the mount itself there are none.
+pub(crate) fn begin(found: &Mounted, client: &Client, machine: &str, directory: &Path) {
+    let folder = state::default_directory().map(|state| state.join("mounts"));
+    let Some(folder) = folder.filter(|folder| !super::is_on(directory, folder)) else {
         return;
     };
     let heading = heading(found);

@@ -56,7 +56,7 @@ pub(crate) struct Umount {
     #[arg(value_name = "DIR")]
     pub(crate) directory: PathBuf,
 
-    /// End it also while it is in use: it goes when its last user has
+    /// End it also while it is in use or its server is away: it goes when its last user has
     #[arg(short, long)]
     pub(crate) lazy: bool,
 }

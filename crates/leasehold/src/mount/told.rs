@@ -1,6 +1,7 @@
 //! What a mount tells of itself, by a socket like that of a server.
 
 use std::fs::DirBuilder;
+use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,8 +9,8 @@ use std::sync::Arc;
 use leasehold_client::Variant;
 use leasehold_fuse::Session;
 use leasehold_mount::Files;
-use leasehold_shell::client::Mounted;
-use leasehold_shell::control::Control;
+use leasehold_shell::client::{Mounted, block_on};
+use leasehold_shell::control::{Asker, Control};
 use serde_json::{Value, json};
 
 use super::options::Mount;
@@ -25,7 +26,8 @@ fn state_of(directory: &Path) -> PathBuf {
     base.join("leasehold/mounts").join(name.replace('%', "%25").replace('/', "%2f"))
 }
 
-/// Has questions answered from now on; without, where the socket cannot be had.
+/// Has questions answered from now on, also where a mount that was here before is still in use;
+/// without, where the socket cannot be had.
 pub(crate) fn begin(
     directory: &Path,
     options: &Mount,
@@ -42,6 +44,7 @@ pub(crate) fn begin(
         Variant::CloseToOpen => "close-to-open",
         Variant::Lease => "lease",
     };
+    let settled = Arc::clone(&files);
     let told = move || {
         let held = files.holdings();
         let (cached, unsaved) = files.client().cached_bytes();
@@ -78,19 +81,20 @@ pub(crate) fn begin(
     };
     let answer = move |line: &str| match serde_json::from_str(line) {
         Ok(Request::Status) => json!({ "ok": told() }).to_string(),
+        Ok(Request::Settle) => json!({ "ok": block_on(settled.settle()) }).to_string(),
         Ok(Request::Facts | Request::Reload | Request::Successor | Request::Why(_)) => {
             json!({ "error": "a mount does not do that" }).to_string()
         }
-        Ok(Request::Leases | Request::Volumes | Request::Forget { .. }) => {
-            json!({ "error": "a mount has no clients; ask the server" }).to_string()
-        }
+        Ok(
+            Request::Leases | Request::Layout { .. } | Request::Volumes | Request::Forget { .. },
+        ) => json!({ "error": "a mount has no clients; ask the server" }).to_string(),
         Err(error) => json!({ "error": error.to_string() }).to_string(),
     };
     DirBuilder::new()
         .recursive(true)
         .mode(0o700)
         .create(&place)
-        .and_then(|()| Control::listen(&place, Arc::new(answer)))
+        .and_then(|()| Control::take(&place, Arc::new(answer)))
         .inspect_err(|error| tracing::warn!(%error, "`status --mount` cannot reach this mount"))
         .ok()
 }
@@ -100,15 +104,29 @@ pub(crate) fn begin(
 /// # Errors
 /// What is wrong and what to do, as text.
 pub(crate) fn ask(directory: &Path) -> Result<Value, String> {
+    let place = place_of(directory).map_err(|error| error.to_string())?;
+    control::ask(&place, &Request::Status)
+        .map_err(|_| format!("no mount of ours answers at {}", directory.display()))
+}
+
+/// Has the mount at a directory make safe all that was written: whether it is, and the conversation,
+/// which lasts as long as the mount's process. Nothing where no mount of ours answers.
+pub(crate) fn settle(directory: &Path) -> Option<(Asker, bool)> {
+    let place = place_of(directory).ok()?;
+    let mut asker = Asker::connect(&place).ok()?;
+    let safe = control::ask_again(&mut asker, &place, &Request::Settle).ok()?;
+    Some((asker, safe.as_bool()?))
+}
+
+/// The directory of the socket of a mount, as somebody names that.
+fn place_of(directory: &Path) -> io::Result<PathBuf> {
     // Not by the mount itself, which may hang: only what leads to it is looked at.
-    let absolute = std::path::absolute(directory).map_err(|error| error.to_string())?;
+    let absolute = std::path::absolute(directory)?;
     let named = match (absolute.parent(), absolute.file_name()) {
         (Some(parent), Some(name)) => parent.canonicalize().map(|parent| parent.join(name)),
         _ => Ok(absolute),
     };
-    let place = state_of(&named.map_err(|error| error.to_string())?);
-    control::ask(&place, &Request::Status)
-        .map_err(|_| format!("no mount of ours answers at {}", directory.display()))
+    Ok(state_of(&named?))
 }
 
 /// What it tells, for people.

@@ -5,14 +5,14 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use leasehold_session::Options;
-use leasehold_session::nfs::messages::{Handle, Status, write};
+use leasehold_session::nfs::messages::{Handle, SetAttributes, Status, write};
 use leasehold_shell::client::{Mounted, NotFound, Runtime, Target, block_on, mount};
 use rustix::process::Signal;
 
 use crate::support::{Home, PATIENCE, Serving, address, leasehold, put, run, who};
 
 /// An iod over a directory of this name, with a key of that name.
-fn iod(home: &Home, name: &str, key: &str, port: u16) -> (Serving, u16) {
+pub(crate) fn iod(home: &Home, name: &str, key: &str, port: u16) -> (Serving, u16) {
     started(iod_command(home, name, key, port))
 }
 
@@ -42,7 +42,7 @@ fn started(command: std::process::Command) -> (Serving, u16) {
 }
 
 /// The command of a metaserver over iods at these ports.
-fn meta(home: &Home, ports: &[u16], more: &[&str]) -> std::process::Command {
+pub(crate) fn meta(home: &Home, ports: &[u16], more: &[&str]) -> std::process::Command {
     let mut command = leasehold(&["meta", &home.path("data"), "--json", "--listen", "127.0.0.1:0"]);
     command.args(["--state", &home.path("state"), "--cluster-key", &home.path("key")]);
     for port in ports {
@@ -58,7 +58,7 @@ fn start(home: &Home, ports: &[u16]) -> (Serving, serde_json::Value) {
     (serving, ready)
 }
 
-fn try_mount(runtime: &Runtime, port: u16, path: &str) -> Result<Mounted, NotFound> {
+pub(crate) fn try_mount(runtime: &Runtime, port: u16, path: &str) -> Result<Mounted, NotFound> {
     let options = Options::stream().impatient(PATIENCE);
     let target = Target { port: Some(port), ..Target::new("127.0.0.1", path.as_bytes(), options) };
     block_on(mount(runtime, &target, &who()))
@@ -171,6 +171,66 @@ fn a_cluster_can_be_tried_and_looked_at() {
     let server = try_mount(&runtime, port, "/cluster").unwrap();
     assert_eq!(read(&server, &file, data.len()), data);
     assert!(serving.end(Signal::TERM).success());
+}
+
+/// Where data is to lie is said of directories, and of files, which are moved.
+#[test]
+fn layouts_are_said_and_inherited() {
+    let home = Home::new();
+    let runtime = Runtime::start().unwrap();
+    let names = ["one", "two", "three"];
+    let (_iods, ports): (Vec<_>, Vec<_>) =
+        names.iter().map(|name| iod(&home, name, "key", 0)).unzip();
+    let (mut serving, ready) = start(&home, &ports);
+    let server = try_mount(&runtime, address(&ready).port(), "/data").unwrap();
+    let layout = |name: &str, more: &[&str]| {
+        let mut layout = leasehold(&["layout", &home.path(&format!("data/{name}"))]);
+        run({
+            layout.args(more);
+            layout
+        })
+    };
+    let said = |name: &str, words: &[&str]| {
+        let state = home.path("state");
+        let (code, _, error) = layout(name, &[words, &["--state", &state]].concat());
+        assert_eq!(code, 0, "{error}");
+    };
+    let told = |name: &str| -> serde_json::Value {
+        let (code, text, error) = layout(name, &["--json"]);
+        assert_eq!(code, 0, "{error}");
+        serde_json::from_str(&text).unwrap()
+    };
+    fs::create_dir(home.path("data/films")).unwrap();
+    assert!(layout("films", &[]).1.contains("as the volume's do"));
+    said("films", &["--unit", "64", "--iods", "2,0", "--first", "2"]);
+    assert_eq!(layout("films", &[]).1, "files that are made here: unit 65536, first 2, iods 2 0\n");
+    let films = block_on(server.nfs.lookup(&who(), &server.root, b"films")).unwrap();
+    let films = films.done().unwrap().object;
+    let below = block_on(server.nfs.mkdir(&who(), &films, b"new", &SetAttributes::default()));
+    let below = below.unwrap().done().unwrap().object.unwrap();
+    let data = Bytes::from(vec![7; 300_000]);
+    let film = block_on(put(&Mounted { root: below, ..server.clone() }, b"film", &data));
+    let other = block_on(put(&server, b"other", &data));
+    let placed = told("films/new/film");
+    assert_eq!((&placed["unit"], placed["iods"].to_string()), (&65536.into(), "[2,0]".to_owned()));
+    assert_eq!(told("other")["iods"].as_array().unwrap().len(), 3);
+    said("other", &["--copies", "2", "--width", "2"]);
+    said("films/new/film", &["--as-volume"]);
+    wait_until_settled(&home);
+    let placed = told("other");
+    assert_eq!((&placed["copies"], placed["iods"].as_array().unwrap().len()), (&2.into(), 2));
+    assert_eq!(read(&server, &other, data.len()), data);
+    assert_eq!(read(&server, &film, data.len()), data);
+    let refused = |name: &str, words: &[&str]| {
+        let state = home.path("state");
+        let (code, _, error) = layout(name, &[words, &["--state", &state]].concat());
+        assert_eq!(code, 1, "{error}");
+        error
+    };
+    assert!(refused("other", &["--iods", "7"]).contains("iod 7 is none that is used"));
+    assert!(refused("../one", &["--width", "1"]).contains("in no directory of names"));
+    assert!(serving.end(Signal::TERM).success());
+    assert!(refused("other", &["--width", "1"]).contains("no server answers"));
 }
 
 /// What a crash leaves behind in the midst of a removal is found and removed, and nothing else is.

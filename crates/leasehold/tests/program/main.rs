@@ -5,6 +5,7 @@
 mod cluster;
 mod config;
 mod control;
+mod direct;
 mod doctor;
 mod hostile;
 mod leases;

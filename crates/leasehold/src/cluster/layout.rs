@@ -1,0 +1,141 @@
+//! Where the data of a file lies, and where an administrator wants it.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
+
+use leasehold_fs::{Caller, FsError, SUPERUSER, Step, Store as _};
+use leasehold_shell::client::block_on;
+use leasehold_store_dir::LAYOUT;
+use leasehold_store_striped::{Damaged, Placed, Shape, Striped};
+use rustix::fs::fgetxattr;
+use serde_json::json;
+
+use super::options::Layout;
+use crate::control::{self, Request};
+use crate::failure::{Failure, Kind};
+use crate::say::say;
+use crate::serving::Serving;
+use crate::status::state_directory;
+
+/// Says where the data of a file lies, or has it lie elsewhere.
+pub(crate) fn layout(options: &Layout) -> Result<(), Failure> {
+    let shown = options.file.display();
+    let failed = |error: &dyn std::fmt::Display| Kind::Running.because(format!("{shown}: {error}"));
+    if options.says_something() {
+        let path = options.file.canonicalize().map_err(|error| failed(&error))?;
+        let path = path.to_str().ok_or_else(|| failed(&"its name is no text"))?.to_owned();
+        let words = options.shape().text();
+        let state = state_directory(options.state.as_deref())?;
+        let done = control::ask(&state, &Request::Layout { path, words });
+        return done.map(drop).map_err(|text| Kind::Running.because(text));
+    }
+    let file = File::open(&options.file).map_err(|error| failed(&error))?;
+    let about = file.metadata().map_err(|error| failed(&error))?;
+    if about.is_dir() {
+        return say(of_directory(&file, options.json) + "\n");
+    }
+    let length = about.len();
+    let mut head = Vec::new();
+    file.take(512).read_to_end(&mut head).map_err(|error| failed(&error))?;
+    let placed = Placed::read(&head).map_err(|Damaged| {
+        failed(&"this is no metafile: name one in the metaserver's directory")
+    })?;
+    if options.json {
+        let line = placed.map(|Placed { volume, object, unit, iods, copies, is_behind }| {
+            json!({ "volume": format!("{volume:016x}"), "object": object.text(), "unit": unit,
+                    "iods": iods, "copies": copies, "is_behind": is_behind })
+        });
+        return say(format!("{}\n", json!(line)));
+    }
+    let text = match placed {
+        None => "nothing was written to it yet".to_owned(),
+        Some(Placed { iods, .. }) if iods.is_empty() => {
+            format!("{} bytes in the metafile itself", length.saturating_sub(512))
+        }
+        Some(placed) => on_iods(&placed),
+    };
+    say(text + "\n")
+}
+
+fn on_iods(placed: &Placed) -> String {
+    let iods: Vec<String> = placed.iods.iter().map(u16::to_string).collect();
+    let files: Vec<String> = placed.objects().iter().map(|object| object.text()).collect();
+    let files: Vec<_> = files.iter().map(|name| format!("{}/{name}", &name[..2])).collect();
+    let copies = match (placed.copies, placed.is_behind) {
+        (1, _) => "one copy",
+        (_, false) => "two copies, the second on the next",
+        (_, true) => "two copies, the second on the next, and one lacks something",
+    };
+    format!(
+        "volume {:016x}, stripes of {} bytes, {copies}, in turn on the iods {}\n\
+         on each in the file {}",
+        placed.volume,
+        placed.unit,
+        iods.join(", "),
+        files.join(", and of second copies in "),
+    )
+}
+
+/// What files that are made in a directory get.
+fn of_directory(directory: &File, in_json: bool) -> String {
+    let mut words = [0; 1024];
+    // Where nothing was said, nothing is there.
+    let length = fgetxattr(directory, LAYOUT, &mut words[..]).unwrap_or_default();
+    let shape = Shape::parse(&words[..length]).unwrap_or_default();
+    if in_json {
+        let Shape { unit, width, first, iods, copies } = shape;
+        return json!({ "unit": unit, "width": width, "first": first, "iods": iods,
+                       "copies": copies })
+        .to_string();
+    }
+    let words = shape.text();
+    match words.is_empty() {
+        true => "files that are made here lie as the volume's do".to_owned(),
+        false => format!("files that are made here: {}", words.trim_end().replace('\n', ", ")),
+    }
+}
+
+/// Has a file of a running server lie as is said, or what is made in a directory from now on.
+///
+/// # Errors
+/// What is wrong and what to do, as text.
+pub(crate) fn lay_out(serving: &Serving, path: &Path, words: &str) -> Result<(), String> {
+    let shown = path.display();
+    let shape = Shape::parse(words.as_bytes()).ok_or("this server does not know that layout")?;
+    let (directory, volume) = serving
+        .volume_of(path)
+        .ok_or_else(|| format!("{shown} is in no directory of names that this server has"))?;
+    let used = &volume.striped.options().used;
+    let unknown = shape.iods.iter().chain(&shape.first).find(|iod| !used.contains(iod));
+    if let Some(iod) = unknown {
+        return Err(format!("iod {iod} is none that is used: see `leasehold cluster status`"));
+    }
+    if shape.copies.is_some_and(|copies| usize::from(copies) > used.len()) {
+        return Err("two copies of a stripe lie on two iods: there is one".to_owned());
+    }
+    let rest = path.strip_prefix(&directory).map_err(|error| error.to_string())?;
+    let done = block_on(laid_out(&volume.striped, rest, &shape));
+    let Err(error) = done else { return Ok(()) };
+    Err(if error == FsError::NotSupported {
+        "with several metaservers, or on a file system without user attributes, all files lie alike"
+            .to_owned()
+    } else if error == FsError::Invalid {
+        format!("{shown} is neither a file nor a directory")
+    } else {
+        format!("{shown}: {error}")
+    })
+}
+
+/// Goes to the object at the end of a path.
+async fn laid_out(volume: &Striped, path: &Path, shape: &Shape) -> Result<(), FsError> {
+    let superuser = Caller { uid: SUPERUSER, gid: 0, ..Caller::nobody() };
+    let mut object = volume.root();
+    for name in path.iter() {
+        let Ok(Step::Child(name)) = Step::parse(name.as_encoded_bytes()) else {
+            return Err(FsError::NotFound);
+        };
+        object = volume.lookup(&superuser, &object, name).await?.object;
+    }
+    volume.lay_out(&object, shape).await
+}

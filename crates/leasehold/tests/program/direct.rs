@@ -1,0 +1,311 @@
+//! Clients that read and write at the iods themselves: `spec/lease.x`, rules 23 to 26. They are
+//! told apart there, so the iods need root.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use leasehold_base::units::FileTime;
+use leasehold_client::{Client, Mode, OpenHow, Options, Servers, User, Variant};
+use leasehold_session::leases::Rider;
+use leasehold_session::leases::messages::layout::{Layout, Object};
+use leasehold_session::leases::messages::leases::{Progress, Wanted};
+use leasehold_session::leases::messages::{Base, Grant, Kind, Terms};
+use leasehold_session::nfs::messages::{Handle, Status, write};
+use leasehold_session::nfs::{Nfs, Version};
+use leasehold_session::{Credential, Options as Calling};
+use leasehold_shell::client::{Mounted, Runtime, SourcePort, block_on};
+use rustix::process::{Signal, geteuid};
+
+use crate::cluster::{iod, meta, try_mount};
+use crate::support::{Home, Serving, address, leasehold, put, run, who};
+
+const MODE: Mode = Mode::from_bits(0o644);
+
+/// A metaserver over three iods.
+struct Cluster {
+    home: Home,
+    runtime: Runtime,
+    iods: Vec<(Serving, u16)>,
+    serving: Serving,
+    port: u16,
+}
+
+/// Reaches iods as the mount does.
+struct Reach(Runtime);
+
+impl Reach {
+    fn nfs(&self, address: SocketAddr) -> Nfs {
+        let options = Calling::stream().impatient(Duration::from_secs(2));
+        let session = self.0.session(address, options, SourcePort::default());
+        Nfs::new(session.unwrap(), Version::V3)
+    }
+}
+
+impl Servers for Reach {
+    fn at(&self, address: SocketAddr) -> Option<Nfs> {
+        Some(self.nfs(address))
+    }
+}
+
+impl Cluster {
+    /// None where iods cannot tell users apart.
+    fn start(more: &[&str]) -> Option<Self> {
+        if !geteuid().is_root() {
+            return None;
+        }
+        let home = Home::new();
+        let iods: Vec<_> = ["one", "two", "three"].map(|name| iod(&home, name, "key", 0)).into();
+        let ports: Vec<u16> = iods.iter().map(|(_, port)| *port).collect();
+        let serving = Serving::start(meta(&home, &ports, more));
+        let port = address(&serde_json::from_str(&serving.line()).unwrap()).port();
+        Some(Self { home, runtime: Runtime::start().unwrap(), iods, serving, port })
+    }
+
+    fn mount(&self) -> Mounted {
+        try_mount(&self.runtime, self.port, "/data").unwrap()
+    }
+
+    fn leased(&self, number: u8) -> Mounted {
+        let mounted = self.mount();
+        let nfs = block_on(mounted.nfs.with_leases(&who(), [number; 16], b"client")).unwrap();
+        assert!(nfs.leases().is_some());
+        Mounted { nfs, ..mounted }
+    }
+
+    fn user(&self, number: u8) -> User {
+        let mounted = self.leased(number);
+        let options = Options::new(FileTime::default, number.into());
+        let options = Options { variant: Variant::Lease, ..options };
+        let who = who();
+        let client = Client::new(mounted.nfs, mounted.root, mounted.bounds, &who, options);
+        let client = block_on(client).unwrap();
+        client.reach_by(Arc::new(Reach(self.runtime.clone())));
+        client.user(who)
+    }
+
+    /// The bytes of calls and replies at the metaserver.
+    fn bytes(&self) -> u64 {
+        let (_, text, _) =
+            run(leasehold(&["status", "--json", "--state", &self.home.path("state")]));
+        let told: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let bytes = |way: &str| told["total"][way].as_u64().unwrap();
+        bytes("bytes_in") + bytes("bytes_out")
+    }
+}
+
+fn data(length: u32) -> Bytes {
+    (0..length / 4).flat_map(u32::to_be_bytes).collect()
+}
+
+/// Nothing but names, sizes and leases goes by the metaserver, and everybody sees the same.
+#[test]
+fn data_goes_to_the_iods_and_nowhere_else() {
+    let Some(cluster) = Cluster::start(&[]) else { return };
+    let (one, other) = (cluster.user(1), cluster.user(2));
+    let whole = data(8 << 20);
+    block_on(async {
+        let file = one.create(b"file", MODE, false).await.unwrap();
+        file.write_at(0, whole.slice(..1 << 20)).await.unwrap();
+        let before = cluster.bytes();
+        file.write_at(1 << 20, whole.slice(1 << 20..)).await.unwrap();
+        file.sync().await.unwrap();
+        let written = cluster.bytes() - before;
+        assert!(written < 100_000, "{written} bytes went by the metaserver to write");
+        file.close().await.unwrap();
+
+        let before = cluster.bytes();
+        let read = other.read(b"file").await.unwrap();
+        assert!(read == whole, "it is not what was written");
+        let read = cluster.bytes() - before;
+        assert!(read < 100_000, "{read} bytes went by the metaserver to read");
+    });
+    // A plain client has it from the metaserver.
+    let plain = cluster.mount();
+    let found = block_on(plain.nfs.lookup(&who(), &plain.root, b"file")).unwrap().done().unwrap();
+    assert_eq!(found.attributes.unwrap().size, whole.len() as u64);
+    let read = block_on(plain.nfs.read(&who(), &found.object, 5 << 20, 4096)).unwrap();
+    assert_eq!(read.done().unwrap().data, whole.slice(5 << 20..(5 << 20) + 4096));
+}
+
+/// What a client cuts off and writes anew goes there as well, though the cut has ended the layout.
+#[test]
+fn what_is_written_anew_goes_to_the_iods() {
+    let Some(cluster) = Cluster::start(&[]) else { return };
+    let (user, other) = (cluster.user(1), cluster.user(2));
+    block_on(async {
+        user.write(b"file", MODE, data(2 << 20)).await.unwrap();
+        let file = user.open(b"file", OpenHow::READ_WRITE).await.unwrap();
+        file.set_size(0).await.unwrap();
+        let before = cluster.bytes();
+        let whole = data(4 << 20).slice(1 << 20..);
+        file.write_at(0, whole.clone()).await.unwrap();
+        file.sync().await.unwrap();
+        file.close().await.unwrap();
+        let written = cluster.bytes() - before;
+        // What ends before 256 KiB goes by the metaserver.
+        assert!(written < 400_000, "{written} bytes went by the metaserver");
+        assert!(other.read(b"file").await.unwrap() == whole);
+    });
+}
+
+/// Two write to one file in turns: who lost the layout goes on by the metaserver or by another.
+#[test]
+fn what_one_writes_the_other_reads() {
+    let Some(cluster) = Cluster::start(&[]) else { return };
+    let users = [cluster.user(1), cluster.user(2)];
+    block_on(async {
+        users[0].write(b"file", MODE, data(1 << 20)).await.unwrap();
+        let mut expected = data(1 << 20).to_vec();
+        for turn in 0..12_usize {
+            let (one, other) = (&users[turn % 2], &users[(turn + 1) % 2]);
+            let file = one.open(b"file", OpenHow::READ_WRITE).await.unwrap();
+            let at = 300_000 + turn * 70_000;
+            let part = vec![u8::try_from(turn).unwrap() + 1; 100_000];
+            expected.resize(expected.len().max(at + part.len()), 0);
+            expected[at..at + part.len()].copy_from_slice(&part);
+            file.write_at(at as u64, part.into()).await.unwrap();
+            if turn % 3 == 0 {
+                file.sync().await.unwrap();
+            }
+            file.close().await.unwrap();
+            assert_eq!(other.attributes(b"file").await.unwrap().size, expected.len() as u64);
+            assert!(other.read(b"file").await.unwrap() == expected, "turn {turn}");
+        }
+        // Times that are set stay as they are, whatever ends afterwards.
+        let size = users[0].attributes(b"file").await.unwrap().size;
+        assert_eq!(size, expected.len() as u64);
+    });
+}
+
+/// A client that holds a lease and says nothing more.
+struct Silent {
+    server: Mounted,
+    file: Handle,
+    grant: Grant,
+    layout: Layout,
+}
+
+impl Silent {
+    /// Takes a lease for a short while, and the layout that goes with it.
+    fn begin(cluster: &Cluster, file: Handle) -> Self {
+        let server = cluster.leased(9);
+        let terms = Terms { kind: Kind::Write, term_ms: 3000, opportune: false, space: 0 };
+        let wanted = vec![Wanted { object: file, terms, reclaim: false }];
+        let leases = server.nfs.leases().unwrap();
+        let who = who();
+        let asked = leases.lease(&who, wanted, Vec::new(), Progress::Recovered);
+        let (_, held) = block_on(asked).unwrap();
+        let grant = held[0].grant;
+        assert!(grant.cachable);
+        let told = block_on(server.nfs.layout(&who, &file, Some(Kind::Write)));
+        let layout = told.unwrap().done().unwrap();
+        assert_eq!(layout.objects.0.len(), 3);
+        Self { server, file, grant, layout }
+    }
+
+    fn write(&self, cluster: &Cluster, object: &Object, bytes: &[u8]) -> Result<(), Status> {
+        let owner = self.layout.owner;
+        let caller = Credential::system("client", owner, owner, &[]);
+        let port = u16::try_from(object.port).unwrap();
+        let nfs = Reach(cluster.runtime.clone()).nfs(SocketAddr::from(([127, 0, 0, 1], port)));
+        let what = (Bytes::copy_from_slice(bytes), write::Stability::Unstable);
+        block_on(nfs.write(&caller, &object.object, 0, what)).unwrap().done().map(drop)
+    }
+}
+
+/// The client is stopped in the midst of a write, past its lease; another writes. What was still to
+/// come is refused by the iods, and by the metaserver as late.
+#[test]
+fn who_stood_still_is_refused_at_the_iods() {
+    let Some(cluster) = Cluster::start(&[]) else { return };
+    let plain = cluster.mount();
+    let file = block_on(put(&plain, b"file", &data(60_000)));
+    let silent = Silent::begin(&cluster, file);
+    let objects = &silent.layout.objects.0;
+    silent.write(&cluster, &objects[0], b"in an hour").unwrap();
+    // Nobody else can give it back for it.
+    let stranger = cluster.leased(8);
+    block_on(stranger.nfs.layout(&who(), &file, None)).unwrap().done().unwrap();
+    silent.write(&cluster, &objects[0], b"in time").unwrap();
+    // Its lease is waited out.
+    let other = cluster.user(2);
+    block_on(async {
+        let opened = other.open(b"file", OpenHow::READ_WRITE).await.unwrap();
+        opened.write_at(4096, Bytes::from_static(b"of another")).await.unwrap();
+        opened.sync().await.unwrap();
+        opened.close().await.unwrap();
+    });
+    for object in objects {
+        assert_eq!(silent.write(&cluster, object, b"too late"), Err(Status::Access));
+    }
+    let base = Base { serial: silent.grant.serial, modrev: silent.grant.modrev };
+    let rider = Arc::new(Rider::new(Vec::new(), Some(base)));
+    let by_metaserver = silent.server.nfs.ridden(Arc::clone(&rider));
+    let what = (Bytes::from_static(b"too late"), write::Stability::FileSync);
+    assert!(block_on(by_metaserver.write(&who(), &silent.file, 0, what)).is_err());
+    assert!(rider.told().late.is_some());
+    let read = block_on(plain.nfs.read(&who(), &file, 0, 60_000)).unwrap().done().unwrap().data;
+    let mut expected = data(60_000).to_vec();
+    expected[..10].copy_from_slice(b"in timeour");
+    expected[4096..4106].copy_from_slice(b"of another");
+    assert!(read == expected);
+}
+
+/// What a client was told outlives no restart of the metaserver: the objects say that it was.
+#[test]
+fn a_metaserver_that_starts_again_fences_whom_it_has_forgotten() {
+    let Some(mut cluster) = Cluster::start(&[]) else { return };
+    let file = block_on(put(&cluster.mount(), b"file", &data(60_000)));
+    let silent = Silent::begin(&cluster, file);
+    silent.write(&cluster, &silent.layout.objects.0[1], b"in time").unwrap();
+    cluster.serving.end(Signal::KILL);
+    let ports: Vec<u16> = cluster.iods.iter().map(|(_, port)| *port).collect();
+    cluster.serving = Serving::start(meta(&cluster.home, &ports, &[]));
+    let ready = cluster.serving.line();
+    cluster.port = address(&serde_json::from_str(&ready).unwrap()).port();
+    // Nobody else has leases of before.
+    let state = cluster.home.path("state");
+    let (code, _, error) = run(leasehold(&["forget", "0909", "--state", &state]));
+    assert_eq!(code, 0, "{error}");
+    let plain = cluster.mount();
+    let found = block_on(plain.nfs.lookup(&who(), &plain.root, b"file")).unwrap().done().unwrap();
+    assert_eq!(found.attributes.unwrap().size, 60_000);
+    for object in &silent.layout.objects.0 {
+        assert_eq!(silent.write(&cluster, object, b"too late"), Err(Status::Access));
+    }
+}
+
+/// One iod is killed and comes back: what was to go there waits or goes by the metaserver, and
+/// nothing is lost.
+#[test]
+fn an_iod_that_is_killed_loses_nothing() {
+    let Some(mut cluster) = Cluster::start(&[]) else { return };
+    let user = cluster.user(1);
+    let whole = data(4 << 20);
+    let file = block_on(async {
+        let file = user.create(b"file", MODE, false).await.unwrap();
+        file.write_at(0, whole.slice(..2 << 20)).await.unwrap();
+        file
+    });
+    let port = cluster.iods[1].1;
+    assert!(cluster.iods[1].0.end(Signal::KILL).code().is_none());
+    std::thread::scope(|scope| {
+        // What needs the iod waits for it.
+        let written = scope.spawn(|| {
+            block_on(async {
+                file.write_at(2 << 20, whole.slice(2 << 20..)).await.unwrap();
+                file.sync().await.unwrap();
+            });
+        });
+        cluster.iods[1] = iod(&cluster.home, "two", "key", port);
+        written.join().unwrap();
+    });
+    let reader = cluster.user(2);
+    block_on(async {
+        file.close().await.unwrap();
+        let read = reader.read(b"file").await.unwrap();
+        assert!(read == whole, "it is not what was written");
+    });
+}
