@@ -22,16 +22,22 @@ pub enum What {
     Made(u64),
     /// It found the first and left the second.
     Turned(u64, u64),
+    /// It found the first, or anything, and left the second; or nothing was done.
+    Perhaps(Option<u64>, u64),
 }
 
 impl What {
-    /// What is left of a state, if the operation is possible there.
-    fn applied(self, state: u64) -> Option<u64> {
-        match self {
-            Self::Saw(found) => (found == state).then_some(state),
-            Self::Made(left) => Some(left),
-            Self::Turned(found, left) => (found == state).then_some(left),
-        }
+    /// What may be left of a state; nothing if the operation is not possible there.
+    fn applied(self, state: u64) -> impl Iterator<Item = u64> {
+        let (one, other) = match self {
+            Self::Saw(found) => ((found == state).then_some(state), None),
+            Self::Made(left) => (Some(left), None),
+            Self::Turned(found, left) => ((found == state).then_some(left), None),
+            Self::Perhaps(found, left) => {
+                (found.is_none_or(|found| found == state).then_some(left), Some(state))
+            }
+        };
+        one.into_iter().chain(other)
     }
 }
 
@@ -75,7 +81,7 @@ fn through(history: &[Done], way: Way, at: usize) -> BTreeSet<Way> {
             continue;
         }
         for next in &left {
-            if let Some(state) = history[*next].what.applied(state) {
+            for state in history[*next].what.applied(state) {
                 let mut left = left.clone();
                 left.remove(next);
                 open.push((left, state));
@@ -107,5 +113,20 @@ mod tests {
         let (one, other) = (done(0, 5, What::Turned(0, 1)), done(2, 6, What::Turned(0, 1)));
         assert_eq!(explained(&[one, other], 0), Err(other), "both made it");
         assert_eq!(explained(&[one, other, done(1, 7, What::Turned(1, 0))], 0), Ok(()));
+    }
+
+    #[test]
+    fn what_was_perhaps_done_explains_either() {
+        for found in [None, Some(0)] {
+            let perhaps = done(0, 5, What::Perhaps(found, 1));
+            for seen in [0, 1] {
+                assert_eq!(explained(&[perhaps, done(6, 7, What::Saw(seen))], 0), Ok(()));
+            }
+            let late = done(8, 9, What::Saw(1));
+            assert_eq!(explained(&[perhaps, done(6, 7, What::Saw(0)), late], 0), Err(late));
+        }
+        let other = done(0, 5, What::Perhaps(Some(2), 1));
+        let late = done(6, 7, What::Saw(1));
+        assert_eq!(explained(&[other, late], 0), Err(late), "it never was 2");
     }
 }

@@ -77,8 +77,9 @@ impl Drop for Mounted {
     }
 }
 
-/// What a mount tells of itself.
-fn status(folder: &Path) -> Option<serde_json::Value> {
+/// What a mount tells of itself; nothing where there is none.
+#[must_use]
+pub fn status(folder: &Path) -> Option<serde_json::Value> {
     let mut command = Command::new(built());
     let done = command.args(["status", "--json", "--mount"]).arg(folder).output();
     serde_json::from_str(str::from_utf8(&done.ok()?.stdout).ok()?).ok()

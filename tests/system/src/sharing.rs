@@ -5,8 +5,8 @@ use std::fs;
 use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{scope, sleep};
-use std::time::{Duration, Instant};
+use std::thread::{ScopedJoinHandle, scope, sleep};
+use std::time::Duration;
 
 use leasehold_wire::nfs3::{DirectoryArgs, Handle, Name, Reply, lookup, read};
 
@@ -59,9 +59,9 @@ for number in range(count):
         else:
             did = 'name', 'saw', int(os.path.exists(name))
     except FileExistsError:
-        did = 'name', 'saw', 1
+        did = 'name', 'found', 1
     except FileNotFoundError:
-        did = 'name', 'saw', 0
+        did = 'name', 'found', 0
     print(did[0] + str(at), did[1], did[2], begin, now())
 os.close(fd)
 ";
@@ -95,30 +95,42 @@ pub fn run(sharing: Sharing, limit: Duration) -> Result<(), String> {
         })
         .collect();
     let (over, address) = (AtomicBool::new(false), address(&server));
-    let (told, read) = scope(|threads| {
+    let (kills, told, read) = scope(|threads| {
+        let end = AtEnd(&over);
         let plain = threads.spawn(|| watch(address, &over));
         let told: Vec<_> = workers
             .into_iter()
             .map(|worker| threads.spawn(|| worker.wait_with_output().expect("it is our child")))
             .collect();
+        let mut kills = Vec::new();
         for _ in 0..sharing.kills {
             let replies = |mounted: &Mounted| mounted.status()["calls"]["replies"].as_u64();
-            let (before, since) = (replies(first), Instant::now());
-            while replies(first) == before && since.elapsed() < limit {
+            let before = replies(first);
+            while replies(first) == before && !told.iter().all(ScopedJoinHandle::is_finished) {
                 sleep(Duration::from_millis(5));
             }
+            let begin = now();
             server.restart();
+            kills.push(begin..now());
         }
         let told: Vec<_> = told.into_iter().map(|told| told.join().expect("it waits")).collect();
-        over.store(true, Ordering::Relaxed);
-        (told, plain.join().expect("it reads"))
+        drop(end);
+        (kills, told, plain.join().expect("it reads"))
     });
     let mut histories: BTreeMap<String, Vec<Done>> = BTreeMap::new();
     for done in told {
         assert!(done.status.success(), "a worker ended with {}", done.status);
         for line in String::from_utf8_lossy(&done.stdout).lines() {
-            let (thing, done) = parsed(line);
-            histories.entry(thing).or_default().push(done);
+            let (thing, done, before) = parsed(line);
+            let history = histories.entry(thing).or_default();
+            history.push(done);
+            for kill in kills.iter().filter(|kill| kill.start < done.end && done.begin < kill.end) {
+                history.extend(before.map(|what| Done {
+                    end: done.end.min(kill.end),
+                    what,
+                    ..done
+                }));
+            }
         }
     }
     for (at, done) in read {
@@ -134,17 +146,30 @@ fn address(server: &Server) -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], server.port()))
 }
 
-fn parsed(line: &str) -> (String, Done) {
+/// What was worked on, what was done, and what may have been done before if the server was killed
+/// meanwhile: a change whose reply was not noted in time runs again.
+fn parsed(line: &str) -> (String, Done, Option<What>) {
     let words: Vec<&str> = line.split(' ').collect();
     let [thing, how, value, begin, end] = words[..] else { panic!("not a line: {line:?}") };
     let number = |word: &str| word.parse::<u64>().expect("a number");
     let value = number(value);
-    let what = match how {
-        "made" => What::Made(value),
-        "turned" => What::Turned(1 - value, value),
-        _ => What::Saw(value),
+    let (what, before) = match how {
+        "made" => (What::Made(value), Some(What::Perhaps(None, value))),
+        "turned" => (What::Turned(1 - value, value), Some(What::Perhaps(Some(1 - value), value))),
+        "found" => (What::Saw(value), Some(What::Perhaps(Some(1 - value), value))),
+        _ => (What::Saw(value), None),
     };
-    (thing.to_owned(), Done { begin: number(begin), end: number(end), what })
+    (thing.to_owned(), Done { begin: number(begin), end: number(end), what }, before)
+}
+
+/// Says that all is over when this is dropped, also by who panics: else the threads never end that
+/// are waited for then.
+struct AtEnd<'a>(&'a AtomicBool);
+
+impl Drop for AtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 /// Reads the cells by plain calls of version 3, until all is over.

@@ -1,9 +1,13 @@
 //! Servers that are announced are found by their names; in a network that the test has to itself.
 
 use std::fs;
-use std::process::Command;
+use std::io::{BufRead as _, BufReader};
+use std::net::TcpStream;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
-use leasehold_system_tests::{Server, built, on_own_network, output};
+use leasehold_discovery::{Found, browse, resolve};
+use leasehold_system_tests::{Scratch, Server, built, on_own_network, output};
 
 /// What the program says.
 fn said(words: &[&str]) -> String {
@@ -60,5 +64,83 @@ fn what_is_announced_follows_a_reload() {
         assert!(followed(&["/one", "/two"]), "{:?}", paths());
         server.reload(&exports(&["two", "three"]));
         assert!(followed(&["/three", "/two"]), "{:?}", paths());
+    });
+}
+
+/// A program that is ended when this is dropped.
+struct Running(Child);
+
+impl Running {
+    /// Starts it, and waits until it is ready.
+    fn start(words: &[&str]) -> Self {
+        let mut command = Command::new(built());
+        command.args(words).arg("--json").stdout(Stdio::piped());
+        let mut running = Self(command.spawn().expect("the program was built"));
+        let out = running.0.stdout.take().expect("it was asked for");
+        let ready = BufReader::new(out).lines().next();
+        assert!(ready.is_some_and(|line| line.is_ok()), "{words:?} does not get ready");
+        running
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.kill().expect("it runs");
+        self.0.wait().expect("it was started here");
+    }
+}
+
+/// Two metaservers of one volume, on ports 2049 and 2050, and their iod.
+fn several(folder: &Scratch) -> [Running; 3] {
+    let path = |name: &str| {
+        let path = folder.path().join(name);
+        fs::create_dir_all(&path).expect("there is room");
+        path.to_str().expect("our own name").to_owned()
+    };
+    let key = format!("{}/key", path("keys"));
+    let part = |words: &[&str], name: &str| {
+        let (directory, state) = (path(name), path(&format!("state-{name}")));
+        let more = [&directory, "--state", &state, "--cluster-key", &key];
+        Running::start(&[&words[..1], &more, &words[1..]].concat())
+    };
+    let iod = part(&["iod", "--listen", "127.0.0.1:4000"], "iod");
+    let meta = |number: &str, listen: &str| {
+        output(Command::new("hostname").arg(format!("box{number}")));
+        let several = ["--peer", "127.0.0.1:2049", "--peer", "127.0.0.1:2050", "--number", number];
+        let words = ["meta", "--iod", "127.0.0.1:4000", "--listen", listen, "--announce"];
+        let name = ["--name", "files"];
+        part(&[&words[..], &several, &name].concat(), &format!("names{number}"))
+    };
+    let first = meta("0", "127.0.0.1:2049");
+    [iod, first, meta("1", "127.0.0.1:2050")]
+}
+
+#[test]
+fn of_several_the_least_busy_is_found() {
+    const PATIENCE: Duration = Duration::from_secs(3);
+    on_own_network("of_several_the_least_busy_is_found", || {
+        output(Command::new("ip").args(["link", "set", "lo", "multicast", "on"]));
+        let folder = Scratch::new("several");
+        let _running = several(&folder);
+        let connect = || TcpStream::connect("127.0.0.1:2049").expect("it listens");
+        let _held: Vec<_> = (0..20).map(|_| connect()).collect();
+        let port = |found: &Found| found.addresses[0].port();
+        // What is busy changes with the machine: the choice is looked at where it did not meanwhile.
+        let looked_at = (0..15).any(|_| {
+            let before = browse(PATIENCE).expect("there is a network");
+            let taken = resolve("files", PATIENCE).expect("there is a network");
+            let after = browse(PATIENCE).expect("there is a network");
+            let connections = |one: &Found| one.load.expect("it is one of two").connections;
+            let is_told = before.iter().any(|one| port(one) == 2049 && connections(one) >= 20);
+            if before.len() < 2 || before != after || !is_told {
+                return false;
+            }
+            let taken = taken.expect("one of both answers");
+            let least = before.iter().map(|one| one.load).min().expect("there are two");
+            assert_eq!(taken.load, least, "{before:?}");
+            true
+        });
+        assert!(looked_at, "{:?}", browse(PATIENCE));
+        assert_eq!(said(&["ls", "nfs://files/files/"]), "");
     });
 }

@@ -9,7 +9,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use leasehold_fuse::Errno;
-use leasehold_system_tests::mounted::{Mounted, is_mounted, mount, source};
+use leasehold_system_tests::mounted::{Mounted, is_mounted, mount, source, status};
 use leasehold_system_tests::{Scratch, Server, built, output};
 
 /// Longer than anything takes on a loaded machine.
@@ -42,6 +42,29 @@ fn files_and_names_are_those_of_the_server() {
     for options in ["", "cache=close-to-open"] {
         names_are_those_of_the_server(options);
     }
+}
+
+/// A whole cluster with a mount is one command, and ends as one.
+#[test]
+fn a_cluster_is_tried_with_a_mount() {
+    let folder = Scratch::new("trial");
+    let place = folder.path().join("mount");
+    let mut command = Command::new(built());
+    command.args(["cluster", "try", "--iods", "2", "--listen", "127.0.0.1:0"]);
+    command.arg(folder.path().join("cluster")).arg("--mount").arg(&place);
+    let mut trial = command.stdout(Stdio::null()).spawn().expect("it was built");
+    until("the mount stands", || place.is_dir() && is_mounted(&place));
+    let bytes = content(3_000_001, 5);
+    fs::write(place.join("file"), &bytes).expect("there is room");
+    File::open(place.join("file")).and_then(|file| file.sync_all()).expect("there is room");
+    assert!(fs::read(place.join("file")).expect("it is there") == bytes);
+    let head = fs::read(folder.path().join("cluster/names/file")).expect("it is there");
+    assert!(head.len() == 512 && head.starts_with(b"leasehold stripes"), "its data is on iods");
+    let process = rustix::process::Pid::from_child(&trial);
+    rustix::process::kill_process(process, rustix::process::Signal::TERM).expect("it is ours");
+    let ended = trial.wait().expect("it is ours");
+    assert!(ended.success(), "{ended}");
+    assert!(!is_mounted(&place));
 }
 
 fn names_are_those_of_the_server(options: &str) {
@@ -187,6 +210,29 @@ fn an_open_sees_what_another_client_has_closed() {
         fs::write(first.path("file"), &bytes).expect("there is room");
         assert!(fs::read(second.path("file")).expect("it is there") == bytes, "round {round}");
     }
+}
+
+/// With a directory that was removed, the kernel was told to forget all names, and with them the
+/// pages of all files that were not open.
+#[test]
+fn what_is_removed_here_costs_no_pages_of_other_files() {
+    let server = Server::start();
+    let mounted = new_mount(&server, "");
+    let path = mounted.path("kept");
+    fs::write(&path, content(1 << 20, 3)).expect("there is room");
+    File::open(&path).and_then(|file| file.sync_all()).expect("there is room");
+    fs::read(&path).expect("it is there");
+    fs::create_dir(mounted.path("directory")).expect("there is room");
+    fs::write(mounted.path("directory/file"), "content").expect("there is room");
+    fs::remove_dir_all(mounted.path("directory")).expect("it was made");
+    // What would cost them pages comes behind the answer, at once. The kernel may remember what was
+    // removed for as long as it likes.
+    sleep(Duration::from_secs(1));
+    let mut pages = Command::new("fincore");
+    let pages = output(pages.args(["--noheadings", "--output", "PAGES"]).arg(&path));
+    // The machine may want one or the other for itself; they went all at once.
+    let pages: u32 = pages.trim().parse().expect("a number");
+    assert!(pages > 200, "{pages} of 256 pages are left");
 }
 
 #[test]
@@ -429,12 +475,17 @@ fn what_a_killed_mount_had_put_aside_goes_with_the_next() {
 fn a_mount_ends_in_each_way() {
     let server = Server::start();
     let mounted = new_mount(&server, "");
-    let busy = File::create(mounted.path("file")).expect("there is room");
+    let mut busy = File::create(mounted.path("file")).expect("there is room");
+    busy.write_all(b"pushed by the end alone").expect("there is room");
     assert!(!mounted.umount().success(), "it is busy");
     drop(busy);
+    fs::write(mounted.path("last"), "so is this").expect("there is room");
     let serves = |pid: &str| Path::new("/proc").join(pid).exists();
     let pid = mounted.status()["pid"].to_string();
     until("it is idle", || mounted.umount().success());
+    let there = |name: &str| fs::read(server.folder().join(name)).expect("it is there");
+    assert_eq!(there("file"), b"pushed by the end alone");
+    assert_eq!(there("last"), b"so is this");
     assert!(!is_mounted(mounted.folder()));
     until("its process ends", || !serves(&pid));
 
@@ -450,8 +501,37 @@ fn a_mount_ends_in_each_way() {
     output(Command::new("kill").arg(&pid));
     until("its process ends", || !serves(&pid));
     assert!(!is_mounted(mounted.folder()));
-    let there = fs::read(server.folder().join("file")).expect("it is there");
-    assert_eq!(there, b"written before the end");
+    assert_eq!(there("file"), b"written before the end");
+}
+
+/// It was there for ever, as it waited for the server to hear that it goes.
+#[test]
+fn a_mount_ends_while_its_server_is_away() {
+    let mut server = Server::start();
+    let mounted = new_mount(&server, "");
+    fs::read_dir(mounted.folder()).expect("it is there").count();
+    server.pause();
+    until("it is idle", || mounted.umount().success());
+    assert_eq!(status(mounted.folder()), None, "its process has ended");
+    server.restart();
+}
+
+#[test]
+fn a_mount_is_watched_where_another_was_and_is_still_in_use() {
+    let server = Server::start();
+    let before = new_mount(&server, "");
+    let pid = before.status()["pid"].clone();
+    let mut used = File::create(before.path("file")).expect("there is room");
+    output(Command::new(built()).args(["umount", "--lazy"]).arg(before.folder()));
+    let again = mount(&source(&server), before.folder(), "");
+    assert!(again.status.success());
+    let new = before.status()["pid"].clone();
+    assert_ne!(new, pid, "the mount that is there is asked");
+    used.write_all(b"content").expect("the one that was there is still good");
+    drop(used);
+    let process = Path::new("/proc").join(pid.to_string());
+    until("its process ends", || !process.exists());
+    assert_eq!(before.status()["pid"], new, "it does not end the other's");
 }
 
 #[test]
@@ -460,10 +540,12 @@ fn what_cannot_be_mounted_is_said() {
     let folder = Scratch::new("mount");
     let export = source(&server);
     let no_export = format!("127.0.0.1:{}:/none", server.port());
+    let on_itself = format!("rescue={}/kept", folder.path().display());
     for (source, folder, options, text) in [
         (&export, folder.path(), "vers=4", "vers is 3 or 2"),
         (&export, &folder.path().join("none"), "", "No such file or directory"),
         (&no_export, folder.path(), "", "/none"),
+        (&export, folder.path(), on_itself.as_str(), "lies on the mount itself"),
         (&"127.0.0.1:1:/a".to_owned(), folder.path(), "", "127.0.0.1:1"),
         (&"a".to_owned(), folder.path(), "", "name is not known"),
     ] {

@@ -39,7 +39,10 @@ impl Stand {
 
     fn release(&self) {
         self.held.store(false, Ordering::SeqCst);
-        self.waiting.lock().expect("nobody panics with it").drain(..).for_each(Waker::wake);
+        let mut waiting = self.waiting.lock().expect("nobody panics with it");
+        let woken = core::mem::take(&mut *waiting);
+        drop(waiting);
+        woken.into_iter().for_each(Waker::wake);
     }
 
     async fn pass(&self) {

@@ -4,8 +4,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
+use leasehold_base::attributes::{Attributes, SetAttributes, SetTime};
+use leasehold_base::units::FileTime;
 use leasehold_client::{Error, Late, Mode, OpenHow, Rescuer, Status, User, Variant};
 use leasehold_rig::{Manners, MemServer};
+use leasehold_session::Credential;
 use leasehold_shell::client::block_on;
 
 const MODE: Mode = Mode::from_bits(0o700);
@@ -84,6 +87,48 @@ fn what_was_listed_takes_no_call() {
     });
 }
 
+/// A directory that was listed is listed again without a call, until somebody changes its names.
+#[test]
+fn a_listing_is_kept_as_long_as_nobody_changes_names() {
+    let server = MemServer::start(Manners::Full);
+    let (one, other) = (user(&server, 1), user(&server, 2));
+    let names = async |user: &User, with_attributes: bool| {
+        let listed = user.list(b"directory", with_attributes).await.unwrap();
+        let mut names: Vec<_> = listed.into_iter().map(|listed| listed.name).collect();
+        names.sort();
+        names.concat()
+    };
+    block_on(async {
+        other.create_directory(b"directory", MODE).await.unwrap();
+        for name in [b"directory/a", b"directory/b"] {
+            other.write(name, MODE, Bytes::from_static(b"x")).await.unwrap();
+        }
+        other.client().sync().await;
+        for (with_attributes, expected) in [(true, b"ab"), (false, b"ab")] {
+            assert_eq!(names(&one, with_attributes).await, expected);
+            assert_eq!(names(&one, with_attributes).await, expected);
+        }
+        let before = calls(&one);
+        for with_attributes in [true, false] {
+            assert_eq!(names(&one, with_attributes).await, b"ab");
+        }
+        assert_eq!(calls(&one), before);
+        // Its own changes, and those of another.
+        one.write(b"directory/c", MODE, Bytes::new()).await.unwrap();
+        assert_eq!(names(&one, true).await, b"abc");
+        other.remove(b"directory/a").await.unwrap();
+        assert_eq!(names(&one, true).await, b"bc");
+        other.rename(b"directory/b", b"directory/d").await.unwrap();
+        assert_eq!(names(&one, false).await, b"cd");
+        // Who has changed no name but a size has it seen, too.
+        other.write(b"directory/d", MODE, Bytes::from_static(b"longer")).await.unwrap();
+        let listed = one.list(b"directory", true).await.unwrap();
+        let sizes = listed.iter().filter(|one| &one.name[..] == b"d");
+        let sizes: Vec<_> = sizes.filter_map(|one| one.attributes).map(|it| it.size).collect();
+        assert!(sizes.iter().all(|size| *size == 6), "{sizes:?}");
+    });
+}
+
 #[test]
 fn writes_are_delayed_and_merged_under_a_lease() {
     let server = MemServer::start(Manners::Full);
@@ -101,6 +146,105 @@ fn writes_are_delayed_and_merged_under_a_lease() {
         assert_eq!(file.read_at(98, 10).await.unwrap().into_bytes(), "xx");
         assert_eq!(calls(&one), before, "who made it is not asked about");
         assert_eq!(other.read(b"file").await.unwrap().len(), 100);
+    });
+}
+
+fn setting(mode: u32, modified: i64) -> SetAttributes {
+    let time = FileTime { seconds: modified, nanoseconds: 0 };
+    let (mode, modified) = (Some(Mode::from_bits(mode)), SetTime::To(time));
+    SetAttributes { mode, modified, ..SetAttributes::default() }
+}
+
+/// As an archive is unpacked: a file is made, written, and given its times and mode. What is set
+/// goes along with what was written, and others see it at once all the same.
+#[test]
+fn what_is_set_goes_along_with_what_is_written() {
+    let server = MemServer::start(Manners::Full);
+    let (one, other) = (user(&server, 1), user(&server, 2));
+    block_on(async {
+        one.create_directory(b"new", MODE).await.unwrap();
+        let before = calls(&one);
+        let file = one.create(b"new/file", Mode::from_bits(0o600), true).await.unwrap();
+        assert_eq!(calls(&one), before + 1, "it is made");
+        file.write_at(0, Bytes::from_static(b"text")).await.unwrap();
+        one.set_attributes(b"new/file", &setting(0o640, 77)).await.unwrap();
+        one.set_attributes(b"new/file", &setting(0o644, 78)).await.unwrap();
+        file.close().await.unwrap();
+        assert_eq!(calls(&one), before + 1);
+        let is_set = |seen: &Attributes| {
+            (seen.mode.bits(), seen.modified.seconds, seen.size) == (0o644, 78, 4)
+        };
+        assert!(is_set(&one.attributes(b"new/file").await.unwrap()));
+        let seen = other.attributes(b"new/file").await.unwrap();
+        assert!(is_set(&seen), "{seen:?}");
+        assert_eq!(calls(&one), before + 1, "who looks on has nothing brought back");
+        one.client().sync().await;
+        assert_eq!(calls(&one), before + 2, "one WRITE has it all");
+        let seen = other.attributes(b"new/file").await.unwrap();
+        assert!(is_set(&seen), "{seen:?}");
+        // A write has a time of its own.
+        let file = one.open(b"new/file", OpenHow::READ_WRITE).await.unwrap();
+        file.write_at(0, Bytes::from_static(b"more")).await.unwrap();
+        file.sync().await.unwrap();
+        assert_ne!(other.attributes(b"new/file").await.unwrap().modified.seconds, 78);
+    });
+}
+
+/// Nothing is written under a mode that lets in more than the owner was told.
+#[test]
+fn a_mode_that_shuts_others_out_is_told_at_once() {
+    let server = MemServer::start(Manners::Full);
+    let one = user(&server, 1);
+    block_on(async {
+        let file = one.create(b"file", Mode::from_bits(0o640), true).await.unwrap();
+        one.set_attributes(b"file", &setting(0o644, 1)).await.unwrap();
+        let before = calls(&one);
+        one.set_attributes(b"file", &setting(0o600, 1)).await.unwrap();
+        assert!(calls(&one) > before);
+        let before = calls(&one);
+        file.write_at(0, Bytes::from_static(b"secret")).await.unwrap();
+        file.close().await.unwrap();
+        assert_eq!(calls(&one), before);
+    });
+}
+
+/// What others may do hangs on a mode that only its setter knows.
+#[test]
+fn who_asks_for_access_is_told_by_the_mode_that_was_set() {
+    let server = MemServer::start(Manners::Full);
+    let (one, other) = (user(&server, 1), user(&server, 2));
+    let stranger = other.client().user(Credential::system("rig", 77, 77, &[]));
+    block_on(async {
+        for mode in [0o600, 0o666] {
+            let file = one.create(b"file", Mode::from_bits(0o644), true).await.unwrap();
+            one.set_attributes(b"file", &setting(mode, 1)).await.unwrap();
+            let opened = stranger.open(b"file", OpenHow::READ_WRITE).await.map(drop);
+            assert_eq!(opened.is_ok(), mode == 0o666, "{opened:?}");
+            file.close().await.unwrap();
+            one.remove(b"file").await.unwrap();
+        }
+    });
+}
+
+/// A start of the server loses nothing of what was set, nor does the end of a lease.
+#[test]
+fn what_was_set_survives_a_server_that_forgets_leases() {
+    let server = MemServer::start(Manners::Full);
+    let (one, other) = (user(&server, 1), user(&server, 2));
+    block_on(async {
+        let file = one.create(b"file", Mode::from_bits(0o600), true).await.unwrap();
+        one.set_attributes(b"file", &setting(0o640, 77)).await.unwrap();
+        let server = restart(server);
+        file.sync().await.unwrap();
+        let seen = other.attributes(b"file").await.unwrap();
+        assert_eq!((seen.mode.bits(), seen.modified.seconds), (0o640, 77));
+        // What a write brings back takes what was set along.
+        one.set_attributes(b"file", &setting(0o644, 78)).await.unwrap();
+        other.write(b"file", MODE, Bytes::from_static(b"text")).await.unwrap();
+        let seen = one.attributes(b"file").await.unwrap();
+        assert_eq!((seen.mode.bits(), seen.size), (0o644, 4));
+        assert_ne!(seen.modified.seconds, 78);
+        drop(server);
     });
 }
 

@@ -111,6 +111,19 @@ async fn aside(client: &Client, who: &Credential, folder: NodeId) {
     assert_eq!(client.read(second, 0, 100).await.unwrap().into_bytes(), "over it");
     client.release(open);
     client.release(second);
+    // What has another name is not gone, and neither is what was written to it.
+    let (kept, open) =
+        client.create(who, (folder, b"kept"), mode, OpenHow::READ_WRITE).await.unwrap();
+    client.write(open, 0, Bytes::from_static(b"kept")).await.unwrap();
+    client.link(who, kept.node, folder, b"link").await.unwrap();
+    client.remove(who, folder, b"kept").await.unwrap();
+    client.release(open);
+    client.sync().await;
+    let link = client.lookup(who, folder, b"link").await.unwrap();
+    let open = client.open(who, link.node, OpenHow::READ).await.unwrap();
+    assert_eq!(client.read(open, 0, 100).await.unwrap().into_bytes(), "kept");
+    client.release(open);
+    client.remove(who, folder, b"link").await.unwrap();
     // What was put aside goes without anybody waiting.
     client.remove(who, folder, b"file").await.unwrap();
     while client.rmdir(who, NodeId::ROOT, b"folder").await.is_err() {
