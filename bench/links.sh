@@ -6,7 +6,9 @@
 #   bash links.sh LEASEHOLD [MIB] [CLIENTS...]
 #
 # `ENTRIES="1 7"` in the environment says how many metaservers there are, in turn, and one server is
-# measured alone with up to 7 clients. Needs root, and a kernel with namespaces, bridge, veth and tbf.
+# measured alone with up to 7 clients. `DIRECT=BENCH` has clients with leases, which go to the iods
+# themselves, in place of all that; BENCH is leasehold-bench. Needs root, and a kernel with
+# namespaces, bridge, veth and tbf.
 # Prints a line for each measurement: read or write, how many entry points or `alone`, the number of
 # clients, and MB/s of all together.
 set -euo pipefail
@@ -14,7 +16,7 @@ leasehold=$(realpath "$1") mib=${2-128}
 shift $(($# < 2 ? $# : 2))
 counts=("$@")
 ((${#counts[@]})) || counts=(1 2 4 7 10 12 14 17 21)
-entries=${ENTRIES-1 7}
+entries=${ENTRIES-1 7} direct=${DIRECT-}
 iods=12 clients=21 most=7
 source "$(dirname "$0")/hosts.sh"
 
@@ -69,14 +71,24 @@ points() {
     shift 2
     in_host client1 "$leasehold" cp -q "$folder/data" nfs://10.9.0.1:2049/x/shared
     for count in "$@"; do
-        echo "read $name $count $(measure "$at" "$count" sh -c \
-            "exec $leasehold cat nfs://\$1/x/shared")"
-        echo "write $name $count $(measure "$at" "$count" sh -c \
-            "exec $leasehold cp -q $folder/data nfs://\$1/x/own-\$0")"
+        echo "read $name $count $(measure "$at" "$count" sh -c "exec $reads")"
+        echo "write $name $count $(measure "$at" "$count" sh -c "exec $writes")"
     done
     in_host client1 "$leasehold" cat nfs://10.9.0.1:2049/x/own-1 | cmp - "$folder/data"
     end served
 }
+
+# What a client does, which is told its number and the address of its metaserver.
+reads="$leasehold cat nfs://\$1/x/shared"
+writes="$leasehold cp -q $folder/data nfs://\$1/x/own-\$0"
+if [[ $direct ]]; then
+    direct=$(realpath "$direct")
+    reads="$direct direct read \$1 shared $folder/data"
+    writes="$direct direct write \$1 own-\$0 $folder/data"
+    metaservers 1
+    points direct 1 "${counts[@]}"
+    exit
+fi
 
 for count in $entries; do
     metaservers "$count"

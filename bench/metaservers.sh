@@ -7,7 +7,8 @@
 #
 # BENCH is leasehold-bench, which makes and looks names up. Needs root, and a kernel with namespaces,
 # bridge, veth and tbf. Prints a line for each measurement: `miss ORDER METASERVERS MS`,
-# `creates METASERVERS A_SECOND` and `staleness SECONDS`.
+# `creates lazy|strict METASERVERS A_SECOND CPU_SECONDS`, all metaservers' processor time, and
+# `staleness SECONDS`.
 set -euo pipefail
 leasehold=$(realpath "$1") bench=$(realpath "$2")
 shift 2
@@ -16,9 +17,9 @@ counts=("$@")
 most=16
 source "$(dirname "$0")/hosts.sh"
 
-# Starts so many metaservers over new names and stripes, with an order of searching.
+# Starts so many metaservers over new names and stripes, with what they are told besides.
 metaservers() {
-    local count=$1 order=$2 peers=()
+    local count=$1 peers=() more=("${@:2}")
     end metas
     end iods
     rm -rf "$folder"/names* "$folder"/state-* "$folder/iod"
@@ -30,12 +31,22 @@ metaservers() {
         mkdir "$folder/names$n"
         chmod 777 "$folder/names$n"
         start metas "meta$n" meta "$folder/names$n" --name /x --cluster-key "$folder/key" --insecure \
-            --iod 10.9.0.100:2049 "${peers[@]}" --number $((n - 1)) --search "$order" \
+            --iod 10.9.0.100:2049 "${peers[@]}" --number $((n - 1)) "${more[@]}" \
             --listen "10.9.0.$n:2049"
         # The first makes the volume.
         ((n > 1)) || ready meta1
     done
     for n in $(seq "$count"); do ready "meta$n"; done
+}
+
+# The processor time of all metaservers so far.
+processor_ticks() {
+    local pid total=0
+    for pid in $(cat "$folder/pids-metas"); do
+        # What is behind the name in brackets: the 12th and 13th are the program's and the kernel's.
+        total=$((total + $(sed 's/.*) //' "/proc/$pid/stat" | awk '{ print $12 + $13 }')))
+    done
+    echo "$total"
 }
 
 for n in $(seq $most); do host "meta$n" "$n"; done
@@ -44,18 +55,23 @@ host client 101
 
 for order in sequential constant; do
     for count in "${counts[@]}"; do
-        metaservers "$count" "$order"
+        metaservers "$count" --search "$order"
         # Made at the last, looked for at one that is not the root's home, where there is one.
         seeker=$((count > 2 ? 2 : 1))
         ms=$(in_host client "$bench" names miss "10.9.0.$count:2049" "10.9.0.$seeker:2049")
         echo "miss $order $count $ms"
     done
 done
-for count in 1 2 4; do
-    metaservers "$count" constant
-    addresses=()
-    for n in $(seq "$count"); do addresses+=("10.9.0.$n:2049"); done
-    echo "creates $count $(in_host client "$bench" names creates "${addresses[@]}")"
+for mode in lazy strict; do
+    for count in 1 2 4; do
+        if [[ $mode = strict ]]; then metaservers "$count" --strict; else metaservers "$count"; fi
+        addresses=()
+        for n in $(seq "$count"); do addresses+=("10.9.0.$n:2049"); done
+        before=$(processor_ticks)
+        rate=$(in_host client "$bench" names creates "${addresses[@]}")
+        ticks=$(($(processor_ticks) - before))
+        echo "creates $mode $count $rate $(awk "BEGIN { print $ticks / $(getconf CLK_TCK) }")"
+    done
 done
-metaservers 2 constant
+metaservers 2
 echo "staleness $(in_host client "$bench" names staleness 10.9.0.1:2049 10.9.0.2:2049)"

@@ -19,7 +19,7 @@ use std::{fs, io};
 
 use serde_json::Value;
 
-use self::delay::Delay;
+pub(crate) use self::delay::{Delay, RoundTrip, delayed_datagrams};
 pub(crate) use self::mounts::Mount;
 use crate::Options;
 use crate::disk::Disk;

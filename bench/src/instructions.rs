@@ -23,7 +23,7 @@ use leasehold_base::units::Time;
 use leasehold_base::xdr::Writer;
 use leasehold_fs::Verifier;
 use leasehold_load::{Load, Operation, Sample, Setting, run};
-use leasehold_serve::account::Account;
+use leasehold_serve::account::{Account, Timing};
 use leasehold_shell::Pool;
 use leasehold_store_dir::{self as dir, DirStore};
 use serde::{Deserialize, Serialize};
@@ -223,6 +223,11 @@ fn compiler() -> Result<String, Box<dyn Error>> {
 /// Counts so many calls as a loop of the server does, and nothing else.
 pub(crate) fn only_count(calls: &OsStr) {
     let calls = calls.to_str().and_then(|calls| calls.parse().ok()).unwrap_or(0_u64);
+    count_calls(calls, Timing::default);
+}
+
+/// The same; how long those took that are timed is asked for each.
+pub(crate) fn count_calls(calls: u64, timing: impl Fn() -> Timing) {
     let mut account = Account::new();
     let client = account.client([127, 0, 0, 1].into(), Time::ZERO);
     let call = getattr();
@@ -234,7 +239,7 @@ pub(crate) fn only_count(calls: &OsStr) {
     let reply = writer.finish();
     for _ in 0..calls {
         let begun = account.begin(&call, client);
-        account.end(begun, Some(&reply), begun.timed.then(Default::default).as_ref());
+        account.end(begun, Some(&reply), begun.timed.then(&timing).as_ref());
     }
 }
 

@@ -3,6 +3,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "it talks to a terminal")]
 
 mod client;
+mod direct;
 mod disk;
 mod figure;
 mod floor;
@@ -16,6 +17,7 @@ mod soak;
 mod speed;
 mod stripes;
 
+use std::error::Error;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -82,19 +84,15 @@ fn main() -> ExitCode {
         }
     }
     let words: Vec<String> = std::env::args().skip(1).collect();
-    if let [first, words @ ..] = &*words
-        && first == names::WORD
-    {
-        return match names::run(words) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => {
-                eprintln!("bench: {error}");
-                ExitCode::FAILURE
-            }
-        };
+    if let [first, words @ ..] = &*words {
+        match first.as_str() {
+            names::WORD => return ended(names::run(words)),
+            direct::WORD => return ended(direct::run(words)),
+            _ => {}
+        }
     }
     let options = Options::parse();
-    let measured = match options.area {
+    ended(match options.area {
         Area::Client => client::measure(&options),
         Area::Instructions => instructions::measure(&options),
         Area::Kernel => kernel::measure(&options),
@@ -104,8 +102,11 @@ fn main() -> ExitCode {
         Area::Speed => speed::measure(&options),
         Area::Stripes => stripes::measure(&options),
         Area::Soak => soak::soak(Duration::from_secs_f64(options.seconds)).map_err(Into::into),
-    };
-    match measured {
+    })
+}
+
+fn ended(done: Result<(), Box<dyn Error>>) -> ExitCode {
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("bench: {error}");

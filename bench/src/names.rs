@@ -1,6 +1,6 @@
 //! Names at several metaservers: what one costs that another made, how many are made in a second,
 //! and how old what is seen can be. The words of `metaservers.sh`, which this runs as well; `links.sh`
-//! measures data.
+//! measures data, by way of metaservers and at the iods themselves.
 
 use std::error::Error;
 use std::net::SocketAddr;
@@ -50,14 +50,20 @@ const ENTRIES: u32 = 7;
 const CLIENTS: [&str; 4] = ["1", "7", "14", "21"];
 const CLIENT_MIB: &str = "32";
 
+/// The iods that clients go to themselves, and those clients; beyond that many iods less is to be
+/// reached.
+const IODS: u32 = 12;
+const DIRECT_CLIENTS: [&str; 8] = ["1", "4", "7", "8", "12", "14", "15", "21"];
+const SHARE_BEYOND: f64 = 0.9;
+
 /// Measures in namespaces, and prints the figures.
 pub(crate) fn measure() -> Result<(), Box<dyn Error>> {
     let mut names = script("metaservers.sh")?;
     print(&output(names.arg(std::env::current_exe()?))?)?;
-    // Clients do not go to iods themselves.
-    for figure in ["fig4.direct", "fig5.direct"] {
-        Figure::share(figure.to_owned(), 0.0, SHARE).print();
-    }
+    let mut direct = script("links.sh")?;
+    let direct =
+        direct.arg(CLIENT_MIB).args(DIRECT_CLIENTS).env("DIRECT", std::env::current_exe()?);
+    print_direct(&output(direct)?)?;
     let mut links = script("links.sh")?;
     let data = output(links.arg(CLIENT_MIB).args(CLIENTS).env("ENTRIES", ENTRIES.to_string()))?;
     print_data(&data)
@@ -79,25 +85,57 @@ fn output(command: &mut Command) -> Result<String, Box<dyn Error>> {
     Ok(String::from_utf8(done.stdout)?)
 }
 
-/// What the links of the metaservers carry: the worst share of what they allow, and each point.
-fn print_data(text: &str) -> Result<(), Box<dyn Error>> {
-    let entries = ENTRIES.to_string();
-    let mut worst = f64::INFINITY;
+/// What `links.sh` measured of one kind of entry.
+struct Point<'a> {
+    /// Reading or writing.
+    what: &'a str,
+    clients: u32,
+    /// MB/s of all clients.
+    rate: f64,
+}
+
+fn points<'a>(text: &'a str, at: &str) -> Result<Vec<Point<'a>>, Box<dyn Error>> {
+    let mut points = Vec::new();
     for line in text.lines() {
         let [what, name, clients, rate] = *line.split(' ').collect::<Vec<_>>() else {
             return Err(format!("links.sh wrote {line:?}").into());
         };
-        if name != entries {
-            continue;
+        if name == at {
+            points.push(Point { what, clients: clients.parse()?, rate: rate.parse()? });
         }
-        let allowed = f64::from(clients.parse::<u32>()?.min(ENTRIES)) * LINK_MB_S;
-        let rate: f64 = rate.parse()?;
+    }
+    if points.is_empty() {
+        return Err(format!("links.sh measured nothing of {at}").into());
+    }
+    Ok(points)
+}
+
+/// What clients read and write at the iods themselves: the worst share of what the links allow, in
+/// parts of what is asked for, and each point.
+fn print_direct(text: &str) -> Result<(), Box<dyn Error>> {
+    let points = points(text, "direct")?;
+    for (figure, of) in [("fig4.direct", "read"), ("fig5.direct", "write")] {
+        let mut worst = f64::INFINITY;
+        for Point { clients, rate, .. } in points.iter().filter(|point| point.what == of) {
+            let allowed = f64::from(*clients.min(&IODS)) * LINK_MB_S;
+            let asked = if *clients > IODS { SHARE_BEYOND } else { SHARE };
+            worst = worst.min(rate / allowed / asked);
+            let unit = "MB/s of all clients; that the links allow";
+            Figure::beside(format!("{figure}.{clients}"), *rate, Some(allowed), unit).print();
+        }
+        Figure::share(figure.to_owned(), worst * SHARE, SHARE).print();
+    }
+    Ok(())
+}
+
+/// What the links of the metaservers carry: the worst share of what they allow, and each point.
+fn print_data(text: &str) -> Result<(), Box<dyn Error>> {
+    let mut worst = f64::INFINITY;
+    for Point { what, clients, rate } in points(text, &ENTRIES.to_string())? {
+        let allowed = f64::from(clients.min(ENTRIES)) * LINK_MB_S;
         worst = worst.min(rate / allowed);
         let unit = "MB/s of all clients; that the links allow";
         Figure::beside(format!("fig5.relay.{what}.{clients}"), rate, Some(allowed), unit).print();
-    }
-    if worst.is_infinite() {
-        return Err("links.sh measured no metaservers".into());
     }
     Figure::share("fig5.relay".to_owned(), worst, SHARE).print();
     Ok(())
@@ -112,7 +150,12 @@ fn print(text: &str) -> Result<(), Box<dyn Error>> {
             ["miss", order, count, ms] => {
                 misses.push((order, count.parse::<u32>()?, ms.parse::<f64>()?));
             }
-            ["creates", count, rate] => creates.push((count.parse::<u32>()?, rate.parse()?)),
+            ["creates", mode, count, rate, cpu] => creates.push(Creates {
+                is_strict: mode == "strict",
+                count: count.parse()?,
+                rate: rate.parse()?,
+                cpu_s: cpu.parse()?,
+            }),
             ["staleness", seconds] => stale = Some(seconds.parse::<f64>()?),
             _ => return Err(format!("metaservers.sh wrote {line:?}").into()),
         }
@@ -136,18 +179,40 @@ fn print(text: &str) -> Result<(), Box<dyn Error>> {
         Figure::beside(format!("miss.{order}.{count}"), ms, Some(paper), "ms; of the paper")
             .print();
     }
-    let one = creates.first().map(|create| create.1);
-    for &(count, rate) in &creates {
-        Figure::beside(format!("creates.{count}"), rate, one, "a second; of one alone").print();
-    }
-    if let (Some(one), Some((_, four))) = (one, creates.iter().find(|(count, _)| *count == 4)) {
-        let unit = "times the creates of one; the most that there could be";
-        Figure::beside("creates.scale4".to_owned(), four / one, Some(4.0), unit).print();
-    }
+    print_creates(&creates);
     let stale = stale.ok_or("staleness was not measured")?;
     let units = ("s old at most", "s; of the window");
     Figure::count("lazy.staleness".to_owned(), (stale, WINDOW_S), WINDOW_S, units).print();
     Ok(())
+}
+
+/// Files that were made, and what that took.
+struct Creates {
+    is_strict: bool,
+    count: u32,
+    /// Files a second at all metaservers together.
+    rate: f64,
+    /// Processor time of all metaservers.
+    cpu_s: f64,
+}
+
+fn print_creates(creates: &[Creates]) {
+    let one = creates.iter().find(|it| it.count == 1 && !it.is_strict).map(|it| it.rate);
+    let mut cpu_of_one = None;
+    for Creates { is_strict, count, rate, cpu_s } in creates {
+        let mode = if *is_strict { "strict." } else { "" };
+        let unit = "a second; of one alone";
+        Figure::beside(format!("creates.{mode}{count}"), *rate, one, unit).print();
+        let cpu_us = cpu_s * 1e6 / (rate * SPAN.as_secs_f64());
+        cpu_of_one.get_or_insert(cpu_us);
+        let unit = "us of processor time for a file; at one alone";
+        Figure::beside(format!("creates.cpu.{mode}{count}"), cpu_us, cpu_of_one, unit).print();
+    }
+    let four = creates.iter().find(|it| it.count == 4 && !it.is_strict).map(|it| it.rate);
+    if let (Some(one), Some(four)) = (one, four) {
+        let unit = "times the creates of one; the most that there could be";
+        Figure::beside("creates.scale4".to_owned(), four / one, Some(4.0), unit).print();
+    }
 }
 
 /// Does what the script asks for, and prints what it came to.

@@ -3,6 +3,7 @@
 //! Then the server against what its system calls alone cost, and against itself.
 
 mod alone;
+mod atomic;
 mod near;
 
 use std::error::Error;
@@ -63,6 +64,7 @@ pub(crate) fn measure(options: &Options) -> Result<(), Box<dyn Error>> {
     }
     near::measure(options, disk.path())?;
     alone::measure(options, disk.path())?;
+    atomic::measure(options, disk.path())?;
     like_the_seed(options)
 }
 

@@ -66,7 +66,7 @@ const BEYOND: f64 = 0.9;
 
 /// The clients of a measurement, and the data of each in MiB.
 const CLIENTS: [&str; 3] = ["1", "7", "21"];
-const CLIENT_MIB: &str = "64";
+const CLIENT_MIB: &str = "128";
 
 /// What `links.sh` says of one server alone, in place of how many entry points there are.
 const ALONE: &str = "alone";

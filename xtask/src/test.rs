@@ -159,14 +159,21 @@ fn instructions(repository: &Repository) -> Tally {
 }
 
 /// Runs tests of the whole system; the time to build what they run does not count.
-fn system(repository: &Repository, limit_min: u64, tools: &[&[Tool]], tests: &[&str]) -> Tally {
+pub(crate) fn system(
+    repository: &Repository,
+    limit_min: u64,
+    tools: &[&[Tool]],
+    tests: &[&str],
+) -> Tally {
     if ![BASE].iter().chain(tools).all(|tools| ensure(tools)) {
         return Tally::of(false);
     }
     let program = |name| ["cargo", "build", "--quiet", "--package", name];
     let words = ["cargo", "test", "--no-fail-fast", "--package", SYSTEM];
     let words = [&words[..], tests].concat();
-    let build = [&words[..], &["--quiet", "--no-run"]].concat();
+    let targets: Vec<_> = tests.iter().copied().take_while(|word| *word != "--").collect();
+    let build = ["cargo", "test", "--quiet", "--no-run", "--package", SYSTEM];
+    let build = [&build[..], &targets].concat();
     let (ours, rig) = (program("leasehold"), program("leasehold-rig"));
     let mut builds = [&ours[..], &rig, &build].into_iter();
     if !builds.all(|words| program::run(repository.root(), words, BUILD_LIMIT).succeeded) {

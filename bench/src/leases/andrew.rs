@@ -21,9 +21,9 @@ use crate::servers::Server;
 /// The workload, and the generator of its tree.
 const ANDREW: &str = include_str!("andrew.py");
 /// Its phases, as it names them.
-const PHASES: [&str; 5] = ["make-directories", "copy", "stat", "read", "compile"];
+pub(super) const PHASES: [&str; 5] = ["make-directories", "copy", "stat", "read", "compile"];
 /// Where it is in an export and on the disk.
-const TREE: &str = "andrew";
+pub(super) const TREE: &str = "andrew";
 /// How long a guest may take.
 const GUEST_LIMIT: Duration = Duration::from_mins(8);
 
@@ -49,11 +49,8 @@ impl Run {
 /// All of it: calls, elapsed times, and the kernel's client.
 pub(super) fn measure(options: &Options, disk: &Path) -> Result<()> {
     let (export, local) = (disk.join("andrew-export"), disk.join("andrew-local"));
-    for folder in [&export, &local] {
-        let tree = folder.join(TREE);
-        fs::create_dir_all(&tree)?;
-        run(python("make").arg(&tree))?;
-    }
+    prepare(&export)?;
+    prepare(&local)?;
     let server = Server::ours(&export, "disk")?;
     let (mut runs, mut alone) = (Vec::new(), Vec::new());
     // The first of each warms up.
@@ -115,32 +112,50 @@ fn by_phase(runs: &[(Run, Run)]) {
 
 fn python(what: &str) -> Command {
     let mut python = Command::new("timeout");
-    python.args(["300", "python3", "-c", ANDREW, what]);
+    python.args(["900", "python3", "-c", ANDREW, what]);
     python
 }
 
-/// A run in a tree, which is as before when it has ended.
-fn timed(tree: &Path) -> Result<Value> {
-    let work =
-        python("work").arg(tree).arg(tree.join("target")).stderr(Stdio::inherit()).output()?;
+/// Makes the tree in a folder.
+pub(super) fn prepare(folder: &Path) -> Result<()> {
+    let tree = folder.join(TREE);
+    fs::create_dir_all(&tree)?;
+    run(python("make").arg(&tree))?;
+    Ok(())
+}
+
+/// A run in a folder that has the tree; what it makes is in a target of that.
+fn timed(folder: &Path, target: &str) -> Result<Value> {
+    timed_phases(folder, target, folder, &PHASES)
+}
+
+/// Some phases of it, with the programs of the tree in another folder.
+pub(super) fn timed_phases(
+    folder: &Path,
+    target: &str,
+    programs: &Path,
+    phases: &[&str],
+) -> Result<Value> {
+    let tree = folder.join(TREE);
+    let mut work = python("work");
+    work.arg(&tree).arg(tree.join(target)).arg(programs.join(TREE).join("bin")).args(phases);
+    let work = work.stderr(Stdio::inherit()).output()?;
     told(&String::from_utf8_lossy(&work.stdout), "andrew")
 }
 
 fn on_the_disk(folder: &Path) -> Result<f64> {
-    let tree = folder.join(TREE);
-    let told = timed(&tree)?;
-    fs::remove_dir_all(tree.join("target"))?;
+    let told = timed(folder, "target")?;
+    fs::remove_dir_all(folder.join(TREE).join("target"))?;
     Ok(told["seconds"].as_f64().unwrap_or(f64::NAN))
 }
 
 /// A run on a mount that has been used for a run before.
 fn on_a_mount(server: &Server, export: &Path, caching: &str) -> Result<Run> {
     let mount = Mount::ours(server.nfs, caching)?;
-    let tree = mount.path().join(TREE);
-    timed(&tree)?;
-    fs::remove_dir_all(tree.join("target"))?;
+    timed(mount.path(), "target")?;
+    fs::remove_dir_all(mount.path().join(TREE).join("target"))?;
     let before = server.calls()?;
-    let told = timed(&tree)?;
+    let told = timed(mount.path(), "target")?;
     mount.end()?;
     let calls = since(&before, &server.calls()?);
     fs::remove_dir_all(export.join(TREE).join("target"))?;
@@ -157,7 +172,9 @@ fn kernel(server: &Server, export: &Path, runs: &[(Run, Run)]) -> Result<()> {
     let link = Arc::new(Link::new());
     let port = Some(server.nfs.port());
     let mount = GuestMount { port, export: "/".to_owned(), version: Version::V3 };
-    let work = format!("python3 /tmp/andrew.py work \"$PWD/{TREE}\" \"$PWD/{TREE}/target\"");
+    let work = format!(
+        "python3 /tmp/andrew.py work \"$PWD/{TREE}\" \"$PWD/{TREE}/target\" \"$PWD/{TREE}/bin\""
+    );
     let case = format!(
         "cat >/tmp/andrew.py <<'END'\n{ANDREW}\nEND\n\
          {work}\nrm -r {TREE}/target\nask warm\n\

@@ -3,20 +3,25 @@
 use std::error::Error;
 use std::path::Path;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use leasehold_load::{Load, Operation, crowd, latencies};
+use leasehold_serve::account::Timing;
 
-use super::{Bench, MIB, load, pairs};
+use super::{Bench, MIB, cpu, load, pairs};
 use crate::Options;
 use crate::figure::{Figure, Target};
+use crate::instructions::count_calls;
 use crate::servers::Server;
 
 /// Connections that are all busy.
 const CROWD: u32 = 1000;
+/// The calls that are counted and never made.
+const ACCOUNTED: u64 = 1_000_000;
 
 pub(super) fn measure(options: &Options, directory: &Path) -> Result<(), Box<dyn Error>> {
-    let names = ["scale.two-connections", "fairness.1000", "isolation.getattr-p99"];
+    let names =
+        ["scale.two-connections", "fairness.1000", "isolation.getattr-p99", "accounting.getattr"];
     if !names.iter().any(|name| options.wants(name)) {
         return Ok(());
     }
@@ -36,7 +41,27 @@ pub(super) fn measure(options: &Options, directory: &Path) -> Result<(), Box<dyn
         let pairs = isolation(options, &ours)?;
         Figure::of(names[2].to_owned(), &pairs, Target::AtMost(3.0), units, "disk").print();
     }
+    if options.wants(names[3]) {
+        let units = ("share of a GETATTR's processor time", "us of processor a call");
+        let pairs = accounting(options, &ours)?;
+        Figure::of(names[3].to_owned(), &pairs, Target::AtMost(0.02), units, "disk").print();
+    }
     Ok(ours.setting.clear()?)
+}
+
+/// Counting a call with the clock of those that are timed, and all that a GETATTR costs the server.
+fn accounting(options: &Options, ours: &Bench) -> Result<Vec<(f64, f64)>, Box<dyn Error>> {
+    let load = load(options, Operation::Getattr);
+    pairs(options, || {
+        let start = Instant::now();
+        count_calls(ACCOUNTED, || {
+            let taken_up = Instant::now();
+            let busy = taken_up.elapsed();
+            Timing { waited: busy, busy, latency: busy }
+        });
+        let micros = start.elapsed().as_secs_f64() * 1e6 / ACCOUNTED as f64;
+        Ok((micros, cpu(&ours.run(&load)?)))
+    })
 }
 
 /// Of an operation that costs the server much and the client little: they share the processors.

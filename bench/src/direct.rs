@@ -1,0 +1,102 @@
+//! A client with leases that reads or writes one file at the iods themselves, for `links.sh`.
+
+use std::error::Error;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold_client::{Client, Mode, OpenHow, Options, Servers, Variant};
+use leasehold_session::nfs::{Nfs, Version};
+use leasehold_session::{Credential, Options as Calling};
+use leasehold_shell::client::{Runtime, SourcePort, Target, block_on, mount};
+use leasehold_shell::clock;
+
+/// The first word for such a client.
+pub(crate) const WORD: &str = "direct";
+
+/// What a program reads or writes at once.
+const PART_BYTES: u32 = 1 << 20;
+
+/// How long an iod may take to answer, as for the mount.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+struct Reach(Runtime);
+
+impl Servers for Reach {
+    fn at(&self, address: SocketAddr) -> Option<Nfs> {
+        let options = Calling::stream().impatient(PATIENCE);
+        let session = self.0.session(address, options, SourcePort::default()).ok()?;
+        Some(Nfs::new(session, Version::V3))
+    }
+}
+
+/// Does what the script asks for.
+pub(crate) fn run(words: &[String]) -> Result<(), Box<dyn Error>> {
+    let [what, server, name, data] = words else {
+        return Err("it is direct read|write SERVER NAME DATA".into());
+    };
+    let expected = bytes::Bytes::from(std::fs::read(data)?);
+    let client = client(server.parse()?)?;
+    let user = client.user(who());
+    let done: Result<(), Box<dyn Error>> = block_on(async {
+        match what.as_str() {
+            "read" => {
+                let file = user.open(name.as_bytes(), OpenHow::READ).await?;
+                let mut offset = 0;
+                loop {
+                    let read = file.read_at(offset, PART_BYTES).await?.into_bytes();
+                    if read.is_empty() {
+                        break;
+                    }
+                    let at = usize::try_from(offset)?;
+                    if expected.get(at..at + read.len()) != Some(&*read) {
+                        return Err("it is not what was written".into());
+                    }
+                    offset += read.len() as u64;
+                }
+                if offset != expected.len() as u64 {
+                    return Err("not all was read".into());
+                }
+                file.close().await?;
+            }
+            "write" => {
+                let file = user.create(name.as_bytes(), Mode::from_bits(0o644), false).await?;
+                let mut rest = expected;
+                let mut offset = 0;
+                while !rest.is_empty() {
+                    let part = rest.split_to(rest.len().min(PART_BYTES as usize));
+                    let length = part.len() as u64;
+                    file.write_at(offset, part).await?;
+                    offset += length;
+                }
+                file.sync().await?;
+                file.close().await?;
+            }
+            what => return Err(format!("there is no {what}").into()),
+        }
+        Ok(())
+    });
+    block_on(client.goodbye());
+    done
+}
+
+fn client(server: SocketAddr) -> Result<Client, Box<dyn Error>> {
+    let runtime = Runtime::start()?;
+    let target = Target::new(&server.ip().to_string(), b"/x", Calling::stream());
+    let target = Target { port: Some(server.port()), ..target };
+    let who = who();
+    let mounted = block_on(mount(&runtime, &target, &who)).map_err(|error| error.to_string())?;
+    let seed = u64::from(std::process::id());
+    let mut id = [0; 16];
+    id[..8].copy_from_slice(&seed.to_be_bytes());
+    let nfs = block_on(mounted.nfs.with_leases(&who, id, b"bench"))?;
+    let options = Options { variant: Variant::Lease, ..Options::new(clock::time_of_day, seed) };
+    let client = Client::new(nfs, mounted.root, mounted.bounds, &who, options);
+    let client = block_on(client)?;
+    client.reach_by(Arc::new(Reach(runtime)));
+    Ok(client)
+}
+
+fn who() -> Credential {
+    Credential::system("bench", 0, 0, &[])
+}
