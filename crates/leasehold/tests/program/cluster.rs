@@ -9,11 +9,12 @@ use leasehold_session::nfs::messages::{Handle, SetAttributes, Status, write};
 use leasehold_shell::client::{Mounted, NotFound, Runtime, Target, block_on, mount};
 use rustix::process::Signal;
 
-use crate::support::{Home, PATIENCE, Serving, address, leasehold, put, run, who};
+use crate::support::{Home, PATIENCE, Serving, address, leasehold, port, put, run, who};
 
-/// An iod over a directory of this name, with a key of that name.
-pub(crate) fn iod(home: &Home, name: &str, key: &str, port: u16) -> (Serving, u16) {
-    started(iod_command(home, name, key, port))
+/// An iod over a directory of this name, with a key of that name; at a port of its own where none
+/// is named.
+pub(crate) fn iod(home: &Home, name: &str, key: &str, at: u16) -> (Serving, u16) {
+    started(iod_command(home, name, key, if at == 0 { port() } else { at }))
 }
 
 /// One on a disk of so little room; needs root.

@@ -19,7 +19,7 @@ use leasehold_shell::client::{Mounted, Runtime, SourcePort, block_on};
 use rustix::process::{Signal, geteuid};
 
 use crate::cluster::{iod, meta, try_mount};
-use crate::support::{Home, Serving, address, leasehold, put, run, who};
+use crate::support::{Home, PATIENCE, Serving, address, leasehold, put, run, who};
 
 const MODE: Mode = Mode::from_bits(0o644);
 
@@ -36,8 +36,8 @@ struct Cluster {
 struct Reach(Runtime);
 
 impl Reach {
-    fn nfs(&self, address: SocketAddr) -> Nfs {
-        let options = Calling::stream().impatient(Duration::from_secs(2));
+    fn nfs(&self, address: SocketAddr, patience: Duration) -> Nfs {
+        let options = Calling::stream().impatient(patience);
         let session = self.0.session(address, options, SourcePort::default());
         Nfs::new(session.unwrap(), Version::V3)
     }
@@ -45,7 +45,7 @@ impl Reach {
 
 impl Servers for Reach {
     fn at(&self, address: SocketAddr) -> Option<Nfs> {
-        Some(self.nfs(address))
+        Some(self.nfs(address, Duration::from_secs(2)))
     }
 }
 
@@ -188,10 +188,11 @@ struct Silent {
 }
 
 impl Silent {
-    /// Takes a lease for a short while, and the layout that goes with it.
+    /// Takes a lease for a short while, in which it can do something on a busy machine too, and the
+    /// layout that goes with it.
     fn begin(cluster: &Cluster, file: Handle) -> Self {
         let server = cluster.leased(9);
-        let terms = Terms { kind: Kind::Write, term_ms: 3000, opportune: false, space: 0 };
+        let terms = Terms { kind: Kind::Write, term_ms: 6000, opportune: false, space: 0 };
         let wanted = vec![Wanted { object: file, terms, reclaim: false }];
         let leases = server.nfs.leases().unwrap();
         let who = who();
@@ -209,7 +210,8 @@ impl Silent {
         let owner = self.layout.owner;
         let caller = Credential::system("client", owner, owner, &[]);
         let port = u16::try_from(object.port).unwrap();
-        let nfs = Reach(cluster.runtime.clone()).nfs(SocketAddr::from(([127, 0, 0, 1], port)));
+        let address = SocketAddr::from(([127, 0, 0, 1], port));
+        let nfs = Reach(cluster.runtime.clone()).nfs(address, PATIENCE);
         let what = (Bytes::copy_from_slice(bytes), write::Stability::Unstable);
         block_on(nfs.write(&caller, &object.object, 0, what)).unwrap().done().map(drop)
     }

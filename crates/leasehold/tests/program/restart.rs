@@ -13,7 +13,7 @@ use rustix::process::Signal;
 
 use crate::support::{
     Home, MOUNT, NFS, PATIENCE, Serving, address, call, call_of_user, leasehold, mount, opaque,
-    over_datagram, over_stream, root, run, success,
+    over_datagram, over_stream, port, root, run, success,
 };
 
 const MKDIR: u32 = 9;
@@ -35,7 +35,12 @@ fn mkdir(xid: u32, root: &[u8], name: &str) -> Vec<u8> {
 #[test]
 fn a_restart_keeps_process_sockets_and_replies() {
     let home = Home::new();
-    let (mut serving, ready) = Serving::with_json(&home, &["--http", "127.0.0.1:0"]);
+    // Nobody else is given its port when it has ended.
+    let listen = format!("127.0.0.1:{}", port());
+    let mut command = leasehold(&["serve", &home.path("data"), "--state", &home.path("state")]);
+    command.args(["--listen", &listen, "--http", "127.0.0.1:0", "--json"]);
+    let mut serving = Serving::start(command);
+    let ready: serde_json::Value = serde_json::from_str(&serving.line()).unwrap();
     let address = address(&ready);
     let http: std::net::SocketAddr =
         ready["http"].as_str().unwrap()["http://".len()..].trim_end_matches('/').parse().unwrap();

@@ -1,6 +1,6 @@
 //! A server that is killed and started again under the load of a client that caches.
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -10,19 +10,11 @@ use leasehold_rig::{Ledger, Load};
 use leasehold_shell::client::{Runtime, Target, block_on, mount};
 use rustix::process::{Signal, getegid, geteuid};
 
-use crate::support::{Home, Serving, leasehold};
+use crate::support::{Home, Serving, leasehold, port};
 
 /// The server is killed so often, and then on until a kill came upon data that was not committed.
 const KILLS: u32 = 6;
 const KILLS_MAX: u32 = 200;
-
-/// A port that the system gives to nobody who asks for any: else a client that comes while the
-/// server is down may be given it, and be connected with itself.
-fn port() -> u16 {
-    let own = u16::try_from(std::process::id() % 8000).unwrap();
-    let mut ports = (0..8000).map(|more| 20_000 + (own + more) % 8000);
-    ports.find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok()).unwrap()
-}
 
 fn serve(home: &Home, address: SocketAddr) -> Serving {
     let mut command = leasehold(&["serve", &home.path("data"), "--insecure", "--json"]);
