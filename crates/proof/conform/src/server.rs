@@ -27,8 +27,9 @@ use crate::v3::{self, V3};
 /// The port of NFS where nobody says another one.
 const NFS_PORT: u16 = 2049;
 
-/// The time that a datagram of the first attempt is waited for: many servers take none.
-const UDP_PROBE_TIME: Duration = Duration::from_millis(1500);
+/// The time that a datagram of the first attempt is waited for: many servers take none, and one that
+/// takes some may have much else to do.
+const UDP_PROBE_TIME: Duration = Duration::from_secs(4);
 
 /// Less than any server takes at a time, whatever it says.
 const WRITE_BYTES_MIN: usize = 512;
