@@ -22,9 +22,10 @@ const LAB: &str = "target/wasm32-unknown-unknown/page/leasehold_lab_web.wasm";
 const LIMIT: Duration = Duration::from_mins(10);
 
 /// What npm brings is written down in its lock file; nothing of it runs while it is installed.
-const INSTALL: &[&str] = &["npm", "ci", "--ignore-scripts", "--prefer-offline", "--loglevel=error"];
+const INSTALL: &[&str] =
+    &["npm", "ci", "--ignore-scripts", "--prefer-offline", "--fetch-retries=5", "--loglevel=error"];
 
-/// Runs the page's tests within eight minutes, beside what they need.
+/// Runs the page's tests within a quarter of an hour, beside what they need.
 pub(crate) fn test(repository: &Repository) -> Tally {
     let build = ["cargo", "build", "--quiet", "--package", "leasehold"];
     let folder = repository.root().join(FOLDER);
@@ -36,7 +37,7 @@ pub(crate) fn test(repository: &Repository) -> Tally {
     }
     let types = program::run(&folder, &["npm", "run", "--silent", "check"], LIMIT).succeeded;
     let prefix = ["npm", "--prefix", FOLDER, "run", "--silent", "test"];
-    [Tally::of(types), tool(repository, 8, &[], &prefix)].into_iter().sum()
+    [Tally::of(types), tool(repository, 15, &[], &prefix)].into_iter().sum()
 }
 
 /// Builds what is kept: the page, and the laboratory behind it where that is wanted.

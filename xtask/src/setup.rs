@@ -177,8 +177,9 @@ pub(crate) const MORE_SERVERS: &[Tool] = &[
     Tool { program: "rpc.nfsd", source: Source::Apt("nfs-kernel-server") },
 ];
 
-/// Long enough for a package list and five hundred packages: npm has that many.
-const LIMIT: Duration = Duration::from_mins(8);
+/// Long enough for a package list and five hundred packages, npm has that many, also where the mirror
+/// is far and the disk slow.
+const LIMIT: Duration = Duration::from_mins(20);
 
 /// Long enough for a program with several hundred libraries, on two cores.
 const COMPILE_LIMIT: Duration = Duration::from_mins(40);
@@ -222,7 +223,10 @@ pub(crate) fn ensure(tools: &[Tool]) -> bool {
         install(&["rustup", "target", "add"], &targets);
     }
     if !packages.is_empty() {
+        // A mirror may stumble, and another program may be installing.
+        let patient = ["-o", "Acquire::Retries=5", "-o", "DPkg::Lock::Timeout=300"];
         let apt = ["env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-q"];
+        let apt = [&apt[..], &patient].concat();
         install(&apt, &["update"]);
         install(
             &apt,

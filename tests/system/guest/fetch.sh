@@ -10,7 +10,7 @@ trap 'rm -rf "$new"' EXIT
 cd "$new"
 mkdir -p lists/partial cache/archives/partial
 
-apt=(apt-get --quiet -o APT::Sandbox::User=root -o "Dir::State::lists=$new/lists"
+apt=(apt-get --quiet -o Acquire::Retries=5 -o APT::Sandbox::User=root -o "Dir::State::lists=$new/lists"
     -o "Dir::Cache=$new/cache")
 # From the machine's own mirror, whatever release the machine has.
 mirror=$(apt-get indextargets --format '$(REPO_URI)' | awk '/\/debian\/*$/ && !n++')

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use crate::server::port;
 use crate::{Mount, Scratch, Version, built};
 
 /// What starts a program of a role over a folder of this name.
@@ -50,17 +51,17 @@ impl Cluster {
             words.map(str::to_owned).to_vec()
         };
         let iods: Vec<Program> = (0..iods)
-            .map(|number| Program::start(words("iod", &format!("iod{number}")), 0))
+            .map(|number| Program::start(words("iod", &format!("iod{number}")), port()))
             .collect();
         let options: Vec<String> = options.iter().map(|&option| option.to_owned()).collect();
-        let meta = Program::start(meta(&words, iods.iter(), &options), 0);
+        let meta = Program::start(meta(&words, iods.iter(), &options), port());
         Self { folder, iods, meta, words: Box::new(words), options }
     }
 
     /// Starts one more iod, which the metaserver knows when it is started again.
     pub fn add_iod(&mut self) {
         let name = format!("iod{}", self.iods.len());
-        self.iods.push(Program::start((self.words)("iod", &name), 0));
+        self.iods.push(Program::start((self.words)("iod", &name), port()));
     }
 
     /// Starts the metaserver again, with these options more and without the iods that are lost.

@@ -2,12 +2,14 @@
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
+use std::net::{TcpListener, UdpSocket};
 use std::os::unix::fs::chown;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
-use std::{env, fs};
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::{env, fs, process};
 
 use serde::Deserialize;
 
@@ -102,7 +104,7 @@ impl Server {
         etc("passwd", users);
         etc("group", groups);
         configure(&folder, &state, text);
-        let (process, ready) = launch(&Runner::Configured, &folder, &state, 0, &[]);
+        let (process, ready) = launch(&Runner::Configured, &folder, &state, port(), &[]);
         let (runner, options) = (Runner::Configured, Vec::new());
         Self { folder, state, process, ready, runner, options, is_mount: false }
     }
@@ -139,7 +141,7 @@ impl Server {
             }
         }
         let options: Vec<_> = options.iter().map(ToString::to_string).collect();
-        let (process, ready) = launch(&runner, &folder, &state, 0, &options);
+        let (process, ready) = launch(&runner, &folder, &state, port(), &options);
         Self { folder, state, process, ready, runner, options, is_mount: false }
     }
 
@@ -263,6 +265,20 @@ impl Drop for Server {
         self.stop();
         if self.is_mount {
             let _ = Command::new("umount").arg("--lazy").arg(self.folder.path()).status();
+        }
+    }
+}
+
+/// A port that the system gives to nobody who asks for any: else another may be given it while the
+/// server is away, and a client that comes then may be connected with itself.
+pub(crate) fn port() -> u16 {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let own = u16::try_from(process::id() % 8000).expect("it is below 8000");
+    loop {
+        let port = 20_000 + (own + NEXT.fetch_add(1, Ordering::Relaxed) % 8000) % 8000;
+        let at = ("127.0.0.1", port);
+        if TcpListener::bind(at).is_ok() && UdpSocket::bind(at).is_ok() {
+            return port;
         }
     }
 }

@@ -17,13 +17,13 @@ fn content() -> Vec<u8> {
 
 /// Runs one of the tools, which end well or fail the test.
 fn tool(name: &str, arguments: &[&str]) -> String {
-    output(Command::new("timeout").arg("60").arg(program(name)).args(arguments))
+    output(Command::new("timeout").arg("180").arg(program(name)).args(arguments))
 }
 
 /// Whether a tool says that it failed: some only print it and end well.
 fn is_refused(name: &str, argument: &str) -> bool {
     let mut command = Command::new("timeout");
-    let done = command.arg("60").arg(program(name)).arg(argument).output();
+    let done = command.arg("180").arg(program(name)).arg(argument).output();
     let done = done.expect("timeout can be run");
     assert_ne!(done.status.code(), Some(124), "{name} got no answer");
     !done.status.success() || !done.stderr.is_empty()
@@ -114,7 +114,7 @@ fn each_export_is_served_by_its_rules() {
     }
     let refused = |path: &str| {
         let mut command = Command::new("timeout");
-        let command = command.arg("60").arg(program("nfs-cp")).args([file, &server.url_of(path)]);
+        let command = command.arg("180").arg(program("nfs-cp")).args([file, &server.url_of(path)]);
         let done = command.output().expect("timeout can be run");
         assert_ne!(done.status.code(), Some(124), "nfs-cp got no answer");
         !server.folder().join(&path[1..]).exists()

@@ -74,7 +74,7 @@ alone! {
         let url = format!("nfs://127.0.0.1{}", server.export());
         let groups = ["--strict", "--group", "portmap", "--group", "mount"];
         let mut command = Command::new("timeout");
-        let told = output(command.arg("60").arg(built()).arg("conform").arg(url).args(groups));
+        let told = output(command.arg("180").arg(built()).arg("conform").arg(url).args(groups));
         assert!(told.contains(" passed, 2 skipped"), "{told}");
     }
 
