@@ -97,6 +97,13 @@ impl Volume {
         .collect()
     }
 
+    /// Whether an object has no good copy but on iods that are away.
+    pub(crate) fn lacks_one(&self, file: &Objects) -> bool {
+        (0..file.head.layout.width()).any(|object| {
+            self.good_copies(file, object).iter().all(|&(_, iod, _)| self.iod(iod).is_away())
+        })
+    }
+
     /// Notes on stable storage that a copy lacks something.
     async fn note_behind(
         &self,

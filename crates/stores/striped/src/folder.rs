@@ -175,9 +175,29 @@ impl<F: Files> Folder<F> {
         if let Some(object) = self.known(|known| known.objects.get(&name).copied()) {
             return Ok(Some(object));
         }
+        let found = match self.look_up(name).await {
+            Err(FsError::Stale) => {
+                self.forget(name);
+                self.look_up(name).await
+            }
+            found => found,
+        };
+        Ok(found.map_err(ours)?.inspect(|object| self.keep(name, *object)))
+    }
+
+    async fn look_up(&self, name: ObjectName) -> Result<Option<F::Object>, FsError> {
         let Some(directory) = self.directory(name).await? else { return Ok(None) };
-        let found = self.files.lookup(directory, &name.text()).await?;
-        Ok(found.inspect(|object| self.keep(name, *object)))
+        self.files.lookup(directory, &name.text()).await
+    }
+
+    /// Takes the name of an object away, if it is there.
+    async fn take_away(&self, name: ObjectName) -> Result<(), FsError> {
+        self.known(|known| known.objects.remove(&name));
+        let Some(directory) = self.directory(name).await? else { return Ok(()) };
+        match self.files.remove(directory, &name.text()).await {
+            Ok(()) | Err(FsError::NotFound) => Ok(()),
+            Err(error) => Err(error),
+        }
     }
 
     /// The file of an object, made if need be.
@@ -186,14 +206,15 @@ impl<F: Files> Folder<F> {
             return Ok(object);
         }
         let text = name.text();
-        let directory = match self.directory(name).await? {
+        let directory = match self.directory(name).await.map_err(ours)? {
             Some(directory) => directory,
             None => {
                 let root = self.files.root();
-                self.files.make_directory(root, &text[..DIRECTORY_DIGITS]).await?
+                let made = self.files.make_directory(root, &text[..DIRECTORY_DIGITS]).await;
+                made.map_err(ours)?
             }
         };
-        let object = self.files.make_file(directory, &text).await?;
+        let object = self.files.make_file(directory, &text).await.map_err(ours)?;
         self.keep(name, object);
         Ok(object)
     }
@@ -204,6 +225,35 @@ impl<F: Files> Folder<F> {
                 known.objects.clear();
             }
             known.objects.insert(name, object);
+        });
+    }
+
+    /// Does something with the file of an object. Where what names it is not good any more, as on a
+    /// server that gives new handles, it is looked up once more; but none is made in its place.
+    async fn with<T, W>(
+        &self,
+        name: ObjectName,
+        file: F::Object,
+        work: impl Fn(F::Object) -> W + Send,
+    ) -> Result<T, FsError>
+    where
+        W: Future<Output = Result<T, FsError>> + Send,
+    {
+        match work(file).await {
+            Err(FsError::Stale) => {
+                self.forget(name);
+                let there = self.find(name).await?.ok_or(FsError::Io)?;
+                work(there).await.map_err(ours)
+            }
+            done => done,
+        }
+    }
+
+    /// Forgets what names an object, and its directory.
+    fn forget(&self, name: ObjectName) {
+        self.known(|known| {
+            known.objects.remove(&name);
+            known.directories.remove(&name.0[0]);
         });
     }
 
@@ -279,7 +329,7 @@ impl<F: Files> Iod for Folder<F> {
     fn extent(&self, object: ObjectName) -> Answer<'_, Result<Extent, FsError>> {
         Answer::later(async move {
             match self.find(object).await? {
-                Some(file) => self.files.extent(file).await,
+                Some(file) => self.with(object, file, |file| self.files.extent(file)).await,
                 None => Ok(Extent::default()),
             }
         })
@@ -292,10 +342,8 @@ impl<F: Files> Iod for Folder<F> {
         count: u32,
     ) -> Answer<'_, Result<Bytes, FsError>> {
         Answer::later(async move {
-            match self.find(object).await? {
-                Some(file) => self.read_all(file, offset, count).await,
-                None => Ok(Bytes::new()),
-            }
+            let Some(file) = self.find(object).await? else { return Ok(Bytes::new()) };
+            self.with(object, file, |file| self.read_all(file, offset, count)).await
         })
     }
 
@@ -308,7 +356,7 @@ impl<F: Files> Iod for Folder<F> {
     ) -> Answer<'_, Result<Written, FsError>> {
         Answer::later(async move {
             let file = self.find_or_make(object).await?;
-            self.write_all(file, offset, &data, stability).await
+            self.with(object, file, |file| self.write_all(file, offset, &data, stability)).await
         })
     }
 
@@ -319,24 +367,27 @@ impl<F: Files> Iod for Folder<F> {
                 None => self.find_or_make(object).await?,
                 Some(file) => file,
             };
-            self.files.resize(file, size).await
+            self.with(object, file, |file| self.files.resize(file, size)).await
         })
     }
 
     fn commit(&self, object: ObjectName) -> Answer<'_, Result<Verifier, FsError>> {
         Answer::later(async move {
-            let file = self.find(object).await?.unwrap_or(self.mark);
-            self.files.commit(file).await
+            match self.find(object).await? {
+                Some(file) => self.with(object, file, |file| self.files.commit(file)).await,
+                None => self.files.commit(self.mark).await.map_err(ours),
+            }
         })
     }
 
     fn remove(&self, object: ObjectName) -> Answer<'_, Result<(), FsError>> {
         Answer::later(async move {
-            self.known(|known| known.objects.remove(&object));
-            let Some(directory) = self.directory(object).await? else { return Ok(()) };
-            match self.files.remove(directory, &object.text()).await {
-                Ok(()) | Err(FsError::NotFound) => Ok(()),
-                Err(error) => Err(error),
+            match self.take_away(object).await {
+                Err(FsError::Stale) => {
+                    self.forget(object);
+                    self.take_away(object).await.map_err(ours)
+                }
+                done => done,
             }
         })
     }
@@ -344,15 +395,21 @@ impl<F: Files> Iod for Folder<F> {
     fn give(&self, object: ObjectName, owner: u32) -> Answer<'_, Result<Option<Spot>, FsError>> {
         Answer::later(async move {
             let file = self.find_or_make(object).await?;
-            self.files.give(file, owner).await
+            self.with(object, file, |file| self.files.give(file, owner)).await
         })
     }
 
     fn verifier(&self) -> Answer<'_, Result<Verifier, FsError>> {
-        Answer::later(self.files.commit(self.mark))
+        Answer::later(async move { self.files.commit(self.mark).await.map_err(ours) })
     }
 
     fn space(&self) -> Answer<'_, Result<Room, FsError>> {
-        Answer::later(self.files.space())
+        Answer::later(async move { self.files.space().await.map_err(ours) })
     }
+}
+
+/// What it means to a client that a file or directory of ours is not there under what named it: the
+/// client's own is.
+fn ours(error: FsError) -> FsError {
+    if error == FsError::Stale { FsError::Io } else { error }
 }

@@ -133,6 +133,29 @@ impl Volume {
         Ok(apparent(&data, attributes))
     }
 
+    /// Whether who wants to know of a file, whose metafile was changed last then, would wait for an
+    /// iod that is away, or for somebody else who may.
+    pub(crate) async fn would_wait(&self, object: &ObjectId, changed: FileTime) -> bool {
+        let file = self.file(object);
+        let Some(data) = file.try_read() else { return true };
+        match &*data {
+            Data::OnIods(objects) => {
+                let is_older = self.options.shared && objects.is_older_than(changed);
+                let is_asked = is_older || objects.is_in_doubt() || objects.is_given_out();
+                return is_asked && self.lacks_one(objects);
+            }
+            Data::Nowhere | Data::Inline(_) | Data::Gone => return false,
+            Data::Unknown => {}
+        }
+        drop(data);
+        match self.whole_head(object).await {
+            Ok(Some((head, behind, ..))) if !head.inline => {
+                self.lacks_one(&Objects::new(head, Vec::new(), 0, behind))
+            }
+            Ok(_) | Err(_) => false,
+        }
+    }
+
     /// Has the iods asked again when another metaserver has changed the file.
     pub(crate) async fn catch_up(&self, file: &File, changed: FileTime) {
         if self.options.shared

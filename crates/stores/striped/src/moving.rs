@@ -141,6 +141,7 @@ impl Volume {
         if placed.is_err() {
             // Which of both heads stands there is to be seen, so both have their objects.
             *data = Data::Unknown;
+            self.tending.found(self.names.identity(object));
             return Ok(());
         }
         // No data was changed.

@@ -6,17 +6,21 @@
 //! 2. Once the iod has been silent for [`Patience::give_up`], such a call fails.
 //! 3. A change that nobody waits for any more is not forgotten: the iod may do it at any time. What
 //!    comes next to its object waits behind it, so that no old change is done after a newer one.
+//! 4. Every call takes such changes on, of whatever object, and everybody who waits for one is woken
+//!    when one has come to its end.
 
 use core::future::poll_fn;
 use core::pin::{Pin, pin};
-use core::task::{Context, Poll};
+use core::task::{Context, Poll, Waker};
 use core::time::Duration;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Wake;
 
 use bytes::Bytes;
-use futures_util::FutureExt as _;
 use futures_util::future::{Either, select};
+use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt as _, StreamExt as _};
 use leasehold_base::units::Time;
 use leasehold_fs::{Answer, FsError, Spot, Stability, Verifier};
 use leasehold_session::Session;
@@ -41,6 +45,7 @@ pub struct Patient {
     clock: Session,
     patience: Patience,
     state: Mutex<State>,
+    waiting: Arc<Waiting>,
 }
 
 #[derive(Default)]
@@ -49,18 +54,20 @@ struct State {
     silent_since: Option<Time>,
     /// When it last answered.
     heard: Option<Time>,
-    /// Changes that nobody waits for, by their objects.
-    left: BTreeMap<ObjectName, Vec<Left>>,
+    /// Changes that nobody waits for.
+    left: FuturesUnordered<Left>,
+    /// How many of them are of each object that has any.
+    left_of: BTreeMap<ObjectName, usize>,
 }
 
-type Left = Pin<Box<dyn Future<Output = Result<(), FsError>> + Send>>;
+type Left = Pin<Box<dyn Future<Output = (ObjectName, Result<(), FsError>)> + Send>>;
 type Work<T> = Pin<Box<dyn Future<Output = Result<T, FsError>> + Send>>;
 
 impl Patient {
     /// Waits for an iod by the clock of a session.
     #[must_use]
     pub fn new(iod: Arc<dyn Iod>, clock: Session, patience: Patience) -> Self {
-        Self { iod, clock, patience, state: Mutex::default() }
+        Self { iod, clock, patience, state: Mutex::default(), waiting: Arc::default() }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -82,8 +89,9 @@ impl Patient {
             Ok(done) => done,
             Err((error, None)) => Err(error),
             Err((error, Some(work))) => {
-                let left = Box::pin(work.map(|done| done.map(drop)));
-                self.state().left.entry(object).or_default().push(left);
+                let mut state = self.state();
+                state.left.push(Box::pin(work.map(move |done| (object, done.map(drop)))));
+                *state.left_of.entry(object).or_default() += 1;
                 Err(error)
             }
         }
@@ -95,23 +103,26 @@ impl Patient {
         object: Option<ObjectName>,
         work: Work<T>,
     ) -> Result<Result<T, FsError>, (FsError, Option<Work<T>>)> {
-        let begun = self.clock.now();
-        let mut limit = pin!(self.silence(begun));
+        self.take_on();
         if let Some(object) = object
             && self.has_left()
         {
-            if self.state().left.values().map(Vec::len).sum::<usize>() >= LEFT_MAX {
+            let begun = self.clock.now();
+            if self.state().left.len() >= LEFT_MAX {
                 return Err((self.silent(begun), None));
             }
-            let settled = pin!(poll_fn(|context| self.settle(object, context)));
-            if let Either::Right(_) = select(settled, limit.as_mut()).await {
+            let (settled, limit) = (pin!(self.settled(object)), pin!(self.silence(begun)));
+            if let Either::Right(_) = select(settled, limit).await {
                 return Err((self.silent(begun), None));
             }
         }
-        match select(work, limit).await {
+        // Not before now was it asked for this.
+        let begun = self.clock.now();
+        match select(work, pin!(self.silence(begun))).await {
             Either::Left((Err(FsError::Later), _)) => Err((self.silent(begun), None)),
             Either::Left((done, _)) => {
                 self.heard();
+                self.take_on();
                 Ok(done)
             }
             Either::Right(((), work)) => Err((self.silent(begun), Some(work))),
@@ -123,23 +134,43 @@ impl Patient {
     }
 
     /// Waits for what was left of an object.
-    fn settle(&self, object: ObjectName, context: &mut Context<'_>) -> Poll<()> {
+    async fn settled(&self, object: ObjectName) {
+        let place = Place::of(&self.waiting);
+        poll_fn(|context| {
+            // First, lest it be missed what comes between.
+            place.wait(context.waker());
+            self.take_on();
+            if self.state().left_of.contains_key(&object) { Poll::Pending } else { Poll::Ready(()) }
+        })
+        .await;
+    }
+
+    /// Takes what was left as far as it goes now.
+    fn take_on(&self) {
         let mut state = self.state();
-        let State { silent_since, left, heard } = &mut *state;
-        let Some(of_object) = left.get_mut(&object) else { return Poll::Ready(()) };
-        of_object.retain_mut(|work| {
-            let ended = work.as_mut().poll(context).is_ready();
-            if ended {
-                *silent_since = None;
-                *heard = Some(self.clock.now());
-            }
-            !ended
-        });
-        if of_object.is_empty() {
-            left.remove(&object);
-            return Poll::Ready(());
+        if state.left.is_empty() {
+            return;
         }
-        Poll::Pending
+        let waker = Waker::from(Arc::clone(&self.waiting));
+        let mut context = Context::from_waker(&waker);
+        let mut ended = false;
+        while let Poll::Ready(Some((object, done))) = state.left.poll_next_unpin(&mut context) {
+            ended = true;
+            if let Some(count) = state.left_of.get_mut(&object) {
+                *count -= 1;
+                if *count == 0 {
+                    state.left_of.remove(&object);
+                }
+            }
+            if done != Err(FsError::Later) {
+                state.silent_since = None;
+                state.heard = Some(self.clock.now());
+            }
+        }
+        drop(state);
+        if ended {
+            self.waiting.wake_all();
+        }
     }
 
     /// Ends when the iod has been silent for long enough, and when it did not come to this one call
@@ -174,6 +205,57 @@ impl Patient {
         } else {
             FsError::Later
         }
+    }
+}
+
+/// Who waits for what was left, each in a place of its own.
+#[derive(Default)]
+struct Waiting(Mutex<Places>);
+
+#[derive(Default)]
+struct Places {
+    given: u64,
+    wakers: BTreeMap<u64, Waker>,
+}
+
+impl Waiting {
+    fn places(&self) -> MutexGuard<'_, Places> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wake_all(&self) {
+        let wakers = core::mem::take(&mut self.places().wakers);
+        wakers.into_values().for_each(Waker::wake);
+    }
+}
+
+impl Wake for Waiting {
+    fn wake(self: Arc<Self>) {
+        self.wake_all();
+    }
+}
+
+/// The place of one who waits, as long as it does.
+struct Place<'a> {
+    waiting: &'a Waiting,
+    number: u64,
+}
+
+impl<'a> Place<'a> {
+    fn of(waiting: &'a Waiting) -> Self {
+        let mut places = waiting.places();
+        places.given += 1;
+        Self { waiting, number: places.given }
+    }
+
+    fn wait(&self, waker: &Waker) {
+        self.waiting.places().wakers.insert(self.number, waker.clone());
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.waiting.places().wakers.remove(&self.number);
     }
 }
 

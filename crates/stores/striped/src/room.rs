@@ -46,8 +46,14 @@ impl Volume {
                 *data = Self::placed(placed);
             }
             Data::Inline(head) if !inline => {
-                let out = self.move_out(caller, object, head.clone()).await?;
-                *data = Data::OnIods(out);
+                match self.move_out(caller, object, head.clone()).await {
+                    Ok(out) => *data = Data::OnIods(out),
+                    Err(error) => {
+                        // Which head stands there is to be seen.
+                        *data = Data::Unknown;
+                        return Err(error);
+                    }
+                }
             }
             Data::Inline(_) | Data::OnIods(_) | Data::Unknown | Data::Gone => {}
         }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use bytes::Bytes;
 use futures_util::future::join_all;
+use futures_util::{StreamExt as _, stream};
 use leasehold_base::units::{Cookie, FileTime};
 use leasehold_fs::{
     Access, Answer, Attributes, Budget, Caller, Changed, Committed, Entries, Entry, FileType,
@@ -14,7 +15,11 @@ use leasehold_fs::{
 
 use crate::Striped;
 use crate::iod::Room;
+use crate::look::superuser;
 use crate::metafile::{HEAD_BYTES, Head};
+
+/// Of how many files of a listing the iods are asked at once.
+const LISTED_AT_ONCE: usize = 64;
 
 /// No attribute.
 const NOTHING: SetAttributes = SetAttributes {
@@ -32,12 +37,13 @@ impl Striped {
         Ok(Found { attributes, ..found })
     }
 
-    /// The file that a name leads to, if it is about to lose its last name: with where its data
+    /// The file that a name leads to, which may be about to lose its last one: with where its data
     /// lies, which nobody can find out afterwards.
     async fn doomed(&self, caller: &Caller, place: Place<'_>) -> Option<(ObjectId, Head)> {
         let found = self.names.lookup(caller, &place.directory, place.name).await.ok()?;
-        let Attributes { file_type, link_count, size, .. } = found.attributes;
-        if file_type != FileType::Regular || link_count > 1 || size == 0 {
+        let Attributes { file_type, size, .. } = found.attributes;
+        // Of one with more names another may be removed meanwhile.
+        if file_type != FileType::Regular || size == 0 {
             return None;
         }
         // A file whose head cannot be read leaves its objects behind.
@@ -135,6 +141,24 @@ impl Striped {
         Changed { result, wcc }
     }
 
+    /// Sets what is not the size of a file.
+    async fn set_others(
+        &self,
+        caller: &Caller,
+        object: &ObjectId,
+        changes: &SetAttributes,
+        guard: Option<FileTime>,
+        file_type: FileType,
+    ) -> Changed<()> {
+        if file_type != FileType::Regular {
+            return self.names.setattr(caller, object, changes, guard).await;
+        }
+        let file = self.file(object);
+        // Not while its data comes to lie elsewhere, which gives it the times of before.
+        let _held = file.read().await;
+        self.names.setattr(caller, object, changes, guard).await
+    }
+
     /// Gives a file that CREATE found or made its size; `wcc` is the directory's.
     async fn sized(
         &self,
@@ -153,19 +177,36 @@ impl Striped {
     }
 
     async fn true_page(&self, page: Page) -> Page {
+        let shown: Vec<_> =
+            page.entries.iter().map(|entry| (entry.object, entry.attributes)).collect();
+        let asked = stream::iter(shown).map(|(object, shown)| self.listed(object, shown));
+        let mut listed = asked.buffered(LISTED_AT_ONCE);
         let mut entries = Entries::default();
         for entry in page.entries.iter() {
-            let attributes = match (entry.object, entry.attributes) {
-                // Attributes are optional, and the iods of one file may be away.
-                (Some(object), Some(attributes)) => self.true_of(&object, attributes).await.ok(),
-                (None, Some(attributes)) if attributes.file_type != FileType::Regular => {
-                    Some(attributes)
-                }
-                (None | Some(_), _) => None,
-            };
+            let attributes = listed.next().await.flatten();
             entries.push(&Entry { attributes, ..entry });
         }
+        drop(listed);
         Page { entries, ..page }
+    }
+
+    /// The attributes of a file in a listing. They are optional, and nobody waits there for an iod
+    /// that is known to be away.
+    async fn listed(
+        &self,
+        object: Option<ObjectId>,
+        shown: Option<Attributes>,
+    ) -> Option<Attributes> {
+        let attributes = shown?;
+        if attributes.file_type != FileType::Regular || attributes.size == 0 {
+            return Some(attributes);
+        }
+        let object = object?;
+        let some_are_away = self.iods.iter().any(|iod| iod.is_away());
+        if some_are_away && self.would_wait(&object, attributes.changed).await {
+            return None;
+        }
+        self.true_of(&object, attributes).await.ok()
     }
 
     async fn room(
@@ -241,7 +282,7 @@ impl Store for Striped {
                     self.set_size(caller, object, changes, size, guard).await
                 }
                 Some(_) | None => {
-                    let done = self.names.setattr(caller, object, changes, guard).await;
+                    let done = self.set_others(caller, object, changes, guard, file_type).await;
                     self.true_change(object, done).await
                 }
             }
@@ -348,7 +389,14 @@ impl Store for Striped {
     ) -> Answer<'a, Renamed> {
         Answer::later(async move {
             let doomed = self.doomed(caller, to).await;
+            let looked = self.tending.last_look();
             let renamed = self.names.rename(caller, from, to).await;
+            if renamed.result.is_ok()
+                && self.may_miss(looked)
+                && let Ok(found) = self.names.lookup(&superuser(), &to.directory, to.name).await
+            {
+                self.look_at(found.object, found.attributes.file_type);
+            }
             self.purge_if_gone(doomed).await;
             renamed
         })
@@ -361,7 +409,11 @@ impl Store for Striped {
         place: Place<'a>,
     ) -> Answer<'a, Linked> {
         Answer::later(async move {
+            let looked = self.tending.last_look();
             let linked = self.names.link(caller, object, place).await;
+            if linked.result.is_ok() && self.may_miss(looked) {
+                self.look_at(*object, FileType::Regular);
+            }
             let attributes = match linked.attributes {
                 Some(attributes) => self.true_of(object, attributes).await.ok(),
                 None => None,

@@ -20,7 +20,7 @@ const KNOWN_MAX: usize = 65_536;
 #[derive(Debug)]
 pub(crate) struct Tending {
     misplaced: Mutex<BTreeSet<ObjectId>>,
-    /// Files of which another layout was said, and how often meanwhile.
+    /// Files to be looked at, as of which another layout was said, and how often it was meanwhile.
     wanted: Mutex<BTreeMap<ObjectId, u64>>,
     /// How often there was something to look for.
     asked: AtomicU64,
@@ -60,16 +60,36 @@ impl Tending {
                 files.insert(identity);
             }
         });
-        self.asked.fetch_add(1, Ordering::Relaxed);
+        self.look_again();
     }
 
     fn wanted_files<T>(&self, look: impl FnOnce(&mut BTreeMap<ObjectId, u64>) -> T) -> T {
         look(&mut self.wanted.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Takes note of a file of which another layout was said.
+    /// Takes note of a file that is to be looked at.
     pub(crate) fn wanted(&self, object: ObjectId) {
-        self.wanted_files(|files| *files.entry(object).or_default() += 1);
+        let is_noted = self.wanted_files(|files| {
+            let is_noted = files.len() < KNOWN_MAX || files.contains_key(&object);
+            if is_noted {
+                *files.entry(object).or_default() += 1;
+            }
+            is_noted
+        });
+        if !is_noted {
+            self.look_again();
+        }
+    }
+
+    /// Has all files be looked at once more.
+    fn look_again(&self) {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The number of the last look at all files, if none goes on or is to come.
+    pub(crate) fn last_look(&self) -> Option<u64> {
+        let done = self.done.load(Ordering::Relaxed);
+        (self.asked.load(Ordering::Relaxed) == done).then_some(done)
     }
 
     /// Takes note of a file that does, or is gone.
@@ -125,7 +145,26 @@ impl Volume {
         Ok(())
     }
 
-    /// Looks after the files of which another layout was said.
+    /// Whether what got another name may be missed, where that was the number of the last look at
+    /// all files before: who looks now may have passed by the new name, and not find the old one.
+    pub(crate) fn may_miss(&self, last_look: Option<u64>) -> bool {
+        last_look.is_none() || self.tending.last_look() != last_look
+    }
+
+    /// Takes note of what is to be looked at.
+    pub(crate) fn look_at(&self, object: ObjectId, file_type: FileType) {
+        match file_type {
+            FileType::Regular => self.tending.wanted(object),
+            FileType::Directory => self.tending.look_again(),
+            FileType::BlockDevice
+            | FileType::CharacterDevice
+            | FileType::Symlink
+            | FileType::Socket
+            | FileType::Fifo => {}
+        }
+    }
+
+    /// Looks after the files that are to be looked at.
     async fn tend_wanted(&self) -> Tended {
         let mut tended = Tended::default();
         for (object, times) in self.tending.wanted_files(|files| files.clone()) {
@@ -225,7 +264,10 @@ impl Volume {
                 self.tending.misplaced(|files| files.insert(self.names.identity(object)));
                 self.move_file(object).await
             }
-            Some(_) | None => Ok(false),
+            Some(_) | None => {
+                self.tending.done(&self.names.identity(object));
+                Ok(false)
+            }
         }
     }
 

@@ -3,7 +3,10 @@
 mod conformance;
 mod copies;
 mod direct;
+mod folder;
+mod names;
 mod paced;
+mod patient;
 mod shapes;
 mod together;
 mod volume;

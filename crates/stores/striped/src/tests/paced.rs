@@ -20,8 +20,8 @@ use crate::{Extent, Iod, ObjectName, Pace, Paced, Room, Written};
 const MIB: u32 = 1 << 20;
 
 /// A clock that stands still until it is told to go on.
-struct Clock {
-    now: Arc<AtomicU64>,
+pub(super) struct Clock {
+    pub(super) now: Arc<AtomicU64>,
 }
 
 impl Transport for Clock {

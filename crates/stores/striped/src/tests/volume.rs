@@ -62,6 +62,15 @@ impl Volume {
         &mut self,
         wrap: impl Fn(u16, Arc<dyn Iod>) -> Arc<dyn Iod>,
     ) -> Striped {
+        self.start_over(Arc::<MemStore>::clone(&self.names), wrap)
+    }
+
+    /// The same, with something before the names as well.
+    pub(super) fn start_over(
+        &mut self,
+        names: Arc<dyn Store>,
+        wrap: impl Fn(u16, Arc<dyn Iod>) -> Arc<dyn Iod>,
+    ) -> Striped {
         self.starts += 1;
         let options = Options {
             volume: 5,
@@ -82,7 +91,6 @@ impl Volume {
             let opened = block_on(Folder::open(files, &mark));
             iods.push(wrap(number, Arc::new(opened.expect("it has room"))));
         }
-        let names = Arc::<MemStore>::clone(&self.names) as Arc<dyn Store>;
         block_on(Striped::open(names, iods, options)).expect("all are there")
     }
 
@@ -94,12 +102,12 @@ impl Volume {
     }
 }
 
-fn mark(number: u16) -> Mark {
+pub(super) fn mark(number: u16) -> Mark {
     let member = |number| Member { label: format!("iod {number}"), gone: number == 2 };
     Mark { volume: 5, number, members: (0..3).map(member).collect() }
 }
 
-fn name(text: &str) -> Name<'_> {
+pub(super) fn name(text: &str) -> Name<'_> {
     match Step::parse(text.as_bytes()) {
         Ok(Step::Child(name)) => name,
         step => panic!("{step:?} is no name"),

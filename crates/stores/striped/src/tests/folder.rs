@@ -1,0 +1,134 @@
+//! Objects as files of a server that gives its files new handles.
+
+use core::sync::atomic::{AtomicU32, Ordering};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use leasehold_fs::suite::block_on;
+use leasehold_fs::{FsError, ObjectId, Stability, Verifier};
+use leasehold_store_mem::MemStore;
+
+use super::volume::mark;
+use crate::iod::{Extent, Iod as _, ObjectName, Room};
+use crate::{Files, Folder, Local};
+
+/// Files by handles that are good until they are renewed; but the root's always is.
+#[derive(Clone)]
+struct Renewed {
+    files: Arc<Local>,
+    times: Arc<AtomicU32>,
+}
+
+type Handle = (ObjectId, Option<u32>);
+
+impl Renewed {
+    fn object(&self, (object, times): Handle) -> Result<ObjectId, FsError> {
+        let is_good = times.is_none_or(|times| times == self.times.load(Ordering::Relaxed));
+        if is_good { Ok(object) } else { Err(FsError::Stale) }
+    }
+
+    fn handle(&self, object: ObjectId) -> Handle {
+        (object, Some(self.times.load(Ordering::Relaxed)))
+    }
+}
+
+impl Files for Renewed {
+    type Object = Handle;
+
+    fn root(&self) -> Handle {
+        (self.files.root(), None)
+    }
+
+    async fn names(&self, directory: Handle) -> Result<Vec<Vec<u8>>, FsError> {
+        self.files.names(self.object(directory)?).await
+    }
+
+    async fn lookup(&self, directory: Handle, name: &str) -> Result<Option<Handle>, FsError> {
+        let found = self.files.lookup(self.object(directory)?, name).await?;
+        Ok(found.map(|object| self.handle(object)))
+    }
+
+    async fn make_directory(&self, directory: Handle, name: &str) -> Result<Handle, FsError> {
+        Ok(self.handle(self.files.make_directory(self.object(directory)?, name).await?))
+    }
+
+    async fn make_file(&self, directory: Handle, name: &str) -> Result<Handle, FsError> {
+        Ok(self.handle(self.files.make_file(self.object(directory)?, name).await?))
+    }
+
+    async fn remove(&self, directory: Handle, name: &str) -> Result<(), FsError> {
+        self.files.remove(self.object(directory)?, name).await
+    }
+
+    async fn extent(&self, file: Handle) -> Result<Extent, FsError> {
+        self.files.extent(self.object(file)?).await
+    }
+
+    async fn resize(&self, file: Handle, size: u64) -> Result<Extent, FsError> {
+        self.files.resize(self.object(file)?, size).await
+    }
+
+    async fn read(&self, file: Handle, offset: u64, count: u32) -> Result<(Bytes, bool), FsError> {
+        self.files.read(self.object(file)?, offset, count).await
+    }
+
+    async fn write(
+        &self,
+        file: Handle,
+        offset: u64,
+        data: Bytes,
+        stability: Stability,
+    ) -> Result<(usize, Verifier, Option<Extent>), FsError> {
+        self.files.write(self.object(file)?, offset, data, stability).await
+    }
+
+    async fn commit(&self, file: Handle) -> Result<Verifier, FsError> {
+        self.files.commit(self.object(file)?).await
+    }
+
+    async fn space(&self) -> Result<Room, FsError> {
+        self.files.space().await
+    }
+}
+
+const NAME: ObjectName = ObjectName([7; 16]);
+
+fn put(iod: &Folder<Renewed>, text: &'static str) -> Result<Extent, FsError> {
+    let data = Bytes::from_static(text.as_bytes());
+    block_on(iod.write(NAME, 0, data, Stability::FileSync)).map(|written| written.extent)
+}
+
+/// Handles that are not good any more are looked up again, of files and of their directories; what
+/// is gone is an error of the iod, and nothing is made in its place.
+#[test]
+fn what_has_a_new_handle_is_found() {
+    let files = Arc::new(Local::new(Arc::new(MemStore::default())));
+    let files = Renewed { files, times: Arc::default() };
+    let iod = block_on(Folder::open(files.clone(), &mark(0))).expect("it has room");
+    let renew = || files.times.fetch_add(1, Ordering::Relaxed);
+    let other = ObjectName([7, 8, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7]);
+    put(&iod, "text").expect("it has room");
+    renew();
+    assert_eq!(block_on(iod.extent(NAME)).map(|extent| extent.size), Ok(4));
+    renew();
+    assert_eq!(block_on(iod.read(NAME, 0, 100)), Ok(Bytes::from_static(b"text")));
+    renew();
+    assert_eq!(put(&iod, "longer").map(|extent| extent.size), Ok(6));
+    renew();
+    assert!(block_on(iod.commit(NAME)).is_ok());
+    renew();
+    assert_eq!(block_on(iod.resize(NAME, 3)).map(|extent| extent.size), Ok(3));
+    renew();
+    assert_eq!(block_on(iod.read(other, 0, 100)), Ok(Bytes::new()), "it never was");
+    // Somebody else removes it.
+    let second = block_on(Folder::open(files.clone(), &mark(0))).expect("it has room");
+    block_on(second.remove(NAME)).expect("it is there");
+    renew();
+    assert_eq!(put(&iod, "text"), Err(FsError::Io));
+    put(&iod, "new").expect("it has room");
+    renew();
+    assert_eq!(block_on(iod.remove(NAME)), Ok(()));
+    assert_eq!(block_on(iod.extent(NAME)), Ok(Extent::default()));
+    // The mark itself is not looked up.
+    assert_eq!(block_on(iod.verifier()), Err(FsError::Io));
+}

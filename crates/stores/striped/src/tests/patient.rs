@@ -1,0 +1,243 @@
+//! An iod that is away: who waits for it, and what becomes of what it was asked.
+
+use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use core::task::{Context, Poll, Waker};
+use core::time::Duration;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::task::Wake;
+
+use bytes::Bytes;
+use futures_util::FutureExt as _;
+use leasehold_base::random::Random;
+use leasehold_base::units::Cookie;
+use leasehold_fs::suite::block_on;
+use leasehold_fs::{
+    Allowance, Answer, Budget, FsError, Page, Stability, Store as _, Verifier, Wanted,
+};
+use leasehold_session::{Driver, Options, Session};
+
+use super::paced::Clock;
+use super::volume::{Volume, data, make, put, superuser, text};
+use crate::{Extent, Iod, ObjectName, Patience, Patient, Room, Striped, Written};
+
+/// An iod that says nothing while it is held.
+struct Held {
+    iod: Arc<dyn Iod>,
+    is_held: AtomicBool,
+    calls: AtomicUsize,
+    /// Who is to be woken of each call: whoever asked last.
+    asked: Mutex<BTreeMap<usize, Waker>>,
+}
+
+impl Held {
+    fn set_held(&self, is_held: bool) {
+        self.is_held.store(is_held, Ordering::Relaxed);
+        let asked = core::mem::take(&mut *self.asked.lock().expect("nobody panics"));
+        asked.into_values().for_each(Waker::wake);
+    }
+
+    fn then<'a, T: Send + 'a>(
+        &'a self,
+        work: impl FnOnce(&'a dyn Iod) -> Answer<'a, Result<T, FsError>> + Send + 'a,
+    ) -> Answer<'a, Result<T, FsError>> {
+        Answer::later(async move {
+            let call = self.calls.fetch_add(1, Ordering::Relaxed);
+            core::future::poll_fn(|context| {
+                if !self.is_held.load(Ordering::Relaxed) {
+                    return Poll::Ready(());
+                }
+                let mut asked = self.asked.lock().expect("nobody panics");
+                asked.insert(call, context.waker().clone());
+                Poll::Pending
+            })
+            .await;
+            work(&*self.iod).await
+        })
+    }
+}
+
+impl Iod for Held {
+    fn extent(&self, object: ObjectName) -> Answer<'_, Result<Extent, FsError>> {
+        self.then(move |iod| iod.extent(object))
+    }
+
+    fn read(
+        &self,
+        object: ObjectName,
+        offset: u64,
+        count: u32,
+    ) -> Answer<'_, Result<Bytes, FsError>> {
+        self.then(move |iod| iod.read(object, offset, count))
+    }
+
+    fn write(
+        &self,
+        object: ObjectName,
+        offset: u64,
+        data: Bytes,
+        stability: Stability,
+    ) -> Answer<'_, Result<Written, FsError>> {
+        self.then(move |iod| iod.write(object, offset, data, stability))
+    }
+
+    fn resize(&self, object: ObjectName, size: u64) -> Answer<'_, Result<Extent, FsError>> {
+        self.then(move |iod| iod.resize(object, size))
+    }
+
+    fn commit(&self, object: ObjectName) -> Answer<'_, Result<Verifier, FsError>> {
+        self.then(move |iod| iod.commit(object))
+    }
+
+    fn remove(&self, object: ObjectName) -> Answer<'_, Result<(), FsError>> {
+        self.then(move |iod| iod.remove(object))
+    }
+
+    fn verifier(&self) -> Answer<'_, Result<Verifier, FsError>> {
+        self.then(|iod| iod.verifier())
+    }
+
+    fn space(&self) -> Answer<'_, Result<Room, FsError>> {
+        self.then(|iod| iod.space())
+    }
+}
+
+struct World {
+    now: Arc<AtomicU64>,
+    driver: Driver,
+    volume: Volume,
+    store: Striped,
+    held: Arc<Held>,
+    iod: Arc<Patient>,
+}
+
+impl World {
+    /// A volume of which the second iod is waited for, and can be held.
+    fn new() -> Self {
+        let (now, mut driver) = (Arc::new(AtomicU64::new(0)), None);
+        let clock = Session::new(Options::stream(), Random::from_seed(1), |given| {
+            driver = Some(given);
+            Clock { now: Arc::clone(&now) }
+        });
+        let patience = Patience { later: Duration::from_secs(2), give_up: Duration::from_secs(60) };
+        let made = Mutex::new(None);
+        let mut volume = Volume::new();
+        let store = volume.start_with(|number, iod| {
+            if number != 1 {
+                return iod;
+            }
+            let (is_held, calls, asked) = <_>::default();
+            let held = Arc::new(Held { iod, is_held, calls, asked });
+            let patient = Patient::new(Arc::<Held>::clone(&held), clock.clone(), patience);
+            let patient = Arc::new(patient);
+            *made.lock().expect("nobody panics") = Some((held, Arc::clone(&patient)));
+            patient
+        });
+        let (held, iod) = made.into_inner().expect("nobody panics").expect("it is one of three");
+        Self { now, driver: driver.expect("it was given"), volume, store, held, iod }
+    }
+
+    fn pass(&self, span: Duration) {
+        let span = u64::try_from(span.as_nanos()).expect("it is short");
+        self.now.fetch_add(span, Ordering::Relaxed);
+        self.driver.tick();
+    }
+
+    /// Asks for changes of several objects, and waits until nobody waits for them any more.
+    fn leave(&self, objects: impl Iterator<Item = u32>) {
+        let mut removals: Vec<_> = objects.map(|object| self.iod.remove(name(object))).collect();
+        for removal in &mut removals {
+            assert!(removal.now_or_never().is_none());
+        }
+        self.pass(Duration::from_millis(2001));
+        for removal in removals {
+            assert_eq!(removal.now_or_never(), Some(Err(FsError::Later)));
+        }
+    }
+}
+
+fn name(number: u32) -> ObjectName {
+    let mut name = [0; 16];
+    name[..4].copy_from_slice(&number.to_be_bytes());
+    ObjectName(name)
+}
+
+/// However much was left, an iod that is back is as it was.
+#[test]
+fn an_iod_that_is_back_can_be_used_whatever_was_left() {
+    let world = World::new();
+    world.held.set_held(true);
+    world.leave(0..1025);
+    assert_eq!(block_on(world.iod.extent(name(9999))), Err(FsError::Later), "it is full");
+    assert!(world.iod.is_away());
+    world.held.set_held(false);
+    assert_eq!(block_on(world.iod.extent(name(9999))), Ok(Extent::default()));
+    assert!(!world.iod.is_away());
+}
+
+#[derive(Default)]
+struct Woken(AtomicUsize);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Several wait for one change that was left: all go on when it ends, also where the last of them
+/// does not wait any more.
+#[test]
+fn all_who_wait_for_what_was_left_are_woken() {
+    let world = World::new();
+    world.held.set_held(true);
+    world.leave(0..1);
+    let mut callers: Vec<_> = (0..3).map(|_| world.iod.extent(name(0))).collect();
+    let woken: [Arc<Woken>; 3] = Default::default();
+    for (caller, woken) in callers.iter_mut().zip(&woken) {
+        let waker = Waker::from(Arc::clone(woken));
+        assert!(caller.poll_unpin(&mut Context::from_waker(&waker)).is_pending());
+    }
+    drop(callers.pop());
+    world.held.set_held(false);
+    for (caller, woken) in callers.into_iter().zip(&woken) {
+        assert!(woken.0.load(Ordering::Relaxed) > 0, "it is told to look again");
+        assert_eq!(caller.now_or_never(), Some(Ok(Extent::default())));
+    }
+}
+
+/// A listing waits once for an iod, however many of its files lie there, and not at all once it is
+/// known to be away; what is known is told.
+#[test]
+fn a_listing_waits_for_an_iod_once() {
+    let mut world = World::new();
+    let files: Vec<_> = (0..150).map(|number| make(&world.store, &format!("{number}"))).collect();
+    for file in &files {
+        put(&world.store, file, 0, &text(60), Stability::FileSync);
+    }
+    let small = make(&world.store, "small");
+    put(&world.store, &small, 0, &text(5), Stability::FileSync);
+    let kept = Arc::clone(&world.iod);
+    world.store = world
+        .volume
+        .start_with(|number, iod| if number == 1 { Arc::<Patient>::clone(&kept) } else { iod });
+    assert_eq!(data(&world.store, &files[0]), text(60));
+    let caller = superuser();
+    let told = |page: Option<Result<Page, FsError>>| {
+        let page = page.expect("nobody waits").expect("the names are there");
+        page.entries.iter().filter(|entry| entry.attributes.is_some_and(|it| it.size < 100)).count()
+    };
+    let root = world.store.root();
+    let list = || {
+        let budget = Budget { reply: Allowance::UNLIMITED, names: Allowance::UNLIMITED };
+        world.store.readdir(&caller, &root, Cookie(0), budget, Wanted::Everything)
+    };
+    world.held.set_held(true);
+    let mut first = list();
+    assert!((&mut first).now_or_never().is_none());
+    world.pass(Duration::from_millis(2001));
+    let without = told(first.now_or_never());
+    assert_eq!(told(list().now_or_never()), without);
+    world.held.set_held(false);
+    assert!(block_on(world.iod.verifier()).is_ok());
+    assert_eq!(told(list().now_or_never()), without + 149, "all but what was in mind");
+}
