@@ -63,7 +63,7 @@ start() {
         launch "$leasehold" meta "$export" --name /export --listen 127.0.0.1:2049 \
             --state "$folder/state" --log warn --cluster-key "$folder/key" \
             --iod 127.0.0.1:2101 --iod 127.0.0.1:2102 \
-            --iod "nfs://127.0.0.1:2103$folder/three" --copies 2 --stripe-unit 4 --stripe-inline 1
+            --iod "nfs://127.0.0.1:2103$folder/three" --stripe-unit 4 --stripe-inline 1
         ;;
     ours-among-others)
         launch "$leasehold" meta "$folder/names1" --number 1 "${group[@]}" \
