@@ -6,8 +6,11 @@
 //! whatever its age, or by calls where the lease may not be cached. Leases also come with the
 //! answers to other calls ([`crate::ride`]).
 
+mod ear;
+mod errands;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use core::future::{Future as _, poll_fn};
 use core::pin::pin;
@@ -19,25 +22,21 @@ use leasehold_core::cache::{self, Asked, Ticket};
 use leasehold_core::leases::holder::{self, Holder, Request};
 use leasehold_core::leases::table::Grant;
 use leasehold_core::leases::{self, Kind, Modrev, Object, Open, Serial};
-use leasehold_session::leases::Listener;
-use leasehold_session::leases::messages::callback::{evict, report};
 use leasehold_session::leases::messages::leases::{Held, Progress, Returned, Wanted};
-use leasehold_session::leases::messages::{self, Base, Terms, hello};
-use leasehold_session::{Credential, Error, spawn};
+use leasehold_session::leases::messages::{self, Base, Terms};
+use leasehold_session::{Credential, Error};
 use leasehold_wire::nfs3::{self, Handle};
 
-use crate::client::{Client, Doings, Outcome, Shared, State, Wait};
-use crate::convert;
+use crate::client::{Client, Doings, Outcome, State, Wait};
 use crate::listed::Listings;
 use crate::nodes::NodeId;
 use crate::rescue::Rescuer;
 use crate::ride::How;
+use errands::Errand;
+pub(crate) use errands::Errands;
 
 /// How much more room is asked for than is needed, so that a writer does not ask for each write.
 const SPACE_AHEAD: u64 = 256 << 10;
-
-/// How many leases are asked for by one call: many are to be renewed at one time.
-const TOGETHER_MAX: usize = 64;
 
 /// How often it is looked whether WRITEs of a file have been answered, where one is too late.
 const GLANCE: Duration = Duration::from_millis(10);
@@ -96,24 +95,6 @@ pub trait Watcher: Send + Sync {
     /// What is cached of a node was found to be old, so what others were given of it and of its names
     /// is as well. This may not wait.
     fn replaced(&self, client: &Client, node: NodeId);
-}
-
-/// Lease work that is done once the state is let go.
-#[derive(Default)]
-pub(crate) struct Errands {
-    asks: Vec<Errand>,
-    returns: Vec<Returned>,
-    pushes: Vec<NodeId>,
-    withdraws: Vec<NodeId>,
-    replaced: Vec<NodeId>,
-    progressed: bool,
-}
-
-struct Errand {
-    request: Request,
-    node: NodeId,
-    who: Credential,
-    wanted: Wanted,
 }
 
 /// What leases know a node by.
@@ -582,43 +563,6 @@ impl Client {
         }
     }
 
-    /// Does what leases made necessary, once the state is let go.
-    pub(crate) fn run_errands(&self, errands: Errands) {
-        let Errands { asks, returns, pushes, withdraws, replaced, progressed } = errands;
-        if !withdraws.is_empty() || !replaced.is_empty() {
-            let state = self.shared.state();
-            let watcher = state.leases.as_ref().and_then(|leased| leased.watcher.clone());
-            drop(state);
-            for node in replaced {
-                if let Some(watcher) = &watcher {
-                    watcher.replaced(self, node);
-                }
-            }
-            for node in withdraws {
-                match &watcher {
-                    Some(watcher) => watcher.withdraw(self, node),
-                    None => self.withdrawn(node),
-                }
-            }
-        }
-        let mut asks = asks.into_iter().peekable();
-        while let Some(first) = asks.next() {
-            let mut together = vec![first];
-            while let Some(next) =
-                asks.next_if(|next| together.len() < TOGETHER_MAX && next.who == together[0].who)
-            {
-                together.push(next);
-            }
-            spawn(ask(self.clone(), together));
-        }
-        if !returns.is_empty() || progressed {
-            spawn(give_back(self.clone(), returns));
-        }
-        for node in pushes {
-            spawn(push(self.clone(), node));
-        }
-    }
-
     /// Whether a WRITE that was made from `base` came too late only because others of ours came
     /// before it: those may still have to be answered.
     pub(crate) async fn is_late_for_ours(
@@ -640,161 +584,5 @@ impl Client {
             }
             self.shared.nfs.session().sleep(GLANCE).await;
         }
-    }
-
-    /// Hears what the server says by itself.
-    pub(crate) fn listen(&self) {
-        if let Some(leases) = self.shared.nfs.leases() {
-            leases.listen(Arc::new(Ear(Arc::downgrade(&self.shared))));
-        }
-    }
-
-    fn progress(&self) -> Progress {
-        let state = self.shared.state();
-        state.leases.as_ref().map_or(Progress::Recovered, |leased| leased.progress)
-    }
-}
-
-/// Asks for several leases by one call.
-async fn ask(client: Client, errands: Vec<Errand>) {
-    let (Some(leases), Some(first)) = (client.shared.nfs.leases(), errands.first()) else { return };
-    let asked = client.ask();
-    let wanted = errands.iter().map(|errand| errand.wanted).collect();
-    // Only who is done with reclaiming says so.
-    let answer = leases.lease(&first.who, wanted, Vec::new(), client.progress()).await;
-    let held = answer.map(|(_, held)| held).unwrap_or_default();
-    client.with(|state, now, doings| {
-        for (place, Errand { request, node, .. }) in (0..).zip(&errands) {
-            let held = held.iter().find(|held| held.place == place);
-            state.answered(now, (*node, asked, *request), held, doings);
-        }
-    });
-}
-
-async fn give_back(client: Client, returns: Vec<Returned>) {
-    let Some(leases) = client.shared.nfs.leases().cloned() else { return };
-    let who = client.shared.state().leases.as_ref().map(|leased| leased.who.clone());
-    let Some(who) = who else { return };
-    // A lease that cannot be given back runs out.
-    let _ = leases.lease(&who, Vec::new(), returns, client.progress()).await;
-}
-
-/// Has the server know where the client is reached.
-async fn call_in(client: Client) {
-    let who = client.shared.state().leases.as_ref().map(|leased| leased.who.clone());
-    if let (Some(leases), Some(who)) = (client.shared.nfs.leases(), who) {
-        // Who cannot be reached finds its leases over.
-        let _ = leases.lease(&who, Vec::new(), Vec::new(), client.progress()).await;
-    }
-    if let Some(leased) = &mut client.shared.state().leases {
-        leased.calling = false;
-    }
-}
-
-/// Sends back what was changed.
-async fn push(client: Client, node: NodeId) {
-    loop {
-        client.sync_node(node).await;
-        // What waited for room came in behind.
-        if !client.shared.state().cache.is_unsaved(node.key()) {
-            break;
-        }
-    }
-    client.with(|state, now, doings| {
-        let Some(leased) = &mut state.leases else { return };
-        let object = object_of(node);
-        let event = match leased.late.remove(&node) {
-            true => holder::Event::Refused(object),
-            false => holder::Event::Pushed(object),
-        };
-        state.lease(now, event, doings);
-    });
-}
-
-/// Hears the server.
-struct Ear(Weak<Shared>);
-
-impl Ear {
-    fn client(&self) -> Option<Client> {
-        Some(Client { shared: self.0.upgrade()? })
-    }
-}
-
-impl Listener for Ear {
-    fn welcomed(&self, welcome: &hello::Welcome) {
-        let Some(client) = self.client() else { return };
-        client.with(|state, now, doings| {
-            let Some(leased) = &mut state.leases else { return };
-            let event = if welcome.recovering {
-                leased.progress = Progress::Reclaiming;
-                holder::Event::Restarted
-            } else {
-                holder::Event::Forgotten
-            };
-            state.lease(now, event, doings);
-        });
-    }
-
-    fn disconnected(&self) {
-        let Some(client) = self.client() else { return };
-        let now = client.shared.nfs.session().now();
-        let calls = match &mut client.shared.state().leases {
-            Some(leased) if !leased.calling && !leased.holder.is_idle(now) => {
-                leased.calling = true;
-                true
-            }
-            Some(_) | None => false,
-        };
-        if calls {
-            spawn(call_in(client));
-        }
-    }
-
-    fn evicted(&self, leases: &[evict::Lease]) {
-        let Some(client) = self.client() else { return };
-        client.with(|state, now, doings| {
-            for lease in leases {
-                let serial = Serial(lease.serial);
-                match state.nodes.by_handle(&lease.object) {
-                    Some(node) => {
-                        let object = object_of(node);
-                        if let Some(leased) = &mut state.leases {
-                            let who = leased.who.clone();
-                            leased.asked_of.entry(node).or_insert((lease.object, who));
-                        }
-                        state.lease(now, holder::Event::Evicted(object, serial), doings);
-                    }
-                    None => {
-                        if let Some(leased) = &mut state.leases {
-                            leased.holder.disown(serial);
-                        }
-                        doings.errands.returns.push(returned(lease.object, serial, Open::No));
-                    }
-                }
-            }
-        });
-    }
-
-    fn reported(&self, lease: &evict::Lease) -> Option<report::Now> {
-        let client = self.client()?;
-        client.with(|state, now, doings| {
-            let Some(node) = state.nodes.by_handle(&lease.object) else {
-                state.leases.as_mut()?.holder.disown(Serial(lease.serial));
-                return None;
-            };
-            let event = holder::Event::Inquired(object_of(node), Serial(lease.serial), 0);
-            state.lease(now, event, doings);
-            state.leases.as_mut()?.reported.take().filter(|held| *held)?;
-            let (attributes, _) = state.cache.attributes(now, node.key())?;
-            Some(report::Now {
-                size: attributes.size,
-                modified: convert::wire_time(attributes.modified),
-                changed: convert::wire_time(attributes.changed),
-                set: state.cache.is_altered(node.key()).then(|| report::Set {
-                    mode: attributes.mode.bits(),
-                    accessed: convert::wire_time(attributes.accessed),
-                }),
-            })
-        })
     }
 }

@@ -1,0 +1,113 @@
+//! What the server says by itself: it wants leases back, asks what is known under one, or knows the
+//! client no more.
+
+use std::sync::{Arc, Weak};
+
+use leasehold_core::leases::{Open, Serial, holder};
+use leasehold_session::leases::Listener;
+use leasehold_session::leases::messages::callback::{evict, report};
+use leasehold_session::leases::messages::hello;
+use leasehold_session::leases::messages::leases::Progress;
+use leasehold_session::spawn;
+
+use super::errands::call_in;
+use super::{object_of, returned};
+use crate::client::{Client, Shared};
+use crate::convert;
+
+impl Client {
+    /// Hears what the server says by itself.
+    pub(crate) fn listen(&self) {
+        if let Some(leases) = self.shared.nfs.leases() {
+            leases.listen(Arc::new(Ear(Arc::downgrade(&self.shared))));
+        }
+    }
+}
+
+/// Hears the server.
+struct Ear(Weak<Shared>);
+
+impl Ear {
+    fn client(&self) -> Option<Client> {
+        Some(Client { shared: self.0.upgrade()? })
+    }
+}
+
+impl Listener for Ear {
+    fn welcomed(&self, welcome: &hello::Welcome) {
+        let Some(client) = self.client() else { return };
+        client.with(|state, now, doings| {
+            let Some(leased) = &mut state.leases else { return };
+            let event = if welcome.recovering {
+                leased.progress = Progress::Reclaiming;
+                holder::Event::Restarted
+            } else {
+                holder::Event::Forgotten
+            };
+            state.lease(now, event, doings);
+        });
+    }
+
+    fn disconnected(&self) {
+        let Some(client) = self.client() else { return };
+        let now = client.shared.nfs.session().now();
+        let calls = match &mut client.shared.state().leases {
+            Some(leased) if !leased.calling && !leased.holder.is_idle(now) => {
+                leased.calling = true;
+                true
+            }
+            Some(_) | None => false,
+        };
+        if calls {
+            spawn(call_in(client));
+        }
+    }
+
+    fn evicted(&self, leases: &[evict::Lease]) {
+        let Some(client) = self.client() else { return };
+        client.with(|state, now, doings| {
+            for lease in leases {
+                let serial = Serial(lease.serial);
+                match state.nodes.by_handle(&lease.object) {
+                    Some(node) => {
+                        let object = object_of(node);
+                        if let Some(leased) = &mut state.leases {
+                            let who = leased.who.clone();
+                            leased.asked_of.entry(node).or_insert((lease.object, who));
+                        }
+                        state.lease(now, holder::Event::Evicted(object, serial), doings);
+                    }
+                    None => {
+                        if let Some(leased) = &mut state.leases {
+                            leased.holder.disown(serial);
+                        }
+                        doings.errands.returns.push(returned(lease.object, serial, Open::No));
+                    }
+                }
+            }
+        });
+    }
+
+    fn reported(&self, lease: &evict::Lease) -> Option<report::Now> {
+        let client = self.client()?;
+        client.with(|state, now, doings| {
+            let Some(node) = state.nodes.by_handle(&lease.object) else {
+                state.leases.as_mut()?.holder.disown(Serial(lease.serial));
+                return None;
+            };
+            let event = holder::Event::Inquired(object_of(node), Serial(lease.serial), 0);
+            state.lease(now, event, doings);
+            state.leases.as_mut()?.reported.take().filter(|held| *held)?;
+            let (attributes, _) = state.cache.attributes(now, node.key())?;
+            Some(report::Now {
+                size: attributes.size,
+                modified: convert::wire_time(attributes.modified),
+                changed: convert::wire_time(attributes.changed),
+                set: state.cache.is_altered(node.key()).then(|| report::Set {
+                    mode: attributes.mode.bits(),
+                    accessed: convert::wire_time(attributes.accessed),
+                }),
+            })
+        })
+    }
+}

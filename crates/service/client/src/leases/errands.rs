@@ -1,0 +1,132 @@
+//! What leases have a client do by calls of their own: leases are asked for, renewed and given
+//! back, and what was changed is sent.
+
+use leasehold_core::leases::holder::{self, Request};
+use leasehold_session::leases::messages::leases::{Progress, Returned, Wanted};
+use leasehold_session::{Credential, spawn};
+
+use super::object_of;
+use crate::client::Client;
+use crate::nodes::NodeId;
+
+/// How many leases are asked for by one call: many are to be renewed at one time.
+const TOGETHER_MAX: usize = 64;
+
+/// Lease work that is done once the state is let go.
+#[derive(Default)]
+pub(crate) struct Errands {
+    pub(super) asks: Vec<Errand>,
+    pub(super) returns: Vec<Returned>,
+    pub(super) pushes: Vec<NodeId>,
+    pub(super) withdraws: Vec<NodeId>,
+    pub(super) replaced: Vec<NodeId>,
+    pub(super) progressed: bool,
+}
+
+/// A lease that is asked for.
+pub(super) struct Errand {
+    pub(super) request: Request,
+    pub(super) node: NodeId,
+    pub(super) who: Credential,
+    pub(super) wanted: Wanted,
+}
+
+impl Client {
+    /// Does what leases made necessary, once the state is let go.
+    pub(crate) fn run_errands(&self, errands: Errands) {
+        let Errands { asks, returns, pushes, withdraws, replaced, progressed } = errands;
+        if !withdraws.is_empty() || !replaced.is_empty() {
+            let state = self.shared.state();
+            let watcher = state.leases.as_ref().and_then(|leased| leased.watcher.clone());
+            drop(state);
+            for node in replaced {
+                if let Some(watcher) = &watcher {
+                    watcher.replaced(self, node);
+                }
+            }
+            for node in withdraws {
+                match &watcher {
+                    Some(watcher) => watcher.withdraw(self, node),
+                    None => self.withdrawn(node),
+                }
+            }
+        }
+        let mut asks = asks.into_iter().peekable();
+        while let Some(first) = asks.next() {
+            let mut together = vec![first];
+            while let Some(next) =
+                asks.next_if(|next| together.len() < TOGETHER_MAX && next.who == together[0].who)
+            {
+                together.push(next);
+            }
+            spawn(ask(self.clone(), together));
+        }
+        if !returns.is_empty() || progressed {
+            spawn(give_back(self.clone(), returns));
+        }
+        for node in pushes {
+            spawn(push(self.clone(), node));
+        }
+    }
+
+    fn progress(&self) -> Progress {
+        let state = self.shared.state();
+        state.leases.as_ref().map_or(Progress::Recovered, |leased| leased.progress)
+    }
+}
+
+/// Asks for several leases by one call.
+async fn ask(client: Client, errands: Vec<Errand>) {
+    let (Some(leases), Some(first)) = (client.shared.nfs.leases(), errands.first()) else { return };
+    let asked = client.ask();
+    let wanted = errands.iter().map(|errand| errand.wanted).collect();
+    // Only who is done with reclaiming says so.
+    let answer = leases.lease(&first.who, wanted, Vec::new(), client.progress()).await;
+    let held = answer.map(|(_, held)| held).unwrap_or_default();
+    client.with(|state, now, doings| {
+        for (place, Errand { request, node, .. }) in (0..).zip(&errands) {
+            let held = held.iter().find(|held| held.place == place);
+            state.answered(now, (*node, asked, *request), held, doings);
+        }
+    });
+}
+
+async fn give_back(client: Client, returns: Vec<Returned>) {
+    let Some(leases) = client.shared.nfs.leases().cloned() else { return };
+    let who = client.shared.state().leases.as_ref().map(|leased| leased.who.clone());
+    let Some(who) = who else { return };
+    // A lease that cannot be given back runs out.
+    let _ = leases.lease(&who, Vec::new(), returns, client.progress()).await;
+}
+
+/// Has the server know where the client is reached.
+pub(super) async fn call_in(client: Client) {
+    let who = client.shared.state().leases.as_ref().map(|leased| leased.who.clone());
+    if let (Some(leases), Some(who)) = (client.shared.nfs.leases(), who) {
+        // Who cannot be reached finds its leases over.
+        let _ = leases.lease(&who, Vec::new(), Vec::new(), client.progress()).await;
+    }
+    if let Some(leased) = &mut client.shared.state().leases {
+        leased.calling = false;
+    }
+}
+
+/// Sends back what was changed.
+async fn push(client: Client, node: NodeId) {
+    loop {
+        client.sync_node(node).await;
+        // What waited for room came in behind.
+        if !client.shared.state().cache.is_unsaved(node.key()) {
+            break;
+        }
+    }
+    client.with(|state, now, doings| {
+        let Some(leased) = &mut state.leases else { return };
+        let object = object_of(node);
+        let event = match leased.late.remove(&node) {
+            true => holder::Event::Refused(object),
+            false => holder::Event::Pushed(object),
+        };
+        state.lease(now, event, doings);
+    });
+}
