@@ -14,7 +14,14 @@
 //! 3. What has not come within [`HELD_MAX`] counts no more, and what is asked of an iod that is away
 //!    never does.
 //! 4. Small READs have no turn.
+//! 5. One of several metaservers goes round the iods from a place of its own: of those of which the
+//!    least is asked for, the one behind the last has the turn, and what comes in together is all
+//!    taken note of first. Clients that read one file from its start by several metaservers would
+//!    have them all ask for the same stripe else, and then for the next: of one iod, while the
+//!    others' links are idle.
 
+use core::future::poll_fn;
+use core::task::Poll;
 use core::time::Duration;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -53,6 +60,25 @@ struct State {
     /// How many READs of each iod have their turn.
     turns: Vec<u32>,
     waiting: VecDeque<Waiting>,
+    /// The way round, of one of several metaservers.
+    round: Option<Round>,
+}
+
+/// The way round the iods.
+struct Round {
+    /// The number of the metaserver, and how many there are.
+    number: usize,
+    metaservers: usize,
+    /// The iod behind the last that was asked, once one was.
+    next: Option<usize>,
+}
+
+impl Round {
+    /// How far it is to an iod of so many.
+    fn way(&self, iod: usize, iods: usize) -> usize {
+        let next = self.next.unwrap_or(self.number * iods / self.metaservers);
+        (iod + iods - next % iods) % iods
+    }
 }
 
 /// A READ that has to wait.
@@ -121,6 +147,9 @@ impl State {
     fn take(&mut self, iod: usize, bytes: u64) -> bool {
         let taken = self.flow.take(bytes);
         self.turns[iod] += u32::from(taken);
+        if let (true, Some(round)) = (taken, &mut self.round) {
+            round.next = Some(iod + 1);
+        }
         taken
     }
 
@@ -132,8 +161,12 @@ impl State {
     /// Whose turn it is, if it can be had now; it then counts.
     fn next(&mut self) -> Option<Waiting> {
         let waiting = self.waiting.iter().enumerate();
+        let iods = self.turns.len();
         // Of several the first.
-        let (next, _) = waiting.min_by_key(|(_, waiting)| self.turns[waiting.iod])?;
+        let (next, _) = waiting.min_by_key(|(_, waiting)| {
+            let way = self.round.as_ref().map(|round| round.way(waiting.iod, iods));
+            (self.turns[waiting.iod], way)
+        })?;
         let Waiting { iod, bytes, .. } = self.waiting[next];
         if self.take(iod, bytes) { self.waiting.remove(next) } else { None }
     }
@@ -144,8 +177,16 @@ impl Pace {
     #[must_use]
     pub fn new(clock: Session) -> Self {
         let flow = Flow::new(clock.now());
-        let state = State { flow, turns: Vec::new(), waiting: VecDeque::new() };
+        let (turns, waiting, round) = (Vec::new(), VecDeque::new(), None);
+        let state = State { flow, turns, waiting, round };
         Self { clock, state: Mutex::new(state) }
+    }
+
+    /// The order that one of so many metaservers has.
+    #[must_use]
+    pub fn one_of(self, number: usize, metaservers: usize) -> Self {
+        self.state().round = Some(Round { number, metaservers: metaservers.max(1), next: None });
+        self
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -153,20 +194,21 @@ impl Pace {
     }
 
     async fn turn(self: &Arc<Self>, iod: usize, bytes: u64) -> Turn {
-        let comes = {
+        let (comes, goes_round) = {
             let mut state = self.state();
-            if state.waiting.is_empty() && state.take(iod, bytes) {
-                None
-            } else {
-                let (go_on, comes) = oneshot::channel();
-                state.waiting.push_back(Waiting { iod, bytes, go_on });
-                Some(comes)
+            let goes_round = state.round.is_some();
+            if !goes_round && state.waiting.is_empty() && state.take(iod, bytes) {
+                return Turn { pace: Arc::clone(self), iod, bytes };
             }
+            let (go_on, comes) = oneshot::channel();
+            state.waiting.push_back(Waiting { iod, bytes, go_on });
+            (comes, goes_round)
         };
-        match comes {
-            None => Turn { pace: Arc::clone(self), iod, bytes },
-            Some(comes) => comes.await.expect("who waits is only let go with a turn"),
+        if goes_round {
+            behind_what_came_together().await;
+            self.go_on();
         }
+        comes.await.expect("who waits is only let go with a turn")
     }
 
     /// Lets those go whose turn it is.
@@ -181,6 +223,19 @@ impl Pace {
             }
         }
     }
+}
+
+/// Goes on when it is polled again, which is asked for at once.
+async fn behind_what_came_together() {
+    let mut was_here = false;
+    poll_fn(|context| {
+        if core::mem::replace(&mut was_here, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }
 
 impl Turn {

@@ -4,6 +4,7 @@ use core::future::pending;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use core::task::Poll;
 use core::time::Duration;
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
@@ -123,12 +124,16 @@ fn iod_of(pace: &Arc<Pace>) -> (Arc<Asked>, Paced) {
 
 impl World {
     fn new() -> Self {
+        Self::with(|pace| pace)
+    }
+
+    fn with(order: impl FnOnce(Pace) -> Pace) -> Self {
         let (now, mut driver) = (Arc::new(AtomicU64::new(0)), None);
         let session = Session::new(Options::stream(), Random::from_seed(1), |given| {
             driver = Some(given);
             Clock { now: Arc::clone(&now) }
         });
-        let pace = Arc::new(Pace::new(session));
+        let pace = Arc::new(order(Pace::new(session)));
         let (asked, iod) = iod_of(&pace);
         Self { now, driver: driver.expect("it was given"), pace, asked, iod }
     }
@@ -247,6 +252,48 @@ fn who_is_silent_has_one_turn_of_several() {
             for read in silent.iter_mut().chain(&mut others[done..]) {
                 assert!(read.now_or_never().is_none());
             }
+        }
+    });
+}
+
+/// Of three metaservers of which each is asked for the same stripes in order, no two ask one iod,
+/// neither at first nor later; what is asked for comes whole.
+#[test]
+fn several_metaservers_begin_at_different_iods() {
+    block_on(async {
+        const IODS: usize = 6;
+        let name = ObjectName([0; 16]);
+        let mut begun = Vec::new();
+        for number in 0..3 {
+            let world = World::with(|pace| pace.one_of(number, 3));
+            let mut iods: Vec<_> = (1..IODS).map(|_| iod_of(&world.pace)).collect();
+            iods.insert(0, (Arc::clone(&world.asked), world.iod));
+            // Twice round.
+            let mut reads: Vec<_> =
+                iods.iter().chain(&iods).map(|(_, iod)| iod.read(name, 0, MIB)).collect();
+            let (mut before, mut order) = ([0; IODS], Vec::new());
+            while !reads.is_empty() {
+                // What is taken note of the first time has its turn the second.
+                for _ in 0..2 {
+                    reads.retain_mut(|read| read.now_or_never().is_none());
+                }
+                let now: [usize; IODS] =
+                    core::array::from_fn(|iod| iods[iod].0.reads.load(Ordering::Relaxed));
+                let asked: Vec<_> = (0..IODS).filter(|&iod| now[iod] > before[iod]).collect();
+                for &iod in &asked {
+                    *iods[iod].0.answers.lock().expect("nobody panics") += 1;
+                }
+                before = now;
+                order.push(asked);
+                assert!(order.len() < 100, "all come to their end");
+            }
+            assert_eq!(before, [2; IODS]);
+            begun.push(order);
+        }
+        let together = |at: usize| begun.iter().flat_map(move |order| order[at].clone());
+        for at in 0..IODS {
+            let iods: BTreeSet<_> = together(at).collect();
+            assert_eq!(iods.len(), IODS, "each by one: {begun:?}");
         }
     });
 }
