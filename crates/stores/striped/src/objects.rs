@@ -30,6 +30,13 @@ impl Volume {
         offset: u64,
         length: u64,
     ) -> Result<Bytes, FsError> {
+        let mut pieces = file.head.layout.pieces(offset, length);
+        if let (Some(piece), None) = (pieces.next(), pieces.next()) {
+            // Most READs are within a stripe.
+            let (offset, count) = (piece.object_offset, length32(piece.length));
+            let part = self.ask(file, piece.object, move |iod, name| iod.read(name, offset, count));
+            return Ok(filled(part.await?, size(length)));
+        }
         let pieces: Vec<Piece> = file.head.layout.pieces(offset, length).collect();
         let reads: Vec<_> = pieces
             .iter()
@@ -39,18 +46,9 @@ impl Volume {
             })
             .collect();
         let parts: Result<Vec<Bytes>, FsError> = all(reads).await.into_iter().collect();
-        let parts = parts?;
-        if let ([piece], [part]) = (&*pieces, &*parts)
-            && part.len() as u64 == piece.length
-        {
-            return Ok(part.clone());
-        }
         let mut whole = BytesMut::with_capacity(size(length));
-        for (piece, part) in pieces.iter().zip(&parts) {
-            let wanted = size(piece.length);
-            let part = &part[..part.len().min(wanted)];
-            whole.extend_from_slice(part);
-            whole.resize(whole.len() + wanted - part.len(), 0);
+        for (piece, part) in pieces.iter().zip(&parts?) {
+            fill(&mut whole, part, size(piece.length));
         }
         Ok(whole.freeze())
     }
@@ -169,6 +167,22 @@ impl Volume {
     }
 }
 
+/// What an object had of a part of the file, with zeros for what it had not.
+fn filled(part: Bytes, wanted: usize) -> Bytes {
+    if part.len() == wanted {
+        return part;
+    }
+    let mut whole = BytesMut::with_capacity(wanted);
+    fill(&mut whole, &part, wanted);
+    whole.freeze()
+}
+
+fn fill(whole: &mut BytesMut, part: &[u8], wanted: usize) {
+    let part = &part[..part.len().min(wanted)];
+    whole.extend_from_slice(part);
+    whole.resize(whole.len() + wanted - part.len(), 0);
+}
+
 /// The objects that have another size when the file has that size: those that are shorter stay so,
 /// but for the one that the last byte lies in, which says where the file ends. Of two copies one
 /// may have more, of a WRITE that was never answered, so both get their sizes.
@@ -189,7 +203,7 @@ pub(crate) fn resized(file: &Objects, size: u64) -> Vec<(u16, u64)> {
 /// What becomes of some pieces of work, of which a few go on at once.
 async fn all<T>(mut pieces: Vec<impl Future<Output = T>>) -> Vec<T> {
     match pieces.pop() {
-        // Most READs and WRITEs are within a stripe, and one piece needs no list of those under way.
+        // Most WRITEs are within a stripe, and one piece needs no list of those under way.
         Some(only) if pieces.is_empty() => vec![only.await],
         last => stream::iter(pieces.into_iter().chain(last)).buffered(AT_ONCE).collect().await,
     }
