@@ -12,7 +12,7 @@ mod status;
 mod trial;
 
 pub(crate) use address::IodAddress;
-pub(crate) use distant::{Cluster, Names, Part};
+pub(crate) use distant::{Asker, Cluster, Names, Part};
 pub(crate) use group::Group;
 pub(crate) use key::Key;
 pub(crate) use layout::{lay_out, layout};

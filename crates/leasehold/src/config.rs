@@ -285,6 +285,11 @@ impl Server {
     pub(crate) fn threads(&self) -> Option<NonZeroUsize> {
         self.threads
     }
+
+    /// The loops that serve.
+    pub(crate) fn loops(&self) -> NonZeroUsize {
+        self.threads.unwrap_or_else(leasehold_shell::usual_loops)
+    }
 }
 
 /// Who the callers of an iod are.

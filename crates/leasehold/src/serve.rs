@@ -240,7 +240,7 @@ fn server_options(plan: &Plan, given: &Given, descriptors: usize) -> shell::Opti
     let usual = shell::Options::new(listen.unwrap_or_else(|| plan.listen()), policy);
     let connections_max = plan.limits.connections.map_or(usual.connections_max, usize::from);
     shell::Options {
-        loops: plan.server.threads().unwrap_or(usual.loops),
+        loops: plan.server.loops(),
         connections_max: connections_max.min(descriptors / 2),
         connections_of_client_max: plan.limits.connections_per_client.map(usize::from),
         ..usual

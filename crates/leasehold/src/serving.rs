@@ -1,6 +1,7 @@
 //! What a running server serves, and how it becomes something else without a restart.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -45,6 +46,8 @@ struct State {
 #[derive(Clone, Copy)]
 struct How {
     durability: dir::Durability,
+    /// The loops that answer.
+    loops: NonZeroUsize,
     /// Descriptors that all stores together may keep.
     descriptors_max: usize,
     /// Whether programs of this machine are kept apart from clients that hold leases.
@@ -86,7 +89,8 @@ impl Serving {
             Durability::Memory => dir::Durability::Memory,
         };
         let heeds_programs = !plan.server.no_local_coherence;
-        let how = How { durability, descriptors_max, heeds_programs };
+        let loops = plan.server.loops();
+        let how = How { durability, loops, descriptors_max, heeds_programs };
         let mut stores = BTreeMap::new();
         let share = if plan.exports.len() > 1 { SHARES } else { 1 };
         for export in &plan.exports {
@@ -306,7 +310,7 @@ impl How {
         let (volume, metaserver) = match disks.as_slice() {
             [] if layout.is_spread() => {
                 let sync = self.durability != dir::Durability::Memory;
-                let names = Names { sync, verifier };
+                let names = Names { sync, verifier, loops: self.loops };
                 let opened = stripes::open_iods(&layout, &export.directory, &directory, &names)?;
                 (Some(opened.0), opened.1)
             }

@@ -23,7 +23,7 @@ use rustix::io::Errno;
 
 use self::members::{Members, Seen, members};
 use crate::checks::is_reached;
-use crate::cluster::{Cluster, Group, IodAddress, Names, Part, group};
+use crate::cluster::{Asker, Cluster, Group, IodAddress, Names, Part, group};
 use crate::config::Planned;
 use crate::failure::{Failure, Kind};
 
@@ -177,7 +177,8 @@ pub(crate) fn open_iods(
     how: &Names,
 ) -> Result<(Volume, Option<Metaserver>), Failure> {
     let give_up = Duration::from_secs(layout.iod_timeout_s.into());
-    let cluster = Cluster::start(layout.cluster_key.as_deref(), give_up)?;
+    let asker = Asker::Server(how.loops, layout.group.as_ref());
+    let cluster = Cluster::start(layout.cluster_key.as_deref(), give_up, asker)?;
     if layout.group.is_none() && group::is_one_of_several(directory) {
         let text = format!(
             "{} is the directory of one of several metaservers: name them with --peer",

@@ -43,9 +43,11 @@ impl Future for Call {
         let call = match mem::replace(&mut this.stage, Stage::Ended) {
             Stage::New(message, weight) => {
                 let waker = context.waker().clone();
+                let lane = this.shared.lane();
+                let call = (message, weight);
                 let begun = this
                     .shared
-                    .with(|state, now, doings| state.begin(now, (message, weight), waker, doings));
+                    .with(|state, now, doings| state.begin(now, (call, lane), waker, doings));
                 match begun {
                     Ok(call) => call,
                     Err(error) => return Poll::Ready(Err(error)),

@@ -247,6 +247,11 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The lane of a call that begins on this thread, where that is not all one.
+    pub(crate) fn lane(&self) -> Option<usize> {
+        self.transport.lane()
+    }
+
     /// Changes the state, and then does what follows from it.
     pub(crate) fn with<T>(&self, change: impl FnOnce(&mut State, Time, &mut Doings) -> T) -> T {
         let mut doings = Doings::default();

@@ -99,21 +99,19 @@ impl State {
         }
     }
 
-    /// Begins a call in the lane that has the fewest.
+    /// Begins a call in its lane, or in the one that has the fewest.
     pub(crate) fn begin(
         &mut self,
         now: Time,
-        (message, weight): (Message, Weight),
+        ((message, weight), lane): ((Message, Weight), Option<usize>),
         waker: Waker,
         doings: &mut Doings,
     ) -> Result<CallId, Error> {
         if self.closed {
             return Err(Error::Closed);
         }
-        let lanes = self.lanes.iter().enumerate();
-        // One that has no connection right now holds its calls up.
-        let fewest = lanes.min_by_key(|(_, lane)| (lane.calls.len(), !lane.is_connected));
-        let (lane, _) = fewest.expect("a session has a lane");
+        let lane = lane.filter(|lane| *lane < self.lanes.len());
+        let lane = lane.unwrap_or_else(|| self.lane_with_fewest());
         let call = CallId(self.next_call);
         self.next_call += 1;
         self.counters.calls += 1;
@@ -121,6 +119,13 @@ impl State {
         self.calls.insert(call, Pending { lane, message, copies: 0, waker, outcome: None });
         self.step(now, lane, Event::Begin { call, weight }, None, doings);
         Ok(call)
+    }
+
+    fn lane_with_fewest(&self) -> usize {
+        let lanes = self.lanes.iter().enumerate();
+        // One that has no connection right now holds its calls up.
+        let fewest = lanes.min_by_key(|(_, lane)| (lane.calls.len(), !lane.is_connected));
+        fewest.expect("a session has a lane").0
     }
 
     /// What became of a call; `waker` hears of it where it goes on.
@@ -200,6 +205,7 @@ impl State {
         for lane in 0..self.lanes.len() {
             self.step(now, lane, Event::Tick, None, doings);
         }
+        self.ask(self.sleepers.first_key_value().map(|((time, _), _)| *time), doings);
     }
 
     /// Ends all calls, and takes no more.
@@ -247,7 +253,7 @@ impl State {
             self.next_sleeper
         });
         self.sleepers.insert((until, sleeper), waker.clone());
-        self.ask(doings);
+        self.ask(Some(until), doings);
         sleeper
     }
 
@@ -293,7 +299,7 @@ impl State {
             }
         }
         self.effects = effects;
-        self.ask(doings);
+        self.ask(self.lanes[lane].calls.next_wake(), doings);
     }
 
     fn send(&mut self, call: CallId, xid: Xid, doings: &mut Doings) {
@@ -324,11 +330,10 @@ impl State {
         }
     }
 
-    /// Has the transport wake where that is sooner than it was asked to.
-    fn ask(&mut self, doings: &mut Doings) {
-        let lanes = self.lanes.iter().filter_map(|lane| lane.calls.next_wake());
-        let sleeper = self.sleepers.first_key_value().map(|((time, _), _)| *time);
-        if let Some(wake) = lanes.chain(sleeper).min()
+    /// Has the transport wake where that is sooner than it was asked to. What changes nothing has
+    /// no new time, so it is enough to say those of what was changed.
+    fn ask(&mut self, wake: Option<Time>, doings: &mut Doings) {
+        if let Some(wake) = wake
             && self.asked.is_none_or(|asked| wake < asked)
         {
             self.asked = Some(wake);

@@ -23,6 +23,8 @@ struct Wishes {
     connects: Vec<Connection>,
     sends: Vec<(Connection, Bytes)>,
     wake: Option<Time>,
+    /// The lane that calls take which begin now.
+    lane: Option<usize>,
 }
 
 #[derive(Clone, Default)]
@@ -45,6 +47,10 @@ impl Transport for Net {
 
     fn send(&self, connection: Connection, message: &Arc<Message>) {
         self.wishes().sends.push((connection, message.to_bytes()));
+    }
+
+    fn lane(&self) -> Option<usize> {
+        self.wishes().lane
     }
 
     fn wake_at(&self, time: Time) {
@@ -160,6 +166,7 @@ impl World {
 
     fn chance(&mut self, dice: u64, soft: bool) {
         let which = usize::try_from(dice >> 16).unwrap_or(0);
+        self.net.wishes().lane = (dice & 1024 != 0).then_some(which % 4);
         match dice % 8 {
             0..=2 => self.begin(),
             3 if !self.at_server.is_empty() => {
@@ -301,6 +308,21 @@ fn the_servers_calls_go_to_their_owner_and_its_reply_back() {
     world.net.wishes().sends.clear();
     world.session.reply(connection, Bytes::from_static(b"reply").into());
     assert!(world.net.wishes().sends.is_empty());
+}
+
+#[test]
+fn a_call_takes_the_lane_that_it_is_to_have() {
+    let mut world = World::new(Options { connections: 3, ..Options::stream() });
+    // A lane that there is not is the same as none.
+    for (lane, taken) in [(Some(2), 2), (Some(2), 2), (None, 0), (Some(3), 1), (Some(0), 0)] {
+        world.net.wishes().lane = lane;
+        world.begin();
+        world.poll(false);
+        world.connect(true);
+        let sends = core::mem::take(&mut world.net.wishes().sends);
+        assert!(sends.iter().all(|(connection, _)| connection.lane == taken), "{sends:?}");
+        assert_eq!(sends.len(), 1);
+    }
 }
 
 #[test]

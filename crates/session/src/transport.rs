@@ -34,6 +34,12 @@ pub trait Transport: Send + Sync {
     /// call is sent again once there is a new one, or when its time is over.
     fn send(&self, connection: Connection, message: &Arc<Message>);
 
+    /// The lane that a call which begins on this thread takes; none where that is all one, and the
+    /// lane with the fewest calls has it.
+    fn lane(&self) -> Option<usize> {
+        None
+    }
+
     /// Has [`Driver::tick`](crate::Driver::tick) called no later than that.
     fn wake_at(&self, time: Time);
 }

@@ -3,15 +3,18 @@
 //! A [`Runtime`] is one thread that receives for any number of sessions, opens their connections
 //! and keeps their timers. A call is sent by the thread that polls it first, without a way through
 //! the runtime's thread; the reply wakes whoever waits. [`mount`] finds a server and
-//! mounts one of its exports.
+//! mounts one of its exports. A server that calls others has its loops receive what
+//! they call for themselves ([`Runtime::beside_loops`]).
 
 mod find;
 mod hub;
 mod link;
+mod links;
 mod sockets;
 
 pub use find::{Mounted, NotFound, Target, mount};
 pub use futures_executor::block_on;
 pub use hub::Runtime;
+pub(crate) use hub::Seat;
 pub(crate) use link::PutOff;
 pub use sockets::SourcePort;

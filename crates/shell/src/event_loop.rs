@@ -14,7 +14,7 @@ use rustix::net::{self, SocketFlags, sockopt};
 use rustix::thread::sched_yield;
 
 use crate::bench::{Answered, Bench};
-use crate::client::PutOff;
+use crate::client::{PutOff, Seat};
 use crate::clock;
 use crate::connection::{Closing, Connection, Turn};
 use crate::counters::Counters;
@@ -38,6 +38,8 @@ const EVENTS_MAX: usize = 256;
 #[derive(Clone, Copy)]
 enum Token {
     Connection(Key),
+    /// A connection to another server.
+    Link(Key),
     Listener(usize),
     Datagrams(usize),
     Bell,
@@ -47,11 +49,13 @@ impl Token {
     const BELL: u32 = u32::MAX;
     const LISTENERS: u32 = 0xffff_0000;
     const DATAGRAMS: u32 = 0xfffe_0000;
+    const LINKS: u32 = 0x8000_0000;
 
     fn pack(self) -> epoll::EventData {
         let small = |at| u32::from(u16::try_from(at).expect("few addresses are served on"));
         let (index, generation) = match self {
             Self::Connection(key) => (key.index, key.generation),
+            Self::Link(key) => (Self::LINKS + key.index, key.generation),
             Self::Listener(at) => (Self::LISTENERS + small(at), 0),
             Self::Datagrams(at) => (Self::DATAGRAMS + small(at), 0),
             Self::Bell => (Self::BELL, 0),
@@ -63,11 +67,13 @@ impl Token {
         let word = data.u64().to_le_bytes();
         let [i0, i1, i2, i3, g0, g1, g2, g3] = word;
         let index = u32::from_le_bytes([i0, i1, i2, i3]);
+        let generation = u32::from_le_bytes([g0, g1, g2, g3]);
         match index {
             Self::BELL => Self::Bell,
             Self::DATAGRAMS..Self::LISTENERS => Self::Datagrams((index - Self::DATAGRAMS) as usize),
             Self::LISTENERS.. => Self::Listener((index - Self::LISTENERS) as usize),
-            _ => Self::Connection(Key { index, generation: u32::from_le_bytes([g0, g1, g2, g3]) }),
+            Self::LINKS.. => Self::Link(Key { index: index - Self::LINKS, generation }),
+            _ => Self::Connection(Key { index, generation }),
         }
     }
 }
@@ -93,6 +99,8 @@ pub(crate) struct EventLoop {
     bench: Bench,
     judge: Judge,
     requests: Requests,
+    /// What its calls to other servers bring.
+    seat: Seat,
     /// Memory for the calls that were woken by the loop itself, and for how many rounds they were
     /// put off.
     own: Vec<u32>,
@@ -113,6 +121,8 @@ impl EventLoop {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let edge = epoll::EventFlags::IN | epoll::EventFlags::ET;
         epoll::add(&epoll, remote.bell(), Token::Bell.pack(), edge)?;
+        let seat = Seat::new(remote.index, |key| Token::Link(key).pack())?;
+        epoll::add(&epoll, seat.bell(), Token::Bell.pack(), edge)?;
         Ok(Self {
             epoll,
             listeners: Vec::new(),
@@ -125,6 +135,7 @@ impl EventLoop {
             bench: Bench::new(shared, remote),
             judge,
             requests: Requests::default(),
+            seat,
             own: Vec::new(),
             put_off: 0,
             deadline: None,
@@ -154,6 +165,7 @@ impl EventLoop {
     pub(crate) fn run(mut self) {
         let mut events = Vec::with_capacity(EVENTS_MAX);
         self.bench.remote.keep_own();
+        self.seat.take();
         let put_off = PutOff::begin();
         while !self.is_over() {
             put_off.send();
@@ -161,6 +173,7 @@ impl EventLoop {
             for event in &events {
                 self.dispatch(*event);
             }
+            self.seat.links.keep_time(&self.epoll, self.bench.now);
             self.take_requests();
             self.accept();
             self.use_room();
@@ -178,6 +191,7 @@ impl EventLoop {
                 self.wake_handler();
             }
         }
+        self.seat.leave(&self.epoll);
     }
 
     fn is_over(&self) -> bool {
@@ -207,15 +221,19 @@ impl EventLoop {
             || self.listeners.iter().any(|listener| listener.pending)
             || self.datagrams.iter().any(|socket| socket.can_go_on(&self.bench));
         if work {
-            Some(Duration::ZERO)
-        } else if let Some(deadline) = self.deadline {
-            Some(deadline.since(clock::now()))
+            return Some(Duration::ZERO);
+        }
+        let now = clock::now();
+        let until = if self.deadline.is_some() {
+            self.deadline
         } else if self.connections.len() > 0 || !self.listeners.is_empty() {
-            let sweep = self.sweep_interval();
-            Some(self.wake.map_or(sweep, |wake| wake.since(clock::now()).min(sweep)))
+            let sweep = now + self.sweep_interval();
+            Some(self.wake.map_or(sweep, |wake| wake.min(sweep)))
         } else {
             None
-        }
+        };
+        let until = until.into_iter().chain(self.seat.links.next_wake()).min();
+        until.map(|until| until.since(now))
     }
 
     /// Waits for events, and reads the clock.
@@ -281,6 +299,7 @@ impl EventLoop {
                 }
             }
             Token::Datagrams(at) => self.datagrams[at].readable = true,
+            Token::Link(key) => self.seat.links.dispatch(&self.epoll, key, event.flags),
             Token::Connection(key) => {
                 let Some(connection) = self.connections.get_mut(key) else { return };
                 use epoll::EventFlags as Flags;
@@ -326,6 +345,7 @@ impl EventLoop {
     }
 
     fn take_requests(&mut self) {
+        self.seat.links.take_requests(&self.epoll);
         let mut requests = core::mem::take(&mut self.requests);
         self.bench.remote.take(&mut requests);
         for connection in requests.connections.drain(..) {
@@ -555,6 +575,7 @@ impl EventLoop {
         let now = self.bench.now;
         self.swept = now;
         self.bench.shrink();
+        self.seat.links.shrink();
         let stall_max = self.bench.shared.stall_max;
         let stalled = |one: &Connection| {
             one.stalled_since().is_some_and(|since| now.since(since) >= stall_max)

@@ -58,5 +58,5 @@ pub use pool::Pool;
 pub use rate::Rate;
 pub use report::{LoopReport, Report, Reporter};
 pub use rpcbind::{RegisterError, Registration};
-pub use server::{BindError, Options, Running, Server};
+pub use server::{BindError, Options, Running, Server, usual_loops};
 pub use verifier::{leave_verifier, take_verifier};

@@ -186,7 +186,8 @@ pub(crate) fn take_own(into: &mut Vec<u32>) {
 }
 
 /// Does a piece of work, and tells loops only at its end which calls can go on: those that waited
-/// for one thing are then answered together, and their clients go on together.
+/// for one thing are then answered together, and their clients go on together. A loop that does it
+/// itself keeps its own in any case.
 pub(crate) fn told_at_the_end(work: impl FnOnce()) {
     struct Telling;
 
@@ -201,6 +202,9 @@ pub(crate) fn told_at_the_end(work: impl FnOnce()) {
         }
     }
 
+    if KEPT_BACK.with_borrow(|kept| matches!(kept, KeptBack::OfLoop { .. })) {
+        return work();
+    }
     KEPT_BACK.set(KeptBack::OfJob(Vec::new()));
     // Told as well where the work panics.
     let _telling = Telling;
@@ -247,6 +251,9 @@ mod tests {
         let mut own = Vec::new();
         take_own(&mut own);
         assert!(own == [1] && !has_own());
+        told_at_the_end(|| here.wake(4));
+        assert!(has_own(), "also behind work that the loop does itself");
+        take_own(&mut Vec::new());
         thread::scope(|threads| threads.spawn(|| here.wake(3)).join().expect("it wakes"));
         assert_eq!(told(&here), [3]);
     }

@@ -59,16 +59,21 @@ impl Options {
     /// A server on these addresses with a loop for each processor, and the usual limits.
     #[must_use]
     pub fn new(listen: Vec<SocketAddr>, policy: Policy) -> Self {
-        let loops = thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
         Self {
             listen,
-            loops,
+            loops: usual_loops(),
             connections_max: CONNECTIONS_MAX,
             connections_of_client_max: None,
             stall_max: STALL_MAX,
             policy: Some(policy),
         }
     }
+}
+
+/// A loop for each processor.
+#[must_use]
+pub fn usual_loops() -> NonZeroUsize {
+    thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
 }
 
 /// Why an address cannot be served on.

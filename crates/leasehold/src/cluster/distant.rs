@@ -2,6 +2,7 @@
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::net::{IpAddr, SocketAddr};
+use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,12 +32,13 @@ const LATER: Duration = Duration::from_secs(2);
 /// How long until what is not there yet is looked for again.
 const AGAIN: Duration = Duration::from_millis(200);
 
-/// How names are to be kept.
+/// How names are to be kept, and how many loops ask for them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Names {
     /// Whether what is answered is on stable storage.
     pub(crate) sync: bool,
     pub(crate) verifier: Verifier,
+    pub(crate) loops: NonZeroUsize,
 }
 
 /// How iods on other machines are reached.
@@ -46,6 +48,15 @@ pub(crate) struct Cluster {
     key: Option<Key>,
     patience: Patience,
     pace: Arc<Pace>,
+}
+
+/// Who asks iods.
+#[derive(Clone, Copy)]
+pub(crate) enum Asker<'a> {
+    /// A command.
+    Command,
+    /// A metaserver with so many loops, and its group where it is one of several.
+    Server(NonZeroUsize, Option<&'a Group>),
 }
 
 /// An iod, as it is found at the start.
@@ -58,19 +69,31 @@ pub(crate) struct Part<F> {
 
 impl Cluster {
     /// Starts what calls iods.
-    pub(crate) fn start(key: Option<&Path>, give_up: Duration) -> Result<Self, Failure> {
+    pub(crate) fn start(
+        key: Option<&Path>,
+        give_up: Duration,
+        asker: Asker<'_>,
+    ) -> Result<Self, Failure> {
         let failed = |error: &dyn std::fmt::Display| {
             Kind::Running.because(format!("cannot start to call iods: {error}"))
         };
         let runtime = Runtime::start().map_err(|error| failed(&error))?;
+        let (runtime, group) = match asker {
+            Asker::Server(loops, group) => (runtime.beside_loops(loops), group),
+            Asker::Command => (runtime, None),
+        };
         let system = rustix::system::uname();
         let machine = system.nodename().to_string_lossy().into_owned();
         let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
         let who = Credential::system(&machine, uid.as_raw(), gid.as_raw(), &[]);
         let key = key.map(Key::of).transpose()?;
         let patience = Patience { later: LATER, give_up };
-        let pace = Arc::new(Pace::new(clock(&runtime)?));
-        Ok(Self { runtime, who, key, patience, pace })
+        let pace = Pace::new(clock(&runtime)?);
+        let pace = match group {
+            Some(group) => pace.one_of(group.me as usize, group.peers.len()),
+            None => pace,
+        };
+        Ok(Self { runtime, who, key, patience, pace: Arc::new(pace) })
     }
 
     /// Has a metaserver join its group.
@@ -85,7 +108,7 @@ impl Cluster {
             Kind::Options
                 .because("metaservers know each other by a key: name it with --cluster-key")
         })?;
-        let &Names { sync, verifier } = names;
+        let &Names { sync, verifier, .. } = names;
         group.join(Place { runtime: &self.runtime, key, directory, sync, verifier, laid_out })
     }
 

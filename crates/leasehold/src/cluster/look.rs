@@ -7,7 +7,7 @@ use leasehold_store_striped::{Files as _, Mark};
 use serde_json::json;
 
 use super::options::Check;
-use super::{Cluster, IodAddress, Part};
+use super::{Asker, Cluster, IodAddress, Part};
 use crate::failure::{Failure, Kind};
 use crate::say::say;
 
@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Says which iods are there; fails unless all are.
 pub(crate) fn check(options: &Check) -> Result<(), Failure> {
     let (iods, key) = options.iods.found(None)?;
-    let cluster = Cluster::start(key.as_deref(), PATIENCE)?;
+    let cluster = Cluster::start(key.as_deref(), PATIENCE, Asker::Command)?;
     let mut away = 0;
     for address in &iods {
         let found = block_on(look(&cluster, address));

@@ -11,7 +11,7 @@ use leasehold_store_striped::{Folder, Iod as _, Mark, ObjectName, Placed, Remote
 
 use super::group::is_one_of_several;
 use super::options::Repair;
-use super::{Cluster, IodAddress};
+use super::{Asker, Cluster, IodAddress};
 use crate::failure::{Failure, Kind};
 use crate::say::say;
 use crate::stripes;
@@ -28,7 +28,7 @@ pub(crate) fn repair(options: &Repair) -> Result<(), Failure> {
     }
     let _claim = stripes::claim(&options.directory)?;
     let (iods, key) = options.iods.found(Some(&options.directory))?;
-    let cluster = Cluster::start(key.as_deref(), PATIENCE)?;
+    let cluster = Cluster::start(key.as_deref(), PATIENCE, Asker::Command)?;
     let iods: Vec<_> = iods
         .iter()
         .map(|address| block_on(Held::by(&cluster, address)))

@@ -1,6 +1,13 @@
-//! The thread that receives for all sessions, opens their connections and keeps their timers.
+//! Who receives for sessions and opens their connections: a thread, which keeps all timers too, and
+//! loops of the server, each for the calls that begin on it.
+//!
+//! A call that a loop makes to answer another, and what comes of it, so stay on one thread: nobody is
+//! woken for it but by its socket. Each lane of such a session belongs to a loop, and the first to
+//! the thread, which has the calls of all others. When a loop ends, the thread goes on with its lanes.
 
+use core::cell::RefCell;
 use core::net::SocketAddr;
+use core::num::NonZeroUsize;
 use core::time::Duration;
 use std::collections::BTreeMap;
 use std::io;
@@ -15,14 +22,13 @@ use leasehold_base::xdr::Message;
 use leasehold_session::{Carrier, Connection, Driver, Options, Session, Transport};
 use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
 use rustix::io::Errno;
-use rustix::net::sockopt;
 
-use super::link::{Came, PutOff, Receiver, Wire};
+use super::link::{PutOff, Wire};
+use super::links::{Links, Name};
 use super::sockets::{self, SourcePort};
-use crate::buffers::Buffers;
 use crate::clock;
-use crate::limits::{CONNECT_PATIENCE, SWEEP_INTERVAL};
-use crate::slab::{Key, Slab};
+use crate::limits::SWEEP_INTERVAL;
+use crate::slab::Key;
 
 /// Events that are taken at once.
 const EVENTS_MAX: usize = 64;
@@ -36,6 +42,8 @@ const BELL: u64 = u64::MAX;
 #[derive(Clone)]
 pub struct Runtime {
     handle: Arc<Handle>,
+    /// How many loops call by it.
+    loops: usize,
 }
 
 /// What keeps the thread: the runtime, and each session.
@@ -43,8 +51,8 @@ struct Handle {
     hub: Arc<Hub>,
 }
 
-/// The thread, as others see it: a list of what they want of it, and a bell.
-struct Hub {
+/// A thread that receives, as others see it: a list of what they want of it, and a bell.
+pub(super) struct Hub {
     bell: OwnedFd,
     /// Whether the bell was rung and not yet heard.
     rung: AtomicBool,
@@ -52,32 +60,38 @@ struct Hub {
 }
 
 #[derive(Default)]
-struct Requests {
-    connects: Vec<(Arc<Ends>, Connection)>,
+pub(super) struct Requests {
+    pub(super) connects: Vec<(Arc<Ends>, Connection)>,
     /// Sockets for datagrams, which need no connecting.
-    opened: Vec<(Arc<Ends>, Arc<Wire>)>,
+    pub(super) opened: Vec<(Arc<Ends>, Arc<Wire>)>,
     wakes: Vec<(Time, Arc<Ends>)>,
-    closes: Vec<Arc<Ends>>,
+    pub(super) closes: Vec<Arc<Ends>>,
     stop: bool,
+    /// Whether the thread takes no more.
+    gone: bool,
 }
 
-/// The ends of one session, as both its callers and the thread need them.
-struct Ends {
-    to: SocketAddr,
-    source: SourcePort,
-    driver: Driver,
+/// The ends of one session, as both its callers and the threads that receive need them.
+pub(super) struct Ends {
+    pub(super) to: SocketAddr,
+    pub(super) source: SourcePort,
+    pub(super) driver: Driver,
     /// What each lane sends by, if anything, and the port that it last spoke from.
     lanes: Vec<Mutex<Lane>>,
+    /// Whether all lanes but the first belong to loops.
+    of_loops: bool,
 }
 
 #[derive(Default)]
-struct Lane {
-    wire: Option<Arc<Wire>>,
-    last_port: Option<u16>,
+pub(super) struct Lane {
+    pub(super) wire: Option<Arc<Wire>>,
+    pub(super) last_port: Option<u16>,
+    /// The loop that receives, where one does.
+    seat: Option<Arc<Hub>>,
 }
 
 impl Ends {
-    fn lane(&self, connection: Connection) -> MutexGuard<'_, Lane> {
+    pub(super) fn lane(&self, connection: Connection) -> MutexGuard<'_, Lane> {
         self.lanes[connection.lane].lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -94,12 +108,17 @@ impl Runtime {
     /// # Errors
     /// When the system has no thread or no descriptor left.
     pub fn start() -> io::Result<Self> {
-        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        let requests = Mutex::default();
-        let hub = Arc::new(Hub { bell, rung: AtomicBool::new(false), requests });
+        let hub = Arc::new(Hub::new()?);
         let looping = Loop::new(Arc::clone(&hub))?;
         thread::Builder::new().name("sessions".into()).spawn(move || looping.run())?;
-        Ok(Self { handle: Arc::new(Handle { hub }) })
+        Ok(Self { handle: Arc::new(Handle { hub }), loops: 0 })
+    }
+
+    /// The same for a server with so many loops: a session over streams has a connection more for
+    /// each, which calls that begin on a loop take, and which the loop itself receives on.
+    #[must_use]
+    pub fn beside_loops(self, loops: NonZeroUsize) -> Self {
+        Self { loops: loops.get(), ..self }
     }
 
     /// A session with the server at an address. Over streams nothing is opened before a call needs
@@ -110,9 +129,13 @@ impl Runtime {
     pub fn session(
         &self,
         to: SocketAddr,
-        options: Options,
+        mut options: Options,
         source: SourcePort,
     ) -> io::Result<Session> {
+        let of_loops = self.loops > 0 && options.carrier == Carrier::Stream;
+        if of_loops {
+            options.connections = 1 + self.loops;
+        }
         let mut seed = [0; 8];
         rustix::rand::getrandom(&mut seed, rustix::rand::GetRandomFlags::empty())?;
         let random = Random::from_seed(u64::from_ne_bytes(seed));
@@ -127,7 +150,7 @@ impl Runtime {
         let handle = Arc::clone(&self.handle);
         Ok(Session::new(options, random, move |driver| {
             let lanes = (0..options.connections.max(1)).map(|_| Mutex::default()).collect();
-            let ends = Arc::new(Ends { to, source, driver, lanes });
+            let ends = Arc::new(Ends { to, source, driver, lanes, of_loops });
             if let Some(wire) = datagrams {
                 ends.lane(wire.connection).wire = Some(Arc::clone(&wire));
                 handle.hub.request(|requests| requests.opened.push((Arc::clone(&ends), wire)));
@@ -143,9 +166,17 @@ impl Transport for Sockets {
     }
 
     fn connect(&self, connection: Connection) {
-        self.ends.lane(connection).wire = None;
-        let ends = Arc::clone(&self.ends);
-        self.handle.hub.request(|requests| requests.connects.push((ends, connection)));
+        let mut lane = self.ends.lane(connection);
+        lane.wire = None;
+        let seat = lane.seat.clone();
+        drop(lane);
+        let add = |requests: &mut Requests| {
+            requests.connects.push((Arc::clone(&self.ends), connection));
+        };
+        // What a loop had that has ended is the thread's.
+        if !seat.is_some_and(|seat| seat.request(add)) {
+            self.handle.hub.request(add);
+        }
     }
 
     fn send(&self, connection: Connection, message: &Arc<Message>) {
@@ -153,6 +184,21 @@ impl Transport for Sockets {
         if let Some(wire) = wire.filter(|wire| wire.connection == connection) {
             wire.send(message);
         }
+    }
+
+    fn lane(&self) -> Option<usize> {
+        if !self.ends.of_loops {
+            return None;
+        }
+        let own = SEATED.with_borrow(|seated| {
+            let (number, hub) = seated.as_ref()?;
+            let lane = number + 1;
+            let of_lane = self.ends.lanes.get(lane)?;
+            let mut of_lane = of_lane.lock().unwrap_or_else(PoisonError::into_inner);
+            let seat = of_lane.seat.get_or_insert_with(|| Arc::clone(hub));
+            Arc::ptr_eq(seat, hub).then_some(lane)
+        });
+        Some(own.unwrap_or_default())
     }
 
     fn wake_at(&self, time: Time) {
@@ -163,8 +209,14 @@ impl Transport for Sockets {
 
 impl Drop for Sockets {
     fn drop(&mut self) {
-        let ends = Arc::clone(&self.ends);
-        self.handle.hub.request(|requests| requests.closes.push(ends));
+        let close = |requests: &mut Requests| requests.closes.push(Arc::clone(&self.ends));
+        for lane in &self.ends.lanes {
+            let seat = lane.lock().unwrap_or_else(PoisonError::into_inner).seat.clone();
+            if let Some(seat) = seat {
+                seat.request(close);
+            }
+        }
+        self.handle.hub.request(close);
     }
 }
 
@@ -175,15 +227,33 @@ impl Drop for Handle {
 }
 
 impl Hub {
-    fn request(&self, add: impl FnOnce(&mut Requests)) {
-        add(&mut self.requests());
+    fn new() -> Result<Self, Errno> {
+        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        Ok(Self { bell, rung: AtomicBool::new(false), requests: Mutex::default() })
+    }
+
+    /// Wants something of the thread; says whether it takes that.
+    fn request(&self, add: impl FnOnce(&mut Requests)) -> bool {
+        let mut requests = self.requests();
+        if requests.gone {
+            return false;
+        }
+        add(&mut requests);
+        drop(requests);
         if !self.rung.swap(true, Ordering::AcqRel) {
             // Fails only after 2^64 rings.
             let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
         }
+        true
     }
 
-    fn take(&self) -> Requests {
+    /// The last that is wanted of the thread.
+    pub(super) fn leave(&self) -> Requests {
+        let gone = Requests { gone: true, ..Requests::default() };
+        core::mem::replace(&mut *self.requests(), gone)
+    }
+
+    pub(super) fn take(&self) -> Requests {
         if self.rung.swap(false, Ordering::AcqRel) {
             return core::mem::take(&mut *self.requests());
         }
@@ -200,19 +270,9 @@ impl Hub {
 struct Loop {
     hub: Arc<Hub>,
     epoll: OwnedFd,
-    links: Slab<Link>,
+    links: Links,
     /// When which sessions are to be woken.
     wakes: BTreeMap<Time, Vec<Arc<Ends>>>,
-    buffers: Buffers,
-}
-
-/// One socket.
-struct Link {
-    ends: Arc<Ends>,
-    wire: Arc<Wire>,
-    receiver: Receiver,
-    /// When connecting is given up, while it goes on.
-    connecting: Option<Time>,
 }
 
 impl Loop {
@@ -220,8 +280,8 @@ impl Loop {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let edge = epoll::EventFlags::IN | epoll::EventFlags::ET;
         epoll::add(&epoll, &hub.bell, epoll::EventData::new_u64(BELL), edge)?;
-        let (links, wakes, buffers) = (Slab::new(), BTreeMap::new(), Buffers::default());
-        Ok(Self { hub, epoll, links, wakes, buffers })
+        let (links, wakes) = (Links::new(Arc::clone(&hub), pack), BTreeMap::new());
+        Ok(Self { hub, epoll, links, wakes })
     }
 
     fn run(mut self) {
@@ -231,12 +291,15 @@ impl Loop {
             put_off.send();
             self.wait(&mut events);
             for event in &events {
-                self.dispatch(*event);
+                if event.data.u64() != BELL {
+                    self.links.dispatch(&self.epoll, unpack(event.data.u64()), event.flags);
+                }
             }
-            let requests = self.hub.take();
+            let mut requests = self.hub.take();
             if requests.stop {
                 return;
             }
+            self.links.serve(&self.epoll, &mut requests);
             self.serve(requests);
             self.keep_time();
         }
@@ -244,10 +307,10 @@ impl Loop {
 
     fn wait(&mut self, events: &mut Vec<epoll::Event>) {
         events.clear();
-        let connecting = self.links.iter().filter_map(|(_, link)| link.connecting);
-        let wake = connecting.chain(self.wakes.keys().next().copied()).min();
+        let wake =
+            self.links.next_wake().into_iter().chain(self.wakes.keys().next().copied()).min();
         // Once all is quiet, memory is given back.
-        let quiet = (!self.buffers.is_empty()).then(|| clock::now() + SWEEP_INTERVAL);
+        let quiet = self.links.has_memory().then(|| clock::now() + SWEEP_INTERVAL);
         let timeout = wake.into_iter().chain(quiet).min().map(|wake| {
             // A little later than the moment, never sooner: sooner would be for nothing.
             let span = wake.since(clock::now()) + Duration::from_nanos(1);
@@ -257,54 +320,14 @@ impl Loop {
             }
         });
         match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(events), timeout.as_ref()) {
-            Ok(0) => self.buffers.shrink(),
+            Ok(0) => self.links.shrink(),
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => panic!("waiting for events failed: {error}"),
         }
     }
 
-    fn dispatch(&mut self, event: epoll::Event) {
-        let token = event.data.u64();
-        if token == BELL {
-            return;
-        }
-        let key = unpack(token);
-        let Some(link) = self.links.get_mut(key) else { return };
-        use epoll::EventFlags as Flags;
-        let flags = event.flags;
-        let broken = flags.intersects(Flags::ERR | Flags::HUP);
-        if link.connecting.is_some() {
-            let error = sockopt::socket_error(&link.wire.socket).and_then(|error| error);
-            match error {
-                Ok(()) if flags.contains(Flags::OUT) && !broken => link.is_connected(),
-                Ok(()) if !broken => return,
-                Ok(()) => return self.end(key, &Errno::CONNREFUSED.to_string()),
-                Err(error) => return self.end(key, &error.to_string()),
-            }
-        } else if flags.contains(Flags::OUT) {
-            link.wire.writable();
-        }
-        let Some(link) = self.links.get_mut(key) else { return };
-        let end_came = broken || flags.contains(Flags::RDHUP);
-        if flags.contains(Flags::IN) || end_came {
-            let Link { ends, wire, receiver, .. } = link;
-            let connection = wire.connection;
-            let came = receiver.receive(wire, end_came, &mut self.buffers, |messages| {
-                ends.driver.received(connection, messages.drain(..));
-            });
-            if let Came::End(why) = came {
-                self.end(key, &why);
-            }
-        }
-    }
-
+    /// Keeps the times that were asked for.
     fn serve(&mut self, requests: Requests) {
-        for (ends, connection) in requests.connects {
-            self.connect(&ends, connection);
-        }
-        for (ends, wire) in requests.opened {
-            self.add(&ends, wire, None);
-        }
         for (time, ends) in requests.wakes {
             let sleepers = self.wakes.entry(time).or_default();
             // One that is asked for again while it stands is not for twice.
@@ -313,68 +336,10 @@ impl Loop {
             }
         }
         for ends in requests.closes {
-            self.close_where(|link| Arc::ptr_eq(&link.ends, &ends));
             self.wakes.retain(|_, sleepers| {
                 sleepers.retain(|sleeper| !Arc::ptr_eq(sleeper, &ends));
                 !sleepers.is_empty()
             });
-        }
-    }
-
-    fn connect(&mut self, ends: &Arc<Ends>, connection: Connection) {
-        // The connection that the lane had before.
-        self.close_where(|link| {
-            Arc::ptr_eq(&link.ends, ends) && link.wire.connection.lane == connection.lane
-        });
-        let last_port = ends.lane(connection).last_port;
-        match sockets::connect_stream(ends.to, ends.source, last_port) {
-            Ok(socket) => {
-                let wire = Arc::new(Wire::new(connection, socket, Carrier::Stream));
-                self.add(ends, wire, Some(clock::now() + CONNECT_PATIENCE));
-            }
-            Err(error) => ends.driver.disconnected(connection, &error.to_string()),
-        }
-    }
-
-    fn add(&mut self, ends: &Arc<Ends>, wire: Arc<Wire>, connecting: Option<Time>) {
-        use epoll::EventFlags as Flags;
-        let flags = Flags::IN | Flags::OUT | Flags::RDHUP | Flags::ET;
-        let (ends, receiver) = (Arc::clone(ends), Receiver::default());
-        let key = self.links.insert(Link { ends, wire, receiver, connecting });
-        let link = self.links.get_mut(key).expect("was inserted just now");
-        let added = epoll::add(&self.epoll, &link.wire.socket, pack(key), flags);
-        if let Err(error) = added {
-            self.end(key, &error.to_string());
-        }
-    }
-
-    /// Ends a connection, and tells its session. A socket for datagrams goes on.
-    fn end(&mut self, key: Key, why: &str) {
-        let Some(link) = self.links.get_mut(key) else { return };
-        let (ends, wire) = (Arc::clone(&link.ends), Arc::clone(&link.wire));
-        if wire.is_stream() {
-            self.close(key);
-        }
-        ends.driver.disconnected(wire.connection, why);
-    }
-
-    fn close(&mut self, key: Key) {
-        let Some(link) = self.links.remove(key) else { return };
-        let mut lane = link.ends.lane(link.wire.connection);
-        if lane.wire.as_ref().is_some_and(|wire| Arc::ptr_eq(wire, &link.wire)) {
-            lane.wire = None;
-        }
-        drop(lane);
-        sockets::abort(&link.wire.socket);
-        // Whoever sends on it this moment keeps the descriptor a little longer.
-        let _ = epoll::delete(&self.epoll, &link.wire.socket);
-    }
-
-    fn close_where(&mut self, which: impl Fn(&Link) -> bool) {
-        let keys: Vec<Key> =
-            self.links.iter().filter(|(_, link)| which(link)).map(|(key, _)| key).collect();
-        for key in keys {
-            self.close(key);
         }
     }
 
@@ -387,23 +352,43 @@ impl Loop {
                 ends.driver.tick();
             }
         }
-        let over = |link: &Link| link.connecting.is_some_and(|until| until <= now);
-        let late: Vec<Key> =
-            self.links.iter().filter(|(_, link)| over(link)).map(|(key, _)| key).collect();
-        for key in late {
-            self.end(key, "no answer to the attempt to connect");
-        }
+        self.links.keep_time(&self.epoll, now);
     }
 }
 
-impl Link {
-    fn is_connected(&mut self) {
-        self.connecting = None;
-        let mut lane = self.ends.lane(self.wire.connection);
-        lane.last_port = sockets::port_of(&self.wire.socket);
-        lane.wire = Some(Arc::clone(&self.wire));
-        drop(lane);
-        self.ends.driver.connected(self.wire.connection);
+/// A loop of the server, that receives what its own calls bring.
+pub(crate) struct Seat {
+    pub(crate) links: Links,
+    /// The number of the loop.
+    number: usize,
+}
+
+thread_local! {
+    /// The loop that this thread is.
+    static SEATED: RefCell<Option<(usize, Arc<Hub>)>> = const { RefCell::new(None) };
+}
+
+impl Seat {
+    /// The seat of the loop with that number; what rings when others want something of it is to be
+    /// in its set, as edges.
+    pub(crate) fn new(number: usize, name: Name) -> Result<Self, Errno> {
+        Ok(Self { links: Links::new(Arc::new(Hub::new()?), name), number })
+    }
+
+    /// What becomes readable when others want something of the loop.
+    pub(crate) fn bell(&self) -> &OwnedFd {
+        &self.links.hub().bell
+    }
+
+    /// From now on what begins on this thread is answered on it.
+    pub(crate) fn take(&self) {
+        SEATED.set(Some((self.number, Arc::clone(self.links.hub()))));
+    }
+
+    /// No more.
+    pub(crate) fn leave(&mut self, set: &OwnedFd) {
+        SEATED.set(None);
+        self.links.leave(set);
     }
 }
 

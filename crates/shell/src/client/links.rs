@@ -1,0 +1,208 @@
+//! The sockets of sessions that one thread receives on: the runtime's own, or a loop of the server.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use leasehold_base::units::Time;
+use leasehold_session::Carrier;
+use rustix::event::epoll;
+use rustix::io::Errno;
+use rustix::net::sockopt;
+
+use super::hub::{Ends, Hub, Requests};
+use super::link::{Came, Receiver, Wire};
+use super::sockets;
+use crate::buffers::Buffers;
+use crate::clock;
+use crate::limits::CONNECT_PATIENCE;
+use crate::slab::{Key, Slab};
+
+/// What the kernel keeps of a socket to name it in its events.
+pub(super) type Name = fn(Key) -> epoll::EventData;
+
+/// Sockets, each of a lane of a session, in the set of one thread.
+pub(crate) struct Links {
+    hub: Arc<Hub>,
+    name: Name,
+    links: Slab<Link>,
+    /// How many are not connected yet.
+    connecting: usize,
+    buffers: Buffers,
+}
+
+/// One socket.
+struct Link {
+    ends: Arc<Ends>,
+    wire: Arc<Wire>,
+    receiver: Receiver,
+    /// When connecting is given up, while it goes on.
+    connecting: Option<Time>,
+}
+
+impl Links {
+    /// None yet; the hub is how other threads reach this one.
+    pub(super) fn new(hub: Arc<Hub>, name: Name) -> Self {
+        Self { hub, name, links: Slab::new(), connecting: 0, buffers: Buffers::default() }
+    }
+
+    /// How other threads reach this one.
+    pub(super) fn hub(&self) -> &Arc<Hub> {
+        &self.hub
+    }
+
+    /// When an attempt to connect is given up, where one is made.
+    pub(crate) fn next_wake(&self) -> Option<Time> {
+        if self.connecting == 0 {
+            return None;
+        }
+        self.links.iter().filter_map(|(_, link)| link.connecting).min()
+    }
+
+    /// Whether memory is kept that a quiet thread can give back.
+    pub(super) fn has_memory(&self) -> bool {
+        !self.buffers.is_empty()
+    }
+
+    /// Gives memory back.
+    pub(crate) fn shrink(&mut self) {
+        self.buffers.shrink();
+    }
+
+    /// Takes an event of a socket.
+    pub(crate) fn dispatch(&mut self, set: &OwnedFd, key: Key, flags: epoll::EventFlags) {
+        let Some(link) = self.links.get_mut(key) else { return };
+        use epoll::EventFlags as Flags;
+        let broken = flags.intersects(Flags::ERR | Flags::HUP);
+        if link.connecting.is_some() {
+            let error = sockopt::socket_error(&link.wire.socket).and_then(|error| error);
+            match error {
+                Ok(()) if flags.contains(Flags::OUT) && !broken => {
+                    self.connecting -= 1;
+                    link.is_connected();
+                }
+                Ok(()) if !broken => return,
+                Ok(()) => return self.end(set, key, &Errno::CONNREFUSED.to_string()),
+                Err(error) => return self.end(set, key, &error.to_string()),
+            }
+        } else if flags.contains(Flags::OUT) {
+            link.wire.writable();
+        }
+        let Some(link) = self.links.get_mut(key) else { return };
+        let end_came = broken || flags.contains(Flags::RDHUP);
+        if flags.contains(Flags::IN) || end_came {
+            let Link { ends, wire, receiver, .. } = link;
+            let connection = wire.connection;
+            let came = receiver.receive(wire, end_came, &mut self.buffers, |messages| {
+                ends.driver.received(connection, messages.drain(..));
+            });
+            if let Came::End(why) = came {
+                self.end(set, key, &why);
+            }
+        }
+    }
+
+    /// Does what others want of the sockets.
+    pub(crate) fn take_requests(&mut self, set: &OwnedFd) {
+        let mut requests = self.hub.take();
+        self.serve(set, &mut requests);
+    }
+
+    pub(super) fn serve(&mut self, set: &OwnedFd, requests: &mut Requests) {
+        for (ends, connection) in requests.connects.drain(..) {
+            // The connection that the lane had before.
+            self.close_where(set, |link| {
+                Arc::ptr_eq(&link.ends, &ends) && link.wire.connection.lane == connection.lane
+            });
+            let last_port = ends.lane(connection).last_port;
+            match sockets::connect_stream(ends.to, ends.source, last_port) {
+                Ok(socket) => {
+                    let wire = Arc::new(Wire::new(connection, socket, Carrier::Stream));
+                    self.add(set, &ends, wire, Some(clock::now() + CONNECT_PATIENCE));
+                }
+                Err(error) => ends.driver.disconnected(connection, &error.to_string()),
+            }
+        }
+        for (ends, wire) in requests.opened.drain(..) {
+            self.add(set, &ends, wire, None);
+        }
+        for ends in &requests.closes {
+            self.close_where(set, |link| Arc::ptr_eq(&link.ends, ends));
+        }
+    }
+
+    fn add(&mut self, set: &OwnedFd, ends: &Arc<Ends>, wire: Arc<Wire>, connecting: Option<Time>) {
+        use epoll::EventFlags as Flags;
+        let flags = Flags::IN | Flags::OUT | Flags::RDHUP | Flags::ET;
+        let (ends, receiver) = (Arc::clone(ends), Receiver::default());
+        self.connecting += usize::from(connecting.is_some());
+        let key = self.links.insert(Link { ends, wire, receiver, connecting });
+        let link = self.links.get_mut(key).expect("was inserted just now");
+        if let Err(error) = epoll::add(set, &link.wire.socket, (self.name)(key), flags) {
+            self.end(set, key, &error.to_string());
+        }
+    }
+
+    /// Ends a connection, and tells its session. A socket for datagrams goes on.
+    fn end(&mut self, set: &OwnedFd, key: Key, why: &str) {
+        let Some(link) = self.links.get_mut(key) else { return };
+        let (ends, connection) = (Arc::clone(&link.ends), link.wire.connection);
+        if link.wire.is_stream() {
+            self.close(set, key);
+        }
+        ends.driver.disconnected(connection, why);
+    }
+
+    fn close(&mut self, set: &OwnedFd, key: Key) {
+        let Some(link) = self.links.remove(key) else { return };
+        self.connecting -= usize::from(link.connecting.is_some());
+        let mut lane = link.ends.lane(link.wire.connection);
+        if lane.wire.as_ref().is_some_and(|wire| Arc::ptr_eq(wire, &link.wire)) {
+            lane.wire = None;
+        }
+        drop(lane);
+        sockets::abort(&link.wire.socket);
+        // Whoever sends on it this moment keeps the descriptor a little longer.
+        let _ = epoll::delete(set, &link.wire.socket);
+    }
+
+    fn close_where(&mut self, set: &OwnedFd, which: impl Fn(&Link) -> bool) {
+        for key in self.keys_where(which) {
+            self.close(set, key);
+        }
+    }
+
+    fn keys_where(&self, which: impl Fn(&Link) -> bool) -> Vec<Key> {
+        self.links.iter().filter(|(_, link)| which(link)).map(|(key, _)| key).collect()
+    }
+
+    /// Gives up attempts to connect that take too long.
+    pub(crate) fn keep_time(&mut self, set: &OwnedFd, now: Time) {
+        if self.connecting == 0 {
+            return;
+        }
+        let over = |link: &Link| link.connecting.is_some_and(|until| until <= now);
+        for key in self.keys_where(over) {
+            self.end(set, key, "no answer to the attempt to connect");
+        }
+    }
+
+    /// The thread receives no more: what its sockets carried is asked again by the runtime's.
+    pub(crate) fn leave(&mut self, set: &OwnedFd) {
+        let mut last = self.hub.leave();
+        self.serve(set, &mut last);
+        for key in self.keys_where(|_| true) {
+            self.end(set, key, "the loop that received on it has ended");
+        }
+    }
+}
+
+impl Link {
+    fn is_connected(&mut self) {
+        self.connecting = None;
+        let mut lane = self.ends.lane(self.wire.connection);
+        lane.last_port = sockets::port_of(&self.wire.socket);
+        lane.wire = Some(Arc::clone(&self.wire));
+        drop(lane);
+        self.ends.driver.connected(self.wire.connection);
+    }
+}
