@@ -64,6 +64,8 @@ pub(crate) struct State {
     pub(crate) leases: Option<Leased>,
     /// Where data lies.
     pub(crate) layouts: Layouts,
+    /// Whether names that differ in case alone are one name to the server.
+    ignores_case: bool,
 }
 
 #[derive(Default)]
@@ -122,6 +124,7 @@ impl Client {
             alarm: None,
             leases,
             layouts: Layouts::default(),
+            ignores_case: bounds.case_insensitive,
         };
         let (notes, servers) = (OnceLock::new(), OnceLock::new());
         let shared = Shared { nfs, options, bounds, notes, servers, state: Mutex::new(state) };
@@ -200,6 +203,25 @@ impl Client {
     /// Tells the cache something that ends with an answer.
     pub(crate) fn request(&self, event: impl FnOnce(Ticket) -> Event<Error>) -> Wait {
         Wait { client: self.clone(), ticket: self.begin(event) }
+    }
+
+    /// Does something to its end, also where whoever waits for it gives up.
+    pub(crate) async fn to_the_end<T: Send + Sync + 'static>(
+        &self,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> T {
+        let ticket = self.with(|state, _, _| state.new_ticket());
+        let wait = Wait::new(self, ticket);
+        let (done, client) = (Arc::new(OnceLock::new()), self.clone());
+        let told = Arc::clone(&done);
+        spawn(async move {
+            let _ = told.set(work.await);
+            drop(told);
+            client.with(|state, _, doings| state.answer(ticket, Outcome::Done, doings));
+        });
+        wait.await;
+        let done = Arc::into_inner(done).and_then(OnceLock::into_inner);
+        done.expect("it is told before it is done")
     }
 
     fn begin(&self, event: impl FnOnce(Ticket) -> Event<Error>) -> Ticket {
@@ -396,6 +418,10 @@ impl State {
     ) -> Option<Option<NodeId>> {
         self.usable_until(now, directory)?;
         let target = self.cache.find(now, directory.key(), name)?;
+        // Where case means nothing, whoever makes an absent name may spell it otherwise.
+        if target.is_none() && self.ignores_case {
+            return None;
+        }
         Some(target.map(NodeId::of))
     }
 

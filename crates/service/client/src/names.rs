@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 
+use leasehold_base::attributes::FileType;
 use leasehold_core::cache::{Asked, Event, Source};
 use leasehold_core::leases::Kind;
 use leasehold_session::{Credential, Error};
@@ -241,9 +242,10 @@ impl Client {
         directory: NodeId,
         name: &[u8],
     ) -> Result<(), Error> {
-        let open = self.shared.state().nodes.open_at(directory, name);
-        if let Some(node) = open {
-            return self.put_aside(who, node, (directory, name)).await.map(drop);
+        if let Some(node) = self.open_file_at(who, directory, name).await {
+            let (client, who, name) = (self.clone(), who.clone(), name.to_vec());
+            let aside = async move { client.put_aside(&who, node, (directory, &name)).await };
+            return self.to_the_end(aside).await.map(drop);
         }
         let target = self.last_at(directory, name);
         let certain = self.is_at(target, directory, name);
@@ -266,7 +268,7 @@ impl Client {
         self.with(|state, now, doings| {
             let last = state.seen(now, node).is_some_and(|seen| seen.attributes.link_count <= 1);
             state.step(now, Event::Distrust { object: node.key() }, doings);
-            if gone && last {
+            if gone && last && !state.nodes.is_open(node) {
                 // Nobody can read it again: what was not sent need not be.
                 state.step(now, Event::Discard { file: node.key() }, doings);
             }
@@ -349,25 +351,66 @@ impl Client {
         to: (NodeId, &[u8]),
     ) -> Result<(), Error> {
         let moved = self.last_at(from.0, from.1);
-        let replaced = self.shared.state().nodes.open_at(to.0, to.1);
+        let replaced = self.open_file_at(who, to.0, to.1).await;
         // Two names of one file: nothing happens (POSIX).
-        let replaced = replaced.filter(|node| Some(*node) != moved);
-        let aside = match replaced {
-            Some(node) if from != to => Some((node, self.put_aside(who, node, to).await?)),
-            Some(_) | None => None,
-        };
-        let result = self.rename_name(who, from, to, moved).await;
-        if let (Err(_), Some((node, name))) = (&result, &aside) {
-            // It was put aside for nothing: where it can be, it gets its name back.
-            let back = self.rename_name(who, (to.0, name), to, Some(*node)).await;
-            if back.is_ok() {
-                self.put_back(*node, to, name);
+        let replaced = replaced.filter(|node| Some(*node) != moved && from != to);
+        let result = match replaced {
+            Some(node) => {
+                let (client, who) = (self.clone(), who.clone());
+                let names = (from.1.to_vec(), to.1.to_vec());
+                let over = async move {
+                    let (from, to) = ((from.0, &names.0[..]), (to.0, &names.1[..]));
+                    client.rename_over(&who, from, to, (moved, node)).await
+                };
+                self.to_the_end(over).await
             }
-        }
+            None => self.rename_name(who, from, to, moved).await,
+        };
         if let Some(node) = moved {
             self.forget(node, 1);
         }
         result
+    }
+
+    /// The same where a file that is open has had that name.
+    async fn rename_over(
+        &self,
+        who: &Credential,
+        from: (NodeId, &[u8]),
+        to: (NodeId, &[u8]),
+        (moved, replaced): (Option<NodeId>, NodeId),
+    ) -> Result<(), Error> {
+        let aside = self.put_aside(who, replaced, to).await?;
+        let result = self.rename_name(who, from, to, moved).await;
+        if result.is_err() {
+            // It was put aside for nothing: where it can be, it gets its name back.
+            let back = self.rename_name(who, (to.0, &aside), to, Some(replaced)).await;
+            if back.is_ok() {
+                self.put_back(replaced, to, &aside);
+            }
+        }
+        result
+    }
+
+    /// What was last seen under a name, when it is open and its data hangs on that name: a
+    /// directory has none, and a file that was put aside keeps it by the name of ours.
+    async fn open_file_at(
+        &self,
+        who: &Credential,
+        directory: NodeId,
+        name: &[u8],
+    ) -> Option<NodeId> {
+        let (node, known) = self.with(|state, now, _| {
+            let node = state.nodes.open_at(directory, name)?;
+            (!state.nodes.is_removed(node)).then(|| (node, state.seen(now, node)))
+        })?;
+        let seen = match known {
+            Some(seen) => Some(seen),
+            None => self.refresh(who, node).await.ok(),
+        };
+        let is_directory =
+            seen.is_some_and(|seen| seen.attributes.file_type == FileType::Directory);
+        (!is_directory).then_some(node)
     }
 
     /// RENAME, and what the cache is to know of it.

@@ -60,7 +60,8 @@ impl Client {
         let _ = self.shared.notes.set(notes);
     }
 
-    /// Gives an open file a name of ours in the same directory, and says which.
+    /// Gives an open file a name of ours in the same directory, and says which. It is to go on to
+    /// its end once it has begun ([`Client::to_the_end`]): nobody else would remove the name.
     pub(crate) async fn put_aside(
         &self,
         who: &Credential,
@@ -93,18 +94,18 @@ impl Client {
     }
 
     fn put_aside_done(&self, who: &Credential, node: NodeId, directory: NodeId, aside: &[u8]) {
-        let closed = self.with(|state, now, doings| {
-            let open = state.nodes.is_open(node);
-            if open {
+        let useless = self.with(|state, now, doings| {
+            let needed = state.nodes.is_open(node) && !state.nodes.is_removed(node);
+            if needed {
                 // Its directory is needed until the name is gone.
                 state.nodes.refer(directory);
                 state.nodes.set_removed(node, Some((directory, aside.into())));
                 state.step(now, Event::Distrust { object: node.key() }, doings);
             }
-            !open
+            !needed
         });
-        if closed {
-            // It was released while its name was changed.
+        if useless {
+            // It was released while its name was changed, or has another name of ours.
             self.shared.state().nodes.refer(directory);
             self.remove_aside(who.clone(), directory, aside.to_vec());
         }

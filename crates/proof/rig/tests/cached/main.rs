@@ -3,7 +3,6 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 #[path = "../client/support.rs"]
-#[expect(dead_code, reason = "its other half is for tests of sessions")]
 mod support;
 
 mod leases;

@@ -1,24 +1,32 @@
 //! Each operation on nodes, for each variant, version and kind of server.
 
+use core::future::Future;
+use core::pin::pin;
+use core::task::{Context, Waker};
+use std::time::{Duration, Instant};
+
 use bytes::Bytes;
 use leasehold_base::units::{Cookie, FileTime};
 use leasehold_client::{
-    Access, Client, Credential, Error, FileType, Mode, NodeId, OpenHow, Options, SetAttributes,
-    Status, Variant,
+    Access, Bounds, Client, Credential, Error, FileType, Mode, NodeId, OpenHow, Options,
+    SetAttributes, Status, Variant,
 };
-use leasehold_rig::{Manners, MemServer};
+use leasehold_rig::{Cable, Faults, Manners, MemServer};
 use leasehold_session::nfs::Version;
 use leasehold_shell::client::{Target, block_on};
 
-use crate::support::{mounted, root, target_of, with_leases};
+use crate::support::{PATIENCE, mounted, root, target, target_of, with_leases};
 
 const VARIANTS: [Variant; 4] =
     [Variant::None, Variant::BufferCache, Variant::CloseToOpen, Variant::Lease];
 
 fn client(server: &MemServer, version: Version, variant: Variant) -> Client {
     let stream = leasehold_session::Options::stream();
-    let target = Target { version: Some(version), ..target_of(server, stream) };
-    let mounted = with_leases(mounted(&target), variant == Variant::Lease, 1);
+    client_of(&Target { version: Some(version), ..target_of(server, stream) }, variant)
+}
+
+fn client_of(target: &Target, variant: Variant) -> Client {
+    let mounted = with_leases(mounted(target), variant == Variant::Lease, 1);
     let options = Options { variant, ..Options::new(FileTime::default, 1) };
     block_on(Client::new(mounted.nfs, mounted.root, mounted.bounds, &root(), options)).unwrap()
 }
@@ -62,6 +70,7 @@ async fn names(client: &Client, who: &Credential, folder: NodeId, file: NodeId) 
     let link = client.link(who, file, folder, b"link").await.unwrap();
     assert_eq!((link.node, link.attributes.link_count), (file, 2));
     client.rename(who, (folder, b"link"), (folder, b"other")).await.unwrap();
+    directories(client, who, folder).await;
     let gone = client.lookup(who, folder, b"link").await;
     assert_eq!(gone.map(drop), Err(Error::Failed(Status::NotFound)));
     assert_eq!(client.lookup(who, folder, b"other").await.unwrap().node, file);
@@ -89,6 +98,29 @@ async fn names(client: &Client, who: &Credential, folder: NodeId, file: NodeId) 
     client.remove(who, folder, b"symlink").await.unwrap();
     client.remove(who, folder, b"other").await.unwrap();
     assert_eq!(client.getattr(who, file).await.unwrap().attributes.link_count, 1);
+}
+
+/// A directory that is open and not empty was put aside as a file is, with all that is in it.
+async fn directories(client: &Client, who: &Credential, folder: NodeId) {
+    let mode = Mode::from_bits(0o755);
+    let empty = client.mkdir(who, (folder, b"empty"), mode).await.unwrap().node;
+    let full = client.mkdir(who, (folder, b"full"), mode).await.unwrap().node;
+    client.mkdir(who, (full, b"inside"), mode).await.unwrap();
+    let opens = [
+        client.open(who, empty, OpenHow::READ).await.unwrap(),
+        client.open(who, full, OpenHow::READ).await.unwrap(),
+    ];
+    client.rename(who, (folder, b"empty"), (folder, b"full")).await.unwrap_err();
+    client.remove(who, folder, b"full").await.unwrap_err();
+    client.lookup(who, full, b"inside").await.unwrap();
+    assert_eq!(client.lookup(who, folder, b"full").await.unwrap().node, full);
+    client.rmdir(who, full, b"inside").await.unwrap();
+    client.rename(who, (folder, b"empty"), (folder, b"full")).await.unwrap();
+    assert_eq!(client.lookup(who, folder, b"full").await.unwrap().node, empty);
+    for open in opens {
+        client.release(open);
+    }
+    client.rmdir(who, folder, b"full").await.unwrap();
 }
 
 /// Files that lose their name while they are open.
@@ -124,10 +156,129 @@ async fn aside(client: &Client, who: &Credential, folder: NodeId) {
     assert_eq!(client.read(open, 0, 100).await.unwrap().into_bytes(), "kept");
     client.release(open);
     client.remove(who, folder, b"link").await.unwrap();
+    twice_aside(client, who, folder).await;
     // What was put aside goes without anybody waiting.
     client.remove(who, folder, b"file").await.unwrap();
-    while client.rmdir(who, NodeId::ROOT, b"folder").await.is_err() {
+    let end = Instant::now() + PATIENCE;
+    while let Err(error) = client.rmdir(who, NodeId::ROOT, b"folder").await {
+        assert!(Instant::now() < end, "something was put aside for ever: {error}");
         std::thread::yield_now();
+    }
+}
+
+/// A file that loses two names while it is open was put aside twice, and the first name stayed for
+/// ever. What was written behind the first was dropped with the last.
+async fn twice_aside(client: &Client, who: &Credential, folder: NodeId) {
+    let mode = (Mode::from_bits(0o600), true);
+    let place = (folder, &b"one"[..]);
+    let (file, open) = client.create(who, place, mode, OpenHow::READ_WRITE).await.unwrap();
+    client.link(who, file.node, folder, b"two").await.unwrap();
+    assert_eq!(client.getattr(who, file.node).await.unwrap().attributes.link_count, 2);
+    client.remove(who, folder, b"one").await.unwrap();
+    client.write(open, 0, Bytes::from_static(b"still here")).await.unwrap();
+    assert_eq!(client.lookup(who, folder, b"two").await.unwrap().node, file.node);
+    client.remove(who, folder, b"two").await.unwrap();
+    assert_eq!(client.read(open, 0, 100).await.unwrap().into_bytes(), "still here");
+    client.fsync(open).await.unwrap();
+    assert_eq!(client.read(open, 0, 100).await.unwrap().into_bytes(), "still here");
+    assert_eq!(client.getattr(who, file.node).await.unwrap().attributes.link_count, 0);
+    client.release(open);
+}
+
+/// A name that was made in other letters was not seen for as long as it was known to be absent.
+#[test]
+fn where_case_means_nothing_no_name_is_known_to_be_absent() {
+    for variant in [Variant::BufferCache, Variant::CloseToOpen, Variant::Lease] {
+        for case_insensitive in [false, true] {
+            let server = MemServer::start(Manners::Full);
+            let stream = leasehold_session::Options::stream();
+            let found = mounted(&target_of(&server, stream));
+            let found = with_leases(found, variant == Variant::Lease, 1);
+            let bounds = Bounds { case_insensitive, ..found.bounds };
+            let options = Options { variant, ..Options::new(FileTime::default, 1) };
+            let who = &root();
+            let client = Client::new(found.nfs, found.root, bounds, who, options);
+            let client = block_on(client).unwrap();
+            let new = (NodeId::ROOT, &b"new"[..]);
+            let new = block_on(client.mkdir(who, new, Mode::from_bits(0o755))).unwrap().node;
+            for directory in [NodeId::ROOT, new] {
+                let ask = || drop(block_on(client.lookup(who, directory, b"none")).unwrap_err());
+                ask();
+                let before = client.nfs().session().counters().calls;
+                ask();
+                let asked = client.nfs().session().counters().calls > before;
+                assert_eq!(asked, case_insensitive, "{variant:?}");
+                let named_for = client.named_for(directory, b"none", None);
+                assert_eq!(named_for.is_zero(), case_insensitive, "{variant:?}");
+            }
+        }
+    }
+}
+
+/// Names in the top directory, as another client sees them.
+async fn names_at_top(client: &Client) -> Vec<Vec<u8>> {
+    let open = client.open(&root(), NodeId::ROOT, OpenHow::READ).await.unwrap();
+    let listing = client.readdir(open, Cookie(0), false).await.unwrap();
+    client.release(open);
+    listing.entries.into_iter().map(|entry| entry.name.to_vec()).collect()
+}
+
+/// A `rm` or `mv` that is killed midway left the name of ours behind for as long as the client
+/// lived, and a `mv` nothing else.
+#[test]
+fn who_is_killed_while_a_file_is_put_aside_leaves_nothing() {
+    let server = MemServer::start(Manners::Full);
+    let faults = Faults { round_trip: Duration::from_millis(10), ..Faults::default() };
+    let cable = Cable::lay(([127, 0, 0, 1], 0).into(), server.address(), faults).unwrap();
+    let far = target(cable.address(), leasehold_session::Options::stream());
+    let far = client_of(&far, Variant::CloseToOpen);
+    let near = client(&server, Version::V3, Variant::None);
+    let who = &root();
+    let mode = (Mode::from_bits(0o600), true);
+    for moment in (0..80).step_by(5).map(Duration::from_millis) {
+        for renames in [false, true] {
+            block_on(async {
+                let place = (NodeId::ROOT, &b"file"[..]);
+                let (_, open) = far.create(who, place, mode, OpenHow::READ_WRITE).await.unwrap();
+                if renames {
+                    let place = (NodeId::ROOT, &b"new"[..]);
+                    let made = far.create(who, place, mode, OpenHow::READ).await.unwrap();
+                    far.release(made.1);
+                    kill(far.rename(who, place, (NodeId::ROOT, b"file")), moment);
+                } else {
+                    kill(far.remove(who, NodeId::ROOT, b"file"), moment);
+                }
+                far.release(open);
+                let end = Instant::now() + PATIENCE;
+                loop {
+                    let ended = || far.nfs().session().open_calls() == 0;
+                    let before = ended();
+                    let names = names_at_top(&near).await;
+                    if before && names == names_at_top(&near).await && ended() {
+                        let aside = names.iter().any(|name| name.starts_with(b".nfs"));
+                        assert!(!aside, "killed after {moment:?}, renames: {renames}");
+                        let file = names.iter().any(|name| name == b"file");
+                        assert!(!renames || file, "killed after {moment:?}: neither is there");
+                        break;
+                    }
+                    assert!(Instant::now() < end, "calls do not end");
+                }
+                for name in [&b"file"[..], b"new"] {
+                    let _ = far.remove(who, NodeId::ROOT, name).await;
+                }
+            });
+        }
+    }
+}
+
+/// Does something for a moment, then drops it.
+fn kill<T>(work: impl Future<Output = T>, after: Duration) {
+    let (end, mut work) = (Instant::now() + after, pin!(work));
+    while work.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
+        if Instant::now() >= end {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(1));
     }
 }
 
