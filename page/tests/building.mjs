@@ -150,7 +150,7 @@ export const cases = {
         const start = performance.now();
         slider.value = String(300 + step * 15);
         slider.dispatchEvent(new Event("input", { bubbles: true }));
-        while (bars() === before && performance.now() - start < 10_000) {
+        while (bars() === before && performance.now() - start < 3000) {
           await new Promise((done) => requestAnimationFrame(done));
         }
         times.push(performance.now() - start);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::check::Tally;
 use crate::program;
 use crate::repository::Repository;
-use crate::setup::{MORE_POSIX, MOUNTS, POSIX, ensure};
+use crate::setup::{GUEST, MORE_POSIX, MOUNTS, POSIX, ensure};
 
 /// Longer than all of them take.
 const LIMIT: Duration = Duration::from_hours(3);
@@ -21,7 +21,7 @@ pub(crate) fn run(repository: &Repository, options: &[String]) -> Tally {
 
 /// Has several mounts work on the same files, with options of their own.
 pub(crate) fn share(repository: &Repository, options: &[String]) -> Tally {
-    if ![MOUNTS, POSIX].into_iter().all(ensure) {
+    if ![GUEST, MOUNTS, POSIX].into_iter().all(ensure) {
         return Tally::of(false);
     }
     long(repository, "leasehold-sharing", options)

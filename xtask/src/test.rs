@@ -121,7 +121,7 @@ impl Step {
             }
             Self::Mount => {
                 let tests = ["--test=fuse", "--test=mount", "--test=posix", "--test=sharing"];
-                system(repository, 12, &[MOUNTS, POSIX], &tests)
+                system(repository, 12, &[GUEST, MOUNTS, POSIX], &tests)
             }
             Self::Package => system(
                 repository,

@@ -1,75 +1,68 @@
-//! Several mounts, and a client without leases, that work on the same files at once.
+//! Several mounts, the kernel's client, and a client without leases, that work on the same files at
+//! once.
+
+mod kernel;
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::net::SocketAddr;
-use std::process::{Child, Command, Stdio};
+use std::ops::Range;
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{ScopedJoinHandle, scope, sleep};
 use std::time::Duration;
 
 use leasehold_wire::nfs3::{DirectoryArgs, Handle, Name, Reply, lookup, read};
 
+use self::kernel::Kernel;
 use crate::history::{Done, What, explained};
 use crate::mounted::Mounted;
-use crate::{Client, Lost, Server};
+use crate::{Client, Lost, Server, output};
 
 /// How much is done.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Sharing {
     /// How many mounts there are.
     pub mounts: usize,
-    /// What each does.
+    /// Whether the kernel's client has the files mounted, too.
+    pub kernel: bool,
+    /// What each mount does.
     pub operations: usize,
     /// How often the server is killed meanwhile, and started again.
     pub kills: usize,
+    /// How often a mount stands still meanwhile, for longer than the term of its leases. What a
+    /// program writes counts when it is synced then.
+    pub stops: usize,
     /// Where chance begins.
     pub seed: u64,
 }
 
 /// Works on cells of a file and on names, by random; says what was done, and when.
-const WORKER: &str = "
-import os, random, sys, time
-folder, seed, count = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-PLACES = [0, 16, 8192, 100000]
-now = time.monotonic_ns
-chance = random.Random(seed)
-cells = folder + '/cells'
-fd = os.open(cells, os.O_RDWR)
-for number in range(count):
-    at, way = chance.randrange(4), chance.randrange(10)
-    if way == 9:
-        os.close(fd)
-        fd = os.open(cells, os.O_RDWR)
-    value = seed * 1000000 + number + 1
-    name = '%s/name%d' % (folder, at)
-    begin = now()
-    try:
-        if way < 3:
-            os.pwrite(fd, b'%016d' % value, PLACES[at])
-            did = 'cell', 'made', value
-        elif way < 6 or way == 9:
-            did = 'cell', 'saw', int(os.pread(fd, 16, PLACES[at]))
-        elif way == 6:
-            os.close(os.open(name, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
-            did = 'name', 'turned', 1
-        elif way == 7:
-            os.unlink(name)
-            did = 'name', 'turned', 0
-        else:
-            did = 'name', 'saw', int(os.path.exists(name))
-    except FileExistsError:
-        did = 'name', 'found', 1
-    except FileNotFoundError:
-        did = 'name', 'found', 0
-    print(did[0] + str(at), did[1], did[2], begin, now())
-os.close(fd)
-";
+const WORKER: &str = include_str!("sharing/worker.py");
 
 /// Where the cells lie: two in one page.
 const PLACES: [u64; 4] = [0, 16, 8192, 100_000];
 
-/// Has mounts and a client without leases work on the same files, and finds whether one order of
+/// The term of the leases of mounts that stand still.
+const TERM: Duration = Duration::from_secs(2);
+
+/// What a worker says of an operation.
+struct Line {
+    told: String,
+    begin: u64,
+    end: u64,
+}
+
+/// What was seen of it all.
+struct Seen {
+    lines: Vec<Line>,
+    /// When the server was killed, and when it was there again.
+    kills: Vec<Range<u64>>,
+    /// What the client without leases read of the cells.
+    read: Vec<(usize, Done)>,
+}
+
+/// Has mounts and clients without leases work on the same files, and finds whether one order of
 /// all that they did explains what each saw.
 ///
 /// # Errors
@@ -79,49 +72,110 @@ const PLACES: [u64; 4] = [0, 16, 8192, 100_000];
 /// If anything fails that may not.
 pub fn run(sharing: Sharing, limit: Duration) -> Result<(), String> {
     let mut server = Server::start();
+    let mut options = "cache=lease".to_owned();
+    if sharing.stops > 0 {
+        options += &format!(",term={}", TERM.as_secs());
+    }
     let mounts: Vec<Mounted> =
-        (0..sharing.mounts).map(|_| Mounted::new(&server, "cache=lease", limit)).collect();
+        (0..sharing.mounts).map(|_| Mounted::new(&server, &options, limit)).collect();
     let first = mounts.first().expect("there is one");
     fs::write(first.path("cells"), vec![b'0'; 200_000]).expect("there is room");
-    let numbers = sharing.seed..;
+    let last = sharing.seed + u64::try_from(mounts.len()).expect("they are few");
+    let kernel = sharing.kernel.then(|| Kernel::join(&server, last, limit));
     let workers: Vec<Child> = mounts
         .iter()
-        .zip(numbers)
-        .map(|(mounted, seed)| {
-            let mut python = Command::new("python3");
-            python.args(["-c", WORKER]).arg(mounted.folder());
-            python.args([seed.to_string(), sharing.operations.to_string()]);
-            python.stdout(Stdio::piped()).spawn().expect("it is there")
-        })
+        .zip(sharing.seed..)
+        .map(|(mount, seed)| begun(mount, sharing, seed))
         .collect();
     let (over, address) = (AtomicBool::new(false), address(&server));
-    let (kills, told, read) = scope(|threads| {
+    let seen = scope(|threads| {
         let end = AtEnd(&over);
         let plain = threads.spawn(|| watch(address, &over));
+        let kernel = kernel.map(|kernel| threads.spawn(|| kernel.work(&over)));
         let told: Vec<_> = workers
             .into_iter()
             .map(|worker| threads.spawn(|| worker.wait_with_output().expect("it is our child")))
             .collect();
-        let mut kills = Vec::new();
-        for _ in 0..sharing.kills {
-            let replies = |mounted: &Mounted| mounted.status()["calls"]["replies"].as_u64();
-            let before = replies(first);
-            while replies(first) == before && !told.iter().all(ScopedJoinHandle::is_finished) {
-                sleep(Duration::from_millis(5));
-            }
+        let is_over = || told.iter().all(ScopedJoinHandle::is_finished);
+        let kills = disturb(&mut server, &mounts, sharing, is_over);
+        let told = told.into_iter().map(|told| told.join().expect("it waits"));
+        let mut lines: Vec<Line> = told.flat_map(|done| lines(&done)).collect();
+        drop(end);
+        lines.extend(kernel.into_iter().flat_map(|kernel| kernel.join().expect("it works")));
+        Seen { lines, kills, read: plain.join().expect("it reads") }
+    });
+    for (thing, history) in &seen.histories() {
+        explained(history, 0).map_err(|done| format!("{thing}: {done:?} of {history:#?}"))?;
+    }
+    Ok(())
+}
+
+/// Starts what works on a mount.
+fn begun(mounted: &Mounted, sharing: Sharing, seed: u64) -> Child {
+    let mut python = Command::new("python3");
+    python.args(["-c", WORKER]).arg(mounted.folder());
+    python.args([seed.to_string(), sharing.operations.to_string()]);
+    if sharing.stops > 0 {
+        python.arg("safe");
+    }
+    python.stdout(Stdio::piped()).spawn().expect("it is there")
+}
+
+/// What a worker said, with the times that it told.
+fn lines(done: &Output) -> Vec<Line> {
+    assert!(done.status.success(), "a worker ended with {}", done.status);
+    let line = |line: &str| {
+        let (told, end) = line.rsplit_once(' ')?;
+        let (told, begin) = told.rsplit_once(' ')?;
+        Some(Line { told: told.to_owned(), begin: begin.parse().ok()?, end: end.parse().ok()? })
+    };
+    let text = String::from_utf8_lossy(&done.stdout);
+    text.lines().map(|text| line(text).unwrap_or_else(|| panic!("not a line: {text:?}"))).collect()
+}
+
+/// Kills the server amid the work, and has the last of the mounts stand still; says when the kills
+/// were.
+fn disturb(
+    server: &mut Server,
+    mounts: &[Mounted],
+    sharing: Sharing,
+    is_over: impl Fn() -> bool,
+) -> Vec<Range<u64>> {
+    let at = |place: usize| mounts[place].status();
+    let replies = || at(0)["calls"]["replies"].as_u64();
+    let pid = at(mounts.len() - 1)["pid"].to_string();
+    let signal = |name: &str| output(Command::new("kill").args([name, &pid]));
+    let mut kills = Vec::new();
+    for round in 0..sharing.kills.max(sharing.stops) {
+        let before = replies();
+        while replies() == before && !is_over() {
+            sleep(Duration::from_millis(5));
+        }
+        let stands = round < sharing.stops;
+        if stands {
+            signal("-STOP");
+        }
+        if round < sharing.kills {
             let begin = now();
             server.restart();
             kills.push(begin..now());
         }
-        let told: Vec<_> = told.into_iter().map(|told| told.join().expect("it waits")).collect();
-        drop(end);
-        (kills, told, plain.join().expect("it reads"))
-    });
-    let mut histories: BTreeMap<String, Vec<Done>> = BTreeMap::new();
-    for done in told {
-        assert!(done.status.success(), "a worker ended with {}", done.status);
-        for line in String::from_utf8_lossy(&done.stdout).lines() {
-            let (thing, done, before) = parsed(line);
+        if stands {
+            // Others get on meanwhile, once its leases are out.
+            sleep(2 * TERM);
+            signal("-CONT");
+        }
+    }
+    kills
+}
+
+impl Seen {
+    /// What was done to each thing.
+    fn histories(self) -> BTreeMap<String, Vec<Done>> {
+        let Self { lines, kills, read } = self;
+        let mut histories: BTreeMap<String, Vec<Done>> = BTreeMap::new();
+        for line in lines {
+            let (thing, done, before) = parsed(&line);
             let history = histories.entry(thing).or_default();
             history.push(done);
             for kill in kills.iter().filter(|kill| kill.start < done.end && done.begin < kill.end) {
@@ -132,14 +186,11 @@ pub fn run(sharing: Sharing, limit: Duration) -> Result<(), String> {
                 }));
             }
         }
+        for (at, done) in read {
+            histories.entry(format!("cell{at}")).or_default().push(done);
+        }
+        histories
     }
-    for (at, done) in read {
-        histories.entry(format!("cell{at}")).or_default().push(done);
-    }
-    for (thing, history) in &histories {
-        explained(history, 0).map_err(|done| format!("{thing}: {done:?} of {history:#?}"))?;
-    }
-    Ok(())
 }
 
 fn address(server: &Server) -> SocketAddr {
@@ -148,18 +199,22 @@ fn address(server: &Server) -> SocketAddr {
 
 /// What was worked on, what was done, and what may have been done before if the server was killed
 /// meanwhile: a change whose reply was not noted in time runs again.
-fn parsed(line: &str) -> (String, Done, Option<What>) {
-    let words: Vec<&str> = line.split(' ').collect();
-    let [thing, how, value, begin, end] = words[..] else { panic!("not a line: {line:?}") };
-    let number = |word: &str| word.parse::<u64>().expect("a number");
-    let value = number(value);
+fn parsed(line: &Line) -> (String, Done, Option<What>) {
+    let Line { told, begin, end } = line;
+    let words: Vec<&str> = told.split(' ').collect();
+    let [thing, how, value] = words[..] else { panic!("not a line: {told:?}") };
+    let value = value.parse().expect("a number");
+    let perhaps = |found| What::Perhaps(found, value);
+    // What a cell had before does not matter; a name is there or not.
+    let changed = perhaps(thing.starts_with("name").then(|| 1 - value));
     let (what, before) = match how {
-        "made" => (What::Made(value), Some(What::Perhaps(None, value))),
-        "turned" => (What::Turned(1 - value, value), Some(What::Perhaps(Some(1 - value), value))),
-        "found" => (What::Saw(value), Some(What::Perhaps(Some(1 - value), value))),
+        "made" => (What::Made(value), Some(changed)),
+        "turned" => (What::Turned(1 - value, value), Some(changed)),
+        "found" => (What::Saw(value), Some(changed)),
+        "lost" => (changed, Some(changed)),
         _ => (What::Saw(value), None),
     };
-    (thing.to_owned(), Done { begin: number(begin), end: number(end), what }, before)
+    (thing.to_owned(), Done { begin: *begin, end: *end, what }, before)
 }
 
 /// Says that all is over when this is dropped, also by who panics: else the threads never end that

@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::thread::spawn;
 use std::time::{Duration, Instant};
@@ -11,21 +12,61 @@ use std::time::{Duration, Instant};
 use leasehold_system_tests::mounted::Mounted;
 use leasehold_system_tests::posix::{QUICK, run};
 use leasehold_system_tests::sharing::{self, Sharing};
-use leasehold_system_tests::{Scratch, Server, built, output};
+use leasehold_system_tests::{Guest, Link, Scratch, Server, Version, built, output};
 
 /// Longer than anything takes on a loaded machine; beyond, mounts are cut off.
 const LIMIT: Duration = Duration::from_mins(5);
 
 #[test]
 fn what_three_mounts_see_has_one_order() {
-    let sharing = Sharing { mounts: 3, operations: 300, kills: 0, seed: 1 };
+    let sharing = Sharing { mounts: 3, operations: 300, seed: 1, ..Sharing::default() };
     sharing::run(sharing, LIMIT).expect("there is one");
 }
 
 #[test]
 fn what_they_see_has_one_order_while_the_server_is_killed() {
-    let sharing = Sharing { mounts: 3, operations: 200, kills: 2, seed: 10 };
+    let sharing = Sharing { mounts: 3, operations: 200, kills: 2, seed: 10, ..Sharing::default() };
     sharing::run(sharing, LIMIT).expect("there is one");
+}
+
+#[test]
+fn it_has_one_order_with_the_kernel_s_client_too() {
+    let sharing =
+        Sharing { mounts: 3, kernel: true, operations: 300, kills: 2, stops: 0, seed: 20 };
+    sharing::run(sharing, LIMIT).expect("there is one");
+}
+
+#[test]
+fn it_has_one_order_where_a_mount_stands_still_past_its_term() {
+    let sharing =
+        Sharing { mounts: 3, kernel: true, operations: 200, kills: 1, stops: 2, seed: 30 };
+    sharing::run(sharing, LIMIT).expect("there is one");
+}
+
+/// The mount is asked for what it holds; the kernel's client knows nothing of leases.
+#[test]
+fn the_kernel_s_client_reads_what_a_mount_has_not_written_yet() {
+    let server = Server::start();
+    let mounted = Mounted::new(&server, "cache=lease,writedelay=1000", LIMIT);
+    let case = include_str!("../cases/dirty.sh");
+    let link = Arc::new(Link::new());
+    let guest = Guest::boot(&link, &server.mount(Version::V3), case, LIMIT);
+    let ended = guest.wait(|request| {
+        assert_eq!(request, "make it dirty");
+        fs::write(mounted.path("file"), "written late").expect("there is room");
+        let there = fs::metadata(server.folder().join("file")).expect("it is made");
+        assert_eq!(there.len(), 0, "the mount has the data, and the server has none");
+    });
+    ended.expect_success();
+    let read = |name: &str| fs::read_to_string(mounted.path(name)).expect("it is there");
+    assert_eq!(read("file"), "by the kernel\n");
+    show(&read("measured"));
+}
+
+/// Shows what was measured.
+#[allow(clippy::print_stdout, reason = "figures are for whoever looks at the test")]
+fn show(text: &str) {
+    print!("{text}");
 }
 
 /// Reads once, and again for each line that it gets, by one descriptor.

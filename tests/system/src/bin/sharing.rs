@@ -35,14 +35,21 @@ struct Arguments {
     /// How often the server is killed in a round.
     #[arg(long, default_value_t = 4)]
     kills: usize,
+    /// How often a mount stands still in a round, for longer than the term of its leases.
+    #[arg(long, default_value_t = 0)]
+    stops: usize,
+    /// Let the kernel's client take part: it runs in a guest.
+    #[arg(long)]
+    kernel: bool,
 }
 
 fn main() -> ExitCode {
-    let Arguments { minutes, seed, mounts, operations, kills } = Arguments::parse();
+    let arguments = Arguments::parse();
+    let Arguments { minutes, seed, mounts, operations, kills, stops, kernel } = arguments;
     let (start, limit) = (Instant::now(), Duration::from_secs_f64(minutes * 60.0));
     // Each mount has a seed of its own.
     for seed in (seed..).step_by(mounts.max(1)) {
-        match sharing::run(Sharing { mounts, operations, kills, seed }, LIMIT) {
+        match sharing::run(Sharing { mounts, kernel, operations, kills, stops, seed }, LIMIT) {
             Ok(()) => println!("seed {seed}: one order explains it"),
             Err(text) => {
                 println!("seed {seed}: no order explains {text}");
