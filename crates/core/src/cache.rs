@@ -23,7 +23,9 @@
 //!    makes it dirty again. Only clean data is evicted.
 //! 5. Dirty data goes out when it fills a WRITE, when it has been here for long, when much is
 //!    unsaved, when somebody waits for it, and before anything else about the file is changed: then
-//!    it is committed as well, so that what is changed is not changed back by writing again.
+//!    it is committed as well, so that what is changed is not changed back by writing again. With
+//!    what has been here for long goes what has been here for half as long: many files that are
+//!    saved at once share the server's syncs, for which others wait.
 //! 6. Two WRITEs of the same bytes are never on their way at once.
 //! 7. When all that is unsaved of a file fits one WRITE and is to be saved, as somebody waits for it
 //!    or it has been here for long, then that is asked to be stable, and needs no COMMIT.

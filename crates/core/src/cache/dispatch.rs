@@ -291,13 +291,15 @@ impl<E: Clone> Cache<E> {
         }
     }
 
-    /// Has data sent that has been here for long, or all when there is much.
+    /// Has data sent that has been here for long, and along with it what has been here for half as
+    /// long; or all when there is much.
     fn push_old(&mut self, now: Time) {
         let crowded =
             self.unsaved_bytes > self.options.unsaved_bytes_max / 2 || !self.held.is_empty();
         let delay = self.options.write_delay;
+        let is_due = self.delayed.first().is_some_and(|(since, _)| *since + delay <= now);
         while let Some((since, key)) = self.delayed.first().copied()
-            && (crowded || since + delay <= now)
+            && (crowded || is_due && since + delay / 2 <= now)
         {
             self.delayed.remove(&(since, key));
             let serial = self.tick_serial();
