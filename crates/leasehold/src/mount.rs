@@ -263,11 +263,12 @@ fn end_when_asked(
         if unmount(&directory, false).is_ok() {
             return;
         }
-        if !block_on(files.settle()) {
+        let is_safe = block_on(files.settle());
+        if !is_safe {
             tracing::error!("the server refused written data");
         }
         let _ = unmount(&directory, true);
-        std::process::exit(0);
+        std::process::exit(i32::from(!is_safe));
     };
     start(wait)
 }

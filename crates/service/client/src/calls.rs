@@ -80,7 +80,11 @@ impl Call {
             }
         };
         client.with(|state, now, doings| {
+            let refused = state.cache.counters().refused_bytes;
             state.step(now, event, doings);
+            if state.cache.counters().refused_bytes != refused {
+                state.refusals.refused(node);
+            }
             state.note_saved(now, node, doings);
             // Its data may have been all that kept it.
             if let Some(forget) = state.forget_unused(node) {

@@ -24,6 +24,7 @@ use crate::names::is_stale;
 use crate::nodes::{NodeId, Nodes, Seen};
 use crate::open::Opens;
 use crate::options::{Options, Variant};
+use crate::refusals::Refusals;
 use crate::ride::{How, Ride};
 use crate::silly::Notes;
 
@@ -64,6 +65,8 @@ pub(crate) struct State {
     pub(crate) leases: Option<Leased>,
     /// Where data lies.
     pub(crate) layouts: Layouts,
+    /// What no program knows of yet.
+    pub(crate) refusals: Refusals,
     /// Whether names that differ in case alone are one name to the server.
     ignores_case: bool,
 }
@@ -124,6 +127,7 @@ impl Client {
             alarm: None,
             leases,
             layouts: Layouts::default(),
+            refusals: Refusals::default(),
             ignores_case: bounds.case_insensitive,
         };
         let (notes, servers) = (OnceLock::new(), OnceLock::new());

@@ -170,6 +170,7 @@ impl Client {
         }
         let (failures, failure) = self.shared.state().cache.failure(node.key());
         if let Some(error) = failure.filter(|_| failures != failures_seen) {
+            self.shared.state().refusals.told(node);
             return Err(error);
         }
         self.put(&who, node, offset, data).await
@@ -300,7 +301,14 @@ impl Client {
             let Some(open) = state.opens.get_mut(open) else { return Ok(()) };
             let (failures, failure) = state.cache.failure(open.node.key());
             let seen = core::mem::replace(&mut open.failures_seen, failures);
-            failure.filter(|_| seen != failures).map_or(Ok(()), Err)
+            let node = open.node;
+            match failure.filter(|_| seen != failures) {
+                Some(error) => {
+                    state.refusals.told(node);
+                    Err(error)
+                }
+                None => Ok(()),
+            }
         })
     }
 

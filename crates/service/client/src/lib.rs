@@ -27,6 +27,7 @@ mod names;
 mod nodes;
 mod open;
 mod options;
+mod refusals;
 mod rescue;
 mod ride;
 mod silly;

@@ -60,11 +60,11 @@ impl Files {
         Holdings { nodes: self.keeper.count(), open: self.openings.count() }
     }
 
-    /// Makes safe what was written. Whether all of it is.
+    /// Makes safe what was written. Whether all of it is, now and before, but for what a program was
+    /// told of.
     pub async fn settle(&self) -> bool {
-        let refused = self.client.counters().refused_bytes;
         self.client.sync().await;
-        self.client.counters().refused_bytes == refused
+        !self.client.has_refused_untold()
     }
 
     /// Closes what is still open, when the mount is gone: nobody else will.

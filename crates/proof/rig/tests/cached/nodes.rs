@@ -3,6 +3,7 @@
 use core::future::Future;
 use core::pin::pin;
 use core::task::{Context, Waker};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -14,6 +15,7 @@ use leasehold_client::{
 use leasehold_rig::{Cable, Faults, Manners, MemServer};
 use leasehold_session::nfs::Version;
 use leasehold_shell::client::{Target, block_on};
+use leasehold_store_mem::{Config, MemStore};
 
 use crate::support::{PATIENCE, mounted, root, target, target_of, with_leases};
 
@@ -212,6 +214,38 @@ fn where_case_means_nothing_no_name_is_known_to_be_absent() {
                 assert_eq!(named_for.is_zero(), case_insensitive, "{variant:?}");
             }
         }
+    }
+}
+
+/// What was refused before anybody asked, and after all had closed the file, was told to nobody.
+#[test]
+fn what_was_refused_and_told_to_nobody_stays_known() {
+    for is_told in [false, true] {
+        let room = Config { capacity_bytes: 64 << 10, ..Config::default() };
+        let (any, store) = (([127, 0, 0, 1], 0).into(), Arc::new(MemStore::new(room)));
+        let server = MemServer::start_over(any, store, Manners::Full).unwrap();
+        let found = mounted(&target_of(&server, leasehold_session::Options::stream()));
+        let (variant, write_delay) = (Variant::BufferCache, Duration::from_millis(20));
+        let options = Options { variant, write_delay, ..Options::new(FileTime::default, 1) };
+        let (who, mode) = (&root(), (Mode::from_bits(0o600), true));
+        let client = Client::new(found.nfs, found.root, found.bounds, who, options);
+        let client = block_on(client).unwrap();
+        let place = (NodeId::ROOT, &b"file"[..]);
+        let made = block_on(client.create(who, place, mode, OpenHow::READ_WRITE));
+        let (file, open) = made.unwrap();
+        block_on(client.write(open, 0, vec![7; 1 << 20].into())).unwrap();
+        if is_told {
+            block_on(client.fsync(open)).unwrap_err();
+        }
+        client.release(open);
+        client.forget(file.node, 1);
+        let end = Instant::now() + PATIENCE;
+        while client.cached_bytes().1 > 0 || client.counters().refused_bytes == 0 {
+            assert!(Instant::now() < end, "it is refused in the background");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        block_on(client.sync());
+        assert_eq!(client.has_refused_untold(), !is_told);
     }
 }
 
