@@ -80,6 +80,9 @@ fn refused() -> Failure {
 /// Mounts, and answers the kernel until the mount is gone.
 fn serve(options: &Mount, words: &Words, directory: &Path) -> Result<(), Failure> {
     background::log(options)?;
+    for word in &words.ignored {
+        tracing::warn!("the option {word} means nothing here");
+    }
     let termination = Termination::prepare();
     let machine = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let (user, group) = (rustix::process::getuid(), rustix::process::getgid());

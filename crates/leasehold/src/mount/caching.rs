@@ -8,7 +8,7 @@ use super::words::{number, size};
 
 /// What is said of caching in the help.
 pub(crate) const HELP: &str = "\
-  cache=none         keep nothing: each operation asks the server
+\x20 cache=none         keep nothing: each operation asks the server
   cache=buffer       keep all while it is trusted, for who is alone with the directory: an open
                      does not ask, and a close does not push; fsync does
   cache=close-to-open  an open asks whether the file has changed, a close pushes

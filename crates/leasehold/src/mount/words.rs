@@ -25,6 +25,37 @@ pub(crate) struct Words {
     pub(crate) mount: MountOptions,
     /// Where what the server refuses is kept.
     pub(crate) rescue: Option<PathBuf>,
+    /// How mount.nfs says when a soft mount gives up.
+    waits: Waits,
+    /// What mounts of the kernel's client have and means nothing here.
+    pub(crate) ignored: Vec<String>,
+}
+
+/// What `timeo` and `retrans` say.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Waits {
+    /// The first wait for an answer, in tenths of a second.
+    tenths: Option<u32>,
+    /// How often it is sent again.
+    again: Option<u32>,
+    /// Whether nothing else says when a soft mount gives up.
+    decide: bool,
+}
+
+impl Waits {
+    /// What the kernel's client has over TCP, in tenths of a second.
+    const TENTHS: u32 = 600;
+    /// And how often it sends again.
+    const AGAIN: u32 = 2;
+
+    /// How long a soft mount tries; none where neither was said.
+    fn soft(self) -> Option<Duration> {
+        (self.tenths.is_some() || self.again.is_some()).then(|| {
+            let tenth = Duration::from_millis(100);
+            let tries = self.again.unwrap_or(Self::AGAIN).saturating_add(1);
+            (tenth * self.tenths.unwrap_or(Self::TENTHS)).saturating_mul(tries)
+        })
+    }
 }
 
 /// What is said of each option in the help.
@@ -39,17 +70,21 @@ Options for -o, with commas between them:
   port=N             the port of NFS [default: what the portmapper says, else 2049]
   mountport=N        the port of MOUNT [default: that of NFS, or what the portmapper says]
   hard               wait for a server that does not answer, for ever [default]
-  soft[=SECONDS]     fail with an I/O error after so long [default: 60]
+  soft[=SECONDS]     fail with an I/O error after so long [default: 60, or what timeo=TENTHS and
+                     retrans=N say: TENTHS for the first try and for each other]
   rsize=N, wsize=N   the largest READ and WRITE, in bytes [default: what the server likes]
   inflight=N         calls on their way at once on a connection [default: 64; over UDP 16]
   nconnect=N         connections [default: 1]";
 
 const OTHERS: &str = "\
-  rescue=DIR         where data is kept that the server refuses since its file was changed elsewhere
+\x20 rescue=DIR         where data is kept that the server refuses since its file was changed elsewhere
                      [default: /var/lib/leasehold/rescue, or in the home directory]
   noresvport         speak from any port, also as root
   intr               who waits can be killed, as always; nointr is not to be had
-  ro, noexec, nosuid, nodev, noatime, allow_other   as for every mount";
+  sync               each write is safe when it returns; noac is that and actimeo=0
+  ro, noexec, nosuid, nodev, noatime, allow_other   as for every mount
+  mountproto=, mountvers=, bg, fg, retry=, acl, noacl, rdirplus, nordirplus, cto, sharecache,
+  nosharecache, namlen=   of a line for mount.nfs: they mean nothing here";
 
 impl Default for Words {
     fn default() -> Self {
@@ -62,6 +97,8 @@ impl Default for Words {
             caching: Caching::default(),
             mount: MountOptions::default(),
             rescue: None,
+            waits: Waits::default(),
+            ignored: Vec::new(),
         }
     }
 }
@@ -85,11 +122,20 @@ impl Words {
                 None => (word, None),
             };
             let known = read.of_protocol(name, value)?
+                || read.of_waits(name, value)?
                 || read.caching.take(name, value)?
                 || read.of_mount(name, value);
-            if !known {
-                return Err(format!("there is no option {word}; leasehold mount --help has them"));
+            match known {
+                true => {}
+                false if means_nothing(name) => read.ignored.push(word.to_owned()),
+                false => {
+                    let hint = "leasehold mount --help has them";
+                    return Err(format!("there is no option {word}; {hint}"));
+                }
             }
+        }
+        if read.waits.decide && read.session.soft.is_some() {
+            read.session.soft = read.waits.soft().or(Some(SOFT));
         }
         let is_datagram = read.session.carrier == Carrier::Datagram;
         if is_datagram && read.session.connections != 1 {
@@ -108,19 +154,37 @@ impl Words {
             ("proto", _) => return Err("proto is tcp or udp".to_owned()),
             ("port", _) => self.port = Some(number(name, value, 1)?),
             ("mountport", _) => self.mount_port = Some(number(name, value, 1)?),
+            ("sec", Some("sys")) => {}
+            ("sec", _) => return Err("sec is sys: who asks is told, and not proven".to_owned()),
             ("hard", None) => self.session.soft = None,
-            ("soft", None) => self.session.soft = Some(SOFT),
+            ("soft", None) => (self.session.soft, self.waits.decide) = (Some(SOFT), true),
             ("soft", _) => {
+                self.waits.decide = false;
                 self.session.soft = Some(Duration::from_secs(number(name, value, 1_u32)?.into()));
             }
             ("inflight", _) => {
                 self.session.in_flight_max = usize::from(number(name, value, 1_u16)?);
             }
             ("nconnect", _) => self.session.connections = usize::from(number(name, value, 1_u8)?),
+            ("noac", None) => {
+                self.mount.synchronous = true;
+                return self.caching.take("actimeo", Some("0"));
+            }
             ("noresvport", None) => self.source_port = SourcePort::Any,
             ("rescue", Some(directory)) => self.rescue = Some(directory.into()),
             ("intr", None) => {}
             ("resvport", None) => self.source_port = SourcePort::PrivilegedIfPossible,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// Takes an option that says how long an answer is waited for; says whether it is one. A hard
+    /// mount waits for ever.
+    fn of_waits(&mut self, name: &str, value: Option<&str>) -> Result<bool, String> {
+        match name {
+            "timeo" => self.waits.tenths = Some(number(name, value, 1)?),
+            "retrans" => self.waits.again = Some(number(name, value, 0)?),
             _ => return Ok(false),
         }
         Ok(true)
@@ -142,12 +206,35 @@ impl Words {
             "dev" => mount.no_dev = false,
             "noatime" => mount.no_atime = true,
             "atime" => mount.no_atime = false,
+            "sync" => mount.synchronous = true,
+            "async" => mount.synchronous = false,
             "defaults" | "auto" | "noauto" | "nofail" | "_netdev" | "user" | "users" | "nouser"
-            | "owner" | "group" | "relatime" | "async" | "nolock" => {}
+            | "owner" | "group" | "relatime" | "dirsync" | "nolock" => {}
             _ => return name.starts_with("x-") || name == "comment" && value.is_some(),
         }
         true
     }
+}
+
+/// Whether it is an option of the kernel's client that changes nothing here, or no more than how long
+/// something takes: what is not so is better refused.
+fn means_nothing(name: &str) -> bool {
+    const NAMES: [&str; 13] = [
+        "acl",
+        "bg",
+        "cto",
+        "fg",
+        "mountproto",
+        "mountvers",
+        "namlen",
+        "noacl",
+        "nordirplus",
+        "nosharecache",
+        "rdirplus",
+        "retry",
+        "sharecache",
+    ];
+    NAMES.contains(&name)
 }
 
 /// The number that an option says, at least so large.
@@ -200,9 +287,43 @@ mod tests {
         assert_ne!(read("cache=none,actimeo=7").expect("fine").caching, Caching::default());
     }
 
+    /// A line of fstab for the kernel's client, of which the type alone was changed, was refused.
+    #[test]
+    fn a_line_for_the_kernels_client_is_taken() {
+        let list = "vers=3,proto=tcp,port=2049,mountport=2049,mountproto=tcp,nolock,hard,timeo=600,\
+                    retrans=2,bg,noatime,_netdev,nofail";
+        let words = read(list).expect("it is taken");
+        assert_eq!(words.session.soft, None);
+        assert_eq!(words.ignored, ["mountproto=tcp", "bg"]);
+        assert!(read("sync").expect("fine").mount.synchronous);
+        assert_eq!(read("noac"), read("actimeo=0,sync"));
+        assert!(!read("sync,async").expect("fine").mount.synchronous);
+        for (list, seconds) in [
+            ("soft,timeo=50,retrans=3", 20),
+            ("timeo=50,soft", 15),
+            ("soft,retrans=0", 60),
+            ("soft=60,timeo=50", 60),
+            ("soft", 60),
+        ] {
+            let soft = read(list).expect("fine").session.soft;
+            assert_eq!(soft, Some(Duration::from_secs(seconds)), "{list}");
+        }
+    }
+
     #[test]
     fn what_cannot_be_read_is_said() {
-        for list in ["vers=4", "port=0", "port=x", "port", "cache=much", "lock", "udp,nconnect=2"] {
+        for list in [
+            "vers=4",
+            "port=0",
+            "port=x",
+            "port",
+            "cache=much",
+            "lock",
+            "timeo=0",
+            "sec=krb5",
+            "local_lock=none",
+            "udp,nconnect=2",
+        ] {
             read(list).expect_err(list);
         }
         let error = read("qqq").expect_err("there is no such option");

@@ -38,6 +38,8 @@ pub struct MountOptions {
     pub no_dev: bool,
     /// Reading does not count as access.
     pub no_atime: bool,
+    /// Each write is followed by an fsync.
+    pub synchronous: bool,
 }
 
 /// Why there is no mount.
@@ -166,6 +168,7 @@ fn mount_ourselves(directory: &Path, options: &MountOptions) -> Result<OwnedFd, 
         (options.no_suid, MountFlags::NOSUID),
         (options.no_dev, MountFlags::NODEV),
         (options.no_atime, MountFlags::NOATIME),
+        (options.synchronous, MountFlags::SYNCHRONOUS),
     ];
     let flags = flags.into_iter().filter(|(wanted, _)| *wanted).map(|(_, flag)| flag).collect();
     rustix::mount::mount(options.source.as_str(), directory, TYPE, flags, data.as_c_str())
@@ -184,6 +187,7 @@ fn words(options: &MountOptions) -> String {
         (options.no_suid, ",nosuid"),
         (options.no_dev, ",nodev"),
         (options.no_atime, ",noatime"),
+        (options.synchronous, ",sync"),
     ];
     for (_, word) in flags.iter().filter(|(wanted, _)| *wanted) {
         words.push_str(word);
@@ -256,9 +260,10 @@ mod tests {
         let options = MountOptions {
             source: "host:/a,suid\\".to_owned(),
             read_only: true,
+            synchronous: true,
             ..MountOptions::default()
         };
-        let expected = "fsname=host:/a\\,suid\\\\,subtype=leasehold,default_permissions,ro";
+        let expected = "fsname=host:/a\\,suid\\\\,subtype=leasehold,default_permissions,ro,sync";
         assert_eq!(words(&options), expected);
     }
 }
