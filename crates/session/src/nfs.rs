@@ -19,7 +19,7 @@ use std::sync::atomic::AtomicBool;
 
 use bytes::Bytes;
 use leasehold_base::xdr::{Decode, Encode, Reader};
-use leasehold_core::calls::{Carrier, Weight};
+use leasehold_core::calls::Weight;
 use leasehold_wire::lease;
 use leasehold_wire::nfs3::{
     self, Attributes, DirectoryArgs, Handle, Name, Path, SetAttributes, Status, Time, access,
@@ -99,8 +99,8 @@ impl Nfs {
     }
 
     /// The same server by the lease program, as a client with an id that no other has, where it
-    /// serves that: in version 3 and over a stream. Elsewhere this stays as it is, and
-    /// [`Nfs::leases`] says so. `name` is for people.
+    /// serves that, in version 3. Elsewhere this stays as it is, and [`Nfs::leases`] says so.
+    /// `name` is for people.
     ///
     /// # Errors
     /// As [`Nfs::null`].
@@ -110,8 +110,7 @@ impl Nfs {
         client: [u8; 16],
         name: &[u8],
     ) -> Result<Self, Error> {
-        let can_be_called = self.session.options().carrier == Carrier::Stream;
-        if self.version != Version::V3 || !can_be_called {
+        if self.version != Version::V3 {
             return Ok(self);
         }
         let leases = Leases::new(&self.session, client, name);

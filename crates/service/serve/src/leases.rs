@@ -48,8 +48,9 @@ const LEASES_MAX: usize = 1 << 20;
 /// How many calls wait at most; one more is answered that it is to be made again later.
 const WAITING_MAX: usize = 1 << 14;
 
-/// How long a call of a plain client waits before it is to be made again (RFC 1813 2.6,
-/// NFS3ERR_JUKEBOX), and one for leases before its client is on the stable list.
+/// How long a call of a plain client, or of one with leases by datagram, waits before it is to be
+/// made again (RFC 1813 2.6, NFS3ERR_JUKEBOX), and one for leases before its client is on the stable
+/// list.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// How many calls to clients are remembered until they are answered.
@@ -376,6 +377,15 @@ impl State {
         let (sender, receiver) = oneshot::channel();
         self.waiting.insert(ticket, Waiting { object, waits: Waits::Call(sender) });
         Ok((ticket, receiver))
+    }
+
+    /// Whether calls of a client come again while they wait: each copy waits as well, and holds up
+    /// who calls by the same socket. Hosts of NQNFS would sleep for long if they were sent away.
+    fn repeats(&self, client: Client) -> bool {
+        self.peers.get(&client).is_some_and(|peer| {
+            let way = peer.ways.front();
+            peer.protocol == Protocol::Lease && matches!(way, Some(Way::Datagrams { .. }))
+        })
     }
 
     /// Has a call that still waits give up in a while.

@@ -9,7 +9,6 @@ use leasehold_base::limits::HANDLE_V2_BYTES;
 use leasehold_base::units::{ConnectionId, Time};
 use leasehold_base::xdr::{Encode as _, Reader, Writer};
 use leasehold_fs::{Answer, Disturbance, Export, ExportId, ObjectId};
-use leasehold_wire::lease;
 use leasehold_wire::rpc::{AuthStatus, Call, CallError, Reply, ReplyStatus};
 
 use crate::context::Context;
@@ -23,7 +22,7 @@ use crate::mount::MountTable;
 use crate::nfs2::Cookies;
 use crate::notebook::{Notebook, Noted};
 use crate::replies::{Admitted, KeptReplies, ReplyCache};
-use crate::table::{Later, Row};
+use crate::table::Later;
 use crate::users::{Unknown, Users};
 use crate::{Arrival, Response, Trust, credential, table};
 
@@ -177,7 +176,7 @@ impl Service {
             Ok(call) => call,
             Err(error) => return self.no_call(&arrival, error, &message, writer),
         };
-        let row = match served(&arrival, &call) {
+        let row = match table::find(call.program, call.version, call.procedure) {
             Ok(row) => row,
             Err(status) => return refuse(&Reply { xid: call.xid, status }, writer),
         };
@@ -287,15 +286,6 @@ impl Service {
         self.replies.connection_closed(from, connection);
         self.leases.connection_closed(connection);
     }
-}
-
-/// The row of a call's procedure.
-fn served(arrival: &Arrival, call: &Call<'_>) -> Result<&'static Row, ReplyStatus> {
-    // Nobody who sends datagrams could be told of an eviction.
-    if call.program == lease::PROGRAM && arrival.connection.is_none() {
-        return Err(ReplyStatus::ProgramUnavailable);
-    }
-    table::find(call.program, call.version, call.procedure)
 }
 
 /// Whether any export hears a client of this trust.

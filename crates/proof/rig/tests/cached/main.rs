@@ -5,6 +5,7 @@
 #[path = "../client/support.rs"]
 mod support;
 
+mod datagrams;
 mod leases;
 mod load;
 mod nodes;

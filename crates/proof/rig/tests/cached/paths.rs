@@ -8,7 +8,7 @@ use leasehold_client::{
     Client, Error, FileType, Mode, OpenHow, Options, SetAttributes, Status, User, Variant,
 };
 use leasehold_rig::{Manners, MemServer};
-use leasehold_shell::client::block_on;
+use leasehold_shell::client::{Target, block_on};
 use leasehold_store_mem::{Config, MemStore};
 
 use crate::support::{mounted, root, target_of, with_leases};
@@ -16,8 +16,11 @@ use crate::support::{mounted, root, target_of, with_leases};
 const MODE: Mode = Mode::from_bits(0o700);
 
 pub(crate) fn user(server: &MemServer, variant: Variant, seed: u64) -> User {
-    let mounted = mounted(&target_of(server, leasehold_session::Options::stream()));
-    let mounted = with_leases(mounted, variant == Variant::Lease, seed);
+    user_of(&target_of(server, leasehold_session::Options::stream()), variant, seed)
+}
+
+pub(crate) fn user_of(target: &Target, variant: Variant, seed: u64) -> User {
+    let mounted = with_leases(mounted(target), variant == Variant::Lease, seed);
     let options = Options { variant, ..Options::new(FileTime::default, seed) };
     let who = root();
     let client = Client::new(mounted.nfs, mounted.root, mounted.bounds, &who, options);

@@ -12,6 +12,9 @@ use crate::nodes::NodeId;
 /// How many leases are asked for by one call: many are to be renewed at one time.
 const TOGETHER_MAX: usize = 64;
 
+/// How many are given back by one call, which is to fit into a datagram.
+const RETURNED_MAX: usize = 256;
+
 /// Lease work that is done once the state is let go.
 #[derive(Default)]
 pub(crate) struct Errands {
@@ -61,8 +64,11 @@ impl Client {
             }
             spawn(ask(self.clone(), together));
         }
-        if !returns.is_empty() || progressed {
-            spawn(give_back(self.clone(), returns));
+        if returns.is_empty() && progressed {
+            spawn(give_back(self.clone(), Vec::new()));
+        }
+        for some in returns.chunks(RETURNED_MAX) {
+            spawn(give_back(self.clone(), some.to_vec()));
         }
         for node in pushes {
             spawn(push(self.clone(), node));

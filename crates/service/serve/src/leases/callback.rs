@@ -17,6 +17,9 @@ use leasehold_wire::rpc::{AuthSys, Call, OpaqueAuth, Reply, ReplyStatus, flavor}
 use super::{ASKED_MAX, Leases, Outs, Protocol, State, Way};
 use crate::handles::Handles;
 
+/// How many leases one EVICT wants back: it is to fit into a datagram.
+const TOGETHER_MAX: usize = 256;
+
 /// A call to a client that is not answered yet.
 pub(super) struct Asked {
     client: Client,
@@ -77,16 +80,10 @@ impl State {
                 continue;
             }
             let Some(to) = self.way(client) else { continue };
-            let evicted = |(object, serial): &(Object, Serial)| {
-                let (export, id) = self.names.of(client, *object)?;
-                let object = Handle::from(handles.seal(export, &id));
-                Some(evict::Lease { object, serial: serial.0 })
-            };
-            let evicted = leases.iter().filter_map(evicted).collect();
-            let args = evict::Args { epoch: self.clients.epoch(), leases: List(evicted) };
-            let asked = Asked { client, what: What::Evict(leases) };
-            let message = self.call(asked, evict::NUMBER, &args);
-            outs.messages.push((to, message));
+            for some in leases.chunks(TOGETHER_MAX) {
+                let message = self.write_evict(client, some, handles);
+                outs.messages.push((to, message));
+            }
         }
         for asked in core::mem::take(&mut outs.inquiries) {
             let (Some(to), What::Report { object, serial, .. }) =
@@ -101,6 +98,23 @@ impl State {
             let message = self.call(asked, report::NUMBER, &args);
             outs.messages.push((to, message));
         }
+    }
+
+    fn write_evict(
+        &mut self,
+        client: Client,
+        leases: &[(Object, Serial)],
+        handles: &Handles,
+    ) -> Message {
+        let evicted = |(object, serial): &(Object, Serial)| {
+            let (export, id) = self.names.of(client, *object)?;
+            let object = Handle::from(handles.seal(export, &id));
+            Some(evict::Lease { object, serial: serial.0 })
+        };
+        let evicted = leases.iter().filter_map(evicted).collect();
+        let args = evict::Args { epoch: self.clients.epoch(), leases: List(evicted) };
+        let asked = Asked { client, what: What::Evict(leases.to_vec()) };
+        self.call(asked, evict::NUMBER, &args)
     }
 
     fn way(&self, client: Client) -> Option<Way> {

@@ -71,7 +71,7 @@ impl Turn {
                 let LeaseWaits { clients, plain, .. } = &mut state.waits;
                 *if client.is_some() { clients } else { plain } += 1;
             }
-            if client.is_none() {
+            if client.is_none_or(|client| state.repeats(client)) {
                 state.be_patient(ticket);
             }
             Ok((ticket, receiver))

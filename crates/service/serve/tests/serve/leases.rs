@@ -1,5 +1,6 @@
 //! Leases from the first byte to the last: clients that hold them, beside plain ones.
 
+mod datagrams;
 mod nqnfs;
 
 use core::net::{IpAddr, SocketAddr};

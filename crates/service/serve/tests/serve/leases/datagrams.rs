@@ -1,0 +1,162 @@
+//! Clients of the lease program that call by datagrams.
+
+use super::*;
+
+fn address(client: u32) -> SocketAddr {
+    SocketAddr::from(([192, 0, 2, 30 + u8::try_from(client).expect("there are few")], 700))
+}
+
+impl World {
+    fn by_datagram(&mut self, client: u32, procedure: u32, args: &impl Encode) -> Waiting {
+        let message = self.server.message((lease::PROGRAM, lease::VERSION, procedure), args);
+        self.datagram(client, message)
+    }
+
+    fn datagram(&self, client: u32, message: Bytes) -> Waiting {
+        let (from, connection) = (address(client), None);
+        let arrival = leasehold_serve::Arrival { from, connection, ..self.server.arrival };
+        Waiting(self.server.service.answer(arrival, message, Writer::new()))
+    }
+
+    fn leases_by_datagram(&mut self, client: u32, object: Handle, kind: Kind) -> Waiting {
+        let wanted = leases::Wanted { object, terms: terms(kind), reclaim: false };
+        let args = leases::Args {
+            caller: self.caller(client),
+            wanted: List(vec![wanted]),
+            returned: List(Vec::new()),
+            progress: leases::Progress::Recovered,
+        };
+        self.by_datagram(client, leases::NUMBER, &args)
+    }
+
+    fn holds_by_datagram(&mut self, client: u32, object: Handle, kind: Kind) -> Grant {
+        let name = ClientName(b"laptop");
+        let args = hello::Args { client: id(client), instance: 1, name };
+        let answer: hello::Reply = self.by_datagram(client, hello::NUMBER, &args).results();
+        assert!(matches!(answer, Answer::Done(_)), "{answer:?}");
+        let answer: leases::Reply = self.leases_by_datagram(client, object, kind).results();
+        let Answer::Done(done) = answer else { panic!("{answer:?}") };
+        done.results.held.0.first().expect("it is granted").grant
+    }
+
+    fn gives_back_by_datagram(&mut self, client: u32, lease: evict::Lease) {
+        let evict::Lease { object, serial } = lease;
+        let args = leases::Args {
+            caller: self.caller(client),
+            wanted: List(Vec::new()),
+            returned: List(vec![leases::Returned { object, serial, open: Open::No }]),
+            progress: leases::Progress::Recovered,
+        };
+        let answer: leases::Reply = self.by_datagram(client, leases::NUMBER, &args).results();
+        assert!(matches!(answer, Answer::Done(_)), "{answer:?}");
+    }
+
+    /// The calls that were sent to a client, each with its number.
+    fn datagrams_to(&self, client: u32) -> Vec<(Xid, evict::Args)> {
+        let datagrams = core::mem::take(&mut *self.posted.1.lock().expect("nobody panics"));
+        let evict = |(to, from, message): (SocketAddr, IpAddr, Bytes)| {
+            assert_eq!((to, from), (address(client), self.server.arrival.to));
+            let mut reader = Reader::new(&message);
+            let call = rpc::Call::decode(&mut reader).expect("a call");
+            let called = (call.program, call.version, call.procedure);
+            assert_eq!(called, (callback::PROGRAM, callback::VERSION, evict::NUMBER));
+            (call.xid, decode_all(&mut reader).expect("arguments"))
+        };
+        datagrams.into_iter().map(evict).collect()
+    }
+}
+
+/// An eviction goes to where the client calls from, and again until it was received.
+#[test]
+fn a_client_is_evicted_where_it_calls_from() {
+    let mut world = World::new();
+    let file = world.file(b"file");
+    let grant = world.holds_by_datagram(1, file, Kind::Read);
+    assert!(grant.cachable);
+    // Who has a connection waits for as long as it takes.
+    world.hello(3);
+    let head = Head { caller: world.caller(3), asks: List(Vec::new()), base: None };
+    let attributes = SetAttributes::default();
+    let args = merged::Merged { attributes, write: written(file, 0, b"new") };
+    let procedure = (lease::PROGRAM, lease::VERSION, merged::NUMBER);
+    let mut write = world.send(3, procedure, &LeaseCall { head, args });
+    assert_eq!(write.poll(), None);
+    let lease = evict::Lease { object: file, serial: grant.serial };
+    let evicted = |came: &[(Xid, evict::Args)]| {
+        came.iter().flat_map(|(_, args)| args.leases.0.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(evicted(&world.datagrams_to(1)), [lease]);
+    world.pass(Duration::from_millis(600));
+    let again = world.datagrams_to(1);
+    assert_eq!(evicted(&again), [lease], "the first may be lost");
+    let mut reply = Writer::new();
+    rpc::Reply { xid: again[0].0, status: rpc::ReplyStatus::Success }.encode(&mut reply);
+    let reply = reply.finish().into_bytes();
+    // Nobody answers for another.
+    drop(world.datagram(2, reply.clone()));
+    world.pass(Duration::from_secs(1));
+    assert_eq!(evicted(&world.datagrams_to(1)), [lease]);
+    drop(world.datagram(1, reply));
+    world.pass(Duration::from_secs(3));
+    assert_eq!(world.datagrams_to(1), []);
+    world.gives_back_by_datagram(1, lease);
+    let answer: merged::Reply = write.results();
+    let Answer::Done(done) = answer else { panic!("{answer:?}") };
+    assert!(done.results.done().is_ok());
+}
+
+/// Who calls by datagrams calls again, and each copy would wait.
+#[test]
+fn who_waits_long_is_sent_away_and_who_has_a_connection_is_not() {
+    let mut world = World::new();
+    let (file, other) = (world.file(b"file"), world.file(b"other"));
+    world.hello(1);
+    world.granted(1, file, Kind::Write);
+    world.holds_by_datagram(2, other, Kind::Read);
+    world.hello(3);
+    let read = |world: &World, client| {
+        let head = Head { caller: world.caller(client), asks: List(Vec::new()), base: None };
+        LeaseCall { head, args: reading(file) }
+    };
+    let (by_datagram, by_stream) = (read(&world, 2), read(&world, 3));
+    let mut by_datagram = world.by_datagram(2, read::NUMBER, &by_datagram);
+    let procedure = (lease::PROGRAM, lease::VERSION, read::NUMBER);
+    let mut by_stream = world.send(3, procedure, &by_stream);
+    let mut asked = world.leases_by_datagram(2, file, Kind::Read);
+    assert_eq!((by_datagram.poll(), by_stream.poll(), asked.poll()), (None, None, None));
+    world.pass(Duration::from_secs(2));
+    assert_eq!(by_datagram.results::<Answer<read::Reply>>(), Answer::Later);
+    let answer: leases::Reply = asked.results();
+    let Answer::Done(done) = answer else { panic!("{answer:?}") };
+    assert_eq!(done.results.held.0, [], "it goes by calls");
+    assert_eq!(by_stream.poll(), None);
+    // The holder is silent for good.
+    world.pass(Duration::from_secs(40));
+    let answer: Answer<read::Reply> = by_stream.results();
+    assert!(matches!(answer, Answer::Done(_)), "{answer:?}");
+}
+
+/// However many leases are wanted back at once, each call fits into a datagram.
+#[test]
+fn many_evictions_are_several_calls() {
+    const FILES: usize = 600;
+    let mut world = World::new();
+    let files: Vec<Handle> =
+        (0..FILES).map(|number| world.file(format!("file {number}").as_bytes())).collect();
+    let first = world.holds_by_datagram(1, files[0], Kind::Read);
+    for file in &files[1..] {
+        world.holds_by_datagram(1, *file, Kind::Read);
+    }
+    let mut writes: Vec<Waiting> =
+        files.iter().map(|file| world.nfs(write::NUMBER, &written(*file, 0, b"new"))).collect();
+    assert!(writes.iter_mut().all(|write| write.poll().is_none()));
+    assert_eq!(world.datagrams_to(1).len(), FILES, "each was wanted by itself");
+    // All are sent again together to who comes back.
+    let args = hello::Args { client: id(1), instance: 1, name: ClientName(b"laptop") };
+    let answer: hello::Reply = world.by_datagram(1, hello::NUMBER, &args).results();
+    assert!(matches!(answer, Answer::Done(_)), "{answer:?}");
+    let again = world.datagrams_to(1);
+    let counts: Vec<usize> = again.iter().map(|(_, args)| args.leases.0.len()).collect();
+    assert_eq!(counts, [256, 256, 88]);
+    assert!(again[0].1.leases.0.iter().any(|lease| lease.serial == first.serial));
+}
