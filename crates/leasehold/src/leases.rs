@@ -2,8 +2,10 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
-use leasehold_serve::{LeaseView, Service};
+use leasehold_fs::ExportId;
+use leasehold_serve::{HeldLease, LeaseView, LeaseWaiter, Service};
 use leasehold_shell::{LeaseLedger, Pool, clock};
 use serde::{Deserialize, Serialize};
 
@@ -58,6 +60,7 @@ struct Client {
 #[derive(Debug, Serialize, Deserialize)]
 struct Lease {
     client: String,
+    export: Option<String>,
     file: u64,
     kind: String,
     cachable: bool,
@@ -65,6 +68,16 @@ struct Lease {
     rest_ms: u64,
     /// How many calls wait for it to end.
     waiting: usize,
+    waiters: Vec<Waiter>,
+}
+
+/// Who waits for a lease to end.
+#[derive(Debug, Serialize, Deserialize)]
+struct Waiter {
+    /// "client", "plain" for clients without leases, "program" for those of the server's machine.
+    who: String,
+    client: Option<String>,
+    calls: usize,
 }
 
 impl Told {
@@ -87,14 +100,18 @@ impl Told {
                 clients.push(Client { id, name, connected: false, waited_for: true });
             }
         }
-        let lease = |lease: leasehold_serve::HeldLease| Lease {
+        let exports = service.offered(|export| (export.id, export.name.clone()));
+        let name = |id: ExportId| exports.iter().find(|(other, _)| *other == id);
+        let lease = |lease: HeldLease| Lease {
             client: hexadecimal(&lease.client),
+            export: lease.export.and_then(name).map(|(_, name)| name.clone()),
             file: lease.file,
             kind: if lease.writes { "write" } else { "read" }.to_owned(),
             cachable: lease.cachable,
             evicted: lease.evicted,
             rest_ms: lease.rest_ms,
-            waiting: lease.waiting,
+            waiting: lease.waiting.values().sum(),
+            waiters: lease.waiting.into_iter().map(Waiter::of).collect(),
         };
         Self {
             epoch,
@@ -123,19 +140,66 @@ impl Told {
             lines.push(format!("client {} {:?}: {state}", client.id, client.name));
         }
         for lease in &self.leases {
-            let Lease { client, file, kind, rest_ms, .. } = lease;
-            let mut line = format!("{kind} lease on file {file}, {rest_ms} ms, of {client}");
-            for (says, word) in [(!lease.cachable, ", shared"), (lease.evicted, ", evicted")] {
-                if says {
-                    line += word;
-                }
-            }
-            if lease.waiting > 0 {
-                line += &format!(", {} calls wait for it", lease.waiting);
-            }
-            lines.push(line);
+            lines.push(self.line(lease));
+            lines.extend(lease.waiters.iter().map(|waiter| self.wait(waiter)));
+        }
+        let more = count.saturating_sub(self.leases.len());
+        if more > 0 {
+            lines.push(format!("and {more} more"));
         }
         lines.join("\n") + "\n"
+    }
+
+    /// A lease and its holder.
+    fn line(&self, lease: &Lease) -> String {
+        let Lease { client, export, file, kind, rest_ms, cachable, evicted, .. } = lease;
+        let export = export.as_ref().map_or(String::new(), |export| format!(" of {export}"));
+        let seconds = Duration::from_millis(*rest_ms).as_secs_f64();
+        let holder = self.called(client);
+        let mut line = format!("{kind} lease on file {file}{export} for {seconds:.1} s: {holder}");
+        for (says, word) in [
+            (!cachable, ", who may not cache, as others share the file with a writer"),
+            (*evicted, ", from whom it is wanted back"),
+        ] {
+            if says {
+                line += word;
+            }
+        }
+        line
+    }
+
+    /// Who waits for it.
+    fn wait(&self, waiter: &Waiter) -> String {
+        let Waiter { who, client, calls } = waiter;
+        let (noun, verb) = match (who.as_str(), calls) {
+            ("program", 1) => ("program", "waits"),
+            ("program", _) => ("programs", "wait"),
+            (_, 1) => ("call", "waits"),
+            (_, _) => ("calls", "wait"),
+        };
+        let whose = match (who.as_str(), client) {
+            ("program", _) => "this machine".to_owned(),
+            (_, Some(client)) => self.called(client),
+            (_, None) => "clients without leases".to_owned(),
+        };
+        format!("    {calls} {noun} of {whose} {verb} for it")
+    }
+
+    /// What a client calls itself; its id, where that is not known.
+    fn called(&self, id: &str) -> String {
+        let known = self.clients.iter().find(|client| client.id == id && !client.name.is_empty());
+        known.map_or(format!("client {id}"), |client| format!("{:?}", client.name))
+    }
+}
+
+impl Waiter {
+    fn of((waiter, calls): (LeaseWaiter, usize)) -> Self {
+        let (who, client) = match waiter {
+            LeaseWaiter::Client(id) => ("client", Some(hexadecimal(&id))),
+            LeaseWaiter::Plain => ("plain", None),
+            LeaseWaiter::Program => ("program", None),
+        };
+        Self { who: who.to_owned(), client, calls }
     }
 }
 

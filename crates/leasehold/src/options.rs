@@ -326,7 +326,8 @@ pub(crate) struct Check {
 /// Show which clients hold leases, and who waits for whom
 ///
 /// A client with a lease has in its cache what nobody else may change meanwhile. Calls of others
-/// wait until it has vacated, for the rest of its term at the longest.
+/// wait until it has vacated, for the rest of its term at the longest. A file is told by its number
+/// within its export: `find DIR -inum NUMBER` finds it there.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Leases {

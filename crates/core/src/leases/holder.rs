@@ -368,6 +368,15 @@ impl Holder {
         !self.states.values().any(|state| state.held(now).is_some())
     }
 
+    /// How many leases are held, and how many of them to write.
+    #[must_use]
+    pub fn count(&self, now: Time) -> (usize, usize) {
+        let held = self.states.values().filter_map(|state| state.held(now));
+        held.fold((0, 0), |(all, writes), (kind, ..)| {
+            (all + 1, writes + usize::from(kind == Kind::Write))
+        })
+    }
+
     /// Whether what others were given of an object is being taken back.
     #[must_use]
     pub fn is_withdrawing(&self, object: Object) -> bool {

@@ -160,6 +160,9 @@ pub enum Standing {
     Free,
 }
 
+/// A call that waits, and whose it is.
+pub type Waiter = (Ticket, Option<Client>);
+
 /// A lease as it is granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grant {
@@ -416,11 +419,11 @@ impl Table {
         self.records.get(&object).map_or(&[], |record| record.leases())
     }
 
-    /// The objects that there are leases on, each with those and with who waits for them to end;
-    /// who is no client at all waits as none.
+    /// The objects that there are leases on, each with those and with the calls that wait for them to
+    /// end; who is no client at all waits as none.
     pub fn iter(
         &self,
-    ) -> impl Iterator<Item = (Object, &[Lease], impl Iterator<Item = Option<Client>> + '_)> {
+    ) -> impl Iterator<Item = (Object, &[Lease], impl Iterator<Item = Waiter> + '_)> {
         self.records
             .iter()
             .map(|(object, record)| (*object, record.leases(), record.waiting()))

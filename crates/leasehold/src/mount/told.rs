@@ -26,6 +26,16 @@ fn state_of(directory: &Path) -> PathBuf {
     base.join("leasehold/mounts").join(name.replace('%', "%25").replace('/', "%2f"))
 }
 
+/// What a way to cache is called, as in the options of a mount.
+const fn called(variant: Variant) -> &'static str {
+    match variant {
+        Variant::None => "none",
+        Variant::BufferCache => "buffer",
+        Variant::CloseToOpen => "close-to-open",
+        Variant::Lease => "lease",
+    }
+}
+
 /// Has questions answered from now on, also where a mount that was here before is still in use;
 /// without, where the socket cannot be had.
 pub(crate) fn begin(
@@ -38,17 +48,13 @@ pub(crate) fn begin(
     let place = state_of(directory);
     let (nfs, session, files) = (found.nfs.clone(), Arc::clone(session), Arc::clone(files));
     let (source, server) = (options.source.text.clone(), found.server.to_string());
-    let cache = match files.client().options().variant {
-        Variant::None => "none",
-        Variant::BufferCache => "buffer",
-        Variant::CloseToOpen => "close-to-open",
-        Variant::Lease => "lease",
-    };
+    let cache = called(files.client().options().variant);
     let settled = Arc::clone(&files);
     let told = move || {
         let held = files.holdings();
         let (cached, unsaved) = files.client().cached_bytes();
         let counters = files.client().counters();
+        let leases = files.client().lease_counts();
         let calls = nfs.session().counters();
         let waiting = session.in_flight();
         let waiting = waiting.iter().map(|request| {
@@ -60,6 +66,7 @@ pub(crate) fn begin(
             "server": server,
             "version": nfs.version().number(),
             "cache": cache,
+            "leases": leases.map(|(held, to_write)| json!({ "held": held, "to_write": to_write })),
             "pid": std::process::id(),
             "waiting": waiting.collect::<Vec<_>>(),
             "nodes": held.nodes,
@@ -132,8 +139,13 @@ fn place_of(directory: &Path) -> io::Result<PathBuf> {
 /// What it tells, for people.
 pub(crate) fn page(told: &Value) -> String {
     let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let leases = &told["leases"];
+    let leases = match leases["held"].as_u64() {
+        Some(held) => format!(" ({held} leases, {} of them to write)", leases["to_write"]),
+        None => String::new(),
+    };
     let mut page = format!(
-        "{} at {}, NFS {}, cache {}, pid {}\n{} objects, {} open, {} bytes kept, {} of them not yet safe\n\
+        "{} at {}, NFS {}, cache {}{leases}, pid {}\n{} objects, {} open, {} bytes kept, {} of them not yet safe\n\
          {} calls, {} under way, {} sent again, {} connections\n",
         word(&told["source"]),
         word(&told["server"]),
@@ -149,6 +161,11 @@ pub(crate) fn page(told: &Value) -> String {
         told["calls"]["sent_again"],
         told["connections"],
     );
+    if let Some(refused) = told["refused_bytes"].as_u64().filter(|refused| *refused > 0) {
+        page += &format!(
+            "{refused} bytes were refused by the server; `leasehold rescue list` has what came too late\n"
+        );
+    }
     for request in told["waiting"].as_array().into_iter().flatten() {
         let (operation, age) = (word(&request["operation"]), request["age_s"].as_f64());
         let age = age.unwrap_or_default();

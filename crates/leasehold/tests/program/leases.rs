@@ -186,6 +186,10 @@ fn a_plain_client_reads_what_a_holder_brings_back() {
     let reader = thread::spawn(move || read_all(address, file));
     let evicted = holder.evicted();
     assert_eq!(evicted.object, file);
+    let (_, page, _) = run(leasehold(&["leases", "--state", &home.path("state")]));
+    let who = ": \"laptop\", from whom it is wanted back\n    1 call of clients without leases waits \
+               for it\n";
+    assert!(page.contains("write lease on file ") && page.contains(who), "{page}");
     // As by a write of the holder.
     fs::write(home.path("data/file"), "new").unwrap();
     holder.give_back(evicted);

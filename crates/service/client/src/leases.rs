@@ -524,6 +524,12 @@ impl Client {
         Some(Wait::new(self, ticket))
     }
 
+    /// How many leases are held, and how many of them to write; none where none are asked for.
+    #[must_use]
+    pub fn lease_counts(&self) -> Option<(usize, usize)> {
+        self.with(|state, now, _| Some(state.leases.as_ref()?.holder.count(now)))
+    }
+
     /// Says who keeps what is cached here.
     pub fn watch(&self, watcher: Arc<dyn Watcher>) {
         self.with(|state, _, _| {

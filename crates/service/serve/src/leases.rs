@@ -37,7 +37,7 @@ use crate::Arrival;
 use crate::exports::Exports;
 use crate::handles::{HandleKey, Handles};
 use callback::Asked;
-pub use held::{HeldLease, LeaseCounts, LeaseHolder, LeaseView, LeaseWaits};
+pub use held::{HeldLease, LeaseCounts, LeaseHolder, LeaseView, LeaseWaiter, LeaseWaits};
 use layouts::LaidOut;
 use names::Names;
 use programs::Program;

@@ -35,7 +35,8 @@ pub use events::{Deaf, Event, Observer};
 pub use exports::{Exports, Offer};
 pub use handles::HandleKey;
 pub use leases::{
-    HeldLease, LeaseCounts, LeaseHolder, LeaseView, LeaseWaits, Ledger, Post, Remembered,
+    HeldLease, LeaseCounts, LeaseHolder, LeaseView, LeaseWaiter, LeaseWaits, Ledger, Post,
+    Remembered,
 };
 pub use notebook::{Notebook, Noted};
 pub use replies::ReplyCache;

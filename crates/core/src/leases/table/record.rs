@@ -174,9 +174,10 @@ impl Record {
         &self.leases
     }
 
-    /// Who waits, in order.
-    pub(super) fn waiting(&self) -> impl Iterator<Item = Option<Client>> + '_ {
-        self.busy.iter().flat_map(|busy| &busy.waiting).map(|waiting| waiting.call.client)
+    /// Who waits, in order, each by which call.
+    pub(super) fn waiting(&self) -> impl Iterator<Item = (Ticket, Option<Client>)> + '_ {
+        let waiting = self.busy.iter().flat_map(|busy| &busy.waiting);
+        waiting.map(|waiting| (waiting.call.ticket, waiting.call.client))
     }
 
     pub(super) const fn is_busy(&self) -> bool {

@@ -1,11 +1,13 @@
 //! Who holds which lease, and who waits for whom, for people to read.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use leasehold_core::leases::clients::{self, Name};
-use leasehold_core::leases::{Kind, table};
+use leasehold_core::leases::{Client, Kind, Ticket, table};
+use leasehold_fs::ExportId;
 
-use super::Leases;
+use super::{Leases, State, Waits};
 
 /// All leases of a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -40,6 +42,8 @@ pub struct LeaseHolder {
 pub struct HeldLease {
     /// Whose it is.
     pub client: [u8; 16],
+    /// The export that its client reaches the object by.
+    pub export: Option<ExportId>,
     /// The object's number in its file system.
     pub file: u64,
     /// Whether it is a lease to write.
@@ -50,8 +54,19 @@ pub struct HeldLease {
     pub evicted: bool,
     /// For how many milliseconds it still goes on.
     pub rest_ms: u64,
-    /// How many calls wait for it to end.
-    pub waiting: usize,
+    /// Who waits for it to end, each with how many calls.
+    pub waiting: BTreeMap<LeaseWaiter, usize>,
+}
+
+/// Who waits for a lease of another to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LeaseWaiter {
+    /// A client that may hold leases, by its id.
+    Client([u8; 16]),
+    /// Clients that hold none.
+    Plain,
+    /// Programs of this machine.
+    Program,
 }
 
 /// How leases are, in numbers.
@@ -98,17 +113,25 @@ impl Leases {
         let state = self.lock();
         let id = |client| state.clients.name(client).map_or([0; 16], |name| name.0);
         let held = state.table.iter().flat_map(|(object, leases, waiting)| {
-            let waiting: Vec<_> = waiting.collect();
-            let id = &id;
+            let mut waits: BTreeMap<(LeaseWaiter, Option<Client>), usize> = BTreeMap::new();
+            for (ticket, client) in waiting {
+                *waits.entry((state.waiter(ticket, client), client)).or_default() += 1;
+            }
+            let (id, names) = (&id, &state.names);
             let now = state.now;
             leases.iter().map(move |lease| HeldLease {
                 client: id(lease.client),
+                export: names.of(lease.client, object).map(|(export, _)| export),
                 file: object.file.0,
                 writes: lease.kind == Kind::Write,
                 cachable: lease.cachable,
                 evicted: lease.evicted,
                 rest_ms: u64::try_from(lease.end.since(now).as_millis()).unwrap_or(u64::MAX),
-                waiting: waiting.iter().filter(|client| **client != Some(lease.client)).count(),
+                waiting: waits
+                    .iter()
+                    .filter(|((_, client), _)| *client != Some(lease.client))
+                    .map(|((waiter, _), calls)| (*waiter, *calls))
+                    .collect(),
             })
         });
         let holders = state.peers.iter().map(|(client, peer)| LeaseHolder {
@@ -136,5 +159,18 @@ impl Leases {
             state.registry(clients::Event::Gone(name), outs);
             known
         })
+    }
+}
+
+impl State {
+    /// Who waits by a call.
+    fn waiter(&self, ticket: Ticket, client: Option<Client>) -> LeaseWaiter {
+        if let Some(client) = client {
+            return LeaseWaiter::Client(self.clients.name(client).map_or([0; 16], |name| name.0));
+        }
+        match self.waiting.get(&ticket).map(|waiting| &waiting.waits) {
+            Some(Waits::Program(_)) => LeaseWaiter::Program,
+            Some(Waits::Call(_)) | None => LeaseWaiter::Plain,
+        }
     }
 }

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use leasehold_base::limits::REPLY_AGE_MAX;
 use leasehold_base::units::{ConnectionId, Time, Xid};
 use leasehold_base::xdr::{Decode, Encode, Message, Reader, Writer, decode_all};
-use leasehold_serve::{Ledger, Post, Remembered, Response};
+use leasehold_serve::{LeaseWaiter, Ledger, Post, Remembered, Response};
 use leasehold_wire::lease::callback::{self, evict, report};
 use leasehold_wire::lease::{
     self, Answer, Ask, Base, Call as LeaseCall, Caller, ClientName, Grant, Head, Kind, Open,
@@ -581,9 +581,17 @@ fn a_client_that_will_not_return_can_be_forgotten() {
     assert_eq!(read.poll(), None);
     let view = world.server.service.lease_view(10);
     let [lease] = &view.leases[..] else { panic!("{view:?}") };
-    assert!(lease.writes && lease.evicted && lease.waiting == 1 && lease.client == id(1));
+    assert!(lease.writes && lease.evicted && lease.client == id(1));
+    assert_eq!(lease.waiting, [(LeaseWaiter::Plain, 1)].into());
     assert_eq!(view.holders[0].name, "laptop");
-    assert!(!world.server.service.forget_lease_holder(id(2)));
+    world.hello(2);
+    let head = Head { caller: world.caller(2), asks: List(Vec::new()), base: None };
+    let call = LeaseCall { head, args: reading(file) };
+    let mut other = world.send(2, (lease::PROGRAM, lease::VERSION, read::NUMBER), &call);
+    assert_eq!(other.poll(), None);
+    let waiting = world.server.service.lease_view(10).leases[0].waiting.clone();
+    assert_eq!(waiting, [(LeaseWaiter::Client(id(2)), 1), (LeaseWaiter::Plain, 1)].into());
+    assert!(!world.server.service.forget_lease_holder(id(3)));
     assert!(world.server.service.forget_lease_holder(id(1)));
     assert!(read.results::<read::Reply>().done().is_ok());
     assert_eq!(*world.ledger.0.lock().expect("nobody panics"), []);
