@@ -36,9 +36,9 @@
 //! 11. Bytes that change here while a READ is on its way are not taken from its answer.
 //! 12. So many READs, WRITEs and COMMITs are on their way at once, for one file and for all; files
 //!     take turns.
-//! 13. Mode and times that an owner sets here are sent when what was written before is saved, along
-//!     with the WRITE that saves it where rule 7 has one, and are unsaved until then. No WRITE of
-//!     the file is on its way at once with them.
+//! 13. Mode, times and size that an owner sets here are sent when what was written before is saved,
+//!     along with the WRITE that saves it where rule 7 has one, and are unsaved until then. No WRITE
+//!     of the file is on its way at once with them, and no size cuts off what was written behind it.
 //! 14. Behind the end that a file is known to have there are zeros: a short gap that a write leaves
 //!     there is not asked for. Where nobody else writes unseen, one within a block goes out with what
 //!     lies around it, so that it parts no WRITE.
@@ -205,7 +205,7 @@ pub enum Event<E> {
         /// The time of day.
         at: FileTime,
     },
-    /// A program sets mode or times; nothing else may be in `set`.
+    /// A program sets mode, times or a size that can be set here ([`Cache::can_resize`]); no more.
     Alter {
         /// The file.
         file: ObjectKey,

@@ -1,4 +1,4 @@
-//! Mode and times that were set here and are not at the server yet.
+//! Mode, times and size that were set here and are not at the server yet.
 
 use leasehold_base::attributes::{Attributes, SetAttributes, SetTime};
 use leasehold_base::units::FileTime;
@@ -14,8 +14,8 @@ pub(super) struct Altered {
     /// The oldest change, and the newest.
     oldest: Serial,
     newest: Serial,
-    /// The call by which it is on its way, and the newest change that goes with it.
-    sent: Option<(JobId, Serial)>,
+    /// The call by which it is on its way, the newest change that goes with it, and the size.
+    sent: Option<(JobId, Serial, Option<u64>)>,
     /// The oldest change that does not.
     next: Option<Serial>,
 }
@@ -36,15 +36,20 @@ impl Altered {
         if !matches!(set.modified, SetTime::Keep) {
             self.set.modified = set.modified;
         }
+        if set.size.is_some() {
+            self.set.size = set.size;
+        }
         (self.at, self.newest) = (at, serial);
         if self.sent.is_some() && self.next.is_none() {
             self.next = Some(serial);
         }
     }
 
-    /// A program writes: its time of modification is that of the write. Whether nothing is left.
-    pub(super) fn written(&mut self) -> bool {
+    /// A program writes up to there: its time of modification is that of the write, and what is set
+    /// behind it cuts nothing of it off. Whether nothing is left.
+    pub(super) fn written(&mut self, end: u64) -> bool {
         self.set.modified = SetTime::Keep;
+        self.set.size = self.set.size.map(|size| size.max(end));
         self.sent.is_none() && self.set == SetAttributes::default()
     }
 
@@ -55,10 +60,16 @@ impl Altered {
             SetTime::Now => self.at,
             SetTime::To(time) => time,
         };
+        attributes.size = attributes.size.max(self.reach());
         attributes.mode = self.set.mode.unwrap_or(attributes.mode);
         attributes.accessed = shown(self.set.accessed, attributes.accessed);
         attributes.modified = shown(self.set.modified, attributes.modified);
         attributes.changed = attributes.changed.max(self.at);
+    }
+
+    /// Up to where the file is to reach at least.
+    pub(super) fn reach(&self) -> u64 {
+        self.set.size.unwrap_or(0)
     }
 
     /// Whether something that was set up to then is not at the server.
@@ -68,15 +79,20 @@ impl Altered {
 
     pub(super) const fn sent(&self) -> Option<JobId> {
         match self.sent {
-            Some((job, _)) => Some(job),
+            Some((job, ..)) => Some(job),
             None => None,
         }
     }
 
     /// It goes out with this call.
     pub(super) const fn send(&mut self, job: JobId) -> SetAttributes {
-        self.sent = Some((job, self.newest));
+        self.sent = Some((job, self.newest, self.set.size));
         self.set
+    }
+
+    /// The size that is on its way.
+    pub(super) fn sent_size(&self) -> Option<u64> {
+        self.sent.and_then(|(.., size)| size)
     }
 
     /// The call was answered, and what went with it is over with or not. Whether nothing is left.
@@ -85,6 +101,6 @@ impl Altered {
         if is_over && let Some(next) = next {
             self.oldest = next;
         }
-        is_over && sent.is_some_and(|(_, newest)| newest == self.newest)
+        is_over && sent.is_some_and(|(_, newest, _)| newest == self.newest)
     }
 }

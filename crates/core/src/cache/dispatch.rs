@@ -8,7 +8,9 @@ use leasehold_base::units::{FileTime, Time};
 
 use super::extents::Outcome;
 use super::file::{Fetch, Reader};
-use super::{Cache, Committed, Effect, Fetched, HeldWrite, JobId, ObjectKey, Stored, Ticket};
+use super::{
+    Cache, Committed, Effect, Fetched, HeldWrite, JobId, Object, ObjectKey, Stored, Ticket,
+};
 
 /// Small reads ask for whole pages, so that the next small read is answered from here.
 const PAGE_BYTES: u64 = 4096;
@@ -90,7 +92,17 @@ impl<E: Clone> Cache<E> {
         self.counters.held_writes += u64::from(waits);
     }
 
-    /// A program sets mode or times.
+    /// Whether the size of a file can be set here ([`Event::Alter`]): nothing at the server lies
+    /// beyond it, or is about to.
+    #[must_use]
+    pub fn can_resize(&self, file: ObjectKey, size: u64) -> bool {
+        self.objects.get(&file).is_some_and(|Object { known, file }| {
+            let there = known.attributes().filter(|_| !known.is_changing());
+            there.is_some_and(|there| file.can_resize(there.size, size))
+        })
+    }
+
+    /// A program sets mode, times or size.
     pub(super) fn alter_here(
         &mut self,
         now: Time,
@@ -136,8 +148,9 @@ impl<E: Clone> Cache<E> {
                 let outcome = unstable.map_or(Outcome::Stable, Outcome::Unstable);
                 object.file.extents.end_write(&range, job, count, outcome);
                 // What is written behind it changes the times once more.
-                object.file.end_alteration(job, set && count == length);
-                object.known.reaches(range.start + count);
+                let size = object.file.end_alteration(job, set && count == length);
+                let size = size.filter(|_| set).unwrap_or(0);
+                object.known.reaches(size.max(range.start + count));
                 self.learn_write_bytes(count, length);
                 self.end_change(now, key, &wcc, effects);
             }
@@ -200,9 +213,13 @@ impl<E: Clone> Cache<E> {
         effects: &mut Vec<Effect<E>>,
     ) {
         let Some(key) = self.end_job(job) else { return };
-        self.object(key).file.end_alteration(job, true);
+        let object = self.object(key);
+        let size = object.file.end_alteration(job, true);
         let wcc = match result {
-            Ok(wcc) => wcc,
+            Ok(wcc) => {
+                object.known.reaches(size.unwrap_or(0));
+                wcc
+            }
             Err(error) => {
                 self.failed(key, 0, error);
                 Wcc::default()

@@ -200,8 +200,18 @@ impl<E> File<E> {
         self.altered.as_mut().map(|altered| altered.send(job))
     }
 
-    /// Mode or times are set here.
+    /// Whether a size can be set here of a file that has this one at the server: no WRITE that may
+    /// reach beyond it is on its way, nor another size.
+    pub(super) fn can_resize(&self, there: u64, size: u64) -> bool {
+        let is_quiet = self.writes.is_empty() && self.altering().is_none();
+        there <= size && is_quiet && self.holds.is_empty()
+    }
+
+    /// Mode, times or size are set here.
     pub(super) fn alter(&mut self, set: &SetAttributes, at: FileTime, serial: Serial) {
+        if let Some(size) = set.size {
+            self.overwrite(size..u64::MAX);
+        }
         match &mut self.altered {
             Some(altered) => altered.set(set, at, serial),
             None => self.altered = Some(Altered::new(*set, at, serial)),
@@ -209,11 +219,14 @@ impl<E> File<E> {
     }
 
     /// The call was answered by which what was set was on its way; the server has it, or refuses
-    /// it, or it goes out once more.
-    pub(super) fn end_alteration(&mut self, job: JobId, is_over: bool) {
-        if self.altering() == Some(job) {
-            self.altered.take_if(|altered| altered.end(is_over));
+    /// it, or it goes out once more. Says which size went with it, if one did.
+    pub(super) fn end_alteration(&mut self, job: JobId, is_over: bool) -> Option<u64> {
+        if self.altering() != Some(job) {
+            return None;
         }
+        let size = self.altered.as_ref().and_then(Altered::sent_size);
+        self.altered.take_if(|altered| altered.end(is_over));
+        size
     }
 
     /// Nobody can see the file again.
@@ -242,10 +255,11 @@ impl<E> File<E> {
         (serial, at): (Serial, FileTime),
         chunk: u64,
     ) {
+        let end = offset + data.len() as u64;
         self.extents.write(offset, data, serial, chunk);
-        self.distrust_answers(&(offset..offset + data.len() as u64));
+        self.distrust_answers(&(offset..end));
         (self.modified, self.end) = (at, None);
-        self.altered.take_if(Altered::written);
+        self.altered.take_if(|altered| altered.written(end));
     }
 
     /// A program is about to write behind the end: what lies between is zeros.
@@ -298,7 +312,7 @@ impl<E> File<E> {
         let reached = fetch.range.start + length;
         self.fill_around_holes(fetch, fetch.range.start, &data.slice(..in_memory(length)));
         if end && reached < fetch.range.end {
-            let zeros_end = self.extents.unsaved_end().min(fetch.range.end);
+            let zeros_end = self.reach().min(fetch.range.end);
             if reached < zeros_end {
                 let zeros = Bytes::from(vec![0; in_memory(zeros_end - reached)]);
                 self.fill_around_holes(fetch, reached, &zeros);
@@ -326,9 +340,14 @@ impl<E> File<E> {
 
     /// Where the file ends for programs here, when its attributes say `size`.
     pub(super) fn end(&self, size: Option<u64>) -> u64 {
-        let here = self.extents.unsaved_end();
         let there = size.unwrap_or(u64::MAX).min(self.end.unwrap_or(u64::MAX));
-        there.max(here)
+        there.max(self.reach())
+    }
+
+    /// Up to where it reaches by what the server does not have.
+    fn reach(&self) -> u64 {
+        let set = self.altered.as_ref().map_or(0, Altered::reach);
+        self.extents.unsaved_end().max(set)
     }
 
     /// Bytes of `range` that are neither here nor on their way; the first gap.

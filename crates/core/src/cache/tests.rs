@@ -118,7 +118,7 @@ fn question(
     Some(vec![said])
 }
 
-/// `[mode MODE] [to SECONDS]`.
+/// `[mode MODE] [to SECONDS] [size SIZE]`.
 fn setting(words: &[&str]) -> SetAttributes {
     let mode = value::<String>(words, "mode").map(|mode| {
         let bits = u32::from_str_radix(&mode, 8).expect("a mode");
@@ -126,7 +126,8 @@ fn setting(words: &[&str]) -> SetAttributes {
     });
     let modified = value(words, "to")
         .map_or(SetTime::Keep, |seconds| SetTime::To(FileTime { seconds, nanoseconds: 0 }));
-    SetAttributes { mode, modified, ..SetAttributes::default() }
+    let size = value(words, "size");
+    SetAttributes { mode, modified, size, ..SetAttributes::default() }
 }
 
 fn event(words: &[&str], asked: Asked) -> Event<&'static str> {

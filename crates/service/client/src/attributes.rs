@@ -91,8 +91,8 @@ impl Client {
         self.getattr(who, node).await
     }
 
-    /// Sets times of a file, and the mode of one that was made here, where a lease to write covers
-    /// that: then it goes to the server with what is written.
+    /// Sets times of a file, and mode and size of one that was made here, where a lease to write
+    /// covers that: then it goes to the server with what is written.
     async fn set_here(
         &self,
         who: &Credential,
@@ -107,7 +107,9 @@ impl Client {
             let set = covered(who, &seen.attributes, attributes)?;
             // The server's time is that of when it is told, which is not long after a file was made.
             let now_there = [set.accessed, set.modified].contains(&SetTime::Now);
-            state.covers_setting(now, node, set.mode.is_some() || now_there).then_some(set)
+            let of_new = set.mode.is_some() || set.size.is_some() || now_there;
+            let fits = set.size.is_none_or(|size| state.cache.can_resize(node.key(), size));
+            (fits && state.covers_setting(now, node, of_new)).then_some(set)
         };
         self.with(|state, now, _| covered(state, now))?;
         self.write_as(who, node).await;
@@ -229,6 +231,7 @@ impl Client {
 /// with; none where there is more.
 fn covered(who: &Credential, now: &Attributes, change: &SetAttributes) -> Option<SetAttributes> {
     const SPECIAL: u32 = 0o7000;
+    const OWNER_WRITES: u32 = 0o200;
     let SetAttributes { mode, uid, gid, size, accessed, modified } = *change;
     let keeps_owner = uid.is_none_or(|uid| uid == now.uid) && gid.is_none_or(|gid| gid == now.gid);
     // A change of owner takes away what is special, also where it is none.
@@ -237,8 +240,12 @@ fn covered(who: &Credential, now: &Attributes, change: &SetAttributes) -> Option
     // Until then what is written goes out under the mode before.
     let only_opens = mode.is_none_or(|mode| now.mode.bits() & !mode.bits() == 0);
     let is_own = keeps_owner && now.uid == who.uid();
-    let may = is_file && is_plain && only_opens && is_own && size.is_none();
-    may.then(|| SetAttributes { mode, accessed, modified, ..SetAttributes::default() })
+    let may_cut = size.is_none() || now.mode.bits() & OWNER_WRITES != 0;
+    // A change of size is a change of the data.
+    let is_timed = size.is_none() || modified != SetTime::Keep;
+    let modified = if is_timed { modified } else { SetTime::Now };
+    let may = is_file && is_plain && only_opens && is_own && may_cut;
+    may.then(|| SetAttributes { mode, size, accessed, modified, ..SetAttributes::default() })
 }
 
 const fn to_wire(access: Access) -> access::Access {

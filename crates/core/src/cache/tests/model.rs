@@ -175,8 +175,15 @@ impl Server {
         self.mode = set.mode.map(Mode::bits).or(self.mode);
         let modified = match set.modified {
             SetTime::To(time) => time.seconds,
-            SetTime::Keep | SetTime::Now => self.now.1.modified,
+            SetTime::Keep => self.now.1.modified,
+            SetTime::Now => self.clock,
         };
+        if let Some(size) = set.size {
+            let size = usize::try_from(size).expect("small");
+            assert!(self.now.0.len() <= size, "nothing is cut off by the way");
+            self.now.0.resize(size, 0);
+            self.stable.0.resize(size, 0);
+        }
         self.now.1 = Times { modified, changed: self.clock };
         self.stable.1 = self.now.1;
         self.wcc(before)
@@ -316,6 +323,15 @@ impl World {
                 self.model.modified = modified.or(self.model.modified);
                 self.step(Event::Alter { file: FILE, set, at });
             }
+            Step::Resize { size } if self.cache.can_resize(FILE, size as u64) => {
+                let at = FileTime { seconds: 1, nanoseconds: 0 };
+                let (size_here, modified) = (Some(size as u64), SetTime::Now);
+                let set = SetAttributes { size: size_here, modified, ..SetAttributes::default() };
+                self.model.resize(size);
+                self.model.modified = None;
+                self.changed(&self.model.bytes.clone());
+                self.step(Event::Alter { file: FILE, set, at });
+            }
             Step::Resize { size } => {
                 let ticket = self.ticket(Waiting::Resize { size });
                 self.step(Event::Hold { ticket, file: FILE });
@@ -377,6 +393,9 @@ impl World {
         let known = self.cache.attributes(self.now, FILE).filter(|(_, span)| !span.is_zero());
         if let (Some((known, _)), Some(mode)) = (known, self.model.mode) {
             assert_eq!(known.mode.bits(), mode, "what was set is seen");
+        }
+        if let Some((known, _)) = known.filter(|_| self.resizing.is_none()) {
+            assert_eq!(known.size, self.model.bytes.len() as u64, "so is the size");
         }
     }
 

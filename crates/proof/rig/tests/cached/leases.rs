@@ -190,6 +190,42 @@ fn what_is_set_goes_along_with_what_is_written() {
     });
 }
 
+/// As a program makes a file that knows how long it will be, or takes back what it wrote: the size
+/// goes along as well, and what is written behind it is not cut off.
+#[test]
+fn the_size_of_a_new_file_goes_along_with_what_is_written() {
+    let server = MemServer::start(Manners::Full);
+    let (one, other) = (user(&server, 1), user(&server, 2));
+    let sized = |size| SetAttributes { size: Some(size), ..SetAttributes::default() };
+    block_on(async {
+        let file = one.create(b"file", MODE, true).await.unwrap();
+        let before = calls(&one);
+        one.set_attributes(b"file", &sized(100_000)).await.unwrap();
+        assert_eq!(one.attributes(b"file").await.unwrap().size, 100_000);
+        file.write_at(10, Bytes::from_static(b"text")).await.unwrap();
+        one.set_attributes(b"file", &sized(12)).await.unwrap();
+        file.write_at(20, Bytes::from_static(b"more")).await.unwrap();
+        file.close().await.unwrap();
+        assert_eq!(one.attributes(b"file").await.unwrap().size, 24);
+        assert_eq!(other.attributes(b"file").await.unwrap().size, 24);
+        assert_eq!(calls(&one), before, "nothing is brought back for who looks on");
+        let text = [&[0; 10][..], b"te", &[0; 8], b"more"].concat();
+        assert_eq!(other.read(b"file").await.unwrap(), text);
+        assert_eq!(one.read(b"file").await.unwrap(), text);
+        // With no data at all it is one call.
+        let file = one.create(b"empty", MODE, true).await.unwrap();
+        let before = calls(&one);
+        one.set_attributes(b"empty", &sized(5000)).await.unwrap();
+        assert_eq!(calls(&one), before);
+        assert_eq!(file.read_at(4000, 5000).await.unwrap().into_bytes(), vec![0; 1000]);
+        file.sync().await.unwrap();
+        assert_eq!(other.read(b"empty").await.unwrap(), vec![0; 5000]);
+        // What the server has is cut there.
+        one.set_attributes(b"empty", &sized(3)).await.unwrap();
+        assert_eq!(other.read(b"empty").await.unwrap(), vec![0; 3]);
+    });
+}
+
 /// Nothing is written under a mode that lets in more than the owner was told.
 #[test]
 fn a_mode_that_shuts_others_out_is_told_at_once() {
