@@ -60,6 +60,7 @@ pub(crate) const GUEST: &[Tool] = &[
 pub(crate) const MOUNTS: &[Tool] = &[
     Tool { program: "fusermount3", source: Source::Apt("fuse3") },
     Tool { program: "python3", source: Source::Apt("python3-minimal") },
+    Tool { program: "script", source: Source::Apt("bsdutils") },
 ];
 
 /// What every test of programs uses: the smallest of machines lacks it.

@@ -120,7 +120,13 @@ impl Step {
                 system(repository, 15, &[GUEST, DISKS, POSIX], &tests)
             }
             Self::Mount => {
-                let tests = ["--test=fuse", "--test=mount", "--test=posix", "--test=sharing"];
+                let tests = [
+                    "--test=fuse",
+                    "--test=manners",
+                    "--test=mount",
+                    "--test=posix",
+                    "--test=sharing",
+                ];
                 system(repository, 12, &[GUEST, MOUNTS, POSIX], &tests)
             }
             Self::Package => system(

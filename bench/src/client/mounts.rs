@@ -9,6 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::disk::run;
@@ -65,6 +66,13 @@ impl Mount {
 
     pub(crate) fn path(&self) -> &Path {
         self.folder.path()
+    }
+
+    /// What ours tells of itself.
+    pub(crate) fn status(&self) -> io::Result<Value> {
+        let mut command = Command::new(ours()?);
+        let done = command.args(["status", "--json", "--mount"]).arg(self.path()).output()?;
+        Ok(serde_json::from_slice(&done.stdout)?)
     }
 
     /// Ends it as a user does: what was written is at the server then.

@@ -25,8 +25,17 @@ impl Mounted {
     /// If it cannot be mounted.
     #[must_use]
     pub fn new(server: &Server, options: &str, limit: Duration) -> Self {
+        Self::of(&source(server), options, limit)
+    }
+
+    /// The same of `HOST:PORT:/EXPORT`.
+    ///
+    /// # Panics
+    /// If it cannot be mounted.
+    #[must_use]
+    pub fn of(source: &str, options: &str, limit: Duration) -> Self {
         let folder = Scratch::new("mount");
-        let done = mount(&source(server), folder.path(), options);
+        let done = mount(source, folder.path(), options);
         assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
         assert!(is_mounted(folder.path()), "it stands when the command returns");
         let (watch, end) = channel();

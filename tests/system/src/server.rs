@@ -361,15 +361,31 @@ pub fn built_rig() -> PathBuf {
     BUILT.get_or_init(|| build("leasehold-rig")).clone()
 }
 
+/// The folder of the examples of the shell, built like the server.
+///
+/// # Panics
+/// As [`built`].
+#[must_use]
+pub fn built_examples() -> PathBuf {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| build_all(&["leasehold-shell", "--examples"]).join("examples")).clone()
+}
+
 /// Builds the program of a package that is called like it.
 fn build(package: &str) -> PathBuf {
+    build_all(&[package]).join(package)
+}
+
+/// Builds what is wanted of a package, and says where programs lie.
+fn build_all(wanted: &[&str]) -> PathBuf {
     let mut cargo = Command::new(env!("CARGO"));
-    cargo.args(["build", "--quiet", "--package", package]).current_dir(env!("CARGO_MANIFEST_DIR"));
+    cargo.args(["build", "--quiet", "--package"]).args(wanted);
+    cargo.current_dir(env!("CARGO_MANIFEST_DIR"));
     if !cfg!(debug_assertions) {
         cargo.arg("--release");
     }
-    assert!(cargo.status().expect("cargo can be run").success(), "{package} cannot be built");
-    profile_folder().join(package)
+    assert!(cargo.status().expect("cargo can be run").success(), "{wanted:?} cannot be built");
+    profile_folder()
 }
 
 /// Where cargo puts what it builds in this profile: programs lie there, and tests in `deps`.
