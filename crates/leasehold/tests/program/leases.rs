@@ -186,10 +186,6 @@ fn a_plain_client_reads_what_a_holder_brings_back() {
     let reader = thread::spawn(move || read_all(address, file));
     let evicted = holder.evicted();
     assert_eq!(evicted.object, file);
-    let (_, page, _) = run(leasehold(&["leases", "--state", &home.path("state")]));
-    let who = ": \"laptop\", from whom it is wanted back\n    1 call of clients without leases waits \
-               for it\n";
-    assert!(page.contains("write lease on file ") && page.contains(who), "{page}");
     // As by a write of the holder.
     fs::write(home.path("data/file"), "new").unwrap();
     holder.give_back(evicted);
@@ -234,6 +230,32 @@ fn a_holder_is_waited_for_after_a_restart_and_can_be_forgotten() {
     let (_, json, _) = run(leasehold(&["leases", "--state", &state, "--json"]));
     let told: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!((&told["count"], &told["leases"][0]["kind"]), (&1.into(), &"write".into()));
+}
+
+#[test]
+fn who_waits_for_whom_is_shown() {
+    let home = served();
+    let (_serving, address) = start(&home);
+    let file = file(address);
+    let mut holder = Holder::connect(address);
+    holder.hello();
+    holder.granted(file, Kind::Write);
+    // Who is sent away comes again.
+    let reader = thread::spawn(move || while read_all(address, file).is_err() {});
+    let state = home.path("state");
+    let who = ": \"laptop\", from whom it is wanted back\n    1 call of clients without leases waits \
+               for it\n";
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let (_, page, _) = run(leasehold(&["leases", "--state", &state]));
+        if page.contains("write lease on file ") && page.contains(who) {
+            break;
+        }
+        assert!(Instant::now() < end, "{page}");
+    }
+    let (code, _, error) = run(leasehold(&["forget", "laptop", "--state", &state]));
+    assert_eq!(code, 0, "{error}");
+    reader.join().unwrap();
 }
 
 #[test]
