@@ -102,6 +102,14 @@ impl<E: Clone> Cache<E> {
         })
     }
 
+    /// How many bytes of a file the server does not have or may lose.
+    #[must_use]
+    pub fn unsaved_bytes(&self, file: ObjectKey) -> u64 {
+        let waits = self.held.iter().filter(|write| write.file == file);
+        let waiting: u64 = waits.map(|write| write.data.len() as u64).sum();
+        self.objects.get(&file).map_or(0, |object| object.file.bytes().1) + waiting
+    }
+
     /// A program sets mode, times or size.
     pub(super) fn alter_here(
         &mut self,

@@ -196,11 +196,17 @@ impl Client {
     pub async fn append(&self, open: OpenId, data: Bytes) -> Result<(), Error> {
         let Open { node, who, how, .. } = self.get_open(open)?;
         let bytes = data.len() as u64;
+        let mut made_room = false;
         while self.is_leased() && !how.direct && !data.is_empty() {
             self.write_as(&who, node).await;
             match self.lease(&who, node, Kind::Write, bytes).await {
                 Right::Use => {}
                 Right::Through => return self.append_directly(&who, node, data).await,
+                Right::Full if !made_room && self.is_unsaved(node) => {
+                    self.sync_node(node).await;
+                    made_room = true;
+                    continue;
+                }
                 Right::Full => return Err(Error::Failed(Status::NoSpace)),
             }
             self.getattr(&who, node).await?;
@@ -232,6 +238,7 @@ impl Client {
         self.write_as(who, node).await;
         let file = node.key();
         let bytes = data.len() as u64;
+        let mut made_room = false;
         loop {
             let at = (self.shared.options.time_of_day)();
             let write =
@@ -243,9 +250,27 @@ impl Client {
             match self.lease(who, node, Kind::Write, bytes).await {
                 Right::Use => {}
                 Right::Through => return self.write_directly(who, node, offset, data).await,
+                Right::Full if !made_room && self.is_unsaved(node) => {
+                    self.sync_node(node).await;
+                    made_room = true;
+                }
+                // What is written over may need no room: the server knows.
+                Right::Full if self.lies_within(node, offset.saturating_add(bytes)) => {
+                    return self.write_directly(who, node, offset, data).await;
+                }
                 Right::Full => return Err(Error::Failed(Status::NoSpace)),
             }
         }
+    }
+
+    /// Whether there is something to be saved first: that may need less room than it has bytes.
+    fn is_unsaved(&self, node: NodeId) -> bool {
+        self.shared.state().cache.is_unsaved(node.key())
+    }
+
+    /// Whether a file reaches up to there.
+    fn lies_within(&self, node: NodeId, end: u64) -> bool {
+        self.seen(node).is_some_and(|seen| end <= seen.attributes.size)
     }
 
     /// Counts how often somebody else may have changed a file: a copy of what was read here is

@@ -150,7 +150,7 @@ pub(crate) fn terms(term: Duration, kind: Kind, space: u64) -> Terms {
     Terms { kind, term_ms, opportune: false, space }
 }
 
-pub(crate) const fn grant_of(grant: &messages::Grant) -> (Grant, Modrev) {
+const fn grant_of(grant: &messages::Grant) -> (Grant, Modrev) {
     let kind = match grant.kind {
         messages::Kind::Read => Kind::Read,
         messages::Kind::Write => Kind::Write,
@@ -188,6 +188,8 @@ impl State {
             holder::Effect::Full(ticket) => self.right(ticket, Right::Full, doings),
             holder::Effect::Ask { request, object, kind, space, reclaim } => {
                 let node = node_of(object);
+                // What is not there yet takes of what is reserved as well.
+                let space = space.saturating_add(self.cache.unsaved_bytes(node.key()));
                 let Some(wanted) = leased.wanted(node, kind, space, reclaim) else {
                     return Some(holder::Event::Answered(request, None));
                 };
@@ -283,6 +285,13 @@ impl State {
         }
     }
 
+    /// A grant of a lease on a node, with the room that is left by what was written before.
+    pub(crate) fn grant_for(&self, node: NodeId, grant: &messages::Grant) -> (Grant, Modrev) {
+        let (grant, modrev) = grant_of(grant);
+        let space = grant.space.saturating_sub(self.cache.unsaved_bytes(node.key()));
+        (Grant { space, ..grant }, modrev)
+    }
+
     /// What came of an ask. Where nothing was granted, who waits does without.
     fn answered(
         &mut self,
@@ -291,7 +300,7 @@ impl State {
         held: Option<&Held>,
         doings: &mut Doings,
     ) {
-        let grant = held.map(|held| grant_of(&held.grant));
+        let grant = held.map(|held| self.grant_for(node, &held.grant));
         let attributes = held.and_then(|held| held.attributes.as_ref());
         let event = holder::Event::Answered(request, grant);
         if held.is_none() {

@@ -13,7 +13,7 @@ use leasehold_session::nfs::Nfs;
 use leasehold_wire::nfs3;
 
 use crate::client::Client;
-use crate::leases::{grant_of, object_of, terms};
+use crate::leases::{object_of, terms};
 use crate::nodes::NodeId;
 use crate::options::Asking;
 
@@ -119,7 +119,7 @@ impl Client {
             let handle = state.nodes.handle(node);
             let (Some(leased), Some(handle)) = (&mut state.leases, handle) else { return };
             leased.asked_of.insert(node, (handle, who.clone()));
-            let (grant, modrev) = grant_of(&grant);
+            let (grant, modrev) = state.grant_for(node, &grant);
             let event = holder::Event::Came(object_of(node), sent, grant, modrev);
             state.granted(now, (node, event), told, doings);
         });

@@ -10,6 +10,7 @@ use leasehold_client::{Error, Late, Mode, OpenHow, Rescuer, Status, User, Varian
 use leasehold_rig::{Manners, MemServer};
 use leasehold_session::Credential;
 use leasehold_shell::client::block_on;
+use leasehold_store_mem::{Config, MemStore};
 
 const MODE: Mode = Mode::from_bits(0o700);
 
@@ -223,6 +224,34 @@ fn the_size_of_a_new_file_goes_along_with_what_is_written() {
         // What the server has is cut there.
         one.set_attributes(b"empty", &sized(3)).await.unwrap();
         assert_eq!(other.read(b"empty").await.unwrap(), vec![0; 3]);
+    });
+}
+
+/// A full disk is told by the write, not behind it; what lies there already can be written over.
+#[test]
+fn a_write_says_that_the_disk_is_full() {
+    let config = Config { capacity_bytes: 1 << 20, ..Config::default() };
+    let any = ([127, 0, 0, 1], 0).into();
+    let store = Arc::new(MemStore::new(config));
+    let server = MemServer::start_over(any, store, Manners::Full).unwrap();
+    let one = user(&server, 1);
+    block_on(async {
+        let file = one.create(b"file", MODE, true).await.unwrap();
+        let full = Err(Error::Failed(Status::NoSpace));
+        assert_eq!(file.write_at(0, Bytes::from(vec![1; 4 << 20])).await, full);
+        let mut end = 0;
+        while file.write_at(end, Bytes::from(vec![1; 4096])).await.is_ok() {
+            end += 4096;
+            assert!(end <= 1 << 20, "it fits");
+        }
+        assert!(end >= 512 << 10, "much of the disk can be used: {end}");
+        assert_eq!(file.sync().await, Ok(()), "what was taken has room");
+        for at in [0, end - 4096] {
+            file.write_at(at, Bytes::from(vec![2; 4096])).await.unwrap();
+        }
+        assert_eq!(file.sync().await, Ok(()));
+        let read = one.read(b"file").await.unwrap();
+        assert_eq!((read.len() as u64, read[0], read[5000]), (end, 2, 1));
     });
 }
 
