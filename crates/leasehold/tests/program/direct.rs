@@ -3,7 +3,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use leasehold_base::units::FileTime;
@@ -75,6 +75,10 @@ impl Cluster {
     }
 
     fn user(&self, number: u8) -> User {
+        self.client(number).user(who())
+    }
+
+    fn client(&self, number: u8) -> Client {
         let mounted = self.leased(number);
         let options = Options::new(FileTime::default, number.into());
         let options = Options { variant: Variant::Lease, ..options };
@@ -82,7 +86,7 @@ impl Cluster {
         let client = Client::new(mounted.nfs, mounted.root, mounted.bounds, &who, options);
         let client = block_on(client).unwrap();
         client.reach_by(Arc::new(Reach(self.runtime.clone())));
-        client.user(who)
+        client
     }
 
     /// The bytes of calls and replies at the metaserver.
@@ -310,4 +314,26 @@ fn an_iod_that_is_killed_loses_nothing() {
         let read = reader.read(b"file").await.unwrap();
         assert!(read == whole, "it is not what was written");
     });
+}
+
+/// Who goes waits no longer for an iod that is away than for a server that is: what it had is ended
+/// when somebody else comes.
+#[test]
+fn who_goes_does_not_wait_for_an_iod() {
+    let Some(mut cluster) = Cluster::start(&[]) else { return };
+    let client = cluster.client(1);
+    let user = client.user(who());
+    for name in [&b"one"[..], b"two", b"three"] {
+        block_on(user.write(name, MODE, data(1 << 20))).unwrap();
+    }
+    block_on(client.sync());
+    let port = cluster.iods[1].1;
+    assert!(cluster.iods[1].0.end(Signal::KILL).code().is_none());
+    let begun = Instant::now();
+    block_on(client.goodbye());
+    let waited = begun.elapsed();
+    assert!(waited < Duration::from_secs(14), "{waited:?}");
+    cluster.iods[1] = iod(&cluster.home, "two", "key", port);
+    let other = cluster.user(2);
+    assert!(block_on(other.read(b"three")).unwrap() == data(1 << 20));
 }

@@ -23,6 +23,7 @@ use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use futures_util::future::join_all;
+use futures_util::{StreamExt as _, stream};
 use leasehold_base::units::Time;
 use leasehold_core::cache::{Fetched, Stored};
 use leasehold_core::leases::{Kind, Serial};
@@ -52,6 +53,9 @@ const AGAIN_MAX: Duration = Duration::from_secs(600);
 /// The objects of a file at most, and the bytes of a stripe at least: a read is so many calls.
 const OBJECTS_MAX: u16 = 256;
 const UNIT_BYTES_MIN: u32 = 4 << 10;
+
+/// How many layouts are given back at once.
+const TOGETHER_MAX: usize = 16;
 
 /// The servers of objects that are called at most.
 const SERVERS_MAX: usize = 1024;
@@ -223,13 +227,15 @@ impl Client {
             let files = state.layouts.files.iter().filter(|(_, file)| is_written(&file.what));
             files.map(|(node, _)| *node).collect()
         };
-        for node in written {
+        let returns = stream::iter(written).for_each_concurrent(TOGETHER_MAX, |node| async move {
             self.with(|state, _, doings| state.layouts.forget(node, doings));
             if let Ok(handle) = self.handle(node) {
-                // The server ends it all the same when somebody else comes.
                 let _ = self.give_layout_back(who, node, &handle).await;
             }
-        }
+        });
+        // The server ends them all the same when somebody else comes: an iod that is away is not
+        // waited for.
+        self.patiently(returns).await;
     }
 
     async fn give_layout_back(

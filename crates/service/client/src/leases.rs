@@ -12,11 +12,10 @@ mod errands;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use core::future::{Future as _, poll_fn};
 use core::pin::pin;
-use core::task::Poll;
 use core::time::Duration;
 
+use futures_util::future::select;
 use leasehold_base::units::{FileId, FileSystemId, Time};
 use leasehold_core::cache::{self, Asked, Ticket};
 use leasehold_core::leases::holder::{self, Holder, Request};
@@ -568,14 +567,14 @@ impl Client {
         if let (Some(leases), Some(who)) = (self.shared.nfs.leases(), who) {
             self.give_layouts_back(&who).await;
             // A server that does not hear it waits for no more than a term.
-            let mut goodbye = pin!(leases.goodbye(&who));
-            let mut patience = pin!(self.shared.nfs.session().sleep(PATIENCE));
-            poll_fn(|context| {
-                let is_said = goodbye.as_mut().poll(context).is_ready();
-                if is_said { Poll::Ready(()) } else { patience.as_mut().poll(context).map(drop) }
-            })
-            .await;
+            self.patiently(leases.goodbye(&who)).await;
         }
+    }
+
+    /// Does something that the server may hear of or not.
+    pub(crate) async fn patiently(&self, work: impl Future) {
+        let patience = pin!(self.shared.nfs.session().sleep(PATIENCE));
+        drop(select(pin!(work), patience).await);
     }
 
     /// Whether a WRITE that was made from `base` came too late only because others of ours came

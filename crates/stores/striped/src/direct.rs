@@ -12,6 +12,9 @@
 //! 4. Nobody is sent to an object that lacks something, or that is about to move. Of two copies the
 //!    first can be read; both are only written here, since one that misses a change has to be noted.
 //! 5. SETATTR ends it: permissions are others then, and times that were set are not changed later.
+//! 6. Who only reads is refused where that can be had, and nobody waits for it: when other users may
+//!    use the file, and when it moves. What was read counts under a lease, and no data is changed,
+//!    here or where it moved to, before that is over.
 
 use bytes::Bytes;
 use futures_util::future::join_all;
@@ -180,7 +183,8 @@ impl Volume {
         Ok(())
     }
 
-    /// Has clients that were sent to the objects of a file refused, whatever they were to do.
+    /// Has clients that were sent to the objects of a file refused: whatever they were to write,
+    /// and to read where the iods answer.
     pub(crate) async fn refuse_clients(
         &self,
         object: &ObjectId,
@@ -188,28 +192,46 @@ impl Volume {
     ) -> Result<(), FsError> {
         self.take_back(object, objects).await?;
         if OWNERS.contains(&objects.greatest_owner()) {
-            self.have_owner(objects, false).await?;
+            // Nobody writes by an even number, and what is read counts under a lease only.
+            let _ = self.have_owner(objects, false).await;
         }
         Ok(())
+    }
+
+    /// The same, where other users may use a file from now on.
+    pub(crate) async fn refuse_others(&self, object: &ObjectId) {
+        let file = self.file(object);
+        if let Ok(data) = self.alone(object, &file).await
+            && let Data::OnIods(objects) = &*data
+        {
+            // Who writes was refused before.
+            let _ = self.refuse_clients(object, objects).await;
+        }
     }
 
     async fn have_owner(&self, objects: &Objects, is_odd: bool) -> Result<(), FsError> {
         let owner = next(objects.greatest_owner(), is_odd);
         let numbers = 0..objects.head.layout.width();
-        let given = numbers.map(|number| {
+        let given = numbers.map(async |number| {
             let (iod, name) = objects.head.copy(number, 0);
-            self.iod(iod).give(name, owner)
+            let iod = self.iod(iod);
+            // Only who writes is waited for.
+            let is_asked = objects.is_given_out() || !iod.is_away();
+            if is_asked { iod.give(name, owner).await } else { Err(FsError::Later) }
         });
+        let mut result = Ok(());
         for (number, given) in (0..).zip(join_all(given).await) {
-            let is_given = given?.is_some();
-            if is_given {
-                objects.owned_by(number, owner);
-            } else if OWNERS.contains(&objects.owner_of(number)) {
+            match given {
+                Ok(Some(_)) => objects.owned_by(number, owner),
                 // It once could, so a client may still write it there.
-                return Err(FsError::Later);
+                Ok(None) if OWNERS.contains(&objects.owner_of(number)) => {
+                    result = Err(FsError::Later);
+                }
+                Ok(None) => {}
+                Err(error) => result = Err(error),
             }
         }
-        Ok(())
+        result
     }
 
     /// Has the metafile show that clients have changed data since it last did, on stable storage;

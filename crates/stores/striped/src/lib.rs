@@ -43,7 +43,7 @@ mod tests;
 
 use core::hash::Hasher as _;
 use core::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use leasehold_fs::{FsError, ObjectId, Store, Verifier};
@@ -193,16 +193,22 @@ impl Striped {
     /// Takes note of what an iod said, and gives what the client is told: of the others the last
     /// that is known.
     fn verifier(&self, names: Verifier, said: &[(u16, Verifier)]) -> Verifier {
-        let mut known = self.verifiers.lock().unwrap_or_else(PoisonError::into_inner);
-        for &(iod, verifier) in said {
-            known[usize::from(iod)] = verifier;
-        }
+        let known = self.heard(said);
         let mut hasher = SipHasher24::new();
         hasher.write(&names.0);
         for verifier in known.iter() {
             hasher.write(&verifier.0);
         }
         Verifier(hasher.finish().to_be_bytes())
+    }
+
+    /// Takes note of what iods said; gives the last of each.
+    fn heard(&self, said: &[(u16, Verifier)]) -> MutexGuard<'_, Vec<Verifier>> {
+        let mut known = self.verifiers.lock().unwrap_or_else(PoisonError::into_inner);
+        for &(iod, verifier) in said {
+            known[usize::from(iod)] = verifier;
+        }
+        known
     }
 
     /// The last that an iod said.

@@ -2,8 +2,8 @@
 //!
 //! There is one way to mend a copy that is behind, to leave an iod, and to go to one that is new:
 //! the data is copied to objects of other names, a part at a time with nobody else at the file;
-//! what is written meanwhile goes to both. At the end a new head takes the place of the old one in
-//! one write. A crash before leaves objects of no file, one after it too.
+//! what is written meanwhile goes to both. At the end the old objects are committed, so that it shows
+//! if they have lost anything, and a new head takes the place of the old one in one write. A crash before leaves objects of no file, one after it too.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -135,6 +135,10 @@ impl Volume {
         if !moving.agrees(&self.commit_objects(None, &moving.to).await?) {
             return Err(FsError::Io);
         }
+        // What a source has lost before or meanwhile would show to nobody: a COMMIT asks the new
+        // objects from now on. So it is asked here, and the verifier says it.
+        let said = self.commit_objects(Some(object), from).await?;
+        drop(self.heard(&said));
         let caller = superuser();
         let before = self.names.getattr(object).await?;
         let placed = self.put_head(&caller, object, &moving.to, Stability::FileSync).await;

@@ -277,7 +277,7 @@ impl Store for Striped {
             {
                 return Changed::failed(error);
             }
-            match changes.size {
+            let done = match changes.size {
                 Some(size) if file_type == FileType::Regular => {
                     self.set_size(caller, object, changes, size, guard).await
                 }
@@ -285,7 +285,14 @@ impl Store for Striped {
                     let done = self.set_others(caller, object, changes, guard, file_type).await;
                     self.true_change(object, done).await
                 }
+            };
+            let is_for_others =
+                changes.mode.is_some() || changes.uid.is_some() || changes.gid.is_some();
+            if is_for_others && file_type == FileType::Regular && length > 0 && done.result.is_ok()
+            {
+                self.refuse_others(object).await;
             }
+            done
         })
     }
 

@@ -19,7 +19,7 @@ use leasehold_store_mem::MemStore;
 
 use super::together::Slow;
 use super::volume::{Volume, make, put, superuser, text};
-use crate::{Extent, Iod, ObjectName, Room, Striped, Written};
+use crate::{Extent, Iod, ObjectName, Room, Shape, Striped, Tended, Written};
 
 /// An iod that clients reach.
 struct Reached {
@@ -124,25 +124,29 @@ struct World {
     random: Random,
     skips_fences: bool,
     keeps_all: Arc<AtomicBool>,
+    fails: [Arc<AtomicBool>; 3],
     now: AtomicI64,
 }
 
 impl World {
     fn new(seed: u64, skips_fences: bool) -> Self {
         let (random, now) = (Random::from_seed(seed), AtomicI64::new(1));
-        Self { volume: Volume::new(), random, skips_fences, keeps_all: Arc::default(), now }
+        let (keeps_all, fails) = (Arc::default(), <_>::default());
+        Self { volume: Volume::new(), random, skips_fences, keeps_all, fails, now }
     }
 
     fn start(&mut self) -> Striped {
         let seed = self.random.below(u64::MAX);
         let (stores, skips_fences) = (self.volume.iods.clone(), self.skips_fences);
         let keeps_all = Arc::clone(&self.keeps_all);
+        let fails = &self.fails;
         self.volume.start_with(|number, iod| {
             let store = Arc::clone(&stores[usize::from(number)]);
             let keeps_all = Arc::clone(&keeps_all);
             let iod = Arc::new(Reached { iod, store, number, skips_fences, keeps_all });
             let random = Mutex::new(Random::from_seed(seed ^ u64::from(number)));
-            Arc::new(Slow { iod, random, fails: Arc::default(), tells: false })
+            let fails = Arc::clone(&fails[usize::from(number)]);
+            Arc::new(Slow { iod, random, fails, tells: false })
         })
     }
 
@@ -150,6 +154,20 @@ impl World {
     fn tick(&self) {
         let seconds = self.now.fetch_add(1, Ordering::Relaxed);
         self.volume.set_now(FileTime { seconds, nanoseconds: 0 });
+    }
+
+    fn set_away(&self, iod: usize, is_away: bool) {
+        self.fails[iod].store(is_away, Ordering::Relaxed);
+    }
+
+    /// What a client that was told where to read gets of an object.
+    fn read(&self, layout: &Layout, object: usize) -> Result<Bytes, FsError> {
+        let Spot { address, handle } = &layout.objects[object].spot;
+        let file = ObjectId::new(handle).expect("it is one");
+        let (uid, gid) = (layout.owner - 1, layout.owner);
+        let caller = Caller { uid, gid, ..Caller::nobody() };
+        let store = &self.volume.iods[usize::from(address.port())];
+        block_on(store.read(&caller, &file, 0, 100)).map(|read| read.data)
     }
 
     /// A WRITE of a client that is on its way for some turns; whether it was done.
@@ -190,6 +208,12 @@ fn given_out(world: &mut World) -> (Striped, ObjectId, Layout) {
     put(&store, &file, 0, &text(60), Stability::FileSync);
     let layout = written_at(&store, &file);
     (store, file, layout)
+}
+
+/// Where a client may read a file.
+fn read_at(store: &Striped, file: &ObjectId) -> Layout {
+    let layout = block_on(store.open_layout(&superuser(), file, Purpose::Read));
+    layout.expect("all are there").expect("it can be read there")
 }
 
 fn set(store: &Striped, file: &ObjectId, changes: &SetAttributes) {
@@ -291,10 +315,7 @@ fn each_client_is_told_another_number() {
     let (store, file, layout) = given_out(&mut world);
     let first = layout.owner;
     assert!(Layout::OWNERS.contains(&first) && first % 2 == 1);
-    let read = || {
-        let layout = block_on(store.open_layout(&superuser(), &file, Purpose::Read));
-        layout.expect("all are there").expect("it lies there").owner
-    };
+    let read = || read_at(&store, &file).owner;
     let (reads, again) = (read(), read());
     assert_eq!(reads, again, "readers do nobody harm");
     assert!(reads > first && reads.is_multiple_of(2));
@@ -377,4 +398,87 @@ fn who_cannot_be_refused_is_waited_for() {
     block_on(second.getattr(&file)).expect("all are there");
     block_on(world.write(&layout, (1, 2), 99, 0));
     assert_eq!(block_on(look(&second, &file)).0, text(60));
+}
+
+/// Clients that were sent to an iod hold up no file that is to leave it: they only read there.
+#[test]
+fn an_iod_that_is_gone_is_left_by_what_clients_read_there() {
+    let mut world = World::new(7, false);
+    world.volume.copies = 2;
+    let store = world.start();
+    let file = make(&store, "file");
+    put(&store, &file, 0, &text(60), Stability::FileSync);
+    read_at(&store, &file);
+    world.volume.used = vec![0, 1];
+    let store = world.start();
+    world.set_away(2, true);
+    let tended = block_on(store.tend()).expect("the names are there");
+    assert_eq!(tended, Some(Tended { moved: 1, left: 0 }));
+    assert_eq!(block_on(look(&store, &file)).0, text(60));
+    // Who writes there is waited for: it would go on.
+    world.set_away(2, false);
+    world.volume.copies = 1;
+    let store = world.start();
+    assert_eq!(block_on(store.tend()).expect("the names are there").map(|it| it.left), Some(0));
+    written_at(&store, &file);
+    world.set_away(0, true);
+    assert!(block_on(store.recall(&file)).is_err());
+}
+
+/// An iod loses what clients wrote there and did not commit, and the file leaves it: the COMMIT
+/// says so, though it goes to others.
+#[test]
+fn a_move_does_not_hide_what_was_lost() {
+    let elsewhere = Shape { iods: vec![1, 2], ..Shape::default() };
+    for loses in [false, true] {
+        let mut world = World::new(8, false);
+        let (store, file, layout) = given_out(&mut world);
+        let at = layout.objects.iter().position(|object| object.spot.address.port() == 0);
+        block_on(world.write(&layout, (at.expect("it is on all"), 0), 99, 0));
+        if loses {
+            world.volume.iods[0].crash();
+        }
+        block_on(store.lay_out(&file, &elsewhere)).expect("it is a file");
+        let tended = block_on(store.tend()).expect("the names are there");
+        assert_eq!(tended, Some(Tended { moved: 1, left: 0 }));
+        let told = block_on(store.commit(&superuser(), &file, 0, 0)).result;
+        let is_safe = told.expect("all are there").verifier == layout.verifier;
+        assert_eq!(is_safe, !loses);
+        assert_eq!(block_on(look(&store, &file)).0.contains(&99), !loses);
+    }
+}
+
+/// Also by who reads where the data lies, and whose lease nobody can end.
+#[test]
+fn who_may_not_read_any_more_is_refused_at_the_iods() {
+    let mut world = World::new(9, false);
+    let store = world.start();
+    let file = make(&store, "file");
+    put(&store, &file, 0, &text(60), Stability::FileSync);
+    let layout = read_at(&store, &file);
+    let mode = |bits| SetAttributes { mode: Some(Mode::from_bits(bits)), ..Default::default() };
+    let times = SetAttributes { modified: SetTime::Now, ..SetAttributes::default() };
+    set(&store, &file, &times);
+    assert!((0..3).all(|object| world.read(&layout, object).is_ok()));
+    // One of them does not answer: nobody waits for it.
+    world.set_away(2, true);
+    set(&store, &file, &mode(0o600));
+    world.set_away(2, false);
+    for (number, object) in layout.objects.iter().enumerate() {
+        let read = world.read(&layout, number).map(drop);
+        let refused = object.spot.address.port() != 2;
+        assert_eq!(read, if refused { Err(FsError::Access) } else { Ok(()) });
+    }
+    let next = read_at(&store, &file);
+    assert!(next.owner > layout.owner && next.owner.is_multiple_of(2));
+    assert!((0..3).all(|object| world.read(&next, object).is_ok()));
+    assert!((0..3).all(|object| world.read(&layout, object).is_err()));
+    for changes in [
+        SetAttributes { uid: Some(7), ..SetAttributes::default() },
+        SetAttributes { gid: Some(7), ..SetAttributes::default() },
+    ] {
+        let layout = read_at(&store, &file);
+        set(&store, &file, &changes);
+        assert!((0..3).all(|object| world.read(&layout, object) == Err(FsError::Access)));
+    }
 }
