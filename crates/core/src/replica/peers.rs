@@ -12,6 +12,8 @@
 //! 5. A call is let in that is of the epoch of this peer and of the last of its caller.
 //! 6. All peers keep things consistent in one way. One that is told that another has another way
 //!    serves nobody, ever.
+//! 7. One that serves and is told that it has begun a later epoch has been taken the place of, as by
+//!    a home that was moved: it serves nobody any more.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -92,6 +94,8 @@ pub enum Effect {
     Open,
     /// The peer knows more than is stored here: this metaserver does not serve.
     Older(Peer, Known),
+    /// The peer knows a later epoch of this metaserver than this one, which does not serve any more.
+    Over(Peer, Known),
     /// The peer is not like this metaserver, which does not serve.
     Unlike(Peer),
 }
@@ -242,9 +246,16 @@ impl Peers {
     }
 
     fn answered(&mut self, peer: Peer, epoch: u64, known: Known, effects: &mut Vec<Effect>) {
-        let Some(other) = self.others.get_mut(&peer).filter(|_| self.state == State::Asking) else {
-            return;
-        };
+        let Some(other) = self.others.get_mut(&peer) else { return };
+        match self.state {
+            State::Asking => {}
+            State::Open if known.epoch > self.epoch => {
+                self.state = State::Refused;
+                effects.push(Effect::Over(peer, known));
+                return;
+            }
+            State::Open | State::Refused => return,
+        }
         other.ask = None;
         let is_older = known.is_beyond(self.stored);
         #[cfg(feature = "mutants")]

@@ -21,7 +21,8 @@ use leasehold_shell::client::{Runtime, SourcePort};
 use leasehold_shell::records::Records;
 use leasehold_shell::{clock, state};
 use leasehold_store_replica::{
-    Later, Metaserver, Notice, Options, Order, Outside, Owner, PROGRAM, Urgency, compacted,
+    Later, Metaserver, Notice, OpenError, Options, Order, Outside, Owner, PROGRAM, Urgency,
+    compacted,
 };
 use leasehold_store_striped as striped;
 
@@ -29,7 +30,10 @@ use super::{IodAddress, Key};
 use crate::failure::{Failure, Kind};
 
 /// The file in the metaserver's directory that holds all metafiles.
-const NAME: &str = "leasehold-metafiles";
+pub(super) const NAME: &str = "leasehold-metafiles";
+
+/// Its name when all of it is on its way to another directory, and for good.
+pub(super) const MOVED: &str = "leasehold-metafiles.moved";
 
 /// The version of the replica program.
 const VERSION: u32 = leasehold_wire::replica::VERSION;
@@ -80,7 +84,7 @@ impl Search {
 
 /// Whether a directory holds the metafiles of one among several metaservers.
 pub(crate) fn is_one_of_several(directory: &Path) -> bool {
-    directory.join(NAME).exists()
+    [NAME, MOVED].iter().any(|name| directory.join(name).exists())
 }
 
 impl Group {
@@ -127,6 +131,12 @@ impl Group {
                 .map_err(|_| io::Error::new(ErrorKind::InvalidData, "a record cannot be read"))
         };
         let path: PathBuf = directory.join(NAME);
+        if directory.join(MOVED).exists() {
+            return Err(failed(&format!(
+                "they were moved to another directory, to be served from there; what was here is \
+                 kept as {MOVED}"
+            )));
+        }
         let (records, found) =
             Records::open(&path, sync, compact).map_err(|error| failed(&error))?;
         let owner = fs::metadata(directory).map_err(|error| failed(&error))?;
@@ -154,8 +164,13 @@ impl Group {
         let world = World::of(self, runtime, key, records)?;
         let random = state::random().map_err(|error| failed(&error))?;
         let random = u64::from_be_bytes(random);
-        Metaserver::open(options, &found, Arc::new(world), random)
-            .map_err(|_| failed(&"a record cannot be read"))
+        Metaserver::open(options, &found, Arc::new(world), random).map_err(|error| match error {
+            OpenError::Damaged => failed(&"a record cannot be read"),
+            OpenError::OfAnother(Some(other)) => {
+                failed(&format!("they are those of the metaserver with --number {other}"))
+            }
+            OpenError::OfAnother(None) => failed(&"they are those of one that is no --peer"),
+        })
     }
 }
 
@@ -249,6 +264,13 @@ impl Outside for World {
     fn notice(&self, notice: &Notice) {
         match notice {
             Notice::Open => tracing::info!("all metaservers have answered: this one serves"),
+            Notice::Over { peer, known, this } => tracing::error!(
+                peer,
+                known_epoch = known,
+                this_epoch = this,
+                "another has taken the place of this metaserver, as when its home was moved: \
+                 nothing is served any more"
+            ),
             Notice::Unlike { peer, strict } => {
                 let (this, other) = if *strict { ("with", "without") } else { ("without", "with") };
                 tracing::error!(

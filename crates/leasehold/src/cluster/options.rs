@@ -25,6 +25,7 @@ pub(crate) enum Cluster {
     Check(Check),
     Status(Status),
     Repair(Repair),
+    MoveHome(MoveHome),
 }
 
 /// Run a whole cluster on this machine, to see what it is like
@@ -137,6 +138,23 @@ pub(crate) struct Repair {
     /// Remove what was found, rather than only say it
     #[arg(long)]
     pub(crate) remove: bool,
+}
+
+/// Move what one of several metaservers is the home of to another directory, to be served there
+///
+/// Its metaserver must not run: that is what keeps two from being the home of the same. DIR is not
+/// served any more afterwards, and peers refuse what is started from a copy of it. Data stays on the
+/// iods. TO may be copied to another machine, as it is, before it is first served: once, to one.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct MoveHome {
+    /// The metaserver's directory
+    #[arg(value_name = "DIR")]
+    pub(crate) directory: PathBuf,
+
+    /// The directory to serve instead, with no home in it
+    #[arg(value_name = "TO")]
+    pub(crate) to: PathBuf,
 }
 
 /// Say where the data of a file lies, or where it is to lie

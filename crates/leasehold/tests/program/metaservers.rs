@@ -26,6 +26,8 @@ struct Cluster {
     runtime: Runtime,
     iods: Vec<(Serving, u16)>,
     ports: Vec<u16>,
+    /// The directories of the metaservers.
+    places: Vec<String>,
     metaservers: Vec<Option<Serving>>,
     window: Duration,
     strict: bool,
@@ -51,7 +53,8 @@ impl Cluster {
         let ports = (0..count).map(|_| port()).collect();
         let (runtime, iods) = (Runtime::start().unwrap(), iods.into());
         let metaservers = (0..count).map(|_| None).collect();
-        let mut cluster = Self { home, runtime, iods, ports, metaservers, window, strict };
+        let places = (0..count).map(|number| home.path(&format!("names{number}"))).collect();
+        let mut cluster = Self { home, runtime, iods, ports, places, metaservers, window, strict };
         for number in 0..count {
             fs::create_dir(cluster.home.path(&format!("names{number}"))).unwrap();
             let open = std::os::unix::fs::PermissionsExt::from_mode(0o777);
@@ -62,9 +65,9 @@ impl Cluster {
     }
 
     fn command(&self, number: usize) -> Command {
-        let names = self.home.path(&format!("names{number}"));
+        let names = &self.places[number];
         let listen = format!("127.0.0.1:{}", self.ports[number]);
-        let mut command = leasehold(&["meta", &names, "--listen", &listen, "--json"]);
+        let mut command = leasehold(&["meta", names, "--listen", &listen, "--json"]);
         command.args(["--state", &self.home.path(&format!("state-names{number}"))]);
         command.args(["--name", "cluster", "--number", &number.to_string()]);
         let window = self.window.as_secs().to_string();
@@ -302,6 +305,96 @@ fn the_status_shows_who_is_there() {
     let state = cluster.home.path("state-names1");
     let (_, told, _) = run(leasehold(&["cluster", "status", "--json", "--state", &state]));
     assert_eq!(away(&serde_json::from_str(&told).unwrap()), [false, false, true]);
+}
+
+/// A home goes to another directory and port: all is there, its clients go on by the handles that
+/// they have, and nothing serves it from where it was, nor from a copy of that.
+#[test]
+fn a_home_is_moved() {
+    let mut cluster = Cluster::of(2, WINDOW, true);
+    let data: Bytes = (0..20_000_u32).flat_map(u32::to_be_bytes).collect();
+    let (first, second) = (cluster.mount(0), cluster.mount(1));
+    let file = block_on(put(&second, b"file", &data));
+    assert_eq!(look(&first, "file"), Some(file));
+    let [old, new, copy] = ["names1", "elsewhere", "copy"].map(|name| cluster.home.path(name));
+    fs::create_dir(&new).unwrap();
+    let moves = |from: &str, to: &str| run(leasehold(&["cluster", "move-home", from, to]));
+    let (code, _, said) = moves(&old, &new);
+    assert!(code != 0 && said.contains("end its metaserver first"), "{said}");
+    assert!(fs::read_dir(&new).unwrap().next().is_none());
+
+    cluster.kill(1);
+    assert!(Command::new("cp").args(["-r", &old, &copy]).status().unwrap().success());
+    let (code, told, said) = moves(&old, &new);
+    assert!(code == 0 && told.contains(&new), "{said}");
+    // Nothing serves it from there, or moves it once more.
+    let (code, _, said) = run(cluster.command(1));
+    assert!(code != 0 && said.contains("moved to another directory"), "{said}");
+    let (code, ..) = moves(&old, &cluster.home.path("names0"));
+    assert_ne!(code, 0);
+    // A crash in between is made up for by the same command.
+    fs::rename(format!("{new}/leasehold-metafiles"), format!("{new}/leasehold-metafiles.coming"))
+        .unwrap();
+    let (code, _, said) = moves(&old, &new);
+    assert_eq!(code, 0, "{said}");
+
+    // All are told the new address. Its number is still its own.
+    cluster.kill(0);
+    cluster.ports[1] = port();
+    cluster.places[1].clone_from(&new);
+    cluster.places.swap(0, 1);
+    let (code, _, said) = run(cluster.command(0));
+    assert!(code != 0 && said.contains("--number 1"), "{said}");
+    cluster.places.swap(0, 1);
+    cluster.begin(0);
+    cluster.begin(1);
+    let (first, moved) = (cluster.mount(0), cluster.mount(1));
+    for server in [&first, &moved] {
+        assert_eq!(look(server, "file"), Some(file));
+        assert_eq!(read(server, &file, data.len()), data);
+    }
+    let other = create(&moved, "other").unwrap();
+    assert_eq!(look(&first, "other"), Some(other));
+
+    // What is started from a copy of before finds that it is old.
+    cluster.kill(1);
+    cluster.places[1] = copy;
+    let log = cluster.home.path("log");
+    let written = fs::File::create(&log).unwrap();
+    let serving = Serving::logging(cluster.command(1), written.into());
+    serving.line();
+    let end = Instant::now() + PATIENCE;
+    while !fs::read_to_string(&log).unwrap().contains("older than another metaserver knows") {
+        assert!(Instant::now() < end, "{}", fs::read_to_string(&log).unwrap());
+        thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// One that is strict and one that is not: the second serves nobody, and says why.
+#[test]
+fn all_are_strict_or_none_is() {
+    let mut cluster = Cluster::of(2, WINDOW, true);
+    assert_eq!(look(&cluster.mount(0), "file"), None);
+    cluster.kill(1);
+    cluster.strict = false;
+    let log = cluster.home.path("log");
+    let written = fs::File::create(&log).unwrap();
+    let serving = Serving::logging(cluster.command(1), written.into());
+    serving.line();
+    let end = Instant::now() + PATIENCE;
+    let said = || fs::read_to_string(&log).unwrap();
+    while !said().contains("was started without --strict, and another with") {
+        assert!(Instant::now() < end, "{}", said());
+        thread::sleep(Duration::from_millis(50));
+    }
+    let options = Options::stream().impatient(Duration::from_secs(2));
+    let port = Some(cluster.ports[1]);
+    let target = Target { port, ..Target::new("127.0.0.1", b"/cluster", options) };
+    let served = block_on(mount(&cluster.runtime, &target, &who())).is_ok_and(|server| {
+        let found = block_on(server.nfs.lookup(&who(), &server.root, b"file"));
+        found.is_ok_and(|found| found.done() != Err(Status::Io))
+    });
+    assert!(!served);
 }
 
 #[test]

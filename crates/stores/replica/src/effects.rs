@@ -36,6 +36,11 @@ impl Node {
                 let stored = (stored.epoch, stored.stamp.0);
                 self.notice(&Notice::Older { peer: peer.0, known, stored });
             }
+            peers::Effect::Over(peer, known) => {
+                self.refuses = true;
+                let (known, this) = (known.epoch, self.epoch());
+                self.notice(&Notice::Over { peer: peer.0, known, this });
+            }
             peers::Effect::Unlike(peer) => {
                 self.refuses = true;
                 let strict = self.options.strict;

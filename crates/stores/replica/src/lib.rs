@@ -124,6 +124,16 @@ pub enum Notice {
         /// Those that are stored.
         stored: (u64, u64),
     },
+    /// A peer knows a later epoch of this metaserver: another has taken its place, and this one serves
+    /// nobody any more.
+    Over {
+        /// The peer.
+        peer: u32,
+        /// The epoch that it knows.
+        known: u64,
+        /// That of this one.
+        this: u64,
+    },
     /// A peer is strict and this metaserver is not, or the other way round, so that this one serves
     /// nobody.
     Unlike {
@@ -157,23 +167,50 @@ pub fn compacted(records: &[Bytes]) -> Result<Vec<Vec<u8>>, Damaged> {
     Ok(Disk::of(records)?.records().map(|record| record.encode()).collect())
 }
 
+/// The same for a home that goes on elsewhere. Its next epoch is later than the next here, so what is
+/// started from a copy of these, when the other has begun, is known for an older one.
+///
+/// # Errors
+/// When one cannot be read.
+pub fn moved(records: &[Bytes]) -> Result<Vec<Vec<u8>>, Damaged> {
+    let mut disk = Disk::of(records)?;
+    disk.known.epoch += 1;
+    Ok(disk.records().map(|record| record.encode()).collect())
+}
+
+/// Why a metaserver cannot be one among others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpenError {
+    /// A record cannot be read.
+    Damaged,
+    /// The records are those of the metaserver with another number, if it is on the list.
+    OfAnother(Option<u32>),
+}
+
 impl Metaserver {
     /// Begins an epoch over the records that are stored. `random` is different at each start.
     ///
     /// # Errors
-    /// When a record cannot be read.
+    /// As [`OpenError`] says.
     pub fn open(
         mut options: Options,
         records: &[Bytes],
         outside: Arc<dyn Outside>,
         random: u64,
-    ) -> Result<Self, Damaged> {
+    ) -> Result<Self, OpenError> {
         if options.strict {
             // The notes of homes are what leases on names are about.
             options.order = Order::Constant;
         }
         let options = Arc::new(options);
-        let mut disk = Disk::of(records)?;
+        let mut disk = Disk::of(records).map_err(|_| OpenError::Damaged)?;
+        if let Some(object) = disk.metafiles.keys().next() {
+            let homes = node::homes(&options);
+            match homes.of(*object) {
+                Some(home) if home == options.me => {}
+                home => return Err(OpenError::OfAnother(home.map(|home| home.0))),
+            }
+        }
         let mut first = Vec::new();
         if options.me == Peer(0) && !disk.metafiles.contains_key(&ROOT) {
             let root = Record::Put(disk::root(outside.wall().into(), &options.owner));

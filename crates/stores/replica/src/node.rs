@@ -191,9 +191,8 @@ impl Node {
         for peer in options.peers().filter(|peer| *peer != me) {
             disk.heard.entry(peer).or_default();
         }
-        let homes = options.peers().map(|peer| (range_of(peer), peer)).collect();
         let mut node = Self {
-            homes: Homes::new(homes),
+            homes: homes(&options),
             now,
             stored,
             durable: stored.stamp,
@@ -535,6 +534,11 @@ impl Node {
     pub(crate) fn notice(&mut self, notice: &Notice) {
         self.outside.notice(notice);
     }
+}
+
+/// Which metaserver is the home of what.
+pub(crate) fn homes(options: &Options) -> Homes {
+    Homes::new(options.peers().map(|peer| (range_of(peer), peer)).collect())
 }
 
 /// The range of ids that a metaserver is the home of.

@@ -24,6 +24,7 @@ impl Node {
             peers::Effect::Answer(..)
             | peers::Effect::Open
             | peers::Effect::Older(..)
+            | peers::Effect::Over(..)
             | peers::Effect::Unlike(_) => {}
         }
     }

@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 
+use bytes::Bytes;
 use leasehold_base::units::Cookie;
 use leasehold_fs::{
     Allowance, Budget, Caller, Found, FsError, Mode, NewFile, NewNode, ObjectId, Place,
@@ -10,7 +11,7 @@ use leasehold_fs::{
 
 use super::lan::{Lan, name, who};
 use crate::record::Record;
-use crate::{Notice, Order};
+use crate::{Notice, Order, moved};
 
 const WINDOW: Duration = Duration::from_secs(3);
 
@@ -302,6 +303,33 @@ fn older_metadata_is_not_served() {
     assert_eq!(lan.look(1, lan.root(), "file").err(), Some(FsError::Io));
     let older = |notice: &Notice| matches!(notice, Notice::Older { peer: 0, .. });
     assert!(lan.notices().iter().any(older));
+}
+
+/// One goes on though its home was moved elsewhere, and hears of that by the first call it makes; a
+/// copy of what it had is older from then on.
+#[test]
+fn who_was_moved_elsewhere_serves_nobody() {
+    let lan = Lan::new(2, Order::Constant);
+    let file = lan.create(1, lan.root(), "file").expect("the name is free").object;
+    let (old, disk) = (lan.at(1), lan.disk(1));
+    let elsewhere = moved(&disk).expect("it was written").into_iter().map(Bytes::from).collect();
+    lan.kill(1, Some(elsewhere));
+    lan.start(1);
+    lan.pass(WINDOW);
+    assert!(lan.at(1).is_open());
+    assert_eq!(lan.look(0, lan.root(), "file").map(|found| found.object), Ok(file));
+    assert!(lan.run(old.getattr(&file)).is_ok(), "it does not know yet");
+    let asked = lan.run(old.lookup(&who(), &lan.root(), name("other")));
+    assert!(asked.is_err());
+    lan.pass(WINDOW);
+    assert_eq!(lan.run(old.getattr(&file)).err(), Some(FsError::Io));
+    assert!(lan.notices().iter().any(|it| matches!(it, Notice::Over { peer: 0, .. })));
+    drop(old);
+    assert!(lan.create(1, lan.root(), "other").is_ok(), "the other goes on");
+    lan.kill(1, Some(disk));
+    lan.start(1);
+    lan.pass(WINDOW);
+    assert!(!lan.at(1).is_open());
 }
 
 #[test]
