@@ -36,6 +36,16 @@ const fn called(variant: Variant) -> &'static str {
     }
 }
 
+/// The requests of the kernel that have no answer yet.
+fn waited_for(session: &Session) -> Vec<serde_json::Value> {
+    let waiting = session.in_flight();
+    let waiting = waiting.iter().map(|request| {
+        let age = request.age.as_secs_f64();
+        json!({ "operation": request.operation, "thread": request.thread, "age_s": age })
+    });
+    waiting.collect()
+}
+
 /// Has questions answered from now on, also where a mount that was here before is still in use;
 /// without, where the socket cannot be had.
 pub(crate) fn begin(
@@ -56,11 +66,6 @@ pub(crate) fn begin(
         let counters = files.client().counters();
         let leases = files.client().lease_counts();
         let calls = nfs.session().counters();
-        let waiting = session.in_flight();
-        let waiting = waiting.iter().map(|request| {
-            let age = request.age.as_secs_f64();
-            json!({ "operation": request.operation, "thread": request.thread, "age_s": age })
-        });
         json!({
             "source": source,
             "server": server,
@@ -68,7 +73,7 @@ pub(crate) fn begin(
             "cache": cache,
             "leases": leases.map(|(held, to_write)| json!({ "held": held, "to_write": to_write })),
             "pid": std::process::id(),
-            "waiting": waiting.collect::<Vec<_>>(),
+            "waiting": waited_for(&session),
             "nodes": held.nodes,
             "open": held.open,
             "cached_bytes": cached,
