@@ -92,8 +92,8 @@ impl<E: Clone> Cache<E> {
         self.counters.held_writes += u64::from(waits);
     }
 
-    /// Whether the size of a file can be set here ([`Event::Alter`]): nothing at the server lies
-    /// beyond it, or is about to.
+    /// Whether the size of a file can be set here ([`super::Event::Alter`]): nothing at the server
+    /// lies beyond it, or is about to.
     #[must_use]
     pub fn can_resize(&self, file: ObjectKey, size: u64) -> bool {
         self.objects.get(&file).is_some_and(|Object { known, file }| {
