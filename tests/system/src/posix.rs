@@ -20,7 +20,7 @@ pub const QUICK: &[Trial] = &[
         name: "pjdfstest",
         case: "cat >\"$scratch/pjdfstest.toml\" <<END
 [settings]
-naptime = 0.01
+naptime = 0.05
 allow_remount = false
 [dummy_auth]
 entries = [[\"nobody\", \"nogroup\"], [\"daemon\", \"daemon\"], [\"bin\", \"bin\"]]
