@@ -96,6 +96,15 @@ fn id(client: u32) -> [u8; 16] {
     [u8::try_from(client).expect("there are few"); 16]
 }
 
+fn hello_of(client: u32) -> hello::Args<'static> {
+    hello::Args { client: id(client), instance: 1, name: ClientName(b"laptop") }
+}
+
+fn grant_of(answer: leases::Reply) -> Grant {
+    let Answer::Done(done) = answer else { panic!("{answer:?}") };
+    done.results.held.0.first().expect("it is granted").grant
+}
+
 impl World {
     fn new() -> Self {
         let mut world = Self {
@@ -154,9 +163,7 @@ impl World {
     }
 
     fn hello(&mut self, client: u32) -> hello::Welcome {
-        let name = ClientName(b"laptop");
-        let args = hello::Args { client: id(client), instance: 1, name };
-        let answer: hello::Reply = self.lease(client, hello::NUMBER, &args);
+        let answer: hello::Reply = self.lease(client, hello::NUMBER, &hello_of(client));
         let Answer::Done(done) = answer else { panic!("{answer:?}") };
         done.results
     }
@@ -165,31 +172,37 @@ impl World {
         Caller { client: id(client), instance: 1, epoch: self.epoch }
     }
 
-    fn wanted(&mut self, client: u32, object: Handle, kind: Kind) -> leases::Reply {
-        let wanted = leases::Wanted { object, terms: terms(kind), reclaim: false };
-        let args = leases::Args {
+    /// What asks for one lease.
+    fn asking(&self, client: u32, object: Handle, kind: Kind) -> leases::Args {
+        leases::Args {
             caller: self.caller(client),
-            wanted: List(vec![wanted]),
+            wanted: List(vec![leases::Wanted { object, terms: terms(kind), reclaim: false }]),
             returned: List(Vec::new()),
             progress: leases::Progress::Recovered,
-        };
+        }
+    }
+
+    /// What gives one lease back.
+    fn returning(&self, client: u32, object: Handle, serial: u64) -> leases::Args {
+        leases::Args {
+            caller: self.caller(client),
+            wanted: List(Vec::new()),
+            returned: List(vec![leases::Returned { object, serial, open: Open::No }]),
+            progress: leases::Progress::Recovered,
+        }
+    }
+
+    fn wanted(&mut self, client: u32, object: Handle, kind: Kind) -> leases::Reply {
+        let args = self.asking(client, object, kind);
         self.lease(client, leases::NUMBER, &args)
     }
 
     fn granted(&mut self, client: u32, object: Handle, kind: Kind) -> Grant {
-        let answer = self.wanted(client, object, kind);
-        let Answer::Done(done) = answer else { panic!("{answer:?}") };
-        done.results.held.0.first().expect("it is granted").grant
+        grant_of(self.wanted(client, object, kind))
     }
 
     fn give_back(&mut self, client: u32, object: Handle, serial: u64) {
-        let returned = leases::Returned { object, serial, open: Open::No };
-        let args = leases::Args {
-            caller: self.caller(client),
-            wanted: List(Vec::new()),
-            returned: List(vec![returned]),
-            progress: leases::Progress::Recovered,
-        };
+        let args = self.returning(client, object, serial);
         let answer: leases::Reply = self.lease(client, leases::NUMBER, &args);
         assert!(matches!(answer, Answer::Done(_)), "{answer:?}");
     }

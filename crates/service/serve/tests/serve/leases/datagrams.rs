@@ -19,34 +19,19 @@ impl World {
     }
 
     fn leases_by_datagram(&mut self, client: u32, object: Handle, kind: Kind) -> Waiting {
-        let wanted = leases::Wanted { object, terms: terms(kind), reclaim: false };
-        let args = leases::Args {
-            caller: self.caller(client),
-            wanted: List(vec![wanted]),
-            returned: List(Vec::new()),
-            progress: leases::Progress::Recovered,
-        };
+        let args = self.asking(client, object, kind);
         self.by_datagram(client, leases::NUMBER, &args)
     }
 
     fn holds_by_datagram(&mut self, client: u32, object: Handle, kind: Kind) -> Grant {
-        let name = ClientName(b"laptop");
-        let args = hello::Args { client: id(client), instance: 1, name };
+        let args = hello_of(client);
         let answer: hello::Reply = self.by_datagram(client, hello::NUMBER, &args).results();
         assert!(matches!(answer, Answer::Done(_)), "{answer:?}");
-        let answer: leases::Reply = self.leases_by_datagram(client, object, kind).results();
-        let Answer::Done(done) = answer else { panic!("{answer:?}") };
-        done.results.held.0.first().expect("it is granted").grant
+        grant_of(self.leases_by_datagram(client, object, kind).results())
     }
 
     fn gives_back_by_datagram(&mut self, client: u32, lease: evict::Lease) {
-        let evict::Lease { object, serial } = lease;
-        let args = leases::Args {
-            caller: self.caller(client),
-            wanted: List(Vec::new()),
-            returned: List(vec![leases::Returned { object, serial, open: Open::No }]),
-            progress: leases::Progress::Recovered,
-        };
+        let args = self.returning(client, lease.object, lease.serial);
         let answer: leases::Reply = self.by_datagram(client, leases::NUMBER, &args).results();
         assert!(matches!(answer, Answer::Done(_)), "{answer:?}");
     }
