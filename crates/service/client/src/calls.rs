@@ -10,7 +10,6 @@ use leasehold_wire::nfs3::{self, Handle, Status};
 use crate::client::Client;
 use crate::convert;
 use crate::nodes::{NodeId, Nodes};
-use crate::ride::{FIRST, How};
 
 /// One call for a file's data.
 pub(crate) struct Call {
@@ -148,10 +147,7 @@ async fn write_under(
             client.hand_over(node, (offset, &data), base, now);
             client.shared.state().note_late(node);
         }
-        let how = ride.change(FIRST);
-        if how != How::Unknown {
-            client.with(|state, now, doings| state.wrote(now, node, how, doings));
-        }
+        client.note_written(node, &ride);
         let reply = reply?;
         // Data is not refused with what goes along with it: that is refused alone.
         if matches!(reply, nfs3::Reply::Failed(..)) && set.take().is_some() {
@@ -180,10 +176,7 @@ async fn alter_under(
             }
             client.shared.state().note_late(node);
         }
-        let how = ride.change(FIRST);
-        if how != How::Unknown {
-            client.with(|state, now, doings| state.wrote(now, node, how, doings));
-        }
+        client.note_written(node, &ride);
         // It has ended what was told of where the data is to be written.
         client.with(|state, _, doings| state.layouts.forget(node, doings));
         return match reply? {
@@ -208,10 +201,7 @@ async fn commit(
 ) -> Result<Committed, Error> {
     let ride = client.ride(&[], None);
     let reply = ride.nfs.commit(who, file, 0, 0).await?;
-    let how = ride.change(FIRST);
-    if how != How::Unknown {
-        client.with(|state, now, doings| state.wrote(now, node, how, doings));
-    }
+    client.note_written(node, &ride);
     match reply {
         nfs3::Reply::Done(done) => {
             Ok(Committed { verifier: done.verifier, wcc: convert::wcc(&done.file) })

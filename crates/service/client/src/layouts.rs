@@ -38,7 +38,6 @@ use leasehold_wire::nfs3::{self, Handle};
 use crate::client::{Client, Doings, State};
 use crate::convert;
 use crate::nodes::NodeId;
-use crate::ride::{FIRST, How};
 
 /// Smaller files are not worth the question where they lie.
 const LEAST_BYTES: u64 = 256 << 10;
@@ -389,10 +388,7 @@ impl Client {
     ) -> Result<Option<layout::Layout>, Error> {
         let ride = self.ride(&[], None);
         let reply = ride.nfs.layout(who, handle, kind).await?;
-        let how = ride.change(FIRST);
-        if how != How::Unknown {
-            self.with(|state, now, doings| state.wrote(now, node, how, doings));
-        }
+        self.note_written(node, &ride);
         match reply {
             nfs3::Reply::Done(told) => Ok(Some(told)),
             nfs3::Reply::Failed(_, ()) if kind.is_some() => Ok(None),
