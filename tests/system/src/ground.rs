@@ -103,6 +103,25 @@ impl Ground {
         Ok(Self { directory, below, file, symlink })
     }
 
+    /// Asks after each of its objects, so that the server has them open: a LOOKUP of one opens
+    /// only the directory it is in.
+    ///
+    /// # Errors
+    /// If the server is gone.
+    ///
+    /// # Panics
+    /// If one is not there.
+    pub fn open(&self, client: &mut Client) -> Result<(), Lost> {
+        for object in [self.directory, self.below, self.file, self.symlink] {
+            let args = getattr::Args { object };
+            match client.call::<getattr::Reply>(getattr::NUMBER, &args)? {
+                Reply::Done(_) => {}
+                Reply::Failed(status, ()) => panic!("{status:?}"),
+            }
+        }
+        Ok(())
+    }
+
     /// The file, of 4,096 bytes.
     #[must_use]
     pub const fn file(&self) -> Handle {

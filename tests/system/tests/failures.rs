@@ -159,8 +159,10 @@ fn over_quota() {
     });
 }
 
-/// Has every request to the disk fail, also those for what was read before.
-const BREAK: &str = "sync; echo 3 >/proc/sys/vm/drop_caches; turn_disk_to error";
+/// Has every request to the disk fail, and a READ of the file's data be one. What else is in memory
+/// stays there: with the block gone that an inode is in, ext4 calls a chmod done that it cannot do.
+const BREAK: &str = "sync; dd if=/disk/export/ground/file iflag=nocache count=0 2>/dev/null
+    turn_disk_to error";
 
 /// Makes the disk good again, and the file system, which has given up.
 const MEND: &str = r#"end_server KILL; "$busybox" umount /disk; turn_disk_to "linear /dev/ubda 0";
@@ -175,8 +177,9 @@ fn broken() {
     attempts.extend(ground.changes());
     for attempt in &attempts {
         let mut client = Client::connect(machine.address(), 0).expect("the machine is on");
-        // The server has them open then: the kernel calls a handle stale whose object it cannot read.
-        Ground::find(&mut client, "ground").expect("the machine is on");
+        let ground = Ground::find(&mut client, "ground").expect("the machine is on");
+        // The kernel calls a handle stale whose object it cannot read; it reads none that is open.
+        ground.open(&mut client).expect("the machine is on");
         machine.tell(BREAK);
         let (name, version) = (attempt.name, attempt.version);
         let status = attempt.status(&mut client).expect("the server lives on");
