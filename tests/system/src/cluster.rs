@@ -1,7 +1,7 @@
 //! A metaserver and its iods, of the built program.
 
 use std::io::{BufRead as _, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -38,24 +38,13 @@ impl Cluster {
     #[must_use]
     pub fn start(iods: usize, options: &[&str]) -> Self {
         let folder = Scratch::new("cluster");
-        let below = folder.path().to_owned();
-        let path = move |name: &str| {
-            let path = below.join(name);
-            std::fs::create_dir_all(&path).expect("there is room");
-            path.to_str().expect("our own name").to_owned()
-        };
-        let key = format!("{}/key", path("keys"));
-        let words = move |role: &str, name: &str| {
-            let state = path(&format!("state-{name}"));
-            let words = [role, &path(name), "--state", &state, "--cluster-key", &key];
-            words.map(str::to_owned).to_vec()
-        };
+        let words = words(folder.path().to_owned());
         let iods: Vec<Program> = (0..iods)
             .map(|number| Program::start(words("iod", &format!("iod{number}")), port()))
             .collect();
         let options: Vec<String> = options.iter().map(|&option| option.to_owned()).collect();
-        let meta = Program::start(meta(&words, iods.iter(), &options), port());
-        Self { folder, iods, meta, words: Box::new(words), options }
+        let meta = Program::start(meta(words("meta", "export"), iods.iter(), &options), port());
+        Self { folder, iods, meta, words, options }
     }
 
     /// Starts one more iod, which the metaserver knows when it is started again.
@@ -70,7 +59,7 @@ impl Cluster {
             self.options.iter().cloned().chain(more.iter().map(|&it| it.to_owned())).collect();
         let iods = self.iods.iter().enumerate();
         let iods = iods.filter(|(number, _)| !lost.contains(number)).map(|(_, iod)| iod);
-        let words = meta(&self.words, iods, &options);
+        let words = meta((self.words)("meta", "export"), iods, &options);
         self.meta.kill();
         self.meta = Program::start(words, self.meta.port);
     }
@@ -125,13 +114,76 @@ impl Cluster {
     }
 }
 
+/// Metaservers of one file system over two iods, all on 127.0.0.1; stopped when this is dropped.
+pub struct Group {
+    metaservers: Vec<Program>,
+    _iods: Vec<Program>,
+    _folder: Scratch,
+}
+
+impl Group {
+    /// Starts so many metaservers over new, empty folders, with these options besides.
+    ///
+    /// # Panics
+    /// If one does not get ready.
+    #[must_use]
+    pub fn start(count: usize, options: &[&str]) -> Self {
+        let folder = Scratch::new("group");
+        let words = words(folder.path().to_owned());
+        let iods: Vec<Program> =
+            (0..2).map(|number| Program::start(words("iod", &format!("iod{number}")), 0)).collect();
+        // Each is told of all before the first is started.
+        let ports: Vec<u16> = (0..count).map(|_| port()).collect();
+        let mut options: Vec<String> = options.iter().map(|&option| option.to_owned()).collect();
+        options.extend(["--name", "export"].map(str::to_owned));
+        for port in &ports {
+            options.extend(["--peer".to_owned(), format!("127.0.0.1:{port}")]);
+        }
+        let start = |(number, port): (usize, &u16)| {
+            let number = number.to_string();
+            let own = [options.clone(), vec!["--number".to_owned(), number.clone()]].concat();
+            let role = words("meta", &format!("names{number}"));
+            Program::start(meta(role, iods.iter(), &own), *port)
+        };
+        let metaservers = ports.iter().enumerate().map(start).collect();
+        Self { metaservers, _iods: iods, _folder: folder }
+    }
+
+    /// What a guest mounts at one of them.
+    #[must_use]
+    pub fn mount(&self, number: usize, version: Version) -> Mount {
+        let port = Some(self.port(number));
+        Mount { port, export: "/export".to_owned(), version }
+    }
+
+    /// The port of one of them.
+    #[must_use]
+    pub fn port(&self, number: usize) -> u16 {
+        self.metaservers[number].port
+    }
+}
+
+/// What starts a program of a role over a folder of its name below this one, where the key is, too.
+fn words(below: PathBuf) -> Box<Words> {
+    let path = move |name: &str| {
+        let path = below.join(name);
+        std::fs::create_dir_all(&path).expect("there is room");
+        path.to_str().expect("our own name").to_owned()
+    };
+    let key = format!("{}/key", path("keys"));
+    Box::new(move |role: &str, name: &str| {
+        let state = path(&format!("state-{name}"));
+        let words = [role, &path(name), "--state", &state, "--cluster-key", &key];
+        words.map(str::to_owned).to_vec()
+    })
+}
+
 /// What starts a metaserver.
 fn meta<'a>(
-    words: &Words,
+    mut meta: Vec<String>,
     iods: impl Iterator<Item = &'a Program>,
     options: &[String],
 ) -> Vec<String> {
-    let mut meta = words("meta", "export");
     for iod in iods {
         meta.extend(["--iod".to_owned(), format!("127.0.0.1:{}", iod.port)]);
     }

@@ -24,7 +24,7 @@ pub mod sharing;
 mod tool;
 
 pub use capture::Capture;
-pub use cluster::Cluster;
+pub use cluster::{Cluster, Group};
 pub use disk::FileSystem;
 pub use ground::{Attempt, Ground};
 pub use guest::{Ended, Guest, Mount, Version};

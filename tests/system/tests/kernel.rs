@@ -9,7 +9,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use leasehold_base::random::Random;
-use leasehold_system_tests::{Cluster, Guest, Link, Server, Version, output, tools_folder};
+use leasehold_system_tests::{Cluster, Group, Guest, Link, Server, Version, output, tools_folder};
 
 /// Far more than any case takes; a guest that hangs must not hang the test.
 const LIMIT: Duration = Duration::from_mins(5);
@@ -150,6 +150,21 @@ fn iods_come_and_go_under_the_load() {
         // It is given up, and so is nothing that it had.
         change(&["--lost", "0"], &[0], 2);
     });
+    ended.expect_success();
+}
+
+/// A client that mounts two metaservers of one file system: what it does at one it sees at the
+/// other, within the windows, and at once where all are strict.
+#[test]
+fn what_is_done_at_one_metaserver_is_so_at_the_other() {
+    let lazy = Group::start(2, &["--lazy-window", "1"]);
+    let strict = Group::start(2, &["--strict"]);
+    let ports = [&lazy, &strict].map(|group| format!("'{} {}'", group.port(0), group.port(1)));
+    let [of_lazy, of_strict] = ports;
+    let case = include_str!("../cases/metaservers.sh");
+    let case = format!("lazy={of_lazy}\nstrict={of_strict}\n{case}");
+    let guest = Guest::boot(&Arc::new(Link::new()), &lazy.mount(0, Version::V3), &case, LIMIT);
+    let ended = guest.wait(|request| panic!("no such request: {request}"));
     ended.expect_success();
 }
 
