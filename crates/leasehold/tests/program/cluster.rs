@@ -1,15 +1,20 @@
 //! `meta` and `iod`: a volume over processes that find each other by a key.
 
 use std::fs;
-use std::time::Instant;
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use leasehold_session::Options;
+use leasehold_session::nfs::Place;
 use leasehold_session::nfs::messages::{Handle, SetAttributes, Status, write};
 use leasehold_shell::client::{Mounted, NotFound, Runtime, Target, block_on, mount};
 use rustix::process::Signal;
 
-use crate::support::{Home, PATIENCE, Serving, address, leasehold, port, put, run, who};
+use crate::support::{
+    Home, PATIENCE, Serving, address, call_of_user, leasehold, opaque, over, over_stream, port,
+    put, run, send, who,
+};
 
 /// An iod over a directory of this name, with a key of that name; at a port of its own where none
 /// is named.
@@ -418,5 +423,109 @@ fn a_full_disk_of_one_iod_is_told() {
         block_on(put(&server, b"next", &data(4)));
         same(&server, b"next", &data(4));
         assert!(serving.end(Signal::TERM).success());
+    }
+}
+
+/// The status of a reply that came to be.
+fn status(reply: &[u8]) -> u32 {
+    u32::from_be_bytes(reply[24..28].try_into().unwrap())
+}
+
+/// The status that a READ of version 3 is answered with.
+fn read_status(address: SocketAddr, file: &Handle) -> u32 {
+    let arguments = [&opaque(file.as_bytes())[..], &[0; 8], &100_000_u32.to_be_bytes()].concat();
+    status(&over_stream(address, &call_of_user(9, 6, &arguments)))
+}
+
+/// A READ of version 2.
+fn old_read(xid: u32, file: &Handle) -> Vec<u8> {
+    let arguments = [file.as_bytes(), &[0; 4], &8192_u32.to_be_bytes(), &[0; 4]].concat();
+    let mut call = call_of_user(xid, 6, &arguments);
+    call[16..20].copy_from_slice(&2_u32.to_be_bytes());
+    call
+}
+
+/// While an iod is away, who needs it is told to come again, and after its time that it failed.
+/// Version 2 has no word for the first, so it says nothing. All else goes on.
+#[test]
+fn an_iod_that_is_away_is_told_in_time() {
+    let (ok, io, jukebox) = (0, 5, 10_008);
+    // Far longer than the 2 s of a call, so that a machine that stands still for some seconds does
+    // not bring the end before its time.
+    let (parked, give_up) = (Duration::from_secs(2), Duration::from_secs(10));
+    let home = Home::new();
+    let runtime = Runtime::start().unwrap();
+    let (_one, first) = iod(&home, "one", "key", 0);
+    let (mut two, second) = iod(&home, "two", "key", 0);
+    let mut serving = Serving::start(meta(&home, &[first, second], &["--iod-timeout", "10"]));
+    let ready: serde_json::Value = serde_json::from_str(&serving.line()).unwrap();
+    let at = address(&ready);
+    let server = try_mount(&runtime, at.port(), "/data").unwrap();
+    fs::create_dir(home.path("data/first")).unwrap();
+    let mut only_first = leasehold(&["layout", &home.path("data/first"), "--iods", "0"]);
+    only_first.args(["--state", &home.path("state")]);
+    let (code, _, error) = run(only_first);
+    assert_eq!(code, 0, "{error}");
+    let found = block_on(server.nfs.lookup(&who(), &server.root, b"first")).unwrap();
+    let of_first = Mounted { root: found.done().unwrap().object, ..server.clone() };
+    let data = Bytes::from(vec![7; 100_000]);
+    let file = block_on(put(&server, b"file", &data));
+    let small = block_on(put(&server, b"small", &Bytes::from_static(b"needs no iod")));
+    let other = block_on(put(&of_first, b"other", &data));
+    assert_eq!([&file, &small, &other].map(|file| read_status(at, file)), [ok; 3]);
+    let mut old = TcpStream::connect(at).unwrap();
+    assert_eq!(over(&mut old, &old_read(1, &file))[..28], old_reply(1, ok));
+
+    assert!(two.end(Signal::KILL).code().is_none());
+    let begun = Instant::now();
+    send(&mut old, &old_read(2, &file));
+    let told = read_status(at, &file);
+    let after = begun.elapsed();
+    assert!(told == jukebox && after >= parked, "{told} after {after:?}");
+    // Whoever needed the iod for these would have been told the same.
+    assert_eq!([&small, &other].map(|file| read_status(at, file)), [ok; 2]);
+    let who = who();
+    let listing = server.nfs.list(&who, &server.root, Place::default(), 8192, true);
+    let listed = block_on(listing).unwrap().done().unwrap().entries;
+    assert!(listed.iter().any(|entry| entry.name == b"file"[..]), "{listed:?}");
+    assert!(listed.iter().all(|entry| entry.attributes.is_some()), "{listed:?}");
+    loop {
+        match read_status(at, &file) {
+            told if told == jukebox => assert!(begun.elapsed() < PATIENCE, "there is no end"),
+            told => break assert_eq!(told, io),
+        }
+    }
+    let after = begun.elapsed();
+    assert!(after >= give_up, "{after:?}");
+    // The first reply since is the one to what was asked last.
+    assert_eq!(over(&mut old, &old_read(3, &file))[..28], old_reply(3, io));
+    assert_eq!([&small, &other].map(|file| read_status(at, file)), [ok; 2]);
+    // It is back, and nobody has to do anything for it.
+    let (_two, _) = iod(&home, "two", "key", second);
+    assert_eq!(read(&server, &file, data.len()), data);
+    assert!(serving.end(Signal::TERM).success());
+}
+
+/// The head of a reply with this status.
+fn old_reply(xid: u32, status: u32) -> Vec<u8> {
+    [xid, 1, 0, 0, 0, 0, status].iter().flat_map(|word| word.to_be_bytes()).collect()
+}
+
+/// An iod takes no handle but its own.
+#[test]
+fn handles_of_others_are_refused_by_an_iod() {
+    let (ok, bad_handle) = (0, 10_001);
+    let home = Home::new();
+    let runtime = Runtime::start().unwrap();
+    let (_one, first) = iod(&home, "one", "key", 0);
+    let (_serving, ready) = start(&home, &[first]);
+    let server = try_mount(&runtime, address(&ready).port(), "/data").unwrap();
+    let file = block_on(put(&server, b"file", &Bytes::from(vec![7; 100_000])));
+    assert_eq!(read_status(address(&ready), &file), ok);
+    let at = SocketAddr::from(([127, 0, 0, 1], first));
+    let mut made_up = *file.as_bytes().first_chunk::<32>().unwrap();
+    made_up[31] ^= 1;
+    for handle in [file, server.root, Handle::new(&made_up).unwrap()] {
+        assert_eq!(read_status(at, &handle), bad_handle, "{handle:?}");
     }
 }

@@ -259,6 +259,25 @@ fn who_stood_still_is_refused_at_the_iods() {
     assert!(read == expected);
 }
 
+/// Who was told of an object by one cluster gets nothing by its handle at another's iods, nor at
+/// another iod of the same.
+#[test]
+fn a_handle_is_good_at_the_iod_that_gave_it_alone() {
+    let (Some(cluster), Some(other)) = (Cluster::start(&[]), Cluster::start(&[])) else { return };
+    let [silent, stranger] = [&cluster, &other].map(|cluster| {
+        Silent::begin(cluster, block_on(put(&cluster.mount(), b"file", &data(60_000))))
+    });
+    let (objects, others) = (&silent.layout.objects.0, &stranger.layout.objects.0);
+    for (at, object) in objects.iter().enumerate() {
+        silent.write(&cluster, object, b"its own").unwrap();
+        for elsewhere in [others[at].port, objects[(at + 1) % 3].port] {
+            let object = Object { port: elsewhere, ..*object };
+            let refused = silent.write(&cluster, &object, b"of another");
+            assert_eq!(refused, Err(Status::BadHandle));
+        }
+    }
+}
+
 /// What a client was told outlives no restart of the metaserver: the objects say that it was.
 #[test]
 fn a_metaserver_that_starts_again_fences_whom_it_has_forgotten() {

@@ -174,15 +174,24 @@ pub(crate) fn success() -> Vec<u8> {
 }
 
 pub(crate) fn over_stream(address: SocketAddr, call: &[u8]) -> Vec<u8> {
-    let mut stream = TcpStream::connect(address).unwrap();
+    over(&mut TcpStream::connect(address).unwrap(), call)
+}
+
+/// Calls over a stream that is there; the reply that comes next on it.
+pub(crate) fn over(stream: &mut TcpStream, call: &[u8]) -> Vec<u8> {
+    send(stream, call);
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    let mark = 0x8000_0000 | u32::try_from(call.len()).unwrap();
-    stream.write_all(&[&mark.to_be_bytes(), call].concat()).unwrap();
     let mut mark = [0; 4];
     stream.read_exact(&mut mark).unwrap();
     let mut reply = vec![0; (u32::from_be_bytes(mark) & 0x7fff_ffff) as usize];
     stream.read_exact(&mut reply).unwrap();
     reply
+}
+
+/// Sends a call, and waits for nothing.
+pub(crate) fn send(stream: &mut TcpStream, call: &[u8]) {
+    let mark = 0x8000_0000 | u32::try_from(call.len()).unwrap();
+    stream.write_all(&[&mark.to_be_bytes(), call].concat()).unwrap();
 }
 
 pub(crate) fn over_datagram(address: SocketAddr, call: &[u8]) -> Vec<u8> {
