@@ -160,6 +160,55 @@ fn what_programs_expect_of_a_file_is_so() {
     until("what was removed while open goes with its last user", left);
 }
 
+/// A directory that was open was put aside as a file is, whatever was in it.
+#[test]
+fn a_directory_that_is_open_and_not_empty_is_not_replaced() {
+    for options in ["", "cache=close-to-open"] {
+        // Who is cut off holds its leases for a while.
+        let server = Server::start();
+        let mounted = new_mount(&server, options);
+        let (empty, full) = (mounted.path("empty"), mounted.path("full"));
+        for directory in [&empty, &full] {
+            fs::create_dir(directory).expect("there is room");
+        }
+        fs::write(full.join("file"), "content").expect("there is room");
+        let open = File::open(&full).expect("it is there");
+        let error = fs::rename(&empty, &full).expect_err("it is not empty");
+        assert_eq!(error.raw_os_error(), Some(Errno::NOTEMPTY.raw_os_error()));
+        assert_eq!(fs::read_to_string(full.join("file")).expect("it is there"), "content");
+        drop(open);
+        fs::remove_dir_all(&full).and_then(|()| fs::remove_dir(&empty)).expect("they are ours");
+        assert_eq!(fs::read_dir(server.folder()).expect("it is there").count(), 0);
+    }
+}
+
+/// It was put aside once for each name, and what was written behind the first was dropped.
+#[test]
+fn an_open_file_that_loses_two_names_keeps_its_data_and_leaves_nothing() {
+    for options in ["", "cache=close-to-open"] {
+        // Who is cut off holds its leases for a while.
+        let server = Server::start();
+        let mounted = new_mount(&server, options);
+        let (one, two) = (mounted.path("one"), mounted.path("two"));
+        let mut open = File::options();
+        let open = open.read(true).write(true).create(true).truncate(true).open(&one);
+        let open = open.expect("there is room");
+        fs::hard_link(&one, &two).expect("there is room");
+        assert_eq!(fs::metadata(&two).expect("it is there").nlink(), 2);
+        fs::remove_file(&one).expect("it is there");
+        open.write_all_at(&[7; 100], 0).expect("it is open");
+        fs::remove_file(&two).expect("it is there");
+        open.sync_all().expect("it is open");
+        let mut bytes = [0; 100];
+        open.read_exact_at(&mut bytes, 0).expect("it is open");
+        assert_eq!(bytes, [7; 100]);
+        drop(open);
+        until("nothing is left", || {
+            fs::read_dir(server.folder()).expect("it is there").count() == 0
+        });
+    }
+}
+
 /// Maps a file, stores by the mapping, and reads back by the file and the other way round.
 const MAPPING: &str = "
 import mmap, os, sys
@@ -513,6 +562,51 @@ fn a_mount_ends_in_each_way() {
     until("its process ends", || !serves(&pid));
     assert!(!is_mounted(mounted.folder()));
     assert_eq!(there("file"), b"written before the end");
+}
+
+/// What was refused behind a close, before anybody asked, was told to nobody.
+#[test]
+fn the_end_of_a_mount_tells_what_was_refused_before() {
+    let server = Server::start_with_room(1 << 20);
+    fs::write(server.folder().join("filler"), vec![7; 2 << 20]).expect_err("there is no room");
+    // Where the machine stands still before the close, that tells it.
+    until("the end tells it", || {
+        let mounted = new_mount(&server, "cache=buffer,writedelay=1");
+        let mut file = File::create(mounted.path("file")).expect("a name needs no room");
+        file.write_all(&[7; 4096]).expect("nobody has asked the server");
+        drop(file);
+        until("it is refused", || {
+            let told = mounted.status();
+            told["unsaved_bytes"] == 0 && told["refused_bytes"] == 4096
+        });
+        let said = what_umount_says(&mounted);
+        assert!(said.is_empty() || said.contains("the server refused written data"), "{said}");
+        !said.is_empty()
+    });
+
+    // What a program was told of is told to nobody else.
+    let mounted = new_mount(&server, "cache=buffer,writedelay=1000");
+    let mut file = File::create(mounted.path("file")).expect("a name needs no room");
+    file.write_all(&[7; 4096]).expect("nobody has asked the server");
+    let error = file.sync_all().expect_err("there is no room");
+    assert_eq!(error.kind(), ErrorKind::StorageFull);
+    drop(file);
+    assert_eq!(what_umount_says(&mounted), "");
+}
+
+/// Ends a mount when it is idle, and gives what is complained of.
+fn what_umount_says(mounted: &Mounted) -> String {
+    let start = Instant::now();
+    loop {
+        let mut umount = Command::new(built());
+        let done = umount.arg("umount").arg(mounted.folder()).output().expect("it was built");
+        if !is_mounted(mounted.folder()) {
+            let said = String::from_utf8_lossy(&done.stderr).into_owned();
+            assert_eq!(done.status.success(), said.is_empty(), "{said}");
+            return said;
+        }
+        assert!(start.elapsed() < LIMIT, "it is busy for ever");
+    }
 }
 
 /// It was there for ever, as it waited for the server to hear that it goes.
