@@ -7,15 +7,17 @@
 #
 # BENCH is leasehold-bench, which makes and looks names up. Needs root, and a kernel with namespaces,
 # bridge, veth and tbf. Prints a line for each measurement: `miss ORDER METASERVERS MS`,
-# `creates lazy|strict METASERVERS A_SECOND CPU_SECONDS`, all metaservers' processor time, and
-# `staleness SECONDS`.
+# `creates lazy|strict METASERVERS A_SECOND CPU_SECONDS`, all metaservers' processor time,
+# `build lazy|strict METASERVERS SECONDS`, a program that as many clients compile together, each at a
+# metaserver of its own, and `staleness SECONDS`.
 set -euo pipefail
 leasehold=$(realpath "$1") bench=$(realpath "$2")
 shift 2
 counts=("$@")
 ((${#counts[@]})) || counts=(2 4 8 16)
 most=16
-source "$(dirname "$0")/hosts.sh"
+here=$(dirname "$(realpath "$0")")
+source "$here/hosts.sh"
 
 # Starts so many metaservers over new names and stripes, with what they are told besides.
 metaservers() {
@@ -49,7 +51,33 @@ processor_ticks() {
     echo "$total"
 }
 
+# Has as many clients build a program as there are metaservers; says how many seconds it took.
+build() {
+    local count=$1 n builder building=()
+    rm -f "$folder"/build-*
+    for n in $(seq "$count"); do
+        # Without a shell between, so that its number is the builder's, which ends its mount.
+        ip netns exec "${prefix}builder$n" bash "$here/build.sh" "$leasehold" "10.9.0.$n" "$folder" \
+            "$n" "$count" >"$folder/build-took-$n" 2>>"$folder/log" &
+        building+=($!)
+        echo $! >>"$folder/pids-builders"
+        # Who comes later finds the tree.
+        for _ in $(seq 1200); do
+            [[ ! -e $folder/build-ready-$n ]] || break
+            kill -0 $! 2>/dev/null || break
+            sleep 0.05
+        done
+    done
+    touch "$folder/build-go"
+    for builder in "${building[@]}"; do
+        wait "$builder" || { end builders && cat "$folder/log" >&2 && exit 3; }
+    done
+    end builders
+    cat "$folder/build-took-1"
+}
+
 for n in $(seq $most); do host "meta$n" "$n"; done
+for n in {1..4}; do host "builder$n" $((110 + n)); done
 host iod 100
 host client 101
 
@@ -71,6 +99,8 @@ for mode in lazy strict; do
         rate=$(in_host client "$bench" names creates "${addresses[@]}")
         ticks=$(($(processor_ticks) - before))
         echo "creates $mode $count $rate $(awk "BEGIN { print $ticks / $(getconf CLK_TCK) }")"
+        took=$(build "$count")
+        echo "build $mode $count $took"
     done
 done
 metaservers 2

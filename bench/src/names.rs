@@ -144,6 +144,7 @@ fn print_data(text: &str) -> Result<(), Box<dyn Error>> {
 fn print(text: &str) -> Result<(), Box<dyn Error>> {
     let mut misses = Vec::new();
     let mut creates = Vec::new();
+    let mut builds = Vec::new();
     let mut stale = None;
     for line in text.lines() {
         match *line.split(' ').collect::<Vec<_>>() {
@@ -156,6 +157,9 @@ fn print(text: &str) -> Result<(), Box<dyn Error>> {
                 rate: rate.parse()?,
                 cpu_s: cpu.parse()?,
             }),
+            ["build", mode, count, seconds] => {
+                builds.push((mode, count.parse::<u32>()?, seconds.parse::<f64>()?));
+            }
             ["staleness", seconds] => stale = Some(seconds.parse::<f64>()?),
             _ => return Err(format!("metaservers.sh wrote {line:?}").into()),
         }
@@ -180,6 +184,12 @@ fn print(text: &str) -> Result<(), Box<dyn Error>> {
             .print();
     }
     print_creates(&creates);
+    let alone = builds.iter().find(|build| build.1 == 1).map(|build| build.2);
+    for &(mode, count, seconds) in &builds {
+        let mode = if mode == "strict" { "strict." } else { "" };
+        let unit = "s; of one client at one metaserver";
+        Figure::beside(format!("build.{mode}{count}"), seconds, alone, unit).print();
+    }
     let stale = stale.ok_or("staleness was not measured")?;
     let units = ("s old at most", "s; of the window");
     Figure::count("lazy.staleness".to_owned(), (stale, WINDOW_S), WINDOW_S, units).print();

@@ -60,7 +60,7 @@ impl Area {
             Self::Leases => ("leasehold-bench", &["leasehold", "leasehold-bench"], CLIENTS),
             Self::Model => ("leasehold-lab-figures", &["leasehold-lab-figures"], WEB),
             Self::Seed => ("leasehold-bench", &["leasehold-bench"], &[]),
-            Self::Metaservers => ("leasehold-bench", &["leasehold", "leasehold-bench"], &[]),
+            Self::Metaservers => ("leasehold-bench", &["leasehold", "leasehold-bench"], GUEST),
             Self::Stripes => ("leasehold-bench", &["leasehold", "leasehold-bench"], &[]),
             Self::Speed => ("leasehold-bench", &["leasehold", "leasehold-bench"], PEERS),
         }
@@ -177,7 +177,9 @@ const METASERVERS: &str = "2 to 16 metaservers and one iod, each in a network na
      in sequence, as in figure 3 of Avila et al. (2004), who had 66 ms. `creates` is files a second \
      at 1, 2 and 4, lazy and strict, with four clients at each that make files in directories of \
      their own: on a machine with fewer cores than processes it says little of more machines, but \
-     `creates.cpu`, the processor time of all metaservers for a file, does. `lazy.staleness` is by \
+     `creates.cpu`, the processor time of all metaservers for a file, does. `build` is a program of \
+     25 files that as many clients compile as there are metaservers, each by a mount of its own, and \
+     that the first links and runs. `lazy.staleness` is by \
      how much a time that a client is shown is older than one that another client had been answered \
      at another metaserver, at worst in 10 s. Of figures 4 and 5, with 12 iods and 1 \
      to 21 clients that read one file and write one each, there are the points through 7 metaservers \
