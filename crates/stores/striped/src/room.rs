@@ -93,8 +93,9 @@ impl Volume {
             if is_same { Head { inline: false, ..head } } else { self.new_head(&shape, false) };
         let file = Objects::empty(head);
         if let Err(error) = self.copy_out(caller, object, &file).await {
-            if !is_same {
-                // Nobody else knows their name.
+            // Of another name nobody else knows; those of its own would be used the next time, but
+            // take room where there is none, and stay when the file is removed before.
+            if !is_same || matches!(error, FsError::NoSpace | FsError::QuotaExceeded) {
                 self.remove_objects(&file.head).await;
             }
             return Err(error);

@@ -5,6 +5,7 @@ mod copies;
 mod direct;
 mod folder;
 mod names;
+mod outage;
 mod paced;
 mod patient;
 mod shapes;

@@ -9,6 +9,7 @@ use leasehold_base::random::Random;
 use leasehold_fs::suite::block_on;
 use leasehold_fs::{FsError, ObjectId, SetAttributes, Stability, Store as _, others_first};
 
+use super::outage::Power;
 use super::together::Slow;
 use super::volume::{Volume, commit, data, make, place, put, superuser, text};
 use crate::{Absent, Striped, Tended};
@@ -35,7 +36,7 @@ impl World {
         volume.start_with(|number, iod| {
             let random = Mutex::new(Random::from_seed(seed ^ u64::from(number)));
             let fails = Arc::clone(&fails[usize::from(number)]);
-            Arc::new(Slow { iod, random, fails, tells: *tells })
+            Arc::new(Slow { iod, random, fails, tells: *tells, power: Power::default() })
         })
     }
 

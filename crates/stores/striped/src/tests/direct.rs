@@ -17,6 +17,7 @@ use leasehold_fs::{
 };
 use leasehold_store_mem::MemStore;
 
+use super::outage::Power;
 use super::together::Slow;
 use super::volume::{Volume, make, put, superuser, text};
 use crate::{Extent, Iod, ObjectName, Room, Shape, Striped, Tended, Written};
@@ -146,7 +147,7 @@ impl World {
             let iod = Arc::new(Reached { iod, store, number, skips_fences, keeps_all });
             let random = Mutex::new(Random::from_seed(seed ^ u64::from(number)));
             let fails = Arc::clone(&fails[usize::from(number)]);
-            Arc::new(Slow { iod, random, fails, tells: false })
+            Arc::new(Slow { iod, random, fails, tells: false, power: Power::default() })
         })
     }
 

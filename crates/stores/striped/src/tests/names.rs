@@ -14,7 +14,9 @@ use leasehold_fs::{
     NewFile, NewNode, ObjectId, Page, Place, Properties, ReadDone, Renamed, SetAttributes, SetTime,
     Space, Stability, Store, Target, Wanted, WriteDone, others_first,
 };
+use leasehold_store_mem::MemStore;
 
+use super::outage::Power;
 use super::volume::{Volume, data, make, name, place, put, superuser, text};
 use crate::metafile::HEAD_BYTES;
 use crate::{Shape, Striped, Tended};
@@ -24,18 +26,25 @@ const HEADS_ARE_NOT_WRITTEN: u8 = 1;
 const HEADS_ARE_NOT_STABLE: u8 = 2;
 
 /// Names that let others have some turns before and after everything.
-struct Names {
+pub(super) struct Names {
     store: Arc<dyn Store>,
     random: Mutex<Random>,
     heads: AtomicU8,
+    power: Power,
 }
 
 impl Names {
+    pub(super) fn new(store: Arc<dyn Store>, seed: u64, power: Power) -> Self {
+        let random = Mutex::new(Random::from_seed(seed));
+        Self { store, random, heads: AtomicU8::new(ALL_IS_WELL), power }
+    }
+
     async fn turns(&self) {
         let turns = self.random.lock().expect("nobody panics").below(4);
         for _ in 0..turns {
             others_first().await;
         }
+        self.power.used().await;
     }
 }
 
@@ -160,8 +169,8 @@ struct World {
 impl World {
     fn new(seed: u64) -> Self {
         let mut volume = Volume::new();
-        let (store, random) = (Arc::clone(&volume.names), Mutex::new(Random::from_seed(seed)));
-        let names = Arc::new(Names { store, random, heads: AtomicU8::new(ALL_IS_WELL) });
+        let store = Arc::<MemStore>::clone(&volume.names);
+        let names = Arc::new(Names::new(store, seed, Power::default()));
         let store = volume.start_over(Arc::<Names>::clone(&names), |_, iod| iod);
         Self { volume, names, store }
     }

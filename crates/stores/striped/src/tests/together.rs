@@ -4,6 +4,7 @@ use core::pin::Pin;
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
+use super::outage::Power;
 use super::volume::{Volume, data, make, superuser};
 use crate::{Extent, Iod, ObjectName, Room, Striped, Written};
 use bytes::Bytes;
@@ -22,6 +23,7 @@ pub(super) struct Slow {
     pub(super) fails: Arc<AtomicBool>,
     /// Whether it says that it is away when it fails.
     pub(super) tells: bool,
+    pub(super) power: Power,
 }
 
 impl Slow {
@@ -30,6 +32,7 @@ impl Slow {
         for _ in 0..turns {
             others_first().await;
         }
+        self.power.used().await;
     }
 
     fn slowly<'a, T: Send + 'a>(
@@ -108,7 +111,7 @@ fn slow_volume(seed: u64) -> (Volume, Striped, Arc<AtomicBool>) {
     let store = volume.start_with(|number, iod| {
         let random = Mutex::new(Random::from_seed(seed * 8 + u64::from(number)));
         let fails = if number == 1 { Arc::clone(&switch) } else { Arc::default() };
-        Arc::new(Slow { iod, random, fails, tells: false })
+        Arc::new(Slow { iod, random, fails, tells: false, power: Power::default() })
     });
     (volume, store, switch)
 }

@@ -1,0 +1,301 @@
+//! The power fails in the midst of a change: what is there at the next start, and what is left
+//! behind.
+
+use core::future::{pending, poll_fn};
+use core::pin::pin;
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use core::task::Poll;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use futures_util::future::{Either, select};
+use leasehold_base::random::Random;
+use leasehold_base::units::FileSystemId;
+use leasehold_fs::suite::block_on;
+use leasehold_fs::{FsError, ObjectId, Stability, Store as _, Verifier};
+use leasehold_store_mem::{Config, MemStore};
+
+use super::names::Names;
+use super::together::Slow;
+use super::volume::{Volume, commit, data, make, mark, place, put, superuser, text};
+use crate::{Folder, Iod as _, Local, ObjectName, Placed, Shape, Striped};
+
+/// The power of a cluster, which fails after so many steps of its machines.
+#[derive(Clone, Default)]
+pub(super) struct Power(Arc<Supply>);
+
+#[derive(Default)]
+struct Supply {
+    is_limited: AtomicBool,
+    left: AtomicU32,
+}
+
+impl Power {
+    fn fail_after(&self, steps: u32) {
+        self.0.left.store(steps, Ordering::Relaxed);
+        self.0.is_limited.store(true, Ordering::Relaxed);
+    }
+
+    fn has_failed(&self) -> bool {
+        self.0.is_limited.load(Ordering::Relaxed) && self.0.left.load(Ordering::Relaxed) == 0
+    }
+
+    /// A step of a machine, which does nothing more without power.
+    pub(super) async fn used(&self) {
+        if self.has_failed() {
+            pending::<()>().await;
+        }
+        if self.0.is_limited.load(Ordering::Relaxed) {
+            self.0.left.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// What comes of work; nothing where the power fails first.
+    fn run<T>(&self, work: impl Future<Output = T>) -> Option<T> {
+        let failure = pin!(poll_fn(|context| {
+            context.waker().wake_by_ref();
+            if self.has_failed() { Poll::Ready(()) } else { Poll::Pending }
+        }));
+        match block_on(select(pin!(work), failure)) {
+            Either::Left((done, _)) => Some(done),
+            Either::Right(_) => None,
+        }
+    }
+}
+
+/// Who has no power: nobody, as when a metaserver is killed, the names, some iods, or all; by a bit
+/// for the names and for each iod.
+const CRASHED: [u8; 7] = [0b0000, 0b0001, 0b0010, 0b0100, 0b1001, 0b1110, 0b1111];
+
+/// A volume whose machines take their time, until the power fails.
+struct World {
+    volume: Volume,
+    power: Power,
+}
+
+impl World {
+    fn new() -> Self {
+        Self { volume: Volume::new(), power: Power::default() }
+    }
+
+    fn start(&mut self, seed: u64) -> Striped {
+        let Self { volume, power } = self;
+        let names = Names::new(Arc::<MemStore>::clone(&volume.names), seed, power.clone());
+        volume.start_over(Arc::new(names), |number, iod| {
+            let random = Mutex::new(Random::from_seed(seed * 8 + u64::from(number)));
+            let (fails, power) = (Arc::default(), power.clone());
+            Arc::new(Slow { iod, random, fails, tells: false, power })
+        })
+    }
+
+    /// Starts again with power, where some had none.
+    fn restart(&mut self, crashed: u8) -> Striped {
+        if crashed & 1 != 0 {
+            self.volume.names.crash();
+        }
+        for (number, iod) in self.volume.iods.iter().enumerate() {
+            if crashed & (2 << number) != 0 {
+                iod.crash();
+            }
+        }
+        self.power = Power::default();
+        self.volume.start()
+    }
+
+    fn folders(&self) -> Vec<Folder<Local>> {
+        let iods = (0..).zip(&self.volume.iods);
+        let folder = |(number, store): (u16, &Arc<MemStore>)| {
+            let files = Local::new(Arc::<MemStore>::clone(store));
+            block_on(Folder::open(files, &mark(number))).expect("it has room")
+        };
+        iods.map(folder).collect()
+    }
+
+    /// Removes all objects that are not this file's; how many there were.
+    fn collect(&self, file: &ObjectId) -> usize {
+        let head = block_on(self.volume.names.read(&superuser(), file, 0, 512));
+        let placed = match head {
+            Ok(head) => Placed::read(&head.data).expect("it is sound"),
+            Err(error) => {
+                assert_eq!(error, FsError::Stale);
+                None
+            }
+        };
+        let named = placed.map(|placed| placed.objects()).unwrap_or_default();
+        let named: BTreeSet<ObjectName> = named.into_iter().collect();
+        let mut removed = 0;
+        for folder in self.folders() {
+            for object in block_on(folder.objects()).expect("nothing fails") {
+                if !named.contains(&object) {
+                    block_on(folder.remove(object)).expect("it is there");
+                    removed += 1;
+                }
+            }
+        }
+        removed
+    }
+}
+
+/// A write to a file that makes it too large for its metafile.
+struct Growth {
+    /// What is there, on stable storage.
+    before: Vec<u8>,
+    offset: usize,
+    added: Vec<u8>,
+    how: Stability,
+    /// Whether the file is to lie elsewhere than was thought when it was made.
+    elsewhere: bool,
+}
+
+impl Growth {
+    fn of(seed: u64) -> Self {
+        let before = text(if seed.is_multiple_of(3) { 0 } else { 10 });
+        let offset = before.len() / 2;
+        let how = [Stability::Unstable, Stability::FileSync][usize::from(seed & 1 != 0)];
+        Self { before, offset, added: vec![99; 60], how, elsewhere: seed & 2 != 0 }
+    }
+
+    fn after(&self) -> Vec<u8> {
+        [&self.before[..self.offset], &self.added].concat()
+    }
+
+    /// Each byte is an old one or a new one, and where there was none it may be missing.
+    fn is_between(&self, found: &[u8]) -> bool {
+        let after = self.after();
+        let known = |at: usize, byte: u8| {
+            byte == after[at] || byte == self.before.get(at).copied().unwrap_or_default()
+        };
+        (self.before.len()..=after.len()).contains(&found.len())
+            && found.iter().enumerate().all(|(at, &byte)| known(at, byte))
+    }
+
+    /// Has the power fail after so many steps of it. Gives what was answered, if anything was.
+    fn run(&self, world: &mut World, seed: u64, steps: u32) -> (ObjectId, Option<Verifier>) {
+        let store = world.start(seed);
+        let file = make(&store, "file");
+        put(&store, &file, 0, &self.before, Stability::FileSync);
+        if self.elsewhere {
+            let elsewhere = Shape { iods: vec![2, 0], ..Shape::default() };
+            block_on(store.lay_out(&file, &elsewhere)).expect("it is a file");
+        }
+        world.power.fail_after(steps);
+        let (caller, added) = (superuser(), Bytes::from(self.added.clone()));
+        let grown = store.write(&caller, &file, self.offset as u64, added, self.how);
+        let answered = world.power.run(grown).map(|done| {
+            let done = done.result.expect("nothing fails");
+            assert_eq!(done.count as usize, self.added.len());
+            done.verifier
+        });
+        (file, answered)
+    }
+}
+
+/// A file that leaves its metafile is there or on the iods, and whole, whoever crashes when; what
+/// it leaves behind there is found, and can be removed.
+#[test]
+fn a_file_that_grows_is_whole_wherever_the_power_fails() {
+    let (mut cut_short, mut left_behind) = (0, 0);
+    for seed in 0..6 {
+        let growth = Growth::of(seed);
+        for (at, crashed) in (seed..).zip(CRASHED) {
+            // One of three: the others have their turn with other crashes and seeds.
+            for steps in (u32::try_from(at % 3).expect("it is small")..).step_by(3) {
+                let mut world = World::new();
+                let (file, answered) = growth.run(&mut world, seed, steps);
+                let store = world.restart(crashed);
+                let what = format!("seed {seed}, {steps} steps, {crashed:04b} crashed");
+                let found = data(&store, &file);
+                assert!(growth.is_between(&found), "{what}: {found:?}");
+                let promised = match answered {
+                    Some(_) if growth.how == Stability::FileSync => true,
+                    // Who was told to expect it does not write it again.
+                    Some(verifier) => commit(&store, &file) == verifier,
+                    None => false,
+                };
+                assert!(!promised || found == growth.after(), "{what}: {found:?} is not all");
+                left_behind += world.collect(&file);
+                assert_eq!(data(&world.restart(0), &file), found, "{what}: it was no orphan");
+                // What nobody had committed may go with the head that named it.
+                let store = world.restart(15);
+                left_behind += world.collect(&file);
+                put(&store, &file, growth.offset as u64, &growth.added, Stability::FileSync);
+                assert_eq!(data(&store, &file), growth.after(), "{what}");
+                assert_eq!(world.collect(&file), 0, "{what}: it uses what is there");
+                block_on(store.remove(&superuser(), place(&store, "file"))).result.expect("it is");
+                assert_eq!(world.collect(&file), 0, "{what}: all of it goes with it");
+                if answered.is_some() {
+                    break;
+                }
+                cut_short += 1;
+            }
+        }
+    }
+    assert!(cut_short > 500 && left_behind > 100, "{cut_short} cut short, {left_behind} left");
+}
+
+/// Where an iod has no room for a file that leaves its metafile, nothing is left of it on the others.
+#[test]
+fn a_file_that_finds_no_room_takes_none() {
+    let mut world = World::new();
+    // For two directories, for what says whose it is, and for no object.
+    let config =
+        Config { file_system: FileSystemId(11), capacity_bytes: 3 << 12, ..Config::default() };
+    world.volume.iods[1] = Arc::new(MemStore::new(config));
+    let store = world.start(1);
+    let file = make(&store, "file");
+    put(&store, &file, 0, &text(10), Stability::FileSync);
+    for _ in 0..2 {
+        let (caller, more) = (superuser(), Bytes::from(text(60)));
+        let grown = block_on(store.write(&caller, &file, 10, more, Stability::FileSync));
+        assert_eq!(grown.result, Err(FsError::NoSpace));
+        assert_eq!(data(&store, &file), text(10));
+        assert_eq!(world.collect(&file), 0);
+    }
+}
+
+/// A file that is moved or removed when the power fails is whole or gone.
+#[test]
+fn a_file_that_moves_or_goes_is_whole_or_gone_wherever_the_power_fails() {
+    let mut left_behind = 0;
+    for seed in 0..6 {
+        let goes = seed & 1 != 0;
+        for crashed in CRASHED {
+            for steps in 0.. {
+                let mut world = World::new();
+                let store = world.start(seed);
+                let file = make(&store, "file");
+                put(&store, &file, 0, &text(60), Stability::FileSync);
+                let elsewhere = Shape { iods: vec![1], ..Shape::default() };
+                block_on(store.lay_out(&file, &elsewhere)).expect("it is a file");
+                world.power.fail_after(steps);
+                let is_done = if goes {
+                    let caller = superuser();
+                    let removed = store.remove(&caller, place(&store, "file"));
+                    world.power.run(removed).map(|done| done.result.expect("it is there"))
+                } else {
+                    world.power.run(async {
+                        store.tend().await.expect("nothing fails");
+                    })
+                };
+                drop(store);
+                let store = world.restart(crashed);
+                let what = format!("seed {seed}, {steps} steps, {crashed:04b} crashed");
+                left_behind += world.collect(&file);
+                let store = [store, world.restart(15)];
+                for store in &store {
+                    match block_on(store.getattr(&file)) {
+                        Ok(_) => assert_eq!(data(store, &file), text(60), "{what}"),
+                        Err(error) => assert!(goes && error == FsError::Stale, "{what}: {error}"),
+                    }
+                }
+                if is_done.is_some() {
+                    let is_there = block_on(store[1].getattr(&file)).is_ok();
+                    assert_eq!(is_there, !goes, "{what}");
+                    break;
+                }
+            }
+        }
+    }
+    assert!(left_behind > 100, "{left_behind}");
+}
