@@ -116,8 +116,8 @@ impl Nfs {
         let leases = Leases::new(&self.session, client, name);
         match self.answer_in(HELLO_LIMIT, leases.hello(who)).await {
             Some(Ok(())) => Ok(Self { leases: Some(leases), ..self }),
-            // Some do not even deny what they do not serve.
-            Some(Err(Error::Denied(_))) | None => Ok(self),
+            // Some do not deny what they do not serve, or in words that nobody can read.
+            Some(Err(Error::Denied(_) | Error::Garbled(_))) | None => Ok(self),
             Some(Err(error)) => Err(error),
         }
     }

@@ -364,3 +364,23 @@ fn all_copies_of_a_call_have_one_xid_and_the_estimate_decides_when() {
     assert_eq!(results.read(), Ok(5_u32));
     assert_eq!(world.session.counters().late, 2);
 }
+
+/// Servers that others made deny what they do not serve, some in words that nobody can read.
+#[test]
+fn who_denies_the_lease_program_has_no_leases() {
+    for bytes in [24, 20, 8] {
+        let mut world = World::new(Options::datagram());
+        let nfs = nfs::Nfs::new(world.session.clone(), nfs::Version::V3);
+        let who = Credential::none();
+        let mut call = pin!(nfs.with_leases(&who, [7; 16], b"name"));
+        assert!(poll(call.as_mut()).is_pending());
+        world.carry(false);
+        let (connection, message) = world.at_server.remove(0);
+        let xid = Reader::new(&message).u32().expect("a word");
+        // It is a reply, accepted, with an empty verifier; there is no such program.
+        let words = [xid, 1, 0, 0, 0, 1].map(u32::to_be_bytes).concat();
+        world.driver.received(connection, [Bytes::copy_from_slice(&words[..bytes])]);
+        let Poll::Ready(Ok(nfs)) = poll(call) else { panic!("after {bytes} bytes it goes on") };
+        assert!(nfs.leases().is_none());
+    }
+}
