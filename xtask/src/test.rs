@@ -139,7 +139,7 @@ impl Step {
             Self::Foreign => system(
                 repository,
                 20,
-                &[GUEST, FOREIGN, SERVERS],
+                &[GUEST, MOUNTS, FOREIGN, SERVERS],
                 &[
                     "--test=libnfs",
                     "--test=decode",

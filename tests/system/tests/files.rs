@@ -1,5 +1,5 @@
 //! Files on servers that others made, without a mount: copied and read, and under the load of the
-//! client that caches.
+//! client that caches; and on a mount.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,8 +9,8 @@ use leasehold_system_tests::{Scratch, built, built_rig, program, tools_folder};
 /// Where the scripts are.
 const PEERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/peers");
 
-/// Does with files what users do, and kills the server so often under the load.
-fn files_of(server: &str, restarts: u32) {
+/// Has a script do with files of a server what users do.
+fn files_of(server: &str, script: &str, environment: &[(&str, &str)]) {
     let folder = Scratch::new(server);
     let paths = std::env::var("PATH").unwrap_or_default();
     let path = format!("{}:{paths}:/usr/sbin", tools_folder().join("bin").display());
@@ -22,11 +22,11 @@ fn files_of(server: &str, restarts: u32) {
         .arg(Path::new(PEERS).join("peer.sh"))
         .arg(server)
         .arg(folder.path())
-        .arg(Path::new(PEERS).join("files.sh"))
+        .arg(Path::new(PEERS).join(script))
         .env("PATH", path)
         .env("LEASEHOLD", built())
         .env("RIG", built_rig())
-        .env("RESTARTS", restarts.to_string())
+        .envs(environment.iter().copied())
         .output()
         .expect("timeout can be run");
     let complaints = String::from_utf8_lossy(&done.stderr);
@@ -35,11 +35,22 @@ fn files_of(server: &str, restarts: u32) {
 
 #[test]
 fn files_of_ganesha() {
-    files_of("ganesha", 2);
+    files_of("ganesha", "files.sh", &[("RESTARTS", "2")]);
 }
 
 /// Its library is go-nfs. Its handles do not outlast it, so it is not killed.
 #[test]
 fn files_of_rclone() {
-    files_of("rclone", 0);
+    files_of("rclone", "files.sh", &[("RESTARTS", "0")]);
+}
+
+#[test]
+fn a_mount_of_ganesha() {
+    files_of("ganesha", "mounted.sh", &[("LASTING", "yes")]);
+}
+
+/// Its handles are good until their file is renamed.
+#[test]
+fn a_mount_of_rclone() {
+    files_of("rclone", "mounted.sh", &[("LASTING", "no")]);
 }
