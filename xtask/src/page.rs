@@ -21,6 +21,9 @@ const LAB: &str = "target/wasm32-unknown-unknown/page/leasehold_lab_web.wasm";
 
 const LIMIT: Duration = Duration::from_mins(10);
 
+/// A whole build on a machine that has none yet.
+const BUILD_LIMIT: Duration = Duration::from_mins(20);
+
 /// What npm brings is written down in its lock file; nothing of it runs while it is installed.
 const INSTALL: &[&str] =
     &["npm", "ci", "--ignore-scripts", "--prefer-offline", "--fetch-retries=5", "--loglevel=error"];
@@ -30,7 +33,7 @@ pub(crate) fn test(repository: &Repository) -> Tally {
     let build = ["cargo", "build", "--quiet", "--package", "leasehold"];
     let folder = repository.root().join(FOLDER);
     let ready = ensure(PAGE)
-        && program::run(repository.root(), &build, LIMIT).succeeded
+        && program::run(repository.root(), &build, BUILD_LIMIT).succeeded
         && program::run(&folder, INSTALL, LIMIT).succeeded;
     if !ready {
         return Tally::of(false);

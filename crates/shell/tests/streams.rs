@@ -154,9 +154,8 @@ fn a_stalled_connection_is_closed() {
     silent.write(&[0, 0, 0, 1, 7]);
     assert!(silent.is_closed(), "between two fragments of a record");
     let mut deaf = server.client();
-    for _ in 0..32 {
-        deaf.send(LARGE, 1 << 20);
-    }
+    // All at once: it may be closed before the last is on its way.
+    deaf.write(&record(&message(LARGE, 1 << 20)).repeat(32));
     server.state.wait_for_end(deaf.0.local_addr().unwrap());
     resting.echo(2);
     assert_eq!(server.counters().connections_stalled.load(Ordering::Relaxed), 3);

@@ -45,7 +45,7 @@ impl Reach {
 
 impl Servers for Reach {
     fn at(&self, address: SocketAddr) -> Option<Nfs> {
-        Some(self.nfs(address, Duration::from_secs(2)))
+        Some(self.nfs(address, Duration::from_secs(5)))
     }
 }
 
@@ -196,7 +196,7 @@ impl Silent {
     /// layout that goes with it.
     fn begin(cluster: &Cluster, file: Handle) -> Self {
         let server = cluster.leased(9);
-        let terms = Terms { kind: Kind::Write, term_ms: 6000, opportune: false, space: 0 };
+        let terms = Terms { kind: Kind::Write, term_ms: 12_000, opportune: false, space: 0 };
         let wanted = vec![Wanted { object: file, terms, reclaim: false }];
         let leases = server.nfs.leases().unwrap();
         let who = who();

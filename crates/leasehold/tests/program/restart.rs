@@ -174,13 +174,20 @@ fn sockets_of_systemd_are_served_on() {
     early.recv_from(&mut reply).unwrap();
     assert!(reply.starts_with(&success()));
     assert!(over_stream(address, &call(MOUNT, 0, b"")).starts_with(&success()));
-    let hears = |wanted: &str| {
+    // Heard at once, as systemd does: the server waits when too much of it is unheard.
+    let (tell, heard) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
         let mut text = [0; 256];
-        loop {
-            let length = told.recv(&mut text).unwrap();
-            if text[..length].starts_with(wanted.as_bytes()) {
-                return String::from_utf8_lossy(&text[..length]).into_owned();
+        while let Ok(length) = told.recv(&mut text) {
+            if tell.send(String::from_utf8_lossy(&text[..length]).into_owned()).is_err() {
+                return;
             }
+        }
+    });
+    let hears = |wanted: &str| loop {
+        let text = heard.recv_timeout(PATIENCE).unwrap();
+        if text.starts_with(wanted) {
+            return text;
         }
     };
     assert!(hears("READY=1").contains(&format!("MAINPID={}", ready["pid"])));

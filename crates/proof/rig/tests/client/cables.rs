@@ -118,7 +118,7 @@ fn a_hard_call_outlasts_a_cut_and_a_soft_one_does_not() {
             hard.cable.mend();
         });
 
-        let soft = World::new(Options { soft: Some(Duration::from_millis(300)), ..options });
+        let soft = World::new(Options { soft: Some(Duration::from_secs(3)), ..options });
         // Half a cut: the server hears, and is not heard.
         soft.cable.cut(Cut::ToClients);
         let (nfs, who) = (&soft.mounted.nfs, &root());
