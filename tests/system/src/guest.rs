@@ -12,6 +12,8 @@ use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle, sleep};
 use std::time::{Duration, Instant};
 
+use rustix::fs::{StatVfsMountFlags, statfs, statvfs};
+
 use crate::{Link, Scratch};
 
 /// Debian releases whose kernels are tried in turn: the first is new enough to run without tracing
@@ -20,6 +22,12 @@ const RELEASES: [&str; 2] = ["sid", "trixie"];
 
 /// The guest's memory; what it writes outside the mount lies there too.
 const MEMORY: &str = "768M";
+
+/// The room for the memory of all guests that may run at once.
+const GUESTS_BYTES: u64 = 8 << 30;
+
+/// What the system calls a file system in memory (`linux/magic.h`).
+const TMPFS_MAGIC: i128 = 0x0102_1994;
 
 /// The address of every guest's network card: the machine then reaches the next guest on a link as
 /// soon as the one before.
@@ -143,7 +151,7 @@ impl Guest {
             .args(kernel_arguments(&parts, run.path(), link))
             .args(disk.map(|disk| format!("ubd0={}", disk.display())))
             .current_dir(&parts)
-            .env("TMPDIR", run.path())
+            .env("TMPDIR", memory_folder().unwrap_or(run.path()))
             .stdin(Stdio::null())
             .stdout(writer)
             .stderr(also)
@@ -284,4 +292,14 @@ fn fetch() -> PathBuf {
         complaints.push_str(&String::from_utf8_lossy(&done.stderr));
     }
     panic!("the guest's kernel cannot be fetched:\n{complaints}");
+}
+
+/// Where the system keeps files in memory, if a guest has room there and may run them: it maps a file
+/// as its memory, and on a disk all that it changes is written there beside what servers sync.
+fn memory_folder() -> Option<&'static Path> {
+    let folder = Path::new("/dev/shm");
+    let is_in_memory = statfs(folder).is_ok_and(|known| i128::from(known.f_type) == TMPFS_MAGIC);
+    let known = statvfs(folder).ok().filter(|_| is_in_memory)?;
+    let runs = !known.f_flag.contains(StatVfsMountFlags::NOEXEC);
+    (runs && known.f_bavail * known.f_frsize > GUESTS_BYTES).then_some(folder)
 }

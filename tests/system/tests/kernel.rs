@@ -12,7 +12,7 @@ use leasehold_base::random::Random;
 use leasehold_system_tests::{Cluster, Group, Guest, Link, Server, Version, output, tools_folder};
 
 /// Far more than any case takes; a guest that hangs must not hang the test.
-const LIMIT: Duration = Duration::from_mins(5);
+const LIMIT: Duration = Duration::from_mins(10);
 
 /// One test for each case and version.
 macro_rules! cases {

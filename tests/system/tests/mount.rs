@@ -99,7 +99,8 @@ fn names_are_those_of_the_server(options: &str) {
     assert_eq!(fs::metadata(&here).expect("it is there").nlink(), 2);
     fs::hard_link(&here, mounted.path("directory/third")).expect("there is room");
     fs::remove_file(mounted.path("directory/third")).expect("it is there");
-    assert_eq!(fs::metadata(&here).expect("it is there").nlink(), 2);
+    // Another test's program may have a copy of what we had open, for a moment: the name is kept.
+    until("its data has two names", || fs::metadata(&here).expect("it is there").nlink() == 2);
     output(Command::new("mkfifo").arg(mounted.path("directory/pipe")));
     let kind = fs::symlink_metadata(mounted.path("directory/pipe")).expect("it is there");
     assert!(kind.file_type().is_fifo());
@@ -112,7 +113,10 @@ fn names_are_those_of_the_server(options: &str) {
     let names = fs::read_dir(mounted.path("directory")).expect("it is there").count();
     assert_eq!(names, 1503);
     fs::remove_dir(mounted.path("directory")).expect_err("it is not empty");
-    fs::remove_dir_all(mounted.path("directory")).expect("it can be removed");
+    until("it is removed", || {
+        let _ = fs::remove_dir_all(mounted.path("directory"));
+        !fs::exists(mounted.path("directory")).expect("its server is there")
+    });
     assert_eq!(fs::read_dir(server.folder()).expect("it is there").count(), 1);
 }
 

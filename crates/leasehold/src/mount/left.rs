@@ -96,12 +96,17 @@ fn new_file(folder: &Path, heading: &str) -> io::Result<(PathBuf, File)> {
 /// Removes the names that mounts of the same server have left which are no more.
 fn clean(folder: &Path, heading: &str, found: &Mounted, machine: &str) {
     let files = fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
+    let is_of_server =
+        |text: &str| text.strip_prefix(heading).is_some_and(|rest| rest.starts_with('\n'));
     for path in files.map(|entry| entry.path()) {
-        let left = File::open(&path).ok().filter(|file| file.try_lock().is_ok());
-        let text = left.as_ref().and_then(|_| fs::read_to_string(&path).ok()).unwrap_or_default();
-        if !text.strip_prefix(heading).is_some_and(|rest| rest.starts_with('\n')) {
+        // Others' are not locked even to look: who holds the lock is taken for one that lives.
+        if !fs::read_to_string(&path).is_ok_and(|text| is_of_server(&text)) {
             continue;
         }
+        let left = File::open(&path).ok().filter(|file| file.try_lock().is_ok());
+        let Some(text) = left.as_ref().and_then(|_| fs::read_to_string(&path).ok()) else {
+            continue;
+        };
         let gone = left_in(&text, machine).iter().all(|aside| {
             let gone = block_on(remove_left(&found.nfs, aside));
             tracing::info!(name = %aside.name.escape_ascii(), gone, "left by a mount that died");
