@@ -1,9 +1,13 @@
 //! Programs of others that try what a file system does: on the local disk, and on a mount.
 
+use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::tools_folder;
+use crate::{output, tools_folder};
+
+/// Stands in for functions of the C library, so that a program uses two mounts as if they were one.
+const CROSSING: &str = include_str!("posix/crossed.c");
 
 /// A program, and how it is run in a folder.
 #[derive(Clone, Copy, Debug)]
@@ -28,6 +32,31 @@ END
 pjdfstest -c \"$scratch/pjdfstest.toml\" -p \"$PWD\"",
     },
     Trial { name: "fsx", case: "fsx -q -N 3000 -S 1 -P \"$scratch\" file; rm file" },
+];
+
+/// Those that are run where each call goes to one of two mounts. What is not so there is known on the
+/// machine of a mount alone: that a file is open, and that a program runs.
+pub const CROSSED: &[Trial] = &[
+    Trial {
+        name: "pjdfstest",
+        case: "cat >\"$scratch/pjdfstest.toml\" <<END
+[settings]
+naptime = 0.05
+allow_remount = false
+[dummy_auth]
+entries = [[\"nobody\", \"nogroup\"], [\"daemon\", \"daemon\"], [\"bin\", \"bin\"]]
+END
+pjdfstest -c \"$scratch/pjdfstest.toml\" -p \"$PWD\" >\"$scratch/told\" || true
+cat \"$scratch/told\"
+grep -a '^Summary: .* [1-9][0-9]* passed' \"$scratch/told\"
+! grep -a 'FAILED$' \"$scratch/told\" | grep -v -e '^unlink::open_file_not_freed ' -e '::etxtbsy '",
+    },
+    Trial {
+        name: "fsx",
+        case: "for seed in 1 2 3 4 5 6; do
+            fsx -q -N 3000 -S $seed -P \"$scratch\" \"$PWD/file\"; rm file
+        done",
+    },
 ];
 
 /// Those that take minutes.
@@ -69,15 +98,45 @@ pub const LONG: &[Trial] = &[
 /// If there is no shell.
 #[must_use]
 pub fn run(trial: Trial, folder: &Path, scratch: &Path, seconds: u64) -> (bool, String) {
+    end(&mut command(trial, folder, scratch, seconds))
+}
+
+/// The same where each call of the program goes to one of two folders, which are the same files on
+/// two mounts.
+///
+/// # Panics
+/// If there is no shell, or no compiler.
+#[must_use]
+pub fn run_crossed(
+    trial: Trial,
+    mut folders: [&Path; 2],
+    scratch: &Path,
+    seconds: u64,
+) -> (bool, String) {
+    folders.sort_by_key(|folder| usize::MAX - folder.as_os_str().len());
+    let [longer, other] = folders;
+    let (source, library) = (scratch.join("crossed.c"), scratch.join("crossed.so"));
+    fs::write(&source, CROSSING).expect("there is room");
+    output(Command::new("gcc").args(["-shared", "-fPIC", "-O1", "-o"]).args([&library, &source]));
+    let mut command = command(trial, longer, scratch, seconds);
+    command.env("LD_PRELOAD", library);
+    end(command.env("CROSSED", format!("{}:{}", longer.display(), other.display())))
+}
+
+fn command(trial: Trial, folder: &Path, scratch: &Path, seconds: u64) -> Command {
     let path = std::env::var("PATH").unwrap_or_default();
     let tools = tools_folder().join("compiled/bin");
-    let done = Command::new("timeout")
+    let mut command = Command::new("timeout");
+    command
         .args(["--kill-after=5", &seconds.to_string(), "sh", "-e", "-c"])
         .arg(format!("exec 2>&1\n{}", trial.case))
         .current_dir(folder)
         .env("PATH", format!("{}:{path}:/usr/sbin", tools.display()))
-        .env("scratch", scratch)
-        .output()
-        .expect("there is a shell");
+        .env("scratch", scratch);
+    command
+}
+
+fn end(command: &mut Command) -> (bool, String) {
+    let done = command.output().expect("there is a shell");
     (done.status.success(), String::from_utf8_lossy(&done.stdout).into_owned())
 }

@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use std::thread::spawn;
 use std::time::{Duration, Instant};
 
 use leasehold_system_tests::mounted::Mounted;
-use leasehold_system_tests::posix::{QUICK, run};
+use leasehold_system_tests::posix::{CROSSED, QUICK, run, run_crossed};
 use leasehold_system_tests::sharing::{self, Sharing};
 use leasehold_system_tests::{Guest, Link, Scratch, Server, Version, built, output};
 
@@ -195,4 +196,44 @@ fn fsx_passes_on_two_mounts_at_once() {
         let (passed, told) = trial.join().expect("it runs");
         assert!(passed, "{told}");
     }
+}
+
+/// Each call goes to one of two mounts: what it does on one, the next finds on either.
+#[test]
+fn pjdfstest_passes_where_each_call_goes_to_one_of_two_mounts() {
+    let trial = CROSSED.iter().find(|trial| trial.name == "pjdfstest");
+    let server = Server::start_with(&["--durability", "memory"]);
+    let mounts = [0, 1].map(|_| Mounted::new(&server, "cache=lease", LIMIT));
+    let [one, other] = mounts.each_ref().map(Mounted::folder);
+    let (trial, scratch) = (*trial.expect("there is such a trial"), Scratch::new("scratch"));
+    let (passed, told) = run_crossed(trial, [one, other], scratch.path(), LIMIT.as_secs());
+    assert!(passed, "{told}");
+}
+
+/// The kernel was told to drop pages while it asked for attributes, each time that they were found to
+/// be new. It does not heed an answer then, so who had a file open read to its old end.
+#[test]
+fn who_has_a_file_open_reads_to_its_new_end() {
+    const ROUNDS: u64 = 40;
+    let server = Server::start();
+    let [reads, writes] = [0, 1].map(|_| Mounted::new(&server, "cache=lease", LIMIT));
+    fs::write(writes.path("file"), [0; 1000]).expect("there is room");
+    let file = File::open(reads.path("file")).expect("it is there");
+    let (mut room, mut wrong) = ([0; 5000], Vec::new());
+    let read = |at: u64, room: &mut [u8]| file.read_at(room, at).expect("it is open");
+    assert_eq!(read(0, &mut room), 1000);
+    let mut size = 1000;
+    for round in 0..ROUNDS {
+        let new = if round % 2 == 0 { size + 3000 } else { size - 500 };
+        let writer = File::options().write(true).open(writes.path("file"));
+        writer.and_then(|file| file.set_len(new)).expect("there is room");
+        let from = new.min(size) - 100;
+        let found = read(from, &mut room);
+        if u64::try_from(found).ok() != Some(new - from) {
+            wrong.push((round, found));
+        }
+        size = new;
+    }
+    // A machine that is busy may tell the kernel late to drop what was read before.
+    assert!(wrong.len() < 10, "{wrong:?}");
 }

@@ -64,7 +64,9 @@ impl Files {
     pub(crate) async fn read(&self, open: &Open, offset: u64, size: u32) -> Result<Reply, Errno> {
         let read = self.client.read_to_keep(open.id, offset, size).await;
         let (data, may_be_kept) = read.map_err(errno)?;
-        if open.keeps_pages && !(may_be_kept && self.client.is_usable(open.node)) {
+        if may_be_kept && self.client.is_usable(open.node) {
+            self.keeper.filled(open.node);
+        } else if open.keeps_pages {
             // The kernel does so when it has this answer. If it has not copied the data by then, it
             // reads again: a little later, others would see what is old.
             self.notifier.data_changed(leasehold_fuse::NodeId(open.node.0));
@@ -87,6 +89,7 @@ impl Files {
         } else {
             self.client.write(open.id, offset, data).await
         };
+        self.keeper.written(open.node);
         written.map_err(errno)?;
         if how.kill_privileges {
             // The server takes set-user-id and set-group-id away when the data is there.

@@ -12,7 +12,7 @@ use leasehold_fuse::{
 use crate::caller::Callers;
 use crate::convert::{self, errno};
 use crate::data::Write;
-use crate::kept::{Keeper, NAMED_MAX};
+use crate::kept::{Keeper, NAMED_MAX, Telling};
 use crate::open::{Open, Openings};
 
 /// The files of an NFS server.
@@ -84,7 +84,7 @@ impl Files {
         for open in self.openings.all().into_iter().filter(|open| open.keeps_pages) {
             // What cannot be asked now is asked by whoever reads it.
             if let Ok(seen) = self.client.getattr(&open.who, open.node).await {
-                self.tell(open.node, &seen);
+                self.told(open.node, &seen.attributes, Telling::Unasked);
             }
         }
     }
@@ -95,7 +95,7 @@ impl Files {
         match request.operation {
             Operation::Getattr { .. } => {
                 let seen = self.client.getattr(&who(), node).await.map_err(errno)?;
-                Ok(self.tell(node, &seen))
+                Ok(self.tell(node, &seen, self.telling()))
             }
             Operation::Setattr(changes) => self.setattr(node, &who(), &changes).await,
             Operation::Open { flags } => self.open(node, who(), flags).await,
@@ -150,7 +150,7 @@ impl Files {
 
     /// Tells the kernel of an object that a name led to, or that a listing has.
     pub(crate) fn entry(&self, found: &Found) -> Entry {
-        self.told(found.node, &found.attributes);
+        self.told(found.node, &found.attributes, self.telling());
         Entry {
             node: Some(leasehold_fuse::NodeId(found.node.0)),
             generation: 0,
@@ -160,9 +160,14 @@ impl Files {
         }
     }
 
+    /// How the kernel takes what it is told where it has asked.
+    fn telling(&self) -> Telling {
+        if self.checks_pages() { Telling::Compared } else { Telling::Taken }
+    }
+
     /// Tells the kernel of attributes.
-    fn tell(&self, node: NodeId, seen: &Seen) -> Reply {
-        self.told(node, &seen.attributes);
+    fn tell(&self, node: NodeId, seen: &Seen, telling: Telling) -> Reply {
+        self.told(node, &seen.attributes, telling);
         Reply::Attributes(convert::attributes(&seen.attributes), seen.trusted_for)
     }
 
@@ -180,8 +185,8 @@ impl Files {
         self.client.options().variant == Variant::Lease
     }
 
-    fn told(&self, node: NodeId, attributes: &leasehold_client::Attributes) {
-        if self.keeper.told(node, attributes, self.client.replaced(node)) {
+    fn told(&self, node: NodeId, attributes: &leasehold_client::Attributes, telling: Telling) {
+        if self.keeper.told(node, attributes, self.client.replaced(node), telling) {
             self.notifier.data_changed(leasehold_fuse::NodeId(node.0));
         }
     }
@@ -197,7 +202,7 @@ impl Files {
         let who = open.as_ref().map_or(who, |open| &open.who);
         let wanted = convert::changes(changes)?;
         let seen = self.client.setattr(who, node, &wanted).await.map_err(errno)?;
-        Ok(self.tell(node, &seen))
+        Ok(self.tell(node, &seen, Telling::Taken))
     }
 
     async fn statfs(&self, node: NodeId, who: &Credential) -> Result<Reply, Errno> {

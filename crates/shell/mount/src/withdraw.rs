@@ -32,6 +32,7 @@ impl Taker {
 impl Watcher for Taker {
     fn withdraw(&self, client: &Client, node: NodeId) {
         self.take_names(node);
+        self.keeper.emptied(node);
         let client = client.clone();
         let done = Box::new(move || client.withdrawn(node));
         self.notifier.withdraw(leasehold_fuse::NodeId(node.0), done);
@@ -42,7 +43,10 @@ impl Watcher for Taker {
         // cost it the pages of all files that are not open.
         if client.is_referred(node) {
             self.take_names(node);
-            self.notifier.data_changed(leasehold_fuse::NodeId(node.0));
+            // Else the kernel would not heed the attributes that are on their way to it.
+            if !self.keeper.is_empty(node) {
+                self.notifier.data_changed(leasehold_fuse::NodeId(node.0));
+            }
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Has several mounts and a client without leases work on the same files, for minutes, while the
 //! server is killed and started again, and finds whether one order explains what each saw; then has
-//! programs of others try two mounts at once.
+//! programs of others try two mounts at once, and as if they were one.
 #![allow(clippy::print_stdout, reason = "it talks to a terminal")]
 
 use std::fs;
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use clap::Parser;
 use leasehold_system_tests::mounted::Mounted;
-use leasehold_system_tests::posix::{QUICK, Trial, run};
+use leasehold_system_tests::posix::{CROSSED, QUICK, Trial, run, run_crossed};
 use leasehold_system_tests::sharing::{self, Sharing};
 use leasehold_system_tests::{Scratch, Server};
 
@@ -60,7 +60,8 @@ fn main() -> ExitCode {
             break;
         }
     }
-    let passed: Vec<bool> = QUICK.iter().map(|trial| at_once(*trial)).collect();
+    let at_once = QUICK.iter().map(|trial| at_once(*trial));
+    let passed: Vec<bool> = at_once.chain(CROSSED.iter().map(|trial| crossed(*trial))).collect();
     if passed.into_iter().all(|passed| passed) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
@@ -86,4 +87,22 @@ fn at_once(trial: Trial) -> bool {
         ["failed", "passed"][usize::from(passed_both)]
     );
     passed_both
+}
+
+/// Runs a trial where each call goes to one of two mounts.
+fn crossed(trial: Trial) -> bool {
+    let server = Server::start_with(&["--durability", "memory"]);
+    let mounts = [0, 1].map(|_| Mounted::new(&server, "", LIMIT));
+    let [one, other] = mounts.each_ref().map(Mounted::folder);
+    let scratch = Scratch::new("scratch");
+    let (passed, told) = run_crossed(trial, [one, other], scratch.path(), LIMIT.as_secs());
+    if !passed {
+        println!("{told}");
+    }
+    println!(
+        "{}, each call on one of two mounts: {}",
+        trial.name,
+        ["failed", "passed"][usize::from(passed)]
+    );
+    passed
 }
