@@ -10,6 +10,7 @@ use crate::check::Tally;
 use crate::program;
 use crate::repository::Repository;
 use crate::setup::{FUZZER, ensure};
+use crate::test::BUILD_LIMIT;
 
 /// The targets, as `fuzz/Cargo.toml` names them.
 const TARGETS: [&str; 4] = ["bytes", "calls", "portmap", "replica"];
@@ -18,9 +19,6 @@ const TARGETS: [&str; 4] = ["bytes", "calls", "portmap", "replica"];
 const FLAGS: &str = "RUSTFLAGS=-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
     -Cllvm-args=-sanitizer-coverage-pc-table -Cllvm-args=-sanitizer-coverage-trace-compares";
-
-/// Long enough to compile all that the targets use, and the fuzzer.
-const BUILD_LIMIT: Duration = Duration::from_mins(20);
 
 /// Runs each target for a share of the time. What they find is kept in `fuzz/corpus` and read again.
 pub(crate) fn run(repository: &Repository, seconds: u64) -> Tally {

@@ -7,7 +7,7 @@ use crate::check::Tally;
 use crate::program;
 use crate::repository::Repository;
 use crate::setup::{PAGE, PAGE_LAB, ensure};
-use crate::test::tool;
+use crate::test::{BUILD_LIMIT, tool};
 
 const FOLDER: &str = "page";
 const ASSETS: &str = "crates/lab/page/assets";
@@ -20,9 +20,6 @@ const BUILT: [(&str, &str); 2] = [
 const LAB: &str = "target/wasm32-unknown-unknown/page/leasehold_lab_web.wasm";
 
 const LIMIT: Duration = Duration::from_mins(10);
-
-/// A whole build on a machine that has none yet.
-const BUILD_LIMIT: Duration = Duration::from_mins(20);
 
 /// What npm brings is written down in its lock file; nothing of it runs while it is installed.
 const INSTALL: &[&str] =

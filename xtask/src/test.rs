@@ -17,8 +17,9 @@ use crate::{documents, fuzz, layers, licences, page, program, promises, sim, tid
 /// The package of tests that need real clients; they have steps of their own.
 const SYSTEM: &str = "leasehold-system-tests";
 
-/// Long enough to build our programs and the tests of the whole system.
-const BUILD_LIMIT: Duration = Duration::from_mins(20);
+/// Long enough to build our programs and the tests of the whole system, or what is built otherwise, on a
+/// machine that has nothing yet.
+pub(crate) const BUILD_LIMIT: Duration = Duration::from_mins(20);
 
 /// A step of the test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

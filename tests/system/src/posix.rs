@@ -18,19 +18,23 @@ pub struct Trial {
     pub case: &'static str,
 }
 
-/// Those that take seconds.
-pub const QUICK: &[Trial] = &[
-    Trial {
-        name: "pjdfstest",
-        case: "cat >\"$scratch/pjdfstest.toml\" <<END
+/// What runs pjdfstest in the folder that the shell is in.
+macro_rules! pjdfstest {
+    () => {
+        "cat >\"$scratch/pjdfstest.toml\" <<END
 [settings]
 naptime = 0.05
 allow_remount = false
 [dummy_auth]
 entries = [[\"nobody\", \"nogroup\"], [\"daemon\", \"daemon\"], [\"bin\", \"bin\"]]
 END
-pjdfstest -c \"$scratch/pjdfstest.toml\" -p \"$PWD\"",
-    },
+pjdfstest -c \"$scratch/pjdfstest.toml\" -p \"$PWD\""
+    };
+}
+
+/// Those that take seconds.
+pub const QUICK: &[Trial] = &[
+    Trial { name: "pjdfstest", case: pjdfstest!() },
     Trial { name: "fsx", case: "fsx -q -N 3000 -S 1 -P \"$scratch\" file; rm file" },
 ];
 
@@ -39,17 +43,13 @@ pjdfstest -c \"$scratch/pjdfstest.toml\" -p \"$PWD\"",
 pub const CROSSED: &[Trial] = &[
     Trial {
         name: "pjdfstest",
-        case: "cat >\"$scratch/pjdfstest.toml\" <<END
-[settings]
-naptime = 0.05
-allow_remount = false
-[dummy_auth]
-entries = [[\"nobody\", \"nogroup\"], [\"daemon\", \"daemon\"], [\"bin\", \"bin\"]]
-END
-pjdfstest -c \"$scratch/pjdfstest.toml\" -p \"$PWD\" >\"$scratch/told\" || true
+        case: concat!(
+            pjdfstest!(),
+            " >\"$scratch/told\" || true
 cat \"$scratch/told\"
 grep -a '^Summary: .* [1-9][0-9]* passed' \"$scratch/told\"
-! grep -a 'FAILED$' \"$scratch/told\" | grep -v -e '^unlink::open_file_not_freed ' -e '::etxtbsy '",
+! grep -a 'FAILED$' \"$scratch/told\" | grep -v -e '^unlink::open_file_not_freed ' -e '::etxtbsy '"
+        ),
     },
     Trial {
         name: "fsx",
