@@ -150,6 +150,7 @@ impl<E: Clone> Cache<E> {
         let object = self.object(key);
         let range = object.file.writes.remove(&job).expect("a WRITE was sent under this number");
         let length = range.end - range.start;
+        let is_unheeded = object.file.unheeded.remove(&job);
         match result {
             Ok(Stored { count, unstable, wcc, set }) => {
                 let count = u64::from(count).min(length);
@@ -164,8 +165,10 @@ impl<E: Clone> Cache<E> {
             }
             Err(error) => {
                 object.file.extents.fail_write(&range, job);
-                object.file.end_alteration(job, false);
-                self.failed(key, length, error);
+                object.file.end_alteration(job, is_unheeded);
+                if !is_unheeded {
+                    self.failed(key, length, error);
+                }
                 self.end_change(now, key, &Wcc::default(), effects);
             }
         }
@@ -198,6 +201,7 @@ impl<E: Clone> Cache<E> {
         let Some(key) = self.end_job(job) else { return };
         let file = &mut self.object(key).file;
         assert_eq!(file.commit.take(), Some(job), "a COMMIT was sent under this number");
+        let is_unheeded = file.unheeded.remove(&job);
         match result {
             Ok(Committed { verifier, wcc }) => {
                 self.counters.rewritten_bytes +=
@@ -206,7 +210,9 @@ impl<E: Clone> Cache<E> {
             }
             Err(error) => {
                 let lost = file.extents.fail_commit(job);
-                self.failed(key, lost, error);
+                if !is_unheeded {
+                    self.failed(key, lost, error);
+                }
                 self.end_change(now, key, &Wcc::default(), effects);
             }
         }
@@ -223,13 +229,16 @@ impl<E: Clone> Cache<E> {
         let Some(key) = self.end_job(job) else { return };
         let object = self.object(key);
         let size = object.file.end_alteration(job, true);
+        let is_unheeded = object.file.unheeded.remove(&job);
         let wcc = match result {
             Ok(wcc) => {
                 object.known.reaches(size.unwrap_or(0));
                 wcc
             }
             Err(error) => {
-                self.failed(key, 0, error);
+                if !is_unheeded {
+                    self.failed(key, 0, error);
+                }
                 Wcc::default()
             }
         };

@@ -1,7 +1,7 @@
 //! The data of one file, and what is being done about it.
 
 use core::ops::Range;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bytes::Bytes;
 use leasehold_base::attributes::SetAttributes;
@@ -23,6 +23,8 @@ pub(super) struct File<E> {
     pub(super) writes: BTreeMap<JobId, Range<u64>>,
     /// A COMMIT on its way.
     pub(super) commit: Option<JobId>,
+    /// Calls of what was discarded while they were on their way: a failure is nobody's loss.
+    pub(super) unheeded: BTreeSet<JobId>,
     /// What was set here, if that is not at the server.
     pub(super) altered: Option<Altered>,
     /// Who waits for what was written up to then.
@@ -109,6 +111,7 @@ impl<E> Default for File<E> {
             fetches: BTreeMap::new(),
             writes: BTreeMap::new(),
             commit: None,
+            unheeded: BTreeSet::new(),
             altered: None,
             syncs: Vec::new(),
             background: None,
@@ -233,6 +236,8 @@ impl<E> File<E> {
     pub(super) fn discard(&mut self) {
         self.overwrite(0..u64::MAX);
         self.altered.take_if(|altered| altered.sent().is_none());
+        let calls = self.writes.keys().copied().chain(self.commit).chain(self.altering());
+        self.unheeded = calls.collect();
     }
 
     pub(super) fn release(&mut self) {
@@ -405,6 +410,10 @@ impl<E> File<E> {
         self.extents.check();
         assert!(self.calls() <= options.calls_of_file_max, "calls for a file are bounded");
         assert!(!self.held || !self.holds.is_empty(), "a file is held for somebody");
+        let is_called = |job: &JobId| {
+            self.writes.contains_key(job) || [self.commit, self.altering()].contains(&Some(*job))
+        };
+        assert!(self.unheeded.iter().all(is_called), "what is not heeded is on its way");
         let mut writes: Vec<&Range<u64>> = self.writes.values().collect();
         writes.sort_by_key(|write| write.start);
         let apart = writes.windows(2).all(|pair| pair[0].end <= pair[1].start);

@@ -9,6 +9,7 @@ use leasehold_wire::nfs3::{self, Handle, Status};
 
 use crate::client::Client;
 use crate::convert;
+use crate::names::is_gone;
 use crate::nodes::{NodeId, Nodes};
 
 /// One call for a file's data.
@@ -79,6 +80,10 @@ impl Call {
             }
         };
         client.with(|state, now, doings| {
+            if is_stale(&event) && state.nodes.is_losing(node) {
+                // We have removed it, or the reply is still to come.
+                state.step(now, Event::Discard { file: node.key() }, doings);
+            }
             let refused = state.cache.counters().refused_bytes;
             state.step(now, event, doings);
             if state.cache.counters().refused_bytes != refused {
@@ -91,6 +96,17 @@ impl Call {
             }
         });
     }
+}
+
+/// Whether it tells that the file is no more.
+const fn is_stale(event: &Event<Error>) -> bool {
+    let (Event::Stored { result: Err(error), .. }
+    | Event::Committed { result: Err(error), .. }
+    | Event::Altered { result: Err(error), .. }) = event
+    else {
+        return false;
+    };
+    is_gone(error)
 }
 
 /// A file that is gone is looked up again by whoever comes next.

@@ -249,12 +249,22 @@ impl Client {
         }
         let target = self.last_at(directory, name);
         let certain = self.is_at(target, directory, name);
+        let losing = target.map(|node| self.begin_losing(node));
         let removed = self.remove_name(who, directory, name, target.filter(|_| certain)).await;
         if let Some(node) = target {
             self.unlinked(node, certain && removed.is_ok());
+            losing.into_iter().for_each(|losing| losing.end(removed.is_ok()));
             self.forget(node, 1);
         }
         removed
+    }
+
+    /// The name by which a node was last seen is taken by a call, until the guard is dropped. A WRITE
+    /// of its data may come to the server behind that: what is refused then, as the file is gone,
+    /// nobody has lost.
+    fn begin_losing(&self, node: NodeId) -> Losing {
+        self.shared.state().nodes.begin_losing(node);
+        Losing { client: self.clone(), node, lost: false }
     }
 
     /// Whether it is known that a name leads to a node.
@@ -431,6 +441,7 @@ impl Client {
         let touches = touches.map(|(node, place)| (node.map(|node| self.begin_touch(node)), place));
         let changes =
             (self.begin_change(from.0), (from.0 != to.0).then(|| self.begin_change(to.0)));
+        let losing = replaced.filter(|_| replaced != moved).map(|node| self.begin_losing(node));
         let ride = self.ride(&[], None);
         let reply = ride.nfs.rename(who, (&from_handle, from.1), (&to_handle, to.1)).await?;
         let (result, done) = match reply {
@@ -454,6 +465,7 @@ impl Client {
             if Some(node) != moved {
                 self.unlinked(node, certain && result.is_ok());
             }
+            losing.into_iter().for_each(|losing| losing.end(result.is_ok()));
             self.forget(node, 1);
         }
         if let Some(node) = moved {
@@ -483,6 +495,26 @@ pub(crate) const fn is_gone(error: &Error) -> bool {
 /// The same, as the server says it.
 pub(crate) const fn is_stale(status: Status) -> bool {
     matches!(status, Status::Stale | Status::BadHandle)
+}
+
+/// A call that takes the name by which a node was last seen.
+struct Losing {
+    client: Client,
+    node: NodeId,
+    lost: bool,
+}
+
+impl Losing {
+    /// It was answered, and has taken the name or not.
+    fn end(mut self, lost: bool) {
+        self.lost = lost;
+    }
+}
+
+impl Drop for Losing {
+    fn drop(&mut self) {
+        self.client.shared.state().nodes.end_losing(self.node, self.lost);
+    }
 }
 
 /// A reference that is given back unless somebody gets it.

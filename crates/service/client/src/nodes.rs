@@ -52,6 +52,10 @@ pub(crate) struct Node {
     place: Option<Place>,
     /// The name that it has instead of the one that was removed while it was open.
     removed: Option<Place>,
+    /// How many calls that take the name by which it was last seen are under way, and whether one
+    /// has.
+    losing: u32,
+    lost: bool,
     /// As whom its data is read and written when nobody waits for it.
     reader: Option<Credential>,
     writer: Option<Credential>,
@@ -167,6 +171,27 @@ impl Nodes {
         self.nodes.get(&node).is_some_and(|node| node.removed.is_some())
     }
 
+    /// A call begins that takes the name by which it was last seen.
+    pub(crate) fn begin_losing(&mut self, node: NodeId) {
+        if let Some(found) = self.nodes.get_mut(&node) {
+            found.losing += 1;
+        }
+    }
+
+    /// It has ended, and taken the name or not.
+    pub(crate) fn end_losing(&mut self, node: NodeId, lost: bool) {
+        if let Some(found) = self.nodes.get_mut(&node) {
+            found.losing = found.losing.saturating_sub(1);
+            found.lost |= lost;
+        }
+    }
+
+    /// Whether nobody has it open and that name is taken: where it is gone, that was the last.
+    pub(crate) fn is_losing(&self, node: NodeId) -> bool {
+        let is_losing = |node: &Node| node.opens == 0 && (node.losing > 0 || node.lost);
+        self.nodes.get(&node).is_some_and(is_losing)
+    }
+
     pub(crate) fn open(&mut self, node: NodeId) {
         if let Some(found) = self.nodes.get_mut(&node) {
             found.opens += 1;
@@ -220,6 +245,7 @@ impl Nodes {
     pub(crate) fn seen_at(&mut self, node: NodeId, directory: NodeId, name: &[u8]) {
         let place: Place = (directory, name.into());
         if let Some(found) = self.nodes.get_mut(&node) {
+            found.lost = false;
             let before = found.place.replace(place.clone());
             self.leave(node, before);
             self.by_place.insert(place, node);
@@ -250,6 +276,8 @@ impl Node {
             opens: 0,
             place: None,
             removed: None,
+            losing: 0,
+            lost: false,
             reader: None,
             writer: None,
             access: Vec::new(),
