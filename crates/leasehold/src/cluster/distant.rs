@@ -182,7 +182,10 @@ impl Cluster {
             IodAddress::Export(_) => None,
         });
         let version = Some(Version::V3);
-        Ok(Target { port, version, ..Target::new(&server.host, &path, Calling::stream()) })
+        // An iod tells of each path that it refuses, so it is not asked for others.
+        let only_whole = matches!(address, IodAddress::OfCluster(_));
+        let found = Target::new(&server.host, &path, Calling::stream());
+        Ok(Target { port, version, only_whole, ..found })
     }
 }
 

@@ -41,7 +41,10 @@ fn iod_command(home: &Home, name: &str, key: &str, port: u16) -> std::process::C
 }
 
 fn started(command: std::process::Command) -> (Serving, u16) {
-    let serving = Serving::start(command);
+    ready(Serving::start(command))
+}
+
+fn ready(serving: Serving) -> (Serving, u16) {
     let ready: serde_json::Value = serde_json::from_str(&serving.line()).unwrap();
     assert!(ready.get("mount").is_none(), "it is not for clients: {ready}");
     (serving, address(&ready).port())
@@ -108,6 +111,25 @@ fn data_is_on_iods_that_answer_only_their_cluster() {
     let (_one, _) = iod(&home, "one", "key", first);
     assert_eq!(read(&server, &file, data.len()), data);
     assert!(serving.end(Signal::TERM).success());
+}
+
+/// An iod has nothing to complain of while its cluster starts, ends and starts.
+#[test]
+fn an_iod_refuses_nothing_of_its_cluster() {
+    let home = Home::new();
+    let log = fs::File::create(home.path("log")).unwrap();
+    let serving = Serving::logging(iod_command(&home, "one", "key", port()), log.into());
+    let (mut one, first) = ready(serving);
+    for _ in 0..2 {
+        let (mut serving, _) = start(&home, &[first]);
+        assert!(serving.end(Signal::TERM).success());
+    }
+    let runtime = Runtime::start().unwrap();
+    assert!(try_mount(&runtime, first, "/nothing").is_err());
+    assert!(one.end(Signal::TERM).success());
+    let log = fs::read_to_string(home.path("log")).unwrap();
+    let refused = log.lines().find(|line| line.contains("refused a mount"));
+    assert!(refused.is_some_and(|line| line.contains("/nothing")), "{log}");
 }
 
 #[test]

@@ -8,6 +8,7 @@
 //! 4. Of a path, the longest front is mounted that the server exports, and the rest is looked up.
 //!    Where its list of exports has none, the longest front that it lets be mounted; but a server
 //!    that gives the same handle for `/` takes any path for its only one.
+//! 5. Where the path is known to be one that is mounted whole, nothing else is asked for.
 
 use core::fmt;
 use core::net::{IpAddr, SocketAddr};
@@ -43,6 +44,8 @@ pub struct Target {
     pub version: Option<Version>,
     /// The path of a directory on the server.
     pub path: Vec<u8>,
+    /// Whether it is that path alone that can be mounted, whatever the list of exports has.
+    pub only_whole: bool,
     /// Which ports to speak from.
     pub source: SourcePort,
     /// How the session of what is mounted calls.
@@ -59,6 +62,7 @@ impl Target {
             mount_port: None,
             version: None,
             path: path.to_vec(),
+            only_whole: false,
             source: SourcePort::default(),
             options,
         }
@@ -262,6 +266,12 @@ impl Search<'_> {
             let rest = names[count..].iter().map(|name| name.to_vec()).collect();
             (root, path_of(&names, count), rest)
         };
+        if self.target.only_whole {
+            let all = names.len();
+            let root = mnt(all).await?;
+            let refused = |status| NotFound::Refused(text_of(&names, all), status);
+            return root.map(|root| found(root, all)).map_err(refused);
+        }
         let exported = self.exported(session, version, &names).await;
         if let Some(count) = exported
             && let Ok(root) = mnt(count).await?
@@ -277,8 +287,7 @@ impl Search<'_> {
                 }
                 Err(status) => {
                     // What is said of the whole path is what its user asked about.
-                    let path = String::from_utf8_lossy(&path_of(&names, count)).into_owned();
-                    refused.get_or_insert(NotFound::Refused(path, status));
+                    refused.get_or_insert(NotFound::Refused(text_of(&names, count), status));
                 }
             }
         }
@@ -336,4 +345,9 @@ fn names_of(path: &[u8]) -> Vec<&[u8]> {
 
 fn path_of(names: &[&[u8]], count: usize) -> Vec<u8> {
     [b"/", &names[..count].join(&b'/')[..]].concat()
+}
+
+/// The same, for people.
+fn text_of(names: &[&[u8]], count: usize) -> String {
+    String::from_utf8_lossy(&path_of(names, count)).into_owned()
 }
