@@ -1,6 +1,6 @@
 # Hosts in network namespaces, each with a link of 100 Mbit/s to one switch, and programs of them.
-# Sourced; needs root, and a kernel with namespaces, bridge, veth and tbf. Who sources it sets
-# `leasehold` to the program.
+# `RATE=20` in the environment has links of 20 Mbit/s. Sourced; needs root, and a kernel with
+# namespaces, bridge, veth and tbf. Who sources it sets `leasehold` to the program.
 folder=$(mktemp -d)
 prefix=lh$$-
 
@@ -24,7 +24,10 @@ trap cleanup EXIT
 
 in_host() { ip netns exec "$prefix$1" "${@:2}"; }
 
-limit() { in_host "$1" tc qdisc add dev "$2" root tbf rate 100mbit burst 32kb latency 100ms; }
+# What waits before a link of 100 Mbit/s for up to 100 ms is 1.25 MB; a slower one holds as much.
+limit() {
+    in_host "$1" tc qdisc add dev "$2" root tbf rate "${RATE-100}mbit" burst 32kb limit 1282768
+}
 
 # A host with a link to the switch, limited in both directions: its name, the last part of its address.
 host() {
@@ -37,6 +40,10 @@ host() {
     # As the machines had that this is compared with. BBR, which some systems have, sends by what each
     # connection had when it had least of the link.
     in_host "$1" sysctl -qw "net.ipv4.tcp_congestion_control=${CONGESTION-reno}"
+    # Several frames go through in one piece, of which a link counts each with its head; but what is
+    # larger than the 32 KiB of a burst it takes apart. Then each host has to look at single frames,
+    # and a machine that is all hosts at once has no time for that at these rates.
+    ip -n "$prefix$1" link set eth0 gso_max_size 16384
     limit switch "p$2"
     limit "$1" eth0
 }

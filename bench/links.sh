@@ -5,18 +5,18 @@
 #
 #   bash links.sh LEASEHOLD [MIB] [CLIENTS...]
 #
-# `ENTRIES="1 7"` in the environment says how many metaservers there are, in turn, and one server is
-# measured alone with up to 7 clients. `DIRECT=BENCH` has clients with leases, which go to the iods
+# `ENTRIES="1 7 alone"` in the environment says how many metaservers there are, in turn; alone is one
+# server, under up to 7 clients. `DIRECT=BENCH` has clients with leases, which go to the iods
 # themselves, in place of all that; BENCH is leasehold-bench. Needs root, and a kernel with
 # namespaces, bridge, veth and tbf.
 # Prints a line for each measurement: read or write, how many entry points or `alone`, the number of
-# clients, and MB/s of all together.
+# clients, MB/s of all together, and the share of this machine's processors that was idle.
 set -euo pipefail
 leasehold=$(realpath "$1") mib=${2-128}
 shift $(($# < 2 ? $# : 2))
 counts=("$@")
 ((${#counts[@]})) || counts=(1 2 4 7 10 12 14 17 21)
-entries=${ENTRIES-1 7} direct=${DIRECT-}
+entries=${ENTRIES-1 7 alone} direct=${DIRECT-}
 iods=12 clients=21 most=7
 source "$(dirname "$0")/hosts.sh"
 
@@ -51,10 +51,14 @@ metaservers() {
     for n in $(seq "$count"); do ready "meta$n"; done
 }
 
-# Runs one command in each of so many clients at once; prints MB/s of all together.
+# The time that this machine's processors had, and that they were idle, in ticks.
+ticks() { awk '/^cpu / { for (n = 2; n <= 9; n++) all += $n; print all, $5 + $6 }' /proc/stat; }
+
+# Runs one command in each of so many clients at once; prints MB/s of all together, and what was idle.
 measure() {
-    local at=$1 count=$2 begun ended jobs=()
+    local at=$1 count=$2 begun ended jobs=() before
     shift 2
+    before=$(ticks)
     begun=$(date +%s%N)
     for n in $(seq "$count"); do
         in_host "client$n" "$@" "$n" "10.9.0.$(((n - 1) % at + 1)):2049" >/dev/null 2>>"$folder/log" &
@@ -62,7 +66,8 @@ measure() {
     done
     for job in "${jobs[@]}"; do wait "$job"; done
     ended=$(date +%s%N)
-    awk "BEGIN { printf \"%.3f\\n\", $count * $mib * 1048576 / 1e6 / (($ended - $begun) / 1e9) }"
+    awk "BEGIN { printf \"%.3f \", $count * $mib * 1048576 / 1e6 / (($ended - $begun) / 1e9) }"
+    echo "$before $(ticks)" | awk '{ printf "%.3f\n", ($4 - $2) / ($3 - $1) }'
 }
 
 # Measures what is served by so many entry points.
@@ -90,13 +95,16 @@ if [[ $direct ]]; then
     exit
 fi
 
-for count in $entries; do
-    metaservers "$count"
-    points "$count" "$count" "${counts[@]}"
+for server in $entries; do
+    if [[ $server != alone ]]; then
+        metaservers "$server"
+        points "$server" "$server" "${counts[@]}"
+        continue
+    fi
+    mkdir "$folder/plain"
+    start served meta1 serve "$folder/plain" --name /x --insecure --listen 10.9.0.1:2049
+    ready meta1
+    few=()
+    for count in "${counts[@]}"; do ((count > 7)) || few+=("$count"); done
+    ((${#few[@]} == 0)) || points alone 1 "${few[@]}"
 done
-mkdir "$folder/plain"
-start served meta1 serve "$folder/plain" --name /x --insecure --listen 10.9.0.1:2049
-ready meta1
-few=()
-for count in "${counts[@]}"; do ((count > 7)) || few+=("$count"); done
-((${#few[@]} == 0)) || points alone 1 "${few[@]}"

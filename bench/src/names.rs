@@ -97,7 +97,7 @@ struct Point<'a> {
 fn points<'a>(text: &'a str, at: &str) -> Result<Vec<Point<'a>>, Box<dyn Error>> {
     let mut points = Vec::new();
     for line in text.lines() {
-        let [what, name, clients, rate] = *line.split(' ').collect::<Vec<_>>() else {
+        let [what, name, clients, rate, _idle] = *line.split(' ').collect::<Vec<_>>() else {
             return Err(format!("links.sh wrote {line:?}").into());
         };
         if name == at {

@@ -52,7 +52,10 @@ pub(crate) fn measure(options: &Options) -> Result<(), Box<dyn Error>> {
         relay(options, case, disk.path())?;
     }
     if options.wants("read.links") || options.wants("write.links") {
-        links()?;
+        links(&AT_100)?;
+    }
+    if options.wants("read.slow-links") || options.wants("write.slow-links") {
+        links(&AT_20)?;
     }
     Ok(())
 }
@@ -64,9 +67,28 @@ pub(crate) const LINK_MB_S: f64 = 12.5 * 1448.0 / 1514.0;
 const TO_THE_KNEE: f64 = 0.95;
 const BEYOND: f64 = 0.9;
 
-/// The clients of a measurement, and the data of each in MiB.
-const CLIENTS: [&str; 3] = ["1", "7", "21"];
-const CLIENT_MIB: &str = "128";
+/// How wide links are, and what is measured over them.
+struct Width {
+    mbit: &'static str,
+    figure: &'static str,
+    /// How many entry points there are, in turn.
+    entries: &'static str,
+    /// The data of each client in MiB.
+    mib: &'static str,
+    clients: &'static [&'static str],
+}
+
+const AT_100: Width = Width {
+    mbit: "100",
+    figure: "links",
+    entries: "1 7 alone",
+    mib: "128",
+    clients: &["1", "7", "21"],
+};
+
+/// A fifth of all: what of the other the machine that is all hosts at once holds up, this shows.
+const AT_20: Width =
+    Width { mbit: "20", figure: "slow-links", entries: "7", mib: "26", clients: &["7"] };
 
 /// What `links.sh` says of one server alone, in place of how many entry points there are.
 const ALONE: &str = "alone";
@@ -78,21 +100,24 @@ struct Point<'a> {
     entries: Option<u32>,
     clients: u32,
     rate: f64,
+    /// The share of the machine's processors that was idle.
+    idle: f64,
 }
 
 impl Point<'_> {
     fn parse(line: &str) -> Option<Point<'_>> {
-        let [what, server, clients, rate] = *line.split(' ').collect::<Vec<_>>() else {
+        let [what, server, clients, rate, idle] = *line.split(' ').collect::<Vec<_>>() else {
             return None;
         };
         let entries = if server == ALONE { None } else { Some(server.parse().ok()?) };
-        Some(Point { what, entries, clients: clients.parse().ok()?, rate: rate.parse().ok()? })
+        let (clients, rate, idle) = (clients.parse().ok()?, rate.parse().ok()?, idle.parse().ok()?);
+        Some(Point { what, entries, clients, rate, idle })
     }
 
     /// The share of what the links allow, in parts of what is asked for: all data goes through the
     /// link of an entry point, so the knee is where there are as many clients.
-    fn share(&self, entries: u32) -> f64 {
-        let narrowest = LINK_MB_S * f64::from(entries.min(self.clients));
+    fn share(&self, entries: u32, link_mb_s: f64) -> f64 {
+        let narrowest = link_mb_s * f64::from(entries.min(self.clients));
         let asked = if self.clients > entries { BEYOND } else { TO_THE_KNEE };
         self.rate / narrowest / asked
     }
@@ -100,10 +125,11 @@ impl Point<'_> {
 
 /// Clusters with narrow links, in namespaces of their own: the worst share of what the links allow,
 /// and each point beside one server alone.
-fn links() -> Result<(), Box<dyn Error>> {
+fn links(width: &Width) -> Result<(), Box<dyn Error>> {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/links.sh");
     let mut command = Command::new("bash");
-    let done = command.arg(script).arg(ours()?).arg(CLIENT_MIB).args(CLIENTS).output()?;
+    command.arg(script).arg(ours()?).arg(width.mib).args(width.clients);
+    let done = command.env("RATE", width.mbit).env("ENTRIES", width.entries).output()?;
     if !done.status.success() {
         let said = String::from_utf8_lossy(&done.stderr).into_owned();
         return Err(format!("links.sh: {}: {said}", done.status).into());
@@ -113,17 +139,21 @@ fn links() -> Result<(), Box<dyn Error>> {
         .lines()
         .map(|line| Point::parse(line).ok_or_else(|| format!("links.sh wrote {line:?}")))
         .collect::<Result<_, _>>()?;
+    let link_mb_s = LINK_MB_S * width.mbit.parse::<f64>()? / 100.0;
     for what in ["read", "write"] {
         let of = points.iter().filter(|point| point.what == what);
         let (alone, meta): (Vec<_>, Vec<_>) = of.partition(|point| point.entries.is_none());
-        let shares = meta.iter().filter_map(|point| Some(point.share(point.entries?)));
+        let shares = meta.iter().filter_map(|point| Some(point.share(point.entries?, link_mb_s)));
         let worst = shares.fold(f64::INFINITY, f64::min) * TO_THE_KNEE;
-        Figure::share(format!("{what}.links"), worst, TO_THE_KNEE).print();
-        for Point { entries, clients, rate, .. } in meta {
+        let figure = format!("{what}.{}", width.figure);
+        Figure::share(figure.clone(), worst, TO_THE_KNEE).print();
+        for Point { entries, clients, rate, idle, .. } in meta {
             let alone = alone.iter().find(|point| point.clients == *clients);
-            let name = format!("{what}.links.{}.{clients}", entries.unwrap_or_default());
+            let name = format!("{figure}.{}.{clients}", entries.unwrap_or_default());
             let unit = "MB/s of all clients; of one server alone";
-            Figure::beside(name, *rate, alone.map(|point| point.rate), unit).print();
+            Figure::beside(name.clone(), *rate, alone.map(|point| point.rate), unit).print();
+            let unit = "share of the processors that was idle";
+            Figure::beside(format!("{name}.idle"), *idle, None, unit).print();
         }
     }
     Ok(())
