@@ -1,4 +1,5 @@
 mod model;
+mod names;
 
 use leasehold_base::attributes::{Mode, SetTime};
 
@@ -192,6 +193,7 @@ fn event(words: &[&str], asked: Asked) -> Event<&'static str> {
         "empty" => Event::Empty { directory: DIRECTORY },
         "unnamed" => Event::Unnamed { directory: DIRECTORY, name: words[1].as_bytes().into() },
         "distrust" => Event::Distrust { object },
+        "replaced" => Event::Replaced { object },
         "invalidate" => Event::Invalidate { object },
         "forget" => Event::Forget { object },
         "tick" => Event::Tick,

@@ -1,0 +1,399 @@
+//! Programs and a server of one directory that do as a list of random steps says, others who change
+//! it too, and a cache in between, beside the plainest model of a directory there is: its names, as
+//! they were at every moment.
+//!
+//! What the cache says of a name, that it is absent too, was so at a moment that is not longer ago
+//! than attributes may be trusted, not before what a program here was told of that name, and not
+//! before what was last seen of the directory. And it says so of what was just answered.
+//!
+//! The server answers in any order, and leaves out attributes; its clock tells each change from the
+//! next. No two changes of one name are on their way at once: kernels see to that.
+
+use leasehold_base::attributes::Before;
+use proptest::prelude::*;
+
+use super::*;
+
+/// What happens next. Names and objects are numbers.
+#[derive(Clone, Debug)]
+enum Step {
+    /// The cache is asked for a name.
+    Find {
+        name: u8,
+    },
+    /// The server is.
+    Lookup {
+        name: u8,
+    },
+    /// A program makes a file where there is none.
+    Make {
+        name: u8,
+    },
+    Remove {
+        name: u8,
+    },
+    Rename {
+        from: u8,
+        to: u8,
+    },
+    /// All names are asked for at once.
+    List,
+    /// The attributes of the directory are.
+    Look,
+    /// Somebody else makes a file.
+    Appear {
+        name: u8,
+    },
+    Vanish {
+        name: u8,
+    },
+    /// The attributes are to be asked for again.
+    Distrust,
+    /// A lease that covers the names is gone.
+    Replace,
+    Wait {
+        seconds: u64,
+    },
+    /// A call reaches the server, or an answer the client.
+    Deliver {
+        which: usize,
+    },
+}
+
+/// No name is above.
+const NAMES: u8 = 6;
+/// The longest that attributes are trusted.
+const TRUST: Duration = Duration::from_secs(60);
+
+fn step() -> impl Strategy<Value = Step> {
+    let name = || 0..NAMES;
+    prop_oneof![
+        6 => name().prop_map(|name| Step::Find { name }),
+        3 => name().prop_map(|name| Step::Lookup { name }),
+        3 => name().prop_map(|name| Step::Make { name }),
+        2 => name().prop_map(|name| Step::Remove { name }),
+        1 => (name(), name()).prop_map(|(from, to)| Step::Rename { from, to }),
+        1 => Just(Step::List),
+        1 => Just(Step::Look),
+        1 => name().prop_map(|name| Step::Appear { name }),
+        1 => name().prop_map(|name| Step::Vanish { name }),
+        1 => Just(Step::Distrust),
+        1 => Just(Step::Replace),
+        1 => (0..40_u64).prop_map(|seconds| Step::Wait { seconds }),
+        8 => (0..8_usize).prop_map(|which| Step::Deliver { which }),
+    ]
+}
+
+/// A moment at the server: how many changes there have been.
+type Moment = usize;
+type Listed = BTreeMap<u8, u64>;
+
+/// A directory at its server, at every moment.
+struct Server {
+    moments: Vec<(Time, Listed)>,
+    objects: u64,
+    /// Whether it leaves out what it may.
+    stingy: bool,
+}
+
+impl Server {
+    fn now(&self) -> &Listed {
+        &self.moments.last().expect("it has begun").1
+    }
+
+    fn moment(&self) -> Moment {
+        self.moments.len() - 1
+    }
+
+    fn attributes(&self) -> Attributes {
+        let modified = i64::try_from(self.moment()).expect("small");
+        attributes(FileType::Directory, self.now().len() as u64, modified)
+    }
+
+    fn told(&self) -> Option<Attributes> {
+        (!self.stingy).then(|| self.attributes())
+    }
+
+    fn change(&mut self, time: Time, change: impl FnOnce(&mut Listed, u64)) {
+        let mut names = self.now().clone();
+        self.objects += 1;
+        change(&mut names, 100 + self.objects);
+        if &names != self.now() {
+            self.moments.push((time, names));
+        }
+    }
+
+    /// What a name led to at any moment from this one on.
+    fn since(&self, moment: Moment, name: u8) -> BTreeSet<Option<u64>> {
+        self.moments[moment..].iter().map(|(_, names)| names.get(&name).copied()).collect()
+    }
+
+    /// The last moment of a time.
+    fn at(&self, time: Time) -> Moment {
+        self.moments.iter().rposition(|(since, _)| *since <= time).unwrap_or(0)
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Change {
+    Make(u8),
+    Remove(u8),
+    Rename(u8, u8),
+}
+
+impl Change {
+    const fn names(self) -> [u8; 2] {
+        match self {
+            Self::Make(name) | Self::Remove(name) => [name, name],
+            Self::Rename(from, to) => [from, to],
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+enum OnTheWay {
+    Lookup(Asked, u8),
+    List(Asked),
+    Look(Asked),
+    Change(Change),
+    /// What was asked for came: names, and the directory, as they were at a moment.
+    Told(Asked, Source, Vec<(u8, Option<u64>)>, Option<Attributes>, Moment),
+    /// A change was made: what the names lead to since, and the directory before and after.
+    Changed(Change, Vec<(u8, Option<u64>)>, Wcc, Moment),
+}
+
+struct World {
+    cache: Cache<&'static str>,
+    now: Time,
+    server: Server,
+    /// Whether nobody else is there.
+    alone: bool,
+    calls: Vec<OnTheWay>,
+    /// The moment that the cache is not to fall behind, of the directory and of each name.
+    seen: Moment,
+    told: BTreeMap<u8, Moment>,
+}
+
+impl World {
+    fn new(options: Options, alone: bool, stingy: bool) -> Self {
+        let server = Server { moments: vec![(Time::ZERO, Listed::new())], objects: 0, stingy };
+        let mut world = Self {
+            cache: Cache::new(Options { names_of_new: alone, ..options }),
+            now: Time::ZERO,
+            server,
+            alone,
+            calls: Vec::new(),
+            seen: 0,
+            told: BTreeMap::new(),
+        };
+        // It was made just now.
+        let (asked, attributes) = (world.cache.ask(world.now), world.server.attributes());
+        world.step(Event::Observed { object: DIRECTORY, asked, attributes });
+        world.step(Event::Empty { directory: DIRECTORY });
+        world
+    }
+
+    fn run(&mut self, step: &Step) {
+        match *step {
+            Step::Find { name } => self.find(name),
+            Step::Lookup { name } => {
+                let asked = self.cache.ask(self.now);
+                self.calls.push(OnTheWay::Lookup(asked, name));
+            }
+            Step::List => {
+                let asked = self.cache.ask(self.now);
+                self.calls.push(OnTheWay::List(asked));
+            }
+            Step::Look => {
+                let asked = self.cache.ask(self.now);
+                self.calls.push(OnTheWay::Look(asked));
+            }
+            Step::Make { name } => self.begin(Change::Make(name)),
+            Step::Remove { name } => self.begin(Change::Remove(name)),
+            Step::Rename { from, to } => self.begin(Change::Rename(from, to)),
+            Step::Appear { .. } | Step::Vanish { .. } if self.alone => {}
+            Step::Appear { name } => self.server.change(self.now, |names, new| {
+                names.entry(name).or_insert(new);
+            }),
+            Step::Vanish { name } => self.server.change(self.now, |names, _| {
+                names.remove(&name);
+            }),
+            Step::Distrust => self.step(Event::Distrust { object: DIRECTORY }),
+            Step::Replace => {
+                self.step(Event::Replaced { object: DIRECTORY });
+                self.seen = self.server.moment();
+            }
+            Step::Wait { seconds } => {
+                // What changes something is answered before long.
+                let is_change =
+                    |call: &OnTheWay| matches!(call, OnTheWay::Change(..) | OnTheWay::Changed(..));
+                while let Some(at) = self.calls.iter().position(is_change) {
+                    self.deliver(at);
+                }
+                self.now = self.now + Duration::from_secs(seconds);
+                self.step(Event::Tick);
+            }
+            Step::Deliver { which } => {
+                if let Some(at) = which.checked_rem(self.calls.len()) {
+                    self.deliver(at);
+                }
+            }
+        }
+    }
+
+    fn step(&mut self, event: Event<&'static str>) {
+        let mut effects = Vec::new();
+        self.cache.step(self.now, event, &mut effects);
+        for effect in effects {
+            let Effect::Idle { object } = effect else { panic!("there is no data: {effect:?}") };
+            // Of some the owner has another use.
+            if object.0 % 2 == 0 {
+                self.step(Event::Forget { object });
+            }
+        }
+    }
+
+    /// What the cache says of a name.
+    fn known(&mut self, name: u8) -> Option<Option<u64>> {
+        let target = self.cache.find(self.now, DIRECTORY, &[name])?;
+        Some(target.map(|object| object.0))
+    }
+
+    fn find(&mut self, name: u8) {
+        let Some(said) = self.known(name) else { return };
+        // What is known now was asked for after that.
+        let distrusted = self.now.since(Time::ZERO).checked_sub(TRUST);
+        let oldest = distrusted.map_or(0, |time| self.server.at(Time::ZERO + time));
+        let told = self.told.get(&name).copied().unwrap_or(0);
+        let was = self.server.since(oldest.max(told).max(self.seen), name);
+        assert!(was.contains(&said), "name {name} leads to {said:?}, and not as in {was:?}");
+    }
+
+    fn begin(&mut self, change: Change) {
+        let busy = |call: &OnTheWay| match call {
+            OnTheWay::Change(other) | OnTheWay::Changed(other, ..) => {
+                other.names().iter().any(|name| change.names().contains(name))
+            }
+            OnTheWay::Lookup(..) | OnTheWay::List(_) | OnTheWay::Look(_) | OnTheWay::Told(..) => {
+                false
+            }
+        };
+        if !self.calls.iter().any(busy) {
+            self.step(Event::BeginChange { object: DIRECTORY });
+            self.calls.push(OnTheWay::Change(change));
+        }
+    }
+
+    /// One call reaches the server, or one answer the client; in any order.
+    fn deliver(&mut self, at: usize) {
+        match self.calls.remove(at) {
+            OnTheWay::Lookup(asked, name) => self.tell(asked, Source::Asked, &[name]),
+            OnTheWay::List(asked) => {
+                let names: Vec<u8> = self.server.now().keys().copied().collect();
+                self.tell(asked, Source::Listed, &names);
+            }
+            OnTheWay::Look(asked) => self.tell(asked, Source::Asked, &[]),
+            OnTheWay::Change(change) => self.change(change),
+            OnTheWay::Told(asked, source, names, attributes, moment) => {
+                self.hear((asked, source), &names, attributes, moment);
+            }
+            OnTheWay::Changed(change, names, wcc, moment) => {
+                self.changed(change, &names, wcc, moment);
+            }
+        }
+    }
+
+    /// The server answers a question.
+    fn tell(&mut self, asked: Asked, source: Source, names: &[u8]) {
+        let found = |name: &u8| (*name, self.server.now().get(name).copied());
+        let names = names.iter().map(found).collect();
+        let (attributes, moment) = (self.server.told(), self.server.moment());
+        self.calls.push(OnTheWay::Told(asked, source, names, attributes, moment));
+    }
+
+    /// The server makes a change.
+    fn change(&mut self, change: Change) {
+        let before: Before = self.server.attributes().before();
+        self.server.change(self.now, |names, new| match change {
+            Change::Make(name) => {
+                names.entry(name).or_insert(new);
+            }
+            Change::Remove(name) => {
+                names.remove(&name);
+            }
+            Change::Rename(from, to) => {
+                if let Some(moved) = names.remove(&from) {
+                    names.insert(to, moved);
+                }
+            }
+        });
+        let after = self.server.told();
+        let wcc = Wcc { before: after.is_some().then_some(before), after };
+        let led = |name: u8| (name, self.server.now().get(&name).copied());
+        let names = change.names().map(led).to_vec();
+        self.calls.push(OnTheWay::Changed(change, names, wcc, self.server.moment()));
+    }
+
+    fn hear(
+        &mut self,
+        (asked, source): (Asked, Source),
+        names: &[(u8, Option<u64>)],
+        attributes: Option<Attributes>,
+        moment: Moment,
+    ) {
+        let is_current = self.cache.is_current(DIRECTORY, asked);
+        if let Some(attributes) = attributes {
+            self.step(Event::Observed { object: DIRECTORY, asked, attributes });
+            if is_current {
+                self.seen = self.seen.max(moment);
+            }
+        }
+        self.name(names, source, asked);
+        let is_trusted =
+            self.cache.attributes(self.now, DIRECTORY).is_some_and(|(_, span)| !span.is_zero());
+        if let ([(name, target)], Source::Asked) = (names, source)
+            && is_current
+            && attributes.is_some()
+            && is_trusted
+        {
+            assert_eq!(self.known(*name), Some(*target), "what was just answered is known");
+        }
+    }
+
+    fn changed(&mut self, change: Change, names: &[(u8, Option<u64>)], wcc: Wcc, moment: Moment) {
+        self.step(Event::EndChange { object: DIRECTORY, wcc });
+        let asked = self.cache.ask(self.now);
+        self.name(names, Source::Asked, asked);
+        for name in change.names() {
+            self.told.insert(name, moment);
+        }
+    }
+
+    fn name(&mut self, names: &[(u8, Option<u64>)], source: Source, asked: Asked) {
+        for (name, target) in names {
+            let (name, target) = (Box::from([*name]), target.map(ObjectKey));
+            self.step(Event::Named { directory: DIRECTORY, name, target, source, asked });
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        max_shrink_iters: 20_000,
+        ..ProptestConfig::with_cases(3000)
+    })]
+    #[test]
+    fn names_and_their_absence_are_as_they_were_not_long_ago(
+        (alone, stingy, few) in any::<(bool, bool, bool)>(),
+        steps in prop::collection::vec(step(), 0..120),
+    ) {
+        let names_max = if few { 4 } else { 64 };
+        let mut world = World::new(Options { names_max, ..options() }, alone, stingy);
+        for step in &steps {
+            world.run(step);
+        }
+        for name in 0..NAMES {
+            world.find(name);
+        }
+    }
+}
