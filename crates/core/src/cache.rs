@@ -32,7 +32,7 @@
 //! 8. A program that writes waits while too much is unsaved, and while the file is being changed.
 //! 9. What the server refuses to take is dropped, and the failure is remembered for each who has
 //!    the file open; not where it was discarded while it was on its way, as its file was removed.
-//! 10. A file that is read in order is read ahead, twice as far each time.
+//! 10. A file that is read in order is read ahead, twice as far each time, while all goes well.
 //! 11. Bytes that change here while a READ is on its way are not taken from its answer.
 //! 12. So many READs, WRITEs and COMMITs are on their way at once, for one file and for all; files
 //!     take turns.

@@ -70,14 +70,18 @@ impl<E: Clone> Cache<E> {
                 let end = end && !object.known.is_outdated(asked.asked);
                 object.file.fill(&asked, &data, end);
             }
-            Err(error) => self.object(key).file.readers.retain(|reader| {
-                let failed = super::file::overlap(&reader.range, &asked.range);
-                if failed {
-                    let result = Err(error.clone());
-                    effects.push(Effect::Read { ticket: reader.ticket, result });
-                }
-                !failed
-            }),
+            Err(error) => {
+                let file = &mut self.object(key).file;
+                file.ahead.stop();
+                file.readers.retain(|reader| {
+                    let failed = super::file::overlap(&reader.range, &asked.range);
+                    if failed {
+                        let result = Err(error.clone());
+                        effects.push(Effect::Read { ticket: reader.ticket, result });
+                    }
+                    !failed
+                });
+            }
         }
         self.recount(now, key);
     }

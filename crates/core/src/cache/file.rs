@@ -97,6 +97,11 @@ impl Ahead {
         self.next
     }
 
+    /// Nothing is wanted that nobody waits for, until a program reads.
+    pub(super) const fn stop(&mut self) {
+        self.goal = 0;
+    }
+
     /// Whether the file is read in order.
     pub(super) const fn is_in_order(&self) -> bool {
         self.window > 0
@@ -297,6 +302,7 @@ impl<E> File<E> {
     pub(super) fn drop_clean(&mut self) {
         self.distrust_answers(&(0..u64::MAX));
         self.extents.remove_clean();
+        self.ahead.stop();
         self.end = None;
         self.dropped += 1;
     }

@@ -29,8 +29,9 @@ enum What {
 }
 
 impl Call {
-    /// The call of an effect that is one.
-    pub(crate) fn new(nodes: &Nodes, effect: Effect<Error>) -> Self {
+    /// The call of an effect that is one. Of a file that is about to be forgotten nothing is called
+    /// for: then what the cache is told in place of an answer.
+    pub(crate) fn new(nodes: &Nodes, effect: Effect<Error>) -> Result<Self, Box<Event<Error>>> {
         let (job, file, what) = match effect {
             Effect::Fetch { job, file, offset, count } => (job, file, What::Read { offset, count }),
             Effect::Store { job, file, offset, data, stable, set } => {
@@ -44,13 +45,21 @@ impl Call {
             | Effect::Held { .. }
             | Effect::Idle { .. } => unreachable!("only calls are called"),
         };
-        let node = nodes.get(NodeId::of(file)).expect("a file with data is known");
-        let handle = nodes.handle(NodeId::of(file)).expect("a file with data is known");
+        let of = NodeId::of(file);
+        let Some((node, handle)) = nodes.get(of).zip(nodes.handle(of)) else {
+            let error = Error::Failed(Status::Stale);
+            return Err(Box::new(match what {
+                What::Read { .. } => Event::Fetched { job, result: Err(error) },
+                What::Write { .. } => Event::Stored { job, result: Err(error) },
+                What::Commit => Event::Committed { job, result: Err(error) },
+                What::Alter { .. } => Event::Altered { job, result: Err(error) },
+            }));
+        };
         let who = match &what {
             What::Read { .. } => node.reader(),
             What::Write { .. } | What::Commit | What::Alter { .. } => node.writer(),
         };
-        Self { job, node: NodeId::of(file), handle, who, what }
+        Ok(Self { job, node: of, handle, who, what })
     }
 
     /// Calls, and tells the cache what came of it.

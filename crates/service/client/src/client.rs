@@ -352,10 +352,13 @@ impl State {
             Effect::Fetch { .. }
             | Effect::Store { .. }
             | Effect::Commit { .. }
-            | Effect::Alter { .. } => {
-                doings.calls.push(Call::new(&self.nodes, effect));
-                None
-            }
+            | Effect::Alter { .. } => match Call::new(&self.nodes, effect) {
+                Ok(call) => {
+                    doings.calls.push(call);
+                    None
+                }
+                Err(refused) => Some(*refused),
+            },
             Effect::Read { ticket, result } => {
                 self.answer(ticket, Outcome::Read(result), doings);
                 None

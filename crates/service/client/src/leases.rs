@@ -208,8 +208,11 @@ impl State {
                 if leased.watcher.is_some() {
                     doings.errands.replaced.push(node_of(object));
                 }
-                let object = node_of(object).key();
-                self.step(now, cache::Event::Replaced { object }, doings);
+                // A node that is gone is forgotten as a whole.
+                if self.nodes.get(node_of(object)).is_some() {
+                    let object = node_of(object).key();
+                    self.step(now, cache::Event::Replaced { object }, doings);
+                }
             }
             // What was refused was handed over when it was.
             holder::Effect::Rescue(..) => {}

@@ -294,6 +294,42 @@ fn what_is_written_behind_the_removal_of_its_file_is_not_refused() {
 }
 
 /// Names in the top directory, as another client sees them.
+/// What was to be read ahead of it is not asked for any more: its node is gone by then.
+#[test]
+fn a_file_that_was_read_in_part_can_be_forgotten() {
+    let server = MemServer::start(Manners::Full);
+    let who = &root();
+    let place = (NodeId::ROOT, &b"file"[..]);
+    let stream = leasehold_session::Options::stream();
+    let maker = client(&server, Version::V3, Variant::None);
+    for variant in VARIANTS {
+        let mounted =
+            with_leases(mounted(&target_of(&server, stream)), variant == Variant::Lease, 1);
+        let usual = Options::new(FileTime::default, 1);
+        let options = Options { variant, read_bytes_max: 4096, ..usual };
+        let client = Client::new(mounted.nfs, mounted.root, mounted.bounds, who, options);
+        block_on(async {
+            let client = client.await.unwrap();
+            let wanted = (Mode::from_bits(0o600), false);
+            let (_, made) = maker.create(who, place, wanted, OpenHow::READ_WRITE).await.unwrap();
+            maker.write(made, 0, Bytes::from(vec![7; 500_000])).await.unwrap();
+            maker.release(made);
+            let found = client.lookup(who, place.0, place.1).await.unwrap();
+            let open = client.open(who, found.node, OpenHow::READ).await.unwrap();
+            for number in 0..2 {
+                let read = client.read(open, number * 4096, 4096).await.unwrap();
+                assert_eq!(read.len(), 4096);
+            }
+            client.release(open);
+            client.remove(who, place.0, place.1).await.unwrap();
+            client.forget(found.node, 1);
+            let gone = client.getattr(who, found.node).await.map(drop);
+            assert_eq!(gone, Err(Error::Failed(Status::Stale)), "{variant:?}");
+            assert_eq!(client.cached_bytes(), (0, 0), "{variant:?}");
+        });
+    }
+}
+
 async fn names_at_top(client: &Client) -> Vec<Vec<u8>> {
     let open = client.open(&root(), NodeId::ROOT, OpenHow::READ).await.unwrap();
     let listing = client.readdir(open, Cookie(0), false).await.unwrap();
