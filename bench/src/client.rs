@@ -32,6 +32,7 @@ const WORK: &str = include_str!("client/work.py");
 const ROUND_TRIP: Duration = Duration::from_millis(1);
 /// Small files in one measurement, and MiB of a stream.
 const FILES: u32 = 500;
+const MANY_FILES: u32 = 10_000;
 const STREAM_MIB: u32 = 128;
 /// Files in a work tree of git, and in a build.
 const TREE: u32 = 100;

@@ -8,7 +8,8 @@ use std::path::Path;
 use super::delay::Delay;
 use super::mounts::{Mount, Webdav, sftp};
 use super::{
-    CLOSE_TO_OPEN, FILES, LEASE, ROUND_TRIP, Result, SOURCES, STATS, STREAM_MIB, TREE, pairs, work,
+    CLOSE_TO_OPEN, FILES, LEASE, MANY_FILES, ROUND_TRIP, Result, SOURCES, STATS, STREAM_MIB, TREE,
+    pairs, work,
 };
 use crate::Options;
 use crate::figure::{Figure, Target};
@@ -95,6 +96,14 @@ fn beside(options: &Options, disk: &Path, (theirs, name): (&Side, &str)) -> Resu
         figure.print();
     }
     let ours = ours(disk, "memory", LEASE)?;
+    let many = format!("smallfiles.{name}.10000");
+    if name == "sshfs" && options.wants(&many) {
+        // It takes minutes, and so is done once.
+        let all = |side: &Side| rate("small", MANY_FILES, side.mount.path());
+        let mut figure = Figure::beside(many, all(&ours)?, Some(all(theirs)?), units.1);
+        figure.tier = "memory";
+        figure.print();
+    }
     let rates = [
         ("git-status", "git", TREE, 1.0, "runs of git status/s"),
         ("build", "build", SOURCES, 1.0, "builds/s"),
@@ -131,6 +140,9 @@ fn streams(
         number += 1;
         let file = format!("cold-{number}");
         work("write", &side.folder.join(&file), STREAM_MIB)?;
+        if name == "rclone" && core::ptr::eq(side, theirs) {
+            side.mount.look_again()?;
+        }
         let place = side.mount.path().join(&file);
         let speed = || -> Result<f64> { Ok(f64::from(STREAM_MIB) / work("read", &place, 0)?) };
         let speeds = (speed()?, speed()?);

@@ -82,6 +82,11 @@ impl Mount {
         if status.success() { Ok(()) } else { Err(io::Error::other(format!("it ended: {status}"))) }
     }
 
+    /// Has rclone's look at directories again, which it else does after minutes: SIGHUP.
+    pub(crate) fn look_again(&self) -> io::Result<()> {
+        run(Command::new("kill").args(["-HUP", &self.process.id().to_string()]))
+    }
+
     /// The processor time of its process so far.
     pub(crate) fn processor(&self) -> io::Result<Duration> {
         const TICKS: u64 = 100;

@@ -1,9 +1,9 @@
 # What programs do with files, and how long it takes them: a line of JSON.
-import hashlib, json, os, subprocess, sys, time
+import hashlib, json, os, subprocess, sys, tempfile, time
 
+# Each in a folder of its own, as guests have the same numbers for their processes.
 def small(folder, count):
-    folder = os.path.join(folder, 'small%d' % os.getpid())
-    os.mkdir(folder)
+    folder = tempfile.mkdtemp(prefix='small', dir=folder)
     start = time.perf_counter()
     data = b'x' * 1024
     for number in range(count):
@@ -51,8 +51,7 @@ def run(folder, *words):
 
 # `git status` of a work tree that was just filled.
 def git(folder, count):
-    folder = os.path.join(folder, 'git%d' % os.getpid())
-    os.mkdir(folder)
+    folder = tempfile.mkdtemp(prefix='git', dir=folder)
     run(folder, 'git', 'init', '--quiet')
     for number in range(count):
         directory = '%s/%d' % (folder, number % 10)
@@ -66,8 +65,7 @@ def git(folder, count):
 
 # A build of so many small files that share a header.
 def build(folder, count):
-    folder = os.path.join(folder, 'build%d' % os.getpid())
-    os.mkdir(folder)
+    folder = tempfile.mkdtemp(prefix='build', dir=folder)
     with open(folder + '/all.h', 'w') as file:
         file.write('int sum(int);\n')
     for number in range(count):
