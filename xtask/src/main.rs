@@ -71,7 +71,8 @@ enum Chore {
         #[arg(long)]
         lab: bool,
     },
-    /// Tries the mount with programs of others, for minutes: `--only NAME`, `-o OPTIONS`.
+    /// Tries the mount with programs of others, for minutes: `--only NAME`, `-o OPTIONS`, and
+    /// `--keep` to write to docs/figures how each ended.
     #[command(disable_help_flag = true)]
     Posix {
         /// Options of the program that runs them; `--help` tells them all.

@@ -14,6 +14,8 @@ const CROSSING: &str = include_str!("posix/crossed.c");
 pub struct Trial {
     /// What it is called here.
     pub name: &'static str,
+    /// What of it is run.
+    pub what: &'static str,
     /// Lines of shell; they run in the folder.
     pub case: &'static str,
 }
@@ -34,8 +36,12 @@ pjdfstest -c \"$scratch/pjdfstest.toml\" -p \"$PWD\""
 
 /// Those that take seconds.
 pub const QUICK: &[Trial] = &[
-    Trial { name: "pjdfstest", case: pjdfstest!() },
-    Trial { name: "fsx", case: "fsx -q -N 3000 -S 1 -P \"$scratch\" file; rm file" },
+    Trial { name: "pjdfstest", what: "all cases", case: pjdfstest!() },
+    Trial {
+        name: "fsx",
+        what: "3,000 operations",
+        case: "fsx -q -N 3000 -S 1 -P \"$scratch\" file; rm file",
+    },
 ];
 
 /// Those that are run where each call goes to one of two mounts. What is not so there is known on the
@@ -43,6 +49,7 @@ pub const QUICK: &[Trial] = &[
 pub const CROSSED: &[Trial] = &[
     Trial {
         name: "pjdfstest",
+        what: "all cases",
         case: concat!(
             pjdfstest!(),
             " >\"$scratch/told\" || true
@@ -53,6 +60,7 @@ grep -a '^Summary: .* [1-9][0-9]* passed' \"$scratch/told\"
     },
     Trial {
         name: "fsx",
+        what: "3,000 operations of each of 6 seeds",
         case: "for seed in 1 2 3 4 5 6; do
             fsx -q -N 3000 -S $seed -P \"$scratch\" \"$PWD/file\"; rm file
         done",
@@ -63,12 +71,14 @@ grep -a '^Summary: .* [1-9][0-9]* passed' \"$scratch/told\"
 pub const LONG: &[Trial] = &[
     Trial {
         name: "fsx, long",
+        what: "30,000 operations of each of 5 seeds",
         case: "for seed in 11 12 13 14 15; do
             fsx -q -N 30000 -S $seed -P \"$scratch\" file; rm file
         done",
     },
     Trial {
         name: "fio verify",
+        what: "160 MiB by calls, past the cache and by a mapping",
         case: "fio --name=verify --directory=. --size=64m --rw=randrw --verify=crc32c \\
             --bssplit=512/10:4k/60:64k/30 --verify_fatal=1 --fsync=64 --numjobs=2 --ioengine=psync
         fio --name=direct --directory=. --size=32m --rw=randwrite --bs=4k --direct=1 \\
@@ -79,18 +89,37 @@ pub const LONG: &[Trial] = &[
     },
     Trial {
         name: "dbench",
+        what: "its load of 4 clients, 20 s",
         case: "dbench -c /usr/share/dbench/client.txt -t 20 -D \"$PWD\" 4",
     },
-    Trial {
-        name: "stress-ng",
-        case: "for what in access chmod chown dentry dir dirdeep dirmany fallocate filename flock \\
-            fpunch getdent hdd io iomix link lockf mknod mmap msync open rename revio seek sendfile \\
-            splice symlink sync-file touch utime copy-file fsize; do
-            echo \"stress-ng $what\"
-            stress-ng --quiet --temp-path . --$what 2 --$what-ops 100 --timeout 10 --verify
-        done",
-    },
 ];
+
+/// Stressors of stress-ng that are about files in a folder, each for itself.
+macro_rules! stressors {
+    ($($name:literal)*) => {
+        &[$(Trial {
+            name: concat!("stress-ng ", $name),
+            what: "100 rounds or 10 s of 2 processes",
+            case: concat!("stress-ng --quiet --temp-path . --", $name, " 2 --", $name,
+                "-ops 100 --timeout 10 --verify"),
+        }),*]
+    };
+}
+
+/// All that its class of file systems has, and some that it counts elsewhere. What is left out of
+/// that class is about processes and the machine: bind-mount, binderfs, dup, eventfd, fanotify,
+/// ioprio and procfs.
+pub const STRESSORS: &[Trial] = stressors!(
+    "access" "chattr" "chdir" "chmod" "chown" "copy-file" "dentry" "dir" "dirdeep" "dirmany"
+    "dnotify" "fallocate" "fcntl" "fiemap" "file-ioctl" "filename" "flock" "fpunch" "fsize" "fstat"
+    "getdent" "handle" "hdd" "inode-flags" "inotify" "io" "iomix" "lease" "link" "locka" "lockf"
+    "lockofd" "mknod" "mmap" "msync" "open" "rename" "revio" "seek" "sendfile" "splice" "symlink"
+    "sync-file" "touch" "utime" "verity" "xattr"
+);
+
+/// Those that need not pass on a mount, and why.
+pub const EXCEPTIONS: &[(&str, &str)] =
+    &[("stress-ng xattr", "versions 3 and 2 of NFS have no call for extended attributes")];
 
 /// Runs a trial in a folder; what it wrote, and whether all is well.
 ///
