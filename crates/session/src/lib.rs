@@ -48,7 +48,8 @@
 //! [`Session::take_calls`] takes the calls that the server makes on the client's connection, and
 //! [`Session::reply`] answers them; [`spawn`] runs work that nobody
 //! waits for; [`Session::counters`], [`Session::open_calls`] and
-//! [`Session::open_connections`] say how it goes; [`Session::close`] ends everything, for an
+//! [`Session::open_connections`] say how it goes, [`Session::traffic`] whether a server that does
+//! not answer takes what it is sent; [`Session::close`] ends everything, for an
 //! unmount that does not wait. A server that asks for patience (JUKEBOX) is asked again within
 //! [`nfs::Nfs`].
 //!
@@ -81,7 +82,7 @@ pub use session::{Callee, Driver, Inbound, Procedure, Session};
 pub use sleep::Sleep;
 pub use state::Counters;
 pub use task::spawn;
-pub use transport::{Connection, Transport};
+pub use transport::{Connection, Traffic, Transport};
 
 #[cfg(test)]
 mod tests;

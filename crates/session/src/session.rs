@@ -15,7 +15,7 @@ use crate::credential::Credential;
 use crate::options::Options;
 use crate::sleep::Sleep;
 use crate::state::{Counters, Doings, State};
-use crate::transport::{Connection, Transport};
+use crate::transport::{Connection, Traffic, Transport};
 
 /// What is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -165,6 +165,12 @@ impl Session {
     #[must_use]
     pub fn open_connections(&self) -> usize {
         self.shared.state().connected_count()
+    }
+
+    /// What went over the connections so far.
+    #[must_use]
+    pub fn traffic(&self) -> Traffic {
+        self.shared.transport.traffic()
     }
 
     /// Ends all calls with [`Error::Closed`](crate::Error::Closed), and takes no more.
