@@ -32,6 +32,14 @@ pub(crate) fn readable_from(socket: &OwnedFd, bytes: usize) -> Result<(), Errno>
     if result == 0 { Ok(()) } else { Err(last_error()) }
 }
 
+/// How many bytes a stream's socket has that the other end has not acknowledged.
+pub(crate) fn unacknowledged(socket: &OwnedFd) -> Result<usize, Errno> {
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: the request fills in one integer, for which there is room.
+    let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
+    if result == 0 { Ok(usize::try_from(bytes).unwrap_or(0)) } else { Err(last_error()) }
+}
+
 fn set_of(signals: &[i32]) -> libc::sigset_t {
     let mut set = MaybeUninit::uninit();
     // SAFETY: `sigemptyset` makes a whole set of the memory, and `sigaddset` gets one.

@@ -19,7 +19,7 @@ use std::thread;
 use leasehold_base::random::Random;
 use leasehold_base::units::Time;
 use leasehold_base::xdr::Message;
-use leasehold_session::{Carrier, Connection, Driver, Options, Session, Transport};
+use leasehold_session::{Carrier, Connection, Driver, Options, Session, Traffic, Transport};
 use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
 use rustix::io::Errno;
 
@@ -88,6 +88,23 @@ pub(super) struct Lane {
     pub(super) last_port: Option<u16>,
     /// The loop that receives, where one does.
     seat: Option<Arc<Hub>>,
+    /// What went over the wires that it had before.
+    before: Traffic,
+}
+
+impl Lane {
+    /// It has no wire any more. What was given to that and not taken is lost.
+    pub(super) fn cut(&mut self) {
+        if let Some(wire) = self.wire.take() {
+            let traffic = wire.traffic();
+            self.before = self.before + Traffic { given: traffic.taken, ..traffic };
+        }
+    }
+
+    fn traffic(&self) -> Traffic {
+        let wire = self.wire.as_ref();
+        self.before + wire.map_or_else(Traffic::default, |wire| wire.traffic())
+    }
 }
 
 impl Ends {
@@ -167,7 +184,7 @@ impl Transport for Sockets {
 
     fn connect(&self, connection: Connection) {
         let mut lane = self.ends.lane(connection);
-        lane.wire = None;
+        lane.cut();
         let seat = lane.seat.clone();
         drop(lane);
         let add = |requests: &mut Requests| {
@@ -199,6 +216,12 @@ impl Transport for Sockets {
             Arc::ptr_eq(seat, hub).then_some(lane)
         });
         Some(own.unwrap_or_default())
+    }
+
+    fn traffic(&self) -> Traffic {
+        let lanes = self.ends.lanes.iter();
+        let each = lanes.map(|lane| lane.lock().unwrap_or_else(PoisonError::into_inner).traffic());
+        each.fold(Traffic::default(), |sum, lane| sum + lane)
     }
 
     fn wake_at(&self, time: Time) {

@@ -4,14 +4,15 @@ use std::cell::RefCell;
 use std::io::IoSlice;
 use std::marker::PhantomData;
 use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use leasehold_base::limits::DATAGRAM_BYTES_MAX;
 use leasehold_base::xdr::Message;
-use leasehold_session::{Carrier, Connection};
+use leasehold_session::{Carrier, Connection, Traffic};
 use leasehold_wire::record::{self, Next, Splitter};
-use rustix::io::Errno;
+use rustix::io::{Errno, ioctl_fionread};
 use rustix::net::{SendAncillaryBuffer, SendFlags, Shutdown, sendmsg, shutdown};
 
 use crate::buffers::{Buffers, Held, Received};
@@ -27,11 +28,15 @@ pub(super) struct Wire {
     pub(super) socket: OwnedFd,
     carrier: Carrier,
     outbox: Mutex<Outbox>,
+    /// Bytes that it was given to send, and that were received, ever.
+    given: AtomicU64,
+    came: AtomicU64,
 }
 
 impl Wire {
     pub(super) fn new(connection: Connection, socket: OwnedFd, carrier: Carrier) -> Self {
-        Self { connection, socket, carrier, outbox: Mutex::default() }
+        let (outbox, given, came) = <_>::default();
+        Self { connection, socket, carrier, outbox, given, came }
     }
 
     /// Sends a message, or what of it the socket takes now; the rest of a stream follows when the
@@ -40,10 +45,11 @@ impl Wire {
         match self.carrier {
             Carrier::Stream => {
                 let mut outbox = self.outbox();
-                let was_empty = outbox.is_empty();
+                let before = outbox.len();
                 outbox.push_copy(message);
+                self.given.fetch_add((outbox.len() - before) as u64, Ordering::Relaxed);
                 // Otherwise it is about to be sent, or the socket will say when it is not full.
-                if was_empty && !PutOff::takes(self) {
+                if before == 0 && !PutOff::takes(self) {
                     self.send_from(&mut outbox);
                 }
             }
@@ -62,6 +68,27 @@ impl Wire {
     /// Whether it is a connection, which ends.
     pub(super) fn is_stream(&self) -> bool {
         self.carrier == Carrier::Stream
+    }
+
+    /// What went over it so far; nothing of datagrams, of which nobody says what became.
+    pub(super) fn traffic(&self) -> Traffic {
+        if !self.is_stream() {
+            return Traffic::default();
+        }
+        // What has come need not be received yet: a large message is when a part of it has come.
+        let received = self.came.load(Ordering::Relaxed);
+        let came = received + ioctl_fionread(&self.socket).unwrap_or(0);
+        // While it is held, nothing goes from here to the socket.
+        let outbox = self.outbox();
+        let given = self.given.load(Ordering::Relaxed);
+        let waiting = outbox.len() + sys::unacknowledged(&self.socket).unwrap_or(0);
+        drop(outbox);
+        Traffic { given, taken: given.saturating_sub(waiting as u64), came }
+    }
+
+    /// Takes note of what was received.
+    fn came(&self, bytes: usize) {
+        self.came.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
     /// The socket takes more.
@@ -186,7 +213,10 @@ impl Receiver {
             // Less than there was room for: all that had come, and more makes a new edge.
             let all_came = match sys::receive(&wire.socket, bytes) {
                 Ok(0) => return Came::End("the server closed the connection".to_owned()),
-                Ok(count) => count < room && !end_came,
+                Ok(count) => {
+                    wire.came(count);
+                    count < room && !end_came
+                }
                 Err(Errno::AGAIN) => {
                     self.expect(wire);
                     return Came::AllForNow;
@@ -264,11 +294,53 @@ impl Receiver {
 #[cfg(test)]
 mod tests {
     use std::io::Read as _;
+    use std::net::{TcpListener, TcpStream};
     use std::os::unix::net::UnixStream;
+    use std::time::{Duration, Instant};
 
     use leasehold_base::xdr::Writer;
+    use rustix::net::sockopt::set_socket_recv_buffer_size;
 
     use super::*;
+
+    /// What the other side's system took is told apart from what waits at either end.
+    #[test]
+    fn what_is_taken_is_told_from_what_waits() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("there is a port left");
+        // Whoever is accepted has the same.
+        set_socket_recv_buffer_size(&listener, 64 << 10).expect("it is a size");
+        let at = listener.local_addr().expect("it has one");
+        let ours = TcpStream::connect(at).expect("it listens");
+        let (mut theirs, _) = listener.accept().expect("it connected");
+        ours.set_nonblocking(true).expect("a socket can");
+        let connection = Connection { lane: 0, generation: 0 };
+        let wire = Arc::new(Wire::new(connection, ours.into(), Carrier::Stream));
+        assert_eq!(wire.traffic(), Traffic::default());
+        for _ in 0..4 {
+            let mut writer = Writer::new();
+            writer.payload(vec![7; 1 << 20].into());
+            wire.send(&writer.finish());
+        }
+        let given = wire.traffic().given;
+        assert_eq!(given, 4 * (8 + (1 << 20)), "each has its mark and length before it");
+        assert!(wire.traffic().taken < given / 2, "nobody receives it, and there is little room");
+        let (mut received, mut room) = (0, vec![0; 256 << 10]);
+        while received < given {
+            wire.writable();
+            received += theirs.read(&mut room).expect("there is more") as u64;
+        }
+        let all = Traffic { given, taken: given, came: 0 };
+        let end = Instant::now() + Duration::from_secs(60);
+        while wire.traffic() != all {
+            assert!(Instant::now() < end, "{:?}", wire.traffic());
+            std::thread::yield_now();
+        }
+        std::io::Write::write_all(&mut theirs, b"answer").expect("there is room");
+        while wire.traffic().came < 6 {
+            assert!(Instant::now() < end, "{:?}", wire.traffic());
+            std::thread::yield_now();
+        }
+    }
 
     #[test]
     fn what_a_round_sends_leaves_at_its_end_in_order() {

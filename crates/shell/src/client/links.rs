@@ -157,7 +157,7 @@ impl Links {
         self.connecting -= usize::from(link.connecting.is_some());
         let mut lane = link.ends.lane(link.wire.connection);
         if lane.wire.as_ref().is_some_and(|wire| Arc::ptr_eq(wire, &link.wire)) {
-            lane.wire = None;
+            lane.cut();
         }
         drop(lane);
         sockets::abort(&link.wire.socket);
