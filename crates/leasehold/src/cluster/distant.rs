@@ -11,7 +11,7 @@ use async_lock::OnceCell;
 use bytes::Bytes;
 use leasehold_fs::{Answer, FsError, Spot, Stability, Verifier};
 use leasehold_session::nfs::Version;
-use leasehold_session::{Credential, Options as Calling, Session};
+use leasehold_session::{Credential, Options as Calling, Session, Traffic};
 use leasehold_shell::client::{Mounted, Runtime, SourcePort, Target, mount};
 use leasehold_store_replica::Metaserver;
 use leasehold_store_striped::{
@@ -289,5 +289,9 @@ impl Iod for Distant {
 
     fn space(&self) -> Answer<'_, Result<Room, FsError>> {
         Answer::later(async move { self.folder().await?.space().await })
+    }
+
+    fn traffic(&self) -> Traffic {
+        self.mounted.get().map_or_else(Traffic::default, Iod::traffic)
     }
 }

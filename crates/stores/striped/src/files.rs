@@ -4,6 +4,7 @@ use core::future::Future;
 
 use bytes::Bytes;
 use leasehold_fs::{FsError, Spot, Stability, Verifier};
+use leasehold_session::Traffic;
 
 use crate::iod::{Extent, Room};
 
@@ -103,4 +104,9 @@ pub trait Files: Send + Sync {
 
     /// Room for data.
     fn space(&self) -> impl Future<Output = Result<Room, FsError>> + Send;
+
+    /// What went over the connections to them so far, where there are any.
+    fn traffic(&self) -> Traffic {
+        Traffic::default()
+    }
 }

@@ -5,6 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use bytes::{Bytes, BytesMut};
 use leasehold_fs::{Answer, FsError, Spot, Stability, Verifier};
+use leasehold_session::Traffic;
 
 use crate::files::Files;
 use crate::iod::{Extent, Iod, ObjectName, Room, Written};
@@ -405,6 +406,10 @@ impl<F: Files> Iod for Folder<F> {
 
     fn space(&self) -> Answer<'_, Result<Room, FsError>> {
         Answer::later(async move { self.files.space().await.map_err(ours) })
+    }
+
+    fn traffic(&self) -> Traffic {
+        self.files.traffic()
     }
 }
 

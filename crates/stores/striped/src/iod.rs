@@ -5,6 +5,7 @@ use core::fmt;
 use bytes::Bytes;
 use leasehold_base::units::{FileSystemId, FileTime};
 use leasehold_fs::{Answer, Attributes, FsError, Space, Spot, Stability, Verifier};
+use leasehold_session::Traffic;
 
 /// What an I/O daemon (iod) keeps: objects of bytes by name.
 ///
@@ -59,6 +60,11 @@ pub trait Iod: Send + Sync {
     /// Whether it was asked and did not answer for a while, so that who can do without it should.
     fn is_away(&self) -> bool {
         false
+    }
+
+    /// What went over the connections to it so far, where it has any.
+    fn traffic(&self) -> Traffic {
+        Traffic::default()
     }
 }
 

@@ -3,6 +3,8 @@
 //! Rules:
 //! 1. A call waits until the iod has been silent for [`Patience::later`], and is then told to come
 //!    again. One that is busy with others' calls is not silent: what it sends is not asked for twice.
+//!    Nor is one on the way to or from which something moves, however slow its link is: what is on
+//!    its way is not sent twice. See [`Traffic::moves`].
 //! 2. Once the iod has been silent for [`Patience::give_up`], such a call fails.
 //! 3. A change that nobody waits for any more is not forgotten: the iod may do it at any time. What
 //!    comes next to its object waits behind it, so that no old change is done after a newer one.
@@ -23,12 +25,15 @@ use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt as _, StreamExt as _};
 use leasehold_base::units::Time;
 use leasehold_fs::{Answer, FsError, Spot, Stability, Verifier};
-use leasehold_session::Session;
+use leasehold_session::{Session, Traffic};
 
 use crate::iod::{Extent, Iod, ObjectName, Room, Written};
 
 /// Changes that nobody waits for: with more of them new calls are told to come again at once.
 const LEFT_MAX: usize = 1024;
+
+/// How often it is looked whether anything moves, in the time that an iod may be silent.
+const LOOKS: u32 = 8;
 
 /// How long an iod that is away is waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,8 +57,10 @@ pub struct Patient {
 struct State {
     /// Since when nothing was heard of the iod, though it was asked.
     silent_since: Option<Time>,
-    /// When it last answered.
+    /// When it last answered, or something moved on the way to or from it.
     heard: Option<Time>,
+    /// When it was last looked what had gone over its connections, and how much that was.
+    seen: Option<(Time, Traffic)>,
     /// Changes that nobody waits for.
     left: FuturesUnordered<Left>,
     /// How many of them are of each object that has any.
@@ -176,16 +183,34 @@ impl Patient {
     /// Ends when the iod has been silent for long enough, and when it did not come to this one call
     /// for far longer.
     async fn silence(&self, begun: Time) {
-        let mut from = begun;
+        let Patience { later, give_up } = self.patience;
+        let (mut from, mut now, mut seen) = (begun, begun, self.traffic(begun));
         loop {
-            self.clock.sleep_until(from + self.patience.later).await;
+            self.clock.sleep_until((now + later / LOOKS).min(from + later)).await;
+            now = self.clock.now();
+            let then = core::mem::replace(&mut seen, self.traffic(now));
+            if seen.moves(then) {
+                self.heard();
+            }
             match self.state().heard {
-                Some(heard) if heard > from && heard.since(begun) < self.patience.give_up => {
-                    from = heard;
-                }
-                Some(_) | None => return,
+                Some(heard) if heard > from && heard.since(begun) < give_up => from = heard,
+                Some(_) | None if now >= from + later => return,
+                Some(_) | None => {}
             }
         }
+    }
+
+    /// What has gone over the connections of the iod; all who wait for it look together.
+    fn traffic(&self, now: Time) -> Traffic {
+        let mut state = self.state();
+        if let Some((at, traffic)) = state.seen
+            && now.since(at) < self.patience.later / LOOKS
+        {
+            return traffic;
+        }
+        let traffic = self.iod.traffic();
+        state.seen = Some((now, traffic));
+        traffic
     }
 
     fn heard(&self) {

@@ -7,7 +7,7 @@ use leasehold_base::units::FileTime;
 use leasehold_fs::{FsError, Space, Spot, Stability, Verifier};
 use leasehold_session::nfs::messages::{Attributes, Handle, Status, create, write};
 use leasehold_session::nfs::{Bounds, Nfs, Place, messages};
-use leasehold_session::{Credential, Error};
+use leasehold_session::{Credential, Error, Traffic};
 
 use crate::files::Files;
 use crate::iod::{Extent, Room};
@@ -203,6 +203,10 @@ impl Files for Remote {
             available_files: told.available_files,
         };
         Ok(Room { space, place: (self.machine, file_system) })
+    }
+
+    fn traffic(&self) -> Traffic {
+        self.nfs.session().traffic()
     }
 }
 

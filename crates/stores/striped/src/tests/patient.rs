@@ -15,7 +15,7 @@ use leasehold_fs::suite::block_on;
 use leasehold_fs::{
     Allowance, Answer, Budget, FsError, Page, Stability, Store as _, Verifier, Wanted,
 };
-use leasehold_session::{Driver, Options, Session};
+use leasehold_session::{Driver, Options, Session, Traffic};
 
 use super::paced::Clock;
 use super::volume::{Volume, data, make, put, superuser, text};
@@ -28,6 +28,8 @@ struct Held {
     calls: AtomicUsize,
     /// Who is to be woken of each call: whoever asked last.
     asked: Mutex<BTreeMap<usize, Waker>>,
+    /// What went over its connections.
+    traffic: Mutex<Traffic>,
 }
 
 impl Held {
@@ -100,7 +102,13 @@ impl Iod for Held {
     fn space(&self) -> Answer<'_, Result<Room, FsError>> {
         self.then(|iod| iod.space())
     }
+
+    fn traffic(&self) -> Traffic {
+        *self.traffic.lock().expect("nobody panics")
+    }
 }
+
+type Writing<'a> = Answer<'a, Result<Written, FsError>>;
 
 struct World {
     now: Arc<AtomicU64>,
@@ -126,8 +134,8 @@ impl World {
             if number != 1 {
                 return iod;
             }
-            let (is_held, calls, asked) = <_>::default();
-            let held = Arc::new(Held { iod, is_held, calls, asked });
+            let (is_held, calls, asked, traffic) = <_>::default();
+            let held = Arc::new(Held { iod, is_held, calls, asked, traffic });
             let patient = Patient::new(Arc::<Held>::clone(&held), clock.clone(), patience);
             let patient = Arc::new(patient);
             *made.lock().expect("nobody panics") = Some((held, Arc::clone(&patient)));
@@ -141,6 +149,30 @@ impl World {
         let span = u64::try_from(span.as_nanos()).expect("it is short");
         self.now.fetch_add(span, Ordering::Relaxed);
         self.driver.tick();
+    }
+
+    /// A tenth of a second, in which this goes over the connections of the iod.
+    fn pass_with(&self, more: Traffic) {
+        let mut traffic = self.held.traffic.lock().expect("nobody panics");
+        *traffic = *traffic + more;
+        drop(traffic);
+        self.pass(Duration::from_millis(100));
+    }
+
+    /// So many tenths of a second, in each of which this goes over the connections of the iod, and
+    /// a call goes on.
+    fn goes_on(&self, call: &mut Writing<'_>, tenths: usize, each: Traffic) {
+        for _ in 0..tenths {
+            self.pass_with(each);
+            assert!((&mut *call).now_or_never().is_none(), "it is told too soon");
+        }
+    }
+
+    fn write(&self, object: u32) -> Writing<'_> {
+        let mut write =
+            self.iod.write(name(object), 0, Bytes::from_static(b"data"), Stability::Unstable);
+        assert!((&mut write).now_or_never().is_none());
+        write
     }
 
     /// Asks for changes of several objects, and waits until nobody waits for them any more.
@@ -173,6 +205,67 @@ fn an_iod_that_is_back_can_be_used_whatever_was_left() {
     world.held.set_held(false);
     assert_eq!(block_on(world.iod.extent(name(9999))), Ok(Extent::default()));
     assert!(!world.iod.is_away());
+}
+
+/// What is still on its way to an iod over a slow link is not asked for again, nor is the iod away;
+/// from where it stops it is silent.
+#[test]
+fn an_iod_that_takes_what_waits_is_not_silent() {
+    let world = World::new();
+    world.held.set_held(true);
+    let mut write = world.write(0);
+    let waiting = Traffic { given: 1 << 20, ..Traffic::default() };
+    *world.held.traffic.lock().expect("nobody panics") = waiting;
+    let taken = Traffic { taken: 1000, ..Traffic::default() };
+    world.goes_on(&mut write, 100, taken);
+    assert!(!world.iod.is_away());
+    // That the last was taken may have been seen a quarter of a second later.
+    world.goes_on(&mut write, 19, Traffic::default());
+    world.pass(Duration::from_millis(400));
+    assert_eq!(write.now_or_never(), Some(Err(FsError::Later)));
+    assert!(world.iod.is_away());
+    world.held.set_held(false);
+    assert!(block_on(world.iod.extent(name(0))).is_ok_and(|extent| extent.size == 4));
+    assert!(!world.iod.is_away());
+}
+
+/// Nor is one whose answer comes in slowly, to whatever it was asked.
+#[test]
+fn an_iod_whose_answer_comes_slowly_is_not_silent() {
+    let world = World::new();
+    world.held.set_held(true);
+    let mut write = world.write(0);
+    world.goes_on(&mut write, 100, Traffic { came: 1, ..Traffic::default() });
+    world.held.set_held(false);
+    assert!(block_on(write).is_ok());
+}
+
+/// The system of an iod that stands still takes what its metaserver sends, also from other callers:
+/// that is no sign of life. Each caller is told after two seconds.
+#[test]
+fn what_is_taken_at_once_is_no_sign_of_life() {
+    let world = World::new();
+    world.held.set_held(true);
+    for object in 0..5 {
+        let mut write = world.write(object);
+        let sent = Traffic { given: 100, taken: 100, came: 0 };
+        world.goes_on(&mut write, 19, sent);
+        world.pass_with(sent);
+        assert_eq!(write.now_or_never(), Some(Err(FsError::Later)));
+    }
+    assert!(world.iod.is_away());
+}
+
+/// However long something moves, a call ends where an iod may not be silent for longer.
+#[test]
+fn a_call_ends_however_long_something_moves() {
+    let world = World::new();
+    world.held.set_held(true);
+    let mut write = world.write(0);
+    let came = Traffic { came: 1, ..Traffic::default() };
+    world.goes_on(&mut write, 590, came);
+    (0..50).for_each(|_| world.pass_with(came));
+    assert_eq!(write.now_or_never(), Some(Err(FsError::Later)));
 }
 
 #[derive(Default)]
