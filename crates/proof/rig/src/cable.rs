@@ -16,16 +16,18 @@
 //! ```
 //!
 //! What it does to streams is what a network does to them: delay, silence in either direction until
-//! it is mended, and an end (sever). Within a stream nothing is lost, doubled or reordered, as TCP
-//! sees to that. While both directions are cut a new connection is taken and stays silent: a proxy
-//! cannot keep the kernel from answering. The server sees the proxy as the client: from a port that
-//! takes privilege, where the proxy may have one, so that it is believed as the client would be.
+//! it is mended, a narrow way on which what is sent waits at the sender, and an end (sever). Within
+//! a stream nothing is lost, doubled or reordered, as TCP sees to that. While both directions are cut
+//! a new connection is taken and stays silent: a proxy cannot keep the kernel from answering. The
+//! server sees the proxy as the client: from a port that takes privilege, where the proxy may have
+//! one, so that it is believed as the client would be.
 
 mod control;
 mod datagrams;
 mod streams;
 
 use core::net::SocketAddr;
+use core::num::NonZeroU32;
 use core::time::Duration;
 use std::io;
 use std::net::{TcpListener, UdpSocket};
@@ -92,6 +94,12 @@ impl Cable {
     /// Does other things to what goes through from now on.
     pub fn set_faults(&self, faults: Faults) {
         self.control.change(|state| state.faults = faults);
+    }
+
+    /// Takes so many bytes a second of each direction of a connection from now on; none for all
+    /// that come.
+    pub fn set_narrow(&self, bytes_a_second: Option<NonZeroU32>) {
+        self.control.change(|state| state.narrow = bytes_a_second);
     }
 
     /// Lets nothing through in a direction, until it is mended. What is sent on a stream meanwhile

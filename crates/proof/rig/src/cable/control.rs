@@ -1,5 +1,6 @@
 //! What all threads of a cable share.
 
+use core::num::NonZeroU32;
 use core::time::Duration;
 use std::collections::BTreeMap;
 use std::net::{Shutdown, TcpStream};
@@ -27,6 +28,8 @@ pub struct Counters {
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) faults: Faults,
+    /// Bytes a second of each direction of a connection, where it is narrow.
+    pub(crate) narrow: Option<NonZeroU32>,
     /// By direction.
     pub(crate) cut: [bool; 2],
     /// How often all connections were ended.
@@ -49,7 +52,7 @@ pub(crate) const LOOK: Duration = Duration::from_millis(100);
 impl Control {
     pub(crate) fn new(faults: Faults) -> Self {
         let (cut, counters, open) = ([false; 2], Counters::default(), BTreeMap::new());
-        let state = State { faults, cut, severed: 0, is_over: false, counters, open };
+        let state = State { faults, narrow: None, cut, severed: 0, is_over: false, counters, open };
         Self { state: Mutex::new(state), changed: Condvar::new() }
     }
 

@@ -1,6 +1,8 @@
 //! Connections through the cable.
 
 use core::net::SocketAddr;
+use core::num::NonZeroU32;
+use core::time::Duration;
 use std::io::{self, Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::Arc;
@@ -76,12 +78,12 @@ fn direct(
 ) -> io::Result<()> {
     let (sender, receiver) = sync_channel(PIECES_MAX);
     let (taking, giving) = (Arc::clone(joined), Arc::clone(joined));
-    thread::Builder::new().spawn(move || take(&mut from, &sender, &taking))?;
+    thread::Builder::new().spawn(move || take(&mut from, &sender, direction, &taking))?;
     thread::Builder::new().spawn(move || give(to, &receiver, direction, &giving))?;
     Ok(())
 }
 
-fn take(from: &mut TcpStream, sender: &SyncSender<Piece>, joined: &Joined) {
+fn take(from: &mut TcpStream, sender: &SyncSender<Piece>, direction: usize, joined: &Joined) {
     loop {
         let mut bytes = vec![0; PIECE_BYTES];
         let count = match from.read(&mut bytes) {
@@ -89,11 +91,28 @@ fn take(from: &mut TcpStream, sender: &SyncSender<Piece>, joined: &Joined) {
             Err(_) => return joined.reset(),
         };
         bytes.truncate(count);
-        let due = Instant::now() + joined.control.state().faults.round_trip / 2;
+        let state = joined.control.state();
+        let (round_trip, narrow) = (state.faults.round_trip, state.narrow);
+        drop(state);
+        let now = Instant::now();
+        let due = now + round_trip / 2;
         if sender.send(Piece { due, bytes }).is_err() || count == 0 {
             return;
         }
+        if let Some(rate) = narrow {
+            // Meanwhile what is sent waits at the sender: the system would take some MiB for us.
+            let _ = sockopt::set_socket_recv_buffer_size(&*from, PIECE_BYTES);
+            if !joined.wait(now + span(count, rate), direction) {
+                return;
+            }
+        }
     }
+}
+
+/// How long so many bytes take.
+fn span(bytes: usize, a_second: NonZeroU32) -> Duration {
+    let nanoseconds = bytes as u128 * 1_000_000_000 / u128::from(a_second.get());
+    Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or(u64::MAX))
 }
 
 fn give(mut to: TcpStream, receiver: &Receiver<Piece>, direction: usize, joined: &Joined) {

@@ -2,6 +2,8 @@
 //! and takes a byte a WRITE, and one with names of its own.
 
 use std::cell::RefCell;
+use std::net::SocketAddr;
+use std::num::NonZeroU32;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,7 +12,7 @@ use bytes::Bytes;
 use leasehold_base::units::FileSystemId;
 use leasehold_fs::suite::{Subject, block_on, run_all, run_model};
 use leasehold_fs::{Caller, FsError, Name, NewFile, ObjectId, Place, Stability, Step, Store};
-use leasehold_rig::{EXPORT, Manners, MemServer};
+use leasehold_rig::{Cable, EXPORT, Faults, Manners, MemServer};
 use leasehold_session::{Credential, Options as Calling};
 use leasehold_shell::client::{Runtime, SourcePort, Target, mount};
 use leasehold_store_mem::{Config, MemStore};
@@ -229,21 +231,57 @@ fn a_server_that_is_away_is_waited_for() {
     assert_eq!(read.data, vec![4; 50]);
 }
 
-/// What lies on a server is listed, in as many calls as that takes, and nothing else with it.
+/// What a call has to send takes longer than a server may be silent, since the way to it is narrow:
+/// it is neither told to come again nor sent twice.
 #[test]
-fn the_objects_of_a_server_are_listed() {
-    let cluster = Cluster::new(&[Manners::Stingy]);
+fn a_server_behind_a_narrow_cable_is_not_away() {
+    let server = MemServer::start(Manners::Full);
+    let any = SocketAddr::from(([127, 0, 0, 1], 0));
+    let cable = Cable::lay(any, server.address(), Faults::default()).expect("there is a port left");
+    let runtime = Runtime::start().expect("there is a thread left");
+    let clock = runtime.session(cable.address(), Calling::stream(), SourcePort::Any);
+    let clock = clock.expect("no socket is needed");
+    let folder = open_folder(&runtime, cable.address());
+    // Far longer than a piece takes, so that a machine that stands still for some seconds does not
+    // make the server silent.
+    let (later, give_up) = (Duration::from_secs(6), Duration::from_secs(120));
+    let iod = Patient::new(Arc::new(folder), clock, Patience { later, give_up });
+    let (object, data) = (ObjectName([1; 16]), Bytes::from(vec![7; 1 << 20]));
+    let first = block_on(iod.write(object, 0, data.slice(..1), Stability::Unstable));
+    assert!(first.is_ok_and(|written| written.extent.size == 1));
+    let before = cable.counters().bytes;
+    // A piece takes two thirds of a second, and all of them nearly eleven.
+    cable.set_narrow(NonZeroU32::new(96 << 10));
+    let begun = Instant::now();
+    let written = block_on(iod.write(object, 0, data.clone(), Stability::Unstable));
+    assert!(written.is_ok_and(|written| written.extent.size == 1 << 20));
+    assert!(begun.elapsed() > later, "it took long");
+    assert!(!iod.is_away());
+    cable.set_narrow(None);
+    let sent = cable.counters().bytes - before;
+    assert!(sent < 2 * data.len() as u64, "{sent} bytes went through");
+    assert!(block_on(iod.read(object, 0, 1 << 20)).is_ok_and(|read| read == data));
+}
+
+/// The objects that a server at an address keeps.
+fn open_folder(runtime: &Runtime, at: SocketAddr) -> Folder<Remote> {
     let who = Credential::system("metaserver", 0, 0, &[]);
-    let at = cluster.servers[0].address();
     let path = format!("/{EXPORT}");
     let target = Target {
         port: Some(at.port()),
         ..Target::new(&at.ip().to_string(), path.as_bytes(), Calling::stream())
     };
-    let mounted = block_on(mount(&cluster.runtime, &target, &who)).expect("it is there");
+    let mounted = block_on(mount(runtime, &target, &who)).expect("it is there");
     let files = Remote::new(mounted.nfs, who, mounted.root, mounted.bounds, 0);
     let mark = Mark { volume: VOLUME, number: 0, members: Vec::new() };
-    let iod = block_on(Folder::open(files, &mark)).expect("it has room");
+    block_on(Folder::open(files, &mark)).expect("it has room")
+}
+
+/// What lies on a server is listed, in as many calls as that takes, and nothing else with it.
+#[test]
+fn the_objects_of_a_server_are_listed() {
+    let cluster = Cluster::new(&[Manners::Stingy]);
+    let iod = open_folder(&cluster.runtime, cluster.servers[0].address());
     assert_eq!(block_on(iod.objects()), Ok(Vec::new()));
     let names = (0..600_u32).map(|number| {
         let mut name = [number.to_be_bytes(); 4].concat();
