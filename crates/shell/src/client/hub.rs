@@ -90,20 +90,27 @@ pub(super) struct Lane {
     seat: Option<Arc<Hub>>,
     /// What went over the wires that it had before.
     before: Traffic,
+    /// Whether it had any.
+    is_renewed: bool,
 }
 
 impl Lane {
     /// It has no wire any more. What was given to that and not taken is lost.
     pub(super) fn cut(&mut self) {
-        if let Some(wire) = self.wire.take() {
-            let traffic = wire.traffic();
-            self.before = self.before + Traffic { given: traffic.taken, ..traffic };
+        if self.wire.is_some() {
+            let traffic = self.traffic();
+            self.before = Traffic { given: traffic.taken, ..traffic };
+            (self.wire, self.is_renewed) = (None, true);
         }
     }
 
+    /// What went over it so far. A wire that follows another counts from when something comes on it:
+    /// the system of a program that stands still takes a connection after the other, and some of
+    /// what is sent on each.
     fn traffic(&self) -> Traffic {
-        let wire = self.wire.as_ref();
-        self.before + wire.map_or_else(Traffic::default, |wire| wire.traffic())
+        let traffic = self.wire.as_ref().map_or_else(Traffic::default, |wire| wire.traffic());
+        let counts = traffic.came > 0 || !self.is_renewed;
+        if counts { self.before + traffic } else { self.before }
     }
 }
 
@@ -423,4 +430,62 @@ fn unpack(token: u64) -> Key {
     let [i0, i1, i2, i3, g0, g1, g2, g3] = token.to_le_bytes();
     let index = u32::from_le_bytes([i0, i1, i2, i3]);
     Key { index, generation: u32::from_le_bytes([g0, g1, g2, g3]) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+    use std::net::{TcpListener, TcpStream};
+    use std::time::Instant;
+
+    use leasehold_base::xdr::Writer;
+
+    use super::*;
+
+    /// Waits until a lane's traffic is this.
+    fn becomes(lane: &Lane, expected: Traffic) {
+        let end = Instant::now() + core::time::Duration::from_secs(60);
+        while lane.traffic() != expected {
+            assert!(Instant::now() < end, "{:?} in place of {expected:?}", lane.traffic());
+            thread::yield_now();
+        }
+    }
+
+    /// The system of a server that stands still takes what is sent on connection after connection.
+    #[test]
+    fn a_renewed_lane_counts_from_where_something_comes() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("there is a port left");
+        let at = listener.local_addr().expect("it has one");
+        let mut lane = Lane::default();
+        let connect = |lane: &mut Lane, generation| {
+            let ours = TcpStream::connect(at).expect("it listens");
+            ours.set_nonblocking(true).expect("a socket can");
+            let connection = Connection { lane: 0, generation };
+            let wire = Arc::new(Wire::new(connection, ours.into(), Carrier::Stream));
+            lane.wire = Some(Arc::clone(&wire));
+            let (theirs, _) = listener.accept().expect("it connected");
+            let mut writer = Writer::new();
+            writer.u32(7);
+            wire.send(&writer.finish());
+            theirs
+        };
+        // Each sends a word with its mark.
+        let first = connect(&mut lane, 0);
+        becomes(&lane, Traffic { given: 8, taken: 8, came: 0 });
+        lane.cut();
+        assert_eq!(lane.traffic(), Traffic { given: 8, taken: 8, came: 0 });
+        let mut second = connect(&mut lane, 1);
+        let wire = lane.wire.clone().expect("it is there");
+        let end = Instant::now() + core::time::Duration::from_secs(60);
+        while wire.traffic().taken < 8 {
+            assert!(Instant::now() < end, "{:?}", wire.traffic());
+            thread::yield_now();
+        }
+        assert_eq!(lane.traffic(), Traffic { given: 8, taken: 8, came: 0 }, "nothing came");
+        second.write_all(b"answer").expect("there is room");
+        becomes(&lane, Traffic { given: 16, taken: 16, came: 6 });
+        lane.cut();
+        assert_eq!(lane.traffic(), Traffic { given: 16, taken: 16, came: 6 });
+        drop(first);
+    }
 }
