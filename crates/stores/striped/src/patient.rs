@@ -4,7 +4,9 @@
 //! 1. A call waits until the iod has been silent for [`Patience::later`], and is then told to come
 //!    again. One that is busy with others' calls is not silent: what it sends is not asked for twice.
 //!    Nor is one on the way to or from which something moves, however slow its link is: what is on
-//!    its way is not sent twice. See [`Traffic::moves`].
+//!    its way is not sent twice. See [`Traffic::moves`]. However long that goes on, one call waits for
+//!    [`Patience::give_up`] and [`Patience::later`] at most, and as long before that behind a change
+//!    that was left.
 //! 2. Once the iod has been silent for [`Patience::give_up`], such a call fails.
 //! 3. A change that nobody waits for any more is not forgotten: the iod may do it at any time. What
 //!    comes next to its object waits behind it, so that no old change is done after a newer one.
