@@ -16,6 +16,7 @@ mod names;
 pub(crate) mod nqnfs;
 pub(crate) mod program;
 mod programs;
+mod room;
 mod turn;
 
 use core::net::{IpAddr, SocketAddr};
@@ -572,19 +573,6 @@ impl Leases {
         !state.table.leases(object).iter().any(|lease| {
             lease.cachable && lease.kind == Kind::Write && Some(lease.client) != client
         })
-    }
-
-    /// So many bytes are free.
-    pub(crate) fn has_space(self: &Arc<Self>, bytes: u64) {
-        self.with(Time::ZERO, |state, outs| state.step(table::Event::Space(bytes), outs));
-    }
-
-    /// How many bytes are reserved, but for those for this client on this object.
-    pub(crate) fn reserved_for_others(&self, object: Object, client: Option<Client>) -> u64 {
-        let state = self.lock();
-        let leases = state.table.leases(object).iter();
-        let own = leases.filter(|lease| Some(lease.client) == client).map(|lease| lease.space);
-        state.table.reserved_bytes().saturating_sub(own.sum())
     }
 
     /// A client says who it is. It is reached by the connection that its call came on.

@@ -255,6 +255,35 @@ fn a_write_says_that_the_disk_is_full() {
     });
 }
 
+/// What is reserved for files that nobody writes to any more keeps nobody from the rest of the disk.
+#[test]
+fn room_that_is_not_used_is_given_to_who_writes() {
+    let config = Config { capacity_bytes: 8 << 20, ..Config::default() };
+    let any = ([127, 0, 0, 1], 0).into();
+    let store = Arc::new(MemStore::new(config));
+    let server = MemServer::start_over(any, store, Manners::Full).unwrap();
+    let (one, other) = (user(&server, 1), user(&server, 2));
+    block_on(async {
+        // With what is reserved ahead for each it is many times what there is.
+        for number in 0..200 {
+            let name = format!("small{number}");
+            one.write(name.as_bytes(), MODE, Bytes::from(vec![1; 1024])).await.unwrap();
+        }
+        for (user, name) in [(&one, b"large1"), (&other, b"large2")] {
+            let file = user.create(name, MODE, true).await.unwrap();
+            for at in (0..2 << 20).step_by(256 << 10) {
+                file.write_at(at, Bytes::from(vec![2; 256 << 10])).await.unwrap();
+            }
+            file.sync().await.unwrap();
+            file.close().await.unwrap();
+        }
+        for number in 0..200 {
+            let text = other.read(format!("small{number}").as_bytes()).await.unwrap();
+            assert_eq!(text, vec![1; 1024]);
+        }
+    });
+}
+
 /// Nothing is written under a mode that lets in more than the owner was told.
 #[test]
 fn a_mode_that_shuts_others_out_is_told_at_once() {

@@ -176,7 +176,14 @@ impl Gate {
                 || self.store.access(caller, id, wanted).await.is_ok_and(|(has, _)| has.modify));
         if may && ask.space > 0 {
             let (space, _) = self.store.space(caller, id).await.ok()?;
-            self.leases.has_space(space.available_bytes);
+            let (object, available) = (object_of(attributes), space.available_bytes);
+            let reserved = self.leases.reserved_for_others(object, Some(asked.client));
+            let wanted = reserved.saturating_add(ask.space);
+            // No other turn is held then, which another call of the kind could wait for.
+            if reserved > 0 && wanted > available && !ask.opportune && is_first(Some(place)) {
+                self.leases.make_room(object, wanted - available).await;
+            }
+            self.leases.has_space(available);
         }
         may.then_some(ask)
     }

@@ -80,6 +80,23 @@ impl Turn {
         Ok(Self { leases, object, ticket, receiver, runs: false, outcome })
     }
 
+    /// Asks for a turn of nobody's: it begins when all who hold the object have given it back.
+    ///
+    /// # Errors
+    /// [`FsError::Later`] when too many wait.
+    pub(super) fn of_nobody(leases: &Arc<Leases>, object: Object) -> Result<Self, FsError> {
+        let (ticket, receiver) = leases.with(Time::ZERO, |state, outs| {
+            let (ticket, receiver) = state.park(Some(object))?;
+            let (client, access) = (None, Access::Write);
+            let call = table::Call { ticket, object, client, access, under: None, ask: None };
+            state.step(table::Event::Call(call), outs);
+            state.be_patient(ticket);
+            Ok((ticket, receiver))
+        })?;
+        let (leases, outcome) = (Arc::clone(leases), Outcome::default());
+        Ok(Self { leases, object, ticket, receiver, runs: false, outcome })
+    }
+
     /// Waits for it to begin.
     ///
     /// # Errors

@@ -73,15 +73,26 @@ impl Gate {
         data: Bytes,
         stability: Stability,
     ) -> Changed<WriteDone> {
-        let mut held = match self.first(id, Turns::Write).await {
-            Ok(held) => held,
-            Err(error) => return Changed::failed(error),
+        let (bytes, mut made_room) = (data.len() as u64, false);
+        let (mut held, _alone) = loop {
+            let held = match self.first(id, Turns::Write).await {
+                Ok(held) => held,
+                Err(error) => return Changed::failed(error),
+            };
+            // What is appended goes behind what is there, and nothing comes in between.
+            let alone = self.leases.alone(held.turn.object).await;
+            match self.lacking(caller, &held, bytes).await {
+                Ok(0) => break (held, alone),
+                Ok(_) if made_room => return Changed::failed(FsError::NoSpace),
+                Ok(lacking) => {
+                    let object = held.turn.object;
+                    drop((held, alone));
+                    self.leases.make_room(object, lacking).await;
+                    made_room = true;
+                }
+                Err(error) => return Changed::failed(error),
+            }
         };
-        // What is appended goes behind what is there, and nothing comes in between.
-        let _alone = self.leases.alone(held.turn.object).await;
-        if let Err(error) = self.leave_reserved(caller, &held, data.len() as u64).await {
-            return Changed::failed(error);
-        }
         let offset = match self.asked().filter(|asked| asked.appends()) {
             Some(asked) => match self.store.getattr(id).await {
                 Ok(now) => {
@@ -245,19 +256,13 @@ impl Gate {
         self.asked().map(|asked| asked.client)
     }
 
-    /// Fails where so many more bytes would take what is reserved for others.
-    async fn leave_reserved(
-        &self,
-        caller: &Caller,
-        held: &Held,
-        bytes: u64,
-    ) -> Result<(), FsError> {
+    /// How many bytes are reserved for others of those that so many more would take.
+    async fn lacking(&self, caller: &Caller, held: &Held, bytes: u64) -> Result<u64, FsError> {
         let reserved = self.leases.reserved_for_others(held.turn.object, self.client());
         if reserved == 0 {
-            return Ok(());
+            return Ok(0);
         }
         let (space, _) = self.store.space(caller, &held.id).await?;
-        let fits = space.available_bytes >= reserved.saturating_add(bytes);
-        if fits { Ok(()) } else { Err(FsError::NoSpace) }
+        Ok(reserved.saturating_add(bytes).saturating_sub(space.available_bytes))
     }
 }
