@@ -20,6 +20,7 @@ use crate::outbox::{Outbox, Sent};
 use crate::slab::Key;
 use crate::sys;
 use crate::tasks::Origin;
+use crate::threshold::Threshold;
 
 /// One client's stream and all that is known of it.
 #[derive(Debug)]
@@ -34,6 +35,7 @@ pub(crate) struct Connection {
     splitter: Splitter,
     /// How many bytes are missing of the next record, at least; with zero there may be a whole one.
     missing: usize,
+    threshold: Threshold,
     outbox: Outbox,
     /// What the loop has counted of the memory for replies, and of that for what comes.
     unsent: usize,
@@ -116,6 +118,7 @@ impl Connection {
             received: Received::default(),
             splitter: Splitter::default(),
             missing: MARK_BYTES,
+            threshold: Threshold::default(),
             outbox: Outbox::default(),
             unsent: 0,
             held: 0,
@@ -199,6 +202,9 @@ impl Connection {
                 // They are calls of a stream that has ended, as those before them.
                 self.tell_end(key, bench);
             }
+        }
+        if !self.readable {
+            self.threshold.expect(&self.socket, self.missing);
         }
         self.send(bench)?;
         self.count_unsent(bench);
@@ -297,6 +303,11 @@ impl Connection {
     pub(crate) fn stalled_since(&self) -> Option<Time> {
         let half_received = !self.received.bytes.is_empty() || self.splitter.is_midway();
         (half_received && self.missing > 0 || !self.writable).then_some(self.moved)
+    }
+
+    /// Whether some of a large call may have come without a word of it.
+    pub(crate) const fn may_have_more(&self) -> bool {
+        self.threshold.hides()
     }
 
     /// The memory that it holds for a record of which a part has come.

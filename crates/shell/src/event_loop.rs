@@ -576,6 +576,7 @@ impl EventLoop {
         self.swept = now;
         self.bench.shrink();
         self.seat.links.shrink();
+        self.look_for_more();
         let stall_max = self.bench.shared.stall_max;
         let stalled = |one: &Connection| {
             one.stalled_since().is_some_and(|since| now.since(since) >= stall_max)
@@ -585,5 +586,17 @@ impl EventLoop {
         keys.into_iter().for_each(|key| self.close(key, &Closing::Stalled));
         self.listeners.iter_mut().for_each(|listener| listener.pending = true);
         self.wake_handler();
+    }
+
+    /// Receives what has come of large calls, however little: who sends slowly has not stalled.
+    fn look_for_more(&mut self) {
+        let may = self.connections.iter().filter(|(_, one)| one.may_have_more());
+        let keys: Vec<Key> = may.map(|(key, _)| key).collect();
+        for key in keys {
+            if let Some(connection) = self.connections.get_mut(key) {
+                connection.note(true, false, false);
+                self.turn_of(key);
+            }
+        }
     }
 }

@@ -45,6 +45,7 @@ pub mod state;
 mod sys;
 pub mod systemd;
 mod tasks;
+mod threshold;
 pub mod users;
 mod verifier;
 

@@ -7,7 +7,7 @@ mod common;
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use common::{Client, Fixture, LARGE, PARK, PATIENCE, SILENT};
+use common::{Client, Fixture, LARGE, PARK, PATIENCE, SILENT, record};
 use leasehold_shell::{LoopReport, Report};
 use rustix::net::sockopt;
 
@@ -64,6 +64,22 @@ fn every_call_is_counted_once_and_at_its_end() {
     let report = report_when(&server, |report| sum(report, |one| one.connections) == 0);
     assert_eq!((report.account.total().calls, sum(&report, |one| one.parked)), (14, 0));
     assert!(report.account.clients().iter().all(|client| client.connections == 0));
+}
+
+/// The system tells of a large call in large parts. What is less is looked for every few seconds, so
+/// that a client which sends slowly is not taken for one that stopped.
+#[test]
+fn what_comes_slowly_of_a_large_call_is_received() {
+    let server = Fixture::start();
+    let mut client = server.client();
+    let large = record(&vec![0; 1 << 20]);
+    let held = |report: &Report| sum(report, |one| one.held_bytes);
+    client.write(&large[..60_000]);
+    report_when(&server, |report| held(report) > 0);
+    client.write(&large[60_000..200_000]);
+    report_when(&server, |report| held(report) > 1 << 20);
+    client.write(&large[200_000..]);
+    assert_eq!(client.reply().len(), 1 << 20);
 }
 
 #[test]

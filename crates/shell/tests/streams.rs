@@ -170,7 +170,7 @@ fn half_sent_large_records_hold_bounded_memory() {
     let mut clients = Vec::new();
     for _ in 0..LIMIT + 20 {
         let mut client = server.client();
-        client.write(&large[..100_000]);
+        client.write(&large[..400_000]);
         clients.push(client);
     }
     // While the last one is received, which takes many turns, all others have theirs.
@@ -181,7 +181,7 @@ fn half_sent_large_records_hold_bounded_memory() {
     assert!((1..=21).contains(&closed), "{closed} were closed");
     let mut finished = 0;
     for mut client in clients {
-        if client.0.write_all(&large[100_000..]).is_ok() && !client.is_closed() {
+        if client.0.write_all(&large[400_000..]).is_ok() && !client.is_closed() {
             finished += 1;
         }
     }

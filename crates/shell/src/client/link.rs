@@ -16,10 +16,10 @@ use rustix::io::{Errno, ioctl_fionread};
 use rustix::net::{SendAncillaryBuffer, SendFlags, Shutdown, sendmsg, shutdown};
 
 use crate::buffers::{Buffers, Held, Received};
-use crate::limits::RECEIVE_BYTES;
 use crate::outbox::Outbox;
 use crate::remote::told_at_the_end;
 use crate::sys;
+use crate::threshold::Threshold;
 
 /// The sending half, for any thread.
 #[derive(Debug)]
@@ -165,13 +165,8 @@ pub(super) struct Receiver {
     missing: usize,
     /// Room for the messages that came in together.
     whole: Vec<Bytes>,
-    /// How many bytes must have come for the socket to become readable; with zero, one.
-    readable_from: usize,
+    threshold: Threshold,
 }
-
-/// A large message is received in parts of so many bytes: to be woken for each segment of it costs
-/// more than a tenth of a copy of it all.
-const PART_BYTES: usize = 256 << 10;
 
 /// What a receive came to.
 pub(super) enum Came {
@@ -218,7 +213,7 @@ impl Receiver {
                     count < room && !end_came
                 }
                 Err(Errno::AGAIN) => {
-                    self.expect(wire);
+                    self.threshold.expect(&wire.socket, self.missing);
                     return Came::AllForNow;
                 }
                 Err(Errno::INTR) => continue,
@@ -231,19 +226,9 @@ impl Receiver {
                 return Came::End(error.to_string());
             }
             if all_came {
-                self.expect(wire);
+                self.threshold.expect(&wire.socket, self.missing);
                 return Came::AllForNow;
             }
-        }
-    }
-
-    /// Has the socket become readable not before a part of a large message has come, where one has
-    /// begun.
-    fn expect(&mut self, wire: &Wire) {
-        let part = if self.missing > RECEIVE_BYTES { self.missing.min(PART_BYTES) } else { 0 };
-        // Where it cannot be had, more wake-ups are all that follows.
-        if part != self.readable_from && sys::readable_from(&wire.socket, part).is_ok() {
-            self.readable_from = part;
         }
     }
 
