@@ -1,12 +1,19 @@
 # Serves a folder of the guest's disk and does what the machine outside asks for, line by line of
 # shell in `command`, until the guest ends. The settings say how the disk is mounted and how the
-# server is run.
+# server is run; where they say of iods, the server is their metaserver, and each has a disk of its
+# own.
+cluster_key=/disk/state/cluster.key
+iod_jobs=() iod_pids=()
 
 # Starts the server and waits until it can be mounted.
 start_server() {
-    local ready
+    local ready n words=(serve /disk/export)
+    if ((iods > 0)); then
+        words=(meta /disk/export --cluster-key "$cluster_key")
+        for ((n = 0; n < iods; n++)); do words+=(--iod "$guest_address:$((port + 1 + n))"); done
+    fi
     # shellcheck disable=SC2086 # Both are several words.
-    $wrapper "$server" serve /disk/export --state /disk/state --listen "$guest_address:$port" \
+    $wrapper "$server" "${words[@]}" --state /disk/state --listen "$guest_address:$port" \
         --insecure --json --log warn $server_options >/run/ready &
     server_job=$!
     read -r ready </run/ready || return
@@ -20,19 +27,74 @@ end_server() {
     wait "$server_job" || true
 }
 
-# Puts a layer below the file system that can be told to fail.
-lay_device() {
-    modprobe dm-mod
-    sectors=$("$busybox" blockdev --getsz /dev/ubda)
-    dmsetup create --noudevsync below --table "0 $sectors linear /dev/ubda 0"
-    device=/dev/dm-0
+# Starts an iod by its number, the first being 0, and waits until it serves.
+start_iod() {
+    local ready
+    # shellcheck disable=SC2086 # It is several words.
+    $wrapper "$server" iod "/iods/$1/data" --state "/iods/$1/state" --cluster-key "$cluster_key" \
+        --listen "$guest_address:$((port + 1 + $1))" --json --log warn >"/run/ready$1" &
+    iod_jobs[$1]=$!
+    read -r ready <"/run/ready$1" || return
+    ready=${ready##*\"pid\":}
+    iod_pids[$1]=${ready%%[!0-9]*}
 }
 
-# From now on every request to the disk fails (`error`), or none does (`linear /dev/ubda 0`).
+# Puts a layer below a file system that can be told to fail: NAME DISK
+lay_layer() {
+    local sectors
+    sectors=$("$busybox" blockdev --getsz "$2")
+    dmsetup create --noudevsync "$1" --table "0 $sectors linear $2 0"
+}
+
+# From now on every request to a disk fails (`error`), or none does (`linear DISK 0`):
+# NAME DISK STATE
+turn_layer_to() {
+    local sectors
+    sectors=$("$busybox" blockdev --getsz "$2") || return
+    dmsetup suspend --noudevsync --nolockfs --noflush "$1" || return
+    dmsetup load "$1" --table "0 $sectors $3" || return
+    dmsetup resume --noudevsync "$1"
+}
+
+# The same of the disk of what is served.
 turn_disk_to() {
-    dmsetup suspend --noudevsync --nolockfs --noflush below
-    dmsetup load below --table "0 $sectors $1"
-    dmsetup resume --noudevsync below
+    turn_layer_to below /dev/ubda "$1"
+}
+
+# The disk of an iod.
+disk_of_iod() {
+    local letters=bcdefgh
+    echo "/dev/ubd${letters:$1:1}"
+}
+
+# Mounts the disk of an iod; its layer came after that of what is served, and in order.
+mount_iod() {
+    local layer=/dev/dm-$(($1 + 1))
+    ((repairs == 0)) || e2fsck -fy "$layer" || (($? == 1)) || return
+    "$busybox" mount -t "$disk_type" -o "$disk_options" "$layer" "/iods/$1"
+}
+
+# Takes the power from these iods, amid whatever they do: what they have not synced is gone, for
+# their file systems can write nothing more, and what these have in memory goes with them.
+cut_iods() {
+    local n
+    for n; do kill -KILL "${iod_pids[$n]}" || return; done
+    for n; do
+        wait "${iod_jobs[$n]}" || true
+        turn_layer_to "iod$n" "$(disk_of_iod "$n")" error || return
+        "$busybox" umount "/iods/$n" || return
+    done
+}
+
+# Gives it back to them.
+boot_iods() {
+    local n disk
+    for n; do
+        disk=$(disk_of_iod "$n")
+        turn_layer_to "iod$n" "$disk" "linear $disk 0" || return
+        mount_iod "$n" || return
+        start_iod "$n" || return
+    done
 }
 
 mount_disk() {
@@ -48,7 +110,9 @@ answer() {
 mkdir -p /disk
 mkfifo /run/ready /run/never
 exec 9<>/run/never
-lay_device
+modprobe dm-mod
+lay_layer below /dev/ubda
+device=/dev/dm-0
 eval "$before_mount"
 mount_disk
 # shellcheck disable=SC2086 # They are several.
@@ -60,6 +124,15 @@ if ((user != 0)); then
     cp "$server" /run/server
     server=/run/server
 fi
+for ((n = 0; n < iods; n++)); do
+    mkfifo "/run/ready$n"
+    mkdir -p "/iods/$n"
+    lay_layer "iod$n" "$(disk_of_iod "$n")"
+    mount_iod "$n"
+    mkdir -p "/iods/$n/data" "/iods/$n/state"
+    chown "$user" "/iods/$n/data" "/iods/$n/state"
+    start_iod "$n"
+done
 start_server
 answer 0
 while true; do

@@ -10,6 +10,9 @@
 //! done; sometimes the disk breaks first, and nothing may be called safe that it did not take. Or after a *volley*: the load stops, some workers do one operation of a chosen kind each,
 //! all at once, and when the last reply is there the power goes. Nothing comes behind such an
 //! operation that would carry it to the disk, so one that is not synced is lost.
+//!
+//! Where the data lies on iods, both are done to some of them as well, while the metaserver and its
+//! clients go on: what was not synced there is then told by the verifier, and written again.
 
 mod check;
 mod content;
@@ -24,8 +27,8 @@ use std::iter;
 use std::path::PathBuf;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
-use std::thread;
-use std::time::Duration;
+use std::thread::{self, ScopedJoinHandle};
+use std::time::{Duration, Instant};
 
 use leasehold_base::random::Random;
 use leasehold_wire::nfs3::{
@@ -34,13 +37,20 @@ use leasehold_wire::nfs3::{
 
 pub use draw::Kind;
 
-use crate::{Breaker, Client, FileSystem, Machine, Site};
+use crate::{Breaker, Client, FileSystem, IODS, Machine, Site};
 use content::BLOCK_BYTES;
 use tree::{PART_BLOCKS, Places};
 use worker::{Fault, Stop, Worker};
 
 /// So many workers there are.
 const WORKERS: usize = 6;
+
+/// While iods are away, so many answers are waited for, as long as calls wait for an iod and more:
+/// whoever needs them is told to come again.
+const AWAY: (u64, Duration) = (40, Duration::from_secs(5));
+
+/// When they are back, so many, and no longer than any load on this machine takes.
+const BACK: (u64, Duration) = (100, Duration::from_mins(5));
 
 /// What ends the work of a round.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,6 +59,12 @@ pub enum Outage {
     Cut,
     /// The power is cut when operations of these kinds, one a worker, have been answered.
     CutAfter(Vec<Kind>),
+    /// The power of these iods is cut amid the load, which goes on, and for a while when they are
+    /// back.
+    CutIods(Vec<usize>),
+    /// The power of these iods is cut when operations of these kinds, one a worker, have been
+    /// answered.
+    CutIodsAfter(Vec<usize>, Vec<Kind>),
     /// The disk breaks amid the load, and when nothing works any more the power is cut. Behind it
     /// there is another disk with all that was on the first.
     Break,
@@ -65,8 +81,31 @@ impl Outage {
     #[must_use]
     pub const fn is_cut(&self) -> bool {
         match self {
-            Self::Cut | Self::CutAfter(_) | Self::Break | Self::EndAndCut => true,
+            Self::Cut
+            | Self::CutAfter(_)
+            | Self::CutIods(_)
+            | Self::CutIodsAfter(..)
+            | Self::Break
+            | Self::EndAndCut => true,
             Self::Kill | Self::End => false,
+        }
+    }
+
+    /// Whether what workers have asked for is answered before the server goes, if it does.
+    const fn lets_finish(&self) -> bool {
+        matches!(self, Self::CutAfter(_) | Self::CutIods(_) | Self::CutIodsAfter(..))
+    }
+
+    /// What workers do last, when the load has stopped.
+    fn volley(&self) -> Option<&[Kind]> {
+        match self {
+            Self::CutAfter(kinds) | Self::CutIodsAfter(_, kinds) => Some(kinds),
+            Self::Cut
+            | Self::CutIods(_)
+            | Self::Break
+            | Self::Kill
+            | Self::End
+            | Self::EndAndCut => None,
         }
     }
 }
@@ -129,6 +168,30 @@ pub fn plan(seed: u64, file_system: FileSystem) -> impl Iterator<Item = Round> {
         let is_eager = random.one_in(3);
         Some(Round { answers: 50 + random.below(950), is_eager, outage })
     })
+}
+
+/// The rounds of a seed where the data lies on iods, without end.
+pub fn plan_of_iods(seed: u64, file_system: FileSystem) -> impl Iterator<Item = Round> {
+    let mut random = Random::from_seed(seed);
+    let may_cut = file_system.is_atomic();
+    iter::from_fn(move || {
+        let outage = match random.below(10) {
+            0..3 if may_cut => Outage::CutIods(some_iods(&mut random)),
+            3 if may_cut => Outage::Cut,
+            4 => Outage::Kill,
+            5 => Outage::CutAfter(volley_kinds(&mut random)),
+            _ => Outage::CutIodsAfter(some_iods(&mut random), volley_kinds(&mut random)),
+        };
+        let is_eager = random.one_in(3);
+        Some(Round { answers: 50 + random.below(450), is_eager, outage })
+    })
+}
+
+/// Half of the time one, else any of them.
+fn some_iods(random: &mut Random) -> Vec<usize> {
+    let first = usize::try_from(random.below(IODS as u64)).expect("there are few");
+    let is_alone = random.one_in(2);
+    (0..IODS).filter(|iod| *iod == first || (!is_alone && random.one_in(2))).collect()
 }
 
 /// What workers do last. Half of the time a single operation: nobody else's sync takes it along.
@@ -211,6 +274,10 @@ fn round(
     let writeback = if plan.is_eager { "10" } else { "500" };
     machine.tell(&format!("echo {writeback} >/proc/sys/vm/dirty_writeback_centisecs"));
     machine.tell(&format!("echo {writeback} >/proc/sys/vm/dirty_expire_centisecs"));
+    if machine.site().copies > 1 {
+        // Else an iod may be cut off that has the only good copy.
+        machine.wait_until_settled();
+    }
     let server = machine.address();
     let breakers: Vec<Breaker> = workers
         .iter_mut()
@@ -242,7 +309,7 @@ fn round(
 }
 
 /// The work of a round and the outage that ends it; answers what was wrong in the meantime, and
-/// how many operations were answered. Afterwards the server is there again.
+/// how many operations were answered. If nothing was, the server is there again.
 fn load(
     machine: &mut Machine,
     workers: &mut [Worker],
@@ -256,40 +323,116 @@ fn load(
             .iter_mut()
             .map(|worker| scope.spawn(move || work(worker, answers, phase)))
             .collect();
-        while answers.load(Ordering::Relaxed) < plan.answers
-            && !running.iter().any(thread::ScopedJoinHandle::is_finished)
-        {
-            thread::sleep(Duration::from_micros(200));
-        }
-        if matches!(plan.outage, Outage::CutAfter(_)) {
+        let progress = Progress { answers, running: &running };
+        progress.reaches(plan.answers, None);
+        let stuck = match &plan.outage {
+            Outage::CutIods(iods) => cut_iods_amid(machine, iods, &progress),
+            Outage::Cut
+            | Outage::CutAfter(_)
+            | Outage::CutIodsAfter(..)
+            | Outage::Break
+            | Outage::Kill
+            | Outage::End
+            | Outage::EndAndCut => None,
+        };
+        if plan.outage.lets_finish() && stuck.is_none() {
             phase.store(STOP, Ordering::SeqCst);
         } else {
             phase.store(EXPECT_OUTAGE, Ordering::SeqCst);
-            match plan.outage {
-                Outage::Kill => drop(machine.tell("end_server KILL")),
-                Outage::End | Outage::EndAndCut => drop(machine.tell("end_server TERM")),
-                Outage::Break => drop(machine.tell("turn_disk_to error")),
-                Outage::Cut | Outage::CutAfter(_) => drop(machine.cut()),
-            }
-            if plan.outage != Outage::Break {
-                breakers.iter().for_each(Breaker::end);
-            }
+            strike(machine, &plan.outage, breakers);
         }
-        running.into_iter().filter_map(|worker| worker.join().expect("no panic")).collect()
+        let ended = running.into_iter().filter_map(|worker| worker.join().expect("no panic"));
+        stuck.into_iter().chain(ended).collect()
     });
-    if let (Outage::CutAfter(kinds), true) = (&plan.outage, faults.is_empty()) {
-        faults = volley(machine, workers, kinds);
+    if let (Some(kinds), true) = (plan.outage.volley(), faults.is_empty()) {
+        faults = volley(workers, kinds);
+        match &plan.outage {
+            Outage::CutIodsAfter(iods, _) => machine.cut_iods(iods),
+            Outage::Cut
+            | Outage::CutAfter(_)
+            | Outage::CutIods(_)
+            | Outage::Break
+            | Outage::Kill
+            | Outage::End
+            | Outage::EndAndCut => drop(machine.cut()),
+        }
+    }
+    if faults.is_empty() {
+        recover(machine, &plan.outage);
+    }
+    (faults, answers.load(Ordering::Relaxed))
+}
+
+/// How far the load of a round is.
+struct Progress<'a, 'scope> {
+    answers: &'a AtomicU64,
+    running: &'a [ScopedJoinHandle<'scope, Option<Fault>>],
+}
+
+impl Progress<'_, '_> {
+    /// Waits until so many operations were answered, or a worker has stopped; whether that is so in
+    /// its time.
+    fn reaches(&self, answers: u64, limit: Option<Duration>) -> bool {
+        let start = Instant::now();
+        while self.answers.load(Ordering::Relaxed) < answers
+            && !self.running.iter().any(ScopedJoinHandle::is_finished)
+        {
+            if limit.is_some_and(|limit| start.elapsed() > limit) {
+                return false;
+            }
+            thread::sleep(Duration::from_micros(200));
+        }
+        true
+    }
+
+    /// Waits for so many answers more.
+    fn grows(&self, (more, limit): (u64, Duration)) -> bool {
+        self.reaches(self.answers.load(Ordering::Relaxed) + more, Some(limit))
+    }
+}
+
+/// Cuts the power of iods amid the load and gives it back to them; answers what is wrong if the
+/// load does not go on then.
+fn cut_iods_amid(
+    machine: &mut Machine,
+    iods: &[usize],
+    progress: &Progress<'_, '_>,
+) -> Option<Fault> {
+    machine.cut_iods(iods);
+    // With one copy all that is done may need them.
+    progress.grows(AWAY);
+    machine.boot_iods(iods);
+    let goes_on = progress.grows(BACK);
+    (!goes_on).then(|| format!("iods {iods:?} are back, and the load stands still"))
+}
+
+/// Has come amid the load what ends it.
+fn strike(machine: &mut Machine, outage: &Outage, breakers: &[Breaker]) {
+    match outage {
+        Outage::Kill => drop(machine.tell("end_server KILL")),
+        Outage::End | Outage::EndAndCut => drop(machine.tell("end_server TERM")),
+        Outage::Break => drop(machine.tell("turn_disk_to error")),
+        Outage::Cut => drop(machine.cut()),
+        // It came, and the load does not end by itself.
+        Outage::CutAfter(_) | Outage::CutIods(_) | Outage::CutIodsAfter(..) => {}
+    }
+    if *outage != Outage::Break {
         breakers.iter().for_each(Breaker::end);
     }
-    match plan.outage {
+}
+
+/// Has the server, or its iods, there again.
+fn recover(machine: &mut Machine, outage: &Outage) {
+    match outage {
         Outage::Cut | Outage::CutAfter(_) => machine.boot(),
+        Outage::CutIods(_) => {}
+        Outage::CutIodsAfter(iods, _) => machine.boot_iods(iods),
         Outage::Kill | Outage::End => drop(machine.tell("start_server")),
         Outage::Break | Outage::EndAndCut => {
             machine.cut();
             machine.boot();
         }
     }
-    (faults, answers.load(Ordering::Relaxed))
 }
 
 /// What workers are to do: go on; go on until server or disk is gone; stop when they have an answer.
@@ -313,10 +456,10 @@ fn work(worker: &mut Worker, answers: &AtomicU64, phase: &AtomicU8) -> Option<Fa
     None
 }
 
-/// Has workers do one operation each, at once, and cuts the power when the last is answered.
-fn volley(machine: &mut Machine, workers: &mut [Worker], kinds: &[Kind]) -> Vec<Fault> {
+/// Has workers do one operation each, at once, and returns when the last is answered.
+fn volley(workers: &mut [Worker], kinds: &[Kind]) -> Vec<Fault> {
     let ready = Barrier::new(kinds.len());
-    let faults = thread::scope(|scope| {
+    thread::scope(|scope| {
         let ready = &ready;
         let running: Vec<_> = workers
             .iter_mut()
@@ -331,9 +474,7 @@ fn volley(machine: &mut Machine, workers: &mut [Worker], kinds: &[Kind]) -> Vec<
             .collect();
         let ended = running.into_iter().map(|worker| worker.join().expect("no panic"));
         ended.filter_map(|done| done.err().map(|stop| format!("{stop:?}"))).collect()
-    });
-    machine.cut();
-    faults
+    })
 }
 
 /// Writes down what was acknowledged; answers where.

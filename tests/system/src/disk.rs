@@ -56,6 +56,14 @@ impl FileSystem {
         }
     }
 
+    /// Whether a program has to repair it after each crash.
+    pub(crate) const fn is_repaired(self) -> bool {
+        match self {
+            Self::Ext4WithoutJournal => true,
+            Self::Ext4 | Self::Xfs | Self::Btrfs => false,
+        }
+    }
+
     /// The kernel's name for it.
     pub(crate) const fn name(self) -> &'static str {
         match self {
@@ -91,17 +99,12 @@ impl Disk {
         self.folder.path().join("image")
     }
 
-    /// The kind of file system in it.
-    pub(crate) const fn kind(&self) -> FileSystem {
-        self.kind
-    }
-
     /// Makes it fit to be mounted again after a crash, where the file system does not do so itself.
     ///
     /// # Panics
     /// If it is beyond repair.
     pub(crate) fn repair(&self) {
-        if self.kind == FileSystem::Ext4WithoutJournal {
+        if self.kind.is_repaired() {
             check(&self.path());
         }
     }

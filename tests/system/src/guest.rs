@@ -105,25 +105,25 @@ impl Guest {
     /// If the guest cannot be started.
     #[must_use]
     pub fn boot(link: &Arc<Link>, mount: &Mount, case: &str, limit: Duration) -> Self {
-        Self::start(link, &mount.settings(), case, None, limit)
+        Self::start(link, &mount.settings(), case, &[], limit)
     }
 
-    /// Boots a guest that mounts nothing and has a disk, an image in a file.
-    pub(crate) fn boot_with_disk(
+    /// Boots a guest that mounts nothing and has disks, each an image in a file.
+    pub(crate) fn boot_with_disks(
         link: &Arc<Link>,
         settings: &str,
         case: &str,
-        disk: &Path,
+        disks: &[PathBuf],
         limit: Duration,
     ) -> Self {
-        Self::start(link, settings, case, Some(disk), limit)
+        Self::start(link, settings, case, disks, limit)
     }
 
     fn start(
         link: &Arc<Link>,
         settings: &str,
         case: &str,
-        disk: Option<&Path>,
+        disks: &[PathBuf],
         limit: Duration,
     ) -> Self {
         let parts = parts();
@@ -149,7 +149,7 @@ impl Guest {
             .args(chain)
             .args(["env", "LD_LIBRARY_PATH=libc", "usr/bin/linux.uml"])
             .args(kernel_arguments(&parts, run.path(), link))
-            .args(disk.map(|disk| format!("ubd0={}", disk.display())))
+            .args((0..).zip(disks).map(|(number, disk)| format!("ubd{number}={}", disk.display())))
             .current_dir(&parts)
             .env("TMPDIR", memory_folder().unwrap_or(run.path()))
             .stdin(Stdio::null())

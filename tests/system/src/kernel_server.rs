@@ -35,7 +35,7 @@ pub fn run(tester: &str, options: &[String]) -> Run {
     let link = Arc::new(Link::new());
     let settings = format!("tester={tester}\ntester_options='{}'\n", options.join(" "));
     let case = include_str!("../guest/kernel-server.sh");
-    let guest = Guest::boot_with_disk(&link, &settings, case, &disk.path(), LIMIT);
+    let guest = Guest::boot_with_disks(&link, &settings, case, &[disk.path()], LIMIT);
     let report = guest.exchange().join("report");
     let mut text = String::new();
     let ended = guest.wait(|_| text = fs::read_to_string(&report).unwrap_or_default());

@@ -29,7 +29,7 @@ pub use disk::FileSystem;
 pub use ground::{Attempt, Ground};
 pub use guest::{Ended, Guest, Mount, Version};
 pub use link::Link;
-pub use machine::{Machine, Site};
+pub use machine::{IODS, Machine, Site};
 pub use network::{add_address, on_own_network};
 pub use nfs::{Breaker, Client, Encoded, Lost};
 pub use rig::Rig;

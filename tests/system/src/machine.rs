@@ -3,12 +3,18 @@
 //! A cut is the kill of the guest's kernel. What the guest had not written to its disk is gone, for
 //! all that it had was memory of that process. What it had written stays, because the image of the
 //! disk is a file of this machine, which goes on.
+//!
+//! Where the server is a metaserver, its iods are programs of the guest, too, each with a disk of its
+//! own, and the power of one can be cut alone: its program is killed, its disk takes nothing any more,
+//! and its file system is mounted anew.
 
 use std::fs;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
+
+use serde_json::Value;
 
 use crate::disk::Disk;
 use crate::server::built;
@@ -22,6 +28,9 @@ const LIMIT: Duration = Duration::from_hours(24);
 
 /// The machine's boot, or what is asked of it, takes far less.
 const PATIENCE: Duration = Duration::from_mins(2);
+
+/// So many iods a metaserver has.
+pub const IODS: usize = 3;
 
 /// What a machine is like.
 #[derive(Clone, Copy, Debug)]
@@ -46,6 +55,10 @@ pub struct Site {
     pub directories: &'static str,
     /// The user that runs the server and owns what it serves.
     pub user: u32,
+    /// How many iods have the data; without any the server has it.
+    pub iods: usize,
+    /// How many copies of it there are.
+    pub copies: u16,
 }
 
 impl Site {
@@ -65,6 +78,8 @@ impl Site {
             has_log: false,
             directories: "",
             user: 0,
+            iods: 0,
+            copies: 1,
         }
     }
 
@@ -85,9 +100,21 @@ impl Site {
         }
     }
 
-    /// Whether change times are kept with names. Who replays a log cannot set them.
+    /// The same, with the data of all but tiny files in small stripes on iods, in so many copies. No
+    /// iod is away for long enough for a call to fail.
+    #[must_use]
+    pub const fn with_iods(self, copies: u16) -> Self {
+        let server_options = match copies {
+            1 => "--stripe-unit 4 --stripe-inline 1 --iod-timeout 86400",
+            _ => "--stripe-unit 4 --stripe-inline 1 --iod-timeout 86400 --copies 2",
+        };
+        Self { iods: IODS, copies, server_options, ..self }
+    }
+
+    /// Whether change times are kept with names. Who replays a log cannot set them, nor who makes
+    /// a copy anew that an iod has missed.
     pub(crate) const fn keeps_change_times(&self) -> bool {
-        self.file_system.is_atomic() && !self.has_log
+        self.file_system.is_atomic() && !self.has_log && self.copies == 1
     }
 
     /// The same, served by an ordinary user.
@@ -98,10 +125,11 @@ impl Site {
     }
 }
 
-/// A machine that serves; its disk outlives its guests.
+/// A machine that serves; its disks outlive its guests.
 pub struct Machine {
     site: Site,
-    disk: Disk,
+    /// That of what is served, and those of the iods.
+    disks: Vec<Disk>,
     link: Arc<Link>,
     guest: Option<Guest>,
 }
@@ -113,8 +141,9 @@ impl Machine {
     /// If there can be none.
     #[must_use]
     pub fn new(site: Site) -> Self {
-        let disk = Disk::new(site.file_system, site.disk_bytes, site.format_words);
-        let mut machine = Self { site, disk, link: Arc::new(Link::new()), guest: None };
+        let disk = || Disk::new(site.file_system, site.disk_bytes, site.format_words);
+        let disks = (0..=site.iods).map(|_| disk()).collect();
+        let mut machine = Self { site, disks, link: Arc::new(Link::new()), guest: None };
         machine.boot();
         machine
     }
@@ -148,10 +177,11 @@ impl Machine {
     /// # Panics
     /// If that does not come about.
     pub fn boot(&mut self) {
-        self.disk.repair();
+        self.disks.iter().for_each(Disk::repair);
         let case = include_str!("../guest/serve.sh");
         let settings = self.settings();
-        let guest = Guest::boot_with_disk(&self.link, &settings, case, &self.disk.path(), LIMIT);
+        let disks: Vec<_> = self.disks.iter().map(Disk::path).collect();
+        let guest = Guest::boot_with_disks(&self.link, &settings, case, &disks, LIMIT);
         self.guest = Some(guest);
         self.answer("the boot");
     }
@@ -176,15 +206,61 @@ impl Machine {
         self.tell("end_server KILL && start_server");
     }
 
+    /// Cuts the power of some iods. Whatever they have not synced is gone; all else goes on.
+    ///
+    /// # Panics
+    /// If there are none of these numbers, or they are off.
+    pub fn cut_iods(&mut self, iods: &[usize]) {
+        self.tell(&format!("cut_iods {}", words(iods)));
+    }
+
+    /// Switches iods on again.
+    ///
+    /// # Panics
+    /// If they do not get ready.
+    pub fn boot_iods(&mut self, iods: &[usize]) {
+        self.tell(&format!("boot_iods {}", words(iods)));
+    }
+
+    /// Waits until all files lie on the iods where they should, with their copies.
+    ///
+    /// # Panics
+    /// If they do not come to.
+    pub fn wait_until_settled(&mut self) {
+        const GLANCE: Duration = Duration::from_millis(50);
+        let until = Instant::now() + 3 * PATIENCE;
+        loop {
+            let said = self.tell("\"$server\" cluster status --json --state /disk/state");
+            let told = said.lines().find_map(|line| serde_json::from_str::<Value>(line).ok());
+            let volume = told.and_then(|told| told.get(0).cloned()).unwrap_or_default();
+            let is_there = |iod: &Value| iod["away"] == false;
+            let all_are = volume["iods"].as_array().is_some_and(|iods| iods.iter().all(is_there));
+            if volume["settled"] == true && all_are {
+                return;
+            }
+            assert!(Instant::now() < until, "{said}");
+            sleep(GLANCE);
+        }
+    }
+
     fn settings(&self) -> String {
         let Site {
-            mount_options, before_mount, server_options, wrapper, directories, user, ..
+            mount_options,
+            before_mount,
+            server_options,
+            wrapper,
+            directories,
+            user,
+            iods,
+            file_system,
+            ..
         } = self.site;
-        let (kind, server) = (self.disk.kind().name(), built());
+        let (kind, server, repairs) =
+            (file_system.name(), built(), u8::from(file_system.is_repaired()));
         format!(
             "disk_type={kind}\ndisk_options={mount_options}\nbefore_mount='{before_mount}'\n\
              server='{}'\nport={PORT}\nserver_options='{server_options}'\nwrapper='{wrapper}'\n\
-             directories='{directories}'\nuser={user}\n",
+             directories='{directories}'\nuser={user}\niods={iods}\nrepairs={repairs}\n",
             server.display()
         )
     }
@@ -213,4 +289,9 @@ impl Machine {
         }
         said.to_owned()
     }
+}
+
+/// Numbers as words of shell.
+fn words(numbers: &[usize]) -> String {
+    numbers.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
 }

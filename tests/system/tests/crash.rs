@@ -48,6 +48,23 @@ fn what_was_acknowledged_survives_in_stripes() {
     survives(Site::of(FileSystem::Ext4).with_stripes(), 11, 5);
 }
 
+/// Iods lose their power amid the load, which goes on with the same metaserver, and right behind
+/// an answer; and all does.
+#[test]
+fn what_was_acknowledged_survives_at_iods() {
+    let outages = [
+        Outage::CutIods(vec![0]),
+        Outage::CutIodsAfter(vec![1], vec![Kind::Commit]),
+        Outage::CutIodsAfter(vec![0, 1, 2], vec![Kind::WriteUnstable, Kind::WriteFile]),
+        Outage::CutIods(vec![1, 2]),
+        Outage::Cut,
+    ];
+    let rounds = outages.map(|outage| Round { answers: 80, is_eager: false, outage });
+    if let Err(failure) = crash::run(12, Site::of(FileSystem::Ext4).with_iods(1), rounds) {
+        panic!("{failure}");
+    }
+}
+
 #[test]
 fn what_was_acknowledged_survives_a_broken_disk() {
     for (seed, file_system) in [(6, FileSystem::Ext4), (7, FileSystem::Xfs)] {
@@ -103,6 +120,17 @@ fn a_missing_sync_of_data_is_noticed() {
 #[test]
 fn a_missing_sync_of_what_cannot_be_opened_is_noticed() {
     is_noticed(without!("syncfs"), Kind::SetattrOther);
+}
+
+/// The metaserver's own syncs are kept from it too, but it goes on.
+#[test]
+fn a_missing_sync_at_iods_is_noticed() {
+    let wrapper = without!("fsync,fdatasync,syncfs").wrapper;
+    let site = Site { wrapper, ..Site::of(FileSystem::Ext4).with_iods(1) };
+    let outage = Outage::CutIodsAfter(vec![0, 1, 2], vec![Kind::WriteData]);
+    let round = Round { answers: 100, is_eager: false, outage };
+    let done = crash::run(7, site, vec![round; 3]);
+    assert!(done.is_err(), "a sync is missing at iods, and all has survived");
 }
 
 #[test]

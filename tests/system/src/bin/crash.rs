@@ -32,11 +32,23 @@ struct Arguments {
     /// Spreads data over three directories.
     #[arg(long)]
     stripes: bool,
+    /// Spreads data over three iods, each with a disk of its own, and cuts their power as well.
+    #[arg(long, conflicts_with_all = ["stable_log", "stripes"])]
+    iods: bool,
+    /// How many copies of the data iods have: 1 or 2.
+    #[arg(
+        long,
+        requires = "iods",
+        default_value_t = 1,
+        value_parser = clap::value_parser!(u16).range(1..=2)
+    )]
+    copies: u16,
 }
 
 fn main() -> ExitCode {
-    let Arguments { cuts, seed, mut file_systems, ordinary_user, stable_log, stripes } =
-        Arguments::parse();
+    let arguments = Arguments::parse();
+    let Arguments { cuts, seed, iods, .. } = arguments;
+    let mut file_systems = arguments.file_systems.clone();
     if file_systems.is_empty() {
         file_systems = FileSystem::ALL.to_vec();
     }
@@ -45,12 +57,12 @@ fn main() -> ExitCode {
         if total.cuts >= cuts {
             break;
         }
-        let rounds = until(crash::plan(seed, file_system), CUTS_A_DISK.min(cuts - total.cuts));
-        let site = Site::of(file_system);
-        let site = if ordinary_user { site.of_ordinary_user() } else { site };
-        let site = if stable_log { site.with_stable_log() } else { site };
-        let site = if stripes { site.with_stripes() } else { site };
-        match crash::run(seed, site, rounds) {
+        let rounds: Box<dyn Iterator<Item = Round>> = match iods {
+            true => Box::new(crash::plan_of_iods(seed, file_system)),
+            false => Box::new(crash::plan(seed, file_system)),
+        };
+        let rounds = until(rounds, CUTS_A_DISK.min(cuts - total.cuts));
+        match crash::run(seed, arguments.site(file_system), rounds) {
             Ok(Report { answers, cuts }) => {
                 println!("seed {seed} on {file_system:?}: {answers} answers, {cuts} cuts");
                 total.answers += answers;
@@ -64,6 +76,17 @@ fn main() -> ExitCode {
     }
     println!("{} answers, {} cuts: nothing is lost", total.answers, total.cuts);
     ExitCode::SUCCESS
+}
+
+impl Arguments {
+    /// What a machine with this file system is like.
+    const fn site(&self, file_system: FileSystem) -> Site {
+        let site = Site::of(file_system);
+        let site = if self.ordinary_user { site.of_ordinary_user() } else { site };
+        let site = if self.stable_log { site.with_stable_log() } else { site };
+        let site = if self.stripes { site.with_stripes() } else { site };
+        if self.iods { site.with_iods(self.copies) } else { site }
+    }
 }
 
 /// Rounds up to that with the last of so many cuts.

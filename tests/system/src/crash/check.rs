@@ -227,9 +227,13 @@ impl Worker {
             if let Some(content) = &object.content {
                 let size = self.getattr(object.handle)?.map_or(0, |found| found.size);
                 let (offset, count) = content.place(&(0..content.capacity()));
-                let data = self.read(object.handle, offset, count)?;
-                let found = content.faults(size, &data);
-                faults.extend(found.into_iter().map(|fault| format!("{key:?}: {fault}")));
+                match self.read(object.handle, offset, count)? {
+                    Ok(data) => {
+                        let found = content.faults(size, &data);
+                        faults.extend(found.into_iter().map(|fault| format!("{key:?}: {fault}")));
+                    }
+                    Err(status) => faults.push(format!("{key:?} is read with {status:?}")),
+                }
             }
             if let Some(target) = &object.target {
                 let args = readlink::Args { symlink: object.handle };
@@ -256,6 +260,9 @@ impl Worker {
         match op.outcome(&results) {
             Ok(done) => {
                 self.note(&format!("again: {op:?}"));
+                if op.parts(&done).1.is_some() {
+                    faults.push(format!("{op:?} is done in part, and all are there"));
+                }
                 self.tree.settle(&op, &done);
             }
             Err(status) if is_done && op.if_done_already() == Some(status) => {
@@ -271,7 +278,7 @@ impl Worker {
     }
 
     /// Takes over what an operation did whose reply was lost for good.
-    fn adopt(&mut self, op: &Op, faults: &mut Vec<Fault>) -> Result<(), Lost> {
+    pub(crate) fn adopt(&mut self, op: &Op, faults: &mut Vec<Fault>) -> Result<(), Lost> {
         let mut done = super::op::Done::default();
         let makes = matches!(
             op,
@@ -354,7 +361,12 @@ impl Worker {
     }
 
     /// Data of a file, up to its end.
-    fn read(&mut self, file: Handle, offset: u64, count: u32) -> Result<Vec<u8>, Lost> {
+    fn read(
+        &mut self,
+        file: Handle,
+        offset: u64,
+        count: u32,
+    ) -> Result<Result<Vec<u8>, Status>, Lost> {
         let mut data = Vec::new();
         while data.len() < count as usize {
             let left = count - u32::try_from(data.len()).expect("it is below the count");
@@ -366,10 +378,10 @@ impl Worker {
                         break;
                     }
                 }
-                Reply::Failed(status, _) => panic!("READ: {status:?}"),
+                Reply::Failed(status, _) => return Ok(Err(status)),
             }
         }
-        Ok(data)
+        Ok(Ok(data))
     }
 
     /// All names in a directory, with their handles.
@@ -390,7 +402,10 @@ impl Worker {
                 if name != "." && name != ".." {
                     let object = match entry.object {
                         Some(object) => object,
-                        None => self.lookup(directory, entry.name)?,
+                        None => match self.lookup(directory, entry.name)? {
+                            Ok(object) => object,
+                            Err(status) => return Ok(Err(status)),
+                        },
                     };
                     names.push((name, object));
                 }
@@ -401,11 +416,15 @@ impl Worker {
         }
     }
 
-    fn lookup(&mut self, directory: Handle, name: Name<'_>) -> Result<Handle, Lost> {
+    fn lookup(
+        &mut self,
+        directory: Handle,
+        name: Name<'_>,
+    ) -> Result<Result<Handle, Status>, Lost> {
         let args = DirectoryArgs { directory, name };
         match self.client().call::<lookup::Reply>(lookup::NUMBER, &args)? {
-            Reply::Done(done) => Ok(done.object),
-            Reply::Failed(status, _) => panic!("LOOKUP of a name that is listed: {status:?}"),
+            Reply::Done(done) => Ok(Ok(done.object)),
+            Reply::Failed(status, _) => Ok(Err(status)),
         }
     }
 }

@@ -55,6 +55,8 @@ pub(crate) struct Done {
     pub(crate) target: Option<Attributes>,
     /// The verifier of WRITE and COMMIT.
     pub(crate) verifier: Option<Verifier>,
+    /// How many blocks a WRITE wrote, from the first.
+    pub(crate) written: Option<usize>,
 }
 
 impl Op {
@@ -94,6 +96,28 @@ impl Op {
             | Self::Commit { .. }
             | Self::Getattr { .. } => None,
         }
+    }
+
+    /// Whether it may have begun when its client was told to come again, and finds itself then: a
+    /// metaserver makes a file before it asks iods for the size that the file is to get.
+    pub(crate) const fn may_find_itself(&self) -> bool {
+        matches!(
+            self,
+            Self::Create { how: create::How::Guarded(SetAttributes { size: Some(_), .. }), .. }
+        )
+    }
+
+    /// The part of it that was done, and what is left: of a WRITE, while an iod is away.
+    pub(crate) fn parts(&self, done: &Done) -> (Option<Self>, Option<Self>) {
+        let Self::Write { file, blocks, stamp, stability } = self else {
+            return (Some(self.clone()), None);
+        };
+        let part = |blocks: Range<usize>| {
+            let (file, stamp, stability) = (*file, *stamp, *stability);
+            (!blocks.is_empty()).then_some(Self::Write { file, blocks, stamp, stability })
+        };
+        let end = blocks.start + done.written.unwrap_or(blocks.len());
+        (part(blocks.start..end), part(end..blocks.end))
     }
 
     /// The procedure's number, and its arguments as bytes.
@@ -181,10 +205,13 @@ impl Op {
                 .map(|wcc| Done { attributes: wcc.after, ..Done::default() }),
             Self::Write { blocks, stability, .. } => {
                 read::<write::Done, Wcc>(results).map(|done| {
-                    assert_eq!(done.count as usize, blocks.len() * BLOCK_BYTES, "all is written");
+                    let count = done.count as usize;
+                    assert_eq!(count % BLOCK_BYTES, 0, "stripes end where blocks do");
+                    assert!(count <= blocks.len() * BLOCK_BYTES, "not more than was asked for");
                     assert!(done.stability >= *stability, "not less stable than was asked for");
                     let (attributes, verifier) = (done.file.after, Some(done.verifier));
-                    Done { attributes, verifier, ..Done::default() }
+                    let written = Some(count / BLOCK_BYTES);
+                    Done { attributes, verifier, written, ..Done::default() }
                 })
             }
             Self::Commit { .. } => read::<commit::Done, Wcc>(results).map(|done| {
@@ -201,5 +228,20 @@ fn read<'a, T: Decode<'a>, Failed: Decode<'a>>(results: &'a Bytes) -> Result<T, 
     match decoded::<Reply<T, Failed>>(results) {
         Reply::Done(done) => Ok(done),
         Reply::Failed(status, _) => Err(status),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_of_a_write_is_what_was_not_written() {
+        let op =
+            |blocks| Op::Write { file: Key(1), blocks, stamp: 7, stability: Stability::Unstable };
+        let parts = |written| op(2..6).parts(&Done { written: Some(written), ..Done::default() });
+        assert_eq!(parts(4), (Some(op(2..6)), None));
+        assert_eq!(parts(1), (Some(op(2..3)), Some(op(3..6))));
+        assert_eq!(parts(0), (None, Some(op(2..6))));
     }
 }

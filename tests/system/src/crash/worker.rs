@@ -92,23 +92,44 @@ impl Worker {
         }
     }
 
-    /// Asks for an operation until it is answered; on a sound server each can be done.
+    /// Asks for an operation until all of it is answered; on a sound server each can be done.
     pub(crate) fn perform(&mut self, op: &Op) -> Result<(), Stop> {
+        let mut left = self.ask(op)?;
+        while let Some(op) = left {
+            left = self.ask(&op)?;
+        }
+        Ok(())
+    }
+
+    /// Asks for an operation until it is answered; gives what is left of it.
+    fn ask(&mut self, op: &Op) -> Result<Option<Op>, Stop> {
         self.tree.begin(op);
         let (procedure, args) = op.call(&self.tree);
+        let mut was_put_off = false;
         loop {
             let message = self.client().call_message(procedure, &args);
             self.in_flight = Some((op.clone(), message.clone()));
             let results = self.client().exchange(&message)?;
             if is_jukebox(&results) {
+                was_put_off = true;
                 continue;
             }
             return match op.outcome(&results) {
                 Ok(done) => {
                     self.in_flight = None;
-                    self.note(&format!("{op:?}"));
-                    self.tree.settle(op, &done);
-                    Ok(())
+                    let (part, left) = op.parts(&done);
+                    if let Some(part) = part {
+                        self.note(&format!("{part:?}"));
+                        self.tree.settle(&part, &done);
+                    }
+                    Ok(left)
+                }
+                Err(Status::AlreadyExists) if was_put_off && op.may_find_itself() => {
+                    self.in_flight = None;
+                    self.note(&format!("found itself: {op:?}"));
+                    let mut faults = Vec::new();
+                    self.adopt(op, &mut faults)?;
+                    faults.pop().map_or(Ok(None), |fault| Err(Stop::Fault(fault)))
                 }
                 Err(status @ (Status::Io | Status::ReadOnly)) => Err(Stop::Broken(status)),
                 Err(status) => Err(Stop::Fault(format!("{op:?} is answered {status:?}"))),
