@@ -207,26 +207,12 @@ const LEASES: &str = "Two in turn in one run; a figure is the worse end of the 9
 
 const LIMIT: Duration = Duration::from_hours(2);
 
-/// Longer than anyone soaks a server.
-const SOAK_LIMIT: Duration = Duration::from_hours(24 * 7);
-
 /// A short look at the server beside nfs-ganesha, while one works on it: too few pairs for a
 /// figure that one could quote.
 pub(crate) fn bench(repository: &Repository, only: &str) -> Tally {
     let options = ["--pairs", "2", "--seconds", "0.3", "--only", only];
     let options = options.map(str::to_owned).to_vec();
     run(repository, &Options { area: Area::Speed, keep: false, options })
-}
-
-/// Soaks the server for so long.
-pub(crate) fn soak(repository: &Repository, minutes: u64) -> Tally {
-    let build =
-        ["cargo", "build", "--release", "--quiet", "-p", "leasehold", "-p", "leasehold-bench"];
-    let seconds = (minutes * 60).to_string();
-    let words = ["target/release/leasehold-bench", "soak", "--seconds", &seconds];
-    let done = program::run(repository.root(), &build, LIMIT).succeeded
-        && program::run(repository.root(), &words, SOAK_LIMIT).succeeded;
-    Tally::of(done)
 }
 
 /// Measures the figures of an area.

@@ -18,6 +18,7 @@ mod repository;
 mod scores;
 mod setup;
 mod sim;
+mod soak;
 mod test;
 mod tidy;
 
@@ -44,7 +45,8 @@ enum Chore {
         #[arg(default_value = "")]
         only: String,
     },
-    /// Cuts the power of a server under load, and checks what is left: `--cuts N`, `--seed N`.
+    /// Cuts the power of a server under load, and checks what is left: `--cuts N`, `--seed N`;
+    /// with `--iods` that of iods, too.
     #[command(disable_help_flag = true)]
     Crash {
         /// Options of the harness; `--help` tells them all.
@@ -88,12 +90,9 @@ enum Chore {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         options: Vec<String>,
     },
-    /// Soaks the server under load, and checks that its memory and descriptors stay flat.
-    Soak {
-        /// For how long.
-        #[arg(long, default_value_t = 60)]
-        minutes: u64,
-    },
+    /// Soaks the server under load, and checks that its memory and descriptors stay flat; or, with
+    /// `--stripes`, kills the iods of a metaserver, and checks that nothing is lost.
+    Soak(soak::Options),
     /// Has several mounts work on the same files, for minutes, while the server is killed:
     /// `--minutes M`, `--seed N`.
     #[command(disable_help_flag = true)]
@@ -125,7 +124,7 @@ fn main() -> ExitCode {
         Chore::Posix { options } => posix::run(&repository, &options),
         Chore::Sharing { options } => posix::share(&repository, &options),
         Chore::Setup => setup::run(),
-        Chore::Soak { minutes } => figures::soak(&repository, minutes),
+        Chore::Soak(options) => soak::run(&repository, &options),
         Chore::Sim { options } => sim::run(&repository, &options),
         Chore::Layers => check::report(&layers::checks(&repository)),
         Chore::Tidy => check::report(&tidy::checks(&repository)),

@@ -112,8 +112,7 @@ impl Step {
                 let metaservers = ["--replica", "--minutes", "0.3"].map(str::to_owned);
                 let strict = ["--replica", "--strict", "--minutes", "0.2"].map(str::to_owned);
                 let rest = [&leases[..], &metaservers, &strict];
-                let rest = rest.map(|options| sim::run(repository, options));
-                rest.into_iter().chain([files]).sum()
+                rest.map(|options| sim::run(repository, options)).into_iter().chain([files]).sum()
             }
             Self::Fuzz => fuzz::run(repository, 60),
             Self::Kernel => {
@@ -127,6 +126,7 @@ impl Step {
                     "--test=mount",
                     "--test=posix",
                     "--test=sharing",
+                    "--test=soak",
                 ];
                 system(repository, 12, &[GUEST, MOUNTS, POSIX], &tests)
             }

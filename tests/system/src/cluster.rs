@@ -76,6 +76,12 @@ impl Cluster {
         Mount { port: Some(self.meta.port), export: "/export".to_owned(), version }
     }
 
+    /// What a mount of ours mounts of it.
+    #[must_use]
+    pub fn source(&self) -> String {
+        format!("127.0.0.1:{}:/export", self.meta.port)
+    }
+
     /// Kills an iod.
     pub fn kill_iod(&mut self, number: usize) {
         self.iods[number].kill();
@@ -86,7 +92,7 @@ impl Cluster {
     /// # Panics
     /// If they do not come to.
     pub fn wait_until_settled(&self) {
-        const PATIENCE: Duration = Duration::from_mins(2);
+        const PATIENCE: Duration = Duration::from_mins(10);
         let (until, state) = (Instant::now() + PATIENCE, self.folder.path().join("state-export"));
         loop {
             let mut status = Command::new(built());

@@ -21,6 +21,7 @@ mod rig;
 mod scratch;
 mod server;
 pub mod sharing;
+pub mod soak;
 mod tool;
 
 pub use capture::Capture;

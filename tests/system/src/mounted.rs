@@ -95,11 +95,13 @@ pub fn status(folder: &Path) -> Option<serde_json::Value> {
 }
 
 /// Ends a mount, if it still is one, and its process: with that the kernel ends all that waits.
+/// By force, since a process that is killed while it has the kernel forget pages that are being read
+/// from it does not end before they are.
 fn cut_off(folder: &Path) {
     if let Some(told) = status(folder) {
         let _ = Command::new("kill").args(["-KILL", &told["pid"].to_string()]).output();
     }
-    let _ = Command::new("umount").arg("--lazy").arg(folder).output();
+    let _ = Command::new("umount").args(["--force", "--lazy"]).arg(folder).output();
 }
 
 /// What is mounted of a server.

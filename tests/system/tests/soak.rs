@@ -1,0 +1,46 @@
+//! The comparison of `cargo xtask soak --stripes` sees what is lost.
+
+use std::fs::{self, File, OpenOptions};
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+
+use leasehold_system_tests::soak;
+
+/// What is done to a folder.
+type Damage = fn(&Path);
+
+/// The largest file of a folder.
+fn largest(folder: &Path) -> PathBuf {
+    let entries = fs::read_dir(folder).expect("it is there").map(|entry| entry.expect("it is"));
+    let size = |path: &PathBuf| fs::metadata(path).expect("it is there").len();
+    entries.map(|entry| entry.path()).max_by_key(size).expect("the program made some")
+}
+
+fn change(file: &Path) -> File {
+    OpenOptions::new().read(true).write(true).open(file).expect("it is ours")
+}
+
+#[test]
+fn what_is_lost_is_noticed() {
+    assert!(!soak::is_noticed(|_| {}), "nothing is lost");
+    let lost: [(&str, Damage); 4] = [
+        ("a file", |folder| fs::remove_file(largest(folder)).expect("it is ours")),
+        ("a name", |folder| {
+            fs::rename(largest(folder), folder.join("other")).expect("it is ours");
+        }),
+        ("the end", |folder| {
+            let file = change(&largest(folder));
+            let size = file.metadata().expect("it is there").len();
+            file.set_len(size - 1).expect("it is ours");
+        }),
+        ("a byte", |folder| {
+            let (file, mut byte) = (change(&largest(folder)), [0]);
+            file.read_exact_at(&mut byte, 4100).expect("it is large");
+            byte[0] ^= 1;
+            file.write_all_at(&byte, 4100).expect("it is ours");
+        }),
+    ];
+    for (what, damage) in lost {
+        assert!(soak::is_noticed(damage), "{what} is lost, and nobody notices");
+    }
+}

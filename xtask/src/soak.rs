@@ -1,0 +1,62 @@
+//! Soaks: a server, or the iods of a metaserver, under load for as long as one likes.
+
+use std::time::Duration;
+
+use clap::Args;
+
+use crate::check::Tally;
+use crate::program;
+use crate::repository::Repository;
+use crate::setup::{GUEST, MOUNTS, ensure};
+
+/// Long enough to build what is soaked.
+const BUILD_LIMIT: Duration = Duration::from_hours(2);
+
+/// Longer than anyone soaks a server.
+const LIMIT: Duration = Duration::from_hours(24 * 7);
+
+/// What is soaked.
+#[derive(Args)]
+pub(crate) struct Options {
+    /// For how long.
+    #[arg(long, default_value_t = 60)]
+    minutes: u64,
+    /// A metaserver instead, whose iods are killed, come and go under mounts; checks that nothing
+    /// is lost.
+    #[arg(long)]
+    stripes: bool,
+    /// Options of the program that does so, such as --kernel --copies 2; --help tells them all.
+    #[arg(last = true, requires = "stripes")]
+    options: Vec<String>,
+}
+
+/// Soaks what is wanted, for so long.
+pub(crate) fn run(repository: &Repository, options: &Options) -> Tally {
+    let Options { minutes, stripes: of_stripes, options } = options;
+    if *of_stripes { stripes(repository, *minutes, options) } else { server(repository, *minutes) }
+}
+
+/// Checks that the memory of a server stays flat, and its descriptors.
+fn server(repository: &Repository, minutes: u64) -> Tally {
+    let build =
+        ["cargo", "build", "--release", "--quiet", "-p", "leasehold", "-p", "leasehold-bench"];
+    let seconds = (minutes * 60).to_string();
+    let words = ["target/release/leasehold-bench", "soak", "--seconds", &seconds];
+    let done = program::run(repository.root(), &build, BUILD_LIMIT).succeeded
+        && program::run(repository.root(), &words, LIMIT).succeeded;
+    Tally::of(done)
+}
+
+/// Checks that nothing is lost while iods are killed.
+fn stripes(repository: &Repository, minutes: u64, options: &[String]) -> Tally {
+    if ![GUEST, MOUNTS].into_iter().all(ensure) {
+        return Tally::of(false);
+    }
+    let package = ["--package", "leasehold-system-tests", "--bin", "leasehold-soak", "--"];
+    let minutes = minutes.to_string();
+    let mut words = vec!["cargo", "run", "--quiet"];
+    words.extend(package);
+    words.extend(["--minutes", &minutes]);
+    words.extend(options.iter().map(String::as_str));
+    Tally::of(program::run(repository.root(), &words, LIMIT).succeeded)
+}
