@@ -140,10 +140,10 @@ fn streams(
         number += 1;
         let file = format!("cold-{number}");
         work("write", &side.folder.join(&file), STREAM_MIB)?;
-        if name == "rclone" && core::ptr::eq(side, theirs) {
-            side.mount.look_again()?;
-        }
         let place = side.mount.path().join(&file);
+        if name == "rclone" && core::ptr::eq(side, theirs) {
+            side.mount.look_again(&place)?;
+        }
         let speed = || -> Result<f64> { Ok(f64::from(STREAM_MIB) / work("read", &place, 0)?) };
         let speeds = (speed()?, speed()?);
         fs::remove_file(side.folder.join(&file))?;

@@ -82,9 +82,20 @@ impl Mount {
         if status.success() { Ok(()) } else { Err(io::Error::other(format!("it ended: {status}"))) }
     }
 
-    /// Has rclone's look at directories again, which it else does after minutes: SIGHUP.
-    pub(crate) fn look_again(&self) -> io::Result<()> {
-        run(Command::new("kill").args(["-HUP", &self.process.id().to_string()]))
+    /// Has rclone's look at directories again, which it else does after minutes, until it finds a
+    /// file: a SIGHUP says so, and is heeded some time later.
+    pub(crate) fn look_again(&self, file: &Path) -> io::Result<()> {
+        let start = Instant::now();
+        loop {
+            run(Command::new("kill").args(["-HUP", &self.process.id().to_string()]))?;
+            thread::sleep(Duration::from_millis(50));
+            if file.exists() {
+                return Ok(());
+            }
+            if start.elapsed() > LIMIT {
+                return Err(io::Error::other("rclone does not see a new file"));
+            }
+        }
     }
 
     /// The processor time of its process so far.
@@ -141,7 +152,9 @@ impl Webdav {
     pub(crate) fn serve(directory: &Path) -> io::Result<Self> {
         let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
         let mut command = Command::new("rclone");
-        command.args(["serve", "webdav", "--config", "/dev/null", "--quiet", "--addr"]);
+        // It is to see at once what is put beside it.
+        command.args(["serve", "webdav", "--config", "/dev/null", "--quiet"]);
+        command.args(["--dir-cache-time", "0s", "--addr"]);
         let process = command.arg(address.to_string()).arg(directory).spawn()?;
         let webdav = Self { process, address };
         let start = Instant::now();
