@@ -35,5 +35,5 @@ pub use network::{add_address, on_own_network};
 pub use nfs::{Breaker, Client, Encoded, Lost};
 pub use rig::Rig;
 pub use scratch::Scratch;
-pub use server::{Server, built, built_examples, built_rig};
+pub use server::{Server, built, built_examples, built_rig, copy_built};
 pub use tool::{output, program, tools_folder};

@@ -125,7 +125,7 @@ impl Server {
     #[must_use]
     pub fn start_by_ordinary_user() -> Self {
         let folder = Scratch::new("program");
-        fs::copy(built(), folder.path().join("leasehold")).expect("there is room");
+        copy_built(folder.path());
         Self::start_by(Runner::Other(folder), &[])
     }
 
@@ -339,6 +339,18 @@ fn command_of(program: &Path, words: &[&OsStr]) -> Command {
 fn configure(folder: &Scratch, state: &Scratch, text: &str) {
     let text = text.replace("FOLDER", &folder.path().to_string_lossy());
     fs::write(state.path().join(CONFIGURATION), text).expect("our own folder can be written to");
+}
+
+/// Copies the program to a folder, to be run there.
+///
+/// It is written by a process of its own: what we have open for writing, a process that another
+/// thread starts meanwhile has too for a moment, and nobody can run it then.
+///
+/// # Panics
+/// If there is no room.
+pub fn copy_built(folder: &Path) {
+    let copied = Command::new("cp").arg(built()).arg(folder.join("leasehold")).status();
+    assert!(copied.expect("cp is installed").success(), "there is room");
 }
 
 /// The program, built as this test was and from the same source.

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use leasehold_fuse::Errno;
 use leasehold_system_tests::mounted::{Mounted, is_mounted, mount, source, status};
-use leasehold_system_tests::{Scratch, Server, built, output};
+use leasehold_system_tests::{Scratch, Server, built, copy_built, output};
 
 /// Longer than anything takes on a loaded machine.
 const LIMIT: Duration = Duration::from_mins(2);
@@ -688,7 +688,7 @@ fn an_ordinary_user_mounts() {
     let folder = Scratch::new("mount");
     std::os::unix::fs::chown(folder.path(), Some(1000), Some(1000)).expect("root may");
     let program = Scratch::new("program");
-    fs::copy(built(), program.path().join("leasehold")).expect("there is room");
+    copy_built(program.path());
     let (program, folder) = (program.path().display(), folder.path().display());
     let case = format!(
         "{program}/leasehold mount {} {folder}
