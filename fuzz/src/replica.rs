@@ -21,8 +21,8 @@ use leasehold_store_replica::{
 use leasehold_wire::list::List;
 use leasehold_wire::nfs3::{self, Name, SetAttributes};
 use leasehold_wire::replica::{
-    Caller, Content, PROGRAM, Place, VERSION, announce, change, claim, evict, fetch, hello, list,
-    r#move, moving, named, place, search, stands,
+    Caller, Content, PROGRAM, Place, VERSION, announce, change, claim, cover, evict, fetch, hello,
+    list, r#move, moving, named, place, search, stands, uncover,
 };
 use leasehold_wire::rpc::{AuthSys, Call, OpaqueAuth, Reply, flavor};
 
@@ -82,6 +82,7 @@ fn metaserver(world: Arc<Alone>) -> Metaserver {
         order: Order::Constant,
         distances: Vec::new(),
         strict: false,
+        lends: false,
         bounds: Bounds { most: 16, ..Bounds::DEFAULT },
         owner: Owner { uid: 0, gid: 0, mode: 0o777, file_system: 9 },
         verifier: Verifier([7; 8]),
@@ -188,6 +189,18 @@ pub fn starters() -> Vec<Vec<u8>> {
         ),
         (list::NUMBER, written(&list::Args { caller, directory: ROOT, behind: 0, count: 64 })),
         (evict::NUMBER, written(&evict::Args { caller, object: other })),
+        (
+            cover::NUMBER,
+            written(&cover::Args {
+                caller,
+                object,
+                writes: true,
+                lends: true,
+                reclaims: true,
+                given: Some(4),
+            }),
+        ),
+        (uncover::NUMBER, written(&uncover::Args { caller, object: other, serial: 4 })),
         (hello::NUMBER, written(&hello)),
     ];
     let script = |(procedure, args): &(u32, Vec<u8>)| {

@@ -111,8 +111,10 @@ impl Step {
                 let leases = ["--leases", "--minutes", "1"].map(str::to_owned);
                 let metaservers = ["--replica", "--minutes", "0.3"].map(str::to_owned);
                 let strict = ["--replica", "--strict", "--minutes", "0.2"].map(str::to_owned);
-                let rest = [&leases[..], &metaservers, &strict];
-                rest.map(|options| sim::run(repository, options)).into_iter().chain([files]).sum()
+                let covers = ["--covers", "--minutes", "0.2"].map(str::to_owned);
+                let rest = [&leases[..], &metaservers, &strict, &covers];
+                let rest = rest.map(|options| sim::run(repository, options));
+                rest.into_iter().chain([files]).sum()
             }
             Self::Fuzz => fuzz::run(repository, 60),
             Self::Kernel => {

@@ -1,12 +1,12 @@
 //! Several metaservers, one file system, kept consistent lazily (Avila et al. 2004, after Keleher,
 //! Cox and Zwaenepoel 1992). `spec/replica.x` has what they say to each other.
 //!
-//! Each object has a home, which alone has its metafile; other metaservers have copies of it. Seven
+//! Each object has a home, which alone has its metafile; other metaservers have copies of it. Eight
 //! machines, none of which holds a metafile: [`peers`] knows who there is and whether this one may
-//! serve; [`copies`] when a copy is good, and [`changes`] when what was changed goes to the home;
-//! [`search`] whom to ask for a name; [`home`] makes places for objects, [`names`] keeps names
-//! apart, and [`moves`] keeps directories from becoming their own ancestors. Each has its rules by
-//! number at its head.
+//! serve; [`copies`] when a copy is good, [`covers`] what clients may cache of it, and [`changes`]
+//! when what was changed goes to the home; [`search`] whom to ask for a name; [`home`] makes places
+//! for objects, [`names`] keeps names apart, and [`moves`] keeps directories from becoming their own
+//! ancestors. Each has its rules by number at its head.
 //!
 //! Criteria in order of weight:
 //! - The name space is a tree at every moment, and no file is lost, whatever fails and whenever.
@@ -16,6 +16,7 @@
 
 pub mod changes;
 pub mod copies;
+pub mod covers;
 pub mod home;
 pub mod moves;
 pub mod names;

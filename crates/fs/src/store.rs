@@ -6,6 +6,8 @@ mod listing;
 pub use layout::{LaidOut, Layout, Purpose, Spot};
 pub use listing::{Allowance, Budget, Entries, Entry, Page, Wanted};
 
+use core::fmt;
+
 use bytes::Bytes;
 use leasehold_base::units::{Cookie, FileTime};
 
@@ -40,6 +42,30 @@ pub trait Store: Send + Sync {
     /// [`FsError::Later`] when a program already has it open in a way that does not go with it.
     fn guard(&self, _object: &ObjectId, _guard: Guard) -> Result<(), FsError> {
         Ok(())
+    }
+
+    /// Makes sure of an object for clients that are to hold leases on it which go with this, where
+    /// others serve the same files: until they are told to give those up no other's client changes it,
+    /// or reads it, too. Where that is but opportune nobody is asked for it.
+    ///
+    /// # Errors
+    /// [`FsError::Later`] when that cannot be had soon, [`FsError::NotSupported`] when it never can.
+    fn cover<'a>(
+        &'a self,
+        _object: &'a ObjectId,
+        _guard: Guard,
+        _opportune: bool,
+    ) -> Answer<'a, Result<(), FsError>> {
+        Answer::now(Ok(()))
+    }
+
+    /// Keeps others who serve the same files, and their clients, from an object until the answer is
+    /// dropped: what those cache of it is void before.
+    ///
+    /// # Errors
+    /// [`FsError::Later`] when that cannot be had soon.
+    fn alone<'a>(&'a self, _object: &'a ObjectId) -> Answer<'a, Result<Alone, FsError>> {
+        Answer::now(Ok(Alone::default()))
     }
 
     /// Where an administrator wants the data of a file, or of files that are made in a directory, in
@@ -313,6 +339,33 @@ pub enum Guard {
     Changes,
     /// To read it, too.
     Everything,
+}
+
+/// That nobody else is at an object, until it is dropped.
+#[derive(Default)]
+pub struct Alone {
+    /// The same number as the last time means that nobody else was at it since; zero says nothing.
+    pub number: u64,
+    end: Option<Box<dyn FnOnce() + Send + Sync>>,
+}
+
+impl Alone {
+    /// Does this at its end.
+    pub fn until(number: u64, end: impl FnOnce() + Send + Sync + 'static) -> Self {
+        Self { number, end: Some(Box::new(end)) }
+    }
+}
+
+impl Drop for Alone {
+    fn drop(&mut self) {
+        self.end.take().into_iter().for_each(|end| end());
+    }
+}
+
+impl fmt::Debug for Alone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Alone").field("number", &self.number).finish_non_exhaustive()
+    }
 }
 
 /// Kinds of access, each of which a caller may have or not (RFC 1813 3.3.4).

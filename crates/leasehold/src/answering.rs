@@ -37,8 +37,10 @@ impl Handler for Answering {
             if call.program == PROGRAM && arrival.transport() == Transport::Stream {
                 return metaserver.answer(&message, writer).into();
             }
-            // What is changed at another metaserver ends no lease that this one grants.
-            if [lease::PROGRAM, nqnfs::PROGRAM].contains(&call.program) {
+            // What is changed at another metaserver ends no lease that a lazy one grants, and who goes
+            // by NQNFS cannot be told of what is not cached by leases.
+            let grants = metaserver.lends() && call.program == lease::PROGRAM;
+            if [lease::PROGRAM, nqnfs::PROGRAM].contains(&call.program) && !grants {
                 let (xid, status) = (call.xid, ReplyStatus::ProgramUnavailable);
                 Reply { xid, status }.encode(&mut writer);
                 return Answer::now(Some(writer.finish())).into();

@@ -14,6 +14,7 @@ mod failure;
 mod find;
 mod ids;
 mod leases;
+mod lending;
 mod live;
 mod mount;
 mod notes;

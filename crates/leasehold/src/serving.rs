@@ -23,7 +23,7 @@ use crate::find::Known;
 use crate::options::{Durability, Question};
 use crate::stripes::{self, Layout, Volume};
 use crate::why::{self, Answer};
-use crate::{checks, ids};
+use crate::{checks, ids, lending};
 
 /// The stores of a server, and what it offers of them.
 pub(crate) struct Serving {
@@ -329,8 +329,16 @@ impl How {
         self,
         service: &Arc<Service>,
         offers: &[Offer],
-        stores: impl Iterator<Item = &'a Opened>,
+        stores: impl Iterator<Item = &'a Opened> + Clone,
     ) {
+        for opened in stores.clone() {
+            let of_it = |offer: &&Offer| Arc::ptr_eq(&offer.export.store, &opened.store);
+            if let (Some(metaserver), Some(offer)) = (&opened.metaserver, offers.iter().find(of_it))
+            {
+                let (service, export) = (Arc::downgrade(service), offer.export.id);
+                metaserver.lend_by(Arc::new(lending::Clients { service, export }));
+            }
+        }
         let whole = stores.filter(|opened| opened.disks.is_empty() && !opened.layout.is_spread());
         for opened in whole.filter(|_| self.heeds_programs) {
             let of_it = |offer: &&Offer| Arc::ptr_eq(&offer.export.store, &opened.store);

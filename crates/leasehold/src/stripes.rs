@@ -288,6 +288,7 @@ async fn join<F: Files + 'static>(
         copies: layout.copies,
         rebalance: layout.rebalance,
         shared,
+        leased: layout.group.as_ref().is_some_and(|group| group.strict),
     };
     let joined = join_group(&laid_out)?;
     let names: Arc<dyn Store> = match &joined {

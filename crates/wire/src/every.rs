@@ -245,6 +245,8 @@ macro_rules! for_every_procedure {
                 ANNOUNCE replica::announce: Args<'_> => Reply;
                 LIST replica::list: Args => Reply<'_>;
                 EVICT replica::evict: Args => Reply;
+                COVER replica::cover: Args => Reply;
+                UNCOVER replica::uncover: Args => Reply;
             }
             binding::PROGRAM, binding::VERSION {
                 NULL rpc::null: Args => Reply;

@@ -11,7 +11,7 @@ use crate::nfs3::{self, Attributes, SetAttributes};
 pub const PROGRAM: u32 = 0x2001_ea60;
 
 /// The program's version.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 opaques! {
     /// Where a file's data lies, or what a symbolic link holds.
@@ -132,6 +132,7 @@ impl<Results: Encode> Encode for Answer<Results> {
 /// HELLO, procedure 1: a peer has started.
 pub mod hello {
     use super::{Answer, xdr_struct};
+    use crate::list::List;
 
     /// The procedure's number.
     pub const NUMBER: u32 = 1;
@@ -153,9 +154,18 @@ pub mod hello {
             pub strict: bool,
         }
 
+        /// An object that the other has a cover on.
+        #[doc(alias = "replica_covered")]
+        #[derive(Copy)]
+        pub struct Covered {
+            /// Which.
+            pub object: u64,
+            /// Whether it may write.
+            pub writes: bool,
+        }
+
         /// What the other knew of it.
         #[doc(alias = "replica_hello_ok")]
-        #[derive(Copy)]
         pub struct Known {
             /// The other's own epoch.
             pub epoch: u64,
@@ -163,6 +173,10 @@ pub mod hello {
             pub known_epoch: u64,
             /// The last stamp that it knew of the caller.
             pub known_stamp: u64,
+            /// Whether its clients may have leases of before that it does not know of yet.
+            pub recovers: bool,
+            /// What it has covers on that the caller granted.
+            pub covered: List<Covered>,
         }
     }
 
@@ -495,6 +509,74 @@ pub mod evict {
     }
 
     /// That what was had is dropped.
+    pub type Reply = Answer<()>;
+}
+
+/// COVER, procedure 14: what clients may cache of an object, or what is about to be changed.
+pub mod cover {
+    use super::{Answer, Caller, xdr_struct};
+
+    /// The procedure's number.
+    pub const NUMBER: u32 = 14;
+
+    xdr_struct! {
+        /// Which.
+        #[doc(alias = "replica_cover_args")]
+        #[derive(Copy)]
+        pub struct Args {
+            /// Who is to have it.
+            pub caller: Caller,
+            /// The object.
+            pub object: u64,
+            /// Whether to write.
+            pub writes: bool,
+            /// Whether clients are to be let cache by it.
+            pub lends: bool,
+            /// Whether clients had leases by it before its metaserver started.
+            pub reclaims: bool,
+            /// The number of the cover that is given for it.
+            pub given: Option<u64>,
+        }
+
+        /// What is granted.
+        #[doc(alias = "replica_cover_ok")]
+        #[derive(Copy)]
+        pub struct Granted {
+            /// The number of the lease.
+            pub serial: u64,
+            /// Whether to write.
+            pub writes: bool,
+            /// For how long, from when the call was sent.
+            pub term_ms: u32,
+        }
+    }
+
+    /// The results.
+    pub type Reply = Answer<Granted>;
+}
+
+/// UNCOVER, procedure 15: a cover is taken back.
+pub mod uncover {
+    use super::{Answer, Caller, xdr_struct};
+
+    /// The procedure's number.
+    pub const NUMBER: u32 = 15;
+
+    xdr_struct! {
+        /// Which.
+        #[doc(alias = "replica_uncover_args")]
+        #[derive(Copy)]
+        pub struct Args {
+            /// Who granted it.
+            pub caller: Caller,
+            /// The object.
+            pub object: u64,
+            /// The number of the lease.
+            pub serial: u64,
+        }
+    }
+
+    /// That nobody has anything by it any more.
     pub type Reply = Answer<()>;
 }
 

@@ -153,6 +153,7 @@ impl Group {
             count: u32::try_from(self.peers.len()).expect("they are on a command line"),
             without: self.without.iter().copied().map(Peer).collect(),
             strict: self.strict,
+            lends: self.strict,
             order: self.search.order(),
             distances: Vec::new(),
             bounds: self.bounds(),

@@ -33,7 +33,7 @@ struct Cluster {
 }
 
 /// Reaches iods as the mount does.
-struct Reach(Runtime);
+pub(crate) struct Reach(pub(crate) Runtime);
 
 impl Reach {
     fn nfs(&self, address: SocketAddr, patience: Duration) -> Nfs {
@@ -99,7 +99,7 @@ impl Cluster {
     }
 }
 
-fn data(length: u32) -> Bytes {
+pub(crate) fn data(length: u32) -> Bytes {
     (0..length / 4).flat_map(u32::to_be_bytes).collect()
 }
 

@@ -9,6 +9,7 @@ mod direct;
 mod doctor;
 mod hostile;
 mod leases;
+mod lent;
 mod listing;
 mod metaservers;
 mod metrics;

@@ -38,12 +38,25 @@ pub struct FoundReplica {
     pub mutant: Option<crate::ReplicaMutant>,
 }
 
+/// A seed of a world of covers that found something.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FoundCover {
+    /// The seed.
+    pub seed: u64,
+    /// What it found.
+    pub found: String,
+    /// The fault to plant where it is to be found again.
+    pub mutant: Option<crate::CoverMutant>,
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Seeds {
     world: Vec<Found>,
     leases: Vec<FoundLease>,
     replica: Vec<FoundReplica>,
+    covers: Vec<FoundCover>,
 }
 
 fn seeds() -> Seeds {
@@ -75,4 +88,13 @@ pub fn found_leases() -> Vec<FoundLease> {
 #[must_use]
 pub fn found_replica() -> Vec<FoundReplica> {
     seeds().replica
+}
+
+/// Every seed of a world of covers in `seeds.toml`.
+///
+/// # Panics
+/// When the file is not as it should be.
+#[must_use]
+pub fn found_covers() -> Vec<FoundCover> {
+    seeds().covers
 }

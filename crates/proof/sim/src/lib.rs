@@ -22,6 +22,7 @@
 
 mod client;
 mod clock;
+mod covers;
 mod digest;
 mod disk;
 mod faults;
@@ -41,7 +42,10 @@ mod replica;
 mod server;
 mod world;
 
-pub use found::{Found, FoundLease, FoundReplica, found, found_leases, found_replica};
+pub use covers::{CoverMutant, CoverOptions, run_covers};
+pub use found::{
+    Found, FoundCover, FoundLease, FoundReplica, found, found_covers, found_leases, found_replica,
+};
 pub use leases::{LeaseMutant, LeaseOptions, run_leases};
 pub use mutant::Mutant;
 pub use replica::{ReplicaMutant, ReplicaOptions, run_replica};

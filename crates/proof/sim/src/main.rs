@@ -6,8 +6,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use clap::{Parser, ValueEnum};
 use leasehold_sim::{
-    Broken, LeaseMutant, LeaseOptions, Mutant, Options, ReplicaMutant, ReplicaOptions, Report,
-    found, found_leases, found_replica, run, run_leases, run_replica,
+    Broken, CoverMutant, CoverOptions, LeaseMutant, LeaseOptions, Mutant, Options, ReplicaMutant,
+    ReplicaOptions, Report, found, found_covers, found_leases, found_replica, run, run_covers,
+    run_leases, run_replica,
 };
 
 /// How often a long run says how far it is.
@@ -40,6 +41,12 @@ struct Arguments {
     /// Plants this fault in a world of metaservers.
     #[arg(long, requires = "replica")]
     replica_mutant: Option<ReplicaMutant>,
+    /// Simulates metaservers whose clients hold leases.
+    #[arg(long, conflicts_with_all = ["leases", "mutant", "replica"])]
+    covers: bool,
+    /// Plants this fault in a world of metaservers whose clients hold leases.
+    #[arg(long, requires = "covers")]
+    cover_mutant: Option<CoverMutant>,
     /// Tells all that happens in the world.
     #[arg(long, requires = "seed")]
     trace: bool,
@@ -51,6 +58,7 @@ enum Kind {
     Files(Option<Mutant>),
     Leases(Option<LeaseMutant>),
     Replica(Option<ReplicaMutant>, bool),
+    Covers(Option<CoverMutant>),
 }
 
 impl Kind {
@@ -61,6 +69,7 @@ impl Kind {
             Self::Replica(mutant, strict) => {
                 run_replica(ReplicaOptions { seed, mutant, strict, trace })
             }
+            Self::Covers(mutant) => run_covers(CoverOptions { seed, mutant, trace }),
         }
     }
 
@@ -70,6 +79,7 @@ impl Kind {
             Self::Files(_) => found().iter().map(|world| world.seed).collect(),
             Self::Leases(_) => found_leases().iter().map(|world| world.seed).collect(),
             Self::Replica(..) => found_replica().iter().map(|world| world.seed).collect(),
+            Self::Covers(_) => found_covers().iter().map(|world| world.seed).collect(),
         }
     }
 
@@ -82,6 +92,7 @@ impl Kind {
                 let strict = if strict { " --strict" } else { "" };
                 format!(" --replica{strict}{}", named(" --replica-mutant", mutant))
             }
+            Self::Covers(mutant) => format!(" --covers{}", named(" --cover-mutant", mutant)),
         }
     }
 }
@@ -96,6 +107,7 @@ fn main() -> ExitCode {
     let Arguments { seed, minutes, mutant, lease_mutant, replica_mutant, trace, .. } = arguments;
     let kind = match (arguments.leases, arguments.replica) {
         (true, _) => Kind::Leases(lease_mutant),
+        (false, false) if arguments.covers => Kind::Covers(arguments.cover_mutant),
         (false, true) => Kind::Replica(replica_mutant, arguments.strict),
         (false, false) => Kind::Files(mutant),
     };

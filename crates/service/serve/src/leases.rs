@@ -18,6 +18,7 @@ pub(crate) mod program;
 mod programs;
 mod room;
 mod turn;
+mod vacate;
 
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
@@ -186,8 +187,18 @@ struct Outs {
     inquiries: Vec<Asked>,
     list: Option<Option<(Name, u64)>>,
     hurry: bool,
+    /// Calls that waited, and what came of it.
+    settled: Vec<Settled>,
     /// Programs that can go on, each with the call that then ends.
     freed: Vec<(Program, Option<(Object, Ticket)>)>,
+}
+
+/// A call that waits no more.
+struct Settled {
+    object: Option<Object>,
+    ticket: Ticket,
+    sender: oneshot::Sender<Option<Run>>,
+    run: Option<Run>,
 }
 
 impl Leases {
@@ -306,10 +317,23 @@ impl Leases {
         if let Some((number, list, added)) = list {
             self.write_list(number, &list, added);
         }
+        self.tell_settled(outs.settled);
         for (program, ran) in outs.freed {
             self.free(program, ran);
         }
         value
+    }
+
+    /// Tells who waits what came of it, who may go on at once. A call whose caller is gone ends.
+    fn tell_settled(self: &Arc<Self>, settled: Vec<Settled>) {
+        for Settled { object, ticket, sender, run } in settled {
+            if let (Err(Some(_)), Some(object)) = (sender.send(run), object) {
+                let outcome = table::Outcome { used: 0, void: true };
+                self.with(Time::ZERO, |state, outs| {
+                    state.step(table::Event::Done(object, ticket, outcome), outs);
+                });
+            }
+        }
     }
 
     fn write_list(
@@ -396,11 +420,11 @@ impl State {
         }
     }
 
-    /// Tells who waits what came of it; whoever it was may be gone.
+    /// Has who waits be told what came of it.
     fn settle(&mut self, ticket: Ticket, run: Option<Run>, outs: &mut Outs) {
         let Some(Waiting { object, waits }) = self.waiting.remove(&ticket) else { return };
         match waits {
-            Waits::Call(sender) => drop(sender.send(run)),
+            Waits::Call(sender) => outs.settled.push(Settled { object, ticket, sender, run }),
             Waits::Program(program) => {
                 let runs = run.and(object).map(|object| (object, ticket));
                 outs.freed.push((program, runs));

@@ -138,6 +138,27 @@ impl Service {
         }
     }
 
+    /// Has clients give up the leases that they hold on an object of an export, as another server of the
+    /// same files wants it; whether none of them has anything by one any more, be it a layout.
+    pub async fn vacate(&self, export: ExportId, id: ObjectId) -> bool {
+        let store = self.exports().by_id(export).map(|offer| Arc::clone(&offer.export.store));
+        match store {
+            Some(store) => self.leases.vacate(export, &*store, id).await,
+            None => false,
+        }
+    }
+
+    /// The leases of clients on an object of an export are over, whatever was said of their terms.
+    pub fn end_leases(&self, export: ExportId, id: ObjectId) {
+        self.leases.end(export, id);
+    }
+
+    /// Whether clients may hold leases of before the start that are not known yet.
+    #[must_use]
+    pub fn is_recovering(&self) -> bool {
+        self.leases.standing().1
+    }
+
     /// Takes up a client with leases; from now on nothing is done without asking for those.
     pub(crate) fn welcome(
         &self,

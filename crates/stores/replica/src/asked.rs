@@ -7,6 +7,7 @@
 
 use futures_channel::oneshot;
 use leasehold_base::units::FileId;
+use leasehold_core::leases::Kind;
 use leasehold_core::replica::names;
 use leasehold_core::replica::peers::{self, Known, Refusal};
 use leasehold_core::replica::{Call, Peer, Place, Stamp, Ticket, changes, copies, home, moves};
@@ -14,7 +15,7 @@ use leasehold_wire::replica::Caller;
 
 use crate::attributes::{Setting, set};
 use crate::disk::ROOT;
-use crate::message::{Answer, Ask, LISTED_MAX, Listed};
+use crate::message::{Answer, Ask, LISTED_MAX, Listed, Told};
 use crate::metafile::{Metafile, Wrote};
 use crate::node::{Asker, For, Node, Waiter, Why};
 
@@ -55,15 +56,27 @@ impl Node {
     fn greeted(&mut self, asker: Asker, peer: Peer, epoch: u64) {
         let mut effects = Vec::new();
         self.peers.step(self.now, peers::Event::Hello(peer, epoch), &mut effects);
-        let mut told = Answer::Later;
+        let mut known_of = None;
         for effect in effects {
             if let peers::Effect::Answer(_, known) = effect {
-                told = Answer::Known(self.epoch(), known);
+                known_of = Some(known);
             } else {
                 self.do_peers(effect);
             }
         }
+        let recovers = self.is_recovering();
+        let told = known_of.map_or(Answer::Later, |known| {
+            Answer::Known(self.epoch(), Told { known, recovers, covered: self.covered_by(peer) })
+        });
         self.answer(asker, told);
+    }
+
+    /// Who asks.
+    pub(crate) fn peer_of(&self, asker: Asker) -> Peer {
+        match asker {
+            Asker::Peer(peer, _) => peer,
+            Asker::Me(_) => self.me(),
+        }
     }
 
     fn has_directory(&self, directory: FileId) -> bool {
@@ -132,6 +145,11 @@ impl Node {
                 let stands = self.disk.standing_at(&place).is_some();
                 self.answer(asker, Answer::Is(is_about || stands));
             }
+            Ask::Change { object, .. } | Ask::Place { object, .. }
+                if self.is_held_off(self.peer_of(asker), object, Kind::Write) =>
+            {
+                self.answer(asker, Answer::Later);
+            }
             Ask::Change { object, wanted, wrote } => {
                 self.change(asker, object, wanted, wrote);
             }
@@ -153,6 +171,15 @@ impl Node {
                 self.copies(copies::Event::Evicted(object));
                 self.answer(asker, Answer::Done);
             }
+            Ask::Cover(object, kind, _, _, reclaims)
+                if !reclaims && self.is_held_off(self.peer_of(asker), object, kind) =>
+            {
+                self.answer(asker, Answer::Later);
+            }
+            Ask::Cover(object, kind, purpose, given, _) => {
+                self.asked_to_cover(self.peer_of(asker), asker, object, (kind, purpose, given));
+            }
+            Ask::Uncover(object, serial) => self.asked_to_uncover(asker, object, serial),
             Ask::Hello(..) => self.answer(asker, Answer::Later),
         }
     }
@@ -197,7 +224,7 @@ impl Node {
             self.answer(asker, Answer::Gone);
             return;
         }
-        self.changing(&[object], move |node| {
+        self.changing(Some(self.peer_of(asker)), &[object], move |node| {
             if !node.store_change(asker, object, &wanted, wrote.as_ref()) {
                 node.answer(asker, Answer::Gone);
             }
@@ -224,13 +251,16 @@ impl Node {
                 self.elsewhere.contains(&object) || self.elsewhere.len() == ELSEWHERE_MAX
             }
         };
+        let is_strict = self.options.strict;
         self.store(object, For::Asked(asker), |metafile| {
             if let Some(wrote) = wrote {
                 metafile.write(wrote);
+                // Nobody else has written meanwhile, and its client was told this time.
+                let is_told = is_strict && metafile.attributes.changed == wrote.modified.into();
                 let modified = wrote.modified.max(metafile.attributes.modified.into());
                 // The time is another than any that a writer has seen: what others have written
                 // meanwhile must be found out by all. If nobody has, a COMMIT changes nothing.
-                if was_written_elsewhere {
+                if was_written_elsewhere && !is_told {
                     metafile.change_at(now);
                 }
                 metafile.attributes.modified = modified.into();
@@ -295,8 +325,12 @@ impl Node {
                     self.call_as(peer, called.ask, called.why, true);
                 }
             }
-            Answer::Known(epoch, known) => {
-                self.peers(peers::Event::Answered(peer, epoch, known));
+            Answer::Known(epoch, told) => {
+                if !self.peers.is_open() {
+                    self.had_covers(peer, &told.covered);
+                }
+                self.recovers(peer, told.recovers);
+                self.peers(peers::Event::Answered(peer, epoch, told.known));
             }
             Answer::Mode => self.peers(peers::Event::Unlike(peer)),
             answer => {
@@ -338,6 +372,7 @@ impl Node {
             }
             Why::Change(call) => self.released(call, &answer),
             Why::Evicted(evicted) => self.evicted(evicted, &answer),
+            Why::Cover(call) => self.has_cover(call, &answer),
             Why::Operation(ticket) => self.finish(ticket, answer),
         }
     }

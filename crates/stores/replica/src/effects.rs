@@ -7,7 +7,7 @@ use crate::Notice;
 use crate::disk::ROOT;
 use crate::message::{Answer, Ask};
 use crate::metafile::Metafile;
-use crate::node::{Chore, For, Node, Why};
+use crate::node::{Chore, For, Node, Waiter, Why};
 use crate::outside::Urgency;
 use crate::record::Record;
 
@@ -132,7 +132,11 @@ impl Node {
                 let left = change.from.iter().map(|(from, _)| from.directory);
                 let left = left.filter(|directory| self.is_mine(*directory));
                 let objects: Vec<FileId> = left.chain(change.objects()).collect();
-                self.changing(&objects, move |node| node.store_names(ticket, change));
+                let by = match self.waiting.get(&ticket) {
+                    Some(Waiter::Asker(asker)) => Some(self.peer_of(*asker)),
+                    Some(Waiter::Operation(_)) | None => None,
+                };
+                self.changing(by, &objects, move |node| node.store_names(ticket, change));
             }
             home::Effect::Announce(object, version, left) => {
                 let metafile = self.disk.metafiles.get(&object);
@@ -215,7 +219,7 @@ impl Node {
                     self.call_home(object, Ask::Stands(place, object), Why::Stands(call));
                 }
                 names::Effect::Note(place, object) => {
-                    self.changing(&[place.directory], move |node| {
+                    self.changing(None, &[place.directory], move |node| {
                         let cookie = node.disk.cookie(&place);
                         node.touch(place.directory, For::Note(place, object, cookie));
                     });
@@ -227,7 +231,7 @@ impl Node {
                         // The directory was changed when the name was lost.
                         self.append(&[Record::NoNote(place)], Urgency::Soon, None);
                     } else {
-                        self.changing(&[place.directory], move |node| {
+                        self.changing(None, &[place.directory], move |node| {
                             node.touch(place.directory, For::NoNote(place));
                         });
                     }

@@ -1,27 +1,43 @@
 //! Leases that a strict metaserver grants others on what has its home here, and what waits for them.
 //!
-//! A lease is on a metafile, or on all names in a directory: both have one number. `core::leases` says
-//! who is in whose way. Whatever changes an object here is a call without a lease of its own, and takes
-//! back those of all others first. No lease outlives an epoch of its holder or of this metaserver.
+//! There are two of each object. That on copies is on a metafile, or on all names in a directory: both
+//! have one number. Whatever changes an object here is a call without such a lease of its own, and takes
+//! back those of all others first; none outlives an epoch of its holder or of this metaserver. That on
+//! covers is on a file, and of what clients of its holder may cache, or change: see [`crate::covering`].
+//! `core::leases` says who is in whose way. Turns on covers come before those on copies.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
 
 use leasehold_base::units::{FileId, FileSystemId};
 use leasehold_core::leases::table::{
-    Access, Ask as Wish, Call, Effect, Event, Outcome, Run, Table,
+    Access, Ask as Wish, Call, Effect, Event, Grant, Outcome, Run, Table,
 };
 use leasehold_core::leases::{Client, Kind, Object, Open, Serial, Terms, Ticket};
-use leasehold_core::replica::{Bounds, Peer, copies};
+use leasehold_core::replica::covers::{self, Purpose};
+use leasehold_core::replica::{Bounds, Peer, Ticket as Waiting, copies};
 
 use crate::message::{Answer, Ask};
 use crate::node::{Asker, Node, Why};
+
+/// How long a cover lasts by which clients are let cache. A metaserver that is gone keeps others from
+/// what its clients had for that long at most, and one that goes on asks once a minute for each.
+pub(crate) const COVER: Duration = Duration::from_secs(180);
+
+/// How long what clients are granted lasts at most: a term, and what is waited out of late WRITEs.
+pub(crate) fn lent() -> Duration {
+    let Terms { longest_term, drift_ppm, slack_max, .. } = Terms::DEFAULT;
+    longest_term + longest_term * drift_ppm / 1_000_000 + slack_max
+}
+
+/// Numbers of holders of covers begin here. Each is of a metaserver, whatever its epoch.
+const COVERED: u32 = 1 << 31;
 
 /// A lease that is to be given back.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Evicted {
     holder: Client,
-    object: FileId,
+    object: Object,
     serial: Serial,
 }
 
@@ -30,14 +46,25 @@ type Then = Box<dyn FnOnce(&mut Node) + Send>;
 
 /// What waits until nobody is in its way.
 enum Turn {
-    /// A peer's question, which asks for a lease as well.
-    Ask(Asker, Ask),
-    /// A part of a change.
+    /// A peer's question, which asks for a lease as well: its turn on the covers.
+    Before(Peer, Asker, Ask),
+    /// And on the copies.
+    Ask(Peer, Asker, Ask),
+    /// This metaserver looks.
+    Look(Waiting),
+    /// A cover that is asked for.
+    Cover(Asker),
+    /// The same, granted, until nobody has a copy.
+    Alone(Asker, Grant),
+    /// A part of a change: its turn on the covers, by whom.
+    Covers(u64),
+    /// And on the copies.
     Change(u64),
 }
 
 /// A change of some objects.
 struct Change {
+    by: Option<Peer>,
     /// Those that may not be changed yet, the next one last.
     to_have: Vec<FileId>,
     had: Vec<(FileId, Ticket)>,
@@ -58,10 +85,10 @@ pub(crate) struct Leasing {
 
 impl Leasing {
     /// Nobody has a lease.
-    pub(crate) const fn new(bounds: Bounds, peers: usize) -> Self {
-        let leases_max = bounds.most.saturating_mul(peers);
+    pub(crate) const fn new(bounds: Bounds, peers: usize, epoch: u64) -> Self {
+        let leases_max = bounds.most.saturating_mul(peers).saturating_mul(2);
         Self {
-            table: Table::new(terms(bounds), leases_max, 0, false),
+            table: Table::new(terms(bounds), leases_max, epoch, false),
             holders: BTreeMap::new(),
             last_holder: 0,
             turns: BTreeMap::new(),
@@ -80,33 +107,68 @@ impl Leasing {
             Client(self.last_holder)
         })
     }
+
+    /// Whether another than this one may let its clients write an object, or writes it.
+    pub(crate) fn is_written_by_others(&self, object: FileId, peer: Peer) -> bool {
+        let leases = self.table.leases(covered(object)).iter();
+        leases.into_iter().any(|it| it.kind == Kind::Write && it.client != covering(peer))
+    }
+
+    /// Whether others than this one have a copy of an object, or a cover on it.
+    pub(crate) fn is_known_to_others(&self, object: FileId, peer: Peer) -> bool {
+        let covers = self.table.leases(covered(object)).iter();
+        let is_covered = covers.into_iter().any(|it| it.client != covering(peer));
+        is_covered || !self.table.leases(copied(object)).is_empty()
+    }
+
+    /// Whether a metaserver has a cover on an object, to do this.
+    pub(crate) fn is_covered_by(&self, object: FileId, peer: Peer, kind: Kind) -> bool {
+        let leases = self.table.leases(covered(object)).iter();
+        leases.into_iter().any(|it| it.client == covering(peer) && it.kind >= kind)
+    }
 }
 
-/// A lease is over when a copy is that was had by it.
+/// A lease on copies is over when a copy is that was had by it.
 const fn terms(bounds: Bounds) -> Terms {
     Terms {
         default_term: bounds.window,
-        longest_term: bounds.window,
+        longest_term: COVER,
         write_slack: Duration::ZERO,
         slack_max: Duration::ZERO,
         ..Terms::DEFAULT
     }
 }
 
-/// How long a lease is waited out.
-pub(crate) fn waited(bounds: Bounds) -> Duration {
-    bounds.window + bounds.window * Terms::DEFAULT.drift_ppm / 1_000_000
+/// How long the longest lease is waited out: one on copies, or a cover where clients have leases.
+pub(crate) fn waited(bounds: Bounds, lends: bool) -> Duration {
+    let term = if lends { COVER } else { bounds.window };
+    term + term * Terms::DEFAULT.drift_ppm / 1_000_000
 }
 
 /// The same for all objects here: ids say which of a volume they are.
-const fn leased(file: FileId) -> Object {
+const fn copied(file: FileId) -> Object {
     Object { file_system: FileSystemId(0), file }
 }
 
+const fn covered(file: FileId) -> Object {
+    Object { file_system: FileSystemId(1), file }
+}
+
+/// A metaserver as it holds covers.
+const fn covering(peer: Peer) -> Client {
+    Client(COVERED | peer.0)
+}
+
+const fn wish(kind: Kind, term: Duration) -> Wish {
+    Wish { kind, term, space: 0, opportune: false, reclaim: false, reports: false }
+}
+
 impl Node {
-    /// Changes objects that have their home here, as soon as nobody else has a lease on them.
+    /// Changes objects that have their home here, for a metaserver or for none, as soon as nobody else
+    /// has a lease on them.
     pub(crate) fn changing(
         &mut self,
+        by: Option<Peer>,
         objects: &[FileId],
         then: impl FnOnce(&mut Self) + Send + 'static,
     ) {
@@ -118,14 +180,15 @@ impl Node {
         to_have.sort_unstable_by(|one, other| other.cmp(one));
         to_have.dedup();
         let (number, then, had) = (self.number(), Box::new(then), Vec::new());
-        self.leasing.changes.insert(number, Change { to_have, had, then });
+        self.leasing.changes.insert(number, Change { by, to_have, had, then });
         self.change_next(number);
     }
 
     fn change_next(&mut self, number: u64) {
         let Some(change) = self.leasing.changes.get_mut(&number) else { return };
         if let Some(object) = change.to_have.pop() {
-            self.take_turn(object, None, Access::Write, Turn::Change(number));
+            let by = change.by.map(covering);
+            self.take_turn(covered(object), by, Access::Write, None, Turn::Covers(number));
             return;
         }
         let Some(Change { had, then, .. }) = self.leasing.changes.remove(&number) else { return };
@@ -139,21 +202,101 @@ impl Node {
 
     /// A change of an object that was waited for is on stable storage.
     pub(crate) fn has_changed_leased(&mut self, object: FileId, ticket: Ticket) {
-        self.leases(Event::Done(leased(object), ticket, Outcome::default()));
+        self.leases(Event::Done(copied(object), ticket, Outcome::default()));
+        self.leases(Event::Done(covered(object), ticket, Outcome::default()));
     }
 
     /// A peer asks for something that it may keep.
     pub(crate) fn ask_leased(&mut self, peer: Peer, asker: Asker, object: FileId, ask: Ask) {
-        let holder = self.leasing.holder(peer);
-        self.take_turn(object, Some(holder), Access::Read, Turn::Ask(asker, ask));
+        if self.is_kept_from(peer, object) {
+            self.answer(asker, Answer::Later);
+        } else if self.leasing.is_written_by_others(object, peer) {
+            let (at, by) = (covered(object), Some(covering(peer)));
+            self.take_turn(at, by, Access::Read, None, Turn::Before(peer, asker, ask));
+        } else {
+            self.ask_for_copy(peer, asker, object, ask);
+        }
     }
 
-    fn take_turn(&mut self, object: FileId, client: Option<Client>, access: Access, turn: Turn) {
+    fn ask_for_copy(&mut self, peer: Peer, asker: Asker, object: FileId, ask: Ask) {
+        let by = Some(self.leasing.holder(peer));
+        let wish = Some(wish(Kind::Read, Duration::ZERO));
+        self.take_turn(copied(object), by, Access::Read, wish, Turn::Ask(peer, asker, ask));
+    }
+
+    /// Looks at an object as soon as nobody else writes it.
+    pub(crate) fn look(&mut self, ticket: Waiting, object: FileId) {
+        let by = Some(covering(self.me()));
+        self.take_turn(covered(object), by, Access::Read, None, Turn::Look(ticket));
+    }
+
+    /// A metaserver, or this one, asks for a cover.
+    pub(crate) fn asked_to_cover(
+        &mut self,
+        peer: Peer,
+        asker: Asker,
+        object: FileId,
+        (kind, purpose, given): (Kind, Purpose, Option<Serial>),
+    ) {
+        let is_file = self.disk.metafiles.get(&object).is_some_and(|it| !it.is_directory());
+        if !is_file || !self.options.strict {
+            self.answer(asker, Answer::Gone);
+            return;
+        }
+        let term = match purpose {
+            Purpose::Use => self.options.bounds.window,
+            Purpose::Lend => COVER,
+        };
+        let access = match kind {
+            Kind::Read => Access::Nothing,
+            Kind::Write => Access::Write,
+        };
+        if let Some(serial) = given {
+            let given = Event::Returned(covering(peer), covered(object), serial, Open::No);
+            self.leases(given);
+        }
+        let by = Some(covering(peer));
+        self.take_turn(covered(object), by, access, Some(wish(kind, term)), Turn::Cover(asker));
+    }
+
+    /// A peer had these covers when this metaserver started.
+    pub(crate) fn had_covers(&mut self, peer: Peer, covers: &[(FileId, Kind)]) {
+        for &(object, kind) in covers {
+            let ticket = Ticket(self.number());
+            let (client, ask) = (Some(covering(peer)), Some(wish(kind, COVER)));
+            let (object, access, under) = (covered(object), Access::Nothing, None);
+            let call = Call { ticket, object, client, access, under, ask };
+            // They went together before, so none waits for another.
+            let mut effects = Vec::new();
+            self.leasing.table.step(self.now, Event::Call(call), &mut effects);
+            let event = match &*effects {
+                [Effect::Run(_)] => Event::Done(object, ticket, Outcome::default()),
+                _ => Event::GivenUp(object, ticket),
+            };
+            self.leases(event);
+        }
+    }
+
+    fn take_turn(
+        &mut self,
+        object: Object,
+        client: Option<Client>,
+        access: Access,
+        ask: Option<Wish>,
+        turn: Turn,
+    ) {
         let ticket = Ticket(self.number());
-        self.leasing.turns.insert(ticket, (object, turn));
-        let (kind, term, space) = (Kind::Read, Duration::ZERO, 0);
-        let wish = Wish { kind, term, space, opportune: false, reclaim: false, reports: false };
-        let (object, ask) = (leased(object), client.map(|_| wish));
+        self.take_turn_as(ticket, (object, client, access), ask, turn);
+    }
+
+    fn take_turn_as(
+        &mut self,
+        ticket: Ticket,
+        (object, client, access): (Object, Option<Client>, Access),
+        ask: Option<Wish>,
+        turn: Turn,
+    ) {
+        self.leasing.turns.insert(ticket, (object.file, turn));
         self.leases(Event::Call(Call { ticket, object, client, access, under: None, ask }));
     }
 
@@ -163,57 +306,103 @@ impl Node {
         for effect in effects {
             match effect {
                 Effect::Run(run) => self.runs(run),
-                Effect::Evict(holder, object, serial) => {
-                    let mut holders = self.leasing.holders.iter();
-                    let peer = holders.find(|(_, client)| **client == holder);
-                    if let Some(peer) = peer.map(|(peer, _)| *peer) {
-                        let object = object.file;
-                        let evicted = Evicted { holder, object, serial };
-                        self.call(peer, Ask::Evict(object), Why::Evicted(evicted));
-                    }
-                }
-                // There is no recovery, and nobody may write by a lease.
+                Effect::Evict(holder, object, serial) => self.evict(holder, object, serial),
+                // There is no recovery, and nobody knows better by a lease.
                 Effect::Later(_) | Effect::Inquire(..) => {}
             }
         }
     }
 
+    fn evict(&mut self, holder: Client, object: Object, serial: Serial) {
+        let evicted = Why::Evicted(Evicted { holder, object, serial });
+        if let Some(peer) = holder.0.checked_sub(COVERED) {
+            self.call(Peer(peer), Ask::Uncover(object.file, serial), evicted);
+            return;
+        }
+        let mut holders = self.leasing.holders.iter();
+        let peer = holders.find(|(_, client)| **client == holder);
+        if let Some(peer) = peer.map(|(peer, _)| *peer) {
+            self.call(peer, Ask::Evict(object.file), evicted);
+        }
+    }
+
     fn runs(&mut self, run: Run) {
         let Run { ticket, grant, .. } = run;
-        match self.leasing.turns.remove(&ticket) {
-            Some((object, Turn::Change(number))) => {
+        let Some((object, turn)) = self.leasing.turns.remove(&ticket) else { return };
+        let ended = |at: Object, void| Event::Done(at, ticket, Outcome { used: 0, void });
+        match turn {
+            Turn::Covers(number) => {
+                let on = (copied(object), None, Access::Write);
+                self.take_turn_as(ticket, on, None, Turn::Change(number));
+            }
+            Turn::Change(number) => {
                 if let Some(change) = self.leasing.changes.get_mut(&number) {
                     change.had.push((object, ticket));
                 }
                 self.change_next(number);
             }
-            Some((object, Turn::Ask(asker, ask))) => {
-                let is_granted = grant.is_some_and(|grant| grant.cachable);
-                let answer = if let Ask::Search(place, _) = &ask {
-                    let stands = self.stands(object, place);
-                    // If not, another has come to stand there while this one's turn came.
-                    let fetched = stands.then(|| self.known_of(&Ask::Fetch(object, None)));
-                    fetched.unwrap_or(Answer::Later)
-                } else {
-                    self.known_of(&ask)
-                };
-                let void = matches!(answer, Answer::Gone | Answer::Later);
-                self.answer(asker, if is_granted { answer } else { Answer::Later });
-                self.leases(Event::Done(leased(object), ticket, Outcome { used: 0, void }));
+            Turn::Before(peer, asker, ask) => {
+                self.leases(ended(covered(object), false));
+                self.ask_for_copy(peer, asker, object, ask);
             }
-            None => {}
+            Turn::Ask(peer, asker, ask) => {
+                let is_granted = grant.is_some_and(|grant| grant.cachable)
+                    && !self.leasing.is_written_by_others(object, peer);
+                let answer = if is_granted { self.leased(object, &ask) } else { Answer::Later };
+                let void = matches!(answer, Answer::Gone | Answer::Later);
+                self.answer(asker, answer);
+                self.leases(ended(copied(object), void));
+            }
+            Turn::Look(waiting) => {
+                let seen = self.view(object).map_or(Answer::Gone, Answer::Metafile);
+                self.leases(ended(covered(object), false));
+                self.finish(waiting, seen);
+            }
+            Turn::Cover(asker) => match grant.filter(|grant| grant.cachable) {
+                Some(grant) if grant.kind == Kind::Write => {
+                    let on = (copied(object), None, Access::Write);
+                    self.take_turn_as(ticket, on, None, Turn::Alone(asker, grant));
+                }
+                Some(grant) => {
+                    self.answer_covered(asker, grant);
+                    self.leases(ended(covered(object), false));
+                }
+                None => {
+                    self.answer(asker, Answer::Later);
+                    self.leases(ended(covered(object), true));
+                }
+            },
+            Turn::Alone(asker, grant) => {
+                self.answer_covered(asker, grant);
+                self.has_changed_leased(object, ticket);
+            }
         }
+    }
+
+    fn answer_covered(&mut self, asker: Asker, grant: Grant) {
+        self.answer(asker, Answer::Covered(grant.serial, grant.kind, grant.term));
+    }
+
+    /// What a peer is told that may keep it.
+    fn leased(&self, object: FileId, ask: &Ask) -> Answer {
+        if let Ask::Search(place, _) = ask {
+            // If it does not stand there, another has come to while this one's turn came.
+            let stands = self.stands(object, place);
+            return if stands { self.known_of(&Ask::Fetch(object, None)) } else { Answer::Later };
+        }
+        self.known_of(ask)
     }
 
     /// A peer has dropped what it had by a lease, if that is what it answers.
     pub(crate) fn evicted(&mut self, evicted: Evicted, answer: &Answer) {
         let Evicted { holder, object, serial } = evicted;
         if *answer == Answer::Done {
-            self.leases(Event::Returned(holder, leased(object), serial, Open::No));
+            self.leases(Event::Returned(holder, object, serial, Open::No));
         }
     }
 
-    /// A peer has begun another epoch: it holds nothing, and what came from it is good no more.
+    /// A peer has begun another epoch: it has no copies, and what came from it is good no more. Covers
+    /// stay, as its clients and this metaserver's may still go by them.
     pub(crate) fn has_restarted(&mut self, peer: Peer) {
         if !self.options.strict {
             return;
@@ -222,5 +411,6 @@ impl Node {
             self.leases(Event::Forgotten(holder));
         }
         self.copies(copies::Event::Restarted);
+        self.covers(covers::Event::Restarted);
     }
 }

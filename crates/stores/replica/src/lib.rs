@@ -10,6 +10,7 @@
 
 mod asked;
 mod attributes;
+mod covering;
 mod disk;
 mod effects;
 mod entries;
@@ -44,6 +45,7 @@ use crate::node::{Node, Out};
 use crate::program::Seen;
 use crate::record::Record;
 
+pub use covering::Lender;
 pub use leasehold_base::xdr::Error as Damaged;
 pub use leasehold_core::replica::search::Order;
 pub use leasehold_wire::replica::PROGRAM;
@@ -83,6 +85,8 @@ pub struct Options {
     /// Whether copies are had by leases that their homes grant, so that nothing old is shown, and a
     /// WRITE is known at the home before it is answered. Names are looked for by [`Order::Constant`].
     pub strict: bool,
+    /// Whether clients are granted leases on files, by whom [`Metaserver::lend_by`] says.
+    pub lends: bool,
     /// How long copies are good, and what goes with that.
     pub bounds: Bounds,
     /// To whom the root belongs when it is made.
@@ -202,6 +206,7 @@ impl Metaserver {
             // The notes of homes are what leases on names are about.
             options.order = Order::Constant;
         }
+        options.lends &= options.strict;
         let options = Arc::new(options);
         let mut disk = Disk::of(records).map_err(|_| OpenError::Damaged)?;
         if let Some(object) = disk.metafiles.keys().next() {
@@ -231,6 +236,12 @@ impl Metaserver {
     #[must_use]
     pub fn number(&self) -> (u32, u32) {
         (self.shared.options.me.0, self.shared.options.count)
+    }
+
+    /// Whether clients are granted leases on what it serves.
+    #[must_use]
+    pub fn lends(&self) -> bool {
+        self.shared.options.lends
     }
 
     /// How many calls were made to other metaservers.
@@ -288,6 +299,8 @@ impl Metaserver {
             // Who waited may be gone.
             Out::Tell(sender, stamp, answer) => drop(sender.send((stamp, answer))),
             Out::Operation(sender, answer) => drop(sender.send(answer)),
+            Out::Vacate(object) => self.vacate(object),
+            Out::Lost(object) => self.lost(object),
             Out::Await(stored, chore) => {
                 let this = self.clone();
                 spawn(async move {

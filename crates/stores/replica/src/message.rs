@@ -1,7 +1,11 @@
 //! What metaservers say to each other: as values, and as the bytes of `spec/replica.x`.
 
+use core::time::Duration;
+
 use leasehold_base::units::FileId;
 use leasehold_base::xdr::{Decode, Encode, Error, Reader, Writer, decode_all};
+use leasehold_core::leases::{Kind, Serial};
+use leasehold_core::replica::covers::Purpose;
 use leasehold_core::replica::home::Refusal;
 use leasehold_core::replica::moves::Move;
 use leasehold_core::replica::peers::Known;
@@ -51,6 +55,19 @@ pub(crate) enum Ask {
         count: u32,
     },
     Evict(FileId),
+    /// With the number of the cover that is given for it, and whether clients had leases by it before.
+    Cover(FileId, Kind, Purpose, Option<Serial>, bool),
+    Uncover(FileId, Serial),
+}
+
+/// What a peer knows of one that starts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Told {
+    pub(crate) known: Known,
+    /// Whether its clients may have leases that it does not know of yet.
+    pub(crate) recovers: bool,
+    /// What it has covers on that the one that starts granted.
+    pub(crate) covered: Vec<(FileId, Kind)>,
 }
 
 /// A name that is listed.
@@ -65,7 +82,9 @@ pub(crate) struct Listed {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// Its epoch, and what it knew.
-    Known(u64, Known),
+    Known(u64, Told),
+    /// A cover, for how long.
+    Covered(Serial, Kind, Duration),
     Metafile(Metafile),
     /// The version is the one that is known.
     Same,
@@ -94,6 +113,7 @@ impl Answer {
             Self::Full => Err(Refusal::Full),
             Self::Loop => Err(Refusal::Loop),
             Self::Known(..)
+            | Self::Covered(..)
             | Self::Metafile(_)
             | Self::Same
             | Self::Nowhere
@@ -121,6 +141,7 @@ impl Answer {
             Self::Loop => 6,
             Self::Mode => 7,
             Self::Known(..)
+            | Self::Covered(..)
             | Self::Metafile(_)
             | Self::Same
             | Self::Nowhere
@@ -139,8 +160,21 @@ impl Answer {
 
     fn encode_results(&self, to: &mut Writer) {
         match self {
-            Self::Known(epoch, known) => {
-                [*epoch, known.epoch, known.stamp.0].into_iter().for_each(|word| to.u64(word));
+            Self::Known(epoch, told) => {
+                let Known { epoch: known_epoch, stamp: Stamp(known_stamp) } = told.known;
+                let covered = |&(object, kind): &(FileId, Kind)| replica::hello::Covered {
+                    object: object.0,
+                    writes: kind == Kind::Write,
+                };
+                let covered = List(told.covered.iter().map(covered).collect());
+                let (epoch, recovers) = (*epoch, told.recovers);
+                replica::hello::Known { epoch, known_epoch, known_stamp, recovers, covered }
+                    .encode(to);
+            }
+            Self::Covered(serial, kind, term) => {
+                let term_ms = u32::try_from(term.as_millis()).unwrap_or(u32::MAX);
+                let writes = *kind == Kind::Write;
+                replica::cover::Granted { serial: serial.0, writes, term_ms }.encode(to);
             }
             Self::Metafile(metafile) => {
                 true.encode(to);
@@ -199,6 +233,8 @@ impl Ask {
             Self::Announce { .. } => replica::announce::NUMBER,
             Self::List { .. } => replica::list::NUMBER,
             Self::Evict(_) => replica::evict::NUMBER,
+            Self::Cover(..) => replica::cover::NUMBER,
+            Self::Uncover(..) => replica::uncover::NUMBER,
         }
     }
 
@@ -262,7 +298,23 @@ impl Ask {
                 let (directory, behind, count) = (directory.0, *behind, *count);
                 replica::list::Args { caller, directory, behind, count }.encode(to);
             }
-            Self::Evict(object) => replica::evict::Args { caller, object: object.0 }.encode(to),
+            Self::Evict(_) | Self::Cover(..) | Self::Uncover(..) => {
+                self.encode_of_leases(caller, to)
+            }
+        }
+    }
+
+    fn encode_of_leases(&self, caller: replica::Caller, to: &mut Writer) {
+        if let Self::Evict(FileId(object)) = *self {
+            replica::evict::Args { caller, object }.encode(to);
+        }
+        if let Self::Cover(FileId(object), kind, purpose, given, reclaims) = *self {
+            let (writes, lends) = (kind == Kind::Write, purpose == Purpose::Lend);
+            let given = given.map(|given| given.0);
+            replica::cover::Args { caller, object, writes, lends, reclaims, given }.encode(to);
+        }
+        if let Self::Uncover(FileId(object), Serial(serial)) = *self {
+            replica::uncover::Args { caller, object, serial }.encode(to);
         }
     }
 
@@ -328,12 +380,33 @@ impl Ask {
                 let (directory, behind) = (FileId(it.directory), it.behind);
                 (it.caller, Self::List { directory, behind, count: it.count })
             }
-            replica::evict::NUMBER => {
-                let it: replica::evict::Args = decode_all(from)?;
-                (it.caller, Self::Evict(FileId(it.object)))
+            replica::evict::NUMBER | replica::cover::NUMBER | replica::uncover::NUMBER => {
+                Self::decode_of_leases(procedure, from)?
             }
             _ => return Ok(None),
         }))
+    }
+
+    fn decode_of_leases(
+        procedure: u32,
+        from: &mut Reader<'_>,
+    ) -> Result<(replica::Caller, Self), Error> {
+        Ok(match procedure {
+            replica::cover::NUMBER => {
+                let it: replica::cover::Args = decode_all(from)?;
+                let purpose = if it.lends { Purpose::Lend } else { Purpose::Use };
+                let (object, given) = (FileId(it.object), it.given.map(Serial));
+                (it.caller, Self::Cover(object, kind(it.writes), purpose, given, it.reclaims))
+            }
+            replica::uncover::NUMBER => {
+                let it: replica::uncover::Args = decode_all(from)?;
+                (it.caller, Self::Uncover(FileId(it.object), Serial(it.serial)))
+            }
+            _ => {
+                let it: replica::evict::Args = decode_all(from)?;
+                (it.caller, Self::Evict(FileId(it.object)))
+            }
+        })
     }
 
     fn change(it: &replica::change::Args<'_>) -> Self {
@@ -353,7 +426,10 @@ impl Ask {
         match self {
             Self::Hello(..) => read(from, |it: replica::hello::Known| {
                 let (epoch, stamp) = (it.known_epoch, Stamp(it.known_stamp));
-                Answer::Known(it.epoch, Known { epoch, stamp })
+                let covered = it.covered.0.iter();
+                let covered = covered.map(|one| (FileId(one.object), kind(one.writes))).collect();
+                let (known, recovers) = (Known { epoch, stamp }, it.recovers);
+                Answer::Known(it.epoch, Told { known, recovers, covered })
             }),
             Self::Fetch(..) => read(from, |it: Option<replica::Metafile<'_>>| {
                 nothing(it.as_ref().map(Metafile::of), Answer::Same)
@@ -366,9 +442,15 @@ impl Ask {
             Self::Change { .. } | Self::Place { .. } => {
                 read(from, |it: u64| Answer::Version(Stamp(it)))
             }
-            Self::Claim(..) | Self::Move(_) | Self::Announce { .. } | Self::Evict(_) => {
-                read(from, |(): ()| Answer::Done)
-            }
+            Self::Claim(..)
+            | Self::Move(_)
+            | Self::Announce { .. }
+            | Self::Evict(_)
+            | Self::Uncover(..) => read(from, |(): ()| Answer::Done),
+            Self::Cover(..) => read(from, |it: replica::cover::Granted| {
+                let term = Duration::from_millis(it.term_ms.into());
+                Answer::Covered(Serial(it.serial), kind(it.writes), term)
+            }),
             Self::List { .. } => read(from, |it: replica::list::Names<'_>| {
                 let entry = |one: replica::list::Entry<'_>| Listed {
                     cookie: one.cookie,
@@ -379,6 +461,10 @@ impl Ask {
             }),
         }
     }
+}
+
+const fn kind(writes: bool) -> Kind {
+    if writes { Kind::Write } else { Kind::Read }
 }
 
 fn read<'a, Results: Decode<'a>>(

@@ -8,6 +8,7 @@ use leasehold_base::units::{FileId, Time};
 use leasehold_core::leases::{self, table};
 use leasehold_core::replica::changes::{self, Changes};
 use leasehold_core::replica::copies::{self, Copies};
+use leasehold_core::replica::covers::{self, Covers};
 use leasehold_core::replica::home::{self, Home};
 use leasehold_core::replica::moves::{self, Moves};
 use leasehold_core::replica::names::{self, Names};
@@ -15,8 +16,9 @@ use leasehold_core::replica::peers::{self, Known, Peers};
 use leasehold_core::replica::{Call, Homes, Ids, Peer, Place, Stamp, Ticket};
 use leasehold_wire::replica::Caller;
 
+use crate::covering::Lending;
 use crate::disk::{Disk, ROOT, first_at};
-use crate::leasing::{Evicted, Leasing, waited};
+use crate::leasing::{Evicted, Leasing, lent, waited};
 use crate::message::{Answer, Ask};
 use crate::metafile::{Metafile, Wrote};
 use crate::outside::{Outside, Urgency};
@@ -91,6 +93,7 @@ pub(crate) enum Why {
     Ended(moves::Move),
     Change(Call),
     Evicted(Evicted),
+    Cover(Call),
     Operation(Ticket),
 }
 
@@ -115,6 +118,10 @@ pub(crate) enum Out {
     Operation(oneshot::Sender<Answer>, Answer),
     /// This goes on when that is on stable storage.
     Await(oneshot::Receiver<()>, Chore),
+    /// Clients are to give up what they hold on an object.
+    Vacate(FileId),
+    /// What they hold is over.
+    Lost(FileId),
 }
 
 /// A message to this metaserver itself.
@@ -145,6 +152,8 @@ pub(crate) struct Node {
     pub(crate) names: Names,
     pub(crate) moves: Moves,
     pub(crate) leasing: Leasing,
+    pub(crate) covers: Covers,
+    pub(crate) lending: Lending,
     /// Until when those that are not waited for may have leases of before.
     pub(crate) alone_from: Option<Time>,
     pub(crate) ids: Ids,
@@ -204,7 +213,9 @@ impl Node {
             home: Home::new(bounds),
             names: Names::default(),
             moves: Moves::new(now, ROOT, disk.leave),
-            leasing: Leasing::new(bounds, options.count as usize),
+            leasing: Leasing::new(bounds, options.count as usize, epoch),
+            covers: Covers::new(bounds, lent()),
+            lending: Lending::default(),
             alone_from: None,
             ids: Ids::new(range_of(me), disk.ids),
             kept: BTreeMap::new(),
@@ -236,7 +247,7 @@ impl Node {
     /// Says who is not waited for, and asks all others what they know.
     pub(crate) fn begin(&mut self) {
         let waits = !self.options.without.is_empty() && self.options.strict;
-        self.alone_from = waits.then(|| self.now + waited(self.options.bounds));
+        self.alone_from = waits.then(|| self.now + waited(self.options.bounds, self.options.lends));
         if !waits {
             self.go_alone();
         }
@@ -348,6 +359,8 @@ impl Node {
             self.home.next_wake(),
             self.moves.next_wake(),
             self.leasing.next_wake(),
+            self.covers.next_wake(),
+            self.lending.next_wake(),
             self.alone_from,
         ];
         machines.into_iter().flatten().min()
@@ -359,6 +372,8 @@ impl Node {
         }
         self.leases(table::Event::Tick);
         self.peers(peers::Event::Tick);
+        self.covers(covers::Event::Tick);
+        self.wake_lending();
         self.copies(copies::Event::Tick);
         self.changes(changes::Event::Tick);
         self.home(home::Event::Tick);

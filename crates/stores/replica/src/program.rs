@@ -1,14 +1,14 @@
 //! The replica program, as it is served.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::{MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use futures_channel::oneshot;
-use futures_util::FutureExt as _;
-use futures_util::future::{BoxFuture, Shared};
 use leasehold_base::xdr::{Decode as _, Encode as _, Message, Reader, Writer};
 use leasehold_core::replica::Stamp;
 use leasehold_fs::Answer as Response;
+use leasehold_session::spawn;
 use leasehold_wire::replica::{Caller, PROGRAM, VERSION};
 use leasehold_wire::rpc::{AuthStatus, AuthSys, Call, Reply, ReplyStatus, Versions, flavor, null};
 
@@ -18,13 +18,66 @@ use crate::message::{Answer, Ask};
 /// How many calls are remembered, so that one that comes twice is done once.
 const SEEN_MAX: usize = 4096;
 
-type Answering = Shared<BoxFuture<'static, (Stamp, Answer)>>;
+/// Waits for an answer.
+type Answering = oneshot::Receiver<(Stamp, Answer)>;
 
-/// Calls that have an effect, with their answers: by caller, its epoch and the call's number.
+/// A call that has an effect: by caller, its epoch and the call's number.
+type Key = (u32, u64, u32);
+
+/// What a call that was remembered is answered.
+enum Kept {
+    /// It is under way: all these wait.
+    Waiting(Vec<oneshot::Sender<(Stamp, Answer)>>),
+    Answered(Stamp, Answer),
+}
+
+/// Calls that have an effect, with their answers.
 #[derive(Default)]
 pub(crate) struct Seen {
-    answers: BTreeMap<(u32, u64, u32), Answering>,
-    order: VecDeque<(u32, u64, u32)>,
+    answers: BTreeMap<Key, Kept>,
+    order: VecDeque<Key>,
+}
+
+impl Seen {
+    /// Waits for the answer to a call; whether it is a new one.
+    fn wait(&mut self, key: Key) -> (Answering, bool) {
+        let (sender, answering) = oneshot::channel();
+        match self.answers.get_mut(&key) {
+            Some(Kept::Waiting(waiting)) => waiting.push(sender),
+            Some(Kept::Answered(stamp, answer)) => {
+                // The other end is here.
+                let _ = sender.send((*stamp, answer.clone()));
+            }
+            None => {
+                self.answers.insert(key, Kept::Waiting(vec![sender]));
+                self.order.push_back(key);
+                if self.order.len() > SEEN_MAX
+                    && let Some(oldest) = self.order.pop_front()
+                {
+                    match self.answers.get(&oldest) {
+                        // It is still under way.
+                        Some(Kept::Waiting(_)) => self.order.push_back(oldest),
+                        Some(Kept::Answered(..)) | None => drop(self.answers.remove(&oldest)),
+                    }
+                }
+                return (answering, true);
+            }
+        }
+        (answering, false)
+    }
+
+    /// Takes note of an answer, and gives all who wait for it.
+    fn answered(
+        &mut self,
+        key: Key,
+        (stamp, answer): (Stamp, Answer),
+    ) -> Vec<oneshot::Sender<(Stamp, Answer)>> {
+        let kept = self.answers.get_mut(&key);
+        match kept.map(|kept| core::mem::replace(kept, Kept::Answered(stamp, answer))) {
+            Some(Kept::Waiting(waiting)) => waiting,
+            Some(Kept::Answered(..)) | None => Vec::new(),
+        }
+    }
 }
 
 impl Metaserver {
@@ -50,7 +103,7 @@ impl Metaserver {
         };
         let answering = self.answering(caller, xid.0, ask);
         Response::later(async move {
-            let (stamp, answer) = answering.await;
+            let (stamp, answer) = answering.await.unwrap_or((Stamp::default(), Answer::Later));
             let mut writer = writer;
             Reply { xid, status: ReplyStatus::Success }.encode(&mut writer);
             answer.encode(stamp, &mut writer);
@@ -93,32 +146,30 @@ impl Metaserver {
     fn answering(&self, caller: Caller, xid: u32, ask: Ask) -> Answering {
         let has_effect =
             matches!(ask, Ask::Claim(..) | Ask::Change { .. } | Ask::Place { .. } | Ask::Move(_));
-        let begin = || {
-            let (sender, receiver) = oneshot::channel();
-            let told = receiver.map(|told| told.unwrap_or((Stamp::default(), Answer::Later)));
-            (sender, told.boxed().shared())
-        };
+        let (sender, receiver) = oneshot::channel();
         if !has_effect {
-            let (sender, answering) = begin();
             self.with(|node| node.receive(caller, ask, sender));
-            return answering;
+            return receiver;
         }
         let key = (caller.peer, caller.epoch, xid);
-        let mut seen = self.shared.seen.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if let Some(answering) = seen.answers.get(&key) {
-            return answering.clone();
+        let (answering, is_new) = self.seen().wait(key);
+        if is_new {
+            self.with(|node| node.receive(caller, ask, sender));
+            let this = self.clone();
+            spawn(async move {
+                let answer = receiver.await.unwrap_or((Stamp::default(), Answer::Later));
+                let waiting = this.seen().answered(key, answer.clone());
+                for sender in waiting {
+                    // Who asked may be gone.
+                    let _ = sender.send(answer.clone());
+                }
+            });
         }
-        let (sender, answering) = begin();
-        seen.answers.insert(key, answering.clone());
-        seen.order.push_back(key);
-        if seen.order.len() > SEEN_MAX
-            && let Some(oldest) = seen.order.pop_front()
-        {
-            seen.answers.remove(&oldest);
-        }
-        drop(seen);
-        self.with(|node| node.receive(caller, ask, sender));
         answering
+    }
+
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.shared.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -16,16 +16,17 @@ use leasehold_base::units::{Cookie, FileId, FileTime};
 use leasehold_core::replica::changes;
 use leasehold_fs::permission::{self, Rights, may_set, must_be_file, rights, without_set_ids};
 use leasehold_fs::{
-    Access, Answer as Response, Attributes, Budget, Caller, Changed, Committed, FileType, Found,
-    FsError, Linked, Name, NewFile, NewNode, ObjectId, Page, Place, Properties, ReadDone, Renamed,
-    SUPERUSER, SetAttributes, Space, Stability, Store, Target, Wanted, Wcc, WriteDone,
+    Access, Alone, Answer as Response, Attributes, Budget, Caller, Changed, Committed, FileType,
+    Found, FsError, Guard, Linked, Name, NewFile, NewNode, ObjectId, Page, Place, Properties,
+    ReadDone, Renamed, SUPERUSER, SetAttributes, Space, Stability, Store, Target, Wanted, Wcc,
+    WriteDone,
 };
 
 /// The longest name: what directories of systems hold.
 pub(crate) const NAME_BYTES_MAX: u32 = 255;
 
 /// How long until something is tried again that came to nothing.
-const AGAIN: Duration = Duration::from_millis(50);
+pub(crate) const AGAIN: Duration = Duration::from_millis(50);
 
 /// Files that there can be, for those who ask: more than there will be.
 const FILES_MAX: u64 = 1 << 40;
@@ -267,6 +268,19 @@ impl Store for Metaserver {
             symlinks: true,
             links: true,
         }
+    }
+
+    fn cover<'a>(
+        &'a self,
+        object: &'a ObjectId,
+        guard: Guard,
+        opportune: bool,
+    ) -> Response<'a, Result<(), FsError>> {
+        Response::later(self.lend(object, guard, opportune))
+    }
+
+    fn alone<'a>(&'a self, object: &'a ObjectId) -> Response<'a, Result<Alone, FsError>> {
+        Response::later(self.keep_alone(object))
     }
 
     fn getattr<'a>(&'a self, object: &'a ObjectId) -> Response<'a, Result<Attributes, FsError>> {

@@ -1,6 +1,7 @@
 //! Metaservers in one process, whose calls cost no time and whose clock is told.
 
 mod conformance;
+mod covers;
 mod data;
 mod lan;
 mod strict;

@@ -105,11 +105,13 @@ impl Metaserver {
     async fn acquired(&self, object: FileId, at_once: bool) -> Result<Metafile, FsError> {
         self.serves()?;
         let (mine, is_known) = self.with(|node| {
-            let mine = node.is_mine(object).then(|| node.view(object));
+            let mine = node.is_mine(object).then(|| node.seen_at_once(object));
             (mine, node.homes.of(object).is_some())
         });
-        if let Some(mine) = mine {
-            return mine.ok_or(FsError::Stale);
+        match mine {
+            Some(Some(seen)) => return seen.ok_or(FsError::Stale),
+            Some(None) => return self.looked(object).await,
+            None => {}
         }
         if !is_known {
             return Err(FsError::Stale);
@@ -124,6 +126,24 @@ impl Metaserver {
         });
         match answer.await {
             Answer::Metafile(metafile) if metafile.object == object => Ok(metafile),
+            Answer::Gone => Err(FsError::Stale),
+            _ => Err(FsError::Later),
+        }
+    }
+
+    /// The metafile of an object that has its home here, once nobody elsewhere writes it.
+    async fn looked(&self, object: FileId) -> Result<Metafile, FsError> {
+        let (sender, receiver) = oneshot::channel();
+        self.with(|node| {
+            let ticket = node.ticket(Waiter::Operation(sender));
+            if node.is_kept_from(node.me(), object) {
+                node.finish(ticket, Answer::Later);
+            } else {
+                node.look(ticket, object);
+            }
+        });
+        match self.soon(receiver).await {
+            Answer::Metafile(metafile) => Ok(metafile),
             Answer::Gone => Err(FsError::Stale),
             _ => Err(FsError::Later),
         }
@@ -250,9 +270,20 @@ impl Node {
         }
     }
 
+    /// The metafile of an object that has its home here, if nobody elsewhere may write it.
+    fn seen_at_once(&self, object: FileId) -> Option<Option<Metafile>> {
+        let me = self.me();
+        let waits = self.options.strict
+            && (self.leasing.is_written_by_others(object, me) || self.is_kept_from(me, object));
+        (!waits).then(|| self.view(object))
+    }
+
     fn look_for(&self, place: &Place) -> Where {
-        if let Some(metafile) = self.disk.standing_at(place).and_then(|object| self.view(object)) {
-            return Where::Home(metafile);
+        if let Some(object) = self.disk.standing_at(place) {
+            let seen = self.seen_at_once(object).map(|seen| seen.map(Where::Home));
+            if let Some(found) = seen.unwrap_or(Some(Where::Copy(object))) {
+                return found;
+            }
         }
         if let Some(object) = self.kept_at(place) {
             return Where::Copy(object);

@@ -56,6 +56,10 @@ impl Volume {
         data: Bytes,
         stability: Stability,
     ) -> Changed<WriteDone> {
+        let alone = match self.keep_alone(object).await {
+            Ok(alone) => alone,
+            Err(error) => return Changed::failed(error),
+        };
         // Whether the caller may is seen by writing nothing.
         let allowed = self.names.write(caller, object, 0, Bytes::new(), Stability::Unstable).await;
         let end = offset.saturating_add(data.len() as u64);
@@ -84,6 +88,7 @@ impl Volume {
                     return self.told(&held, &done, &[]);
                 }
                 Data::OnIods(objects) => {
+                    objects.alone_by(alone.number);
                     let (count, said) = match self
                         .spread(Some(object), objects, offset, data.clone(), stability)
                         .await

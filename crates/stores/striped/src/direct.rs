@@ -12,7 +12,10 @@
 //! 4. Nobody is sent to an object that lacks something, or that is about to move. Of two copies the
 //!    first can be read; both are only written here, since one that misses a change has to be noted.
 //! 5. SETATTR ends it: permissions are others then, and times that were set are not changed later.
-//! 6. Who only reads is refused where that can be had, and nobody waits for it: when other users may
+//! 6. Where several metaservers change the same files, one gives a number only while no other may
+//!    write the file, and asks the iods for the last before; and it has given nothing out that others
+//!    do not know of when they may.
+//! 7. Who only reads is refused where that can be had, and nobody waits for it: when other users may
 //!    use the file, and when it moves. What was read counts under a lease, and no data is changed,
 //!    here or where it moved to, before that is over.
 
@@ -20,7 +23,8 @@ use bytes::Bytes;
 use futures_util::future::join_all;
 use leasehold_fs::permission::without_set_ids;
 use leasehold_fs::{
-    Attributes, Caller, FsError, LaidOut, Layout, ObjectId, Purpose, Spot, Stability, Verifier,
+    Alone, Attributes, Caller, FsError, LaidOut, Layout, ObjectId, Purpose, Spot, Stability,
+    Verifier,
 };
 
 use crate::Striped as Volume;
@@ -70,10 +74,15 @@ impl Volume {
             self.names.read(caller, object, 0, 0).await?;
             Verifier::default()
         };
-        if self.options.shared {
+        if self.options.shared && !self.options.leased {
             return Ok(None);
         }
         let file = self.file(object);
+        let alone = if writes { self.names.alone(object).await? } else { Alone::default() };
+        if let (true, Data::OnIods(objects)) = (self.options.shared, &*file.read().await) {
+            // Whose number is the last the iods know.
+            objects.doubt();
+        }
         let mut data = self.alone(object, &file).await?;
         if writes {
             let end = u64::from(self.options.inline_bytes_max) + 1;
@@ -91,12 +100,18 @@ impl Volume {
             Some(owner) if !writes && OWNERS.contains(&owner) && !is_given_out(owner) => owner,
             Some(_) | None => next(objects.greatest_owner(), writes),
         };
+        if writes && self.options.shared && objects.is_unwritten() {
+            // Of such a file other metaservers would not ask the iods.
+            let (all, stability) = (superuser(), Stability::FileSync);
+            self.touch(&all, object, objects, None, stability).await.result?;
+        }
         let Some(spots) = self.give(objects, owner).await? else { return Ok(None) };
         if writes {
             // What is written there may be stable at once, so where it lies must be.
             self.names.commit(caller, object, 0, 0).await.result?;
             self.ask_size(objects).await?;
             objects.give_out();
+            objects.alone_by(alone.number);
         }
         let verifier = self.verifier(names, &[]);
         let unit = objects.head.layout.unit();
@@ -175,6 +190,17 @@ impl Volume {
     ) -> Result<(), FsError> {
         if !objects.is_given_out() {
             return Ok(());
+        }
+        if self.options.shared {
+            for (number, extent) in (0..).zip(self.extents(objects).await?) {
+                objects.owned_by(number, extent.owner);
+            }
+            if !is_given_out(objects.greatest_owner()) {
+                // Another has ended it when this one was away for so long that its leases were over.
+                objects.taken_back();
+                objects.doubt();
+                return Ok(());
+            }
         }
         self.have_owner(objects, true).await?;
         self.show(object, objects).await?;

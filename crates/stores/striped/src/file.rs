@@ -67,6 +67,8 @@ struct State {
     moving: Option<Arc<Move>>,
     /// When the metafile was changed last, of the changes that the extents are as new as.
     seen: FileTime,
+    /// The number of the last time that nobody else was at the file.
+    alone: u64,
     /// Where a client may write the objects: how they were when the metafile last showed it.
     given_out: Option<Shown>,
 }
@@ -84,7 +86,8 @@ impl Objects {
     pub(crate) fn new(head: Head, extents: Vec<Extent>, change: u64, behind: Behind) -> Self {
         let seen = FileTime::default();
         let (in_doubt, moving, given_out) = (false, None, None);
-        let state = State { extents, change, in_doubt, behind, moving, seen, given_out };
+        let alone = 0;
+        let state = State { extents, change, in_doubt, behind, moving, seen, alone, given_out };
         Self { head, noting: async_lock::Mutex::new(()), state: Mutex::new(state) }
     }
 
@@ -102,6 +105,16 @@ impl Objects {
     /// Whether the metafile was changed by somebody else since.
     pub(crate) fn is_older_than(&self, changed: FileTime) -> bool {
         self.state(|state| state.seen != changed)
+    }
+
+    /// Whether nobody else was at the file since it was looked at, now that nobody is.
+    pub(crate) fn was_alone(&self, number: u64) -> bool {
+        self.state(|state| state.alone == number)
+    }
+
+    /// The file was looked at when nobody else was at it.
+    pub(crate) fn alone_by(&self, number: u64) {
+        self.state(|state| state.alone = number);
     }
 
     fn state<T>(&self, look: impl FnOnce(&mut State) -> T) -> T {
@@ -234,6 +247,11 @@ impl Objects {
     /// Takes note of whom an object belongs to.
     pub(crate) fn owned_by(&self, object: u16, owner: u32) {
         self.state(|state| state.extents[usize::from(object)].owner = owner);
+    }
+
+    /// Whether no change of data was ever noted.
+    pub(crate) fn is_unwritten(&self) -> bool {
+        self.state(|state| state.change == 0)
     }
 
     /// The number of a change.

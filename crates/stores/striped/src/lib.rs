@@ -86,6 +86,9 @@ pub struct Options {
     /// head, as [`Options::new_file`] has it, and all of them on iods; what is known of a file's
     /// size is as new as its metafile.
     pub shared: bool,
+    /// Whether the names' store keeps the others from what clients of this one hold leases on
+    /// ([`Store::cover`]), so that these can be sent to the iods.
+    pub leased: bool,
 }
 
 impl Options {

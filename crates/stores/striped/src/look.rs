@@ -5,7 +5,8 @@ use std::sync::Arc;
 use async_lock::{RwLockReadGuard, RwLockWriteGuard};
 use leasehold_base::units::FileTime;
 use leasehold_fs::{
-    Attributes, Caller, Changed, FileType, FsError, ObjectId, ReadDone, SUPERUSER, Stability, Wcc,
+    Alone, Attributes, Caller, Changed, FileType, FsError, ObjectId, ReadDone, SUPERUSER,
+    Stability, Wcc,
 };
 
 use crate::Striped as Volume;
@@ -164,6 +165,19 @@ impl Volume {
         {
             objects.doubt();
         }
+    }
+
+    /// Keeps others from a file, and has the iods asked again if some were at it.
+    pub(crate) async fn keep_alone(&self, object: &ObjectId) -> Result<Alone, FsError> {
+        let alone = self.names.alone(object).await?;
+        if alone.number > 0
+            && let Data::OnIods(objects) = &*self.file(object).read().await
+            && !objects.was_alone(alone.number)
+        {
+            // Also for clients that others have sent to the iods.
+            objects.doubt();
+        }
+        Ok(alone)
     }
 
     /// Asks the iods of a file that other metaservers may have made longer just now.

@@ -7,10 +7,10 @@ use futures_util::future::join_all;
 use futures_util::{StreamExt as _, stream};
 use leasehold_base::units::{Cookie, FileTime};
 use leasehold_fs::{
-    Access, Answer, Attributes, Budget, Caller, Changed, Committed, Entries, Entry, FileType,
-    Found, FsError, Layout, Linked, Name, NewFile, NewNode, ObjectId, Page, Place, Properties,
-    Purpose, ReadDone, Renamed, SetAttributes, SetTime, Space, Stability, Store, Target, Wanted,
-    Wcc, WriteDone,
+    Access, Alone, Answer, Attributes, Budget, Caller, Changed, Committed, Entries, Entry,
+    FileType, Found, FsError, Guard, Layout, Linked, Name, NewFile, NewNode, ObjectId, Page, Place,
+    Properties, Purpose, ReadDone, Renamed, SetAttributes, SetTime, Space, Stability, Store,
+    Target, Wanted, Wcc, WriteDone,
 };
 
 use crate::Striped;
@@ -168,6 +168,10 @@ impl Striped {
         wcc: Wcc,
     ) -> Changed<Found> {
         let size = changes.size.unwrap_or(found.attributes.size);
+        let _alone = match self.keep_alone(&found.object).await {
+            Ok(alone) => alone,
+            Err(error) => return Changed { result: Err(error), wcc },
+        };
         let sized = self.set_size(caller, &found.object, changes, size, None).await;
         let result = sized.result.map(|()| {
             let attributes = sized.wcc.after.unwrap_or(found.attributes);
@@ -246,6 +250,19 @@ impl Store for Striped {
         self.names.identity(object)
     }
 
+    fn cover<'a>(
+        &'a self,
+        object: &'a ObjectId,
+        guard: Guard,
+        opportune: bool,
+    ) -> Answer<'a, Result<(), FsError>> {
+        self.names.cover(object, guard, opportune)
+    }
+
+    fn alone<'a>(&'a self, object: &'a ObjectId) -> Answer<'a, Result<Alone, FsError>> {
+        Answer::later(self.keep_alone(object))
+    }
+
     fn properties(&self) -> Properties {
         let names = self.names.properties();
         // As long as data may lie behind a head.
@@ -271,11 +288,15 @@ impl Store for Striped {
                 Ok(attributes) => (attributes.file_type, attributes.size),
                 Err(error) => return Changed::failed(error),
             };
-            if file_type == FileType::Regular
-                && length > 0
-                && let Err(error) = self.end_known_layout(object).await
-            {
-                return Changed::failed(error);
+            let mut alone = Alone::default();
+            if file_type == FileType::Regular && length > 0 {
+                alone = match self.keep_alone(object).await {
+                    Ok(alone) => alone,
+                    Err(error) => return Changed::failed(error),
+                };
+                if let Err(error) = self.end_known_layout(object).await {
+                    return Changed::failed(error);
+                }
             }
             let done = match changes.size {
                 Some(size) if file_type == FileType::Regular => {
@@ -292,6 +313,7 @@ impl Store for Striped {
             {
                 self.refuse_others(object).await;
             }
+            drop(alone);
             done
         })
     }

@@ -47,8 +47,13 @@ const METAFILE: &str = "0000000000000009 0000000000000006
 fn hello() {
     let args = hello::Args { peer: 2, epoch: 7, stored_epoch: 6, stored_stamp: 40, strict: true };
     vector!(args, "00000002 0000000000000007 0000000000000006 0000000000000028 00000001");
-    let known = hello::Known { epoch: 3, known_epoch: 6, known_stamp: 40 };
-    vector!(known, "0000000000000003 0000000000000006 0000000000000028");
+    let covered = List(vec![hello::Covered { object: 9, writes: true }]);
+    let known = hello::Known { epoch: 3, known_epoch: 6, known_stamp: 40, recovers: true, covered };
+    vector!(
+        known,
+        "0000000000000003 0000000000000006 0000000000000028 00000001
+         00000001 0000000000000009 00000001 00000000"
+    );
 }
 
 #[test]
@@ -125,6 +130,29 @@ fn listings() {
 #[test]
 fn evictions() {
     vector!(evict::Args { caller: CALLER, object: 9 }, "{WHO} 0000000000000009");
+    vector!(
+        uncover::Args { caller: CALLER, object: 9, serial: 11 },
+        "{WHO} 0000000000000009 000000000000000b"
+    );
+}
+
+#[test]
+fn covers() {
+    vector!(
+        cover::Args {
+            caller: CALLER,
+            object: 9,
+            writes: false,
+            lends: true,
+            reclaims: false,
+            given: Some(10),
+        },
+        "{WHO} 0000000000000009 00000000 00000001 00000000 00000001 000000000000000a"
+    );
+    vector!(
+        cover::Granted { serial: 11, writes: true, term_ms: 3000 },
+        "000000000000000b 00000001 00000bb8"
+    );
 }
 
 #[test]

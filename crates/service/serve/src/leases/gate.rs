@@ -21,7 +21,9 @@ use leasehold_base::attributes::Mode;
 use leasehold_base::units::FileTime;
 use leasehold_core::leases::table::{Access, Ask, Grant, Run, Standing, Told};
 use leasehold_core::leases::{Kind, Modrev, Object};
-use leasehold_fs::{Attributes, Caller, ExportId, FileType, FsError, Guard, ObjectId, Store};
+use leasehold_fs::{
+    Alone, Attributes, Caller, ExportId, FileType, FsError, Guard, ObjectId, Store,
+};
 use leasehold_wire::lease::{Change, place};
 
 use super::Leases;
@@ -65,6 +67,8 @@ struct Held {
     place: Option<u32>,
     /// Whether the store has other rights than a client has set.
     is_behind: bool,
+    /// That nobody who serves the same files elsewhere is at it, where that matters before it is used.
+    _alone: Alone,
 }
 
 impl Gate {
@@ -118,8 +122,16 @@ impl Gate {
                 asked.changed(Change { place: place::FIRST, before: before.0, after: after.0 });
             }
         }
+        // What is late is compared with what nobody else can change until it is in.
+        let is_late = access == Access::Write
+            && standing == Standing::Free
+            && is_first(place)
+            && attributes.file_type == FileType::Regular
+            && asked.is_some_and(Asked::names_base);
+        let alone = if is_late { self.store.alone(&id).await? } else { Alone::default() };
         // Before anything is looked at that a lease then covers.
-        let (grant, is_guarded) = self.guarded(&id, grant);
+        let is_opportune = ask.is_some_and(|ask| ask.opportune);
+        let (grant, is_guarded) = self.guarded(&id, grant, is_opportune).await;
         let attributes = self.store.getattr(&id).await?;
         let modrev = turn.seen(attributes.changed);
         if let (Some(asked), Access::Write, Standing::Free) = (asked, access, standing)
@@ -134,7 +146,7 @@ impl Gate {
         let changed = attributes.changed;
         let is_behind = told.is_some_and(|told| told.set.is_some());
         let attributes = told.map_or(attributes, |told| known_better(attributes, told));
-        Ok(Held { turn, id, attributes, changed, modrev, place, is_behind })
+        Ok(Held { turn, id, attributes, changed, modrev, place, is_behind, _alone: alone })
     }
 
     /// The turns on several objects, in the order of those; an object that is named twice is used
@@ -189,14 +201,22 @@ impl Gate {
     }
 
     /// A grant of what programs of this machine do not use already in a way that does not go with
-    /// it, and whether it stands. They are guarded against from now on.
-    fn guarded(&self, id: &ObjectId, grant: Option<Grant>) -> (Option<Grant>, bool) {
-        match grant {
-            Some(grant) if grant.cachable => match self.store.guard(id, guard(grant.kind)) {
-                Ok(()) => (Some(grant), true),
-                Err(_) => (Some(Grant { cachable: false, space: 0, ..grant }), false),
-            },
-            grant => (grant, true),
+    /// it, nor clients of other metaservers, and whether it stands. They are guarded against from
+    /// now on.
+    async fn guarded(
+        &self,
+        id: &ObjectId,
+        grant: Option<Grant>,
+        is_opportune: bool,
+    ) -> (Option<Grant>, bool) {
+        let Some(grant) = grant.filter(|grant| grant.cachable) else { return (grant, true) };
+        let guard = guard(grant.kind);
+        let covered = self.store.cover(id, guard, is_opportune).await;
+        match covered.and_then(|()| self.store.guard(id, guard)) {
+            Ok(()) => (Some(grant), true),
+            // Somebody elsewhere may be in the way, who is asked if it is worth that.
+            Err(_) if is_opportune && covered.is_err() => (None, false),
+            Err(_) => (Some(Grant { cachable: false, space: 0, ..grant }), false),
         }
     }
 

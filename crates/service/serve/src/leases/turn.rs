@@ -143,6 +143,8 @@ impl Turn {
 impl Drop for Turn {
     fn drop(&mut self) {
         let Self { object, ticket, outcome, .. } = *self;
+        // What is sent from now on is ended by who sends it.
+        self.receiver.close();
         self.leases.with(Time::ZERO, |state, outs| {
             let waits = state.waiting.remove(&ticket).is_some();
             // It may have begun without being looked at.

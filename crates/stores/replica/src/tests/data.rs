@@ -26,6 +26,7 @@ fn options(start: u64) -> Options {
         copies: 1,
         rebalance: false,
         shared: true,
+        leased: true,
     }
 }
 

@@ -63,6 +63,8 @@ pub(super) struct Lan {
     order: Order,
     content: Content,
     strict: bool,
+    /// Whether leases are granted to clients.
+    lends: bool,
     /// Whom nobody waits for who starts.
     without: Option<u32>,
 }
@@ -79,7 +81,12 @@ impl Lan {
 
     /// With leases.
     pub(super) fn strict(count: usize, content: Content) -> Self {
-        Self::of(count, Order::Constant, content, true)
+        Self::of(count, Order::Constant, content, (true, false))
+    }
+
+    /// With leases for clients as well.
+    pub(super) fn lending(count: usize, content: Content) -> Self {
+        Self::of(count, Order::Constant, content, (true, true))
     }
 
     /// The same, where who starts from now on does not wait for one.
@@ -93,18 +100,24 @@ impl Lan {
     }
 
     pub(super) fn with(count: usize, order: Order, content: Content) -> Self {
-        Self::of(count, order, content, false)
+        Self::of(count, order, content, (false, false))
     }
 
-    fn of(count: usize, order: Order, content: Content, strict: bool) -> Self {
+    fn of(count: usize, order: Order, content: Content, (strict, lends): (bool, bool)) -> Self {
         let state = State {
             metaservers: vec![None; count],
             disks: vec![Vec::new(); count],
             cut: vec![false; count],
             ..State::default()
         };
-        let lan =
-            Self { state: Arc::new(Mutex::new(state)), order, content, strict, without: None };
+        let lan = Self {
+            state: Arc::new(Mutex::new(state)),
+            order,
+            content,
+            strict,
+            lends,
+            without: None,
+        };
         (0..count).for_each(|me| lan.start(me));
         lan.pass(Duration::from_secs(2));
         lan
@@ -132,6 +145,7 @@ impl Lan {
             order: self.order,
             distances: Vec::new(),
             strict: self.strict,
+            lends: self.lends,
             bounds: Bounds::DEFAULT,
             owner: Owner { uid: 0, gid: 0, mode: 0o777, file_system: 9 },
             verifier: Verifier(starts.to_be_bytes()),

@@ -81,6 +81,7 @@ impl Volume {
             copies: self.copies,
             rebalance: self.rebalance,
             shared: false,
+            leased: false,
         };
         let mut iods: Vec<Arc<dyn Iod>> = Vec::new();
         for (number, store) in (0..).zip(&self.iods) {

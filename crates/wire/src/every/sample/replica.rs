@@ -13,7 +13,8 @@ structures! {
     replica::Place<'static> { directory name }
     replica::Metafile<'static> { object version places attributes content }
     replica::hello::Args { peer epoch stored_epoch stored_stamp strict }
-    replica::hello::Known { epoch known_epoch known_stamp }
+    replica::hello::Covered { object writes }
+    replica::hello::Known { epoch known_epoch known_stamp recovers covered }
     replica::fetch::Args { caller object known }
     replica::search::Args<'static> { caller place behind }
     replica::named::Args<'static> { caller place }
@@ -27,6 +28,9 @@ structures! {
     replica::list::Entry<'static> { cookie name object }
     replica::list::Names<'static> { entries end }
     replica::evict::Args { caller object }
+    replica::cover::Args { caller object writes lends reclaims given }
+    replica::cover::Granted { serial writes term_ms }
+    replica::uncover::Args { caller object serial }
 }
 
 impl<Results: Sample> Sample for replica::Answer<Results> {

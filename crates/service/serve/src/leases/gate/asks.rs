@@ -139,6 +139,11 @@ impl Asked {
         }
     }
 
+    /// Whether it says what it was made from.
+    pub(super) const fn names_base(&self) -> bool {
+        matches!(self.made_from, MadeFrom::Named(Some(_)))
+    }
+
     pub(super) fn granted(&self, place: u32, grant: &table::Grant, modrev: Modrev) {
         let mut told = self.lock();
         // A call that looks twice is granted the same anew.

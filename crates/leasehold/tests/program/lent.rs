@@ -1,0 +1,149 @@
+//! Leases for clients where there are several metaservers: what a client of one keeps is brought back
+//! before a client of another sees the file, and data goes to the iods all the same. They are told
+//! apart there, so the iods need root.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use leasehold_base::units::FileTime;
+use leasehold_client::{Client, Mode, OpenHow, Options, User, Variant};
+use leasehold_session::nfs::messages::write;
+use leasehold_shell::client::{Mounted, Runtime, block_on};
+use rustix::process::geteuid;
+
+use crate::cluster::{iod, try_mount};
+use crate::direct::{Reach, data};
+use crate::support::{Home, Serving, leasehold, port, run, who};
+
+const MODE: Mode = Mode::from_bits(0o644);
+
+/// Two strict metaservers over two iods.
+struct Cluster {
+    home: Home,
+    runtime: Runtime,
+    ports: [u16; 2],
+    _iods: Vec<(Serving, u16)>,
+    _metaservers: Vec<Serving>,
+}
+
+impl Cluster {
+    /// None where iods cannot tell users apart.
+    fn start() -> Option<Self> {
+        if !geteuid().is_root() {
+            return None;
+        }
+        let home = Home::new();
+        let iods: Vec<_> = ["one", "two"].map(|name| iod(&home, name, "key", 0)).into();
+        let ports = [port(), port()];
+        let start = |number: usize| {
+            let names = home.path(&format!("names{number}"));
+            std::fs::create_dir(&names).unwrap();
+            let open = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+            std::fs::set_permissions(&names, open).unwrap();
+            let listen = format!("127.0.0.1:{}", ports[number]);
+            let mut command = leasehold(&["meta", &names, "--listen", &listen, "--json"]);
+            command.args(["--state", &home.path(&format!("state{number}"))]);
+            command.args(["--cluster-key", &home.path("key"), "--name", "cluster", "--strict"]);
+            command.args(["--number", &number.to_string(), "--stripe-unit", "4"]);
+            for port in ports {
+                command.args(["--peer", &format!("127.0.0.1:{port}")]);
+            }
+            for (_, port) in &iods {
+                command.args(["--iod", &format!("127.0.0.1:{port}")]);
+            }
+            let serving = Serving::start(command);
+            serving.line();
+            serving
+        };
+        let metaservers = (0..2).map(start).collect();
+        let runtime = Runtime::start().unwrap();
+        Some(Self { home, runtime, ports, _iods: iods, _metaservers: metaservers })
+    }
+
+    fn mount(&self, at: usize) -> Mounted {
+        try_mount(&self.runtime, self.ports[at], "/cluster").unwrap()
+    }
+
+    /// A client of a metaserver.
+    fn user(&self, at: usize, number: u8) -> User {
+        let mounted = self.mount(at);
+        let nfs = block_on(mounted.nfs.with_leases(&who(), [number; 16], b"client")).unwrap();
+        assert!(nfs.leases().is_some(), "leases are granted");
+        let options = Options::new(FileTime::default, number.into());
+        let options = Options { variant: Variant::Lease, ..options };
+        let who = who();
+        let client = block_on(Client::new(nfs, mounted.root, mounted.bounds, &who, options));
+        let client = client.unwrap();
+        client.reach_by(Arc::new(Reach(self.runtime.clone())));
+        client.user(who)
+    }
+
+    /// The bytes of calls and replies at both metaservers.
+    fn bytes(&self) -> u64 {
+        let bytes_at = |at: usize| {
+            let state = self.home.path(&format!("state{at}"));
+            let (_, text, _) = run(leasehold(&["status", "--json", "--state", &state]));
+            let told: serde_json::Value = serde_json::from_str(&text).unwrap();
+            let bytes = |way: &str| told["total"][way].as_u64().unwrap();
+            bytes("bytes_in") + bytes("bytes_out")
+        };
+        bytes_at(0) + bytes_at(1)
+    }
+}
+
+/// What a client has written and not saved, one of the other metaserver reads; then the other way
+/// round, and each time the file has its home at the first.
+#[test]
+fn what_a_client_keeps_one_of_another_metaserver_sees() {
+    let Some(cluster) = Cluster::start() else { return };
+    let (one, other) = (cluster.user(0, 1), cluster.user(1, 2));
+    let whole = data(256 << 10);
+    block_on(async {
+        for round in 0..3_u64 {
+            let name = format!("file{round}");
+            let file = one.create(name.as_bytes(), MODE, false).await.unwrap();
+            file.write_at(0, whole.clone()).await.unwrap();
+            let seen = other.read(name.as_bytes()).await.unwrap();
+            assert!(seen == whole, "round {round}: what is kept is not seen");
+            let there = other.open(name.as_bytes(), OpenHow::READ_WRITE).await.unwrap();
+            there.write_at(1000, whole.slice(..4000)).await.unwrap();
+            let seen = one.read(name.as_bytes()).await.unwrap();
+            assert!(seen[1000..5000] == whole[..4000], "round {round}: nor the other way round");
+            there.close().await.unwrap();
+            file.close().await.unwrap();
+        }
+    });
+    // A plain client of either has it, and what it writes both see.
+    let plain = cluster.mount(1);
+    let found = block_on(plain.nfs.lookup(&who(), &plain.root, b"file0")).unwrap().done().unwrap();
+    let what = (Bytes::from_static(b"plain"), write::Stability::FileSync);
+    let done = block_on(plain.nfs.write(&who(), &found.object, 7, what)).unwrap().done();
+    assert_eq!(done.unwrap().count, 5);
+    for user in [one, other] {
+        assert_eq!(&block_on(user.read(b"file0")).unwrap()[7..12], b"plain");
+    }
+}
+
+/// Nothing but names, sizes and leases goes by the metaservers.
+#[test]
+fn data_goes_to_the_iods_where_there_are_several_metaservers() {
+    let Some(cluster) = Cluster::start() else { return };
+    let (one, other) = (cluster.user(0, 1), cluster.user(1, 2));
+    let whole = data(8 << 20);
+    block_on(async {
+        let file = one.create(b"file", MODE, false).await.unwrap();
+        file.write_at(0, whole.slice(..1 << 20)).await.unwrap();
+        let before = cluster.bytes();
+        file.write_at(1 << 20, whole.slice(1 << 20..)).await.unwrap();
+        file.sync().await.unwrap();
+        let written = cluster.bytes() - before;
+        assert!(written < 100_000, "{written} bytes went by the metaservers to write");
+        file.close().await.unwrap();
+
+        let before = cluster.bytes();
+        let read = other.read(b"file").await.unwrap();
+        assert!(read == whole, "it is not what was written");
+        let read = cluster.bytes() - before;
+        assert!(read < 100_000, "{read} bytes went by the metaservers to read");
+    });
+}

@@ -1,0 +1,65 @@
+//! What other servers of the same files want back of what clients here hold.
+
+use std::sync::Arc;
+
+use leasehold_base::units::Time;
+use leasehold_core::leases::Object;
+use leasehold_core::leases::table::{self, Access};
+use leasehold_fs::{ExportId, ObjectId, Store};
+
+use super::Leases;
+use super::turn::{Turn, Under, Wanted};
+
+impl Leases {
+    /// Has all clients give up what they hold on an object, by a call of nobody; whether none has
+    /// anything by a lease any more. It may be tried again at once where that takes long.
+    pub(crate) async fn vacate(
+        self: &Arc<Self>,
+        export: ExportId,
+        store: &dyn Store,
+        id: ObjectId,
+    ) -> bool {
+        if self.standing().1 {
+            return false;
+        }
+        let identity = store.identity(&id);
+        let Some(object) = self.known(export, identity) else { return true };
+        let wanted = Wanted {
+            object,
+            export,
+            identity,
+            named: identity,
+            access: Access::Write,
+            client: None,
+            under: Under::Named(None),
+            ask: None,
+        };
+        let Ok(mut turn) = Turn::ask(self, &wanted) else { return false };
+        if turn.begin().await.is_err() {
+            return false;
+        }
+        // What a client was sent to the iods for ends before anybody else is there.
+        let Some(laid_out) = self.laid_out(object) else { return true };
+        let is_ended = store.recall(&laid_out.id).await.is_ok();
+        if is_ended {
+            self.recalled(object, &laid_out);
+        }
+        is_ended
+    }
+
+    /// Ends all leases on an object without a word to who held them.
+    pub(crate) fn end(self: &Arc<Self>, export: ExportId, identity: ObjectId) {
+        if let Some(object) = self.known(export, identity) {
+            self.with(Time::ZERO, |state, outs| state.step(table::Event::Gone(object), outs));
+        }
+    }
+
+    /// An object that somebody may hold a lease on, or have a layout of.
+    fn known(&self, export: ExportId, identity: ObjectId) -> Option<Object> {
+        let state = self.lock();
+        let is_it = |id, of| (of, id) == (export, identity);
+        let laid_out = || state.layouts.iter().find(|(_, it)| is_it(it.id, it.export));
+        let known = state.names.object(&(export, identity));
+        known.or_else(|| laid_out().map(|(object, _)| *object))
+    }
+}

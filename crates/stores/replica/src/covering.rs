@@ -1,0 +1,292 @@
+//! Covers: the leases of this metaserver on files, of its own homes and of others, which what clients
+//! may cache hangs on, and what changes data. `core::replica::covers` has the rules.
+
+use core::time::Duration;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use futures_channel::oneshot;
+use futures_util::future::{Either, select};
+use leasehold_base::units::{FileId, Time};
+use leasehold_core::leases::{Kind, Serial};
+use leasehold_core::replica::covers::{self, Need, Purpose};
+use leasehold_core::replica::{Call, Peer, Ticket};
+use leasehold_fs::{Alone, FileType, FsError, Guard, ObjectId};
+use leasehold_session::spawn;
+
+use crate::message::{Answer, Ask};
+use crate::node::{Asker, Node, Out, Waiter, Why};
+use crate::outside::Later;
+use crate::store::AGAIN;
+use crate::using::{id, object};
+use crate::{Metaserver, PATIENCE};
+
+/// How long until a peer is asked again whether it still recovers.
+const ASK_AGAIN: Duration = Duration::from_millis(200);
+
+/// How long until clients are asked again to give up.
+const EVICT_AGAIN: Duration = Duration::from_millis(200);
+
+/// For how long it is tried to get a cover before a lease is granted that may not be cached.
+const LEND_PATIENCE: Duration = Duration::from_secs(1);
+
+/// Who grants clients leases on what is covered here.
+pub trait Lender: Send + Sync {
+    /// Whether clients may hold leases of before that are not known yet.
+    fn is_recovering(&self) -> bool;
+
+    /// Has clients give up what they hold on an object; true when none of them has anything by it any
+    /// more, be it a layout.
+    fn evict(&self, object: ObjectId) -> Later<bool>;
+
+    /// What clients hold on an object is over.
+    fn lost(&self, object: ObjectId);
+}
+
+/// Who lends, and who may have lent before.
+#[derive(Default)]
+pub(crate) struct Lending {
+    lender: Option<Arc<dyn Lender>>,
+    /// Peers whose clients may hold leases that are not known yet, and when they are asked again.
+    recovering: BTreeMap<Peer, Time>,
+}
+
+/// A cover that is used, or waited for.
+struct Use {
+    metaserver: Metaserver,
+    object: FileId,
+    ticket: Ticket,
+}
+
+impl Drop for Use {
+    fn drop(&mut self) {
+        let Self { object, ticket, .. } = *self;
+        self.metaserver.with(|node| node.covers(covers::Event::Done(object, ticket)));
+    }
+}
+
+impl Metaserver {
+    /// Has clients be granted leases by this one from now on.
+    pub fn lend_by(&self, lender: Arc<dyn Lender>) {
+        self.with(|node| node.lending.lender = Some(lender));
+    }
+
+    fn lender(&self) -> Option<Arc<dyn Lender>> {
+        self.with(|node| node.lending.lender.clone())
+    }
+
+    /// What is waited for with a ticket, if it comes before a client is told to come again.
+    pub(crate) async fn soon(&self, mut receiver: oneshot::Receiver<Answer>) -> Answer {
+        if let Ok(Some(answer)) = receiver.try_recv() {
+            return answer;
+        }
+        let sleep = self.shared.outside.sleep(PATIENCE);
+        match select(receiver, sleep).await {
+            Either::Left((answer, _)) => answer.unwrap_or(Answer::Later),
+            Either::Right(_) => Answer::Later,
+        }
+    }
+
+    fn need(
+        &self,
+        object: FileId,
+        kind: Kind,
+        purpose: Purpose,
+    ) -> (Use, oneshot::Receiver<Answer>) {
+        let (sender, receiver) = oneshot::channel();
+        let ticket = self.with(|node| {
+            let ticket = node.ticket(Waiter::Operation(sender));
+            node.covers(covers::Event::Need(Need { ticket, object, kind, purpose }));
+            ticket
+        });
+        (Use { metaserver: self.clone(), object, ticket }, receiver)
+    }
+
+    /// Covers what clients are to be let cache of an object, if that can be had soon.
+    pub(crate) async fn lend(
+        &self,
+        of: &ObjectId,
+        guard: Guard,
+        opportune: bool,
+    ) -> Result<(), FsError> {
+        let kind = match guard {
+            Guard::Nothing => return Ok(()),
+            Guard::Changes => Kind::Read,
+            Guard::Everything => Kind::Write,
+        };
+        if !self.shared.options.lends {
+            return Err(FsError::NotSupported);
+        }
+        let object = object(of)?;
+        if opportune && !self.with(|node| node.can_lend(object, kind)) {
+            return Err(FsError::Later);
+        }
+        if self.good(object).await?.seen().file_type != FileType::Regular {
+            return Err(FsError::NotSupported);
+        }
+        let until = self.shared.outside.now() + LEND_PATIENCE;
+        loop {
+            let (_use, receiver) = self.need(object, kind, Purpose::Lend);
+            if self.soon(receiver).await == Answer::Done {
+                return Ok(());
+            }
+            if self.shared.outside.now() >= until {
+                return Err(FsError::Later);
+            }
+            self.shared.outside.sleep(AGAIN).await;
+        }
+    }
+
+    /// Keeps all others, and the clients of this one, from a file while it is changed.
+    pub(crate) async fn keep_alone(&self, of: &ObjectId) -> Result<Alone, FsError> {
+        if !self.shared.options.strict {
+            return Ok(Alone::default());
+        }
+        self.serves()?;
+        let object = object(of)?;
+        let until = self.shared.outside.now() + PATIENCE;
+        loop {
+            let (used, receiver) = self.need(object, Kind::Write, Purpose::Use);
+            if self.soon(receiver).await == Answer::Done {
+                let Serial(number) = self.with(|node| node.covers.serial(object));
+                return Ok(Alone::until(number, move || drop(used)));
+            }
+            drop(used);
+            // If it is gone, or of no home at all, that is found out.
+            if self.good(object).await?.seen().file_type != FileType::Regular {
+                return Ok(Alone::default());
+            }
+            if self.shared.outside.now() >= until {
+                return Err(FsError::Later);
+            }
+            self.shared.outside.sleep(AGAIN).await;
+        }
+    }
+
+    /// Has clients give up what they hold on an object.
+    pub(crate) fn vacate(&self, of: FileId) {
+        let this = self.clone();
+        spawn(async move {
+            if let Some(lender) = this.lender() {
+                while !lender.evict(id(of)).await {
+                    this.shared.outside.sleep(EVICT_AGAIN).await;
+                }
+            }
+            this.with(|node| node.covers(covers::Event::Vacated(of)));
+        });
+    }
+
+    /// What clients hold on an object is over.
+    pub(crate) fn lost(&self, of: FileId) {
+        if let Some(lender) = self.lender() {
+            lender.lost(id(of));
+        }
+    }
+}
+
+impl Node {
+    pub(crate) fn covers(&mut self, event: covers::Event) {
+        let mut effects = Vec::new();
+        self.covers.step(self.now, event, &mut effects);
+        for effect in effects {
+            match effect {
+                covers::Effect::Ask(call, object, kind, purpose, given) => {
+                    let reclaims = purpose == Purpose::Lend && self.is_recovering();
+                    let cover = Ask::Cover(object, kind, purpose, given, reclaims);
+                    self.call_home(object, cover, Why::Cover(call));
+                }
+                covers::Effect::Go(ticket) | covers::Effect::Given(ticket) => {
+                    self.finish(ticket, Answer::Done);
+                }
+                covers::Effect::Later(ticket) => self.finish(ticket, Answer::Later),
+                covers::Effect::Vacate(object) => self.outs.push(Out::Vacate(object)),
+                covers::Effect::Lost(object) => self.outs.push(Out::Lost(object)),
+            }
+        }
+    }
+
+    /// Whether a cover that is lent is had, or can be without a word to anybody.
+    fn can_lend(&self, object: FileId, kind: Kind) -> bool {
+        let me = self.me();
+        let is_free = || match kind {
+            Kind::Read => !self.leasing.is_written_by_others(object, me),
+            Kind::Write => !self.leasing.is_known_to_others(object, me),
+        };
+        self.covers.can_lend(self.now, object, kind)
+            || self.is_mine(object) && !self.is_held_off(me, object, kind) && is_free()
+    }
+
+    /// A home has granted a cover, or not.
+    pub(crate) fn has_cover(&mut self, call: Call, answer: &Answer) {
+        self.covers(if let Answer::Covered(serial, kind, term) = *answer {
+            covers::Event::Granted(call, kind, serial, term)
+        } else {
+            covers::Event::Refused(call)
+        });
+    }
+
+    /// A home takes a cover back.
+    pub(crate) fn asked_to_uncover(&mut self, asker: Asker, object: FileId, serial: Serial) {
+        if self.is_recovering() {
+            // Clients may hold what they were granted by it before the start.
+            self.answer(asker, Answer::Later);
+            return;
+        }
+        let ticket = self.ticket(Waiter::Asker(asker));
+        self.covers(covers::Event::Evicted(ticket, object, serial));
+    }
+
+    /// Whether clients of this metaserver may hold leases that it does not know of yet.
+    pub(crate) fn is_recovering(&self) -> bool {
+        let lender = self.lending.lender.as_ref();
+        self.options.lends && lender.is_none_or(|lender| lender.is_recovering())
+    }
+
+    /// What is had of a peer that starts.
+    pub(crate) fn covered_by(&self, home: Peer) -> Vec<(FileId, Kind)> {
+        let is_its = |(object, _): &(FileId, Kind)| self.homes.of(*object) == Some(home);
+        self.covers.had().filter(is_its).collect()
+    }
+
+    /// Whether what a metaserver asks for has to wait until others know what their clients hold.
+    pub(crate) fn is_held_off(&self, peer: Peer, object: FileId, kind: Kind) -> bool {
+        if !self.options.lends || self.lending.recovering.is_empty() && !self.is_recovering() {
+            return false;
+        }
+        let is_file = self.disk.metafiles.get(&object).is_some_and(|it| !it.is_directory());
+        is_file && !self.leasing.is_covered_by(object, peer, kind)
+    }
+
+    /// The same where it only looks: who recovers has to, before it can reclaim.
+    pub(crate) fn is_kept_from(&self, peer: Peer, object: FileId) -> bool {
+        let recovers = match peer == self.me() {
+            true => self.is_recovering(),
+            false => self.lending.recovering.contains_key(&peer),
+        };
+        !recovers && self.is_held_off(peer, object, Kind::Read)
+    }
+
+    /// A peer says whether its clients may hold leases that it does not know of yet.
+    pub(crate) fn recovers(&mut self, peer: Peer, recovers: bool) {
+        if recovers {
+            self.lending.recovering.insert(peer, self.now + ASK_AGAIN);
+        } else {
+            self.lending.recovering.remove(&peer);
+        }
+    }
+
+    pub(crate) fn wake_lending(&mut self) {
+        let now = self.now;
+        let due = self.lending.recovering.iter().filter(|(_, at)| **at <= now);
+        for peer in due.map(|(peer, _)| *peer).collect::<Vec<_>>() {
+            self.recovers(peer, true);
+            self.greet(peer);
+        }
+    }
+}
+
+impl Lending {
+    pub(crate) fn next_wake(&self) -> Option<Time> {
+        self.recovering.values().min().copied()
+    }
+}

@@ -1,0 +1,314 @@
+//! What metaservers let their clients cache of files: until another's client is to see or change them.
+
+use core::time::Duration;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use bytes::Bytes;
+use leasehold_fs::{FsError, Guard, NewFile, ObjectId, Place, SetAttributes, Stability, Store};
+use leasehold_store_striped::Striped;
+
+use super::data::{Iods, new_file};
+use super::lan::{Lan, name, who};
+use crate::{Later, Lender};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// How long a cover lasts that is lent.
+const COVER: Duration = Duration::from_secs(180);
+
+/// Clients of a metaserver that hold leases.
+#[derive(Default)]
+struct Clients {
+    /// What each file was when its lease was taken back.
+    given: BTreeMap<ObjectId, Vec<u8>>,
+    lost: Vec<ObjectId>,
+    is_recovering: bool,
+    /// Whether they do not answer.
+    are_away: bool,
+    /// What is written when a lease is given up.
+    late: Option<&'static [u8]>,
+}
+
+/// A metaserver with such clients.
+#[derive(Clone)]
+struct One {
+    lan: Lan,
+    volume: Arc<Striped>,
+    clients: Arc<Mutex<Clients>>,
+}
+
+impl One {
+    fn clients(&self) -> MutexGuard<'_, Clients> {
+        self.clients.lock().expect("no test panics with it")
+    }
+
+    fn lend(&self, file: ObjectId, guard: Guard) -> Result<(), FsError> {
+        self.lan.run(self.volume.cover(&file, guard, false))
+    }
+
+    fn create(&self, text: &str) -> ObjectId {
+        let how = NewFile::Guarded(SetAttributes::default());
+        let place = Place { directory: self.volume.root(), name: name(text) };
+        let made = self.lan.run(self.volume.create(&who(), place, &how));
+        made.result.expect("the name is free").object
+    }
+
+    fn write(&self, file: ObjectId, data: &'static [u8]) -> Result<(), FsError> {
+        let (who, data) = (who(), Bytes::from_static(data));
+        let written = self.volume.write(&who, &file, 0, data, Stability::Unstable);
+        self.lan.run(written).result.map(|_| ())
+    }
+
+    fn read(&self, file: ObjectId) -> Result<Vec<u8>, FsError> {
+        let read = self.lan.run(self.volume.read(&who(), &file, 0, 100));
+        read.map(|read| read.data.to_vec())
+    }
+
+    /// What was given up of a file, since the last time that was asked.
+    fn given(&self, file: ObjectId) -> Option<Vec<u8>> {
+        self.clients().given.remove(&file)
+    }
+
+    /// Has the metaserver that runs now be that of these clients.
+    fn join(&self, me: usize) {
+        self.lan.at(me).lend_by(Arc::new(self.clone()));
+    }
+}
+
+impl Lender for One {
+    fn is_recovering(&self) -> bool {
+        self.clients().is_recovering
+    }
+
+    fn evict(&self, object: ObjectId) -> Later<bool> {
+        let this = self.clone();
+        Box::pin(async move {
+            let late = {
+                let mut clients = this.clients();
+                if clients.are_away {
+                    return false;
+                }
+                clients.late.take()
+            };
+            let who = who();
+            if let Some(late) = late {
+                let data = Bytes::from_static(late);
+                let written = this.volume.write(&who, &object, 0, data, Stability::Unstable);
+                written.await.result.expect("they have it for writing");
+            }
+            // What is over already they may not see any more.
+            if let Ok(seen) = this.volume.read(&who, &object, 0, 100).await {
+                this.clients().given.insert(object, seen.data.to_vec());
+            }
+            true
+        })
+    }
+
+    fn lost(&self, object: ObjectId) {
+        self.clients().lost.push(object);
+    }
+}
+
+fn three() -> (Lan, Iods, [One; 3]) {
+    let (lan, iods) = (Lan::lending(3, new_file), Iods::new());
+    let all = [0, 1, 2].map(|me| {
+        let clients = Arc::default();
+        let one = One { lan: lan.clone(), volume: iods.open(&lan, me), clients };
+        one.join(me);
+        one
+    });
+    // Those that started when nobody lent are asked again.
+    lan.pass(3 * SECOND);
+    (lan, iods, all)
+}
+
+/// The metaservers in the order of each rotation: the home of a file, and two others.
+fn rotations(all: &[One; 3]) -> impl Iterator<Item = [&One; 3]> {
+    (0..3).map(|at| [0, 1, 2].map(|next| &all[(at + next) % 3]))
+}
+
+#[test]
+fn readers_go_together_and_writers_take_back_first() {
+    let (_, _, all) = three();
+    for (round, [home, one, two]) in rotations(&all).enumerate() {
+        let file = home.create(&format!("file{round}"));
+        home.write(file, b"old").expect("there is room");
+        for at in [home, one, two] {
+            assert_eq!(at.read(file).as_deref(), Ok(&b"old"[..]));
+            assert_eq!(at.lend(file, Guard::Changes), Ok(()));
+        }
+        assert!([home, one, two].iter().all(|at| at.given(file).is_none()));
+        // Whoever writes, and its data is nowhere before the others have given up.
+        one.write(file, b"new").expect("there is room");
+        assert_eq!(home.given(file).as_deref(), Some(&b"old"[..]));
+        assert_eq!(two.given(file).as_deref(), Some(&b"old"[..]));
+        assert_eq!(one.given(file), None, "its own clients are its own matter");
+        assert!([home, one, two].iter().all(|at| at.read(file).as_deref() == Ok(b"new")));
+    }
+}
+
+#[test]
+fn what_a_client_kept_is_brought_back_before_another_sees_the_file() {
+    let (_, _, all) = three();
+    for (round, [home, one, two]) in rotations(&all).enumerate() {
+        for (other, at) in [(home, one), (one, home), (two, one)].into_iter().enumerate() {
+            let (reader, writer) = at;
+            let file = home.create(&format!("file{round}.{other}"));
+            home.write(file, b"old").expect("there is room");
+            assert_eq!(reader.read(file).as_deref(), Ok(&b"old"[..]));
+            assert_eq!(writer.lend(file, Guard::Everything), Ok(()));
+            writer.clients().late = Some(b"late");
+            let size = reader.lan.run(reader.volume.getattr(&file)).map(|it| it.size);
+            assert_eq!(size, Ok(4), "who only looks has it brought back as well");
+            assert_eq!(writer.given(file).as_deref(), Some(&b"late"[..]));
+            assert_eq!(reader.read(file).as_deref(), Ok(&b"late"[..]));
+            // By its name, too.
+            assert_eq!(writer.lend(file, Guard::Everything), Ok(()));
+            writer.clients().late = Some(b"later");
+            let (root, text) = (reader.volume.root(), format!("file{round}.{other}"));
+            let found = reader.lan.run(reader.volume.lookup(&who(), &root, name(&text)));
+            assert_eq!(found.map(|found| found.attributes.size), Ok(5));
+        }
+    }
+}
+
+#[test]
+fn clients_that_do_not_answer_hold_up_nothing_but_that() {
+    let (lan, _, [home, one, two]) = three();
+    let (file, other) = (home.create("file"), home.create("other"));
+    home.write(file, b"old").expect("there is room");
+    assert_eq!(one.lend(file, Guard::Changes), Ok(()));
+    one.clients().are_away = true;
+    assert_eq!(two.write(file, b"new"), Err(FsError::Later));
+    assert_eq!(two.lend(file, Guard::Everything), Err(FsError::Later), "and is not waited for");
+    assert_eq!((two.write(other, b"new"), two.read(file)), (Ok(()), Ok(b"old".to_vec())));
+    one.clients().are_away = false;
+    lan.pass(10 * SECOND);
+    assert_eq!(two.write(file, b"new"), Ok(()));
+}
+
+#[test]
+fn a_metaserver_that_is_away_is_waited_out() {
+    let (lan, _, [home, one, two]) = three();
+    let file = home.create("file");
+    home.write(file, b"old").expect("there is room");
+    assert_eq!(one.lend(file, Guard::Everything), Ok(()));
+    lan.cut(1, true);
+    lan.pass(COVER - 10 * SECOND);
+    assert_eq!(two.read(file), Err(FsError::Later));
+    assert_eq!(home.read(file), Err(FsError::Later));
+    // What it lent ends before, and it lends nothing that could be longer.
+    assert!(one.clients().lost.is_empty());
+    assert_eq!(one.lend(file, Guard::Everything), Err(FsError::Later));
+    lan.pass(10 * SECOND);
+    assert_eq!(one.clients().lost, [file]);
+    assert_eq!(two.read(file).as_deref(), Ok(&b"old"[..]));
+    assert_eq!(two.write(file, b"new"), Ok(()));
+    lan.cut(1, false);
+    lan.pass(4 * SECOND);
+    assert_eq!(one.read(file).as_deref(), Ok(&b"new"[..]));
+}
+
+#[test]
+fn a_home_that_starts_again_knows_what_was_lent() {
+    let (lan, iods, [home, one, two]) = three();
+    let file = home.create("file");
+    home.write(file, b"old").expect("there is room");
+    assert_eq!(one.lend(file, Guard::Everything), Ok(()));
+    one.clients().late = Some(b"late");
+    lan.kill(0, None);
+    assert_eq!(two.read(file), Err(FsError::Later));
+    lan.start(0);
+    let home = One { volume: iods.open(&lan, 0), ..home };
+    // Its own clients may hold more than it knows.
+    home.clients().is_recovering = true;
+    home.join(0);
+    lan.pass(3 * SECOND);
+    assert_eq!(two.read(file), Err(FsError::Later));
+    assert_eq!(one.given(file), None);
+    home.clients().is_recovering = false;
+    lan.pass(SECOND);
+    assert_eq!(two.read(file).as_deref(), Ok(&b"late"[..]));
+    assert_eq!(one.given(file).as_deref(), Some(&b"late"[..]));
+}
+
+#[test]
+fn what_a_metaserver_lent_before_it_started_again_is_waited_for() {
+    let (lan, iods, [home, one, two]) = three();
+    let file = home.create("file");
+    home.write(file, b"old").expect("there is room");
+    assert_eq!(one.lend(file, Guard::Everything), Ok(()));
+    lan.kill(1, None);
+    lan.start(1);
+    let one = One { volume: iods.open(&lan, 1), ..one };
+    one.clients().is_recovering = true;
+    one.join(1);
+    lan.pass(3 * SECOND);
+    assert_eq!(two.read(file), Err(FsError::Later), "its clients have not said what they hold");
+    assert_eq!(home.read(file), Err(FsError::Later));
+    // One of them has, and goes on.
+    assert_eq!(one.lend(file, Guard::Everything), Err(FsError::Later), "it is wanted back");
+    one.clients().is_recovering = false;
+    lan.pass(10 * SECOND);
+    assert_eq!(two.read(file).as_deref(), Ok(&b"old"[..]));
+    assert_eq!(one.lend(file, Guard::Everything), Ok(()));
+    one.clients().late = Some(b"late");
+    assert_eq!(two.read(file).as_deref(), Ok(&b"late"[..]));
+}
+
+/// What a client has changed itself it must not take for a change of another.
+#[test]
+fn a_write_is_answered_with_the_time_that_all_see() {
+    let (lan, _, all) = three();
+    for (round, [home, one, two]) in rotations(&all).enumerate() {
+        let file = home.create(&format!("file{round}"));
+        for at in [home, one, two, one, home] {
+            lan.pass(SECOND);
+            let (who, data) = (who(), Bytes::from_static(b"data"));
+            let written = at.volume.write(&who, &file, 0, data, Stability::Unstable);
+            let told = lan.run(written).wcc.after.expect("it is told").changed;
+            for other in [home, one, two] {
+                let seen = lan.run(other.volume.getattr(&file)).expect("it is there").changed;
+                assert_eq!(seen, told);
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_only_listed_is_lent_where_nobody_is_asked() {
+    let (lan, _, [home, one, two]) = three();
+    let file = home.create("file");
+    home.write(file, b"old").expect("there is room");
+    lan.pass(4 * SECOND);
+    let listed = |at: &One| {
+        let asked = lan.messages();
+        let lent = lan.run(at.volume.cover(&file, Guard::Changes, true));
+        (lent, lan.messages() - asked)
+    };
+    assert_eq!(one.read(file).as_deref(), Ok(&b"old"[..]));
+    assert_eq!(listed(&one), (Err(FsError::Later), 0));
+    assert_eq!(listed(&home), (Ok(()), 0));
+    assert_eq!(one.lend(file, Guard::Changes), Ok(()));
+    assert_eq!(listed(&one), (Ok(()), 0));
+    // Nobody gives up what he has for it.
+    assert_eq!(two.lend(file, Guard::Everything), Ok(()));
+    assert_eq!((one.given(file).is_some(), home.given(file).is_some()), (true, true));
+    assert_eq!(listed(&home), (Err(FsError::Later), 0));
+    assert_eq!(two.given(file), None);
+}
+
+#[test]
+fn nothing_is_lent_of_directories_nor_by_who_is_not_to() {
+    let (_, _, [home, ..]) = three();
+    let root = home.volume.root();
+    assert_eq!(home.lend(root, Guard::Changes), Err(FsError::NotSupported));
+    assert_eq!(home.lend(root, Guard::Nothing), Ok(()));
+    let (lan, iods) = (Lan::strict(2, new_file), Iods::new());
+    let volume = iods.open(&lan, 0);
+    let how = NewFile::Guarded(SetAttributes::default());
+    let place = Place { directory: volume.root(), name: name("file") };
+    let made = lan.run(volume.create(&who(), place, &how)).result.expect("it is free").object;
+    assert_eq!(lan.run(volume.cover(&made, Guard::Changes, false)), Err(FsError::NotSupported));
+}
