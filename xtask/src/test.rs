@@ -112,9 +112,8 @@ impl Step {
                 let metaservers = ["--replica", "--minutes", "0.3"].map(str::to_owned);
                 let strict = ["--replica", "--strict", "--minutes", "0.2"].map(str::to_owned);
                 let covers = ["--covers", "--minutes", "0.2"].map(str::to_owned);
-                let rest = [&leases[..], &metaservers, &strict, &covers];
-                let rest = rest.map(|options| sim::run(repository, options));
-                rest.into_iter().chain([files]).sum()
+                let rest = [&leases[..], &metaservers, &strict, &covers].into_iter();
+                rest.map(|options| sim::run(repository, options)).chain([files]).sum()
             }
             Self::Fuzz => fuzz::run(repository, 60),
             Self::Kernel => {

@@ -4,22 +4,25 @@
 //! Rules:
 //! 1. A cover to read goes with those of others, one to write with none. It is asked of the object's
 //!    home when it is needed and not there, or when less of it is left than what is lent would last.
-//!    One to write that nobody uses is given for one to read that is to be lent.
+//!    One to write that nobody uses is given for one to read that is to be lent. Who uses one has a
+//!    third of a window of it left.
 //! 2. Who needs what was asked for already waits for that answer. Who needs more is asked for then.
 //! 3. A cover counts from when it was asked for. Once it is over nothing is used by it, and whom it was
 //!    lent to is as good as gone: nobody has to say so, and what is about to be lent is not. A home
 //!    counts longer than that, and what is lent ends before.
 //! 4. A cover that is taken back is not lent anew, and used only as long as clients have not given up
-//!    what they were lent: they bring back what they changed. It is given when those who use it are
-//!    done as well; if there is nobody, at once.
+//!    what they were lent: they bring back what they changed; and for a window while somebody else uses
+//!    it, since who does may have to use it twice. It is given when those who use it are done as well; if
+//!    there is nobody, at once.
 //! 5. A grant that was taken back before it came, as its number says, is void. What is taken back that
 //!    is not had, or was followed by another since, is given at once.
 //! 6. What is asked when a home begins another epoch is void. What is had stays, and is told to that
-//!    home before it serves.
+//!    home before it serves, which counts it from then: nothing that is granted later makes it shorter.
 //! 7. What was lent is given up by the clients however often it is taken back meanwhile. Those who ask
 //!    for it are answered when it is, the last few of them: the others ask again.
 //! 8. If there is no room for another, one that nobody uses is dropped; if there is none, who needs one
-//!    is told to come again.
+//!    is told to come again. There is less room for one that is to be lent, so that data can be changed
+//!    however many are.
 
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
@@ -115,8 +118,9 @@ struct Cover {
     is_lent: bool,
     /// Whether clients were told to give up, and have not yet.
     is_leaving: bool,
-    /// Whether it is taken back, and who is answered that it is given.
+    /// Whether it is taken back, since when, and who is answered that it is given.
     is_evicted: bool,
+    evicted_at: Time,
     askers: Vec<Ticket>,
     /// The last that was taken back.
     evicted: Serial,
@@ -144,6 +148,8 @@ pub struct Covers {
     calls: BTreeMap<Call, FileId>,
     /// When each that is had is over.
     ends: BTreeSet<(Time, FileId)>,
+    /// Those that nobody uses.
+    idle: BTreeSet<FileId>,
     next_call: u64,
     #[cfg(feature = "mutants")]
     mutant: Option<Mutant>,
@@ -160,8 +166,12 @@ impl Cover {
     }
 
     /// Rule 4.
-    fn is_open_to(&self, need: Need) -> bool {
-        !self.is_evicted || self.is_leaving && need.purpose == Purpose::Use
+    fn is_open_to(&self, purpose: Purpose, now: Time, bounds: Bounds) -> bool {
+        let is_used = !self.using.is_empty() && now < self.evicted_at + bounds.window;
+        match purpose {
+            Purpose::Use => !self.is_evicted || self.is_leaving || is_used,
+            Purpose::Lend => !self.is_evicted && !self.is_leaving,
+        }
     }
 
     fn is_idle(&self) -> bool {
@@ -180,6 +190,7 @@ impl Covers {
             covers: BTreeMap::new(),
             calls: BTreeMap::new(),
             ends: BTreeSet::new(),
+            idle: BTreeSet::new(),
             next_call: 1,
             #[cfg(feature = "mutants")]
             mutant: None,
@@ -218,7 +229,7 @@ impl Covers {
                 }
             }
             Event::Evicted(ticket, object, serial) => {
-                self.evicted(ticket, object, serial, effects);
+                self.evicted(now, (ticket, object, serial), effects);
             }
             Event::Vacated(object) => {
                 if let Some(cover) = self.covers.get_mut(&object) {
@@ -250,10 +261,7 @@ impl Covers {
     #[must_use]
     pub fn can_lend(&self, now: Time, object: FileId, kind: Kind) -> bool {
         let need = Need { ticket: Ticket(0), object, kind, purpose: Purpose::Lend };
-        self.covers.get(&object).is_some_and(|cover| {
-            let is_enough = |had| suffices(had, need, now, self.lent());
-            cover.had.is_some_and(is_enough) && cover.is_open_to(need)
-        })
+        self.covers.get(&object).is_some_and(|cover| self.is_enough(cover, need, now))
     }
 
     /// The number of the cover on an object; another number means that others may have had one since.
@@ -276,6 +284,8 @@ impl Covers {
         assert!(self.covers.len() <= self.bounds.most, "covers are bounded");
         let had = self.covers.values().filter(|cover| cover.had.is_some()).count();
         assert_eq!(had, self.ends.len(), "each ends");
+        let idle = self.covers.iter().filter(|(_, cover)| cover.is_idle());
+        assert!(idle.map(|(object, _)| object).eq(&self.idle), "what is idle is known");
         let asked = self.covers.values().filter(|cover| cover.asked.is_some()).count();
         assert_eq!(asked, self.calls.len(), "each is asked for once");
         for cover in self.covers.values() {
@@ -285,23 +295,37 @@ impl Covers {
     }
 
     fn need(&mut self, now: Time, need: Need, effects: &mut Vec<Effect>) {
-        if !self.covers.contains_key(&need.object) && !self.has_room() {
+        if !self.covers.contains_key(&need.object) && !self.has_room(need.purpose) {
             effects.push(Effect::Later(need.ticket));
             return;
         }
-        let lent = self.lent();
+        let is_enough =
+            self.covers.get(&need.object).is_some_and(|cover| self.is_enough(cover, need, now));
         let cover = self.covers.entry(need.object).or_default();
-        if cover.had.is_some_and(|had| suffices(had, need, now, lent)) && cover.is_open_to(need) {
+        if is_enough {
             Self::go(cover, need, effects);
-            return;
-        }
-        if cover.is_evicted || cover.is_leaving {
+        } else if cover.is_evicted || cover.is_leaving {
             effects.push(Effect::Later(need.ticket));
-            return;
+        } else {
+            cover.waiting.push(need);
+            if cover.asked.is_none() {
+                self.ask(now, need.object, need.kind, need.purpose, effects);
+            }
         }
-        cover.waiting.push(need);
-        if cover.asked.is_none() {
-            self.ask(now, need.object, need.kind, need.purpose, effects);
+        self.forget(need.object);
+    }
+
+    /// Whether what is had is there for who needs it.
+    fn is_enough(&self, cover: &Cover, need: Need, now: Time) -> bool {
+        cover.had.is_some_and(|had| suffices(had, need, now, self.least(need.purpose)))
+            && cover.is_open_to(need.purpose, now, self.bounds)
+    }
+
+    /// How much of a cover must be left.
+    fn least(&self, purpose: Purpose) -> Duration {
+        match purpose {
+            Purpose::Use => self.bounds.window / 3,
+            Purpose::Lend => self.lent(),
         }
     }
 
@@ -348,12 +372,15 @@ impl Covers {
     }
 
     /// Rule 8.
-    fn has_room(&mut self) -> bool {
-        if self.covers.len() < self.bounds.most {
+    fn has_room(&mut self, purpose: Purpose) -> bool {
+        let most = match purpose {
+            Purpose::Use => self.bounds.most,
+            Purpose::Lend => self.bounds.most - self.bounds.most / 4,
+        };
+        if self.covers.len() < most {
             return true;
         }
-        let idle = self.covers.iter().find(|(_, cover)| cover.is_idle());
-        let Some(object) = idle.map(|(object, _)| *object) else { return false };
+        let Some(object) = self.idle.pop_first() else { return false };
         self.drop_had(object);
         self.covers.remove(&object);
         true
@@ -390,7 +417,7 @@ impl Covers {
             return;
         }
         self.have(object, Had { kind, serial, until });
-        let lent = self.lent();
+        let (least_used, least_lent) = (self.least(Purpose::Use), self.least(Purpose::Lend));
         let cover = self.covers.get_mut(&object).expect("it was asked for");
         if cover.is_evicted || cover.is_leaving {
             self.refuse(object, effects);
@@ -398,7 +425,11 @@ impl Covers {
         }
         let had = cover.had.expect("it was granted");
         for need in core::mem::take(&mut cover.waiting) {
-            if suffices(had, need, now, lent) {
+            let least = match need.purpose {
+                Purpose::Use => least_used,
+                Purpose::Lend => least_lent,
+            };
+            if suffices(had, need, now, least) {
                 Self::go(cover, need, effects);
             } else if need.kind <= asked.kind && need.purpose <= asked.purpose {
                 // It was asked for and came too late, or to nothing.
@@ -413,13 +444,13 @@ impl Covers {
         if let (Some(kind), Some(purpose)) = (kind, purpose) {
             self.ask(now, object, kind, purpose, effects);
         }
+        self.forget(object);
     }
 
-    /// Takes note of a grant. A renewal takes nothing away.
+    /// Takes note of a grant. It takes nothing away: what was had before, by whichever number, its home
+    /// counts.
     fn have(&mut self, object: FileId, mut had: Had) {
-        if let Some(was) = self.drop_had(object)
-            && was.serial == had.serial
-        {
+        if let Some(was) = self.drop_had(object) {
             had.kind = had.kind.max(was.kind);
             had.until = had.until.max(was.until);
         }
@@ -436,9 +467,8 @@ impl Covers {
     /// Rules 4, 5 and 7.
     fn evicted(
         &mut self,
-        ticket: Ticket,
-        object: FileId,
-        serial: Serial,
+        now: Time,
+        (ticket, object, serial): (Ticket, FileId, Serial),
         effects: &mut Vec<Effect>,
     ) {
         let Some(cover) = self.covers.get_mut(&object) else {
@@ -452,7 +482,9 @@ impl Covers {
             effects.push(Effect::Given(ticket));
             return;
         }
-        cover.is_evicted = true;
+        if !core::mem::replace(&mut cover.is_evicted, true) {
+            cover.evicted_at = now;
+        }
         cover.askers.push(ticket);
         if cover.askers.len() > ASKERS_MAX {
             effects.push(Effect::Later(cover.askers.remove(0)));
@@ -478,8 +510,16 @@ impl Covers {
         self.forget(object);
     }
 
+    /// Forgets a cover that is nothing any more, and knows one that nobody uses.
     fn forget(&mut self, object: FileId) {
-        if self.covers.get(&object).is_some_and(Cover::is_nothing) {
+        let Some(cover) = self.covers.get(&object) else { return };
+        if cover.is_idle() {
+            self.idle.insert(object);
+        } else {
+            self.idle.remove(&object);
+        }
+        if cover.is_nothing() {
+            self.idle.remove(&object);
             self.covers.remove(&object);
         }
     }
@@ -508,11 +548,7 @@ impl Covers {
 }
 
 /// Whether what is had is enough for what is needed.
-fn suffices(had: Had, need: Need, now: Time, lent: Duration) -> bool {
-    let least = match need.purpose {
-        Purpose::Use => Duration::ZERO,
-        Purpose::Lend => lent,
-    };
+fn suffices(had: Had, need: Need, now: Time, least: Duration) -> bool {
     had.kind >= need.kind && now + least < had.until
 }
 

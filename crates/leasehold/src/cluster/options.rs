@@ -358,7 +358,8 @@ pub(crate) struct Peers {
 
     /// The number of a peer that is gone, and not waited for at the start
     ///
-    /// A metaserver serves when all others have said that they know no later metadata of it.
+    /// A metaserver serves when all others have said that they know no later metadata of it. With
+    /// --strict it waits three minutes first, until nobody goes by a lease of before.
     #[arg(long, value_name = "N", requires = "peer", hide_short_help = true, help_heading = PEERS)]
     pub(crate) without: Vec<u32>,
 
@@ -366,7 +367,8 @@ pub(crate) struct Peers {
     ///
     /// Copies are had by leases then, of which the window is the term: who changes what others have a
     /// lease on takes it back first, and a WRITE is answered when it is known at the home of its file.
-    /// While a metaserver is away its files and directories are waited for.
+    /// Clients may hold leases on files. While a metaserver is away its files and directories are
+    /// waited for, and what its clients held leases on for three minutes.
     #[arg(long, requires = "peer", conflicts_with = "search", hide_short_help = true, help_heading = PEERS)]
     pub(crate) strict: bool,
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use futures_channel::oneshot;
 use futures_util::future::{Either, select};
+use leasehold_base::limits::MESSAGE_BYTES_MAX;
 use leasehold_base::units::{FileId, Time};
 use leasehold_core::leases::{Kind, Serial};
 use leasehold_core::replica::covers::{self, Need, Purpose};
@@ -14,6 +15,7 @@ use leasehold_core::replica::{Call, Peer, Ticket};
 use leasehold_fs::{Alone, FileType, FsError, Guard, ObjectId};
 use leasehold_session::spawn;
 
+use crate::leasing::waited;
 use crate::message::{Answer, Ask};
 use crate::node::{Asker, Node, Out, Waiter, Why};
 use crate::outside::Later;
@@ -26,6 +28,11 @@ const ASK_AGAIN: Duration = Duration::from_millis(200);
 
 /// How long until clients are asked again to give up.
 const EVICT_AGAIN: Duration = Duration::from_millis(200);
+
+/// How many covers are had: as many as can be told to a home that starts, in one message.
+pub(crate) const COVERS_MAX: usize = 1 << 16;
+const COVER_BYTES: usize = 16;
+const _: () = assert!(COVERS_MAX * COVER_BYTES < MESSAGE_BYTES_MAX, "all are told");
 
 /// For how long it is tried to get a cover before a lease is granted that may not be cached.
 const LEND_PATIENCE: Duration = Duration::from_secs(1);
@@ -47,8 +54,17 @@ pub trait Lender: Send + Sync {
 #[derive(Default)]
 pub(crate) struct Lending {
     lender: Option<Arc<dyn Lender>>,
-    /// Peers whose clients may hold leases that are not known yet, and when they are asked again.
-    recovering: BTreeMap<Peer, Time>,
+    /// Peers whose clients may hold leases that are not known yet.
+    recovering: BTreeMap<Peer, Recovering>,
+}
+
+/// A peer that recovers.
+#[derive(Clone, Copy)]
+struct Recovering {
+    /// When it is asked again.
+    asked: Time,
+    /// When all that its clients may have held before it started is over, should it be heard of no more.
+    until: Time,
 }
 
 /// A cover that is used, or waited for.
@@ -61,7 +77,10 @@ struct Use {
 impl Drop for Use {
     fn drop(&mut self) {
         let Self { object, ticket, .. } = *self;
-        self.metaserver.with(|node| node.covers(covers::Event::Done(object, ticket)));
+        self.metaserver.with(|node| {
+            node.waiting.remove(&ticket);
+            node.covers(covers::Event::Done(object, ticket));
+        });
     }
 }
 
@@ -149,7 +168,10 @@ impl Metaserver {
             let (used, receiver) = self.need(object, Kind::Write, Purpose::Use);
             if self.soon(receiver).await == Answer::Done {
                 let Serial(number) = self.with(|node| node.covers.serial(object));
-                return Ok(Alone::until(number, move || drop(used)));
+                // It may be over by now.
+                if number > 0 {
+                    return Ok(Alone::until(number, move || drop(used)));
+                }
             }
             drop(used);
             // If it is gone, or of no home at all, that is found out.
@@ -269,7 +291,10 @@ impl Node {
     /// A peer says whether its clients may hold leases that it does not know of yet.
     pub(crate) fn recovers(&mut self, peer: Peer, recovers: bool) {
         if recovers {
-            self.lending.recovering.insert(peer, self.now + ASK_AGAIN);
+            let (asked, until) =
+                (self.now + ASK_AGAIN, self.now + waited(self.options.bounds, true));
+            let recovering = self.lending.recovering.entry(peer);
+            recovering.or_insert(Recovering { asked, until }).asked = asked;
         } else {
             self.lending.recovering.remove(&peer);
         }
@@ -277,7 +302,8 @@ impl Node {
 
     pub(crate) fn wake_lending(&mut self) {
         let now = self.now;
-        let due = self.lending.recovering.iter().filter(|(_, at)| **at <= now);
+        self.lending.recovering.retain(|_, recovering| recovering.until > now);
+        let due = self.lending.recovering.iter().filter(|(_, recovering)| recovering.asked <= now);
         for peer in due.map(|(peer, _)| *peer).collect::<Vec<_>>() {
             self.recovers(peer, true);
             self.greet(peer);
@@ -287,6 +313,6 @@ impl Node {
 
 impl Lending {
     pub(crate) fn next_wake(&self) -> Option<Time> {
-        self.recovering.values().min().copied()
+        self.recovering.values().map(|recovering| recovering.asked).min()
     }
 }

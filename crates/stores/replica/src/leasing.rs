@@ -211,8 +211,10 @@ impl Node {
         if self.is_kept_from(peer, object) {
             self.answer(asker, Answer::Later);
         } else if self.leasing.is_written_by_others(object, peer) {
+            // By a lease of its own, so that whoever is to write next comes after it.
             let (at, by) = (covered(object), Some(covering(peer)));
-            self.take_turn(at, by, Access::Read, None, Turn::Before(peer, asker, ask));
+            let wish = Some(wish(Kind::Read, self.options.bounds.window));
+            self.take_turn(at, by, Access::Read, wish, Turn::Before(peer, asker, ask));
         } else {
             self.ask_for_copy(peer, asker, object, ask);
         }
@@ -269,11 +271,11 @@ impl Node {
             // They went together before, so none waits for another.
             let mut effects = Vec::new();
             self.leasing.table.step(self.now, Event::Call(call), &mut effects);
-            let event = match &*effects {
-                [Effect::Run(_)] => Event::Done(object, ticket, Outcome::default()),
-                _ => Event::GivenUp(object, ticket),
-            };
-            self.leases(event);
+            let runs = effects.iter().any(|effect| matches!(effect, Effect::Run(_)));
+            self.leases(match runs {
+                true => Event::Done(object, ticket, Outcome::default()),
+                false => Event::GivenUp(object, ticket),
+            });
         }
     }
 

@@ -299,7 +299,7 @@ impl Ask {
                 replica::list::Args { caller, directory, behind, count }.encode(to);
             }
             Self::Evict(_) | Self::Cover(..) | Self::Uncover(..) => {
-                self.encode_of_leases(caller, to)
+                self.encode_of_leases(caller, to);
             }
         }
     }

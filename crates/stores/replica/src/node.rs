@@ -13,10 +13,10 @@ use leasehold_core::replica::home::{self, Home};
 use leasehold_core::replica::moves::{self, Moves};
 use leasehold_core::replica::names::{self, Names};
 use leasehold_core::replica::peers::{self, Known, Peers};
-use leasehold_core::replica::{Call, Homes, Ids, Peer, Place, Stamp, Ticket};
+use leasehold_core::replica::{Bounds, Call, Homes, Ids, Peer, Place, Stamp, Ticket};
 use leasehold_wire::replica::Caller;
 
-use crate::covering::Lending;
+use crate::covering::{COVERS_MAX, Lending};
 use crate::disk::{Disk, ROOT, first_at};
 use crate::leasing::{Evicted, Leasing, lent, waited};
 use crate::message::{Answer, Ask};
@@ -214,7 +214,7 @@ impl Node {
             names: Names::default(),
             moves: Moves::new(now, ROOT, disk.leave),
             leasing: Leasing::new(bounds, options.count as usize, epoch),
-            covers: Covers::new(bounds, lent()),
+            covers: Covers::new(Bounds { most: bounds.most.min(COVERS_MAX), ..bounds }, lent()),
             lending: Lending::default(),
             alone_from: None,
             ids: Ids::new(range_of(me), disk.ids),

@@ -89,10 +89,9 @@ impl Volume {
                 }
                 Data::OnIods(objects) => {
                     objects.alone_by(alone.number);
-                    let (count, said) = match self
-                        .spread(Some(object), objects, offset, data.clone(), stability)
-                        .await
-                    {
+                    let all = data.clone();
+                    let spread = self.spread(Some(object), objects, offset, all, stability);
+                    let (count, said) = match spread.await {
                         Ok(done) => done,
                         Err(error) => {
                             let wcc = Self::wcc(&held, &allowed.wcc);

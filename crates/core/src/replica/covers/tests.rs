@@ -7,7 +7,8 @@ use crate::replica::tests::{SMALL, object};
 #[test]
 fn dialogues() {
     play("replica/covers", || {
-        let mut covers = Covers::new(SMALL, Duration::from_secs(100));
+        let bounds = Bounds { most: 4, ..SMALL };
+        let mut covers = Covers::new(bounds, Duration::from_secs(100));
         move |now, words| {
             let ticket = || Ticket(words[1].parse().expect("a ticket"));
             let call = || Call(words[1].parse().expect("a call"));

@@ -89,6 +89,7 @@ impl Cluster {
             copies: self.copies,
             rebalance: false,
             shared: false,
+            leased: false,
         };
         let names = Arc::<MemStore>::clone(&self.names) as Arc<dyn Store>;
         block_on(Striped::open(names, iods, options)).expect("all are there")

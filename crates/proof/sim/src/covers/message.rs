@@ -6,7 +6,7 @@ use leasehold_base::units::{FileId, Time};
 use leasehold_core::leases::{Kind, Serial};
 use leasehold_core::replica::covers::Purpose;
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) enum Ask {
     Hello,
     Cover(FileId, Kind, Purpose, Option<Serial>),

@@ -249,7 +249,7 @@ impl Node {
                 self.answered(why, Answer::Later);
             } else {
                 called.again = now + AGAIN;
-                let (to, ask) = (called.to, called.ask.clone());
+                let (to, ask) = (called.to, called.ask);
                 self.send(to, number, Body::Ask(ask));
             }
         }
@@ -269,7 +269,7 @@ impl Node {
     fn call(&mut self, to: usize, ask: Ask, why: Why) {
         let number = self.number();
         let (again, until) = (self.now + AGAIN, self.now + CALL_MAX);
-        self.live.calls.insert(number, Called { to, ask: ask.clone(), why, again, until });
+        self.live.calls.insert(number, Called { to, ask, why, again, until });
         self.send(to, number, Body::Ask(ask));
     }
 

@@ -22,7 +22,7 @@ use leasehold_base::units::FileTime;
 use leasehold_core::leases::table::{Access, Ask, Grant, Run, Standing, Told};
 use leasehold_core::leases::{Kind, Modrev, Object};
 use leasehold_fs::{
-    Alone, Attributes, Caller, ExportId, FileType, FsError, Guard, ObjectId, Store,
+    Alone, Answer, Attributes, Caller, ExportId, FileType, FsError, Guard, ObjectId, Store,
 };
 use leasehold_wire::lease::{Change, place};
 
@@ -131,7 +131,7 @@ impl Gate {
         let alone = if is_late { self.store.alone(&id).await? } else { Alone::default() };
         // Before anything is looked at that a lease then covers.
         let is_opportune = ask.is_some_and(|ask| ask.opportune);
-        let (grant, is_guarded) = self.guarded(&id, grant, is_opportune).await;
+        let (grant, is_guarded) = self.guarded(&turn, &id, grant, is_opportune).await;
         let attributes = self.store.getattr(&id).await?;
         let modrev = turn.seen(attributes.changed);
         if let (Some(asked), Access::Write, Standing::Free) = (asked, access, standing)
@@ -205,13 +205,20 @@ impl Gate {
     /// now on.
     async fn guarded(
         &self,
+        turn: &Turn,
         id: &ObjectId,
         grant: Option<Grant>,
         is_opportune: bool,
     ) -> (Option<Grant>, bool) {
         let Some(grant) = grant.filter(|grant| grant.cachable) else { return (grant, true) };
         let guard = guard(grant.kind);
-        let covered = self.store.cover(id, guard, is_opportune).await;
+        let covering = self.store.cover(id, guard, is_opportune);
+        let is_at_once = matches!(covering, Answer::Now(_));
+        let covered = covering.await.and_then(|()| {
+            // All that clients had may be over meanwhile, and this with it.
+            let stands = is_at_once || turn.stands(grant.serial);
+            if stands { Ok(()) } else { Err(FsError::Later) }
+        });
         match covered.and_then(|()| self.store.guard(id, guard)) {
             Ok(()) => (Some(grant), true),
             // Somebody elsewhere may be in the way, who is asked if it is worth that.

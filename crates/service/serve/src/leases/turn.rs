@@ -131,6 +131,13 @@ impl Turn {
         own.filter(|lease| lease.cachable).map(|lease| lease.kind)
     }
 
+    /// Whether what was granted with this number is held still.
+    pub(super) fn stands(&self, serial: Serial) -> bool {
+        let state = self.leases.lock();
+        let mut leases = state.table.leases(self.object).iter();
+        leases.any(|lease| lease.serial == serial)
+    }
+
     /// The object is no more.
     pub(super) fn gone(&self) {
         self.leases.with(Time::ZERO, |state, outs| {

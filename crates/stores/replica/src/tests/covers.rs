@@ -233,6 +233,49 @@ fn a_home_that_starts_again_knows_what_was_lent() {
     assert_eq!(one.given(file).as_deref(), Some(&b"late"[..]));
 }
 
+/// Its numbers are others from then on, and what it grants for a moment is no end of what was lent.
+#[test]
+fn a_home_that_starts_again_makes_nothing_shorter_that_was_lent() {
+    let (lan, iods, [home, one, two]) = three();
+    let file = home.create("file");
+    home.write(file, b"old").expect("there is room");
+    assert_eq!(one.lend(file, Guard::Changes), Ok(()));
+    lan.kill(0, None);
+    lan.start(0);
+    let home = One { volume: iods.open(&lan, 0), ..home };
+    home.join(0);
+    lan.pass(3 * SECOND);
+    assert_eq!(one.write(file, b"new"), Ok(()));
+    lan.pass(20 * SECOND);
+    assert!(one.clients().lost.is_empty(), "its clients go by it still");
+    assert_eq!(two.write(file, b"newer"), Ok(()));
+    assert_eq!(one.given(file).as_deref(), Some(&b"new"[..]));
+}
+
+#[test]
+fn one_that_recovers_and_is_gone_is_waited_out() {
+    let (lan, iods, [home, one, two]) = three();
+    let file = home.create("file");
+    home.write(file, b"old").expect("there is room");
+    lan.kill(0, None);
+    lan.kill(1, None);
+    lan.start(0);
+    lan.start(1);
+    let home = One { volume: iods.open(&lan, 0), ..home };
+    let one = One { volume: iods.open(&lan, 1), ..one };
+    one.clients().is_recovering = true;
+    home.join(0);
+    one.join(1);
+    lan.pass(3 * SECOND);
+    assert_eq!(two.read(file), Err(FsError::Later), "its clients have not said what they hold");
+    lan.cut(1, true);
+    lan.pass(COVER - 20 * SECOND);
+    assert_eq!(two.read(file), Err(FsError::Later));
+    lan.pass(30 * SECOND);
+    assert_eq!(two.read(file).as_deref(), Ok(&b"old"[..]));
+    assert_eq!(home.write(file, b"new"), Ok(()));
+}
+
 #[test]
 fn what_a_metaserver_lent_before_it_started_again_is_waited_for() {
     let (lan, iods, [home, one, two]) = three();
