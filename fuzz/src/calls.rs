@@ -124,7 +124,12 @@ impl World {
     fn new() -> Self {
         // Small, so that it is full before long.
         let file_system = FileSystemId(1);
-        let config = Config { file_system, capacity_bytes: 1 << 20, capacity_files: 64 };
+        let config = Config {
+            file_system,
+            capacity_bytes: 1 << 20,
+            capacity_files: 64,
+            ..Config::default()
+        };
         let store = Arc::new(MemStore::new(config));
         let service = serve(&store);
         let root = service.root_handle("data").expect("it is exported");

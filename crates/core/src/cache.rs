@@ -46,8 +46,8 @@
 //! What it does not do: it calls nobody and knows no handles. Whether the server is asked when a
 //! file is opened, and whether data is pushed when it is closed, is its owner's choice of variant.
 //! So is whether what is known may be used at all: an owner with leases has rule 1's times without
-//! end, uses what is here while it holds a lease, and tells when that shows another object than
-//! before ([`Event::Replaced`]).
+//! end for what these are on, uses that while it holds one, and tells when that shows another object
+//! than before ([`Event::Replaced`]).
 
 mod altered;
 mod attributes;
@@ -56,6 +56,7 @@ mod dispatch;
 mod extents;
 mod file;
 mod names;
+mod options;
 
 use core::ops::Range;
 use core::time::Duration;
@@ -69,6 +70,7 @@ use attributes::{Content, Known};
 use file::File;
 use names::Names;
 pub use names::Source;
+pub use options::Options;
 
 /// Names an object to the owner, who gives a number of its own to each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -95,55 +97,6 @@ pub type Verifier = [u8; 8];
 /// Counts what happens, to tell before from after.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Serial(u64);
-
-/// How much is cached, and for how long.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Options {
-    /// The bytes of all data; unsaved data and what somebody waits for may be above.
-    pub bytes_max: u64,
-    /// The bytes of data that the server may lose.
-    pub unsaved_bytes_max: u64,
-    /// The number of names, absent ones too.
-    pub names_max: usize,
-    /// Whether a name that was never asked for is known to be absent in a directory that was made
-    /// here: where others may make names meanwhile, it is to be asked for.
-    pub names_of_new: bool,
-    /// Whether zeros in short gaps may be written along with what lies around them: where others may
-    /// write at the same time, those bytes may be theirs.
-    pub writes_gaps: bool,
-    /// The least and the longest time that attributes of a file are trusted.
-    pub file_trust: (Duration, Duration),
-    /// The same of a directory.
-    pub directory_trust: (Duration, Duration),
-    /// The largest READ.
-    pub read_bytes: u32,
-    /// How far is read ahead at most.
-    pub ahead_bytes: u64,
-    /// The largest WRITE.
-    pub write_bytes: u32,
-    /// How long written data stays here at most before it is sent.
-    pub write_delay: Duration,
-    /// Whether each WRITE is to be stable when it is answered.
-    pub always_stable: bool,
-    /// The number of calls for one file's data on their way at once.
-    pub calls_of_file_max: usize,
-    /// The number of calls for data on their way at once.
-    pub calls_max: usize,
-}
-
-impl Options {
-    const fn trust(&self, file_type: FileType) -> (Duration, Duration) {
-        match file_type {
-            FileType::Directory => self.directory_trust,
-            FileType::Regular
-            | FileType::BlockDevice
-            | FileType::CharacterDevice
-            | FileType::Symlink
-            | FileType::Socket
-            | FileType::Fifo => self.file_trust,
-        }
-    }
-}
 
 /// What a READ was answered with.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -612,6 +565,13 @@ impl<E: Clone> Cache<E> {
             altered.show(&mut attributes);
         }
         Some((attributes, object.known.trusted_for(now)))
+    }
+
+    /// What kind of object it is, where anything is known of it.
+    #[must_use]
+    pub fn file_type(&self, object: ObjectKey) -> Option<FileType> {
+        let known = self.objects.get(&object)?.known.attributes()?;
+        Some(known.file_type)
     }
 
     /// Whether what comes of a question is no older than what is known: nothing of ours has changed

@@ -511,4 +511,7 @@ pub struct Properties {
     pub symlinks: bool,
     /// Whether files can have several names.
     pub links: bool,
+    /// Whether clients may hold leases on names: on directories, and on all else that is no regular
+    /// file. Where others serve the same names, [`Store::cover`] has the last word.
+    pub leases_names: bool,
 }

@@ -190,12 +190,16 @@ fn with_leases(
     let name = format!("{machine}:{}", directory.display());
     let nfs = block_on(found.nfs.with_leases(who, id, name.as_bytes()));
     let nfs = nfs.map_err(|error| error.to_string())?;
-    if nfs.leases().is_none() {
-        let text = "the server grants no leases here: this mount is close-to-open";
-        if words.caching.names_leases() {
-            tracing::warn!("{text}");
-        } else {
-            tracing::info!("{text}");
+    match nfs.leases() {
+        Some(leases) if leases.leases_names() => {}
+        Some(_) => tracing::info!("the server leases files alone: names are kept by time"),
+        None => {
+            let text = "the server grants no leases here: this mount is close-to-open";
+            if words.caching.names_leases() {
+                tracing::warn!("{text}");
+            } else {
+                tracing::info!("{text}");
+            }
         }
     }
     Ok(Mounted { nfs, ..found })

@@ -65,6 +65,8 @@ struct Standing {
     epoch: u64,
     /// How often the client was welcomed.
     welcomes: u64,
+    /// Whether it was said that names are leased.
+    leases_names: bool,
 }
 
 /// What goes with one call beside its arguments, and what comes with its answer.
@@ -116,7 +118,7 @@ impl Leases {
     /// When somebody takes those calls already.
     #[must_use]
     pub fn new(session: &Session, client: [u8; 16], name: &[u8]) -> Self {
-        let standing = Standing { instance: 1, epoch: 0, welcomes: 0 };
+        let standing = Standing { instance: 1, epoch: 0, welcomes: 0, leases_names: true };
         let shared = Arc::new(Shared {
             session: session.clone(),
             client,
@@ -152,6 +154,12 @@ impl Leases {
     pub async fn hello(&self, who: &Credential) -> Result<(), Error> {
         let standing = self.standing();
         self.renew(who, standing).await
+    }
+
+    /// Whether the server leases names as well as files, as it said to the last HELLO.
+    #[must_use]
+    pub fn leases_names(&self) -> bool {
+        self.standing().leases_names
     }
 
     /// Asks for leases and gives some back; says as well when the call was sent.
@@ -274,7 +282,8 @@ impl Leases {
             return;
         }
         let welcomes = found.welcomes + 1;
-        *standing = Standing { instance, epoch: welcome.epoch, welcomes };
+        let hello::Welcome { epoch, leases_names, .. } = *welcome;
+        *standing = Standing { instance, epoch, welcomes, leases_names };
         drop(standing);
         let listener = self.shared.listener().clone();
         if let Some(listener) = listener {

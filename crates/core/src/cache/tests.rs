@@ -21,6 +21,7 @@ fn options() -> Options {
         writes_gaps: false,
         file_trust: (Duration::from_secs(3), Duration::from_secs(60)),
         directory_trust: (Duration::from_secs(30), Duration::from_secs(60)),
+        other_trust: (Duration::from_secs(3), Duration::from_secs(60)),
         read_bytes: 8,
         ahead_bytes: 16,
         write_bytes: 8,

@@ -14,8 +14,9 @@ pub(crate) const HELP: &str = "\
   cache=close-to-open  an open asks whether the file has changed, a close pushes
   cache=lease        keep what the server grants a lease on: what other clients do is seen at once,
                      and a close pushes nothing; close-to-open where the server has no leases,
-                     which is said. What programs on the server itself change may be seen late
-                     [default]
+                     which is said, and names and directories by time where it leases files alone,
+                     as strict metaservers do. What programs on the server itself change may be
+                     seen late [default]
   leases=used|listed|named  what leases are asked for on by the way: what is used; and listings
                      bring attributes; and what names lead to [default: named]
   term=SECONDS       for how long leases are asked for, up to 60 [default: what the server likes]

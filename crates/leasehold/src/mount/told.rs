@@ -6,7 +6,7 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use leasehold_client::Variant;
+use leasehold_client::{Client, Variant};
 use leasehold_fuse::Session;
 use leasehold_mount::Files;
 use leasehold_shell::client::{Mounted, block_on};
@@ -34,6 +34,12 @@ const fn called(variant: Variant) -> &'static str {
         Variant::CloseToOpen => "close-to-open",
         Variant::Lease => "lease",
     }
+}
+
+/// The leases of a client, and whether names go by them; nothing where none are asked for.
+fn held_by(client: &Client) -> Option<Value> {
+    let (held, to_write) = client.lease_counts()?;
+    Some(json!({ "held": held, "to_write": to_write, "names": client.leases_names() }))
 }
 
 /// The requests of the kernel that have no answer yet.
@@ -64,14 +70,13 @@ pub(crate) fn begin(
         let held = files.holdings();
         let (cached, unsaved) = files.client().cached_bytes();
         let counters = files.client().counters();
-        let leases = files.client().lease_counts();
         let calls = nfs.session().counters();
         json!({
             "source": source,
             "server": server,
             "version": nfs.version().number(),
             "cache": cache,
-            "leases": leases.map(|(held, to_write)| json!({ "held": held, "to_write": to_write })),
+            "leases": held_by(files.client()),
             "pid": std::process::id(),
             "waiting": waited_for(&session),
             "nodes": held.nodes,
@@ -145,8 +150,12 @@ fn place_of(directory: &Path) -> io::Result<PathBuf> {
 pub(crate) fn page(told: &Value) -> String {
     let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let leases = &told["leases"];
+    let names = match leases["names"].as_bool() {
+        Some(false) => "; names by time",
+        Some(true) | None => "",
+    };
     let leases = match leases["held"].as_u64() {
-        Some(held) => format!(" ({held} leases, {} of them to write)", leases["to_write"]),
+        Some(held) => format!(" ({held} leases, {} of them to write{names})", leases["to_write"]),
         None => String::new(),
     };
     let mut page = format!(
@@ -177,4 +186,19 @@ pub(crate) fn page(told: &Value) -> String {
         page += &format!("waiting {age:.1} s: {operation} of thread {}\n", request["thread"]);
     }
     page
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_says_what_goes_by_leases() {
+        let page_of = |leases: Value| page(&json!({ "cache": "lease", "leases": leases }));
+        let held = |names: bool| json!({ "held": 3, "to_write": 1, "names": names });
+        assert!(page_of(held(true)).contains("cache lease (3 leases, 1 of them to write), pid"));
+        let files_alone = "cache lease (3 leases, 1 of them to write; names by time), pid";
+        assert!(page_of(held(false)).contains(files_alone));
+        assert!(page_of(Value::Null).contains("cache lease, pid"));
+    }
 }

@@ -68,7 +68,8 @@ impl Cluster {
     fn user(&self, at: usize, number: u8) -> User {
         let mounted = self.mount(at);
         let nfs = block_on(mounted.nfs.with_leases(&who(), [number; 16], b"client")).unwrap();
-        assert!(nfs.leases().is_some(), "leases are granted");
+        let leases = nfs.leases().expect("leases are granted");
+        assert!(!leases.leases_names(), "on files alone");
         let options = Options::new(FileTime::default, number.into());
         let options = Options { variant: Variant::Lease, ..options };
         let who = who();

@@ -12,6 +12,7 @@ use crate::client::{Client, State};
 use crate::convert;
 use crate::leases::object_of;
 use crate::nodes::{NodeId, Rights, Seen};
+use crate::options::Variant;
 use crate::ride::FIRST;
 
 impl Client {
@@ -20,7 +21,7 @@ impl Client {
     /// # Errors
     /// When they cannot be had from the server, as for every operation.
     pub async fn getattr(&self, who: &Credential, node: NodeId) -> Result<Seen, Error> {
-        if self.is_leased() && !self.holds_lease(node) {
+        if self.variant_of(node) == Variant::Lease && !self.holds_lease(node) {
             return self.look(who, node).await;
         }
         self.lease(who, node, Kind::Read, 0).await;

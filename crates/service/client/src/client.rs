@@ -12,6 +12,7 @@ use leasehold_base::attributes::Wcc;
 use leasehold_base::random::Random;
 use leasehold_base::units::Time;
 use leasehold_core::cache::{Asked, Cache, Counters, Effect, Event, ObjectKey, Ticket};
+use leasehold_session::leases::Leases;
 use leasehold_session::nfs::{Bounds, Nfs};
 use leasehold_session::{Credential, Error, spawn};
 use leasehold_wire::nfs3::{self, Handle, Status};
@@ -98,7 +99,8 @@ pub(crate) struct Doings {
 
 impl Client {
     /// The file system of a directory, as its server has it: asks for its attributes. One that goes
-    /// by the lease program has [`Variant::Lease`]; without it that is close-to-open.
+    /// by the lease program has [`Variant::Lease`]; without it that is close-to-open. Whether names
+    /// go by leases as well the server has said by now, and that is so for good.
     ///
     /// # Errors
     /// When the directory's attributes cannot be had.
@@ -111,13 +113,13 @@ impl Client {
     ) -> Result<Self, Error> {
         let variant = match (options.variant, nfs.leases()) {
             (_, Some(_)) => Variant::Lease,
-            (Variant::Lease, None) => Variant::CloseToOpen,
-            (variant, None) => variant,
+            (variant, None) => variant.by_time(),
         };
         let options = Options { variant, ..options };
-        let leases = nfs.leases().map(|_| Leased::new(who.clone(), options.term));
+        let leases_names = nfs.leases().is_some_and(Leases::leases_names);
+        let leases = nfs.leases().map(|_| Leased::new(who.clone(), options.term, leases_names));
         let state = State {
-            cache: Cache::new(options.of_cache(&bounds)),
+            cache: Cache::new(options.of_cache(&bounds, leases_names)),
             nodes: Nodes::new(root),
             opens: Opens::default(),
             random: Random::from_seed(options.seed),

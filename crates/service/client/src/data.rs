@@ -74,7 +74,7 @@ impl Client {
         // Who may run a file may read it (RFC 1813 4.4).
         let wanted =
             Access { read: how.read, execute: how.read, modify: how.write, ..Access::default() };
-        let granted = match self.shared.options.variant {
+        let granted = match self.variant_of(node) {
             Variant::BufferCache | Variant::Lease => self.access(who, node, wanted).await?,
             Variant::None | Variant::CloseToOpen => self.ask_access(who, node, wanted).await?,
         };
@@ -345,17 +345,20 @@ impl Client {
             let aside = state.nodes.close(node);
             state.note_open(now, node, doings);
             let last = state.seen(now, node).is_some_and(|seen| seen.attributes.link_count <= 1);
-            if aside.is_some() && last {
+            let is_certain = state.names_are_certain();
+            if aside.is_some() && last && is_certain {
                 // With its last name the file goes, and what was written to it.
                 state.step(now, Event::Discard { file: node.key() }, doings);
             }
+            // It may have been another file's name: then this one goes on, with what was written.
+            let unsaved = (!is_certain && state.cache.is_unsaved(node.key())).then_some(node);
             if let Some(event) = state.forget_unused(node) {
                 state.step(now, event, doings);
             }
-            aside.map(|place| (who, place))
+            aside.map(|place| (who, place, unsaved))
         });
-        if let Some((who, (directory, name))) = aside {
-            self.remove_aside(who, directory, name.into_vec());
+        if let Some((who, (directory, name), unsaved)) = aside {
+            self.remove_aside(who, (directory, name.into_vec()), unsaved);
         }
     }
 

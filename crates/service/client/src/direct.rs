@@ -26,7 +26,7 @@ impl Client {
         }
         let mut parts = Vec::new();
         let (mut at, end) = (offset, offset.saturating_add(u64::from(count)));
-        let most = self.shared.options.of_cache(&self.shared.bounds).read_bytes;
+        let most = self.shared.options.read_bytes(&self.shared.bounds);
         while at < end {
             let asked = self.ask();
             let wanted = u32::try_from(end - at).unwrap_or(u32::MAX).min(most);
@@ -54,7 +54,7 @@ impl Client {
         mut data: Bytes,
     ) -> Result<(), Error> {
         let handle = self.handle(node)?;
-        let most = self.shared.options.of_cache(&self.shared.bounds).write_bytes as usize;
+        let most = self.shared.options.write_bytes(&self.shared.bounds) as usize;
         let hold = self.hold(node).await;
         while !data.is_empty() {
             let part = data.slice(..data.len().min(most));
@@ -90,7 +90,7 @@ impl Client {
         mut data: Bytes,
     ) -> Result<(), Error> {
         let handle = self.handle(node)?;
-        let most = self.shared.options.of_cache(&self.shared.bounds).write_bytes as usize;
+        let most = self.shared.options.write_bytes(&self.shared.bounds) as usize;
         let hold = if self.caches() { Some(self.hold(node).await) } else { None };
         let mut at = offset;
         while !data.is_empty() {

@@ -5,6 +5,10 @@
 //! with calls. An operation first has its lease ([`Client::lease`]): then what is cached is used
 //! whatever its age, or by calls where the lease may not be cached. Leases also come with the
 //! answers to other calls ([`crate::ride`]).
+//!
+//! A server may lease regular files alone (`spec/lease.x`, rule 27). Then nothing else goes by
+//! leases ([`State::is_by_lease`]), but by time, as close-to-open does. So a name may lead to
+//! another file than it did: what was written to one is not given up because its name was removed.
 
 mod ear;
 mod errands;
@@ -16,6 +20,7 @@ use core::pin::pin;
 use core::time::Duration;
 
 use futures_util::future::select;
+use leasehold_base::attributes::FileType;
 use leasehold_base::units::{FileId, FileSystemId, Time};
 use leasehold_core::cache::{self, Asked, Ticket};
 use leasehold_core::leases::holder::{self, Holder, Request};
@@ -29,6 +34,7 @@ use leasehold_wire::nfs3::{self, Handle};
 use crate::client::{Client, Doings, Outcome, State, Wait};
 use crate::listed::Listings;
 use crate::nodes::NodeId;
+use crate::options::Variant;
 use crate::rescue::Rescuer;
 use crate::ride::How;
 use errands::Errand;
@@ -58,6 +64,8 @@ pub(crate) enum Right {
 pub(crate) struct Leased {
     /// For how long they are asked for.
     term: Duration,
+    /// Whether the server leases names: directories, and all else that is no regular file.
+    names: bool,
     holder: Holder,
     /// Handles and callers of nodes that leases were asked for on.
     pub(crate) asked_of: BTreeMap<NodeId, (Handle, Credential)>,
@@ -106,9 +114,10 @@ const fn node_of(object: Object) -> NodeId {
 }
 
 impl Leased {
-    pub(crate) fn new(who: Credential, term: Duration) -> Self {
+    pub(crate) fn new(who: Credential, term: Duration, names: bool) -> Self {
         Self {
             term,
+            names,
             holder: Holder::new(),
             asked_of: BTreeMap::new(),
             uses: BTreeMap::new(),
@@ -245,11 +254,28 @@ impl State {
         self.answer(ticket, Outcome::Leased(right), doings);
     }
 
-    /// Until when what is cached of a node may be used; always, where no leases are held at all.
+    /// Whether what is cached of a node is good while a lease on it is held, and by nothing else.
+    /// What is not known to be something else may be a file.
+    pub(crate) fn is_by_lease(&self, node: NodeId) -> bool {
+        let may_be_file =
+            || self.cache.file_type(node.key()).is_none_or(|known| known == FileType::Regular);
+        self.leases.as_ref().is_some_and(|leased| leased.names || may_be_file())
+    }
+
+    /// Whether it is certain enough what a name leads to for written data to be given up when the
+    /// name goes. By time it is not where leases keep data here: without them, what was written was
+    /// sent when the file was closed.
+    pub(crate) fn names_are_certain(&self) -> bool {
+        self.leases.as_ref().is_none_or(|leased| leased.names)
+    }
+
+    /// Until when what is cached of a node may be used; always, where that hangs on no lease.
     pub(crate) fn usable_until(&self, now: Time, node: NodeId) -> Option<Time> {
         match &self.leases {
-            Some(leased) => leased.holder.usable_until(now, object_of(node)),
-            None => Some(Time::from_nanoseconds(u64::MAX)),
+            Some(leased) if self.is_by_lease(node) => {
+                leased.holder.usable_until(now, object_of(node))
+            }
+            Some(_) | None => Some(Time::from_nanoseconds(u64::MAX)),
         }
     }
 
@@ -461,6 +487,9 @@ impl Client {
             return Right::Use;
         }
         let begun = self.with(|state, now, doings| {
+            if !state.is_by_lease(node) {
+                return Err(Right::Use);
+            }
             let handle = state.nodes.handle(node).ok_or(Right::Through)?;
             let object = object_of(node);
             // Who takes back what it was given may wait for this.
@@ -500,6 +529,19 @@ impl Client {
     /// Whether leases are held at all.
     pub(crate) fn is_leased(&self) -> bool {
         self.shared.nfs.leases().is_some()
+    }
+
+    /// Whether names go by leases, and all else that is no regular file.
+    #[must_use]
+    pub fn leases_names(&self) -> bool {
+        self.shared.state().leases.as_ref().is_some_and(|leased| leased.names)
+    }
+
+    /// How a node is cached.
+    pub(crate) fn variant_of(&self, node: NodeId) -> Variant {
+        let variant = self.shared.options.variant;
+        let is_by_lease = self.shared.state().is_by_lease(node);
+        if is_by_lease { variant } else { variant.by_time() }
     }
 
     /// Puts data into the cache, if the lease that this needs is held, and says whom to wait for;

@@ -10,7 +10,9 @@
 //! its WRITEs, and is written again otherwise, so that a server that restarts loses nothing.
 //!
 //! A client whose [`leasehold_session::nfs::Nfs`] goes by the lease program holds leases: what it
-//! has cached is then never stale. It can be told who else keeps copies ([`Client::watch`]).
+//! has cached is then never stale; but what is no regular file is kept by time, with a server that
+//! leases files alone ([`Client::leases_names`]). It can be told who else keeps copies
+//! ([`Client::watch`]).
 
 mod attributes;
 mod calls;

@@ -104,7 +104,7 @@ impl Client {
     ) -> Result<Found, Error> {
         let handle = self.handle(directory)?;
         let change = self.begin_change(directory);
-        let ride = self.ride_to_make(Kind::Write);
+        let ride = self.ride(&[(SECOND, Kind::Write)], None);
         // Else it may have been there, open to others as it was.
         let is_new = !matches!(how, create::How::Unchecked(_));
         let reply = ride.nfs.create(who, &handle, name, how).await?;
@@ -128,7 +128,7 @@ impl Client {
         let handle = self.handle(directory)?;
         let attributes = of_mode(mode);
         let change = self.begin_change(directory);
-        let ride = self.ride_to_make(Kind::Read);
+        let ride = self.ride_to_make_other();
         let reply = ride.nfs.mkdir(who, &handle, name, &attributes).await?;
         self.made(who, (directory, name), reply, (change, ride)).await
     }
@@ -146,7 +146,7 @@ impl Client {
         let handle = self.handle(directory)?;
         let attributes = of_mode(Mode::from_bits(0o777));
         let change = self.begin_change(directory);
-        let ride = self.ride_to_make(Kind::Read);
+        let ride = self.ride_to_make_other();
         let reply = ride.nfs.symlink(who, &handle, name, (target, &attributes)).await?;
         self.made(who, (directory, name), reply, (change, ride)).await
     }
@@ -175,14 +175,15 @@ impl Client {
             Special::Fifo => mknod::Node::Fifo(attributes),
         };
         let change = self.begin_change(directory);
-        let ride = self.ride_to_make(Kind::Read);
+        let ride = self.ride_to_make_other();
         let reply = ride.nfs.mknod(who, &handle, name, node).await?;
         self.made(who, (directory, name), reply, (change, ride)).await
     }
 
-    /// A call that makes an object, and asks for a lease on it.
-    fn ride_to_make(&self, kind: Kind) -> Ride {
-        self.ride(&[(SECOND, kind)], None)
+    /// A call that makes what is no regular file, and asks for a lease on it where there are such.
+    fn ride_to_make_other(&self) -> Ride {
+        let asks: &[_] = if self.leases_names() { &[(SECOND, Kind::Read)] } else { &[] };
+        self.ride(asks, None)
     }
 
     /// What the cache is to know of a new object. A server may leave out everything about it.

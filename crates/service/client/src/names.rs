@@ -104,12 +104,32 @@ impl Client {
             (seen, _) => seen?,
         };
         reference.node = None;
-        Ok(Found {
+        Ok(self.found_as(node, &seen, (directory, name)))
+    }
+
+    /// The same where the answer about the name may have told the attributes: then to ask for these
+    /// alone would bring no others. A lease that is held is used, so that it is renewed.
+    async fn found_told(
+        &self,
+        who: &Credential,
+        node: NodeId,
+        place: (NodeId, &[u8]),
+        told: Option<&Attributes>,
+    ) -> Result<Found, Error> {
+        let told = told.filter(|_| !self.holds_lease(node));
+        match told.and_then(|_| self.with(|state, now, _| state.seen(now, node))) {
+            Some(seen) => Ok(self.found_as(node, &seen, place)),
+            None => self.found(who, node, place).await,
+        }
+    }
+
+    fn found_as(&self, node: NodeId, seen: &Seen, (directory, name): (NodeId, &[u8])) -> Found {
+        Found {
             node,
             attributes: seen.attributes,
             trusted_for: seen.trusted_for,
             named_for: self.named_for(directory, name, Some(node)),
-        })
+        }
     }
 
     /// For how long it can be trusted that a name leads there, or that it is absent: not at all where
@@ -138,10 +158,13 @@ impl Client {
                 let named = self.take_grant_of_names(who, place, &ride, done.directory.as_ref());
                 let target = (&done.object, done.attributes.as_ref());
                 let node = self.learn((directory, name), target, (Source::Asked, asked, named));
+                // What something of ours has changed meanwhile is asked for.
+                let is_current = self.shared.state().cache.is_current(node.key(), asked);
+                let told = done.attributes.as_ref().filter(|_| is_current);
                 if let Some(grant) = ride.grant(SECOND) {
                     self.take_grant((who, node), grant, (asked, done.attributes.as_ref()));
                 }
-                self.found(who, node, (directory, name)).await
+                self.found_told(who, node, (directory, name), told).await
             }
             nfs3::Reply::Failed(status, seen) => {
                 self.observe(directory, asked, seen.as_ref());
@@ -267,9 +290,12 @@ impl Client {
         Losing { client: self.clone(), node, lost: false }
     }
 
-    /// Whether it is known that a name leads to a node.
+    /// Whether it is known for certain that a name leads to a node.
     fn is_at(&self, node: Option<NodeId>, directory: NodeId, name: &[u8]) -> bool {
-        let target = self.with(|state, now, _| state.find(now, directory, name));
+        let target = self.with(|state, now, _| {
+            let is_certain = state.names_are_certain();
+            state.find(now, directory, name).filter(|_| is_certain)
+        });
         target.flatten().is_some_and(|target| Some(target) == node)
     }
 

@@ -20,8 +20,18 @@ pub enum Variant {
     CloseToOpen,
     /// Everything while a lease on it is held, and never what is stale: what others do is seen when
     /// it is done. A close pushes nothing; fsync does. For a server that grants leases; with any
-    /// other this is close-to-open.
+    /// other this is close-to-open, and what is no regular file is with one that leases files alone.
     Lease,
+}
+
+impl Variant {
+    /// How that is cached which the server grants no leases on.
+    pub(crate) const fn by_time(self) -> Self {
+        match self {
+            Self::Lease => Self::CloseToOpen,
+            Self::None | Self::BufferCache | Self::CloseToOpen => self,
+        }
+    }
 }
 
 /// What leases are asked for on, by calls for something else; the later includes the earlier.
@@ -52,7 +62,7 @@ pub struct Options {
     pub unsaved_bytes_max: u64,
     /// The number of cached names.
     pub names_max: usize,
-    /// The least and the longest time that attributes of a file are trusted.
+    /// The least and the longest time that attributes of what is no directory are trusted.
     pub file_trust: (Duration, Duration),
     /// The same of a directory.
     pub directory_trust: (Duration, Duration),
@@ -106,11 +116,24 @@ impl Options {
         }
     }
 
-    pub(crate) fn of_cache(&self, bounds: &Bounds) -> cache::Options {
+    /// The largest READ.
+    pub(crate) fn read_bytes(&self, bounds: &Bounds) -> u32 {
+        bounds.read_bytes.min(self.read_bytes_max).max(1)
+    }
+
+    /// The largest WRITE.
+    pub(crate) fn write_bytes(&self, bounds: &Bounds) -> u32 {
+        bounds.write_bytes.min(self.write_bytes_max).max(1)
+    }
+
+    /// What the cache is to do, where the server leases names or not.
+    pub(crate) fn of_cache(&self, bounds: &Bounds, leases_names: bool) -> cache::Options {
         let nothing = self.variant == Variant::None;
+        let files = self.variant;
+        let names = if leases_names { files } else { files.by_time() };
         // Or hears of others before they do anything.
-        let is_alone = matches!(self.variant, Variant::BufferCache | Variant::Lease);
-        let trust = |times| match self.variant {
+        let is_alone = |variant: Variant| matches!(variant, Variant::BufferCache | Variant::Lease);
+        let trust = |variant: Variant, times| match variant {
             Variant::None => (Duration::ZERO, Duration::ZERO),
             // As long as a lease is held, which is looked at besides.
             Variant::Lease => (FOREVER, FOREVER),
@@ -120,13 +143,14 @@ impl Options {
             bytes_max: self.bytes_max,
             unsaved_bytes_max: self.unsaved_bytes_max,
             names_max: if nothing { 0 } else { self.names_max },
-            names_of_new: is_alone,
-            writes_gaps: is_alone,
-            file_trust: trust(self.file_trust),
-            directory_trust: trust(self.directory_trust),
-            read_bytes: bounds.read_bytes.min(self.read_bytes_max).max(1),
+            names_of_new: is_alone(names),
+            writes_gaps: is_alone(files),
+            file_trust: trust(files, self.file_trust),
+            directory_trust: trust(names, self.directory_trust),
+            other_trust: trust(names, self.file_trust),
+            read_bytes: self.read_bytes(bounds),
             ahead_bytes: self.ahead_bytes,
-            write_bytes: bounds.write_bytes.min(self.write_bytes_max).max(1),
+            write_bytes: self.write_bytes(bounds),
             write_delay: self.write_delay,
             always_stable: self.always_stable,
             calls_of_file_max: self.calls_of_file_max.max(1),

@@ -107,10 +107,11 @@ impl Client {
     }
 
     /// A call about names of a directory, which asks for leases on what they lead to, at this place,
-    /// and on the directory, if none is held: it may be wanted back.
+    /// and on the directory where names are leased, if none is held: it may be wanted back.
     pub(crate) fn ride_to_names(&self, directory: NodeId, place: u32) -> Ride {
         let (of_directory, of_object) = ((FIRST, Kind::Read), (place, Kind::Read));
-        let directory = (!self.holds_lease(directory)).then_some(of_directory);
+        let asks = self.leases_names() && !self.holds_lease(directory);
+        let directory = asks.then_some(of_directory);
         let object = (self.shared.options.asking == Asking::Named).then_some(of_object);
         let asks: Vec<_> = directory.into_iter().chain(object).collect();
         self.ride(&asks, None)

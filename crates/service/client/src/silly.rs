@@ -107,7 +107,7 @@ impl Client {
         if useless {
             // It was released while its name was changed, or has another name of ours.
             self.shared.state().nodes.refer(directory);
-            self.remove_aside(who.clone(), directory, aside.to_vec());
+            self.remove_aside(who.clone(), (directory, aside.to_vec()), None);
         }
     }
 
@@ -122,10 +122,19 @@ impl Client {
         self.note_ended(aside);
     }
 
-    /// Removes a name of ours, without anybody waiting, and gives the directory's reference back.
-    pub(crate) fn remove_aside(&self, who: Credential, directory: NodeId, name: Vec<u8>) {
+    /// Removes a name of ours, without anybody waiting, and gives the directory's reference back;
+    /// what was written to a file is saved first.
+    pub(crate) fn remove_aside(
+        &self,
+        who: Credential,
+        (directory, name): (NodeId, Vec<u8>),
+        unsaved: Option<NodeId>,
+    ) {
         let client = self.clone();
         spawn(async move {
+            if let Some(node) = unsaved {
+                client.sync_node(node).await;
+            }
             // There is nobody to tell: a name that cannot be removed stays where it is.
             match client.remove_name(&who, directory, &name, None).await {
                 Ok(()) => client.note_ended(&name),

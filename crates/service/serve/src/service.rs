@@ -159,6 +159,11 @@ impl Service {
         self.leases.standing().1
     }
 
+    /// Whether clients may hold leases on names in all that is offered.
+    pub(crate) fn leases_names(&self) -> bool {
+        self.exports().iter().all(|export| export.store.properties().leases_names)
+    }
+
     /// Takes up a client with leases; from now on nothing is done without asking for those.
     pub(crate) fn welcome(
         &self,

@@ -171,16 +171,17 @@ impl Files {
         Reply::Attributes(convert::attributes(&seen.attributes), seen.trusted_for)
     }
 
-    /// For how long the kernel may keep a name. Under a lease on the directory it may only where the
-    /// name can be taken back, whatever is under way in there.
+    /// For how long the kernel may keep a name: as long as the client, by time. Under a lease on the
+    /// directory it may only where the name can be taken back, whatever is under way in there.
     pub(crate) fn name_valid(&self, named_for: Duration) -> Duration {
-        match (self.is_leased(), self.notifier.takes_names_back()) {
+        match (self.client.leases_names(), self.notifier.takes_names_back()) {
             (false, _) => named_for,
             (true, true) => named_for.min(NAMED_MAX),
             (true, false) => Duration::ZERO,
         }
     }
 
+    /// Whether files go by leases.
     pub(crate) fn is_leased(&self) -> bool {
         self.client.options().variant == Variant::Lease
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold_base::units::Cookie;
-use leasehold_client::{Found, Seen};
+use leasehold_client::{FileType, Found, Seen};
 use leasehold_fuse::{Errno, Listing, ListingEntry, Reply};
 
 use crate::convert::{errno, type_bits};
@@ -69,9 +69,9 @@ impl Files {
                 next: entry.cookie.0,
                 mode,
             };
-            // The reference is the kernel's from now on. Under leases it is told of no object: it
-            // would have to ask for the name all the same, also where it need not now.
-            let tells = plus && !self.is_leased();
+            // The reference is the kernel's from now on. Where names are leased it is told of no
+            // object: it would have to ask for the name all the same, also where it need not now.
+            let tells = plus && !self.client.leases_names();
             let found = if tells { entry.found.take() } else { None };
             let told = found.map(|found| self.entry(&self.as_now(found)));
             listing.push(row, plus.then_some(told.as_ref()));
@@ -79,10 +79,16 @@ impl Files {
         listing.reply()
     }
 
-    /// What is known of an object now: what was listed may have been kept for long.
+    /// What is known of an object now: what was listed may have been kept for long. The kernel asks
+    /// for itself what goes by a lease: while the listing is on its way that may be taken back, which
+    /// the kernel does not heed for what it does not know yet.
     fn as_now(&self, found: Found) -> Found {
         match self.client.seen(found.node) {
-            Some(Seen { attributes, trusted_for }) => Found { attributes, trusted_for, ..found },
+            Some(Seen { attributes, trusted_for }) => {
+                let by_lease = self.is_leased() && attributes.file_type == FileType::Regular;
+                let trusted_for = if by_lease { Duration::ZERO } else { trusted_for };
+                Found { attributes, trusted_for, ..found }
+            }
             None => Found { trusted_for: Duration::ZERO, ..found },
         }
     }

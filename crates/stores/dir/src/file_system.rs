@@ -82,6 +82,7 @@ impl Kind {
             can_set_time: true,
             symlinks: !is_fat,
             links: !is_fat,
+            leases_names: true,
         })
     }
 

@@ -22,9 +22,9 @@ use std::sync::{Mutex, MutexGuard};
 use bytes::Bytes;
 use leasehold_base::units::{Cookie, FileSystemId, FileTime};
 use leasehold_fs::{
-    Access, Answer, Attributes, Budget, Caller, Changed, Committed, Found, FsError, Linked, Name,
-    NewFile, NewNode, ObjectId, Page, Place, Properties, ReadDone, Renamed, SetAttributes, Space,
-    Stability, Store, Target, Wanted, WriteDone, permission,
+    Access, Answer, Attributes, Budget, Caller, Changed, Committed, Found, FsError, Guard, Linked,
+    Name, NewFile, NewNode, ObjectId, Page, Place, Properties, ReadDone, Renamed, SetAttributes,
+    Space, Stability, Store, Target, Wanted, WriteDone, permission,
 };
 
 use crate::node::Body;
@@ -45,12 +45,20 @@ pub struct Config {
     pub capacity_bytes: u64,
     /// Number of objects that there can be.
     pub capacity_files: u64,
+    /// Whether clients may hold leases on what is no regular file; else it is as where several
+    /// servers have the same names.
+    pub leases_names: bool,
 }
 
 impl Default for Config {
-    /// A gibibyte and a million objects.
+    /// A gibibyte and a million objects, which may all be leased.
     fn default() -> Self {
-        Self { file_system: FileSystemId(1), capacity_bytes: 1 << 30, capacity_files: 1 << 20 }
+        Self {
+            file_system: FileSystemId(1),
+            capacity_bytes: 1 << 30,
+            capacity_files: 1 << 20,
+            leases_names: true,
+        }
     }
 }
 
@@ -105,6 +113,20 @@ impl Store for MemStore {
         Tree::root()
     }
 
+    fn cover<'a>(
+        &'a self,
+        object: &'a ObjectId,
+        guard: Guard,
+        _opportune: bool,
+    ) -> Answer<'a, Result<(), FsError>> {
+        let tree = self.tree();
+        Answer::now(tree.resolve(object).and_then(|id| {
+            let is_file = matches!(tree.node(id).body, Body::Regular { .. });
+            let may = is_file || guard == Guard::Nothing || tree.config.leases_names;
+            may.then_some(()).ok_or(FsError::NotSupported)
+        }))
+    }
+
     fn layout<'a>(&'a self, object: &'a ObjectId) -> Answer<'a, Result<Option<Bytes>, FsError>> {
         let tree = self.tree();
         Answer::now(tree.resolve(object).map(|id| tree.node(id).layout.clone()))
@@ -130,6 +152,7 @@ impl Store for MemStore {
             can_set_time: true,
             symlinks: true,
             links: true,
+            leases_names: self.tree().config.leases_names,
         }
     }
 

@@ -267,6 +267,8 @@ impl Store for Metaserver {
             can_set_time: true,
             symlinks: true,
             links: true,
+            // There are covers of files alone.
+            leases_names: false,
         }
     }
 

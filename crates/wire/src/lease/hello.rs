@@ -36,6 +36,9 @@ xdr_struct! {
         pub write_slack_ms: u32,
         /// How differently the clocks of both may run, in millionths.
         pub drift_ppm: u32,
+        /// Whether names are leased: directories, and all else that is no regular file. If not, what
+        /// is known of those is good by time alone.
+        pub leases_names: bool,
     }
 }
 

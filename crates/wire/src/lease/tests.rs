@@ -118,8 +118,14 @@ fn hello() {
         longest_term_ms: 60_000,
         write_slack_ms: 5_000,
         drift_ppm: 2_000,
+        leases_names: true,
     };
-    vector!(welcome, "0000000000000003 00000001 00007530 0000ea60 00001388 000007d0");
+    vector!(welcome, "0000000000000003 00000001 00007530 0000ea60 00001388 000007d0 00000001");
+    let of_files_alone = hello::Welcome { recovering: false, leases_names: false, ..welcome };
+    vector!(
+        of_files_alone,
+        "0000000000000003 00000000 00007530 0000ea60 00001388 000007d0 00000000"
+    );
 }
 
 #[test]

@@ -8,5 +8,6 @@ mod support;
 mod datagrams;
 mod leases;
 mod load;
+mod names;
 mod nodes;
 mod paths;

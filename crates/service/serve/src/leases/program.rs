@@ -239,6 +239,7 @@ async fn hello(context: &Context, args: hello::Args<'_>) -> Result<hello::Reply,
         longest_term_ms: millis(terms.longest_term),
         write_slack_ms: millis(terms.write_slack),
         drift_ppm: terms.drift_ppm,
+        leases_names: service.leases_names(),
     }))
 }
 

@@ -14,6 +14,7 @@ use leasehold_base::limits::REPLY_AGE_MAX;
 use leasehold_base::units::{ConnectionId, Time, Xid};
 use leasehold_base::xdr::{Decode, Encode, Message, Reader, Writer, decode_all};
 use leasehold_serve::{LeaseWaiter, Ledger, Post, Remembered, Response};
+use leasehold_store_mem::{Config, MemStore};
 use leasehold_wire::lease::callback::{self, evict, report};
 use leasehold_wire::lease::{
     self, Answer, Ask, Base, Call as LeaseCall, Caller, ClientName, Grant, Head, Kind, Open,
@@ -265,6 +266,7 @@ fn who_says_hello_is_granted_leases() {
     assert_eq!(world.wanted(1, file, Kind::Read), Answer::Unknown);
     let welcome = world.hello(1);
     assert_eq!((welcome.epoch, welcome.recovering, welcome.default_term_ms), (1, false, 30_000));
+    assert!(welcome.leases_names);
     let grant = world.granted(1, file, Kind::Read);
     assert!(grant.cachable && grant.kind == Kind::Read && grant.term_ms == 30_000);
     assert_eq!(*world.ledger.0.lock().expect("nobody panics"), [(id(1), 1)], "it was listed first");
@@ -273,6 +275,21 @@ fn who_says_hello_is_granted_leases() {
     world.epoch = 1;
     // The same again is a renewal, and by a greater instance another lease.
     assert_eq!(world.granted(1, file, Kind::Read).serial, grant.serial);
+}
+
+/// As at one of several metaservers: files are leased as everywhere, and nothing else is cached by a
+/// lease.
+#[test]
+fn a_server_that_leases_files_alone_says_so() {
+    let mut world = World::new();
+    let config = Config { leases_names: false, ..Config::default() };
+    world.server.store = Arc::new(MemStore::new(config));
+    world.start();
+    let file = world.file(b"file");
+    assert!(!world.hello(1).leases_names);
+    assert!(world.granted(1, file, Kind::Read).cachable);
+    let root = world.root();
+    assert!(!world.granted(1, root, Kind::Read).cachable);
 }
 
 #[test]

@@ -346,6 +346,7 @@ fn what_is_only_listed_is_lent_where_nobody_is_asked() {
 fn nothing_is_lent_of_directories_nor_by_who_is_not_to() {
     let (_, _, [home, ..]) = three();
     let root = home.volume.root();
+    assert!(!home.volume.properties().leases_names);
     assert_eq!(home.lend(root, Guard::Changes), Err(FsError::NotSupported));
     assert_eq!(home.lend(root, Guard::Nothing), Ok(()));
     let (lan, iods) = (Lan::strict(2, new_file), Iods::new());

@@ -30,7 +30,7 @@ structures! {
     lease::append::Appended { offset written }
     lease::hello::Args<'static> { client instance name }
     lease::hello::Welcome {
-        epoch recovering default_term_ms longest_term_ms write_slack_ms drift_ppm
+        epoch recovering default_term_ms longest_term_ms write_slack_ms drift_ppm leases_names
     }
     lease::layout::Wanted { file kind }
     lease::layout::Object { host port object verifier }

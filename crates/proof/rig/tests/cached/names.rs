@@ -1,0 +1,230 @@
+//! Clients with leases on a server that leases files alone: names are kept by time.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use leasehold_base::attributes::SetAttributes;
+use leasehold_base::units::FileTime;
+use leasehold_client::{
+    Asking, Client, Error, FileType, Mode, NodeId, OpenHow, Options, Status, User, Variant,
+};
+use leasehold_rig::{Manners, MemServer};
+use leasehold_shell::client::block_on;
+use leasehold_store_mem::{Config, MemStore};
+
+use crate::support::{PATIENCE, mounted, root, target_of, with_leases};
+
+const MODE: Mode = Mode::from_bits(0o700);
+/// Longer than any test.
+const LONG: Duration = Duration::from_secs(86_400);
+
+/// A server that leases files alone, as one of several metaservers does.
+fn server() -> MemServer {
+    let config = Config { leases_names: false, ..Config::default() };
+    let any = ([127, 0, 0, 1], 0).into();
+    MemServer::start_over(any, Arc::new(MemStore::new(config)), Manners::Full).unwrap()
+}
+
+/// A client with leases that trusts for so long what goes by time.
+fn user(server: &MemServer, seed: u64, trust: Duration) -> User {
+    user_asking(server, seed, trust, Asking::Named)
+}
+
+fn user_asking(server: &MemServer, seed: u64, trust: Duration, asking: Asking) -> User {
+    let target = target_of(server, leasehold_session::Options::stream());
+    let mounted = with_leases(mounted(&target), true, seed);
+    let (file_trust, directory_trust) = ((trust, trust), (trust, trust));
+    let usual = Options::new(FileTime::default, seed);
+    let options = Options { variant: Variant::Lease, asking, file_trust, directory_trust, ..usual };
+    let who = root();
+    let client = Client::new(mounted.nfs, mounted.root, mounted.bounds, &who, options);
+    block_on(client).unwrap().user(who.clone())
+}
+
+fn calls(user: &User) -> u64 {
+    user.client().nfs().session().counters().calls
+}
+
+const ABSENT: Error = Error::Failed(Status::NotFound);
+
+#[test]
+fn a_client_knows_whether_names_are_leased() {
+    let (files_alone, all) = (server(), MemServer::start(Manners::Full));
+    assert!(!user(&files_alone, 1, LONG).client().leases_names());
+    assert!(user(&all, 1, LONG).client().leases_names());
+}
+
+/// Each name of a path is looked up once, and its attributes come along.
+#[test]
+fn a_path_that_was_walked_takes_no_call() {
+    let server = server();
+    let (maker, reader) = (user(&server, 1, LONG), user(&server, 2, LONG));
+    block_on(async {
+        maker.create_directory(b"a", MODE).await.unwrap();
+        maker.create_directory(b"a/b", MODE).await.unwrap();
+        maker.write(b"a/b/file", MODE, Bytes::from_static(b"text")).await.unwrap();
+        maker.symlink(b"b/file", b"a/link").await.unwrap();
+        maker.client().goodbye().await;
+
+        let before = calls(&reader);
+        assert_eq!(reader.attributes(b"a/b/file").await.unwrap().size, 4);
+        assert_eq!(calls(&reader), before + 3, "one LOOKUP for each name");
+        assert_eq!(reader.attributes(b"a/b/none").await, Err(ABSENT));
+        assert_eq!(reader.attributes(b"a/link").await.unwrap().file_type, FileType::Symlink);
+        assert_eq!(calls(&reader), before + 5);
+        for _ in 0..20 {
+            assert_eq!(reader.attributes(b"a/b/file").await.unwrap().size, 4);
+            assert_eq!(reader.attributes(b"a/b").await.unwrap().file_type, FileType::Directory);
+            assert_eq!(reader.attributes(b"a/b/none").await, Err(ABSENT));
+            assert_eq!(reader.attributes(b"a/link").await.unwrap().file_type, FileType::Symlink);
+        }
+        assert_eq!(calls(&reader), before + 5);
+        let (held, _) = reader.client().lease_counts().unwrap();
+        assert_eq!(held, 1, "of the file alone");
+    });
+}
+
+/// As with close-to-open, who opens a directory asks the server for it, and lists it anew.
+#[test]
+fn a_directory_that_is_opened_is_asked_for() {
+    let server = server();
+    let (maker, reader) = (user(&server, 1, LONG), user(&server, 2, LONG));
+    let names = async |user: &User| {
+        let listed = user.list(b"directory", false).await.unwrap();
+        let mut names: Vec<_> = listed.into_iter().map(|listed| listed.name).collect();
+        names.sort();
+        names.concat()
+    };
+    block_on(async {
+        maker.create_directory(b"directory", MODE).await.unwrap();
+        maker.write(b"directory/a", MODE, Bytes::new()).await.unwrap();
+        assert_eq!(names(&reader).await, b"a");
+        assert_eq!(reader.attributes(b"directory/b").await, Err(ABSENT));
+        maker.write(b"directory/b", MODE, Bytes::new()).await.unwrap();
+        assert_eq!(reader.attributes(b"directory/b").await, Err(ABSENT), "it is trusted");
+        assert_eq!(names(&reader).await, b"ab");
+        reader.attributes(b"directory/b").await.unwrap();
+    });
+}
+
+#[test]
+fn a_name_that_another_made_is_seen_when_trust_is_over() {
+    let server = server();
+    let [maker, patient, hasty] =
+        [(1, LONG), (2, LONG), (3, Duration::from_millis(10))].map(|(seed, trust)| {
+            let user = user(&server, seed, trust);
+            assert_eq!(block_on(user.attributes(b"name")), Err(ABSENT));
+            user
+        });
+    let waits = |is_there: bool| {
+        let end = Instant::now() + PATIENCE;
+        while block_on(hasty.attributes(b"name")).is_ok() != is_there {
+            assert!(Instant::now() < end, "it is not seen: {is_there}");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    };
+    block_on(maker.write(b"name", MODE, Bytes::from_static(b"text"))).unwrap();
+    waits(true);
+    let before = calls(&patient);
+    assert_eq!(block_on(patient.attributes(b"name")), Err(ABSENT));
+    assert_eq!(calls(&patient), before, "it is trusted to be absent");
+    block_on(maker.remove(b"name")).unwrap();
+    waits(false);
+}
+
+/// Names may be old, and what is in files is not.
+#[test]
+fn data_is_seen_at_once() {
+    let server = server();
+    let (one, other) = (user(&server, 1, LONG), user(&server, 2, LONG));
+    block_on(async {
+        let here = one.create(b"file", MODE, false).await.unwrap();
+        here.write_at(0, Bytes::from_static(b"____")).await.unwrap();
+        let there = other.open(b"file", OpenHow::READ_WRITE).await.unwrap();
+        for number in 0..20 {
+            // It is neither synced nor closed.
+            let text = Bytes::from(format!("{number:04}"));
+            here.write_at(0, text.clone()).await.unwrap();
+            assert_eq!(other.read(b"file").await.unwrap(), text);
+            there.write_at(4 + number, Bytes::from_static(b"x")).await.unwrap();
+            let size = one.attributes(b"file").await.unwrap().size;
+            assert_eq!(size, 5 + number);
+            let cut = SetAttributes { size: Some(4), ..SetAttributes::default() };
+            one.set_attributes(b"file", &cut).await.unwrap();
+            assert_eq!(other.attributes(b"file").await.unwrap().size, 4);
+        }
+    });
+}
+
+/// What is known of a file hangs on its lease all the same: once it is given back for another's
+/// change, nothing of before is shown.
+#[test]
+fn a_file_is_read_without_a_call_until_another_changes_it() {
+    let server = server();
+    let (one, other) = (user(&server, 1, LONG), user(&server, 2, LONG));
+    block_on(async {
+        one.write(b"file", MODE, Bytes::from_static(b"text")).await.unwrap();
+        assert_eq!(other.read(b"file").await.unwrap(), "text");
+        let before = calls(&other);
+        for _ in 0..20 {
+            assert_eq!(other.read(b"file").await.unwrap(), "text");
+        }
+        assert_eq!(calls(&other), before);
+        one.write(b"file", MODE, Bytes::from_static(b"other")).await.unwrap();
+        assert_eq!(other.read(b"file").await.unwrap(), "other");
+    });
+}
+
+/// A LOOKUP tells the attributes of what is not leased; they are not asked for once more, nor trusted
+/// later.
+#[test]
+fn what_a_lookup_tells_is_not_asked_for() {
+    let (server, who) = (server(), &root());
+    let maker = user(&server, 1, LONG);
+    let reader = user_asking(&server, 2, LONG, Asking::Used);
+    block_on(async {
+        maker.write(b"file", MODE, Bytes::from_static(b"text")).await.unwrap();
+        let before = calls(&reader);
+        let found = reader.client().lookup(who, NodeId::ROOT, b"file").await.unwrap();
+        assert_eq!((calls(&reader), found.attributes.size), (before + 1, 4));
+        assert_eq!(found.trusted_for, Duration::ZERO, "there is no lease on it");
+        maker.write(b"file", MODE, Bytes::from_static(b"longer")).await.unwrap();
+        let seen = reader.client().getattr(who, found.node).await.unwrap();
+        assert_eq!(seen.attributes.size, 6);
+        reader.client().forget(found.node, 1);
+    });
+}
+
+/// A name that is trusted may be another file's by now. The file that was known by it goes on, and
+/// what was written to it, be it open or closed when the name is removed.
+#[test]
+fn what_was_written_is_not_given_up_for_a_name_that_is_another_s() {
+    for is_open in [true, false] {
+        let server = server();
+        let (one, other) = (user(&server, 1, LONG), user(&server, 2, Duration::ZERO));
+        block_on(async {
+            let mut file = one.create(b"file", MODE, true).await.unwrap();
+            file.write_at(0, Bytes::from_static(b"text")).await.unwrap();
+            other.rename(b"file", b"moved").await.unwrap();
+            other.write(b"file", MODE, Bytes::from_static(b"another's")).await.unwrap();
+
+            if !is_open {
+                file.close().await.unwrap();
+                file = one.open(b"file", OpenHow::READ_WRITE).await.unwrap();
+            }
+            file.write_at(4, Bytes::from_static(b" more")).await.unwrap();
+            if is_open {
+                one.remove(b"file").await.unwrap();
+                file.close().await.unwrap();
+            } else {
+                file.close().await.unwrap();
+                one.remove(b"file").await.unwrap();
+            }
+            assert_eq!(other.read(b"moved").await.unwrap(), "text more", "{is_open}");
+            assert_eq!(other.read(b"file").await, Err(ABSENT), "{is_open}");
+            one.client().sync().await;
+            assert!(!one.client().has_refused_untold(), "{is_open}");
+        });
+    }
+}
