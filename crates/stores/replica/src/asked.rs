@@ -176,8 +176,9 @@ impl Node {
             {
                 self.answer(asker, Answer::Later);
             }
-            Ask::Cover(object, kind, purpose, given, _) => {
-                self.asked_to_cover(self.peer_of(asker), asker, object, (kind, purpose, given));
+            Ask::Cover(object, kind, purpose, given, reclaims) => {
+                let wanted = (kind, purpose, given, reclaims);
+                self.asked_to_cover(self.peer_of(asker), asker, object, wanted);
             }
             Ask::Uncover(object, serial) => self.asked_to_uncover(asker, object, serial),
             Ask::Hello(..) => self.answer(asker, Answer::Later),

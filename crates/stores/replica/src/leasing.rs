@@ -9,9 +9,9 @@
 use core::time::Duration;
 use std::collections::BTreeMap;
 
-use leasehold_base::units::{FileId, FileSystemId};
+use leasehold_base::units::{FileId, FileSystemId, Time};
 use leasehold_core::leases::table::{
-    Access, Ask as Wish, Call, Effect, Event, Grant, Outcome, Run, Table,
+    Access, Ask as Wish, Call, Effect, Event, Grant, Lease, Outcome, Run, Table,
 };
 use leasehold_core::leases::{Client, Kind, Object, Open, Serial, Terms, Ticket};
 use leasehold_core::replica::covers::{self, Purpose};
@@ -97,7 +97,7 @@ impl Leasing {
         }
     }
 
-    pub(crate) fn next_wake(&self) -> Option<leasehold_base::units::Time> {
+    pub(crate) fn next_wake(&self) -> Option<Time> {
         self.table.next_wake()
     }
 
@@ -119,6 +119,21 @@ impl Leasing {
         let covers = self.table.leases(covered(object)).iter();
         let is_covered = covers.into_iter().any(|it| it.client != covering(peer));
         is_covered || !self.table.leases(copied(object)).is_empty()
+    }
+
+    /// What a metaserver still has of a cover that is taken back from it, and for how long.
+    fn left_of_cover(
+        &self,
+        now: Time,
+        (object, peer): (FileId, Peer),
+        kind: Kind,
+    ) -> Option<(Serial, Kind, Duration)> {
+        let mut leases = self.table.leases(covered(object)).iter();
+        let is_meant = |it: &&Lease| it.client == covering(peer) && it.evicted && it.kind >= kind;
+        let lease = leases.find(is_meant)?;
+        let left = lease.end.since(now);
+        let drift = left * Terms::DEFAULT.drift_ppm / 1_000_000;
+        Some((lease.serial, lease.kind, left.saturating_sub(drift)))
     }
 
     /// Whether a metaserver has a cover on an object, to do this.
@@ -238,7 +253,7 @@ impl Node {
         peer: Peer,
         asker: Asker,
         object: FileId,
-        (kind, purpose, given): (Kind, Purpose, Option<Serial>),
+        (kind, purpose, given, reclaims): (Kind, Purpose, Option<Serial>, bool),
     ) {
         let is_file = self.disk.metafiles.get(&object).is_some_and(|it| !it.is_directory());
         if !is_file || !self.options.strict {
@@ -256,6 +271,12 @@ impl Node {
         if let Some(serial) = given {
             let given = Event::Returned(covering(peer), covered(object), serial, Open::No);
             self.leases(given);
+        }
+        // It has started again and gives nothing back yet, so this is no cover that it has just given.
+        let left = self.leasing.left_of_cover(self.now, (object, peer), kind);
+        if let Some((serial, kind, term)) = left.filter(|_| reclaims) {
+            self.answer(asker, Answer::Covered(serial, kind, term));
+            return;
         }
         let by = Some(covering(peer));
         self.take_turn(covered(object), by, access, Some(wish(kind, term)), Turn::Cover(asker));

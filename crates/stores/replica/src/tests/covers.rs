@@ -290,14 +290,82 @@ fn what_a_metaserver_lent_before_it_started_again_is_waited_for() {
     lan.pass(3 * SECOND);
     assert_eq!(two.read(file), Err(FsError::Later), "its clients have not said what they hold");
     assert_eq!(home.read(file), Err(FsError::Later));
-    // One of them has, and goes on.
-    assert_eq!(one.lend(file, Guard::Everything), Err(FsError::Later), "it is wanted back");
+    // One of them has, and goes on until it is told that it is wanted back.
+    assert_eq!(one.lend(file, Guard::Everything), Ok(()));
+    assert_eq!(one.given(file), None);
+    {
+        let mut clients = one.clients();
+        clients.late = Some(b"late");
+        clients.is_recovering = false;
+    }
+    lan.pass(10 * SECOND);
+    assert_eq!(one.given(file).as_deref(), Some(&b"late"[..]));
+    assert_eq!(two.read(file).as_deref(), Ok(&b"late"[..]));
+    assert_eq!(one.lend(file, Guard::Everything), Ok(()));
+    one.clients().late = Some(b"later");
+    assert_eq!(two.read(file).as_deref(), Ok(&b"later"[..]));
+}
+
+/// Where too little is left of a cover for a lease to go on, what was written under one comes in by it.
+#[test]
+fn what_is_late_after_a_start_comes_in_before_another_sees_the_file() {
+    let (lan, iods, [home, one, two]) = three();
+    let file = home.create("file");
+    home.write(file, b"old").expect("there is room");
+    assert_eq!(one.lend(file, Guard::Everything), Ok(()));
+    lan.pass(70 * SECOND);
+    lan.kill(1, None);
+    lan.start(1);
+    let one = One { volume: iods.open(&lan, 1), ..one };
+    one.clients().is_recovering = true;
+    one.join(1);
+    lan.pass(3 * SECOND);
+    assert_eq!(two.read(file), Err(FsError::Later), "its clients have not said what they hold");
+    assert_eq!(one.lend(file, Guard::Everything), Err(FsError::Later), "it is over too soon");
+    assert_eq!(one.write(file, b"late"), Ok(()));
     one.clients().is_recovering = false;
     lan.pass(10 * SECOND);
-    assert_eq!(two.read(file).as_deref(), Ok(&b"old"[..]));
-    assert_eq!(one.lend(file, Guard::Everything), Ok(()));
-    one.clients().late = Some(b"late");
     assert_eq!(two.read(file).as_deref(), Ok(&b"late"[..]));
+}
+
+/// A reader has its turn before who writes next, and need not ask once more.
+#[test]
+fn who_reads_is_not_overtaken_by_the_next_writer() {
+    let (lan, _, [home, one, two]) = three();
+    let file = home.create("file");
+    home.write(file, b"old").expect("there is room");
+    lan.pass(4 * SECOND);
+    assert_eq!(one.lend(file, Guard::Everything), Ok(()));
+    one.clients().are_away = true;
+    let (reader, asked) = (lan.at(2), lan.at(2).messages());
+    let reads = reader.getattr(&file);
+    let (who, data) = (who(), Bytes::from_static(b"newer"));
+    let writes = home.volume.write(&who, &file, 0, data, Stability::Unstable);
+    let comes_back = async {
+        reader.shared.outside.sleep(SECOND / 2).await;
+        one.clients().are_away = false;
+    };
+    let (seen, written, ()) = lan.run(futures_util::future::join3(reads, writes, comes_back));
+    assert!(written.result.is_ok());
+    assert_eq!((seen.is_ok(), reader.messages() - asked), (true, 1));
+    assert_eq!(two.read(file).as_deref(), Ok(&b"newer"[..]));
+}
+
+#[test]
+fn who_gave_up_waiting_is_forgotten() {
+    let (lan, _, [home, one, two]) = three();
+    let file = home.create("file");
+    home.write(file, b"old").expect("there is room");
+    assert_eq!(two.read(file).as_deref(), Ok(&b"old"[..]));
+    assert_eq!(one.lend(file, Guard::Changes), Ok(()));
+    let waiting = || lan.at(2).with(|node| node.waiting.len());
+    let before = waiting();
+    one.clients().are_away = true;
+    for _ in 0..5 {
+        assert_eq!(two.write(file, b"new"), Err(FsError::Later));
+        assert_eq!(two.lend(file, Guard::Everything), Err(FsError::Later));
+    }
+    assert_eq!(waiting(), before);
 }
 
 /// What a client has changed itself it must not take for a change of another.
