@@ -212,13 +212,7 @@ impl Gate {
     ) -> (Option<Grant>, bool) {
         let Some(grant) = grant.filter(|grant| grant.cachable) else { return (grant, true) };
         let guard = guard(grant.kind);
-        let covering = self.store.cover(id, guard, is_opportune);
-        let is_at_once = matches!(covering, Answer::Now(_));
-        let covered = covering.await.and_then(|()| {
-            // All that clients had may be over meanwhile, and this with it.
-            let stands = is_at_once || turn.stands(grant.serial);
-            if stands { Ok(()) } else { Err(FsError::Later) }
-        });
+        let covered = covered(turn, grant, self.store.cover(id, guard, is_opportune)).await;
         match covered.and_then(|()| self.store.guard(id, guard)) {
             Ok(()) => (Some(grant), true),
             // Somebody elsewhere may be in the way, who is asked if it is worth that.
@@ -260,6 +254,18 @@ impl Gate {
             asked.changed(Change { place, before: held.modrev.0, after: modrev.0 });
         }
     }
+}
+
+/// Waits until a grant is covered, if it stands then: all that clients had may be over meanwhile, and
+/// this with it.
+async fn covered(
+    turn: &Turn,
+    grant: Grant,
+    covering: Answer<'_, Result<(), FsError>>,
+) -> Result<(), FsError> {
+    let is_at_once = matches!(covering, Answer::Now(_));
+    covering.await?;
+    if is_at_once || turn.stands(grant.serial) { Ok(()) } else { Err(FsError::Later) }
 }
 
 /// What programs must not do while a client may cache.

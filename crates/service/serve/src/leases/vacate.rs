@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use leasehold_base::units::Time;
 use leasehold_core::leases::Object;
-use leasehold_core::leases::table::{self, Access};
+use leasehold_core::leases::table;
 use leasehold_fs::{ExportId, ObjectId, Store};
 
 use super::Leases;
-use super::turn::{Turn, Under, Wanted};
+use super::turn::Turn;
 
 impl Leases {
     /// Has all clients give up what they hold on an object, by a call of nobody; whether none has
@@ -24,17 +24,7 @@ impl Leases {
         }
         let identity = store.identity(&id);
         let Some(object) = self.known(export, identity) else { return true };
-        let wanted = Wanted {
-            object,
-            export,
-            identity,
-            named: identity,
-            access: Access::Write,
-            client: None,
-            under: Under::Named(None),
-            ask: None,
-        };
-        let Ok(mut turn) = Turn::ask(self, &wanted) else { return false };
+        let Ok(mut turn) = Turn::of_nobody(self, object) else { return false };
         if turn.begin().await.is_err() {
             return false;
         }

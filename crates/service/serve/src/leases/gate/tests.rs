@@ -1,14 +1,17 @@
 //! A gate is as good a store as the one behind it.
 
+use core::time::Duration;
 use std::sync::Arc;
 
-use leasehold_base::units::{ConnectionId, Time};
-use leasehold_fs::suite::{Subject, run_all, run_model};
-use leasehold_fs::{Caller, ExportId, SUPERUSER, Store};
+use leasehold_base::units::{ConnectionId, FileId, FileSystemId, Time};
+use leasehold_core::leases::Object;
+use leasehold_core::leases::table::{self, Access};
+use leasehold_fs::suite::{Subject, block_on, run_all, run_model};
+use leasehold_fs::{Answer, Caller, ExportId, FsError, ObjectId, SUPERUSER, Store};
 use leasehold_store_mem::MemStore;
 use leasehold_wire::lease::{self, Kind, Terms, place};
 
-use super::{Asked, Asks, By, Gate, MadeFrom};
+use super::{Asked, Asks, By, Gate, MadeFrom, Turn, Under, Wanted, covered};
 use crate::HandleKey;
 use crate::leases::{Leases, Protocol, Way};
 
@@ -59,5 +62,48 @@ fn it_does_what_the_model_does() {
         for seed in 0..20 {
             run_model(|| subject(with_leases), seed, 120);
         }
+    }
+}
+
+/// A cover that is asked for takes a while, in which all that clients had may be over.
+#[test]
+fn what_is_over_before_it_is_covered_is_not_granted() {
+    let leases = Arc::new(Leases::without_past(HandleKey([1; 16])));
+    let (who, way) = (([1; 16], 1), Way::Connection(ConnectionId::default()));
+    leases.hello(Time::ZERO, way, who, Protocol::Lease, "").expect("it is new");
+    let caller = lease::Caller { client: who.0, instance: who.1, epoch: 1 };
+    let client = leases.admit(Time::ZERO, way, &caller).expect("it is known");
+    let (export, identity) = (ExportId(1), ObjectId::new(b"file").expect("it is short"));
+    let ask = table::Ask {
+        kind: leasehold_core::leases::Kind::Write,
+        term: Duration::from_secs(30),
+        space: 0,
+        opportune: false,
+        reclaim: false,
+        reports: false,
+    };
+    let wanted = Wanted {
+        object: Object { file_system: FileSystemId(1), file: FileId(2) },
+        export,
+        identity,
+        named: identity,
+        access: Access::Read,
+        client: Some(client),
+        under: Under::Named(None),
+        ask: Some(ask),
+    };
+    for is_lost in [false, true] {
+        let mut turn = Turn::ask(&leases, &wanted).expect("there is room");
+        let run = block_on(turn.begin()).expect("nobody is in its way");
+        let grant = run.grant.expect("it was asked for");
+        assert!(grant.cachable);
+        let covering = async {
+            if is_lost {
+                leases.end(export, identity);
+            }
+            Ok(())
+        };
+        let expected = if is_lost { Err(FsError::Later) } else { Ok(()) };
+        assert_eq!(block_on(covered(&turn, grant, Answer::later(covering))), expected);
     }
 }
