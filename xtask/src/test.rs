@@ -106,15 +106,7 @@ impl Step {
                 tool(repository, 35, BASE, &[&["cargo", "test"][..], &options].concat())
             }
             Self::Instructions => instructions(repository),
-            Self::Sim => {
-                let files = sim::run(repository, &["--minutes", "0.5"].map(str::to_owned));
-                let leases = ["--leases", "--minutes", "1"].map(str::to_owned);
-                let metaservers = ["--replica", "--minutes", "0.3"].map(str::to_owned);
-                let strict = ["--replica", "--strict", "--minutes", "0.2"].map(str::to_owned);
-                let covers = ["--covers", "--minutes", "0.2"].map(str::to_owned);
-                let rest = [&leases[..], &metaservers, &strict, &covers].into_iter();
-                rest.map(|options| sim::run(repository, options)).chain([files]).sum()
-            }
+            Self::Sim => worlds(repository),
             Self::Fuzz => fuzz::run(repository, 60),
             Self::Kernel => {
                 let tests = ["--test=kernel", "--test=exports", "--test=crash", "--test=failures"];
@@ -152,6 +144,22 @@ impl Step {
             ),
         }
     }
+}
+
+/// New worlds of each kind, for a while.
+fn worlds(repository: &Repository) -> Tally {
+    let kinds: [&[&str]; 5] = [
+        &["--minutes", "0.5"],
+        &["--leases", "--minutes", "1"],
+        &["--replica", "--minutes", "0.3"],
+        &["--replica", "--strict", "--minutes", "0.2"],
+        &["--covers", "--minutes", "0.2"],
+    ];
+    let run = |options: &[&str]| {
+        let options: Vec<String> = options.iter().map(|word| (*word).to_owned()).collect();
+        sim::run(repository, &options)
+    };
+    kinds.into_iter().map(run).sum()
 }
 
 /// Counts instructions, of programs that are built as on every other machine: in increments the
