@@ -132,6 +132,6 @@ impl Volume {
 }
 
 /// Whether an error is the answer to the caller, rather than that of an iod that is not well.
-fn is_told(error: FsError) -> bool {
+pub(crate) fn is_told(error: FsError) -> bool {
     matches!(error, FsError::NoSpace | FsError::QuotaExceeded | FsError::FileTooBig)
 }

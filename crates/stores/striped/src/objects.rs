@@ -9,6 +9,7 @@ use leasehold_core::stripes::Piece;
 use leasehold_fs::{FsError, ObjectId, Stability, Verifier};
 
 use crate::Striped as Volume;
+use crate::copies::is_told;
 use crate::file::Objects;
 use crate::iod::Extent;
 use crate::metafile::Head;
@@ -54,7 +55,9 @@ impl Volume {
     }
 
     /// Writes to the iods; gives how many bytes from the start on are there, and what the iods
-    /// said. Fails when not one is. What `metafile` is for, [`Self::change`] says.
+    /// said. Fails when not one is; and where a client may write the objects itself, also when an iod
+    /// does not answer: it may do its part later, so it is to be asked for the same again before
+    /// anything newer is written there. What `metafile` is for, [`Self::change`] says.
     pub(crate) async fn spread(
         &self,
         metafile: Option<&ObjectId>,
@@ -113,7 +116,7 @@ impl Volume {
             }
         }
         match failed {
-            Some(error) if count == 0 => Err(error),
+            Some(error) if count == 0 || (file.is_given_out() && !is_told(error)) => Err(error),
             Some(_) | None => Ok((count, said)),
         }
     }

@@ -124,18 +124,30 @@ impl Volume {
             let from = HEAD_BYTES + offset;
             let part = self.names.read(caller, object, from, MOVED_BYTES).await?;
             let length = part.data.len() as u64;
-            if length > 0 {
-                let stable = Stability::FileSync;
-                let (count, _) = self.spread(Some(object), file, offset, part.data, stable).await?;
-                if u64::from(count) < length {
-                    return Err(FsError::NoSpace);
-                }
-            }
+            self.put_all(object, file, offset, part.data).await?;
             offset += length;
             if part.end || length == 0 {
                 return Ok(());
             }
         }
+    }
+
+    /// Writes all of it to stable storage. Of what is done in part the rest is asked for once more,
+    /// which says why it is not: an iod that is away has no less room.
+    async fn put_all(
+        &self,
+        object: &ObjectId,
+        file: &Objects,
+        mut offset: u64,
+        mut data: Bytes,
+    ) -> Result<(), FsError> {
+        while !data.is_empty() {
+            let (rest, stable) = (data.clone(), Stability::FileSync);
+            let (count, _) = self.spread(Some(object), file, offset, rest, stable).await?;
+            offset += u64::from(count);
+            drop(data.split_to((count as usize).min(data.len())));
+        }
+        Ok(())
     }
 
     /// SETATTR of a file with a size among the changes.

@@ -19,7 +19,7 @@ use leasehold_store_mem::MemStore;
 
 use super::outage::Power;
 use super::together::Slow;
-use super::volume::{Volume, make, put, superuser, text};
+use super::volume::{UNIT, Volume, make, put, superuser, text};
 use crate::{Extent, Iod, ObjectName, Room, Shape, Striped, Tended, Written};
 
 /// An iod that clients reach.
@@ -31,6 +31,8 @@ struct Reached {
     skips_fences: bool,
     /// Whether it gives nothing away.
     keeps_all: Arc<AtomicBool>,
+    /// Whether it answers no WRITE of the metaserver.
+    takes_nothing: Arc<AtomicBool>,
 }
 
 impl Reached {
@@ -91,6 +93,9 @@ impl Iod for Reached {
         data: Bytes,
         stability: Stability,
     ) -> Answer<'_, Result<Written, FsError>> {
+        if self.takes_nothing.load(Ordering::Relaxed) {
+            return Answer::now(Err(FsError::Later));
+        }
         self.iod.write(object, offset, data, stability)
     }
 
@@ -126,25 +131,30 @@ struct World {
     skips_fences: bool,
     keeps_all: Arc<AtomicBool>,
     fails: [Arc<AtomicBool>; 3],
+    takes_nothing: [Arc<AtomicBool>; 3],
     now: AtomicI64,
 }
 
 impl World {
     fn new(seed: u64, skips_fences: bool) -> Self {
         let (random, now) = (Random::from_seed(seed), AtomicI64::new(1));
-        let (keeps_all, fails) = (Arc::default(), <_>::default());
-        Self { volume: Volume::new(), random, skips_fences, keeps_all, fails, now }
+        let (keeps_all, fails, takes_nothing) = (Arc::default(), <_>::default(), <_>::default());
+        let volume = Volume::new();
+        Self { volume, random, skips_fences, keeps_all, fails, takes_nothing, now }
     }
 
     fn start(&mut self) -> Striped {
         let seed = self.random.below(u64::MAX);
         let (stores, skips_fences) = (self.volume.iods.clone(), self.skips_fences);
         let keeps_all = Arc::clone(&self.keeps_all);
-        let fails = &self.fails;
+        let (fails, takes_nothing) = (&self.fails, &self.takes_nothing);
         self.volume.start_with(|number, iod| {
             let store = Arc::clone(&stores[usize::from(number)]);
             let keeps_all = Arc::clone(&keeps_all);
-            let iod = Arc::new(Reached { iod, store, number, skips_fences, keeps_all });
+            let takes_nothing = Arc::clone(&takes_nothing[usize::from(number)]);
+            let iod =
+                Reached { iod, store, number, skips_fences, keeps_all, takes_nothing };
+            let iod = Arc::new(iod);
             let random = Mutex::new(Random::from_seed(seed ^ u64::from(number)));
             let fails = Arc::clone(&fails[usize::from(number)]);
             Arc::new(Slow { iod, random, fails, tells: false, power: Power::default() })
@@ -481,5 +491,25 @@ fn who_may_not_read_any_more_is_refused_at_the_iods() {
         let layout = read_at(&store, &file);
         set(&store, &file, &changes);
         assert!((0..3).all(|object| world.read(&layout, object) == Err(FsError::Access)));
+    }
+}
+
+/// What an iod did not answer it may do later. Who writes there itself, too, is not told which part
+/// of a WRITE is done: it would write something newer there, and the old would come after it.
+#[test]
+fn who_writes_objects_is_told_of_no_part_of_a_write() {
+    for is_out in [false, true] {
+        let mut world = World::new(10, false);
+        let store = world.start();
+        let file = make(&store, "file");
+        put(&store, &file, 0, &text(60), Stability::FileSync);
+        if is_out {
+            written_at(&store, &file);
+        }
+        world.takes_nothing[1].store(true, Ordering::Relaxed);
+        let data = Bytes::from(vec![99; 60]);
+        let done = block_on(store.write(&superuser(), &file, 0, data, Stability::Unstable));
+        let due = if is_out { Err(FsError::Later) } else { Ok(UNIT) };
+        assert_eq!(done.result.map(|done| done.count), due);
     }
 }

@@ -26,6 +26,8 @@ struct Held {
     iod: Arc<dyn Iod>,
     is_held: AtomicBool,
     calls: AtomicUsize,
+    /// The calls that it answers all the same: those before this one.
+    answered: AtomicUsize,
     /// Who is to be woken of each call: whoever asked last.
     asked: Mutex<BTreeMap<usize, Waker>>,
     /// What went over its connections.
@@ -39,6 +41,12 @@ impl Held {
         asked.into_values().for_each(Waker::wake);
     }
 
+    /// Is held once it has answered so many more calls.
+    fn hold_after(&self, calls: usize) {
+        self.answered.store(self.calls.load(Ordering::Relaxed) + calls, Ordering::Relaxed);
+        self.set_held(true);
+    }
+
     fn then<'a, T: Send + 'a>(
         &'a self,
         work: impl FnOnce(&'a dyn Iod) -> Answer<'a, Result<T, FsError>> + Send + 'a,
@@ -46,7 +54,8 @@ impl Held {
         Answer::later(async move {
             let call = self.calls.fetch_add(1, Ordering::Relaxed);
             core::future::poll_fn(|context| {
-                if !self.is_held.load(Ordering::Relaxed) {
+                let is_answered = call < self.answered.load(Ordering::Relaxed);
+                if is_answered || !self.is_held.load(Ordering::Relaxed) {
                     return Poll::Ready(());
                 }
                 let mut asked = self.asked.lock().expect("nobody panics");
@@ -134,8 +143,8 @@ impl World {
             if number != 1 {
                 return iod;
             }
-            let (is_held, calls, asked, traffic) = <_>::default();
-            let held = Arc::new(Held { iod, is_held, calls, asked, traffic });
+            let (is_held, calls, answered, asked, traffic) = <_>::default();
+            let held = Arc::new(Held { iod, is_held, calls, answered, asked, traffic });
             let patient = Patient::new(Arc::<Held>::clone(&held), clock.clone(), patience);
             let patient = Arc::new(patient);
             *made.lock().expect("nobody panics") = Some((held, Arc::clone(&patient)));
@@ -266,6 +275,28 @@ fn a_call_ends_however_long_something_moves() {
     world.goes_on(&mut write, 590, came);
     (0..50).for_each(|_| world.pass_with(came));
     assert_eq!(write.now_or_never(), Some(Err(FsError::Later)));
+}
+
+/// An iod that goes away while a file moves out to it has no less room: who writes is told to come
+/// again, and not that it failed.
+#[test]
+fn a_file_that_moves_out_waits_for_an_iod() {
+    let world = World::new();
+    let file = make(&world.store, "file");
+    put(&world.store, &file, 0, &text(10), Stability::FileSync);
+    // It says how large its object is, and then nothing.
+    world.held.hold_after(1);
+    let (caller, more) = (superuser(), Bytes::from(text(60)));
+    let mut grown = world.store.write(&caller, &file, 10, more, Stability::FileSync);
+    for _ in 0..2 {
+        assert!((&mut grown).now_or_never().is_none());
+        world.pass(Duration::from_millis(2001));
+    }
+    let told = grown.now_or_never().expect("it has waited for long enough");
+    assert_eq!(told.result.map(|done| done.count), Err(FsError::Later));
+    world.held.set_held(false);
+    put(&world.store, &file, 10, &text(60), Stability::FileSync);
+    assert_eq!(data(&world.store, &file), [text(10), text(60)].concat());
 }
 
 #[derive(Default)]
