@@ -53,6 +53,11 @@ const AGAIN_MAX: Duration = Duration::from_secs(600);
 const OBJECTS_MAX: u16 = 256;
 const UNIT_BYTES_MIN: u32 = 4 << 10;
 
+/// The pauses before a server that failed is asked again to take a layout back: about a quarter of a
+/// minute in all.
+const RETURN_PAUSE_MIN: Duration = Duration::from_millis(100);
+const RETURN_PAUSE_MAX: Duration = Duration::from_millis(6400);
+
 /// How many layouts are given back at once.
 const TOGETHER_MAX: usize = 16;
 
@@ -208,7 +213,7 @@ impl Client {
         }
         if !laid_out.write(offset, data, stability).await {
             self.avoid(node, lease);
-            self.give_layout_back(who, node, handle).await?;
+            self.part_with_layout(who, node, handle).await?;
             return Ok(None);
         }
         let unstable = (stability == Stability::Unstable).then_some(laid_out.verifier);
@@ -235,6 +240,29 @@ impl Client {
         // The server ends them all the same when somebody else comes: an iod that is away is not
         // waited for.
         self.patiently(returns).await;
+    }
+
+    /// Gives back what data may still be on its way by. Until then that can be written nowhere else,
+    /// and who fails here loses it: so what may pass by is tried again.
+    async fn part_with_layout(
+        &self,
+        who: &Credential,
+        node: NodeId,
+        handle: &Handle,
+    ) -> Result<(), Error> {
+        let mut pause = RETURN_PAUSE_MIN;
+        loop {
+            let given_back = self.give_layout_back(who, node, handle).await;
+            let may_pass = matches!(
+                given_back,
+                Err(Error::Busy | Error::Failed(nfs3::Status::Io | nfs3::Status::ServerFault))
+            );
+            if !may_pass || pause > RETURN_PAUSE_MAX {
+                return given_back;
+            }
+            self.shared.nfs.session().sleep(pause).await;
+            pause *= 2;
+        }
     }
 
     async fn give_layout_back(
