@@ -73,6 +73,13 @@ pub(crate) fn end(options: &Umount) -> Result<(), Failure> {
     is_safe.then_some(()).ok_or_else(refused)
 }
 
+/// Says in the mount's own log why data was refused: who ends it is told only that it was.
+fn say_refused(files: &Files) {
+    let why = files.client().why_refused();
+    let why = why.map_or_else(|| "it does not say why".to_owned(), |error| error.to_string());
+    tracing::error!(%why, "the server refused written data");
+}
+
 fn refused() -> Failure {
     Kind::Running.because("the server refused written data")
 }
@@ -272,7 +279,7 @@ fn end_when_asked(
         }
         let is_safe = block_on(files.settle());
         if !is_safe {
-            tracing::error!("the server refused written data");
+            say_refused(&files);
         }
         let _ = unmount(&directory, true);
         std::process::exit(i32::from(!is_safe));

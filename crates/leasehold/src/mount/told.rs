@@ -98,7 +98,13 @@ pub(crate) fn begin(
     };
     let answer = move |line: &str| match serde_json::from_str(line) {
         Ok(Request::Status) => json!({ "ok": told() }).to_string(),
-        Ok(Request::Settle) => json!({ "ok": block_on(settled.settle()) }).to_string(),
+        Ok(Request::Settle) => {
+            let is_safe = block_on(settled.settle());
+            if !is_safe {
+                super::say_refused(&settled);
+            }
+            json!({ "ok": is_safe }).to_string()
+        }
         Ok(Request::Facts | Request::Reload | Request::Successor | Request::Why(_)) => {
             json!({ "error": "a mount does not do that" }).to_string()
         }

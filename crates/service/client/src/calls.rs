@@ -96,7 +96,8 @@ impl Call {
             let refused = state.cache.counters().refused_bytes;
             state.step(now, event, doings);
             if state.cache.counters().refused_bytes != refused {
-                state.refusals.refused(node);
+                let (_, why) = state.cache.failure(node.key());
+                state.refusals.refused(node, why);
             }
             state.note_saved(now, node, doings);
             // Its data may have been all that kept it.

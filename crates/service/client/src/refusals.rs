@@ -3,6 +3,8 @@
 
 use std::collections::BTreeSet;
 
+use leasehold_session::Error;
+
 use crate::client::Client;
 use crate::nodes::NodeId;
 
@@ -15,11 +17,14 @@ pub(crate) struct Refusals {
     files: BTreeSet<NodeId>,
     /// Whether there were more.
     are_more: bool,
+    /// Why the last was.
+    why: Option<Error>,
 }
 
 impl Refusals {
-    /// Data of a file was refused.
-    pub(crate) fn refused(&mut self, node: NodeId) {
+    /// Data of a file was refused, and why.
+    pub(crate) fn refused(&mut self, node: NodeId, why: Option<Error>) {
+        self.why = why;
         if self.files.len() < FILES_MAX || self.files.contains(&node) {
             self.files.insert(node);
         } else {
@@ -43,6 +48,12 @@ impl Client {
     pub fn has_refused_untold(&self) -> bool {
         !self.shared.state().refusals.is_empty()
     }
+
+    /// Why the server last refused written data, if it did.
+    #[must_use]
+    pub fn why_refused(&self) -> Option<Error> {
+        self.shared.state().refusals.why.clone()
+    }
 }
 
 #[cfg(test)]
@@ -54,7 +65,7 @@ mod tests {
         let mut refusals = Refusals::default();
         assert!(refusals.is_empty());
         for node in [1, 2, 1] {
-            refusals.refused(NodeId(node));
+            refusals.refused(NodeId(node), None);
         }
         refusals.told(NodeId(1));
         assert!(!refusals.is_empty());
@@ -66,7 +77,7 @@ mod tests {
     fn more_files_than_are_known_stay_untold() {
         let mut refusals = Refusals::default();
         let nodes = || (0..=FILES_MAX as u64).map(NodeId);
-        nodes().for_each(|node| refusals.refused(node));
+        nodes().for_each(|node| refusals.refused(node, None));
         assert_eq!(refusals.files.len(), FILES_MAX);
         nodes().for_each(|node| refusals.told(node));
         assert!(!refusals.is_empty());

@@ -18,6 +18,9 @@
 //! 7. Who only reads is refused where that can be had, and nobody waits for it: when other users may
 //!    use the file, and when it moves. What was read counts under a lease, and no data is changed,
 //!    here or where it moved to, before that is over.
+//! 7. While a client may write, nobody is told that a WRITE by the metaserver was done in part where
+//!    an iod did not answer: that may do the rest later, and the client would not wait for it before
+//!    it writes something newer there. Asked for again, the same waits for it.
 
 use bytes::Bytes;
 use futures_util::future::join_all;

@@ -55,9 +55,9 @@ impl Volume {
     }
 
     /// Writes to the iods; gives how many bytes from the start on are there, and what the iods
-    /// said. Fails when not one is; and where a client may write the objects itself, also when an iod
-    /// does not answer: it may do its part later, so it is to be asked for the same again before
-    /// anything newer is written there. What `metafile` is for, [`Self::change`] says.
+    /// said. Fails when not one is; and where a client may write the objects itself, also when an
+    /// iod does not answer: it may do its part later, so it is to be asked for the same again
+    /// before anything newer is written there. What `metafile` is for, [`Self::change`] says.
     pub(crate) async fn spread(
         &self,
         metafile: Option<&ObjectId>,

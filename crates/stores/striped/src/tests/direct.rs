@@ -152,8 +152,7 @@ impl World {
             let store = Arc::clone(&stores[usize::from(number)]);
             let keeps_all = Arc::clone(&keeps_all);
             let takes_nothing = Arc::clone(&takes_nothing[usize::from(number)]);
-            let iod =
-                Reached { iod, store, number, skips_fences, keeps_all, takes_nothing };
+            let iod = Reached { iod, store, number, skips_fences, keeps_all, takes_nothing };
             let iod = Arc::new(iod);
             let random = Mutex::new(Random::from_seed(seed ^ u64::from(number)));
             let fails = Arc::clone(&fails[usize::from(number)]);
