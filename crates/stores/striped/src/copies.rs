@@ -4,12 +4,12 @@
 //! 1. A change goes to all copies that are not behind, and counts when one has it.
 //! 2. One that did not do what another did is behind from then on: that is on stable storage in the
 //!    metafile before anybody is told of the change. It is neither read nor written any more, until
-//!    the file is moved.
+//!    the file is moved. No data was changed by that, so the modification time stays.
 //! 3. One of an object is never behind: where that cannot be had, nothing can.
 //! 4. That there is no room is no failure of the iod, and told.
 
 use futures_util::future::join_all;
-use leasehold_fs::{Answer, FsError, ObjectId, Stability};
+use leasehold_fs::{Answer, FsError, ObjectId, SetAttributes, SetTime, Stability};
 
 use crate::Striped as Volume;
 use crate::file::Objects;
@@ -112,21 +112,26 @@ impl Volume {
         object: u16,
         copy: u16,
     ) -> Result<(), FsError> {
-        let _alone = file.noting.lock().await;
+        let _alone = file.times.write().await;
         let known = file.behind();
         let behind = known.with(object, copy).ok_or(FsError::Later)?;
-        if behind != known {
-            let note = behind.encode();
-            let length = note.len();
-            let caller = superuser();
-            let at = BEHIND_OFFSET;
-            let done = self.names.write(&caller, metafile, at, note, Stability::FileSync).await;
-            if done.result?.count as usize != length {
-                return Err(FsError::NoSpace);
-            }
-            file.set_behind(behind);
-            self.tending.found(self.names.identity(metafile));
+        if behind == known {
+            return Ok(());
         }
+        let before = self.names.getattr(metafile).await?;
+        let note = behind.encode();
+        let length = note.len();
+        let caller = superuser();
+        let at = BEHIND_OFFSET;
+        let done = self.names.write(&caller, metafile, at, note, Stability::FileSync).await;
+        if done.result?.count as usize != length {
+            return Err(FsError::NoSpace);
+        }
+        file.set_behind(behind);
+        self.tending.found(self.names.identity(metafile));
+        let modified = SetTime::To(before.modified);
+        let times = SetAttributes { modified, ..SetAttributes::default() };
+        let _ = self.names.setattr(&caller, metafile, &times, None).await;
         Ok(())
     }
 }

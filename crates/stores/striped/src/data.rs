@@ -1,7 +1,9 @@
 //! Reading, writing and making stable.
 
 use bytes::Bytes;
-use leasehold_fs::{Caller, Changed, Committed, FsError, ObjectId, ReadDone, Stability, WriteDone};
+use leasehold_fs::{
+    Caller, Changed, Committed, FsError, ObjectId, ReadDone, Stability, Wcc, WriteDone,
+};
 
 use crate::Striped as Volume;
 use crate::file::{Data, Objects};
@@ -113,7 +115,9 @@ impl Volume {
                 self.make_room(caller, object, &mut held, end, Stability::Unstable).await
             };
             if let Err(error) = room.await {
-                let wcc = self.true_wcc(object, allowed.wcc).await;
+                // It may have changed the metafile before it failed.
+                let after = self.names.getattr(object).await.ok();
+                let wcc = self.true_wcc(object, Wcc { before: None, after }).await;
                 return Changed { result: Err(error), wcc };
             }
         }
@@ -137,6 +141,7 @@ impl Volume {
         cut: Option<u64>,
         stability: Stability,
     ) -> Changed<WriteDone> {
+        let _times = file.times.read().await;
         let mark = Change { number: file.next_change(), cut }.encode();
         let done = self.names.write(caller, object, CHANGE_OFFSET, mark, stability).await;
         if let (true, Some(after)) = (self.options.shared, done.wcc.after) {
@@ -165,17 +170,26 @@ impl Volume {
         };
         let mut wcc = done.wcc;
         let said = match &*data {
-            Data::OnIods(objects) => match self.commit_objects(Some(object), objects).await {
-                Ok(said) => self.show(object, objects).await.map(|shown| {
-                    wcc.after = shown.or(wcc.after);
-                    said
-                }),
-                failed => failed,
-            },
+            Data::OnIods(objects) => {
+                let said = self.commit_on_iods(object, objects).await;
+                // What was noted or shown meanwhile has changed the metafile.
+                wcc.after = self.names.getattr(object).await.ok();
+                said
+            }
             Data::Nowhere | Data::Inline(_) | Data::Unknown | Data::Gone => Ok(Vec::new()),
         };
         let result = said.map(|said| Committed { verifier: self.verifier(names, &said) });
         Changed { result, wcc: Self::wcc(&data, &wcc) }
+    }
+
+    async fn commit_on_iods(
+        &self,
+        object: &ObjectId,
+        objects: &Objects,
+    ) -> Result<Vec<Said>, FsError> {
+        let said = self.commit_objects(Some(object), objects).await?;
+        self.show(object, objects).await?;
+        Ok(said)
     }
 
     /// Removes the objects of a file that is gone.

@@ -263,22 +263,17 @@ impl Volume {
         result
     }
 
-    /// Has the metafile show that clients have changed data since it last did, on stable storage;
-    /// gives its attributes, if they are others now.
-    pub(crate) async fn show(
-        &self,
-        object: &ObjectId,
-        objects: &Objects,
-    ) -> Result<Option<Attributes>, FsError> {
+    /// Has the metafile show that clients have changed data since it last did, on stable storage.
+    pub(crate) async fn show(&self, object: &ObjectId, objects: &Objects) -> Result<(), FsError> {
         if !objects.is_given_out() {
-            return Ok(None);
+            return Ok(());
         }
         self.ask_size(objects).await?;
-        let Some(shown) = objects.unshown() else { return Ok(None) };
+        let Some(shown) = objects.unshown() else { return Ok(()) };
         let done = self.touch(&superuser(), object, objects, None, Stability::FileSync).await;
         done.result?;
         objects.shown(shown);
-        Ok(done.wcc.after)
+        Ok(())
     }
 }
 

@@ -49,8 +49,9 @@ impl Data {
 #[derive(Debug)]
 pub(crate) struct Objects {
     pub(crate) head: Head,
-    /// Held by who notes that a copy is behind.
-    pub(crate) noting: async_lock::Mutex<()>,
+    /// Held by who notes that a copy is behind, which leaves the times of the metafile; shared by
+    /// who changes these meanwhile.
+    pub(crate) times: RwLock<()>,
     state: Mutex<State>,
 }
 
@@ -88,7 +89,7 @@ impl Objects {
         let (in_doubt, moving, given_out) = (false, None, None);
         let alone = 0;
         let state = State { extents, change, in_doubt, behind, moving, seen, alone, given_out };
-        Self { head, noting: async_lock::Mutex::new(()), state: Mutex::new(state) }
+        Self { head, times: RwLock::new(()), state: Mutex::new(state) }
     }
 
     /// Data that is yet to be written.

@@ -14,6 +14,7 @@ use leasehold_fs::{
 };
 
 use crate::Striped;
+use crate::file::Data;
 use crate::iod::Room;
 use crate::look::superuser;
 use crate::metafile::{HEAD_BYTES, Head};
@@ -154,8 +155,13 @@ impl Striped {
             return self.names.setattr(caller, object, changes, guard).await;
         }
         let file = self.file(object);
-        // Not while its data comes to lie elsewhere, which gives it the times of before.
-        let _held = file.read().await;
+        // Not while its data comes to lie elsewhere, or a copy is noted to be behind: both give it
+        // the times of before.
+        let data = file.read().await;
+        let _times = match &*data {
+            Data::OnIods(objects) => Some(objects.times.read().await),
+            Data::Nowhere | Data::Inline(_) | Data::Unknown | Data::Gone => None,
+        };
         self.names.setattr(caller, object, changes, guard).await
     }
 

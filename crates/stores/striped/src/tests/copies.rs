@@ -6,8 +6,11 @@ use std::sync::{Arc, Mutex};
 use bytes::Bytes;
 use futures_util::future::join;
 use leasehold_base::random::Random;
+use leasehold_base::units::FileTime;
 use leasehold_fs::suite::block_on;
-use leasehold_fs::{FsError, ObjectId, SetAttributes, Stability, Store as _, others_first};
+use leasehold_fs::{
+    FsError, ObjectId, SetAttributes, SetTime, Stability, Store as _, others_first,
+};
 
 use super::outage::Power;
 use super::together::Slow;
@@ -130,6 +133,35 @@ fn what_is_behind_is_not_read() {
     assert_eq!(data(&store, &file), [text(50), text(100)[50..].to_vec()].concat());
 }
 
+/// A COMMIT that finds a copy behind tells how the file is once that was noted, and no data was
+/// changed by it: the modification time that was set stays, also when the file is mended.
+#[test]
+fn what_is_noted_leaves_the_modification_time() {
+    for seed in 0..2 {
+        let mut world = World::new(seed);
+        let store = world.start();
+        let file = make(&store, "file");
+        put(&store, &file, 0, &text(100), Stability::Unstable);
+        let time = FileTime { seconds: 7, nanoseconds: 0 };
+        let modified = SetAttributes { modified: SetTime::To(time), ..SetAttributes::default() };
+        let set = block_on(store.setattr(&superuser(), &file, &modified, None));
+        set.result.expect("the superuser may");
+        let before = set.wcc.after.expect("it is known");
+        world.set_away(Some(1));
+        let done = block_on(store.commit(&superuser(), &file, 0, 0));
+        done.result.expect("the other copies are there");
+        assert_eq!(store.misplaced_count(), 1, "it was noted");
+        let after = done.wcc.after.expect("it is known");
+        assert_eq!(after.modified, time, "seed {seed}");
+        assert_ne!(after.changed, before.changed, "a change time cannot be set");
+        assert_eq!(block_on(store.getattr(&file)), Ok(after), "seed {seed}");
+        world.set_away(None);
+        assert_eq!(tend(&store), Tended { moved: 1, left: 0 });
+        let mended = block_on(store.getattr(&file)).expect("it is there");
+        assert_eq!(mended.modified, time, "seed {seed}");
+    }
+}
+
 /// Clients write and cut while a file is moved, an iod fails at any point, or the file is removed.
 #[test]
 fn files_are_moved_under_their_clients() {
@@ -211,7 +243,7 @@ fn files_follow_what_is_wanted() {
     let mut wanted = |used: &[u16], copies, rebalance| {
         world.volume.used = used.to_vec();
         (world.volume.copies, world.volume.rebalance) = (copies, rebalance);
-        world.volume.set_now(leasehold_base::units::FileTime { seconds: 99, nanoseconds: 0 });
+        world.volume.set_now(FileTime { seconds: 99, nanoseconds: 0 });
         let store = world.start();
         let tended = block_on(store.tend()).expect("the names are there");
         assert_eq!(data(&store, &file), text(100));

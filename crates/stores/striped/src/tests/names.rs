@@ -19,7 +19,7 @@ use leasehold_store_mem::MemStore;
 use super::outage::Power;
 use super::volume::{Volume, data, make, name, place, put, superuser, text};
 use crate::metafile::HEAD_BYTES;
-use crate::{Shape, Striped, Tended};
+use crate::{Absent, Shape, Striped, Tended};
 
 const ALL_IS_WELL: u8 = 0;
 const HEADS_ARE_NOT_WRITTEN: u8 = 1;
@@ -274,6 +274,36 @@ fn times_that_are_set_meanwhile_stay() {
         };
         let (tended, ()) = block_on(join(store.tend(), set));
         assert_eq!(tended, Ok(Some(Tended { moved: 1, left: 0 })));
+        let attributes = block_on(store.getattr(&file)).expect("it is there");
+        assert_eq!(attributes.modified, time, "seed {seed}");
+    }
+}
+
+/// So are those that are set while it is noted that a copy is behind.
+#[test]
+fn times_that_are_set_while_a_copy_falls_behind_stay() {
+    for seed in 0..500 {
+        let mut world = World::new(seed);
+        world.volume.copies = 2;
+        world.restart();
+        let file = make(&world.store, "file");
+        put(&world.store, &file, 0, &text(60), Stability::FileSync);
+        let names = Arc::<Names>::clone(&world.names);
+        world.store = world
+            .volume
+            .start_over(names, |number, iod| if number == 2 { Arc::new(Absent) } else { iod });
+        let (store, caller) = (&world.store, superuser());
+        assert_eq!(data(store, &file), text(60));
+        let time = FileTime { seconds: 7, nanoseconds: 0 };
+        let modified = SetAttributes { modified: SetTime::To(time), ..SetAttributes::default() };
+        let set = async {
+            some_turns(seed % 23).await;
+            let done = store.setattr(&superuser(), &file, &modified, None).await;
+            done.result.expect("the superuser may");
+        };
+        let (committed, ()) = block_on(join(store.commit(&caller, &file, 0, 0), set));
+        committed.result.expect("the other copies are there");
+        assert_eq!(store.misplaced_count(), 1, "it was noted");
         let attributes = block_on(store.getattr(&file)).expect("it is there");
         assert_eq!(attributes.modified, time, "seed {seed}");
     }
