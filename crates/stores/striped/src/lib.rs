@@ -33,6 +33,7 @@ mod moving;
 mod objects;
 mod paced;
 mod patient;
+mod put_off;
 mod remote;
 mod room;
 mod shape;
@@ -51,6 +52,7 @@ use siphasher::sip::SipHasher24;
 
 use crate::file::FileTable;
 use crate::metafile::{Behind, Change, Head, WIDTH_MAX};
+use crate::put_off::PutOff;
 use crate::tending::Tending;
 
 pub use absent::Absent;
@@ -123,6 +125,8 @@ pub struct Striped {
     verifiers: Mutex<Vec<Verifier>>,
     made: AtomicU64,
     tending: Tending,
+    /// Files whose CREATE is to come again.
+    put_off: PutOff,
 }
 
 /// Why a volume cannot be opened.
@@ -174,7 +178,8 @@ impl Striped {
         // Others would not hear of what is moved.
         let may_be_misplaced = may_be_misplaced && !options.shared;
         let (files, tending) = (FileTable::default(), Tending::new(may_be_misplaced));
-        Ok(Self { names, iods, options, files, verifiers, made, tending })
+        let put_off = PutOff::default();
+        Ok(Self { names, iods, options, files, verifiers, made, tending, put_off })
     }
 
     /// How files are to be laid out.

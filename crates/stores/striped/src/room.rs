@@ -157,7 +157,19 @@ impl Volume {
         object: &ObjectId,
         changes: &SetAttributes,
         size: u64,
-        guard: Option<FileTime>,
+        mut guard: Option<FileTime>,
+    ) -> Changed<()> {
+        self.set_guarded_size(caller, object, changes, size, &mut guard).await
+    }
+
+    /// The same; who is told to come again finds the guard to come with.
+    pub(crate) async fn set_guarded_size(
+        &self,
+        caller: &Caller,
+        object: &ObjectId,
+        changes: &SetAttributes,
+        size: u64,
+        guard: &mut Option<FileTime>,
     ) -> Changed<()> {
         let file = self.file(object);
         let mut data = match self.alone(object, &file).await {
@@ -166,13 +178,16 @@ impl Volume {
         };
         let allowed = self.names.write(caller, object, 0, Bytes::new(), Stability::Unstable).await;
         let done = match allowed.result {
-            Ok(_) => self.set_size_alone(caller, object, changes, size, guard, &mut data).await,
+            Ok(_) => self.set_size_alone(caller, object, changes, size, *guard, &mut data).await,
             Err(error) => Err(error),
         };
         let (result, after) = match done {
             Ok(after) => (Ok(()), after),
             Err(error) => (Err(error), self.names.getattr(object).await.ok()),
         };
+        if let (Err(FsError::Later), Some(left)) = (result, after) {
+            *guard = Some(left.changed);
+        }
         Changed { result, wcc: Self::wcc(&data, &Wcc { before: None, after }) }
     }
 

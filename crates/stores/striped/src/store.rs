@@ -18,6 +18,7 @@ use crate::file::Data;
 use crate::iod::Room;
 use crate::look::superuser;
 use crate::metafile::{HEAD_BYTES, Head};
+use crate::put_off::Asked;
 
 /// Of how many files of a listing the iods are asked at once.
 const LISTED_AT_ONCE: usize = 64;
@@ -77,25 +78,60 @@ impl Striped {
         let unsized_set = SetAttributes { size: None, ..set };
         let new = NewFile::Guarded(unsized_set);
         let made = self.create_unsized(caller, place, &new).await;
+        let directory = self.names.identity(&place.directory);
+        let name = place.name.as_bytes().to_vec();
+        let asked = Asked { directory, name, caller: caller.clone(), set, may_be_there };
         match made.result {
-            // Times that were asked for are not those of the change of size.
-            Ok(found) if size > 0 => {
-                let SetAttributes { accessed, modified, .. } = set;
-                let size = SetAttributes { size: Some(size), accessed, modified, ..NOTHING };
-                self.sized(caller, found, &size, made.wcc).await
-            }
-            Err(FsError::AlreadyExists) if may_be_there => {
-                let there = NewFile::Unchecked(NOTHING);
-                let found = self.create_unsized(caller, place, &there).await;
-                match found.result {
-                    Ok(there) => {
-                        let size = SetAttributes { size: Some(size), ..NOTHING };
-                        self.sized(caller, there, &size, found.wcc).await
-                    }
-                    Err(_) => found,
-                }
-            }
+            Ok(found) if size > 0 => self.finish(asked, found, None, made.wcc).await,
+            Err(FsError::AlreadyExists) => match self.go_on(&asked, place, made.wcc).await {
+                Some(done) => done,
+                None if may_be_there => self.create_there(caller, place, size).await,
+                None => made,
+            },
             Ok(_) | Err(_) => made,
+        }
+    }
+
+    /// Gives a file that CREATE made its size. Where that is to come again, it finds the file.
+    async fn finish(
+        &self,
+        asked: Asked,
+        made: Found,
+        mut guard: Option<FileTime>,
+        wcc: Wcc,
+    ) -> Changed<Found> {
+        let SetAttributes { size, accessed, modified, .. } = asked.set;
+        // Times that were asked for are not those of the change of size.
+        let changes = SetAttributes { size, accessed, modified, ..NOTHING };
+        let done = self.sized(&asked.caller, made, &changes, &mut guard, wcc).await;
+        if done.result == Err(FsError::Later) {
+            let file = self.names.identity(&made.object);
+            self.put_off.note(asked, file, guard.unwrap_or(made.attributes.changed));
+        }
+        done
+    }
+
+    /// A CREATE that found a file, where that is its own and nobody was at it since.
+    async fn go_on(&self, asked: &Asked, place: Place<'_>, wcc: Wcc) -> Option<Changed<Found>> {
+        let (file, changed) = self.put_off.take(asked)?;
+        let found = self.names.lookup(&asked.caller, &place.directory, place.name).await.ok()?;
+        if self.names.identity(&found.object) != file {
+            return None;
+        }
+        let made = Found { directory: None, ..found };
+        let done = self.finish(asked.clone(), made, Some(changed), wcc).await;
+        (done.result != Err(FsError::NotSynchronized)).then_some(done)
+    }
+
+    /// Gives a file that is there a size.
+    async fn create_there(&self, caller: &Caller, place: Place<'_>, size: u64) -> Changed<Found> {
+        let found = self.create_unsized(caller, place, &NewFile::Unchecked(NOTHING)).await;
+        match found.result {
+            Ok(there) => {
+                let size = SetAttributes { size: Some(size), ..NOTHING };
+                self.sized(caller, there, &size, &mut None, found.wcc).await
+            }
+            Err(_) => found,
         }
     }
 
@@ -165,12 +201,14 @@ impl Striped {
         self.names.setattr(caller, object, changes, guard).await
     }
 
-    /// Gives a file that CREATE found or made its size; `wcc` is the directory's.
+    /// Gives a file that CREATE found or made its size, where it was changed last when `guard` says;
+    /// `wcc` is the directory's.
     async fn sized(
         &self,
         caller: &Caller,
         found: Found,
         changes: &SetAttributes,
+        guard: &mut Option<FileTime>,
         wcc: Wcc,
     ) -> Changed<Found> {
         let size = changes.size.unwrap_or(found.attributes.size);
@@ -178,7 +216,7 @@ impl Striped {
             Ok(alone) => alone,
             Err(error) => return Changed { result: Err(error), wcc },
         };
-        let sized = self.set_size(caller, &found.object, changes, size, None).await;
+        let sized = self.set_guarded_size(caller, &found.object, changes, size, guard).await;
         let result = sized.result.map(|()| {
             let attributes = sized.wcc.after.unwrap_or(found.attributes);
             Found { attributes, ..found }

@@ -10,15 +10,16 @@ use std::task::Wake;
 use bytes::Bytes;
 use futures_util::FutureExt as _;
 use leasehold_base::random::Random;
-use leasehold_base::units::Cookie;
+use leasehold_base::units::{Cookie, FileTime};
 use leasehold_fs::suite::block_on;
 use leasehold_fs::{
-    Allowance, Answer, Budget, FsError, Page, Stability, Store as _, Verifier, Wanted,
+    Allowance, Answer, Budget, Found, FsError, Mode, NewFile, Page, SetAttributes, SetTime,
+    Stability, Store as _, Verifier, Wanted,
 };
 use leasehold_session::{Driver, Options, Session, Traffic};
 
 use super::paced::Clock;
-use super::volume::{Volume, data, make, put, superuser, text};
+use super::volume::{Volume, data, make, place, put, superuser, text};
 use crate::{Extent, Iod, ObjectName, Patience, Patient, Room, Striped, Written};
 
 /// An iod that says nothing while it is held.
@@ -364,4 +365,95 @@ fn a_listing_waits_for_an_iod_once() {
     world.held.set_held(false);
     assert!(block_on(world.iod.verifier()).is_ok());
     assert_eq!(told(list().now_or_never()), without + 149, "all but what was in mind");
+}
+
+const MODIFIED: FileTime = FileTime { seconds: 7, nanoseconds: 0 };
+
+/// A guarded CREATE of a file of that size, which fits no metafile.
+fn guarded(size: u64) -> NewFile {
+    let (size, modified) = (Some(size), SetTime::To(MODIFIED));
+    NewFile::Guarded(SetAttributes { size, modified, ..SetAttributes::default() })
+}
+
+/// Holds the iod, and makes files until one of them ends there; its CREATE is to come again.
+fn put_off(world: &World, file: &NewFile) -> &'static str {
+    world.held.set_held(true);
+    let caller = superuser();
+    for name in ["first", "second", "third"] {
+        let mut create = world.store.create(&caller, place(&world.store, name), file);
+        if let Some(done) = (&mut create).now_or_never() {
+            done.result.expect("the other iods are there");
+            continue;
+        }
+        world.pass(Duration::from_millis(2001));
+        let done = create.now_or_never().expect("nobody waits for longer");
+        assert_eq!(done.result, Err(FsError::Later));
+        return name;
+    }
+    panic!("each begins at another iod, so one of three ends at the one that is held");
+}
+
+/// What comes of a CREATE once the iod is back.
+fn create(world: &World, name: &str, file: &NewFile) -> Result<Found, FsError> {
+    block_on(world.store.create(&superuser(), place(&world.store, name), file)).result
+}
+
+/// A guarded CREATE with a size makes its file, and then finds an iod away. When it comes again it
+/// must not take the file for somebody else's, and nobody else may take it for theirs.
+#[test]
+fn a_create_that_comes_again_goes_on_with_its_file() {
+    let world = World::new();
+    let (file, other) = (guarded(100), guarded(107));
+    let name = put_off(&world, &file);
+    // It comes again too early: what it finds out then is no change of the file.
+    let caller = superuser();
+    let mut early = world.store.create(&caller, place(&world.store, name), &file);
+    let told = (&mut early).now_or_never().unwrap_or_else(|| {
+        world.pass(Duration::from_millis(2001));
+        early.now_or_never().expect("nobody waits for longer")
+    });
+    assert_eq!(told.result, Err(FsError::Later));
+    world.held.set_held(false);
+    assert!(block_on(world.iod.verifier()).is_ok());
+    assert_eq!(create(&world, name, &other), Err(FsError::AlreadyExists));
+    let made = create(&world, name, &file).expect("it is its own");
+    assert_eq!((made.attributes.size, made.attributes.modified), (100, MODIFIED));
+    assert_eq!(block_on(world.store.getattr(&made.object)), Ok(made.attributes));
+    assert_eq!(data(&world.store, &made.object), [0_u8; 100]);
+    assert_eq!(create(&world, name, &file), Err(FsError::AlreadyExists), "it has been answered");
+}
+
+/// Somebody was at the file before its CREATE came again, or it is another file by then: what is
+/// there is left alone.
+#[test]
+fn a_create_that_comes_again_takes_nothing_from_others() {
+    let file = guarded(100);
+    for is_replaced in [false, true] {
+        let world = World::new();
+        let name = put_off(&world, &file);
+        let (caller, names) = (superuser(), &world.volume.names);
+        let at = place(&world.store, name);
+        if is_replaced {
+            block_on(names.remove(&caller, at)).result.expect("it is there");
+            let empty = NewFile::Guarded(SetAttributes::default());
+            block_on(names.create(&caller, at, &empty)).result.expect("the name is free");
+        } else {
+            let found = block_on(names.lookup(&caller, &at.directory, at.name));
+            let found = found.expect("it is there").object;
+            let mode = Some(Mode::from_bits(0o600));
+            let changes = SetAttributes { mode, ..SetAttributes::default() };
+            let done = block_on(names.setattr(&caller, &found, &changes, None));
+            done.result.expect("the superuser may");
+        }
+        world.held.set_held(false);
+        assert!(block_on(world.iod.verifier()).is_ok());
+        for _ in 0..2 {
+            assert_eq!(create(&world, name, &file), Err(FsError::AlreadyExists));
+        }
+        let found = block_on(world.store.lookup(&caller, &at.directory, at.name));
+        let found = found.expect("it is there");
+        // Of the first one the size was asked for, and the iod does what it was asked.
+        let left: Vec<u8> = if is_replaced { Vec::new() } else { vec![0; 100] };
+        assert_eq!(data(&world.store, &found.object), left);
+    }
 }
