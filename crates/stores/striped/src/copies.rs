@@ -128,10 +128,14 @@ impl Volume {
             return Err(FsError::NoSpace);
         }
         file.set_behind(behind);
-        self.tending.found(self.names.identity(metafile));
+        let identity = self.names.identity(metafile);
+        self.tending.found(identity);
         let modified = SetTime::To(before.modified);
         let times = SetAttributes { modified, ..SetAttributes::default() };
-        let _ = self.names.setattr(&caller, metafile, &times, None).await;
+        let done = self.names.setattr(&caller, metafile, &times, None).await;
+        if let Some(after) = done.wcc.after {
+            self.put_off.follow(&identity, before.changed, after.changed);
+        }
         Ok(())
     }
 }

@@ -154,10 +154,14 @@ impl Volume {
             modified: SetTime::To(before.modified),
             ..SetAttributes::default()
         };
-        let _ = self.names.setattr(&caller, object, &times, None).await;
+        let done = self.names.setattr(&caller, object, &times, None).await;
+        let identity = self.names.identity(object);
+        if let Some(after) = done.wcc.after {
+            self.put_off.follow(&identity, before.changed, after.changed);
+        }
         let head = moving.to.head.clone();
         *data = Data::OnIods(Objects::new(head, moving.to.extents(), 0, Behind::default()));
-        self.tending.done(&self.names.identity(object));
+        self.tending.done(&identity);
         self.remove_objects(&old).await;
         Ok(())
     }

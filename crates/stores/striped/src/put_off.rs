@@ -55,11 +55,23 @@ impl PutOff {
         made.push_back(Made { asked, file, changed });
     }
 
-    /// The file that was made for what is asked, and when it was changed last; nobody else is given
-    /// that.
-    pub(crate) fn take(&self, asked: &Asked) -> Option<(ObjectId, FileTime)> {
-        let mut made = self.made();
-        let at = made.iter().position(|made| made.asked == *asked)?;
-        made.remove(at).map(|made| (made.file, made.changed))
+    /// The file that was made for what is asked, and when it was changed last.
+    pub(crate) fn find(&self, asked: &Asked) -> Option<(ObjectId, FileTime)> {
+        let made = self.made();
+        made.iter().find(|made| made.asked == *asked).map(|made| (made.file, made.changed))
+    }
+
+    /// What is asked is done, or cannot be gone on with.
+    pub(crate) fn forget(&self, asked: &Asked) {
+        self.made().retain(|made| made.asked != *asked);
+    }
+
+    /// The metafile of a file was changed, though nobody was at the file.
+    pub(crate) fn follow(&self, file: &ObjectId, before: FileTime, after: FileTime) {
+        for made in self.made().iter_mut() {
+            if made.file == *file && made.changed == before {
+                made.changed = after;
+            }
+        }
     }
 }

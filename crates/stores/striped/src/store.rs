@@ -103,24 +103,43 @@ impl Striped {
         let SetAttributes { size, accessed, modified, .. } = asked.set;
         // Times that were asked for are not those of the change of size.
         let changes = SetAttributes { size, accessed, modified, ..NOTHING };
+        let known = guard;
         let done = self.sized(&asked.caller, made, &changes, &mut guard, wcc).await;
-        if done.result == Err(FsError::Later) {
-            let file = self.names.identity(&made.object);
-            self.put_off.note(asked, file, guard.unwrap_or(made.attributes.changed));
+        match done.result {
+            // As it is known already.
+            Err(FsError::Later) if known.is_some() && guard == known => {}
+            Err(FsError::Later) => {
+                let file = self.names.identity(&made.object);
+                self.put_off.note(asked, file, guard.unwrap_or(made.attributes.changed));
+            }
+            Err(FsError::NotSynchronized) => {}
+            Ok(_) | Err(_) => self.put_off.forget(&asked),
         }
         done
     }
 
     /// A CREATE that found a file, where that is its own and nobody was at it since.
     async fn go_on(&self, asked: &Asked, place: Place<'_>, wcc: Wcc) -> Option<Changed<Found>> {
-        let (file, changed) = self.put_off.take(asked)?;
-        let found = self.names.lookup(&asked.caller, &place.directory, place.name).await.ok()?;
-        if self.names.identity(&found.object) != file {
+        let mut known = self.put_off.find(asked)?;
+        loop {
+            let (file, changed) = known;
+            let found = self.names.lookup(&asked.caller, &place.directory, place.name).await.ok()?;
+            if self.names.identity(&found.object) == file {
+                let made = Found { directory: None, ..found };
+                let done = self.finish(asked.clone(), made, Some(changed), wcc).await;
+                if done.result != Err(FsError::NotSynchronized) {
+                    return Some(done);
+                }
+                // It may have been moved meanwhile.
+                let now = self.put_off.find(asked)?;
+                if now != known {
+                    known = now;
+                    continue;
+                }
+            }
+            self.put_off.forget(asked);
             return None;
         }
-        let made = Found { directory: None, ..found };
-        let done = self.finish(asked.clone(), made, Some(changed), wcc).await;
-        (done.result != Err(FsError::NotSynchronized)).then_some(done)
     }
 
     /// Gives a file that is there a size.
@@ -201,7 +220,7 @@ impl Striped {
         self.names.setattr(caller, object, changes, guard).await
     }
 
-    /// Gives a file that CREATE found or made its size, where it was changed last when `guard` says;
+    /// Gives a file that CREATE found or made its size, unless it was changed after the guard;
     /// `wcc` is the directory's.
     async fn sized(
         &self,
