@@ -26,8 +26,8 @@
 //!     runs on the object. A lease is not over while a writing call of its holder runs, which no
 //!     other writing call joins. A call without client is of nobody who holds anything.
 //! 12. A table that is full grants leases that may not be cached and are not kept.
-//! 13. A write lease reserves space, as much as is left. What is written is taken from it, and what
-//!     remains is given back with the lease.
+//! 13. A write lease reserves space on its object's file system, as much as is left there. What is
+//!     written is taken from it, and what remains is given back with the lease.
 //! 14. In recovery leases of before are reclaimed first, as far as they go together, and only their
 //!     holders' calls run. When all are reclaimed, what was changed under others comes: writing calls
 //!     that name the lease that they were made under run too, if nobody is in the way, and are
@@ -45,7 +45,7 @@ use core::time::Duration;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
-use leasehold_base::units::Time;
+use leasehold_base::units::{FileSystemId, Time};
 
 use super::{Client, Kind, Object, Open, Serial, Terms, Ticket};
 pub use record::Lease;
@@ -121,8 +121,8 @@ pub enum Event {
     Gone(Object),
     /// Whether calls wait that were not looked at yet.
     Backlog(bool),
-    /// So many bytes are free, reserved ones included.
-    Space(u64),
+    /// So many bytes are free on a file system, reserved ones included.
+    Space(FileSystemId, u64),
     /// All leases of before are reclaimed or over.
     Reclaimed,
     /// The recovery is over.
@@ -239,8 +239,8 @@ struct Common {
     terms: Terms,
     leases_max: usize,
     leases: usize,
-    free_bytes: u64,
-    reserved_bytes: u64,
+    /// By file system; there are as many as the server offers.
+    rooms: BTreeMap<FileSystemId, Room>,
     next_serial: u64,
     backlog: bool,
     recovery: Option<Phase>,
@@ -249,6 +249,14 @@ struct Common {
     counts: Counts,
     #[cfg(feature = "mutants")]
     mutant: Option<Mutant>,
+}
+
+/// The bytes of a file system.
+#[derive(Clone, Copy, Debug, Default)]
+struct Room {
+    /// Free when it was last looked at, reserved ones included.
+    free: u64,
+    reserved: u64,
 }
 
 /// What is waited for after a restart.
@@ -297,8 +305,7 @@ impl Table {
             terms,
             leases_max,
             leases: 0,
-            free_bytes: 0,
-            reserved_bytes: 0,
+            rooms: BTreeMap::new(),
             next_serial: (epoch << SERIAL_BITS) + 1,
             backlog: false,
             recovery: if recovering { Some(Phase::Reclaims) } else { None },
@@ -370,7 +377,9 @@ impl Table {
                 self.at(now, object, effects, Record::forget_all);
             }
             Event::Backlog(backlog) => self.common.backlog = backlog,
-            Event::Space(bytes) => self.common.free_bytes = bytes,
+            Event::Space(file_system, bytes) => {
+                self.common.rooms.entry(file_system).or_default().free = bytes;
+            }
             Event::Reclaimed => {
                 self.common.recovery = self.common.recovery.map(|_| Phase::LateData);
             }
@@ -407,10 +416,10 @@ impl Table {
         self.common.leases == 0
     }
 
-    /// Bytes that are reserved: what others write must leave so many free.
+    /// Bytes of a file system that are reserved: what others write must leave so many free.
     #[must_use]
-    pub const fn reserved_bytes(&self) -> u64 {
-        self.common.reserved_bytes
+    pub fn reserved_bytes(&self, file_system: FileSystemId) -> u64 {
+        self.common.rooms.get(&file_system).map_or(0, |room| room.reserved)
     }
 
     /// The leases on an object.
@@ -437,16 +446,24 @@ impl Table {
     pub fn check(&self) {
         assert!(self.common.leases <= self.common.leases_max, "leases are bounded");
         assert_eq!(self.due.len(), self.records.len(), "each record is looked at some time");
-        let (mut leases, mut reserved) = (0, 0);
+        let mut leases = 0;
+        let mut reserved: BTreeMap<FileSystemId, u64> = BTreeMap::new();
+        for file_system in self.common.rooms.keys() {
+            reserved.insert(*file_system, 0);
+        }
         for (object, record) in &self.records {
             record.check();
             assert!(self.due.contains(&(record.due, *object)), "at the time that it says");
             assert_eq!(record.is_busy(), self.busy.contains(object), "busy ones are known");
             leases += record.leases().len();
-            reserved += record.leases().iter().map(|lease| lease.space).sum::<u64>();
+            for lease in record.leases() {
+                *reserved.entry(object.file_system).or_default() += lease.space;
+            }
         }
         assert_eq!(leases, self.common.leases, "leases are counted");
-        assert_eq!(reserved, self.common.reserved_bytes, "space is counted");
+        for (file_system, bytes) in reserved {
+            assert_eq!(bytes, self.reserved_bytes(file_system), "space is counted");
+        }
     }
 
     /// Lets something happen to a record, if there is one, and then what follows from it.
@@ -520,6 +537,13 @@ struct Turn<'a> {
     object: Object,
     common: &'a mut Common,
     effects: &'a mut Vec<Effect>,
+}
+
+impl Turn<'_> {
+    /// The bytes of the file system that the record's object is on.
+    fn room(&mut self) -> &mut Room {
+        self.common.rooms.entry(self.object.file_system).or_default()
+    }
 }
 
 /// What decides whether a lease is over.

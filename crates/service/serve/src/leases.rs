@@ -27,7 +27,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use futures_channel::oneshot;
-use leasehold_base::units::{ConnectionId, Time, Xid};
+use leasehold_base::units::{ConnectionId, FileSystemId, Time, Xid};
 use leasehold_base::xdr::Message;
 use leasehold_core::leases::clients::{self, Clients, Name, Refusal};
 use leasehold_core::leases::modrevs::Modrevs;
@@ -126,6 +126,8 @@ struct State {
     draining: Vec<Arc<Exports>>,
     /// Files that are written, each with who is to write it next.
     writing: BTreeMap<Object, VecDeque<oneshot::Sender<()>>>,
+    /// File systems on which a call makes room, each with who waits for that.
+    making_room: BTreeMap<FileSystemId, Vec<oneshot::Sender<()>>>,
     /// Files whose data clients write where it lies.
     layouts: BTreeMap<Object, LaidOut>,
 }
@@ -231,6 +233,7 @@ impl Leases {
             announced: None,
             draining: Vec::new(),
             writing: BTreeMap::new(),
+            making_room: BTreeMap::new(),
             layouts: BTreeMap::new(),
         };
         Self { state: Mutex::new(state), post: OnceLock::new(), ledger, handles, terms }

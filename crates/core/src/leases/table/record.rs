@@ -251,9 +251,10 @@ impl Record {
             }
             let used = outcome.used.min(lease.space);
             lease.space -= used;
-            turn.common.reserved_bytes -= used;
+            turn.room().reserved -= used;
         }
-        turn.common.free_bytes = turn.common.free_bytes.saturating_sub(outcome.used);
+        let room = turn.room();
+        room.free = room.free.saturating_sub(outcome.used);
         if outcome.void
             && let Some(serial) = ended.granted
         {
@@ -517,7 +518,8 @@ impl Record {
             .any(|lease| !lease.cachable && (lease.kind == Kind::Write || ask.kind == Kind::Write));
         let term = turn.common.terms.clamp(ask.term);
         let end = turn.now + turn.common.waited(term);
-        let free = turn.common.free_bytes.saturating_sub(turn.common.reserved_bytes);
+        let room = turn.room();
+        let free = room.free.saturating_sub(room.reserved);
         // Its holder goes on caching until it is evicted: it could not know of anything else.
         let renewed = own.filter(|lease| lease.cachable);
         let lease = match renewed {
@@ -558,7 +560,7 @@ impl Record {
 
     fn keep(&mut self, lease: Lease, turn: &mut Turn<'_>) {
         turn.common.leases += 1;
-        turn.common.reserved_bytes += lease.space;
+        turn.room().reserved += lease.space;
         self.leases.push(lease);
     }
 
@@ -569,7 +571,7 @@ impl Record {
             let over = is_over(lease);
             if over {
                 turn.common.leases -= 1;
-                turn.common.reserved_bytes -= lease.space;
+                turn.room().reserved -= lease.space;
                 if let Some(busy) = busy {
                     busy.evictions.retain(|sent| !sent.is_of(lease));
                     busy.inquiry.take_if(|sent| sent.is_of(lease));

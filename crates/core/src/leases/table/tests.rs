@@ -26,7 +26,8 @@ fn dialogues() {
                     return Vec::new();
                 }
                 "leases" => {
-                    return vec![format!("{} reserved {}", table.len(), table.reserved_bytes())];
+                    let reserved = table.reserved_bytes(FileSystemId(0));
+                    return vec![format!("{} reserved {reserved}", table.len())];
                 }
                 _ => {}
             }
@@ -74,7 +75,7 @@ fn event(words: &[&str]) -> Event {
         "forgotten" => Event::Forgotten(client()),
         "gone" => Event::Gone(object),
         "backlog" => Event::Backlog(words[1] == "yes"),
-        "space" => Event::Space(number(1)),
+        "space" => Event::Space(FileSystemId(0), number(1)),
         "reclaimed" => Event::Reclaimed,
         "opened" => Event::Opened,
         "tick" => Event::Tick,
@@ -134,6 +135,41 @@ fn told(effect: &Effect) -> String {
     });
     let told = told.map_or(String::new(), |told| format!(" size {}", told.size));
     format!("run {}{held}{grant}{told}", ticket.0)
+}
+
+/// What is free on one disk is no room on another, and what is reserved there takes none from it.
+#[test]
+fn each_file_system_has_room_of_its_own() {
+    let mut table = Table::new(Terms::DEFAULT, 100, 0, false);
+    let mut effects = Vec::new();
+    for (file_system, free) in [(1, 1000), (2, 10)] {
+        table.step(Time::ZERO, Event::Space(FileSystemId(file_system), free), &mut effects);
+    }
+    let on = |file_system| Object { file_system: FileSystemId(file_system), file: FileId(1) };
+    for (number, file_system, granted) in [(1, 1, 600), (2, 2, 10)] {
+        let ask = Ask {
+            kind: Kind::Write,
+            term: Duration::ZERO,
+            opportune: false,
+            space: 600,
+            reclaim: false,
+            reports: true,
+        };
+        let (ticket, object, client) = (Ticket(number), on(file_system), Some(Client(1)));
+        let access = Access::Write;
+        let call = Call { ticket, object, client, access, under: None, ask: Some(ask) };
+        effects.clear();
+        table.step(Time::ZERO, Event::Call(call), &mut effects);
+        let [Effect::Run(run)] = effects[..] else { panic!("{effects:?}") };
+        assert_eq!(run.grant.map(|grant| grant.space), Some(granted));
+        assert_eq!(table.reserved_bytes(FileSystemId(file_system)), granted);
+    }
+    let outcome = Outcome { used: 200, void: false };
+    table.step(Time::ZERO, Event::Done(on(1), Ticket(1), outcome), &mut effects);
+    table.step(Time::ZERO, Event::Gone(on(2)), &mut effects);
+    let reserved = [1, 2].map(|number| table.reserved_bytes(FileSystemId(number)));
+    assert_eq!(reserved, [400, 0]);
+    table.check();
 }
 
 /// A million leases, each on an object of its own, are asked for, used and done.

@@ -28,6 +28,7 @@ use leasehold_wire::lease::{Change, place};
 
 use super::Leases;
 use super::programs::Program;
+use super::room::{ROOM_AHEAD, ROUNDS_MAX};
 use super::turn::{Turn, Under, Wanted};
 pub(crate) use asks::{Asked, Asks, MadeFrom};
 
@@ -186,18 +187,45 @@ impl Gate {
             && !read_only
             && (attributes.uid == caller.uid
                 || self.store.access(caller, id, wanted).await.is_ok_and(|(has, _)| has.modify));
-        if may && ask.space > 0 {
-            let (space, _) = self.store.space(caller, id).await.ok()?;
-            let (object, available) = (object_of(attributes), space.available_bytes);
-            let reserved = self.leases.reserved_for_others(object, Some(asked.client));
-            let wanted = reserved.saturating_add(ask.space);
-            // No other turn is held then, which another call of the kind could wait for.
-            if reserved > 0 && wanted > available && !ask.opportune && is_first(Some(place)) {
-                self.leases.make_room(object, wanted - available).await;
-            }
-            self.leases.has_space(available);
+        if !may {
+            return None;
         }
-        may.then_some(ask)
+        if ask.space > 0 {
+            let makes_room = !ask.opportune && is_first(Some(place));
+            self.look_for_room(id, object_of(attributes), ask.space, makes_room).await?;
+        }
+        Some(ask)
+    }
+
+    /// Tells how many bytes are free where an object lies, before so many are reserved there; none,
+    /// while others keep what is reserved for them of those: its client asks again then.
+    async fn look_for_room(
+        &self,
+        id: &ObjectId,
+        object: Object,
+        bytes: u64,
+        makes_room: bool,
+    ) -> Option<()> {
+        let By { asked, caller, .. } = self.by.as_ref()?;
+        for _ in 0..ROUNDS_MAX {
+            let reserved = self.leases.reserved(object, Some(asked.client));
+            if bytes <= reserved.own {
+                return Some(());
+            }
+            let (space, _) = self.store.space(caller, id).await.ok()?;
+            // Who asks for a disk has nobody called back for all of it.
+            let wanted = reserved.for_others.saturating_add(bytes.min(ROOM_AHEAD));
+            let lacking = wanted.saturating_sub(space.available_bytes);
+            if reserved.for_others == 0 || lacking == 0 || !makes_room {
+                self.leases.has_space(object.file_system, space.available_bytes);
+                return Some(());
+            }
+            // At most the turn on a directory is held then, and for a while only.
+            if !self.leases.make_room(object, lacking).await {
+                break;
+            }
+        }
+        None
     }
 
     /// A grant of what programs of this machine do not use already in a way that does not go with

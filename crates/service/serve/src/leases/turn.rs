@@ -1,5 +1,8 @@
 //! A call's turn on one object: an implicit lease from before it runs until it has ended.
 
+use core::future::poll_fn;
+use core::pin::Pin;
+use core::task::{Context, Poll, ready};
 use std::sync::Arc;
 
 use futures_channel::oneshot;
@@ -102,9 +105,15 @@ impl Turn {
     /// # Errors
     /// [`FsError::Later`] when it does not.
     pub(super) async fn begin(&mut self) -> Result<Run, FsError> {
-        let run = (&mut self.receiver).await.ok().flatten().ok_or(FsError::Later)?;
-        self.runs = true;
-        Ok(run)
+        poll_fn(|context| self.poll_begin(context)).await
+    }
+
+    /// The same, for who waits for several.
+    pub(super) fn poll_begin(&mut self, context: &mut Context<'_>) -> Poll<Result<Run, FsError>> {
+        let told = ready!(Pin::new(&mut self.receiver).poll(context));
+        let run = told.ok().flatten().ok_or(FsError::Later);
+        self.runs = run.is_ok();
+        Poll::Ready(run)
     }
 
     /// The modrev of the object, which has this change time.

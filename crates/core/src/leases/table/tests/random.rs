@@ -47,7 +47,7 @@ fn any_said() -> impl Strategy<Value = Event> {
         (0..4_u32).prop_map(|client| Event::Forgotten(Client(client))),
         (0..3_u64).prop_map(|number| Event::Gone(object(number))),
         any::<bool>().prop_map(Event::Backlog),
-        (0..100_u64).prop_map(Event::Space),
+        (0..100_u64).prop_map(|bytes| Event::Space(object(0).file_system, bytes)),
         Just(Event::Reclaimed),
         Just(Event::Opened),
     ]
@@ -169,6 +169,6 @@ proptest! {
         owner.settle();
         prop_assert!(owner.waiting.is_empty(), "{:?} wait", owner.waiting);
         prop_assert!(owner.table.is_empty(), "{} leases", owner.table.len());
-        prop_assert_eq!(owner.table.reserved_bytes(), 0);
+        prop_assert_eq!(owner.table.reserved_bytes(object(0).file_system), 0);
     }
 }

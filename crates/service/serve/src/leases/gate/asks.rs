@@ -151,6 +151,11 @@ impl Asked {
         told.granted.push(Granted { place, grant: grant_of(grant, modrev) });
     }
 
+    /// What was granted for this place is void.
+    pub(super) fn ungranted(&self, place: u32) {
+        self.lock().granted.retain(|other| other.place != place);
+    }
+
     pub(super) fn changed(&self, change: Change) {
         let mut told = self.lock();
         match told.changes.iter_mut().find(|other| other.place == change.place) {

@@ -12,7 +12,9 @@ use leasehold_fs::{
 use leasehold_wire::lease::place;
 
 use super::{Gate, Held, Use};
+use crate::leases::Alone;
 use crate::leases::layouts::{Begun, LaidOut};
+use crate::leases::room::ROUNDS_MAX;
 
 impl Gate {
     async fn first(&self, id: &ObjectId, access: Turns) -> Result<Held, FsError> {
@@ -73,25 +75,10 @@ impl Gate {
         data: Bytes,
         stability: Stability,
     ) -> Changed<WriteDone> {
-        let (bytes, mut made_room) = (data.len() as u64, false);
-        let (mut held, _alone) = loop {
-            let held = match self.first(id, Turns::Write).await {
-                Ok(held) => held,
-                Err(error) => return Changed::failed(error),
-            };
-            // What is appended goes behind what is there, and nothing comes in between.
-            let alone = self.leases.alone(held.turn.object).await;
-            match self.lacking(caller, &held, bytes).await {
-                Ok(0) => break (held, alone),
-                Ok(_) if made_room => return Changed::failed(FsError::NoSpace),
-                Ok(lacking) => {
-                    let object = held.turn.object;
-                    drop((held, alone));
-                    self.leases.make_room(object, lacking).await;
-                    made_room = true;
-                }
-                Err(error) => return Changed::failed(error),
-            }
+        // What is appended goes behind what is there, and nothing comes in between.
+        let (mut held, _alone) = match self.with_room(caller, id, data.len() as u64).await {
+            Ok(held) => held,
+            Err(error) => return Changed::failed(error),
         };
         let offset = match self.asked().filter(|asked| asked.appends()) {
             Some(asked) => match self.store.getattr(id).await {
@@ -256,13 +243,47 @@ impl Gate {
         self.asked().map(|asked| asked.client)
     }
 
-    /// How many bytes are reserved for others of those that so many more would take.
+    /// The turn to write so many bytes, alone, once they take nothing that is reserved for others.
+    ///
+    /// # Errors
+    /// [`FsError::Later`] where they keep it for now: whether the disk is full is not known before
+    /// they have written.
+    async fn with_room(
+        &self,
+        caller: &Caller,
+        id: &ObjectId,
+        bytes: u64,
+    ) -> Result<(Held, Alone), FsError> {
+        for _ in 0..ROUNDS_MAX {
+            let mut held = self.first(id, Turns::Write).await?;
+            let alone = self.leases.alone(held.turn.object).await;
+            let lacking = self.lacking(caller, &held, bytes).await?;
+            if lacking == 0 {
+                return Ok((held, alone));
+            }
+            // What it was granted may be over before its next turn, and is granted anew then.
+            held.turn.outcome.void = true;
+            if let Some(asked) = self.asked() {
+                asked.ungranted(place::FIRST);
+            }
+            let object = held.turn.object;
+            drop((alone, held));
+            if !self.leases.make_room(object, lacking).await {
+                break;
+            }
+        }
+        Err(FsError::Later)
+    }
+
+    /// How many bytes are reserved for others of those that so many more would take. What is
+    /// reserved for its caller is there to be written.
     async fn lacking(&self, caller: &Caller, held: &Held, bytes: u64) -> Result<u64, FsError> {
-        let reserved = self.leases.reserved_for_others(held.turn.object, self.client());
-        if reserved == 0 {
+        let reserved = self.leases.reserved(held.turn.object, self.client());
+        if reserved.for_others == 0 || bytes <= reserved.own {
             return Ok(0);
         }
         let (space, _) = self.store.space(caller, &held.id).await?;
-        Ok(reserved.saturating_add(bytes).saturating_sub(space.available_bytes))
+        let wanted = reserved.for_others.saturating_add(bytes);
+        Ok(wanted.saturating_sub(space.available_bytes))
     }
 }
