@@ -259,6 +259,40 @@ fn who_stood_still_is_refused_at_the_iods() {
     assert!(read == expected);
 }
 
+/// The client is stopped in the midst of a write, past its lease, and others only look: what it wrote
+/// at the iods shows then, which is its own change. What was still to come is taken.
+#[test]
+fn who_stood_still_while_others_looked_is_not_late() {
+    let Some(cluster) = Cluster::start(&[]) else { return };
+    let plain = cluster.mount();
+    let file = block_on(put(&plain, b"file", &data(60_000)));
+    let silent = Silent::begin(&cluster, file);
+    silent.write(&cluster, &silent.layout.objects.0[0], b"at the iod").unwrap();
+    // Its lease is waited out.
+    let read = || block_on(plain.nfs.read(&who(), &file, 0, 60_000)).unwrap().done().unwrap().data;
+    assert!(read().starts_with(b"at the iod"));
+    let write = |base, bytes: &'static [u8]| {
+        let rider = Arc::new(Rider::new(Vec::new(), Some(base)));
+        let by_metaserver = silent.server.nfs.ridden(Arc::clone(&rider));
+        let what = (Bytes::from_static(bytes), write::Stability::FileSync);
+        let written = block_on(by_metaserver.write(&who(), &silent.file, 6, what));
+        written.map(|_| rider.told()).map_err(|_| rider.told().late)
+    };
+    let base = Base { serial: silent.grant.serial, modrev: silent.grant.modrev };
+    let told = write(base, b" METASERVER").unwrap();
+    assert_eq!(told.changes[0].before, base.modrev, "it goes on from what it knew");
+    let mut expected = data(60_000).to_vec();
+    expected[..17].copy_from_slice(b"at the METASERVER");
+    assert!(read() == expected);
+    // From what it was told it goes on, and from what was before that no more.
+    let next = Base { modrev: told.changes[0].after, ..base };
+    write(next, b" LAST SERVER").unwrap();
+    assert!(matches!(write(base, b" late"), Err(Some(_))));
+    // What was made under another lease is not its own.
+    let stranger = Base { serial: base.serial - 1, ..base };
+    assert!(matches!(write(stranger, b" late"), Err(Some(_))));
+}
+
 /// Who was told of an object by one cluster gets nothing by its handle at another's iods, nor at
 /// another iod of the same.
 #[test]

@@ -153,19 +153,21 @@ async fn write_under(
     (data, stable, mut set): (Bytes, bool, Option<SetAttributes>),
 ) -> Result<Stored, Error> {
     let stability = if stable { Stability::FileSync } else { Stability::Unstable };
-    client.shared.state().begin_write(node);
+    let writing = client.writing(node);
     let there = client.write_objects(who, (node, file), offset, (&data, stability)).await;
-    client.shared.state().end_write(node);
+    drop(writing);
     if let Some(stored) = there? {
         return Ok(stored);
     }
     loop {
-        let base = client.shared.state().begin_write(node);
+        let writing = client.writing(node);
+        let base = writing.base;
         let ride = client.ride(&[], base);
         let also = convert::set_attributes(&set.unwrap_or_default());
         let reply =
             ride.nfs.write_and_set(who, file, offset, (data.clone(), stability), also).await;
-        client.shared.state().end_write(node);
+        client.note_written(node, &ride);
+        drop(writing);
         if let Some(now) = ride.told().late {
             if client.is_late_for_ours(node, base, now).await {
                 continue;
@@ -173,7 +175,6 @@ async fn write_under(
             client.hand_over(node, (offset, &data), base, now);
             client.shared.state().note_late(node);
         }
-        client.note_written(node, &ride);
         let reply = reply?;
         // Data is not refused with what goes along with it: that is refused alone.
         if matches!(reply, nfs3::Reply::Failed(..)) && set.take().is_some() {
@@ -192,17 +193,18 @@ async fn alter_under(
 ) -> Result<Wcc, Error> {
     let set = convert::set_attributes(set);
     loop {
-        let base = client.shared.state().begin_write(node);
+        let writing = client.writing(node);
+        let base = writing.base;
         let ride = client.ride(&[], base);
         let reply = ride.nfs.setattr(who, file, &set, None).await;
-        client.shared.state().end_write(node);
+        client.note_written(node, &ride);
+        drop(writing);
         if let Some(now) = ride.told().late {
             if client.is_late_for_ours(node, base, now).await {
                 continue;
             }
             client.shared.state().note_late(node);
         }
-        client.note_written(node, &ride);
         // It has ended what was told of where the data is to be written.
         client.with(|state, _, doings| state.layouts.forget(node, doings));
         return match reply? {
@@ -226,9 +228,11 @@ async fn commit(
     file: &Handle,
 ) -> Result<Committed, Error> {
     let ride = client.ride(&[], None);
-    let reply = ride.nfs.commit(who, file, 0, 0).await?;
+    let writing = client.writing(node);
+    let reply = ride.nfs.commit(who, file, 0, 0).await;
     client.note_written(node, &ride);
-    match reply {
+    drop(writing);
+    match reply? {
         nfs3::Reply::Done(done) => {
             Ok(Committed { verifier: done.verifier, wcc: convert::wcc(&done.file) })
         }

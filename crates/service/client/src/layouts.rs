@@ -415,9 +415,12 @@ impl Client {
         kind: Option<messages::Kind>,
     ) -> Result<Option<layout::Layout>, Error> {
         let ride = self.ride(&[], None);
-        let reply = ride.nfs.layout(who, handle, kind).await?;
+        // What was written there shows when it is given back.
+        let writing = self.writing(node);
+        let reply = ride.nfs.layout(who, handle, kind).await;
         self.note_written(node, &ride);
-        match reply {
+        drop(writing);
+        match reply? {
             nfs3::Reply::Done(told) => Ok(Some(told)),
             nfs3::Reply::Failed(_, ()) if kind.is_some() => Ok(None),
             nfs3::Reply::Failed(status, ()) => Err(Error::Failed(status)),

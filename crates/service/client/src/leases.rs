@@ -433,16 +433,14 @@ impl State {
         }
     }
 
-    /// A WRITE of a file is sent: what it was made from.
-    pub(crate) fn begin_write(&mut self, node: NodeId) -> Option<Base> {
+    fn begin_write(&mut self, node: NodeId) -> Option<Base> {
         if let Some(leased) = &mut self.leases {
             *leased.writing.entry(node).or_default() += 1;
         }
         self.base(node)
     }
 
-    /// It was answered.
-    pub(crate) fn end_write(&mut self, node: NodeId) {
+    fn end_write(&mut self, node: NodeId) {
         let Some(leased) = &mut self.leases else { return };
         if let Some(writing) = leased.writing.get_mut(&node) {
             *writing -= 1;
@@ -461,6 +459,21 @@ impl State {
         if let Some(leased) = &mut self.leases {
             leased.late.insert(node);
         }
+    }
+}
+
+/// A call that may change a file, until what it was told is known here: others of ours are not given
+/// up as late before.
+pub(crate) struct Writing<'a> {
+    client: &'a Client,
+    node: NodeId,
+    /// What it is made from.
+    pub(crate) base: Option<Base>,
+}
+
+impl Drop for Writing<'_> {
+    fn drop(&mut self) {
+        self.client.shared.state().end_write(self.node);
     }
 }
 
@@ -620,6 +633,12 @@ impl Client {
     pub(crate) async fn patiently(&self, work: impl Future) {
         let patience = pin!(self.shared.nfs.session().sleep(PATIENCE));
         drop(select(pin!(work), patience).await);
+    }
+
+    /// A call is sent that may change a file.
+    pub(crate) fn writing(&self, node: NodeId) -> Writing<'_> {
+        let base = self.shared.state().begin_write(node);
+        Writing { client: self, node, base }
     }
 
     /// Whether a WRITE that was made from `base` came too late only because others of ours came

@@ -18,6 +18,7 @@ pub(crate) mod program;
 mod programs;
 mod room;
 mod turn;
+mod untold;
 mod vacate;
 
 use core::net::{IpAddr, SocketAddr};
@@ -32,7 +33,7 @@ use leasehold_base::xdr::Message;
 use leasehold_core::leases::clients::{self, Clients, Name, Refusal};
 use leasehold_core::leases::modrevs::Modrevs;
 use leasehold_core::leases::table::{self, Run, Table};
-use leasehold_core::leases::{Client, Kind, Object, Open, Serial, Terms, Ticket};
+use leasehold_core::leases::{Client, Kind, Modrev, Object, Open, Serial, Terms, Ticket};
 use leasehold_fs::{ExportId, FsError, ObjectId};
 
 use crate::Arrival;
@@ -43,6 +44,7 @@ pub use held::{HeldLease, LeaseCounts, LeaseHolder, LeaseView, LeaseWaiter, Leas
 use layouts::LaidOut;
 use names::Names;
 use programs::Program;
+use untold::Untold;
 
 /// How many leases there are at most. Whoever asks for more works by calls.
 const LEASES_MAX: usize = 1 << 20;
@@ -129,7 +131,8 @@ struct State {
     /// File systems on which a call makes room, each with who waits for that.
     making_room: BTreeMap<FileSystemId, Vec<oneshot::Sender<()>>>,
     /// Files whose data clients write where it lies.
-    layouts: BTreeMap<Object, LaidOut>,
+    layouts: BTreeMap<Object, (LaidOut, Modrev)>,
+    untold: Untold,
 }
 
 /// A call that waits.
@@ -235,6 +238,7 @@ impl Leases {
             writing: BTreeMap::new(),
             making_room: BTreeMap::new(),
             layouts: BTreeMap::new(),
+            untold: Untold::default(),
         };
         Self { state: Mutex::new(state), post: OnceLock::new(), ledger, handles, terms }
     }

@@ -123,7 +123,8 @@ impl Striped {
         let mut known = self.put_off.find(asked)?;
         loop {
             let (file, changed) = known;
-            let found = self.names.lookup(&asked.caller, &place.directory, place.name).await.ok()?;
+            let found =
+                self.names.lookup(&asked.caller, &place.directory, place.name).await.ok()?;
             if self.names.identity(&found.object) == file {
                 let made = Found { directory: None, ..found };
                 let done = self.finish(asked.clone(), made, Some(changed), wcc).await;

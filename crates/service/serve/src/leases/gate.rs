@@ -20,13 +20,14 @@ use std::sync::Arc;
 use leasehold_base::attributes::Mode;
 use leasehold_base::units::FileTime;
 use leasehold_core::leases::table::{Access, Ask, Grant, Run, Standing, Told};
-use leasehold_core::leases::{Kind, Modrev, Object};
+use leasehold_core::leases::{Kind, Modrev, Object, Serial};
 use leasehold_fs::{
     Alone, Answer, Attributes, Caller, ExportId, FileType, FsError, Guard, ObjectId, Store,
 };
 use leasehold_wire::lease::{Change, place};
 
 use super::Leases;
+use super::layouts::LaidOut;
 use super::programs::Program;
 use super::room::{ROOM_AHEAD, ROUNDS_MAX};
 use super::turn::{Turn, Under, Wanted};
@@ -70,6 +71,8 @@ struct Held {
     is_behind: bool,
     /// That nobody who serves the same files elsewhere is at it, where that matters before it is used.
     _alone: Alone,
+    /// Whether the call may come too late for it, as no lease covers it.
+    may_be_late: bool,
 }
 
 impl Gate {
@@ -111,34 +114,32 @@ impl Gate {
         let mut turn = Turn::ask(&self.leases, &wanted)?;
         let Run { standing, grant, told, .. } = turn.begin().await?;
         turn.outcome.void = true;
-        if let Some(laid_out) = self.leases.to_be_recalled(turn.object) {
-            let own = asked.filter(|asked| asked.client == laid_out.client && is_first(place));
-            let before = turn.seen(self.store.getattr(&id).await?.changed);
-            self.store.recall(&id).await?;
-            self.leases.recalled(turn.object, &laid_out);
-            if let Some(asked) = own {
-                // What it wrote there is its own change.
-                asked.refuse_late(before)?;
-                let after = turn.seen(self.store.getattr(&id).await?.changed);
-                asked.changed(Change { place: place::FIRST, before: before.0, after: after.0 });
+        if self.leases.to_be_recalled(turn.object).is_some() {
+            let _alone = self.leases.alone(turn.object).await;
+            if let Some(laid_out) = self.leases.to_be_recalled(turn.object) {
+                let own = asked.filter(|asked| asked.client == laid_out.client && is_first(place));
+                let change = self.end_over(turn.object, &id, &laid_out).await?;
+                if let (Some(asked), Some((before, after))) = (own, change) {
+                    self.refuse_late(turn.object, asked, before)?;
+                    let change = Change { place: place::FIRST, before: before.0, after: after.0 };
+                    asked.changed(turn.object, change);
+                }
             }
         }
         // What is late is compared with what nobody else can change until it is in.
-        let is_late = access == Access::Write
-            && standing == Standing::Free
+        let may_be_late = (access, standing) == (Access::Write, Standing::Free)
             && is_first(place)
-            && attributes.file_type == FileType::Regular
             && asked.is_some_and(Asked::names_base);
-        let alone = if is_late { self.store.alone(&id).await? } else { Alone::default() };
+        let is_file = attributes.file_type == FileType::Regular;
+        let alone =
+            if may_be_late && is_file { self.store.alone(&id).await? } else { Alone::default() };
         // Before anything is looked at that a lease then covers.
         let is_opportune = ask.is_some_and(|ask| ask.opportune);
         let (grant, is_guarded) = self.guarded(&turn, &id, grant, is_opportune).await;
         let attributes = self.store.getattr(&id).await?;
         let modrev = turn.seen(attributes.changed);
-        if let (Some(asked), Access::Write, Standing::Free) = (asked, access, standing)
-            && is_first(place)
-        {
-            asked.refuse_late(modrev)?;
+        if let Some(asked) = asked.filter(|_| may_be_late) {
+            self.refuse_late(turn.object, asked, modrev)?;
         }
         turn.outcome.void = !is_guarded;
         if let (Some(asked), Some(grant), Some(place)) = (asked, grant, place) {
@@ -147,7 +148,7 @@ impl Gate {
         let changed = attributes.changed;
         let is_behind = told.is_some_and(|told| told.set.is_some());
         let attributes = told.map_or(attributes, |told| known_better(attributes, told));
-        Ok(Held { turn, id, attributes, changed, modrev, place, is_behind, _alone: alone })
+        Ok(Held { turn, id, attributes, changed, modrev, place, is_behind, _alone: alone, may_be_late })
     }
 
     /// The turns on several objects, in the order of those; an object that is named twice is used
@@ -191,7 +192,8 @@ impl Gate {
             return None;
         }
         if ask.space > 0 {
-            let makes_room = !ask.opportune && is_first(Some(place));
+            // What is reclaimed was reserved before, and in a recovery nobody is called back.
+            let makes_room = !ask.opportune && !ask.reclaim && is_first(Some(place));
             self.look_for_room(id, object_of(attributes), ask.space, makes_room).await?;
         }
         Some(ask)
@@ -214,9 +216,9 @@ impl Gate {
             }
             let (space, _) = self.store.space(caller, id).await.ok()?;
             // Who asks for a disk has nobody called back for all of it.
-            let wanted = reserved.for_others.saturating_add(bytes.min(ROOM_AHEAD));
+            let wanted = reserved.elsewhere.saturating_add(bytes.min(ROOM_AHEAD));
             let lacking = wanted.saturating_sub(space.available_bytes);
-            if reserved.for_others == 0 || lacking == 0 || !makes_room {
+            if reserved.elsewhere == 0 || lacking == 0 || !makes_room {
                 self.leases.has_space(object.file_system, space.available_bytes);
                 return Some(());
             }
@@ -279,8 +281,55 @@ impl Gate {
         }
         let modrev = held.turn.changed(held.modrev, after.changed);
         if let (Some(asked), Some(place)) = (self.asked(), held.place) {
-            asked.changed(Change { place, before: held.modrev.0, after: modrev.0 });
+            let change = Change { place, before: held.modrev.0, after: modrev.0 };
+            asked.changed(held.turn.object, change);
         }
+    }
+
+    /// Refuses a change that was made from an earlier state of an object than this, if it says
+    /// what it was made from, and if not all since is of the same client.
+    fn refuse_late(&self, object: Object, asked: &Asked, now: Modrev) -> Result<(), FsError> {
+        let Some(base) = asked.late_base(now) else { return Ok(()) };
+        let under = (asked.client, Serial(base.serial));
+        if !self.leases.is_own(object, under, (Modrev(base.modrev), now)) {
+            return Err(asked.is_late(now));
+        }
+        let change = Change { place: place::FIRST, before: base.modrev, after: now.0 };
+        asked.changed(object, change);
+        Ok(())
+    }
+
+    /// Ends a layout, with nobody else writing, and says from which modrev to which the object has
+    /// come since it was told. As long as it lasts nobody else changes the object, so that is its
+    /// client's own change.
+    async fn end_over(
+        &self,
+        object: Object,
+        id: &ObjectId,
+        laid_out: &LaidOut,
+    ) -> Result<Option<(Modrev, Modrev)>, FsError> {
+        let since = self.leases.laid_out_since(object, laid_out);
+        self.store.recall(id).await?;
+        let after = self.leases.seen(object, self.store.getattr(id).await?.changed);
+        let change = since.map(|since| (since, after));
+        if let Some(change) = change {
+            self.leases.note_untold(object, (laid_out.client, laid_out.serial), change);
+        }
+        self.leases.recalled(object, laid_out);
+        Ok(change)
+    }
+
+    /// Waits until nobody else writes an object on which a call has its turn. Who was before it may
+    /// have changed the object.
+    async fn alone(&self, held: &mut Held) -> Result<super::Alone, FsError> {
+        let alone = self.leases.alone(held.turn.object).await;
+        if let Some(asked) = self.asked().filter(|_| held.may_be_late) {
+            let attributes = self.store.getattr(&held.id).await?;
+            held.changed = attributes.changed;
+            held.modrev = held.turn.seen(attributes.changed);
+            self.refuse_late(held.turn.object, asked, held.modrev)?;
+        }
+        Ok(alone)
     }
 }
 

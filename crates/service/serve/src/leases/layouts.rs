@@ -3,7 +3,7 @@
 //! Nobody else uses such a file before the store has ended its layout, also when its client has
 //! gone: what that sent may still be on its way.
 
-use leasehold_core::leases::{Client, Kind, Object, Serial};
+use leasehold_core::leases::{Client, Kind, Modrev, Object, Serial};
 use leasehold_fs::{ExportId, ObjectId};
 
 use super::{Leases, State};
@@ -37,34 +37,45 @@ pub(super) enum Begun {
 }
 
 impl Leases {
-    /// Takes note that a client writes a file where its data lies, under the lease that it holds.
-    pub(super) fn lay_out(&self, object: Object, laid_out: LaidOut) -> Begun {
+    /// Takes note that a client writes a file, which has this modrev, where its data lies, under the
+    /// lease that it holds.
+    pub(super) fn lay_out(&self, object: Object, laid_out: LaidOut, modrev: Modrev) -> Begun {
         let mut state = self.lock();
         if state.layouts.len() >= LAYOUTS_MAX && !state.layouts.contains_key(&object) {
-            let over = state.layouts.iter().take(LOOKED_AT_MAX).find(|(object, other)| {
+            let over = state.layouts.iter().take(LOOKED_AT_MAX).find(|(object, (other, _))| {
                 other.export == laid_out.export && !state.goes_on(**object, other)
             });
-            return over.map_or(Begun::Never, |(object, over)| Begun::After(*object, *over));
+            return over.map_or(Begun::Never, |(object, (over, _))| Begun::After(*object, *over));
         }
-        state.layouts.insert(object, laid_out);
+        let told = state.layouts.get(&object).filter(|(told, _)| *told == laid_out);
+        let since = told.map_or(modrev, |(_, since)| *since);
+        state.layouts.insert(object, (laid_out, since));
         Begun::Now
     }
 
     /// Who writes a file where its data lies, if anybody does.
     pub(super) fn laid_out(&self, object: Object) -> Option<LaidOut> {
-        self.lock().layouts.get(&object).copied()
+        self.lock().layouts.get(&object).map(|(laid_out, _)| *laid_out)
+    }
+
+    /// The modrev that a file had when this was told of it first.
+    pub(super) fn laid_out_since(&self, object: Object, laid_out: &LaidOut) -> Option<Modrev> {
+        let state = self.lock();
+        let told = state.layouts.get(&object).filter(|(told, _)| told == laid_out);
+        told.map(|(_, since)| *since)
     }
 
     /// Who wrote a file where its data lies under a lease that is over.
     pub(super) fn to_be_recalled(&self, object: Object) -> Option<LaidOut> {
         let state = self.lock();
-        state.layouts.get(&object).filter(|laid_out| !state.goes_on(object, laid_out)).copied()
+        let told = state.layouts.get(&object).map(|(laid_out, _)| *laid_out);
+        told.filter(|laid_out| !state.goes_on(object, laid_out))
     }
 
     /// A file is not written so any more; another may write it by now.
     pub(super) fn recalled(&self, object: Object, laid_out: &LaidOut) {
         let mut state = self.lock();
-        if state.layouts.get(&object) == Some(laid_out) {
+        if state.layouts.get(&object).is_some_and(|(told, _)| told == laid_out) {
             state.layouts.remove(&object);
         }
     }

@@ -131,6 +131,7 @@ pub(crate) fn handler<P: Procedure>(
             return Some(answered(&Answer::Late(now), writer));
         }
         if matches!(&results, Err(refusal) if refusal.error == FsError::Later) {
+            asked.untold(&context.service.leases, &told);
             return Some(answered(&Answer::Later, writer));
         }
         writer.u32(0);

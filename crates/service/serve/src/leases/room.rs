@@ -35,8 +35,8 @@ pub(super) const ROUNDS_MAX: usize = 4;
 pub(super) struct Reserved {
     /// For a client on that object.
     pub(super) own: u64,
-    /// All else.
-    pub(super) for_others: u64,
+    /// On other objects. Whoever else has reserved on that object lets the client go first.
+    pub(super) elsewhere: u64,
 }
 
 /// Who makes room on a file system, until this is dropped.
@@ -64,11 +64,14 @@ impl Leases {
     pub(super) fn reserved(&self, object: Object, client: Option<Client>) -> Reserved {
         let state = self.lock();
         let leases = state.table.leases(object).iter();
-        let own = leases.filter(|lease| Some(lease.client) == client).map(|lease| lease.space);
-        let own: u64 = own.sum();
+        let (own, others): (Vec<_>, Vec<_>) = leases
+            .map(|lease| (lease.client, lease.space))
+            .partition(|(of, _)| Some(*of) == client);
         let all = state.table.reserved_bytes(object.file_system);
         drop(state);
-        Reserved { own, for_others: all.saturating_sub(own) }
+        let bytes = |leases: Vec<(Client, u64)>| leases.iter().map(|(_, space)| space).sum::<u64>();
+        let (own, others) = (bytes(own), bytes(others));
+        Reserved { own, elsewhere: all.saturating_sub(own + others) }
     }
 
     /// Calls back what is reserved on other objects of its file system until so many bytes more are

@@ -118,10 +118,7 @@ impl Turn {
 
     /// The modrev of the object, which has this change time.
     pub(super) fn seen(&self, changed: FileTime) -> Modrev {
-        self.leases.with(Time::ZERO, |state, _| {
-            let now = state.now;
-            state.modrevs.seen(now, self.object, changed)
-        })
+        self.leases.seen(self.object, changed)
     }
 
     /// The modrev of the object, which was changed by this call, and has this change time.
@@ -171,6 +168,16 @@ impl Drop for Turn {
                 state.step(table::Event::GivenUp(object, ticket), outs);
             }
         });
+    }
+}
+
+impl Leases {
+    /// The modrev of an object, which has this change time.
+    pub(super) fn seen(self: &Arc<Self>, object: Object, changed: FileTime) -> Modrev {
+        self.with(Time::ZERO, |state, _| {
+            let now = state.now;
+            state.modrevs.seen(now, object, changed)
+        })
     }
 }
 

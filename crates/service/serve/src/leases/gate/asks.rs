@@ -5,10 +5,11 @@ use core::time::Duration;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use leasehold_core::leases::table::{self, Ask};
-use leasehold_core::leases::{Client, Kind, Modrev, Serial};
+use leasehold_core::leases::{Client, Kind, Modrev, Object, Serial};
 use leasehold_fs::FsError;
 use leasehold_wire::lease::{self, Base, Change, Granted, Terms, place};
 
+use crate::leases::Leases;
 use crate::leases::turn::Under;
 
 /// What a call of a client with leases asks for beside what it does, and what it is told.
@@ -43,6 +44,8 @@ pub(crate) struct Asks {
 pub(crate) struct Outcome {
     pub(crate) granted: Vec<Granted>,
     pub(crate) changes: Vec<Change>,
+    /// The first object of the call, if that was changed.
+    first: Option<Object>,
     /// The modrev of the object that the call was too late for.
     pub(crate) late: Option<u64>,
     /// Whether its data goes to where the file ends.
@@ -122,21 +125,19 @@ impl Asked {
         matches!(self.made_from, MadeFrom::Held)
     }
 
-    /// Refuses a change that was made from an earlier state of the object than this, if it says
-    /// what it was made from. What the call has changed itself is no other state.
-    pub(super) fn refuse_late(&self, now: Modrev) -> Result<(), FsError> {
-        match self.made_from {
-            MadeFrom::Named(Some(base)) if !Modrev(base.modrev).admits_late(now) => {
-                let is_own =
-                    |change: &Change| (change.place, change.after) == (place::FIRST, now.0);
-                if self.lock().changes.iter().any(is_own) {
-                    return Ok(());
-                }
-                self.lock().late = Some(now.0);
-                Err(FsError::Later)
-            }
-            MadeFrom::Named(_) | MadeFrom::Held => Ok(()),
-        }
+    /// What its change was made from, if it says so and that is an earlier state of the object than
+    /// this. What the call has changed itself is no other state.
+    pub(super) fn late_base(&self, now: Modrev) -> Option<Base> {
+        let MadeFrom::Named(Some(base)) = self.made_from else { return None };
+        let is_own = |change: &Change| (change.place, change.after) == (place::FIRST, now.0);
+        let is_late = !Modrev(base.modrev).admits_late(now);
+        (is_late && !self.lock().changes.iter().any(is_own)).then_some(base)
+    }
+
+    /// It is refused, as others have changed the object to this since.
+    pub(super) fn is_late(&self, now: Modrev) -> FsError {
+        self.lock().late = Some(now.0);
+        FsError::Later
     }
 
     /// Whether it says what it was made from.
@@ -156,8 +157,11 @@ impl Asked {
         self.lock().granted.retain(|other| other.place != place);
     }
 
-    pub(super) fn changed(&self, change: Change) {
+    pub(super) fn changed(&self, object: Object, change: Change) {
         let mut told = self.lock();
+        if change.place == place::FIRST {
+            told.first = Some(object);
+        }
         match told.changes.iter_mut().find(|other| other.place == change.place) {
             Some(other) if other.after == change.before => other.after = change.after,
             _ => told.changes.push(change),
@@ -185,6 +189,17 @@ impl Asked {
     /// What it is told.
     pub(crate) fn outcome(&self) -> Outcome {
         core::mem::take(&mut *self.lock())
+    }
+
+    /// It is to be made again, and its client is told nothing of what it has changed under its lease
+    /// already.
+    pub(crate) fn untold(&self, leases: &Leases, told: &Outcome) {
+        let MadeFrom::Named(Some(base)) = self.made_from else { return };
+        let first = told.changes.iter().find(|change| change.place == place::FIRST);
+        if let Some((object, change)) = told.first.zip(first) {
+            let change = (Modrev(change.before), Modrev(change.after));
+            leases.note_untold(object, (self.client, Serial(base.serial)), change);
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Outcome> {

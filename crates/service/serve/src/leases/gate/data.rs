@@ -106,11 +106,14 @@ impl Gate {
         changes: &SetAttributes,
         guard: Option<FileTime>,
     ) -> Changed<()> {
-        let held = match self.first(id, Turns::Write).await {
+        let mut held = match self.first(id, Turns::Write).await {
             Ok(held) => held,
             Err(error) => return Changed::failed(error),
         };
-        let _alone = self.leases.alone(held.turn.object).await;
+        let _alone = match self.alone(&mut held).await {
+            Ok(alone) => alone,
+            Err(error) => return Changed::failed(error),
+        };
         let changed = self.store.setattr(caller, id, changes, guard).await;
         self.settle(&held, changed.result.is_ok(), changed.wcc.after).await;
         self.guard_again(&held);
@@ -139,7 +142,7 @@ impl Gate {
         let laid_out = LaidOut { client, serial, export: self.export, id: *id };
         let before = self.leases.laid_out(object);
         loop {
-            match self.leases.lay_out(object, laid_out) {
+            match self.leases.lay_out(object, laid_out, held.modrev) {
                 Begun::Now => break,
                 Begun::After(other, over) => match self.store.recall(&over.id).await {
                     Ok(()) => self.leases.recalled(other, &over),
@@ -174,8 +177,7 @@ impl Gate {
         let object = held.turn.object;
         let _alone = self.leases.alone(object).await;
         if let Some(laid_out) = self.leases.laid_out(object).filter(|told| is_own(*told)) {
-            self.store.recall(id).await?;
-            self.leases.recalled(object, &laid_out);
+            self.end_over(object, id, &laid_out).await?;
         }
         self.settle(&held, false, None).await;
         Ok(())
@@ -188,10 +190,14 @@ impl Gate {
         offset: u64,
         length: u32,
     ) -> Changed<Committed> {
-        // It changes a file that a client has written where its data lies.
         let held = self.first(id, Turns::Nothing).await.ok();
+        let lease =
+            |held: &Held| self.leases.cachable(held.turn.object, self.client()?, Kind::Write);
+        let before = held.as_ref().and_then(lease);
         let changed = self.store.commit(caller, id, offset, length).await;
-        if let Some(held) = &held {
+        // It changes a file that a client has written where its data lies. Who has no lease would
+        // take what others change meanwhile for its own.
+        if let Some(held) = held.as_ref().filter(|held| before.is_some() && lease(held) == before) {
             self.settle(held, false, changed.wcc.after).await;
         }
         changed
@@ -256,7 +262,7 @@ impl Gate {
     ) -> Result<(Held, Alone), FsError> {
         for _ in 0..ROUNDS_MAX {
             let mut held = self.first(id, Turns::Write).await?;
-            let alone = self.leases.alone(held.turn.object).await;
+            let alone = self.alone(&mut held).await?;
             let lacking = self.lacking(caller, &held, bytes).await?;
             if lacking == 0 {
                 return Ok((held, alone));
@@ -279,11 +285,11 @@ impl Gate {
     /// reserved for its caller is there to be written.
     async fn lacking(&self, caller: &Caller, held: &Held, bytes: u64) -> Result<u64, FsError> {
         let reserved = self.leases.reserved(held.turn.object, self.client());
-        if reserved.for_others == 0 || bytes <= reserved.own {
+        if reserved.elsewhere == 0 || bytes <= reserved.own {
             return Ok(0);
         }
         let (space, _) = self.store.space(caller, &held.id).await?;
-        let wanted = reserved.for_others.saturating_add(bytes);
+        let wanted = reserved.elsewhere.saturating_add(bytes);
         Ok(wanted.saturating_sub(space.available_bytes))
     }
 }
