@@ -351,14 +351,14 @@ impl Client {
                 state.step(now, Event::Discard { file: node.key() }, doings);
             }
             // It may have been another file's name: then this one goes on, with what was written.
-            let unsaved = (!is_certain && state.cache.is_unsaved(node.key())).then_some(node);
+            let unsaved = !is_certain && state.cache.is_unsaved(node.key());
             if let Some(event) = state.forget_unused(node) {
                 state.step(now, event, doings);
             }
-            aside.map(|place| (who, place, unsaved))
+            aside.map(|place| (who, node, place, unsaved))
         });
-        if let Some((who, (directory, name), unsaved)) = aside {
-            self.remove_aside(who, (directory, name.into_vec()), unsaved);
+        if let Some((who, node, (directory, name), unsaved)) = aside {
+            self.remove_aside(who, node, (directory, name.into_vec()), unsaved);
         }
     }
 

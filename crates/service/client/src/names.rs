@@ -276,7 +276,9 @@ impl Client {
         let removed = self.remove_name(who, directory, name, target.filter(|_| certain)).await;
         if let Some(node) = target {
             self.unlinked(node, certain && removed.is_ok());
-            losing.into_iter().for_each(|losing| losing.end(removed.is_ok()));
+            // A call that was made again finds done what it did the first time.
+            let gone = matches!(removed, Ok(()) | Err(Error::Failed(Status::NotFound)));
+            losing.into_iter().for_each(|losing| losing.end(gone));
             self.forget(node, 1);
         }
         removed
@@ -285,7 +287,7 @@ impl Client {
     /// The name by which a node was last seen is taken by a call, until the guard is dropped. A WRITE
     /// of its data may come to the server behind that: what is refused then, as the file is gone,
     /// nobody has lost.
-    fn begin_losing(&self, node: NodeId) -> Losing {
+    pub(crate) fn begin_losing(&self, node: NodeId) -> Losing {
         self.shared.state().nodes.begin_losing(node);
         Losing { client: self.clone(), node, lost: false }
     }
@@ -300,7 +302,7 @@ impl Client {
     }
 
     /// One name of a node may be gone.
-    fn unlinked(&self, node: NodeId, gone: bool) {
+    pub(crate) fn unlinked(&self, node: NodeId, gone: bool) {
         self.with(|state, now, doings| {
             let last = state.seen(now, node).is_some_and(|seen| seen.attributes.link_count <= 1);
             state.step(now, Event::Distrust { object: node.key() }, doings);
@@ -524,7 +526,7 @@ pub(crate) const fn is_stale(status: Status) -> bool {
 }
 
 /// A call that takes the name by which a node was last seen.
-struct Losing {
+pub(crate) struct Losing {
     client: Client,
     node: NodeId,
     lost: bool,
@@ -532,7 +534,7 @@ struct Losing {
 
 impl Losing {
     /// It was answered, and has taken the name or not.
-    fn end(mut self, lost: bool) {
+    pub(crate) fn end(mut self, lost: bool) {
         self.lost = lost;
     }
 }

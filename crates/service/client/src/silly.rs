@@ -107,7 +107,7 @@ impl Client {
         if useless {
             // It was released while its name was changed, or has another name of ours.
             self.shared.state().nodes.refer(directory);
-            self.remove_aside(who.clone(), (directory, aside.to_vec()), None);
+            self.remove_aside(who.clone(), node, (directory, aside.to_vec()), false);
         }
     }
 
@@ -122,25 +122,32 @@ impl Client {
         self.note_ended(aside);
     }
 
-    /// Removes a name of ours, without anybody waiting, and gives the directory's reference back;
-    /// what was written to a file is saved first.
+    /// Removes a name that we gave a file, without anybody waiting, and gives the directory's
+    /// reference back; what was written to the file and is unsaved is saved first.
     pub(crate) fn remove_aside(
         &self,
         who: Credential,
+        node: NodeId,
         (directory, name): (NodeId, Vec<u8>),
-        unsaved: Option<NodeId>,
+        unsaved: bool,
     ) {
         let client = self.clone();
+        let losing = self.begin_losing(node);
         spawn(async move {
-            if let Some(node) = unsaved {
+            if unsaved {
                 client.sync_node(node).await;
             }
             // There is nobody to tell: a name that cannot be removed stays where it is.
-            match client.remove_name(&who, directory, &name, None).await {
-                Ok(()) => client.note_ended(&name),
-                Err(Error::Failed(status)) if is_unnamed(status) => client.note_ended(&name),
-                Err(_) => {}
+            let gone = match client.remove_name(&who, directory, &name, None).await {
+                Ok(()) => true,
+                Err(Error::Failed(status)) => is_unnamed(status),
+                Err(_) => false,
+            };
+            if gone {
+                client.note_ended(&name);
             }
+            client.unlinked(node, gone);
+            losing.end(gone);
             client.forget(directory, 1);
         });
     }

@@ -148,7 +148,17 @@ impl Gate {
         let changed = attributes.changed;
         let is_behind = told.is_some_and(|told| told.set.is_some());
         let attributes = told.map_or(attributes, |told| known_better(attributes, told));
-        Ok(Held { turn, id, attributes, changed, modrev, place, is_behind, _alone: alone, may_be_late })
+        Ok(Held {
+            turn,
+            id,
+            attributes,
+            changed,
+            modrev,
+            place,
+            is_behind,
+            _alone: alone,
+            may_be_late,
+        })
     }
 
     /// The turns on several objects, in the order of those; an object that is named twice is used

@@ -48,7 +48,7 @@ impl Leases {
     fn known(&self, export: ExportId, identity: ObjectId) -> Option<Object> {
         let state = self.lock();
         let is_it = |id, of| (of, id) == (export, identity);
-        let laid_out = || state.layouts.iter().find(|(_, it)| is_it(it.id, it.export));
+        let laid_out = || state.layouts.iter().find(|(_, (it, _))| is_it(it.id, it.export));
         let known = state.names.object(&(export, identity));
         known.or_else(|| laid_out().map(|(object, _)| *object))
     }
