@@ -115,12 +115,16 @@ impl Volume {
                 self.make_room(caller, object, &mut held, end, Stability::Unstable).await
             };
             if let Err(error) = room.await {
-                // It may have changed the metafile before it failed.
-                let after = self.names.getattr(object).await.ok();
-                let wcc = self.true_wcc(object, Wcc { before: None, after }).await;
-                return Changed { result: Err(error), wcc };
+                return self.without_room(object, error).await;
             }
         }
+    }
+
+    /// The answer to a WRITE that found no room: it may have changed the metafile before.
+    async fn without_room(&self, object: &ObjectId, error: FsError) -> Changed<WriteDone> {
+        let after = self.names.getattr(object).await.ok();
+        let wcc = self.true_wcc(object, Wcc { before: None, after }).await;
+        Changed { result: Err(error), wcc }
     }
 
     /// The answer to a WRITE, from that of the names.
