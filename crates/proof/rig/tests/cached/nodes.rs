@@ -250,44 +250,71 @@ fn what_was_refused_and_told_to_nobody_stays_known() {
     }
 }
 
+/// How a file is removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Removal {
+    Remove,
+    /// Another takes its name.
+    Rename,
+    /// While it is open.
+    WhileOpen,
+}
+
+/// How far the server is.
+const ROUND_TRIP: Duration = Duration::from_millis(50);
+
 /// A WRITE that comes to the server behind the call that removes its file is refused, and nobody has
 /// lost anything.
 #[test]
 fn what_is_written_behind_the_removal_of_its_file_is_not_refused() {
     let server = MemServer::start(Manners::Full);
-    let faults = Faults { round_trip: Duration::from_millis(50), ..Faults::default() };
+    let faults = Faults { round_trip: ROUND_TRIP, ..Faults::default() };
     let cable = Cable::lay(([127, 0, 0, 1], 0).into(), server.address(), faults).unwrap();
     let far = target(cable.address(), leasehold_session::Options::stream());
     let (who, mode) = (&root(), (Mode::from_bits(0o600), true));
     let (file, other) = ((NodeId::ROOT, &b"file"[..]), (NodeId::ROOT, &b"other"[..]));
-    for (variant, renames) in [Variant::BufferCache, Variant::Lease]
-        .into_iter()
-        .flat_map(|one| [(one, false), (one, true)])
-    {
+    let ways = [Removal::Remove, Removal::Rename, Removal::WhileOpen];
+    let variants = [Variant::BufferCache, Variant::Lease];
+    for (variant, way) in variants.into_iter().flat_map(|one| ways.map(|way| (one, way))) {
         let client = client_of(&far, variant);
         block_on(async {
             let (_, open) = client.create(who, other, mode, OpenHow::READ_WRITE).await.unwrap();
             client.release(open);
             let (_, open) = client.create(who, file, mode, OpenHow::READ_WRITE).await.unwrap();
             client.write(open, 0, vec![7; 100].into()).await.unwrap();
-            client.release(open);
-            let remove = async {
-                match renames {
-                    true => client.rename(who, other, file).await.unwrap(),
-                    false => client.remove(who, file.0, file.1).await.unwrap(),
-                }
-            };
+            if way != Removal::WhileOpen {
+                client.release(open);
+            }
             // Calls of one connection that wait for nothing are done in their order.
-            join(remove, client.sync()).await;
+            match way {
+                Removal::Remove => {
+                    join(client.remove(who, file.0, file.1), client.sync()).await.0.unwrap();
+                }
+                Removal::Rename => {
+                    join(client.rename(who, other, file), client.sync()).await.0.unwrap();
+                }
+                Removal::WhileOpen => {
+                    // It is released while it gets a name of ours, which goes at once then.
+                    let remove = async {
+                        client.remove(who, file.0, file.1).await.unwrap();
+                        client.sync().await;
+                    };
+                    let release = async {
+                        client.nfs().session().sleep(ROUND_TRIP * 3 / 2).await;
+                        client.release(open);
+                    };
+                    join(remove, release).await;
+                }
+            }
             let end = Instant::now() + PATIENCE;
             while client.nfs().session().open_calls() > 0 {
                 assert!(Instant::now() < end, "calls do not end");
                 std::thread::sleep(Duration::from_millis(1));
             }
-            assert_eq!(client.counters().refused_bytes, 0, "{variant:?} {renames}");
-            assert!(!client.has_refused_untold(), "{variant:?} {renames}");
+            assert_eq!(client.counters().refused_bytes, 0, "{variant:?} {way:?}");
+            assert!(!client.has_refused_untold(), "{variant:?} {way:?}");
             assert_eq!(client.cached_bytes().1, 0);
-            let left = if renames { file } else { other };
+            let left = if way == Removal::Rename { file } else { other };
             client.remove(who, left.0, left.1).await.unwrap();
         });
     }
