@@ -120,8 +120,8 @@ struct Truth {
     was: Vec<(Time, u64)>,
     /// What the iods have.
     data: u64,
-    /// Whether the last is what was left when a client lost what it had written.
-    is_lost: bool,
+    /// From where on: what was before that and is not since, a client had written and lost.
+    since: usize,
 }
 
 pub(super) struct World {
@@ -157,7 +157,7 @@ impl World {
         let client =
             Client { known: BTreeMap::new(), doing: None, sleeps: Time::ZERO, to_read: Vec::new() };
         let truth =
-            |file| (FileId(file), Truth { was: vec![(Time::ZERO, 0)], data: 0, is_lost: false });
+            |file| (FileId(file), Truth { was: vec![(Time::ZERO, 0)], data: 0, since: 0 });
         let mut world = Self {
             now: Time::ZERO,
             random,
@@ -370,10 +370,10 @@ impl World {
         let now = self.now;
         let truth = self.files.get_mut(&file).expect("it is there");
         truth.data = value;
-        // What is brought back was so when its client wrote it, and more may be by now.
-        if truth.is_lost || truth.was.iter().all(|(_, was)| *was != value) {
+        // What is brought back was so when its client wrote it, and more may be by now; but not what
+        // the client had lost and brings back after all.
+        if truth.was[truth.since..].iter().all(|(_, was)| *was != value) {
             truth.was.push((now, value));
-            truth.is_lost = false;
         }
     }
 
@@ -484,7 +484,6 @@ impl World {
                 known.dirty = Some((value, lease, was));
                 let truth = self.files.get_mut(&file).expect("it is there");
                 truth.was.push((now, value));
-                truth.is_lost = false;
             }
             // What was changed is brought back before anything else is done.
             _ if known.dirty.is_some() || known.wanted.is_some() => {}
@@ -609,8 +608,8 @@ impl World {
     fn loses(&mut self, file: FileId) {
         let now = self.now;
         let truth = self.files.get_mut(&file).expect("it is there");
+        truth.since = truth.was.len();
         truth.was.push((now, truth.data));
-        truth.is_lost = true;
     }
 
     fn tell(&mut self, line: impl FnOnce() -> String) {
