@@ -156,8 +156,7 @@ impl World {
         let faults = Faults::draw(&mut random);
         let client =
             Client { known: BTreeMap::new(), doing: None, sleeps: Time::ZERO, to_read: Vec::new() };
-        let truth =
-            |file| (FileId(file), Truth { was: vec![(Time::ZERO, 0)], data: 0, since: 0 });
+        let truth = |file| (FileId(file), Truth { was: vec![(Time::ZERO, 0)], data: 0, since: 0 });
         let mut world = Self {
             now: Time::ZERO,
             random,
