@@ -166,8 +166,7 @@ async fn write_under(
         let also = convert::set_attributes(&set.unwrap_or_default());
         let reply =
             ride.nfs.write_and_set(who, file, offset, (data.clone(), stability), also).await;
-        client.note_written(node, &ride);
-        drop(writing);
+        writing.answered(&ride);
         if let Some(now) = ride.told().late {
             if client.is_late_for_ours(node, base, now).await {
                 continue;
@@ -197,8 +196,7 @@ async fn alter_under(
         let base = writing.base;
         let ride = client.ride(&[], base);
         let reply = ride.nfs.setattr(who, file, &set, None).await;
-        client.note_written(node, &ride);
-        drop(writing);
+        writing.answered(&ride);
         if let Some(now) = ride.told().late {
             if client.is_late_for_ours(node, base, now).await {
                 continue;
@@ -230,8 +228,7 @@ async fn commit(
     let ride = client.ride(&[], None);
     let writing = client.writing(node);
     let reply = ride.nfs.commit(who, file, 0, 0).await;
-    client.note_written(node, &ride);
-    drop(writing);
+    writing.answered(&ride);
     match reply? {
         nfs3::Reply::Done(done) => {
             Ok(Committed { verifier: done.verifier, wcc: convert::wcc(&done.file) })

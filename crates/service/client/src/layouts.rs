@@ -418,8 +418,7 @@ impl Client {
         // What was written there shows when it is given back.
         let writing = self.writing(node);
         let reply = ride.nfs.layout(who, handle, kind).await;
-        self.note_written(node, &ride);
-        drop(writing);
+        writing.answered(&ride);
         match reply? {
             nfs3::Reply::Done(told) => Ok(Some(told)),
             nfs3::Reply::Failed(_, ()) if kind.is_some() => Ok(None),

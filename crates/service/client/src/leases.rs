@@ -36,7 +36,7 @@ use crate::listed::Listings;
 use crate::nodes::NodeId;
 use crate::options::Variant;
 use crate::rescue::Rescuer;
-use crate::ride::How;
+use crate::ride::{FIRST, How, Ride};
 use errands::Errand;
 pub(crate) use errands::Errands;
 
@@ -469,6 +469,16 @@ pub(crate) struct Writing<'a> {
     node: NodeId,
     /// What it is made from.
     pub(crate) base: Option<Base>,
+}
+
+impl Writing<'_> {
+    /// It was answered: takes note of what that told of a change that was made under the file's lease.
+    pub(crate) fn answered(self, ride: &Ride) {
+        let (node, how) = (self.node, ride.change(FIRST));
+        if how != How::Unknown {
+            self.client.with(|state, now, doings| state.wrote(now, node, how, doings));
+        }
+    }
 }
 
 impl Drop for Writing<'_> {

@@ -83,14 +83,6 @@ pub(crate) const MOVED: u32 = messages::place::MOVED;
 pub(crate) const REPLACED: u32 = messages::place::REPLACED;
 
 impl Client {
-    /// Takes note of what an answer told of a change of a file that was made under its lease.
-    pub(crate) fn note_written(&self, node: NodeId, ride: &Ride) {
-        let how = ride.change(FIRST);
-        if how != How::Unknown {
-            self.with(|state, now, doings| state.wrote(now, node, how, doings));
-        }
-    }
-
     /// A call by which leases come and go; the asks are for the objects at these places, where
     /// nobody else is in the way.
     pub(crate) fn ride(&self, asks: &[(u32, Kind)], base: Option<Base>) -> Ride {

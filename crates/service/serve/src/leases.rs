@@ -130,7 +130,7 @@ struct State {
     writing: BTreeMap<Object, VecDeque<oneshot::Sender<()>>>,
     /// File systems on which a call makes room, each with who waits for that.
     making_room: BTreeMap<FileSystemId, Vec<oneshot::Sender<()>>>,
-    /// Files whose data clients write where it lies.
+    /// Files whose data clients write where it lies, each with the modrev at which that was told.
     layouts: BTreeMap<Object, (LaidOut, Modrev)>,
     untold: Untold,
 }

@@ -64,14 +64,15 @@ impl Leases {
     pub(super) fn reserved(&self, object: Object, client: Option<Client>) -> Reserved {
         let state = self.lock();
         let leases = state.table.leases(object).iter();
-        let (own, others): (Vec<_>, Vec<_>) = leases
-            .map(|lease| (lease.client, lease.space))
-            .partition(|(of, _)| Some(*of) == client);
+        let (mut own, mut here) = (0_u64, 0_u64);
+        for lease in leases {
+            here = here.saturating_add(lease.space);
+            if Some(lease.client) == client {
+                own = own.saturating_add(lease.space);
+            }
+        }
         let all = state.table.reserved_bytes(object.file_system);
-        drop(state);
-        let bytes = |leases: Vec<(Client, u64)>| leases.iter().map(|(_, space)| space).sum::<u64>();
-        let (own, others) = (bytes(own), bytes(others));
-        Reserved { own, elsewhere: all.saturating_sub(own + others) }
+        Reserved { own, elsewhere: all.saturating_sub(here) }
     }
 
     /// Calls back what is reserved on other objects of its file system until so many bytes more are
