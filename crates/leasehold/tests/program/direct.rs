@@ -103,28 +103,35 @@ pub(crate) fn data(length: u32) -> Bytes {
     (0..length / 4).flat_map(u32::to_be_bytes).collect()
 }
 
+/// Writes and reads by two clients, while `bytes` tells what has gone by metaservers; gives what is in
+/// `file` then.
+pub(crate) fn data_goes_to_the_iods(one: &User, other: &User, bytes: impl Fn() -> u64) -> Bytes {
+    let whole = data(8 << 20);
+    block_on(async {
+        let file = one.create(b"file", MODE, false).await.unwrap();
+        file.write_at(0, whole.slice(..1 << 20)).await.unwrap();
+        let before = bytes();
+        file.write_at(1 << 20, whole.slice(1 << 20..)).await.unwrap();
+        file.sync().await.unwrap();
+        let written = bytes() - before;
+        assert!(written < 100_000, "{written} bytes went by metaservers to write");
+        file.close().await.unwrap();
+
+        let before = bytes();
+        let read = other.read(b"file").await.unwrap();
+        assert!(read == whole, "it is not what was written");
+        let read = bytes() - before;
+        assert!(read < 100_000, "{read} bytes went by metaservers to read");
+    });
+    whole
+}
+
 /// Nothing but names, sizes and leases goes by the metaserver, and everybody sees the same.
 #[test]
 fn data_goes_to_the_iods_and_nowhere_else() {
     let Some(cluster) = Cluster::start(&[]) else { return };
     let (one, other) = (cluster.user(1), cluster.user(2));
-    let whole = data(8 << 20);
-    block_on(async {
-        let file = one.create(b"file", MODE, false).await.unwrap();
-        file.write_at(0, whole.slice(..1 << 20)).await.unwrap();
-        let before = cluster.bytes();
-        file.write_at(1 << 20, whole.slice(1 << 20..)).await.unwrap();
-        file.sync().await.unwrap();
-        let written = cluster.bytes() - before;
-        assert!(written < 100_000, "{written} bytes went by the metaserver to write");
-        file.close().await.unwrap();
-
-        let before = cluster.bytes();
-        let read = other.read(b"file").await.unwrap();
-        assert!(read == whole, "it is not what was written");
-        let read = cluster.bytes() - before;
-        assert!(read < 100_000, "{read} bytes went by the metaserver to read");
-    });
+    let whole = data_goes_to_the_iods(&one, &other, || cluster.bytes());
     // A plain client has it from the metaserver.
     let plain = cluster.mount();
     let found = block_on(plain.nfs.lookup(&who(), &plain.root, b"file")).unwrap().done().unwrap();

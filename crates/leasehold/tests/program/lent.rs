@@ -12,7 +12,7 @@ use leasehold_shell::client::{Mounted, Runtime, block_on};
 use rustix::process::geteuid;
 
 use crate::cluster::{iod, try_mount};
-use crate::direct::{Reach, data};
+use crate::direct::{Reach, data, data_goes_to_the_iods};
 use crate::support::{Home, Serving, leasehold, port, run, who};
 
 const MODE: Mode = Mode::from_bits(0o644);
@@ -130,21 +130,5 @@ fn what_a_client_keeps_one_of_another_metaserver_sees() {
 fn data_goes_to_the_iods_where_there_are_several_metaservers() {
     let Some(cluster) = Cluster::start() else { return };
     let (one, other) = (cluster.user(0, 1), cluster.user(1, 2));
-    let whole = data(8 << 20);
-    block_on(async {
-        let file = one.create(b"file", MODE, false).await.unwrap();
-        file.write_at(0, whole.slice(..1 << 20)).await.unwrap();
-        let before = cluster.bytes();
-        file.write_at(1 << 20, whole.slice(1 << 20..)).await.unwrap();
-        file.sync().await.unwrap();
-        let written = cluster.bytes() - before;
-        assert!(written < 100_000, "{written} bytes went by the metaservers to write");
-        file.close().await.unwrap();
-
-        let before = cluster.bytes();
-        let read = other.read(b"file").await.unwrap();
-        assert!(read == whole, "it is not what was written");
-        let read = cluster.bytes() - before;
-        assert!(read < 100_000, "{read} bytes went by the metaservers to read");
-    });
+    data_goes_to_the_iods(&one, &other, || cluster.bytes());
 }

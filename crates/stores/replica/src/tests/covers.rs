@@ -54,6 +54,12 @@ impl One {
         made.result.expect("the name is free").object
     }
 
+    fn create_with(&self, text: &str, data: &'static [u8]) -> ObjectId {
+        let file = self.create(text);
+        self.write(file, data).expect("there is room");
+        file
+    }
+
     fn write(&self, file: ObjectId, data: &'static [u8]) -> Result<(), FsError> {
         let (who, data) = (who(), Bytes::from_static(data));
         let written = self.volume.write(&who, &file, 0, data, Stability::Unstable);
@@ -191,8 +197,7 @@ fn clients_that_do_not_answer_hold_up_nothing_but_that() {
 #[test]
 fn a_metaserver_that_is_away_is_waited_out() {
     let (lan, _, [home, one, two]) = three();
-    let file = home.create("file");
-    home.write(file, b"old").expect("there is room");
+    let file = home.create_with("file", b"old");
     assert_eq!(one.lend(file, Guard::Everything), Ok(()));
     lan.cut(1, true);
     lan.pass(COVER - 10 * SECOND);
@@ -213,8 +218,7 @@ fn a_metaserver_that_is_away_is_waited_out() {
 #[test]
 fn a_home_that_starts_again_knows_what_was_lent() {
     let (lan, iods, [home, one, two]) = three();
-    let file = home.create("file");
-    home.write(file, b"old").expect("there is room");
+    let file = home.create_with("file", b"old");
     assert_eq!(one.lend(file, Guard::Everything), Ok(()));
     one.clients().late = Some(b"late");
     lan.kill(0, None);
@@ -237,8 +241,7 @@ fn a_home_that_starts_again_knows_what_was_lent() {
 #[test]
 fn a_home_that_starts_again_makes_nothing_shorter_that_was_lent() {
     let (lan, iods, [home, one, two]) = three();
-    let file = home.create("file");
-    home.write(file, b"old").expect("there is room");
+    let file = home.create_with("file", b"old");
     assert_eq!(one.lend(file, Guard::Changes), Ok(()));
     lan.kill(0, None);
     lan.start(0);
@@ -255,8 +258,7 @@ fn a_home_that_starts_again_makes_nothing_shorter_that_was_lent() {
 #[test]
 fn one_that_recovers_and_is_gone_is_waited_out() {
     let (lan, iods, [home, one, two]) = three();
-    let file = home.create("file");
-    home.write(file, b"old").expect("there is room");
+    let file = home.create_with("file", b"old");
     lan.kill(0, None);
     lan.kill(1, None);
     lan.start(0);
@@ -279,8 +281,7 @@ fn one_that_recovers_and_is_gone_is_waited_out() {
 #[test]
 fn what_a_metaserver_lent_before_it_started_again_is_waited_for() {
     let (lan, iods, [home, one, two]) = three();
-    let file = home.create("file");
-    home.write(file, b"old").expect("there is room");
+    let file = home.create_with("file", b"old");
     assert_eq!(one.lend(file, Guard::Everything), Ok(()));
     lan.kill(1, None);
     lan.start(1);
@@ -310,8 +311,7 @@ fn what_a_metaserver_lent_before_it_started_again_is_waited_for() {
 #[test]
 fn what_is_late_after_a_start_comes_in_before_another_sees_the_file() {
     let (lan, iods, [home, one, two]) = three();
-    let file = home.create("file");
-    home.write(file, b"old").expect("there is room");
+    let file = home.create_with("file", b"old");
     assert_eq!(one.lend(file, Guard::Everything), Ok(()));
     lan.pass(70 * SECOND);
     lan.kill(1, None);
@@ -332,8 +332,7 @@ fn what_is_late_after_a_start_comes_in_before_another_sees_the_file() {
 #[test]
 fn who_reads_is_not_overtaken_by_the_next_writer() {
     let (lan, _, [home, one, two]) = three();
-    let file = home.create("file");
-    home.write(file, b"old").expect("there is room");
+    let file = home.create_with("file", b"old");
     lan.pass(4 * SECOND);
     assert_eq!(one.lend(file, Guard::Everything), Ok(()));
     one.clients().are_away = true;
@@ -354,8 +353,7 @@ fn who_reads_is_not_overtaken_by_the_next_writer() {
 #[test]
 fn who_gave_up_waiting_is_forgotten() {
     let (lan, _, [home, one, two]) = three();
-    let file = home.create("file");
-    home.write(file, b"old").expect("there is room");
+    let file = home.create_with("file", b"old");
     assert_eq!(two.read(file).as_deref(), Ok(&b"old"[..]));
     assert_eq!(one.lend(file, Guard::Changes), Ok(()));
     let waiting = || lan.at(2).with(|node| node.waiting.len());
@@ -390,8 +388,7 @@ fn a_write_is_answered_with_the_time_that_all_see() {
 #[test]
 fn what_is_only_listed_is_lent_where_nobody_is_asked() {
     let (lan, _, [home, one, two]) = three();
-    let file = home.create("file");
-    home.write(file, b"old").expect("there is room");
+    let file = home.create_with("file", b"old");
     lan.pass(4 * SECOND);
     let listed = |at: &One| {
         let asked = lan.messages();
