@@ -406,7 +406,9 @@ pub struct Cache<E> {
     /// The calls on their way; of a file that was forgotten meanwhile, without it.
     jobs: BTreeMap<JobId, Option<ObjectKey>>,
     next_job: u64,
-    /// Files that may have something to call for.
+    /// Files that an event changed, so that somebody may be to be answered.
+    touched: BTreeSet<ObjectKey>,
+    /// Files that may have something to call for: many, while no more calls may be on their way.
     hungry: BTreeSet<ObjectKey>,
     /// The file that called last.
     turn: ObjectKey,
@@ -461,6 +463,7 @@ impl<E: Clone> Cache<E> {
             serial: Serial(1),
             jobs: BTreeMap::new(),
             next_job: 0,
+            touched: BTreeSet::new(),
             hungry: BTreeSet::new(),
             turn: ObjectKey(0),
             held: VecDeque::new(),
@@ -492,7 +495,7 @@ impl<E: Clone> Cache<E> {
             Event::Sync { ticket, file } => self.sync(ticket, file),
             Event::Hold { ticket, file } => {
                 self.object(file).file.holds.push_back(ticket);
-                self.hungry.insert(file);
+                self.touch(file);
             }
             Event::Release { file } => self.change_file(file, File::release),
             Event::Resized { file, size } => self.resized(file, size),
@@ -659,8 +662,13 @@ impl<E: Clone> Cache<E> {
     fn change_file(&mut self, key: ObjectKey, change: impl FnOnce(&mut File<E>)) {
         if let Some(object) = self.objects.get_mut(&key) {
             change(&mut object.file);
-            self.hungry.insert(key);
+            self.touch(key);
         }
+    }
+
+    fn touch(&mut self, key: ObjectKey) {
+        self.touched.insert(key);
+        self.hungry.insert(key);
     }
 
     fn tick_serial(&mut self) -> Serial {
@@ -681,7 +689,7 @@ impl<E: Clone> Cache<E> {
         if object.known.observe(&options, asked, attributes) == Content::Changed {
             self.drop_content(key, effects);
         }
-        self.hungry.insert(key);
+        self.touch(key);
     }
 
     fn end_change(&mut self, now: Time, key: ObjectKey, wcc: &Wcc, effects: &mut Vec<Effect<E>>) {
@@ -693,13 +701,13 @@ impl<E: Clone> Cache<E> {
         if content == Content::Changed {
             self.drop_content(key, effects);
         }
-        self.hungry.insert(key);
+        self.touch(key);
     }
 
     /// Somebody else changed an object: what was cached of its content is not good any more.
     fn drop_content(&mut self, key: ObjectKey, effects: &mut Vec<Effect<E>>) {
         self.object(key).file.drop_clean();
-        self.hungry.insert(key);
+        self.touch(key);
         let mut idle = Vec::new();
         self.names.forget_all(key, &mut idle);
         tell_idle(idle, effects);
@@ -748,6 +756,7 @@ impl<E: Clone> Cache<E> {
         // It may come to be known anew before they are answered.
         self.jobs.values_mut().filter(|of| **of == Some(key)).for_each(|of| *of = None);
         self.hungry.remove(&key);
+        self.touched.remove(&key);
         self.held.retain(|write| write.file != key);
     }
 }

@@ -30,7 +30,7 @@ impl<E: Clone> Cache<E> {
         file.ahead.read(&range, &options);
         file.readers.push(Reader { ticket, range });
         self.answer_readers(key, effects);
-        self.hungry.insert(key);
+        self.touch(key);
     }
 
     /// Answers the reads whose bytes are here.
@@ -90,7 +90,7 @@ impl<E: Clone> Cache<E> {
     pub(super) fn write(&mut self, now: Time, write: HeldWrite, effects: &mut Vec<Effect<E>>) {
         let (ticket, file) = (write.ticket, write.file);
         self.held.push_back(write);
-        self.hungry.insert(file);
+        self.touch(file);
         self.take_writes(now, effects);
         let waits = self.held.back().is_some_and(|write| write.ticket == ticket);
         self.counters.held_writes += u64::from(waits);
@@ -125,14 +125,14 @@ impl<E: Clone> Cache<E> {
         let serial = self.tick_serial();
         self.object(file).file.alter(set, at, serial);
         self.recount(now, file);
-        self.hungry.insert(file);
+        self.touch(file);
     }
 
     /// Somebody waits until all that was written and set is saved.
     pub(super) fn sync(&mut self, ticket: Ticket, file: ObjectKey) {
         let serial = self.tick_serial();
         self.object(file).file.syncs.push((ticket, serial));
-        self.hungry.insert(file);
+        self.touch(file);
     }
 
     /// A file was cut or made longer.
@@ -253,7 +253,7 @@ impl<E: Clone> Cache<E> {
     fn end_job(&mut self, job: JobId) -> Option<ObjectKey> {
         // The file may have been forgotten in the meantime.
         let key = self.jobs.remove(&job).expect("an answered call was asked for")?;
-        self.hungry.insert(key);
+        self.touch(key);
         Some(key)
     }
 
@@ -261,7 +261,7 @@ impl<E: Clone> Cache<E> {
     pub(super) fn go_on(&mut self, now: Time, effects: &mut Vec<Effect<E>>) {
         self.take_writes(now, effects);
         self.push_old(now);
-        for key in self.hungry.clone() {
+        for key in core::mem::take(&mut self.touched) {
             self.settle(now, key, effects);
         }
         self.call_in_turn(now, effects);
@@ -323,7 +323,7 @@ impl<E: Clone> Cache<E> {
             }
             let chunk = u64::from(options.write_bytes);
             object.file.write(write.offset, &write.data, when, chunk);
-            self.hungry.insert(key);
+            self.touch(key);
             self.recount(now, key);
             effects.push(Effect::Wrote { ticket: write.ticket });
         }
@@ -343,7 +343,7 @@ impl<E: Clone> Cache<E> {
             let serial = self.tick_serial();
             self.object(key).file.background = Some(serial);
             self.unsaved.insert(key, now);
-            self.hungry.insert(key);
+            self.touch(key);
         }
     }
 
