@@ -247,7 +247,7 @@ fn table_one() -> (String, f64) {
 
 /// A chart of model curves and seed points.
 fn chart(title: &str, x: &str, y: &str, series: Vec<Series>) -> Chart {
-    Chart { title: title.into(), x: x.into(), y: y.into(), series }
+    Chart::new(title, x, y, series)
 }
 
 #[cfg(test)]

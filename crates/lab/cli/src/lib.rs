@@ -10,7 +10,7 @@ mod jmt;
 mod look;
 mod output;
 mod plan;
-mod plot;
+pub mod plot;
 mod policies;
 mod progress;
 mod simulate;

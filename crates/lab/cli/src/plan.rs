@@ -223,15 +223,12 @@ fn draw(
     let plus_minus = curve.iter().map(|(_, point)| point.plus_minus).collect();
     let last = curve.last().map_or(1.0, |(n, _)| f64::from(*n));
     let bound = vec![(0.0, slo.bound), (last, slo.bound)];
-    let chart = Chart {
-        title: model.title.clone(),
-        x: unit(&model.classes[class]).1.into(),
-        y: format!("response time {}, s", slo.name()),
-        series: vec![
-            Series::line("model", line).plus_minus(plus_minus),
-            Series::thin("service level", bound),
-        ],
-    };
+    let series = vec![
+        Series::line("model", line).plus_minus(plus_minus),
+        Series::thin("service level", bound),
+    ];
+    let label = format!("response time {}, s", slo.name());
+    let chart = Chart::new(&model.title, unit(&model.classes[class]).1, &label, series);
     chart.write(path)
 }
 

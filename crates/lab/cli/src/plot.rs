@@ -3,6 +3,7 @@
 use crate::Failure;
 use plotters::prelude::*;
 use serde::Serialize;
+use std::ops::Range;
 use std::path::Path;
 
 /// How a series is drawn.
@@ -18,7 +19,7 @@ enum Mark {
 
 /// Points under one name; no name keeps it out of the legend.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Series {
+pub struct Series {
     name: String,
     mark: Mark,
     #[serde(serialize_with = "short")]
@@ -35,16 +36,32 @@ fn short<S: serde::Serializer>(points: &[(f64, f64)], to: S) -> Result<S::Ok, S:
 }
 
 impl Series {
-    pub(crate) fn line(name: &str, points: Vec<(f64, f64)>) -> Self {
-        Self { name: name.into(), mark: Mark::Line, points, plus_minus: Vec::new() }
+    /// A line.
+    #[must_use]
+    pub fn line(name: &str, points: Vec<(f64, f64)>) -> Self {
+        Self::new(name, Mark::Line, points)
     }
 
-    pub(crate) fn thin(name: &str, points: Vec<(f64, f64)>) -> Self {
-        Self { name: name.into(), mark: Mark::Thin, points, plus_minus: Vec::new() }
+    /// A line that stands behind others.
+    #[must_use]
+    pub fn thin(name: &str, points: Vec<(f64, f64)>) -> Self {
+        Self::new(name, Mark::Thin, points)
     }
 
-    pub(crate) fn rings(name: &str, points: Vec<(f64, f64)>) -> Self {
-        Self { name: name.into(), mark: Mark::Rings, points, plus_minus: Vec::new() }
+    /// Rings, which show what lies inside.
+    #[must_use]
+    pub fn rings(name: &str, points: Vec<(f64, f64)>) -> Self {
+        Self::new(name, Mark::Rings, points)
+    }
+
+    /// Points.
+    #[must_use]
+    pub fn points(name: &str, points: Vec<(f64, f64)>) -> Self {
+        Self::new(name, Mark::Points, points)
+    }
+
+    fn new(name: &str, mark: Mark, points: Vec<(f64, f64)>) -> Self {
+        Self { name: name.into(), mark, points, plus_minus: Vec::new() }
     }
 
     /// The same series with a bar through each point.
@@ -52,18 +69,22 @@ impl Series {
         Self { plus_minus, ..self }
     }
 
-    pub(crate) fn points(name: &str, points: Vec<(f64, f64)>) -> Self {
-        Self { name: name.into(), mark: Mark::Points, points, plus_minus: Vec::new() }
+    /// The same with its powers of ten in place of what they make; what is not above zero has none.
+    fn powers(&self) -> Self {
+        let above = self.points.iter().filter(|(_, y)| *y > 0.0);
+        Self::new(&self.name, self.mark, above.map(|(x, y)| (*x, y.log10())).collect())
     }
 }
 
 /// A chart with its axes named.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Chart {
-    pub(crate) title: String,
-    pub(crate) x: String,
-    pub(crate) y: String,
-    pub(crate) series: Vec<Series>,
+pub struct Chart {
+    title: String,
+    x: String,
+    y: String,
+    series: Vec<Series>,
+    #[serde(skip)]
+    is_logarithmic: bool,
 }
 
 /// Colours that colour-blind readers can tell apart (Okabe and Ito).
@@ -79,9 +100,29 @@ const COLOURS: [RGBColor; 7] = [
 
 const SIZE: (u32, u32) = (760, 440);
 
+/// The numbers beside the vertical axis at most; of powers of ten each has one.
+const LABELS_MAX: usize = 11;
+
 impl Chart {
+    /// What stands over it, along its axes, and what is drawn.
+    #[must_use]
+    pub fn new(title: &str, x: &str, y: &str, series: Vec<Series>) -> Self {
+        let (title, x, y) = (title.into(), x.into(), y.into());
+        Self { title, x, y, series, is_logarithmic: false }
+    }
+
+    /// The same with a vertical axis of powers of ten, for what differs by factors; without bars.
+    #[must_use]
+    pub fn logarithmic(self) -> Self {
+        let series = self.series.iter().map(Series::powers).collect();
+        Self { series, is_logarithmic: true, ..self }
+    }
+
     /// Draws into a file.
-    pub(crate) fn write(&self, path: &Path) -> Result<(), Failure> {
+    ///
+    /// # Errors
+    /// It cannot be written, or its name is none of a picture.
+    pub fn write(&self, path: &Path) -> Result<(), Failure> {
         if path.extension().is_none_or(|ending| ending != "svg") {
             let text = format!("{}: pictures are SVG; the name must end in .svg", path.display());
             return Err(Failure::input(text));
@@ -97,12 +138,28 @@ impl Chart {
         Ok(text)
     }
 
-    fn draw(&self, text: &mut String) -> Result<(), Box<dyn std::error::Error>> {
+    /// How far the axes go: the end of the horizontal one, both ends of the other.
+    fn ends(&self) -> (f64, Range<f64>) {
         let all = || self.series.iter().flat_map(|series| &series.points);
         let most = |of: fn(&(f64, f64)) -> f64| {
             all().map(of).filter(|value| value.is_finite()).fold(0.0, f64::max)
         };
-        let (x_most, y_most) = (most(|point| point.0), most(|point| point.1));
+        let x_most = most(|point| point.0);
+        if !self.is_logarithmic {
+            return (x_most, 0.0..most(|point| point.1));
+        }
+        let powers = || all().map(|point| point.1).filter(|power| power.is_finite());
+        let least = powers().reduce(f64::min).unwrap_or(0.0).floor();
+        let most = powers().fold(least + 1.0, f64::max).ceil();
+        (x_most, least..most)
+    }
+
+    fn draw(&self, text: &mut String) -> Result<(), Box<dyn std::error::Error>> {
+        let (x_most, ys) = self.ends();
+        let (y_least, y_most) = (ys.start, ys.end);
+        let above = if self.is_logarithmic { y_most } else { y_most * 1.08 + 1e-12 };
+        let powers = (1..100_u32).take_while(|count| f64::from(*count) <= y_most - y_least).count();
+        let labels = if self.is_logarithmic { powers + 1 } else { LABELS_MAX };
         let root = SVGBackend::with_string(text, SIZE).into_drawing_area();
         root.fill(&WHITE)?;
         let mut chart = ChartBuilder::on(&root)
@@ -110,12 +167,15 @@ impl Chart {
             .margin(12)
             .x_label_area_size(42)
             .y_label_area_size(64)
-            .build_cartesian_2d(0.0..x_most * 1.03 + 1e-9, 0.0..y_most * 1.08 + 1e-12)?;
+            .build_cartesian_2d(0.0..x_most * 1.03 + 1e-9, y_least..above)?;
+        let power = |number: &f64| tick(&10_f64.powf(*number));
+        let y_label: &dyn Fn(&f64) -> String = if self.is_logarithmic { &power } else { &tick };
         chart
             .configure_mesh()
             .light_line_style(WHITE)
             .x_label_formatter(&tick)
-            .y_label_formatter(&tick)
+            .y_labels(labels)
+            .y_label_formatter(y_label)
             .x_desc(&self.x)
             .y_desc(&self.y)
             .axis_desc_style(("sans-serif", 14))
@@ -153,7 +213,7 @@ impl Chart {
         }
         chart
             .configure_series_labels()
-            .position(self.free_corner(x_most, y_most))
+            .position(self.free_place(x_most, &ys))
             .background_style(WHITE.mix(0.85))
             .border_style(BLACK.mix(0.3))
             .draw()?;
@@ -161,26 +221,31 @@ impl Chart {
         Ok(())
     }
 
-    /// A corner for the names in which the fewest points lie.
-    fn free_corner(&self, x_most: f64, y_most: f64) -> SeriesLabelPosition {
-        let within = |right: bool, upper: bool| {
+    /// A place for the names in which the fewest points lie: a corner, or between what differs by
+    /// factors.
+    fn free_place(&self, x_most: f64, ys: &Range<f64>) -> SeriesLabelPosition {
+        let within = |right: bool, heights: Range<f64>| {
             let points = self.series.iter().flat_map(|series| &series.points);
             points
                 .filter(|(x, y)| {
                     let x_near = if right { *x > 0.6 * x_most } else { *x < 0.4 * x_most };
-                    let y_near = if upper { *y > 0.65 * y_most } else { *y < 0.35 * y_most };
-                    x_near && y_near
+                    let height = (y - ys.start) / (ys.end - ys.start);
+                    x_near && heights.contains(&height)
                 })
                 .count()
         };
-        [
-            (within(false, true), SeriesLabelPosition::UpperLeft),
-            (within(true, true), SeriesLabelPosition::UpperRight),
-            (within(true, false), SeriesLabelPosition::LowerRight),
-        ]
-        .into_iter()
-        .min_by_key(|(points, _)| *points)
-        .map_or(SeriesLabelPosition::UpperLeft, |(_, corner)| corner)
+        let (lower, middle, upper) = (-1.0..0.35, 0.35..0.65, 0.65..2.0);
+        let corners = [
+            (within(false, upper.clone()), SeriesLabelPosition::UpperLeft),
+            (within(true, upper), SeriesLabelPosition::UpperRight),
+            (within(true, lower), SeriesLabelPosition::LowerRight),
+        ];
+        let between =
+            self.is_logarithmic.then(|| (within(true, middle), SeriesLabelPosition::MiddleRight));
+        let places = corners.into_iter().chain(between);
+        places
+            .min_by_key(|(points, _)| *points)
+            .map_or(SeriesLabelPosition::UpperLeft, |(_, place)| place)
     }
 }
 
@@ -202,15 +267,22 @@ mod tests {
             ["0", "10", "0.05", "2.5", "100000"]
         );
         let falling = (1..20).map(|x| (f64::from(x), 1.0 / f64::from(x))).collect();
-        let chart = |points| Chart {
-            title: String::new(),
-            x: String::new(),
-            y: String::new(),
-            series: vec![Series::line("a", points)],
-        };
-        let corner = chart(falling).free_corner(20.0, 1.0);
-        assert!(matches!(corner, SeriesLabelPosition::UpperRight));
+        let chart = |points| Chart::new("", "", "", vec![Series::line("a", points)]);
+        let place = chart(falling).free_place(20.0, &(0.0..1.0));
+        assert!(matches!(place, SeriesLabelPosition::UpperRight));
         let refused = chart(vec![(1.0, 1.0)]).write(Path::new("a.png")).expect_err("no SVG");
         assert!(refused.to_string().contains("must end in .svg"));
+    }
+
+    #[test]
+    fn what_differs_by_factors_has_its_powers_of_ten_beside_the_axis() {
+        let points = vec![(1.0, 0.05), (2.0, 66.0), (3.0, 0.0)];
+        let chart = Chart::new("", "", "ms", vec![Series::points("a", points)]).logarithmic();
+        let (x_most, ys) = chart.ends();
+        assert_eq!((x_most, ys), (2.0, -2.0..2.0));
+        let picture = chart.svg().expect("drawn");
+        for label in ["0.01", "0.1", "1", "10", "100"] {
+            assert!(picture.contains(&format!("\n{label}\n")), "{label}: {picture}");
+        }
     }
 }

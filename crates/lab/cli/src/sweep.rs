@@ -111,21 +111,14 @@ pub(crate) fn run(options: &Sweep, out: &mut dyn Write) -> Result<(), Failure> {
         ]);
     }
     if let Some(path) = &options.plot {
-        let chart = Chart {
-            title: model.title.clone(),
-            x: options.vary.label(),
-            y: "response time, s".into(),
-            series: model
-                .classes
-                .iter()
-                .map(|class| {
-                    let own = || points.iter().filter(|point| point.class == class.name);
-                    let line = own().map(|point| (point.value, point.response)).collect();
-                    let plus_minus = own().map(|point| point.plus_minus).collect();
-                    Series::line(&class.name, line).plus_minus(plus_minus)
-                })
-                .collect(),
-        };
+        let series = model.classes.iter().map(|class| {
+            let own = || points.iter().filter(|point| point.class == class.name);
+            let line = own().map(|point| (point.value, point.response)).collect();
+            let plus_minus = own().map(|point| point.plus_minus).collect();
+            Series::line(&class.name, line).plus_minus(plus_minus)
+        });
+        let label = options.vary.label();
+        let chart = Chart::new(&model.title, &label, "response time, s", series.collect());
         chart.write(path)?;
     }
     table.print(options.format, out)
@@ -250,8 +243,7 @@ pub(crate) fn plot(options: &Plot, out: &mut dyn Write) -> Result<(), Failure> {
         }
         series.push(Series::points("simulated", points).plus_minus(plus_minus));
     }
-    let chart =
-        Chart { title: model.title.clone(), x: knob.label(), y: "response time, s".into(), series };
+    let chart = Chart::new(&model.title, &knob.label(), "response time, s", series);
     chart.write(&options.output)?;
     line(out, &format!("{}", options.output.display()))?;
     for note in model.left_out() {
