@@ -1,29 +1,20 @@
 #!/bin/bash
 # One of several clients that build a program together, each by a mount of its own of a metaserver:
-# it compiles its share of the files, and the first makes the tree before, and links and runs what all
-# have compiled. It runs where its mount is seen by nobody else.
+# it compiles its share of the files by make, and the first brings the tree before, and links and runs
+# what all have compiled. It runs where its mount is seen by nobody else.
 #
-#   bash build.sh LEASEHOLD METASERVER FOLDER NUMBER COUNT
+#   bash build.sh tree FOLDER
+#   bash build.sh client LEASEHOLD METASERVER FOLDER NUMBER COUNT
 #
-# Who starts them makes `build-go` in the local FOLDER when all have made `build-ready-NUMBER` there.
-# The first prints how many seconds it took from then on.
+# The first makes the tree in the local FOLDER and builds it there too, and prints how many seconds
+# that took. Who starts clients makes `build-go` in FOLDER when all have made `build-ready-NUMBER`
+# there. Each prints the seconds from then until the program was linked and had run (the first alone
+# knows them), how many object files are not as the local build's by its own mount, and of how many.
 set -euo pipefail
-leasehold=$1 metaserver=$2 folder=$3 number=$4 count=$5
 files=24 functions=30 headers=6
-place=$folder/mount$number
-tree=$place/build
-
-await() {
-    for _ in $(seq 12000); do
-        [[ -e $folder/$1 ]] && return
-        sleep 0.005
-    done
-    echo "build.sh: $1 does not come" >&2
-    exit 3
-}
 
 make_tree() {
-    local file function header
+    local tree=$1 file function header
     mkdir "$tree" "$tree/include" "$tree/source" "$tree/objects"
     for header in $(seq $headers); do
         {
@@ -49,31 +40,82 @@ make_tree() {
         for file in $(seq $files); do echo "    a += sum_$file(1) != 0;"; done
         echo '    printf("%u\n", a); }'
     } >"$tree/source/main.c"
+    printf 'objects/%%.o: source/%%.c $(wildcard include/*.h)\n\tgcc -O1 -Iinclude -c $< -o $@\n' \
+        >"$tree/Makefile"
 }
 
-compile() {
-    gcc -O1 -I "$tree/include" -c "$tree/source/$1.c" -o "$tree/objects/$1.o"
+# Has make compile what is named, two at once, in the tree.
+compile() { make -s -C "$1" -j 2 "${@:2}"; }
+
+link() { gcc "$1"/objects/*.o -o "$1/program"; }
+
+seconds() { awk "BEGIN { print ${2/,/.} - ${1/,/.} }"; }
+
+all=()
+for file in $(seq $files); do all+=("objects/c$file.o"); done
+all+=(objects/main.o)
+
+if [[ $1 = tree ]]; then
+    make_tree "$2/tree"
+    cp -r "$2/tree" "$2/local"
+    began=$EPOCHREALTIME
+    compile "$2/local" "${all[@]}"
+    link "$2/local"
+    [[ $("$2/local/program") == "$files" ]]
+    seconds "$began" "$EPOCHREALTIME"
+    exit
+fi
+
+leasehold=$2 metaserver=$3 folder=$4 number=$5 count=$6
+place=$folder/mount$number
+tree=$place/build
+
+await() {
+    for _ in $(seq 24000); do
+        [[ -e $folder/$1 ]] && return
+        sleep 0.005
+    done
+    echo "build.sh: $1 does not come" >&2
+    exit 3
 }
 
-link() { gcc "$tree"/objects/*.o -o "$tree/program"; }
+# How many object files are not as where they were compiled without a mount. What others have compiled
+# may be seen a window later.
+unlike() {
+    local object wrong=0
+    for object in "${all[@]}"; do
+        for _ in $(seq 100); do
+            ! cmp -s "$tree/$object" "$folder/local/$object" || continue 2
+            sleep 0.1
+        done
+        wrong=$((wrong + 1))
+    done
+    echo "$wrong"
+}
 
 mkdir -p "$place"
-"$leasehold" mount "$metaserver:/x" "$place"
-trap '"$leasehold" umount "$place"' EXIT
-((number > 1)) || make_tree
+"$leasehold" mount "$metaserver:/x" "$place" >&2
+trap '"$leasehold" umount "$place" >&2' EXIT
+((number > 1)) || cp -r "$folder/tree" "$tree"
 touch "$folder/build-ready-$number"
 await build-go
 began=$EPOCHREALTIME
-for file in $(seq "$number" "$count" $files); do compile "c$file"; done
+own=()
+for file in $(seq "$number" "$count" $files); do own+=("objects/c$file.o"); done
+((number > 1)) || own+=(objects/main.o)
+compile "$tree" "${own[@]}"
 touch "$folder/build-done-$number"
-((number == 1)) || exit 0
-compile main
-for other in $(seq "$count"); do await "build-done-$other"; done
-# What others have compiled may be seen a window later, and until then something is missing.
-for _ in $(seq 100); do
-    ! link || break
-    sleep 0.1
-done
-[[ $("$tree/program") == "$files" ]]
-ended=$EPOCHREALTIME
-awk "BEGIN { print ${ended/,/.} - ${began/,/.} }"
+took=-
+if ((number == 1)); then
+    for other in $(seq "$count"); do await "build-done-$other"; done
+    # What others have compiled may be seen a window later, and until then something is missing.
+    for _ in $(seq 100); do
+        ! link "$tree" || break
+        sleep 0.1
+    done
+    [[ $("$tree/program") == "$files" ]]
+    took=$(seconds "$began" "$EPOCHREALTIME")
+    touch "$folder/build-linked"
+fi
+await build-linked
+echo "$took $(unlike) ${#all[@]}"

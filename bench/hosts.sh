@@ -24,13 +24,18 @@ trap cleanup EXIT
 
 in_host() { ip netns exec "$prefix$1" "${@:2}"; }
 
-# What waits before a link of 100 Mbit/s for up to 100 ms is 1.25 MB; a slower one holds as much.
+# What waits before a link of 100 Mbit/s for up to 100 ms is 1.25 MB; others hold as much. A wide one
+# lets more through in one burst, as it has to make up sooner for being looked at late.
 limit() {
-    in_host "$1" tc qdisc add dev "$2" root tbf rate "${RATE-100}mbit" burst 32kb limit 1282768
+    local rate=$3 burst=32
+    ((rate <= 100)) || burst=320
+    in_host "$1" tc qdisc add dev "$2" root tbf rate "${rate}mbit" burst "${burst}kb" limit 1282768
 }
 
-# A host with a link to the switch, limited in both directions: its name, the last part of its address.
+# A host with a link to the switch, limited in both directions: its name, the last part of its
+# address, and the link's Mbit/s where they are not those of all.
 host() {
+    local rate=${3:-${RATE-100}}
     ip netns add "$prefix$1"
     ip -n "${prefix}switch" link add "p$2" type veth peer name eth0 netns "$prefix$1"
     ip -n "${prefix}switch" link set "p$2" master br0 up
@@ -44,8 +49,8 @@ host() {
     # larger than the 32 KiB of a burst it takes apart. Then each host has to look at single frames,
     # and a machine that is all hosts at once has no time for that at these rates.
     ip -n "$prefix$1" link set eth0 gso_max_size 16384
-    limit switch "p$2"
-    limit "$1" eth0
+    limit switch "p$2" "$rate"
+    limit "$1" eth0 "$rate"
 }
 
 # Starts the program in a host, for the group of programs that is ended together.

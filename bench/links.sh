@@ -7,27 +7,32 @@
 #
 # `ENTRIES="1 7 alone"` in the environment says how many metaservers there are, in turn; alone is one
 # server, under up to 7 clients. `DIRECT=BENCH` has clients with leases, which go to the iods
-# themselves, in place of all that; BENCH is leasehold-bench. Needs root, and a kernel with
-# namespaces, bridge, veth and tbf.
-# Prints a line for each measurement: read or write, how many entry points or `alone`, the number of
-# clients, MB/s of all together, and the share of this machine's processors that was idle.
+# themselves, and metaservers that are strict, since others grant none; BENCH is leasehold-bench.
+# `RATE=20` has links of 20 Mbit/s, `META_RATE=1000` those of metaservers of 1 Gbit/s; `WHAT=read` has
+# clients that only read. Needs root, and a kernel with namespaces, bridge, veth and tbf.
+# Prints a line for each measurement: read or write, how many entry points, `direct` or `alone`, the
+# number of clients, MB/s of all together, the share of this machine's processors that was idle, and
+# what entry points have sent, in parts of the data.
 set -euo pipefail
 leasehold=$(realpath "$1") mib=${2-128}
 shift $(($# < 2 ? $# : 2))
 counts=("$@")
 ((${#counts[@]})) || counts=(1 2 4 7 10 12 14 17 21)
-entries=${ENTRIES-1 7 alone} direct=${DIRECT-}
+direct=${DIRECT-} what=${WHAT-read write}
+entries=${ENTRIES-${direct:+7}}
+entries=${entries:-1 7 alone}
 iods=12 clients=21 most=7
 source "$(dirname "$0")/hosts.sh"
 
-for n in $(seq $most); do host "meta$n" "$n"; done
+for n in $(seq $most); do host "meta$n" "$n" "${META_RATE-}"; done
 for n in $(seq $iods); do host "iod$n" $((10 + n)); done
 for n in $(seq $clients); do host "client$n" $((100 + n)); done
 head -c "${mib}M" /dev/urandom >"$folder/data"
 
-# Starts so many metaservers over new names and stripes.
+# Starts so many metaservers over new names and stripes, several with what they are told besides.
 metaservers() {
-    local count=$1 words=() peers=()
+    local count=$1 words=() peers=() more=("${@:2}")
+    ((count > 1)) || more=()
     rm -rf "$folder"/names* "$folder"/state-* "$folder"/iod*
     for n in $(seq $iods); do
         mkdir "$folder/iod$n"
@@ -43,7 +48,7 @@ metaservers() {
     for n in $(seq "$count"); do
         mkdir "$folder/names$n"
         start served "meta$n" meta "$folder/names$n" --name /x --cluster-key "$folder/key" \
-            --insecure "${words[@]}" "${peers[@]}" \
+            --insecure "${words[@]}" "${peers[@]}" "${more[@]}" \
             $( ((count > 1)) && echo --number $((n - 1))) --listen "10.9.0.$n:2049"
         # The first makes the volume.
         ((n > 1)) || ready meta1
@@ -54,32 +59,54 @@ metaservers() {
 # The time that this machine's processors had, and that they were idle, in ticks.
 ticks() { awk '/^cpu / { for (n = 2; n <= 9; n++) all += $n; print all, $5 + $6 }' /proc/stat; }
 
-# Runs one command in each of so many clients at once; prints MB/s of all together, and what was idle.
+# The bytes that entry points have sent, which came to the switch.
+sent() {
+    local n links=()
+    for n in $(seq $most); do links+=("/sys/class/net/p$n/statistics/rx_bytes"); done
+    in_host switch cat "${links[@]}" | awk '{ all += $1 } END { printf "%.0f\n", all }'
+}
+
+# Runs one command in each of so many clients at once; prints MB/s of all together, what was idle, and
+# what entry points have sent. Fails where one of them did.
 measure() {
-    local at=$1 count=$2 begun ended jobs=() before
+    local at=$1 count=$2 begun ended jobs=() job before sent_before failed=0
     shift 2
+    sent_before=$(sent)
     before=$(ticks)
     begun=$(date +%s%N)
     for n in $(seq "$count"); do
         in_host "client$n" "$@" "$n" "10.9.0.$(((n - 1) % at + 1)):2049" >/dev/null 2>>"$folder/log" &
         jobs+=($!)
     done
-    for job in "${jobs[@]}"; do wait "$job"; done
+    for job in "${jobs[@]}"; do wait "$job" || failed=1; done
+    if ((failed)); then
+        cat "$folder/log" >&2
+        return 3
+    fi
     ended=$(date +%s%N)
     awk "BEGIN { printf \"%.3f \", $count * $mib * 1048576 / 1e6 / (($ended - $begun) / 1e9) }"
-    echo "$before $(ticks)" | awk '{ printf "%.3f\n", ($4 - $2) / ($3 - $1) }'
+    echo "$before $(ticks)" | awk '{ printf "%.3f ", ($4 - $2) / ($3 - $1) }'
+    awk "BEGIN { printf \"%.4f\n\", ($(sent) - $sent_before) / ($count * $mib * 1048576) }"
 }
 
 # Measures what is served by so many entry points.
 points() {
-    local name=$1 at=$2 count
+    local name=$1 at=$2 count did
     shift 2
     in_host client1 "$leasehold" cp -q "$folder/data" nfs://10.9.0.1:2049/x/shared
     for count in "$@"; do
-        echo "read $name $count $(measure "$at" "$count" sh -c "exec $reads")"
-        echo "write $name $count $(measure "$at" "$count" sh -c "exec $writes")"
+        if [[ $what = *read* ]]; then
+            did=$(measure "$at" "$count" sh -c "exec $reads")
+            echo "read $name $count $did"
+        fi
+        if [[ $what = *write* ]]; then
+            did=$(measure "$at" "$count" sh -c "exec $writes")
+            echo "write $name $count $did"
+        fi
     done
-    in_host client1 "$leasehold" cat nfs://10.9.0.1:2049/x/own-1 | cmp - "$folder/data"
+    if [[ $what = *write* ]]; then
+        in_host client1 "$leasehold" cat nfs://10.9.0.1:2049/x/own-1 | cmp - "$folder/data"
+    fi
     end served
 }
 
@@ -90,12 +117,14 @@ if [[ $direct ]]; then
     direct=$(realpath "$direct")
     reads="$direct direct read \$1 shared $folder/data"
     writes="$direct direct write \$1 own-\$0 $folder/data"
-    metaservers 1
-    points direct 1 "${counts[@]}"
-    exit
 fi
 
 for server in $entries; do
+    if [[ $direct ]]; then
+        metaservers "$server" --strict
+        points direct "$server" "${counts[@]}"
+        continue
+    fi
     if [[ $server != alone ]]; then
         metaservers "$server"
         points "$server" "$server" "${counts[@]}"

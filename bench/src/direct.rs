@@ -1,10 +1,14 @@
 //! A client with leases that reads or writes one file at the iods themselves, for `links.sh`.
 
 use std::error::Error;
+use std::fs::File;
+use std::io;
 use std::net::SocketAddr;
+use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use leasehold_client::{Client, Mode, OpenHow, Options, Servers, Variant};
 use leasehold_session::nfs::{Nfs, Version};
 use leasehold_session::{Credential, Options as Calling};
@@ -35,7 +39,7 @@ pub(crate) fn run(words: &[String]) -> Result<(), Box<dyn Error>> {
     let [what, server, name, data] = words else {
         return Err("it is direct read|write SERVER NAME DATA".into());
     };
-    let expected = bytes::Bytes::from(std::fs::read(data)?);
+    let data = Data::open(data)?;
     let client = client(server.parse()?)?;
     let user = client.user(who());
     let done: Result<(), Box<dyn Error>> = block_on(async {
@@ -48,23 +52,21 @@ pub(crate) fn run(words: &[String]) -> Result<(), Box<dyn Error>> {
                     if read.is_empty() {
                         break;
                     }
-                    let at = usize::try_from(offset)?;
-                    if expected.get(at..at + read.len()) != Some(&*read) {
+                    if data.part(offset, read.len() as u64)? != read {
                         return Err("it is not what was written".into());
                     }
                     offset += read.len() as u64;
                 }
-                if offset != expected.len() as u64 {
+                if offset != data.bytes {
                     return Err("not all was read".into());
                 }
                 file.close().await?;
             }
             "write" => {
                 let file = user.create(name.as_bytes(), Mode::from_bits(0o644), false).await?;
-                let mut rest = expected;
                 let mut offset = 0;
-                while !rest.is_empty() {
-                    let part = rest.split_to(rest.len().min(PART_BYTES as usize));
+                while offset < data.bytes {
+                    let part = data.part(offset, PART_BYTES.into())?;
                     let length = part.len() as u64;
                     file.write_at(offset, part).await?;
                     offset += length;
@@ -78,6 +80,28 @@ pub(crate) fn run(words: &[String]) -> Result<(), Box<dyn Error>> {
     });
     block_on(client.goodbye());
     done
+}
+
+/// What is read or written, in a local file: twenty clients that had it in memory would have too much.
+struct Data {
+    file: File,
+    bytes: u64,
+}
+
+impl Data {
+    fn open(path: &str) -> io::Result<Self> {
+        let file = File::open(path)?;
+        let bytes = file.metadata()?.len();
+        Ok(Self { file, bytes })
+    }
+
+    /// A part, or what there is of it.
+    fn part(&self, offset: u64, length: u64) -> io::Result<Bytes> {
+        let length = length.min(self.bytes.saturating_sub(offset));
+        let mut part = vec![0; usize::try_from(length).map_err(io::Error::other)?];
+        self.file.read_exact_at(&mut part, offset)?;
+        Ok(part.into())
+    }
 }
 
 fn client(server: SocketAddr) -> Result<Client, Box<dyn Error>> {

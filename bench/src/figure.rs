@@ -91,6 +91,18 @@ impl Figure {
         Self { figure: name, ours, target, unit: unit.0, tier: "disk", holds, medians }
     }
 
+    /// The figure of something that is to be as much at least, beside its counterpart.
+    pub(crate) fn least(
+        name: String,
+        (ours, other): (f64, f64),
+        least: f64,
+        unit: (&'static str, &'static str),
+    ) -> Self {
+        let medians = Medians { ours, other, unit: unit.1 };
+        let (target, holds) = (format!(">={least}"), ours >= least);
+        Self { figure: name, ours, target, unit: unit.0, tier: "disk", holds, medians }
+    }
+
     pub(crate) fn print(&self) {
         println!("{}", serde_json::to_string(self).expect("plain data is JSON"));
     }

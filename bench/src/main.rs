@@ -10,6 +10,7 @@ mod floor;
 mod instructions;
 mod kernel;
 mod leases;
+mod metaservers;
 mod names;
 mod seed;
 mod servers;
@@ -35,6 +36,9 @@ struct Options {
     /// How long one measurement takes, in seconds.
     #[arg(long, default_value_t = 1.0)]
     seconds: f64,
+    /// How much each client reads and writes over narrow links of metaservers, in MiB.
+    #[arg(long, default_value_t = 128, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    mib: u32,
     /// Measure only the figures whose names begin so.
     #[arg(long, default_value = "")]
     only: String,
@@ -58,7 +62,7 @@ enum Area {
     Kernel,
     /// The mount with leases against the mount without, the local disk and memory.
     Leases,
-    /// What a name costs at several metaservers, in namespaces with narrow links.
+    /// Names, data and a build by several metaservers, in namespaces with narrow links.
     Metaservers,
     /// What the paper on version 3 measured.
     Seed,
@@ -88,6 +92,7 @@ fn main() -> ExitCode {
         match first.as_str() {
             names::WORD => return ended(names::run(words)),
             direct::WORD => return ended(direct::run(words)),
+            metaservers::pictures::WORD => return ended(metaservers::pictures::run(words)),
             _ => {}
         }
     }
@@ -97,7 +102,7 @@ fn main() -> ExitCode {
         Area::Instructions => instructions::measure(&options),
         Area::Kernel => kernel::measure(&options),
         Area::Leases => leases::measure(&options),
-        Area::Metaservers => names::measure(),
+        Area::Metaservers => metaservers::measure(&options),
         Area::Seed => seed::measure(&options),
         Area::Speed => speed::measure(&options),
         Area::Stripes => stripes::measure(&options),

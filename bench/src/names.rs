@@ -1,21 +1,14 @@
-//! Names at several metaservers: what one costs that another made, how many are made in a second,
-//! and how old what is seen can be. The words of `metaservers.sh`, which this runs as well; `links.sh`
-//! measures data, by way of metaservers and at the iods themselves.
+//! Names at several metaservers: what one costs that another made, how many are made in a while, and
+//! how old what is seen can be. The words of `metaservers.sh`.
 
 use std::error::Error;
 use std::net::SocketAddr;
-use std::path::Path;
-use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use leasehold_session::nfs::messages::{Handle, SetAttributes, SetTime, Time, create};
 use leasehold_session::{Credential, Options as Calling};
 use leasehold_shell::client::{Mounted, Runtime, Target, block_on, mount};
-
-use crate::figure::Figure;
-use crate::servers::ours;
-use crate::stripes::LINK_MB_S;
 
 /// The first word for who makes and looks names up.
 pub(crate) const WORD: &str = "names";
@@ -24,206 +17,13 @@ pub(crate) const WORD: &str = "names";
 const FILES: u32 = 100;
 
 /// How long files are made for.
-const SPAN: Duration = Duration::from_secs(3);
+pub(crate) const SPAN: Duration = Duration::from_secs(3);
 
 /// The files that each client has under way at a metaserver.
 const AT_ONCE: usize = 4;
 
-/// The most milliseconds that a name may cost for each metaserver that is asked, and in all.
-const MISS_MS: f64 = 1.0;
-const CONSTANT_MS: f64 = 2.0;
-
-/// Milliseconds that the paper needed for each metaserver that was asked.
-const PAPER_MS: f64 = 66.0;
-
-/// The lazy window of the metaservers, which is what they have unless told otherwise.
-const WINDOW_S: f64 = 3.0;
-
 /// How long changes are looked at: a few windows.
 const LOOK: Duration = Duration::from_secs(10);
-
-/// The share of what links allow that is to be reached.
-const SHARE: f64 = 0.95;
-
-/// The metaservers of figures 4 and 5, the clients that are measured, and the MiB of each.
-const ENTRIES: u32 = 7;
-const CLIENTS: [&str; 4] = ["1", "7", "14", "21"];
-const CLIENT_MIB: &str = "32";
-
-/// The iods that clients go to themselves, and those clients; beyond that many iods less is to be
-/// reached.
-const IODS: u32 = 12;
-const DIRECT_CLIENTS: [&str; 8] = ["1", "4", "7", "8", "12", "14", "15", "21"];
-const SHARE_BEYOND: f64 = 0.9;
-
-/// Measures in namespaces, and prints the figures.
-pub(crate) fn measure() -> Result<(), Box<dyn Error>> {
-    let mut names = script("metaservers.sh")?;
-    print(&output(names.arg(std::env::current_exe()?))?)?;
-    let mut direct = script("links.sh")?;
-    let direct =
-        direct.arg(CLIENT_MIB).args(DIRECT_CLIENTS).env("DIRECT", std::env::current_exe()?);
-    print_direct(&output(direct)?)?;
-    let mut links = script("links.sh")?;
-    let data = output(links.arg(CLIENT_MIB).args(CLIENTS).env("ENTRIES", ENTRIES.to_string()))?;
-    print_data(&data)
-}
-
-/// A script that works in namespaces, with our program.
-fn script(name: &str) -> Result<Command, Box<dyn Error>> {
-    let mut command = Command::new("bash");
-    command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join(name)).arg(ours()?);
-    Ok(command)
-}
-
-fn output(command: &mut Command) -> Result<String, Box<dyn Error>> {
-    let done = command.output()?;
-    if !done.status.success() {
-        let said = String::from_utf8_lossy(&done.stderr).into_owned();
-        return Err(format!("{command:?}: {}: {said}", done.status).into());
-    }
-    Ok(String::from_utf8(done.stdout)?)
-}
-
-/// What `links.sh` measured of one kind of entry.
-struct Point<'a> {
-    /// Reading or writing.
-    what: &'a str,
-    clients: u32,
-    /// MB/s of all clients.
-    rate: f64,
-}
-
-fn points<'a>(text: &'a str, at: &str) -> Result<Vec<Point<'a>>, Box<dyn Error>> {
-    let mut points = Vec::new();
-    for line in text.lines() {
-        let [what, name, clients, rate, _idle] = *line.split(' ').collect::<Vec<_>>() else {
-            return Err(format!("links.sh wrote {line:?}").into());
-        };
-        if name == at {
-            points.push(Point { what, clients: clients.parse()?, rate: rate.parse()? });
-        }
-    }
-    if points.is_empty() {
-        return Err(format!("links.sh measured nothing of {at}").into());
-    }
-    Ok(points)
-}
-
-/// What clients read and write at the iods themselves: the worst share of what the links allow, in
-/// parts of what is asked for, and each point.
-fn print_direct(text: &str) -> Result<(), Box<dyn Error>> {
-    let points = points(text, "direct")?;
-    for (figure, of) in [("fig4.direct", "read"), ("fig5.direct", "write")] {
-        let mut worst = f64::INFINITY;
-        for Point { clients, rate, .. } in points.iter().filter(|point| point.what == of) {
-            let allowed = f64::from(*clients.min(&IODS)) * LINK_MB_S;
-            let asked = if *clients > IODS { SHARE_BEYOND } else { SHARE };
-            worst = worst.min(rate / allowed / asked);
-            let unit = "MB/s of all clients; that the links allow";
-            Figure::beside(format!("{figure}.{clients}"), *rate, Some(allowed), unit).print();
-        }
-        Figure::share(figure.to_owned(), worst * SHARE, SHARE).print();
-    }
-    Ok(())
-}
-
-/// What the links of the metaservers carry: the worst share of what they allow, and each point.
-fn print_data(text: &str) -> Result<(), Box<dyn Error>> {
-    let mut worst = f64::INFINITY;
-    for Point { what, clients, rate } in points(text, &ENTRIES.to_string())? {
-        let allowed = f64::from(clients.min(ENTRIES)) * LINK_MB_S;
-        worst = worst.min(rate / allowed);
-        let unit = "MB/s of all clients; that the links allow";
-        Figure::beside(format!("fig5.relay.{what}.{clients}"), rate, Some(allowed), unit).print();
-    }
-    Figure::share("fig5.relay".to_owned(), worst, SHARE).print();
-    Ok(())
-}
-
-fn print(text: &str) -> Result<(), Box<dyn Error>> {
-    let mut misses = Vec::new();
-    let mut creates = Vec::new();
-    let mut builds = Vec::new();
-    let mut stale = None;
-    for line in text.lines() {
-        match *line.split(' ').collect::<Vec<_>>() {
-            ["miss", order, count, ms] => {
-                misses.push((order, count.parse::<u32>()?, ms.parse::<f64>()?));
-            }
-            ["creates", mode, count, rate, cpu] => creates.push(Creates {
-                is_strict: mode == "strict",
-                count: count.parse()?,
-                rate: rate.parse()?,
-                cpu_s: cpu.parse()?,
-            }),
-            ["build", mode, count, seconds] => {
-                builds.push((mode, count.parse::<u32>()?, seconds.parse::<f64>()?));
-            }
-            ["staleness", seconds] => stale = Some(seconds.parse::<f64>()?),
-            _ => return Err(format!("metaservers.sh wrote {line:?}").into()),
-        }
-    }
-    let of = |order: &'static str| misses.iter().filter(move |miss| miss.0 == order);
-    // From the fewest to the most: what one more that is asked costs.
-    let each = match (of("sequential").next(), of("sequential").next_back()) {
-        (Some(few), Some(many)) if many.1 > few.1 => (many.2 - few.2) / f64::from(many.1 - few.1),
-        _ => return Err("one more metaserver was not measured".into()),
-    };
-    let units = ("ms for each metaserver that is asked", "ms; of the paper");
-    Figure::count("miss.ms".to_owned(), (each, PAPER_MS), MISS_MS, units).print();
-    let most = of("constant")
-        .map(|miss| (miss.2, miss.1))
-        .fold((0.0, 0), |one, other| if other.0 > one.0 { other } else { one });
-    let paper = PAPER_MS * f64::from(most.1.saturating_sub(1));
-    let units = ("ms, however many there are", "ms; of the paper with as many");
-    Figure::count("miss.constant.ms".to_owned(), (most.0, paper), CONSTANT_MS, units).print();
-    for &(order, count, ms) in &misses {
-        let paper = PAPER_MS * f64::from(count - 1);
-        Figure::beside(format!("miss.{order}.{count}"), ms, Some(paper), "ms; of the paper")
-            .print();
-    }
-    print_creates(&creates);
-    let alone = builds.iter().find(|build| build.1 == 1).map(|build| build.2);
-    for &(mode, count, seconds) in &builds {
-        let mode = if mode == "strict" { "strict." } else { "" };
-        let unit = "s; of one client at one metaserver";
-        Figure::beside(format!("build.{mode}{count}"), seconds, alone, unit).print();
-    }
-    let stale = stale.ok_or("staleness was not measured")?;
-    let units = ("s old at most", "s; of the window");
-    Figure::count("lazy.staleness".to_owned(), (stale, WINDOW_S), WINDOW_S, units).print();
-    Ok(())
-}
-
-/// Files that were made, and what that took.
-struct Creates {
-    is_strict: bool,
-    count: u32,
-    /// Files a second at all metaservers together.
-    rate: f64,
-    /// Processor time of all metaservers.
-    cpu_s: f64,
-}
-
-fn print_creates(creates: &[Creates]) {
-    let one = creates.iter().find(|it| it.count == 1 && !it.is_strict).map(|it| it.rate);
-    let mut cpu_of_one = None;
-    for Creates { is_strict, count, rate, cpu_s } in creates {
-        let mode = if *is_strict { "strict." } else { "" };
-        let unit = "a second; of one alone";
-        Figure::beside(format!("creates.{mode}{count}"), *rate, one, unit).print();
-        let cpu_us = cpu_s * 1e6 / (rate * SPAN.as_secs_f64());
-        cpu_of_one.get_or_insert(cpu_us);
-        let unit = "us of processor time for a file; at one alone";
-        Figure::beside(format!("creates.cpu.{mode}{count}"), cpu_us, cpu_of_one, unit).print();
-    }
-    let four = creates.iter().find(|it| it.count == 4 && !it.is_strict).map(|it| it.rate);
-    if let (Some(one), Some(four)) = (one, four) {
-        let unit = "times the creates of one; the most that there could be";
-        Figure::beside("creates.scale4".to_owned(), four / one, Some(4.0), unit).print();
-    }
-}
 
 /// Does what the script asks for, and prints what it came to.
 pub(crate) fn run(words: &[String]) -> Result<(), Box<dyn Error>> {
@@ -235,7 +35,10 @@ pub(crate) fn run(words: &[String]) -> Result<(), Box<dyn Error>> {
         .collect::<Result<_, _>>()?;
     match (what.as_str(), &*servers) {
         ("miss", [maker, seeker]) => println!("{:.3}", miss(maker, seeker)?),
-        ("creates", servers) => println!("{:.1}", creates(servers)?),
+        ("creates", servers) => {
+            let made: Vec<String> = creates(servers)?.iter().map(u32::to_string).collect();
+            println!("{}", made.join(" "));
+        }
         ("staleness", [writer, reader]) => println!("{:.3}", staleness(writer, reader)?),
         _ => {
             return Err(
@@ -322,8 +125,8 @@ fn staleness(writer: &Mounted, reader: &Mounted) -> Result<f64, Box<dyn Error>> 
     Ok(old.fold(0.0, f64::max))
 }
 
-/// Files made in a second at all servers together, each in a directory that is its own.
-fn creates(servers: &[Mounted]) -> Result<f64, Box<dyn Error>> {
+/// The files made at each server, all at once, by clients that have a directory each.
+fn creates(servers: &[Mounted]) -> Result<Vec<u32>, Box<dyn Error>> {
     let made: Result<Vec<u32>, String> = thread::scope(|scope| {
         let at = servers.iter().enumerate().flat_map(|it| (0..AT_ONCE).map(move |one| (it, one)));
         let threads: Vec<_> = at
@@ -332,8 +135,7 @@ fn creates(servers: &[Mounted]) -> Result<f64, Box<dyn Error>> {
         let joined = threads.into_iter().map(|it| it.join().map_err(|_| "a panic".to_owned()));
         joined.map(|made| made?).collect()
     });
-    let made: u32 = made?.iter().sum();
-    Ok(f64::from(made) / SPAN.as_secs_f64())
+    Ok(made?.chunks(AT_ONCE).map(|of_one| of_one.iter().sum()).collect())
 }
 
 fn fill(server: &Mounted, number: usize, one: usize) -> Result<u32, String> {

@@ -106,7 +106,7 @@ struct Point<'a> {
 
 impl Point<'_> {
     fn parse(line: &str) -> Option<Point<'_>> {
-        let [what, server, clients, rate, idle] = *line.split(' ').collect::<Vec<_>>() else {
+        let [what, server, clients, rate, idle, _] = *line.split(' ').collect::<Vec<_>>() else {
             return None;
         };
         let entries = if server == ALONE { None } else { Some(server.parse().ok()?) };

@@ -3,6 +3,7 @@
 
 use std::fmt::Write as _;
 use std::fs;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
@@ -22,6 +23,9 @@ pub(crate) struct Options {
     /// Write the figures to docs/figures.
     #[arg(long)]
     keep: bool,
+    /// Take the lines of such figures from a file, where parts were measured one by one.
+    #[arg(long, value_name = "FILE", requires = "keep", conflicts_with = "options")]
+    from: Option<PathBuf>,
     /// Options of the measurement, such as --pairs 9.
     #[arg(last = true)]
     options: Vec<String>,
@@ -51,6 +55,11 @@ enum Area {
 }
 
 impl Area {
+    /// How it is called.
+    fn name(self) -> String {
+        format!("{self:?}").to_lowercase()
+    }
+
     /// The program that measures, the packages to build for it, and what must be installed.
     const fn program(self) -> (&'static str, &'static [&'static str], &'static [Tool]) {
         match self {
@@ -129,11 +138,11 @@ impl Area {
     const fn notes(&self) -> &'static str {
         match self {
             Self::Stripes => STRIPES,
+            Self::Metaservers => PICTURES,
             Self::Client
             | Self::Instructions
             | Self::Kernel
             | Self::Leases
-            | Self::Metaservers
             | Self::Model
             | Self::Seed
             | Self::Speed => "",
@@ -171,22 +180,41 @@ const CLIENT: &str = "The mount and the other in turn in one run; a figure is th
      gcc. The processor time is that of the mount's process.";
 
 /// How to read the figures of metaservers.
-const METASERVERS: &str = "2 to 16 metaservers and one iod, each in a network namespace with a link of 100 Mbit/s, one \
-     thread each, all on this machine. A hundred empty files are made at the last and looked for at \
-     another, one after the other; `miss.ms` is what one more metaserver costs where they are asked \
-     in sequence, as in figure 3 of Avila et al. (2004), who had 66 ms. `creates` is files a second \
-     at 1, 2 and 4, lazy and strict, with four clients at each that make files in directories of \
+const METASERVERS: &str = "Each host is a network namespace with a link of 100 Mbit/s, and each server has one thread, all on \
+     this machine: where little of its processors was idle (`idle`) the machine is what was measured. \
+     Names have 2 to 16 metaservers and one iod. A hundred empty files are made at the last and looked \
+     for at another, one after the other; `miss.ms` is what one more metaserver costs where they are \
+     asked in sequence, as in figure 3 of Avila et al. (2004), who had 66 ms. `creates` is files a \
+     second at 1, 2 and 4, lazy and strict, with four clients at each that make files in directories of \
      their own: on a machine with fewer cores than processes it says little of more machines, but \
-     `creates.cpu`, the processor time of all metaservers for a file, does. `build` is a program of \
-     25 files that as many clients compile as there are metaservers, each by a mount of its own, and \
-     that the first links and runs. `lazy.staleness` is by \
-     how much a time that a client is shown is older than one that another client had been answered \
-     at another metaserver, at worst in 10 s. Of figures 4 and 5, with 12 iods and 1 \
-     to 21 clients that read one file and write one each, there are the points through 7 metaservers \
-     (`fig5.relay`, the worst of them), and those of clients with leases that go to the iods \
-     themselves (`fig4.direct` reads, `fig5.direct` writes: the worst in parts of what is asked for, \
-     95% of what the links allow to 12 clients and 90% beyond). One metaserver has names and leases \
-     then, since several grant none; a client is a program on our library, without a mount.";
+     `creates.cpu` does, the processor time for a file, of all metaservers and of each for those made \
+     there. `build` is a program of 25 files that as many clients make as there are metaservers, each \
+     by a mount of its own of another metaserver, and that the first links and runs; by each mount each \
+     object file is then held against a local build's (`build.unlike`). `lazy.staleness` is by how much \
+     a time that a client is shown is older than one that another client had been answered at another \
+     metaserver, at worst in 10 s. Figures 4 and 5 have 7 metaservers and 12 iods, under 1 to 21 \
+     clients that read one file (`fig4`) or write one each (`fig5`), 128 MiB: through lazy metaservers \
+     (`relay`), and by clients with leases of strict ones, which go to the iods themselves (`direct`); \
+     such a client is a program on our library, without a mount. The first figure of each is the worst \
+     point in parts of what is asked for: 95% of what links allow, and 90% beyond 12 clients where the \
+     iods' links are shared. Clients come to metaservers in turn and all have the same to do, so that 8 \
+     wait for the two that share a metaserver's link: relayed, no more is allowed, while `steps` says \
+     that nobody waits so on the direct path, and `relayed` what went by metaservers all the same. \
+     `gigabit` has links of 1 Gbit/s at metaservers; `slow` has 20 Mbit/s everywhere and a fifth of the \
+     data, for which the machine has time.";
+
+/// What is said behind the figures of metaservers.
+const PICTURES: &str = "
+The paper's curves are lost: its points are made from its text, those of figure 5 from what links \
+     allow alone (its mean efficiency was about half of that). Its iods answered readers themselves, so \
+     that figure 4 is to be held against the direct path.
+
+![Cost of a miss](metaservers-misses.svg)
+
+![Reading one file](metaservers-reads.svg)
+
+![Writing a file each](metaservers-writes.svg)
+";
 
 /// How to read the figures of that area.
 const LEASES: &str = "Two in turn in one run; a figure is the worse end of the 90% interval of their \
@@ -212,12 +240,11 @@ const LIMIT: Duration = Duration::from_hours(2);
 pub(crate) fn bench(repository: &Repository, only: &str) -> Tally {
     let options = ["--pairs", "2", "--seconds", "0.3", "--only", only];
     let options = options.map(str::to_owned).to_vec();
-    run(repository, &Options { area: Area::Speed, keep: false, options })
+    run(repository, &Options { area: Area::Speed, keep: false, from: None, options })
 }
 
 /// Measures the figures of an area.
 pub(crate) fn run(repository: &Repository, options: &Options) -> Tally {
-    let area = format!("{:?}", options.area).to_lowercase();
     let (name, packages, tools) = options.area.program();
     let mut build = vec!["cargo", "build", "--release", "--quiet"];
     build.extend(packages.iter().flat_map(|package| ["-p", package]));
@@ -226,30 +253,54 @@ pub(crate) fn run(repository: &Repository, options: &Options) -> Tally {
     if !ready || !program::run(repository.root(), &build, LIMIT).succeeded {
         return Tally::of(false);
     }
-    let path = format!("target/release/{name}");
-    let mut words = vec![path.as_str(), area.as_str()];
+    let program = format!("target/release/{name}");
+    let lines = match &options.from {
+        Some(path) => fs::read_to_string(path).map_err(|error| error.to_string()),
+        None => measure(repository, options, &program),
+    };
+    let kept = lines.and_then(|lines| {
+        if options.keep { keep(repository, options.area, &program, &lines) } else { Ok(()) }
+    });
+    if let Err(error) = &kept {
+        println!("no figures: {error}");
+    }
+    Tally::of(kept.is_ok())
+}
+
+/// The lines of an area's figures, measured now.
+fn measure(repository: &Repository, options: &Options, program: &str) -> Result<String, String> {
+    let area = options.area.name();
+    let mut words = vec![program, area.as_str()];
     words.extend(options.options.iter().map(String::as_str));
     let mut outcome = program::run(repository.root(), &words, LIMIT);
+    if !outcome.succeeded {
+        return Err("the measurement failed".to_owned());
+    }
     let is_whole = !options.options.iter().any(|word| word.starts_with("--only"));
     if matches!(options.area, Area::Stripes) && is_whole {
         let line = killed_iods(repository);
         println!("{line}");
         outcome.output += &format!("{line}\n");
     }
-    if options.keep && outcome.succeeded {
-        let folder = repository.root().join("docs/figures");
-        let path = folder.join(format!("{area}.md"));
-        let kept = document(repository, options.area, &area, &outcome.output).and_then(|text| {
-            fs::create_dir_all(&folder)
-                .and_then(|()| fs::write(path, text))
-                .map_err(|error| error.to_string())
-        });
-        if let Err(error) = kept {
-            println!("the figures were not kept: {error}");
-            return Tally::of(false);
-        }
+    Ok(outcome.output)
+}
+
+/// Writes figures to where they are read, with their pictures.
+fn keep(repository: &Repository, area: Area, program: &str, lines: &str) -> Result<(), String> {
+    let write = |path: &Path, text: &str| {
+        fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
+    };
+    let name = area.name();
+    let folder = repository.root().join("docs/figures");
+    fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
+    write(&folder.join(format!("{name}.md")), &document(repository, area, &name, lines)?)?;
+    if matches!(area, Area::Metaservers) {
+        let measured = format!("target/{name}.lines");
+        write(&repository.root().join(&measured), lines)?;
+        let program = repository.root().join(program).display().to_string();
+        program::output(repository.root(), &[&program, "pictures", &measured, "docs/figures"])?;
     }
-    Tally::of(outcome.succeeded)
+    Ok(())
 }
 
 /// The figure that a test counts: it passes where every byte is there.
