@@ -132,7 +132,10 @@ impl Chart {
     }
 
     /// The picture as text.
-    pub(crate) fn svg(&self) -> Result<String, Failure> {
+    ///
+    /// # Errors
+    /// It cannot be drawn.
+    pub fn svg(&self) -> Result<String, Failure> {
         let mut text = String::new();
         self.draw(&mut text).map_err(|error| Failure::running(format!("drawing: {error}")))?;
         Ok(text)
