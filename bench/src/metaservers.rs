@@ -115,7 +115,7 @@ fn print_misses(text: &str) -> Result<()> {
 }
 
 /// What stands in a figure's name for a mode, and before it.
-fn in_mode(mode: &str) -> &str {
+fn in_mode(mode: &str) -> &'static str {
     if mode == "strict" { "strict." } else { "" }
 }
 
