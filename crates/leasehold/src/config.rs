@@ -3,6 +3,7 @@
 mod facts;
 mod init;
 pub(crate) mod options;
+mod peers;
 mod rules;
 mod values;
 
@@ -116,6 +117,12 @@ impl Plan {
                 }
             }
             exports.push(planned);
+        }
+        let mut several = file.export.iter().filter(|export| !export.get_ref().peer.is_empty());
+        if let (true, Some(export)) = (exports.len() > 1, several.next()) {
+            let text = "one of several metaservers serves nothing else: give other exports a \
+                        server of their own";
+            return Err(at(Wrong::at(export, text)));
         }
         let server = merged(server, file.server);
         Self::new(Some(path.to_path_buf()), server, file.limits, exports)
@@ -388,7 +395,7 @@ fn layout(export: &Export) -> Result<Layout, Wrong> {
         paths: export.stripe.iter().map(path).collect::<Result<_, _>>()?,
         unit_kib: kib(export.stripe_unit.as_ref(), stripes::UNIT_KIB, stripes::UNITS_KIB)?,
         inline_kib: kib(inline, stripes::INLINE_KIB, stripes::INLINES_KIB)?,
-        group: None,
+        group: peers::group(export)?,
     })
 }
 

@@ -218,6 +218,7 @@ impl Serving {
         let directories: Vec<_> = plan.exports.iter().map(|one| one.directory.as_path()).collect();
         checks::state(Some(&state.plan.state), &directories)?;
         let place = state.plan.state.clone();
+        stays_in_its_group(&state.plan, &plan)?;
         if self.how.durability == dir::Durability::Log
             && directories.iter().any(|directory| !state.stores.contains_key(*directory))
         {
@@ -296,6 +297,20 @@ impl Serving {
         // A plan and its stores are exchanged in one step.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Refuses what would have a server become one of several metaservers, or be none any more: what its
+/// handles are made with, and who answers the others, is settled at the start.
+fn stays_in_its_group(served: &Plan, next: &Plan) -> Result<(), Failure> {
+    let grouped = |plan: &Plan| {
+        let grouped = plan.exports.iter().filter(|export| export.layout.group.is_some());
+        grouped.map(|export| export.directory.clone()).collect::<Vec<_>>()
+    };
+    if grouped(served) == grouped(next) {
+        return Ok(());
+    }
+    let text = "what several metaservers serve cannot be changed without a restart";
+    Err(Kind::Options.because(text))
 }
 
 impl How {

@@ -181,7 +181,8 @@ pub(crate) fn open_iods(
     let cluster = Cluster::start(layout.cluster_key.as_deref(), give_up, asker)?;
     if layout.group.is_none() && group::is_one_of_several(directory) {
         let text = format!(
-            "{} is the directory of one of several metaservers: name them with --peer",
+            "{} is the directory of one of several metaservers: name them with --peer, or as `peer` \
+             in the file",
             directory.display()
         );
         return Err(Kind::Directory.because(text));

@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::ops::RangeInclusive;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -25,6 +26,7 @@ use leasehold_store_replica::{
     compacted,
 };
 use leasehold_store_striped as striped;
+use serde::Deserialize;
 
 use super::{IodAddress, Key};
 use crate::failure::{Failure, Kind};
@@ -40,6 +42,10 @@ const VERSION: u32 = leasehold_wire::replica::VERSION;
 
 /// The port of a metaserver that says none.
 const PORT: u16 = 2049;
+
+/// How long a copy is good unless configured, and what that may be, in seconds.
+pub(crate) const WINDOW_S: u32 = 3;
+pub(crate) const WINDOWS_S: RangeInclusive<i64> = 1..=60;
 
 /// This metaserver among all of one file system.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,7 +65,8 @@ pub(crate) struct Group {
 }
 
 /// Whom is asked for a name that is not here
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
 pub(crate) enum Search {
     /// The directory's home, then the object's: at most 2 messages
     Constant,
@@ -109,9 +116,25 @@ impl Group {
         if peer.iter().any(|peer| matches!(peer, IodAddress::Export(_))) {
             return wrong("a --peer is HOST:PORT of a metaserver");
         }
+        if (0..peer.len()).any(|at| peer[..at].contains(&peer[at])) {
+            return wrong("a --peer is named twice: each metaserver has one place");
+        }
         let (peers, without) = (peer.clone(), without.clone());
         let (strict, search, window_s) = (*strict, *search, *lazy_window);
         Ok(Some(Self { peers, me, without, strict, search, window_s }))
+    }
+
+    /// What it is, in words.
+    pub(crate) fn words(&self) -> String {
+        let Self { peers, me, without, strict, search, window_s } = self;
+        let peers: Vec<_> = peers.iter().map(ToString::to_string).collect();
+        let how = match strict {
+            true => "strict".to_owned(),
+            false => format!("lazy, search {}", format!("{search:?}").to_lowercase()),
+        };
+        let without: Vec<_> = without.iter().map(|other| format!(", without {other}")).collect();
+        let (peers, without) = (peers.join(" "), without.concat());
+        format!("metaserver {me} of {peers}, {how}, window {window_s} s{without}")
     }
 
     fn bounds(&self) -> Bounds {

@@ -7,7 +7,7 @@ use clap::Subcommand;
 use leasehold_store_striped::Shape;
 
 use super::IodAddress;
-use super::group::Search;
+use super::group::{Search, WINDOW_S, WINDOWS_S};
 use crate::checks;
 use crate::config::Plan;
 use crate::config::options::Server;
@@ -380,8 +380,8 @@ pub(crate) struct Peers {
     #[arg(
         long,
         value_name = "SECONDS",
-        default_value_t = 3,
-        value_parser = clap::value_parser!(u32).range(1..=60),
+        default_value_t = WINDOW_S,
+        value_parser = clap::value_parser!(u32).range(WINDOWS_S),
         hide_short_help = true,
         help_heading = PEERS
     )]

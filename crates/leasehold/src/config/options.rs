@@ -17,6 +17,7 @@ use tracing_subscriber::filter::LevelFilter;
 
 use super::values::{Limit, Portmap, Size, limit, log_level, portmap};
 use crate::binding::BindAt;
+use crate::cluster::group::Search;
 use crate::options::{HOW, WHAT, WHERE};
 
 /// The whole file.
@@ -269,6 +270,47 @@ pub(crate) struct Export {
     #[serde(default)]
     #[schemars(with = "Vec<u16>", extend("init" = [2]))]
     pub(crate) lost: Vec<u16>,
+
+    /// All metaservers that serve this file system, as HOST:PORT, this one among them
+    ///
+    /// In the same order at all of them, each of which has this file with a `number` of its own.
+    /// Clients may mount any, and move. `name`, `iod`, `cluster-key` and the options of stripes are
+    /// the same as well; there is one copy of each stripe, and the server has no other export.
+    #[serde(default)]
+    #[schemars(with = "Vec<String>", extend("init" = ["meta1:2049", "meta2:2049"]))]
+    pub(crate) peer: Vec<Spanned<String>>,
+
+    /// Which `peer` this one is, the first being 0
+    #[serde(default)]
+    #[schemars(with = "u32", extend("init" = 0))]
+    pub(crate) number: Option<Spanned<u32>>,
+
+    /// The numbers of metaservers that are gone, and not waited for at the start
+    #[serde(default)]
+    #[schemars(with = "Vec<u32>", extend("init" = [1]))]
+    pub(crate) without: Vec<Spanned<u32>>,
+
+    /// Show nothing that is older than the last answer of any metaserver [default: false]
+    ///
+    /// The same at all of them. Otherwise what another one changed is seen within `lazy-window`.
+    #[serde(default)]
+    #[schemars(with = "bool", extend("init" = false))]
+    pub(crate) strict: Option<Spanned<bool>>,
+
+    /// Whom of several metaservers is asked for a name that is not here [default: constant]
+    ///
+    /// `constant` asks the directory's home and then the object's; `sequential` and `nearest` one
+    /// after the other, `tree` two at once with half of the others behind each. Not with `strict`.
+    #[serde(default)]
+    #[schemars(with = "String", extend("init" = "constant"))]
+    pub(crate) search: Option<Spanned<Search>>,
+
+    /// Seconds for which what another metaserver said counts, from 1 to 60 [default: 3]
+    ///
+    /// The same at all of them.
+    #[serde(default)]
+    #[schemars(with = "u32", extend("init" = 3))]
+    pub(crate) lazy_window: Option<Spanned<u32>>,
 
     /// The size of a stripe of new files, from 4 KiB to 1 GiB [default: 1 MiB]
     #[serde(default)]

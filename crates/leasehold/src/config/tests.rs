@@ -3,6 +3,8 @@ use std::net::Ipv4Addr;
 use tempfile::TempDir;
 
 use super::*;
+use crate::cluster::IodAddress;
+use crate::cluster::group::Search;
 
 /// A directory with `data`, `more` and a file with this text.
 fn home(text: &str) -> (TempDir, PathBuf) {
@@ -173,6 +175,84 @@ fn stripes_of_what_is_served_change_with_a_restart() {
     let before = facts();
     let text = fs::read_to_string(&file).expect("is there");
     fs::write(&file, format!("{text}stripe-unit = '64 KiB'\n")).expect("there is room");
+    let difference = before.difference(&facts());
+    assert_eq!(difference.changes, [] as [&str; 0]);
+    assert_eq!(difference.after_restart.len(), 1, "{:?}", difference.after_restart);
+}
+
+/// An export over iods, on four lines.
+const OVER_IODS: &str = "[[export]]\ndirectory = 'HOME/data'\niod = ['a:1', 'b:1']\n\
+                         cluster-key = 'HOME/key'\n";
+
+/// Metaservers of it, on one.
+const PEERS: &str = "peer = ['a:2049', 'b:2049']\n";
+
+#[test]
+fn a_file_says_which_of_several_metaservers_this_is() {
+    let group = |more: &str| {
+        let plan = read(&format!("{OVER_IODS}{PEERS}number = 1\n{more}[server]\nSTATE\n"));
+        let mut exports = plan.expect("it is well formed").exports.into_iter();
+        exports.next().and_then(|export| export.layout.group).expect("it is one of several")
+    };
+    let peer = |text: &str| text.parse::<IodAddress>().expect("it is an address");
+    let peers = vec![peer("a:2049"), peer("b:2049")];
+    let (strict, search, window_s) = (false, Search::Constant, 3);
+    let usual = Group { peers, me: 1, without: Vec::new(), strict, search, window_s };
+    assert_eq!(group(""), usual);
+    assert_eq!(group("strict = false\n"), usual);
+    assert_eq!(group("strict = true\n"), Group { strict: true, ..usual.clone() });
+    let other = group("without = [0]\nsearch = 'tree'\nlazy-window = 9\n");
+    let (without, search, window_s) = (vec![0], Search::Tree, 9);
+    assert_eq!(other, Group { without, search, window_s, ..usual });
+    let words = "metaserver 1 of a:2049 b:2049, lazy, search tree, window 9 s, without 0";
+    assert_eq!(other.words(), words);
+}
+
+#[test]
+fn several_metaservers_in_a_file_are_of_one_mind() {
+    let one = "[[export]]\ndirectory = 'HOME/data'\n";
+    let numbered = format!("{OVER_IODS}{PEERS}number = 0\n");
+    for (text, told) in [
+        (format!("{OVER_IODS}number = 0\n"), "FILE:5:10: `number` is for several metaservers"),
+        (format!("{OVER_IODS}strict = true\n"), "FILE:5:10: `strict` is for several"),
+        (format!("{OVER_IODS}search = 'tree'\n"), "FILE:5:10: `search` is for several"),
+        (format!("{OVER_IODS}lazy-window = 3\n"), "FILE:5:15: `lazy-window` is for several"),
+        (format!("{OVER_IODS}without = [1]\n"), "FILE:5:12: `without` is for several"),
+        (format!("{OVER_IODS}{PEERS}"), "FILE:5:9: say which of these this one is: `number`"),
+        (format!("{OVER_IODS}{PEERS}number = 2\n"), "FILE:6:10: must be that of a `peer`"),
+        (format!("{numbered}without = [1, 0]\n"), "FILE:7:15: must be the number of another"),
+        (format!("{numbered}without = [2]\n"), "FILE:7:12: must be the number of another"),
+        (format!("{numbered}strict = true\nsearch = 'tree'\n"), "FILE:8:10: `search` and `strict"),
+        (format!("{numbered}search = 'all'\n"), "unknown value `all`"),
+        (format!("{numbered}lazy-window = 0\n"), "FILE:7:15: must be 1 second to a minute"),
+        (format!("{numbered}lazy-window = 61\n"), "FILE:7:15: must be 1 second to a minute"),
+        (format!("{numbered}copies = 2\n"), "FILE:5:9: with `peer` there is one copy"),
+        (format!("{numbered}rebalance = true\n"), "FILE:5:9: with `peer` there is one copy"),
+        (format!("{numbered}drain = [0]\n"), "FILE:5:9: with `peer` there is one copy"),
+        (format!("{numbered}[[export]]\ndirectory = 'HOME/more'\n"), "serves nothing else"),
+        (
+            format!("{OVER_IODS}peer = ['a:2049', 'a:2049']\nnumber = 0\n"),
+            "FILE:5:19: is named twice",
+        ),
+        (
+            format!("{OVER_IODS}peer = ['nfs://a/b']\nnumber = 0\n"),
+            "FILE:5:9: a `peer` is HOST:PORT",
+        ),
+        (format!("{one}{PEERS}number = 0\n"), "FILE:3:9: several metaservers have their data"),
+        (format!("{one}iod = ['a:1']\n{PEERS}number = 0\n"), "FILE:4:9: metaservers know each"),
+    ] {
+        let error = read(&text).expect_err("it is wrong");
+        assert!(error.contains(told), "{error}\nfor:\n{text}");
+    }
+}
+
+#[test]
+fn another_place_among_metaservers_is_had_by_a_restart() {
+    let (_home, file) = home(&format!("{OVER_IODS}{PEERS}number = 0\n[server]\nSTATE\n"));
+    let facts = || Facts::of(&Plan::read(&file, &Server::default()).expect("it is well formed"));
+    let before = facts();
+    let text = fs::read_to_string(&file).expect("is there");
+    fs::write(&file, text.replace("number = 0", "number = 1")).expect("there is room");
     let difference = before.difference(&facts());
     assert_eq!(difference.changes, [] as [&str; 0]);
     assert_eq!(difference.after_restart.len(), 1, "{:?}", difference.after_restart);

@@ -417,6 +417,55 @@ fn all_are_strict_or_none_is() {
     assert!(!served);
 }
 
+/// What metaservers are told on their command lines a file says as well.
+#[test]
+fn a_file_describes_metaservers() {
+    let mut cluster = Cluster::start(2);
+    let file = create(&cluster.mount(0), "file").unwrap();
+    (0..2).for_each(|number| cluster.kill(number));
+    let quoted = |ports: Vec<u16>| {
+        let all: Vec<_> = ports.iter().map(|port| format!("\"127.0.0.1:{port}\"")).collect();
+        all.join(", ")
+    };
+    let peers = quoted(cluster.ports.clone());
+    let iods = quoted(cluster.iods.iter().map(|(_, port)| *port).collect());
+    for number in 0..2 {
+        let (names, key) = (&cluster.places[number], cluster.home.path("key"));
+        let path = cluster.home.path(&format!("cluster{number}.toml"));
+        let text = format!(
+            "[server]\nlisten = [\"127.0.0.1:{}\"]\nstate = \"{}\"\n\
+             [[export]]\ndirectory = \"{names}\"\nname = \"cluster\"\ncluster-key = \"{key}\"\n\
+             iod = [{iods}]\nstripe-unit = \"4 KiB\"\n\
+             peer = [{peers}]\nnumber = {number}\nlazy-window = 1\n\
+             [[export.client]]\nfrom = [\"*\"]\nsquash = \"none\"\n",
+            cluster.ports[number],
+            cluster.home.path(&format!("state-names{number}")),
+        );
+        fs::write(&path, text).unwrap();
+        let serving = Serving::start(leasehold(&["serve", "--config", &path, "--json"]));
+        serving.line();
+        cluster.metaservers[number] = Some(serving);
+    }
+    let servers = [cluster.mount(0), cluster.mount(1)];
+    assert_eq!(servers.each_ref().map(|server| look(server, "file")), [Some(file); 2]);
+    let other = create(&servers[1], "other").unwrap();
+    assert_eq!(look(&servers[0], "other"), Some(other));
+    let state = cluster.home.path("state-names1");
+    let (_, told, _) = run(leasehold(&["cluster", "status", "--json", "--state", &state]));
+    let told: serde_json::Value = serde_json::from_str(&told).unwrap();
+    assert_eq!((&told[0]["consistency"], &told[0]["name"]), (&"lazy".into(), &"/cluster".into()));
+    assert_eq!(told[0]["metaservers"][1]["this"], true);
+    let path = cluster.home.path("cluster0.toml");
+    let (code, said, error) = run(leasehold(&["cluster", "check", "--config", &path]));
+    assert!(code == 0 && said.contains("iod 1 of 2"), "{said}{error}");
+    // A server that is one of them does not become another by a reload.
+    let path = cluster.home.path("cluster1.toml");
+    let text = fs::read_to_string(&path).unwrap();
+    fs::write(&path, text.replace("lazy-window = 1\n", "lazy-window = 2\n")).unwrap();
+    let (code, _, error) = run(leasehold(&["reload", "--state", &state]));
+    assert!(code != 0 && error.contains("without a restart"), "{code}: {error}");
+}
+
 #[test]
 fn a_group_is_of_one_mind() {
     let home = Home::new();
@@ -435,6 +484,7 @@ fn a_group_is_of_one_mind() {
         (&["--peer", "127.0.0.1:1", "--number", "0", "--copies", "2"], "one copy"),
         (&["--peer", "127.0.0.1:1", "--number", "0", "--strict", "--search", "tree"], "--search"),
         (&["--peer", "nfs://host/export", "--number", "0"], "HOST:PORT"),
+        (&["--peer", "a:1", "--peer", "b:1", "--peer", "a:1", "--number", "1"], "twice"),
     ] {
         let (code, _, said) = meta(words);
         assert!(code == 2 && said.contains(advice), "{words:?}: {code} {said}");

@@ -1,0 +1,85 @@
+//! The metaservers of one file system, as the file names them.
+
+use toml::Spanned;
+
+use super::options::Export;
+use super::rules::Wrong;
+use crate::cluster::group::{Search, WINDOW_S, WINDOWS_S};
+use crate::cluster::{Group, IodAddress};
+
+/// The group that an export is served by, where that is said.
+pub(super) fn group(export: &Export) -> Result<Option<Group>, Wrong> {
+    let Some(first) = export.peer.first() else {
+        return match of_several(export) {
+            Some(wrong) => Err(wrong),
+            None => Ok(None),
+        };
+    };
+    let wrong = |text: &str| Err(Wrong::at(first, text));
+    let peers = peers(&export.peer)?;
+    let Some(number) = &export.number else {
+        return wrong("say which of these this one is: `number`, 0 being the first");
+    };
+    let me = *number.get_ref();
+    let is_peer = |number: u32| (number as usize) < peers.len();
+    if !is_peer(me) {
+        return Err(Wrong::at(number, "must be that of a `peer`, from 0 on"));
+    }
+    let is_another = |other: u32| is_peer(other) && other != me;
+    if let Some(other) = export.without.iter().find(|other| !is_another(*other.get_ref())) {
+        return Err(Wrong::at(other, "must be the number of another `peer`"));
+    }
+    let strict = export.strict.as_ref().is_some_and(|strict| *strict.get_ref());
+    if let (true, Some(search)) = (strict, &export.search) {
+        return Err(Wrong::at(search, "`search` and `strict = true` exclude each other"));
+    }
+    let window_s = export.lazy_window.as_ref().map_or(WINDOW_S, |window| *window.get_ref());
+    if let Some(window) = &export.lazy_window
+        && !WINDOWS_S.contains(&i64::from(window_s))
+    {
+        return Err(Wrong::at(window, "must be 1 second to a minute"));
+    }
+    if export.iod.is_empty() {
+        return wrong("several metaservers have their data on iods: name them with `iod`");
+    }
+    if export.cluster_key.is_none() {
+        return wrong("metaservers know each other by a key: name its file with `cluster-key`");
+    }
+    let copies = export.copies.as_ref().map_or(1, |copies| *copies.get_ref());
+    if copies > 1 || export.rebalance || !export.drain.is_empty() {
+        return wrong(
+            "with `peer` there is one copy of each stripe, and it stays where it is: other \
+             metaservers would not hear that it moved",
+        );
+    }
+    let without = export.without.iter().map(|other| *other.get_ref()).collect();
+    let search = export.search.as_ref().map_or(Search::Constant, |search| *search.get_ref());
+    Ok(Some(Group { peers, me, without, strict, search, window_s }))
+}
+
+/// What is said that several metaservers alone have.
+fn of_several(export: &Export) -> Option<Wrong> {
+    let text = |option: &str| format!("`{option}` is for several metaservers: name all as `peer`");
+    let number = export.number.as_ref().map(|said| Wrong::at(said, text("number")));
+    let without = export.without.first().map(|said| Wrong::at(said, text("without")));
+    let strict = export.strict.as_ref().map(|said| Wrong::at(said, text("strict")));
+    let search = export.search.as_ref().map(|said| Wrong::at(said, text("search")));
+    let window = export.lazy_window.as_ref().map(|said| Wrong::at(said, text("lazy-window")));
+    number.or(without).or(strict).or(search).or(window)
+}
+
+fn peers(named: &[Spanned<String>]) -> Result<Vec<IodAddress>, Wrong> {
+    let mut peers = Vec::new();
+    for place in named {
+        let peer: IodAddress =
+            place.get_ref().parse().map_err(|text: String| Wrong::at(place, text))?;
+        if matches!(peer, IodAddress::Export(_)) {
+            return Err(Wrong::at(place, "a `peer` is HOST:PORT of a metaserver"));
+        }
+        if peers.contains(&peer) {
+            return Err(Wrong::at(place, "is named twice: each metaserver has one place"));
+        }
+        peers.push(peer);
+    }
+    Ok(peers)
+}
