@@ -16,9 +16,10 @@
 //!    holds for new calls too until the next round trip is measured (section 5.5 and 5.6).
 //! 6. On a stream a call is sent once for each connection. All that is unanswered is sent again on
 //!    a new one, oldest first.
-//! 7. When a call on a stream is unanswered for long, then it is sent again if anything came in
-//!    since it was sent, for then the server may have dropped it; otherwise the connection is
-//!    taken for dead.
+//! 7. When a call on a stream is unanswered for long while bytes move on its connection, and none
+//!    was answered that was sent later, then the link is slow: it is waited for until nothing has
+//!    moved for as long, or ten minutes are over. Else it is sent again if a reply came in since it
+//!    was sent, for then the server may have dropped it; otherwise the connection is taken for dead.
 //! 8. A connection is opened when a call needs it. A lost one is opened anew at once; after that,
 //!    until a reply comes, there is a pause before each attempt that doubles.
 //! 9. A soft call ends without reply when its time is over, wherever it then is.
@@ -98,6 +99,9 @@ pub enum Event {
     Connected,
     /// The connection that was asked for last could not be had, or is lost.
     Disconnected,
+    /// The other side of the connection gave a sign of life: a part of something came in, or it
+    /// took what had waited to be sent.
+    Moved,
     /// Time went on.
     Tick,
 }
@@ -166,9 +170,18 @@ struct Sent {
 enum Link {
     Datagrams,
     NotConnected,
-    Pausing { until: Time },
+    Pausing {
+        until: Time,
+    },
     Connecting,
-    Connected { heard: Time },
+    Connected {
+        /// When a reply came in last.
+        heard: Time,
+        /// When anything moved last, as far as that was told.
+        moved: Time,
+        /// When the call was sent that was sent last of those that were answered.
+        answered: Time,
+    },
 }
 
 /// How long a reply on a stream is waited for, at first and at most: what Linux waits.
@@ -215,6 +228,11 @@ impl Calls {
             Event::Reply { xid } => self.reply(now, xid, effects),
             Event::Connected => self.connected(now, effects),
             Event::Disconnected => self.disconnected(now),
+            Event::Moved => {
+                if let Link::Connected { moved, .. } = &mut self.link {
+                    *moved = now;
+                }
+            }
             Event::Tick => {}
         }
         self.ring(now, effects);
@@ -294,12 +312,15 @@ impl Calls {
     }
 
     fn reply(&mut self, now: Time, xid: Xid, effects: &mut Vec<Effect>) {
-        if let Link::Connected { heard } = &mut self.link {
+        if let Link::Connected { heard, .. } = &mut self.link {
             *heard = now;
             self.pause = Duration::ZERO;
         }
         let Some(id) = self.on_their_way.get(&xid).copied() else { return };
         let call = self.end(id);
+        if let (Link::Connected { answered, .. }, Some(sent)) = (&mut self.link, call.sent) {
+            *answered = sent.at.max(*answered);
+        }
         if let (Link::Datagrams, Some(sent)) = (self.link, call.sent)
             && sent.once
         {
@@ -310,7 +331,7 @@ impl Calls {
 
     fn connected(&mut self, now: Time, effects: &mut Vec<Effect>) {
         assert_eq!(self.link, Link::Connecting, "a connection was asked for");
-        self.link = Link::Connected { heard: now };
+        self.link = Link::Connected { heard: now, moved: now, answered: now };
         let unanswered: BTreeSet<CallId> = self.on_their_way.values().copied().collect();
         for id in unanswered {
             self.send(now, id, effects);
@@ -402,6 +423,9 @@ impl Calls {
     }
 
     fn unanswered(&mut self, now: Time, id: CallId, sent: Sent, effects: &mut Vec<Effect>) {
+        if let Some(until) = self.moves_until(sent).filter(|until| *until > now) {
+            return self.set_alarm(id, Some(until));
+        }
         let patience_max = match self.options.carrier {
             Carrier::Stream => STREAM_PATIENCE_MAX,
             Carrier::Datagram => estimate::MAX,
@@ -415,7 +439,7 @@ impl Calls {
                 self.estimate(weight).back_off(patience);
                 self.send(now, id, effects);
             }
-            Link::Connected { heard } if heard > sent.at => self.send(now, id, effects),
+            Link::Connected { heard, .. } if heard > sent.at => self.send(now, id, effects),
             Link::Connected { .. } => {
                 self.silence();
                 self.link = Link::NotConnected;
@@ -423,6 +447,20 @@ impl Calls {
             Link::NotConnected | Link::Pausing { .. } | Link::Connecting => {
                 self.set_alarm(id, None);
             }
+        }
+    }
+
+    /// Until when a call is waited for as its connection may be slow; none where it was overtaken.
+    fn moves_until(&self, sent: Sent) -> Option<Time> {
+        match self.link {
+            Link::Connected { moved, answered, .. } if answered <= sent.at => {
+                Some((moved + sent.patience).min(sent.at + STREAM_PATIENCE_MAX))
+            }
+            Link::Connected { .. }
+            | Link::Datagrams
+            | Link::NotConnected
+            | Link::Pausing { .. }
+            | Link::Connecting => None,
         }
     }
 

@@ -227,7 +227,17 @@ impl Driver {
 
     /// The time has come that the transport was asked to wake at.
     pub fn tick(&self) {
-        self.with(State::tick);
+        let Some(shared) = self.shared.upgrade() else { return };
+        let lanes = shared.state().lanes_to_look_at(shared.transport.now());
+        // The state is let go meanwhile, as the transport has locks of its own.
+        let look = |lane| (lane, shared.transport.traffic_of(lane));
+        let seen: Vec<(usize, Traffic)> = lanes.into_iter().map(look).collect();
+        shared.with(|state, now, doings| {
+            for (lane, traffic) in seen {
+                state.looked(now, lane, traffic, doings);
+            }
+            state.tick(now, doings);
+        });
     }
 
     /// Whether anybody still has the session.

@@ -1,6 +1,7 @@
 //! What a session knows: its lanes, its calls that have not ended, and who sleeps.
 
 use core::task::Waker;
+use core::time::Duration;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -12,7 +13,10 @@ use leasehold_core::calls::{CallId, Calls, Carrier, Effect, Event, Weight};
 
 use crate::error::Error;
 use crate::options::Options;
-use crate::transport::Connection;
+use crate::transport::{Connection, Traffic};
+
+/// How often it is looked whether anything moves, in the time that a reply is waited for.
+const LOOKS: u32 = 4;
 
 /// What a session did so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,6 +57,8 @@ pub(crate) struct State {
     /// When the transport was asked to wake.
     asked: Option<Time>,
     carrier: Carrier,
+    /// How often it is looked whether anything moves on a connection.
+    look_every: Duration,
     fail_unreached: bool,
     closed: bool,
     /// Room for effects, used again.
@@ -66,6 +72,10 @@ struct Lane {
     is_connected: bool,
     /// Whether anything was ever there.
     was_reached: bool,
+    /// When it is looked at next whether anything moves: from a first call until there is none.
+    look_at: Option<Time>,
+    /// What had gone over its connection when that was looked at last.
+    seen: Option<Traffic>,
 }
 
 struct Pending {
@@ -83,6 +93,8 @@ impl State {
             generation: 0,
             is_connected: options.carrier == Carrier::Datagram,
             was_reached: false,
+            look_at: None,
+            seen: None,
         };
         Self {
             lanes: (0..options.lanes()).map(lane).collect(),
@@ -92,6 +104,7 @@ impl State {
             next_sleeper: 0,
             asked: None,
             carrier: options.carrier,
+            look_every: options.patience / LOOKS,
             fail_unreached: options.fail_unreached,
             closed: false,
             effects: Vec::new(),
@@ -118,7 +131,18 @@ impl State {
         let message = Arc::new(message);
         self.calls.insert(call, Pending { lane, message, copies: 0, waker, outcome: None });
         self.step(now, lane, Event::Begin { call, weight }, None, doings);
+        self.watch(now, lane, doings);
         Ok(call)
+    }
+
+    /// Has it looked whether anything moves in a lane, while it has calls. Nobody can tell of
+    /// datagrams.
+    fn watch(&mut self, now: Time, lane: usize, doings: &mut Doings) {
+        let known = &mut self.lanes[lane];
+        if known.look_at.is_none() && self.carrier == Carrier::Stream {
+            known.look_at = Some(now + self.look_every);
+            self.ask(self.lanes[lane].look_at, doings);
+        }
     }
 
     fn lane_with_fewest(&self) -> usize {
@@ -195,6 +219,32 @@ impl State {
         }
     }
 
+    /// The lanes of which the next tick is to know what has gone over them: where it is time to
+    /// look, and where a call was unanswered for long.
+    pub(crate) fn lanes_to_look_at(&self, now: Time) -> Vec<usize> {
+        let is_due = |lane: &Lane| {
+            let times = [lane.look_at, lane.calls.next_wake()];
+            lane.look_at.is_some() && times.into_iter().flatten().any(|time| time <= now)
+        };
+        let lanes = self.lanes.iter().enumerate();
+        lanes.filter(|(_, lane)| is_due(lane)).map(|(number, _)| number).collect()
+    }
+
+    /// What has gone over a lane by now.
+    pub(crate) fn looked(&mut self, now: Time, lane: usize, traffic: Traffic, doings: &mut Doings) {
+        let known = &mut self.lanes[lane];
+        if known.calls.is_empty() {
+            // The next call has it looked at anew.
+            (known.look_at, known.seen) = (None, None);
+            return;
+        }
+        known.look_at = Some(now + self.look_every);
+        let moves = known.seen.replace(traffic).is_some_and(|seen| traffic.moves(seen));
+        if moves {
+            self.step(now, lane, Event::Moved, None, doings);
+        }
+    }
+
     pub(crate) fn tick(&mut self, now: Time, doings: &mut Doings) {
         self.asked = None;
         while let Some(sleeper) = self.sleepers.first_entry()
@@ -206,6 +256,7 @@ impl State {
             self.step(now, lane, Event::Tick, None, doings);
         }
         self.ask(self.sleepers.first_key_value().map(|((time, _), _)| *time), doings);
+        self.ask(self.lanes.iter().filter_map(|lane| lane.look_at).min(), doings);
     }
 
     /// Ends all calls, and takes no more.
@@ -292,7 +343,7 @@ impl State {
                 Effect::Connect => {
                     let lane_state = &mut self.lanes[lane];
                     lane_state.generation = lane_state.generation.wrapping_add(1);
-                    lane_state.is_connected = false;
+                    (lane_state.is_connected, lane_state.seen) = (false, None);
                     let generation = lane_state.generation;
                     doings.connects.push(Connection { lane, generation });
                 }

@@ -25,6 +25,8 @@ struct Wishes {
     wake: Option<Time>,
     /// The lane that calls take which begin now.
     lane: Option<usize>,
+    /// What went over each lane.
+    traffic: BTreeMap<usize, Traffic>,
 }
 
 #[derive(Clone, Default)]
@@ -51,6 +53,10 @@ impl Transport for Net {
 
     fn lane(&self) -> Option<usize> {
         self.wishes().lane
+    }
+
+    fn traffic_of(&self, lane: usize) -> Traffic {
+        self.wishes().traffic.get(&lane).copied().unwrap_or_default()
     }
 
     fn wake_at(&self, time: Time) {
@@ -322,6 +328,62 @@ fn a_call_takes_the_lane_that_it_is_to_have() {
         let sends = core::mem::take(&mut world.net.wishes().sends);
         assert!(sends.iter().all(|(connection, _)| connection.lane == taken), "{sends:?}");
         assert_eq!(sends.len(), 1);
+    }
+}
+
+/// On a narrow link a reply may take minutes to come in: its connection is not given up for that, and
+/// the call is not sent again. One on which nothing moves is, whatever moves on others.
+#[test]
+fn a_connection_is_waited_for_while_something_moves_on_it() {
+    let mut world = World::new(Options { connections: 2, ..Options::stream() });
+    for lane in [0, 1] {
+        world.net.wishes().lane = Some(lane);
+        world.begin();
+        world.poll(false);
+    }
+    world.connect(true);
+    let given_up = |world: &World| -> Vec<usize> {
+        world.net.wishes().connects.iter().map(|connection| connection.lane).collect()
+    };
+    let pass = |world: &World, seconds: u64, bytes: u64| {
+        for _ in 0..seconds {
+            world.net.wishes().traffic.entry(0).or_default().came += bytes;
+            world.pass(Duration::from_secs(1));
+        }
+    };
+    pass(&world, 59, 1000);
+    assert!(given_up(&world).is_empty());
+    pass(&world, 241, 1000);
+    assert_eq!(given_up(&world), [1], "nothing came there");
+    assert_eq!(world.session.counters().sent_again, 0);
+    // It stops, and is silent for as long as any other is waited for.
+    pass(&world, 59, 0);
+    assert_eq!(given_up(&world), [1]);
+    pass(&world, 1, 0);
+    assert_eq!(given_up(&world), [1, 0]);
+    world.heal(false);
+    assert_eq!(world.session.counters().sent_again, 2);
+    assert_eq!(world.session.counters().replies, 2);
+}
+
+/// What the system of a server takes at once says nothing of the server, but what had to wait does.
+#[test]
+fn a_server_that_takes_what_waited_is_alive() {
+    for (given, gives_up) in [(0, true), (1 << 20, false)] {
+        let mut world = World::new(Options::stream());
+        world.begin();
+        world.poll(false);
+        world.connect(true);
+        world.net.wishes().traffic.insert(0, Traffic { given, ..Traffic::default() });
+        for _ in 0..120 {
+            let mut wishes = world.net.wishes();
+            let traffic = wishes.traffic.entry(0).or_default();
+            // What is given while it is looked at is taken in the same second.
+            (traffic.given, traffic.taken) = (traffic.given + 100, traffic.taken + 100);
+            drop(wishes);
+            world.pass(Duration::from_secs(1));
+        }
+        assert_eq!(!world.net.wishes().connects.is_empty(), gives_up, "{given} bytes waited");
     }
 }
 

@@ -80,6 +80,11 @@ pub trait Transport: Send + Sync {
         Traffic::default()
     }
 
+    /// What went over the connections of one lane so far; nothing where nobody counts.
+    fn traffic_of(&self, _lane: usize) -> Traffic {
+        Traffic::default()
+    }
+
     /// Has [`Driver::tick`](crate::Driver::tick) called no later than that.
     fn wake_at(&self, time: Time);
 }

@@ -38,7 +38,7 @@ fn opening(words: &[&str]) -> Calls {
     calls
 }
 
-/// `begin CALL [heavy]`, `forget CALL`, `reply XID`, `connected`, `disconnected`, `tick`.
+/// `begin CALL [heavy]`, `forget CALL`, `reply XID`, `connected`, `disconnected`, `moved`, `tick`.
 fn event(words: &[&str]) -> Event {
     let weight = if words.contains(&"heavy") { Weight::Heavy } else { Weight::Light };
     match words[0] {
@@ -47,6 +47,7 @@ fn event(words: &[&str]) -> Event {
         "reply" => Event::Reply { xid: Xid(value(words, "reply").expect("an xid")) },
         "connected" => Event::Connected,
         "disconnected" => Event::Disconnected,
+        "moved" => Event::Moved,
         "tick" => Event::Tick,
         other => panic!("no such event: {other}"),
     }
@@ -125,7 +126,7 @@ impl World {
     fn chance(&mut self, dice: u64) {
         let lose = dice & 64 != 0;
         let which = usize::try_from(dice >> 8).unwrap_or(0);
-        match dice % 9 {
+        match dice % 10 {
             0 | 1 => self.begin(Weight::Light, lose),
             2 => self.begin(Weight::Heavy, lose),
             3 | 4 if !self.at_server.is_empty() => {
@@ -150,6 +151,7 @@ impl World {
             {
                 self.connection(false, lose);
             }
+            9 if self.connected => self.step(Event::Moved, lose),
             _ => {
                 self.now = self.now + Duration::from_millis((dice >> 8) % 40_000);
                 self.step(Event::Tick, lose);

@@ -226,9 +226,13 @@ impl Transport for Sockets {
     }
 
     fn traffic(&self) -> Traffic {
-        let lanes = self.ends.lanes.iter();
-        let each = lanes.map(|lane| lane.lock().unwrap_or_else(PoisonError::into_inner).traffic());
+        let each = (0..self.ends.lanes.len()).map(|lane| self.traffic_of(lane));
         each.fold(Traffic::default(), |sum, lane| sum + lane)
+    }
+
+    fn traffic_of(&self, lane: usize) -> Traffic {
+        let Some(lane) = self.ends.lanes.get(lane) else { return Traffic::default() };
+        lane.lock().unwrap_or_else(PoisonError::into_inner).traffic()
     }
 
     fn wake_at(&self, time: Time) {
