@@ -35,6 +35,14 @@ pub trait Store: Send + Sync {
         *object
     }
 
+    /// A path to an object from the root, its names parted by slashes, for people to read; empty for
+    /// the root. It is true when it is told and need not be later, and is one of several where the
+    /// object has several names. None where there is none, and where it would have to be searched or
+    /// waited for.
+    fn path(&self, _object: &ObjectId) -> Option<Vec<u8>> {
+        None
+    }
+
     /// Has programs that reach an object by other ways wait, or tells of them, while clients hold
     /// leases on it. Where that cannot be, it is not.
     ///

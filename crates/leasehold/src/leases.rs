@@ -61,6 +61,8 @@ struct Client {
 struct Lease {
     client: String,
     export: Option<String>,
+    /// The path below the export, where the server can tell one.
+    path: Option<String>,
     file: u64,
     kind: String,
     cachable: bool,
@@ -105,6 +107,7 @@ impl Told {
         let lease = |lease: HeldLease| Lease {
             client: hexadecimal(&lease.client),
             export: lease.export.and_then(name).map(|(_, name)| name.clone()),
+            path: lease.path.map(text),
             file: lease.file,
             kind: if lease.writes { "write" } else { "read" }.to_owned(),
             cachable: lease.cachable,
@@ -152,11 +155,10 @@ impl Told {
 
     /// A lease and its holder.
     fn line(&self, lease: &Lease) -> String {
-        let Lease { client, export, file, kind, rest_ms, cachable, evicted, .. } = lease;
-        let export = export.as_ref().map_or(String::new(), |export| format!(" of {export}"));
+        let Lease { client, kind, rest_ms, cachable, evicted, .. } = lease;
         let seconds = Duration::from_millis(*rest_ms).as_secs_f64();
-        let holder = self.called(client);
-        let mut line = format!("{kind} lease on file {file}{export} for {seconds:.1} s: {holder}");
+        let (what, holder) = (lease.what(), self.called(client));
+        let mut line = format!("{kind} lease on {what} for {seconds:.1} s: {holder}");
         for (says, word) in [
             (!cachable, ", who may not cache, as others share the file with a writer"),
             (*evicted, ", from whom it is wanted back"),
@@ -189,6 +191,21 @@ impl Told {
     fn called(&self, id: &str) -> String {
         let known = self.clients.iter().find(|client| client.id == id && !client.name.is_empty());
         known.map_or(format!("client {id}"), |client| format!("{:?}", client.name))
+    }
+}
+
+impl Lease {
+    /// What it is on: by its path, else by its number.
+    fn what(&self) -> String {
+        let Self { export, path, file, .. } = self;
+        match (export, path.as_deref()) {
+            (Some(export), Some("")) => format!("{export:?}"),
+            (Some(export), Some(path)) => {
+                format!("{:?}", format!("{}/{path}", export.trim_end_matches('/')))
+            }
+            (Some(export), None) => format!("file {file} of {export}"),
+            (None, _) => format!("file {file}"),
+        }
     }
 }
 
@@ -241,6 +258,11 @@ pub(crate) fn end_wait(options: &Forget) -> Result<(), Failure> {
     let request = Request::Forget { client: options.client.clone() };
     let told = control::ask(&state, &request).map_err(|text| Kind::Running.because(text))?;
     say(format!("forgot {}\n", told.as_str().unwrap_or_default()))
+}
+
+/// A path as text: where it is none, what is not ASCII is written out.
+fn text(path: Vec<u8>) -> String {
+    String::from_utf8(path).unwrap_or_else(|error| error.as_bytes().escape_ascii().to_string())
 }
 
 fn hexadecimal(id: &[u8; 16]) -> String {

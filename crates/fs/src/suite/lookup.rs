@@ -2,7 +2,7 @@
 
 use super::cases;
 use super::world::{World, below, lasting, name, new_file, raw_name, refused};
-use crate::{FileType, FsError, NewNode, ObjectId};
+use crate::{FileType, FsError, NewNode, ObjectId, Place};
 
 cases! {
     Nothing, "Store::root":
@@ -20,6 +20,8 @@ cases! {
         a_directory_has_a_parent
         the_root_is_its_own_parent
         only_directories_have_a_parent;
+    Nothing, "Store::path":
+        a_path_that_is_told_leads_to_its_object;
     Nothing, "ObjectId":
         an_object_keeps_its_id_across_renames
         an_id_is_never_used_again
@@ -116,6 +118,38 @@ async fn the_root_is_its_own_parent(world: &World<'_>) {
 async fn only_directories_have_a_parent(world: &World<'_>) {
     let file = world.file("file").await;
     refused(world.store.parent(world.owner(), &file).await, FsError::NotDirectory);
+}
+
+/// Fails if a path that the store tells of an object leads elsewhere.
+async fn path_leads_there(world: &World<'_>, object: &ObjectId) {
+    let Some(path) = world.store.path(object) else { return };
+    let mut at = world.store.root();
+    for step in path.split(|byte| *byte == b'/').filter(|_| !path.is_empty()) {
+        let place = Place { directory: at, name: raw_name(step) };
+        at = world.find(place).await.expect("what is told is there").object;
+    }
+    assert!(world.same(&at, object), "{}", path.escape_ascii());
+}
+
+async fn a_path_that_is_told_leads_to_its_object(world: &World<'_>) {
+    path_leads_there(world, &world.store.root()).await;
+    let above = world.directory("above").await;
+    let inside = below(&above, "file (deleted)");
+    let file = world.create(inside, new_file()).await.result.expect("it can be made").object;
+    for object in [&world.top, &above, &file] {
+        path_leads_there(world, object).await;
+    }
+    let renamed = world.rename(world.place("above"), world.place("elsewhere")).await;
+    renamed.result.expect("a directory can be renamed");
+    path_leads_there(world, &file).await;
+    let moved = world.rename(inside, world.place("moved")).await;
+    moved.result.expect("a file can be moved");
+    path_leads_there(world, &file).await;
+    world.link(&file, world.place("other")).await.result.expect("it can be linked");
+    world.remove(world.place("moved")).await.result.expect("it is there");
+    path_leads_there(world, &file).await;
+    world.remove(world.place("other")).await.result.expect("it is there");
+    assert_eq!(world.store.path(&file), None, "it has no name any more");
 }
 
 async fn an_object_keeps_its_id_across_renames(world: &World<'_>) {

@@ -104,10 +104,19 @@ impl Service {
         self.leases.call_by(post);
     }
 
-    /// Who holds which lease, of so many at most.
+    /// Who holds which lease, of so many at most, and on what as far as stores can tell. May leave
+    /// the calling thread acting as the server, where stores act as callers.
     #[must_use]
     pub fn lease_view(&self, leases_max: usize) -> LeaseView {
-        self.leases.view(leases_max)
+        let mut view = self.leases.view(leases_max);
+        let exports = self.exports();
+        for lease in &mut view.leases {
+            let offer = lease.export.and_then(|export| exports.by_id(export));
+            lease.path = offer
+                .zip(lease.object)
+                .and_then(|(offer, object)| offer.export.store.path(&object));
+        }
+        view
     }
 
     /// How leases are, in numbers.

@@ -27,6 +27,7 @@ mod listing;
 mod locks;
 mod names;
 mod object;
+mod path;
 mod permissions;
 mod read;
 mod search;

@@ -81,6 +81,10 @@ impl Store for DirStore {
         }
     }
 
+    fn path(&self, object: &ObjectId) -> Option<Vec<u8>> {
+        self.volume.path(object)
+    }
+
     fn layout<'a>(&'a self, object: &'a ObjectId) -> Answer<'a, Result<Option<Bytes>, FsError>> {
         self.on(*object, |object| Answer::now(self.volume.layout(&object)))
     }

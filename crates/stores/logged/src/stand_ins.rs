@@ -177,6 +177,10 @@ impl Store for StandIns {
         if inner == *object { self.store.identity(object) } else { *object }
     }
 
+    fn path(&self, object: &ObjectId) -> Option<Vec<u8>> {
+        self.store.path(&self.inward(object))
+    }
+
     fn properties(&self) -> Properties {
         self.store.properties()
     }

@@ -134,6 +134,10 @@ impl Store for Logged {
         self.below.identity(object)
     }
 
+    fn path(&self, object: &ObjectId) -> Option<Vec<u8>> {
+        self.below.path(object)
+    }
+
     fn properties(&self) -> Properties {
         self.below.properties()
     }

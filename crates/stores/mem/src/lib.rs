@@ -113,6 +113,11 @@ impl Store for MemStore {
         Tree::root()
     }
 
+    fn path(&self, object: &ObjectId) -> Option<Vec<u8>> {
+        let tree = self.tree();
+        tree.resolve(object).ok().and_then(|id| tree.path(id))
+    }
+
     fn cover<'a>(
         &'a self,
         object: &'a ObjectId,

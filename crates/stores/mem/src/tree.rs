@@ -107,6 +107,22 @@ impl Tree {
         }
     }
 
+    /// A path from the root to an object that has one: what a model has to be searched for.
+    pub(crate) fn path(&self, id: FileId) -> Option<Vec<u8>> {
+        let (mut names, mut at) = (Vec::new(), id);
+        while at != ROOT {
+            let (above, name) = self.nodes.iter().find_map(|(above, node)| {
+                let Body::Directory(directory) = &node.body else { return None };
+                let mut entries = directory.behind(Directory::PARENT);
+                entries.find_map(|(_, name, target)| (target == at).then_some((*above, name)))
+            })?;
+            names.push(name);
+            at = above;
+        }
+        names.reverse();
+        Some(names.join(&b'/'))
+    }
+
     pub(crate) fn object(&self, id: FileId) -> ObjectId {
         id_of(id, self.node(id).generation)
     }

@@ -26,6 +26,9 @@ use crate::record::Record;
 use crate::searching::Searching;
 use crate::{Notice, Options};
 
+/// So many names are told of a path at most: more than programs can use in one.
+const DEPTH_MAX: usize = 4096;
+
 /// What waits until it is on stable storage.
 #[derive(Clone, Debug)]
 pub(crate) enum Chore {
@@ -512,6 +515,22 @@ impl Node {
             }
         }
         metafile
+    }
+
+    /// A path to an object from the root, if all on the way has its home here.
+    pub(crate) fn path(&self, object: FileId) -> Option<Vec<u8>> {
+        let (mut names, mut at) = (Vec::new(), object);
+        while at != ROOT {
+            let place = self.disk.metafiles.get(&at)?.places.first()?;
+            // While directories are moved about, one may stand below itself for a moment.
+            if names.len() >= DEPTH_MAX {
+                return None;
+            }
+            names.push(&place.name[..]);
+            at = place.directory;
+        }
+        names.reverse();
+        Some(names.join(&b'/'))
     }
 
     /// A copy that stands at a place.

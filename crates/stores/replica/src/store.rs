@@ -256,6 +256,12 @@ impl Store for Metaserver {
         id(ROOT)
     }
 
+    /// Told where all that is on the way has its home here: a copy may be late.
+    fn path(&self, of: &ObjectId) -> Option<Vec<u8>> {
+        let of = object(of).ok()?;
+        self.with(|node| node.path(of))
+    }
+
     fn properties(&self) -> Properties {
         Properties {
             file_bytes_max: FILE_BYTES_MAX,

@@ -314,6 +314,10 @@ impl Store for Striped {
         self.names.identity(object)
     }
 
+    fn path(&self, object: &ObjectId) -> Option<Vec<u8>> {
+        self.names.path(object)
+    }
+
     fn cover<'a>(
         &'a self,
         object: &'a ObjectId,

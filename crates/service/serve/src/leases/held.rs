@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use leasehold_core::leases::clients::{self, Name};
 use leasehold_core::leases::{Client, Kind, Ticket, table};
-use leasehold_fs::ExportId;
+use leasehold_fs::{ExportId, ObjectId};
 
 use super::{Leases, State, Waits};
 
@@ -44,6 +44,10 @@ pub struct HeldLease {
     pub client: [u8; 16],
     /// The export that its client reaches the object by.
     pub export: Option<ExportId>,
+    /// The object's id in that export, as its client knows it.
+    pub object: Option<ObjectId>,
+    /// A path to it from the directory of that export, where its store can tell one.
+    pub path: Option<Vec<u8>>,
     /// The object's number in its file system.
     pub file: u64,
     /// Whether it is a lease to write.
@@ -108,7 +112,7 @@ impl Leases {
         }
     }
 
-    /// Who holds what, and who waits for whom, of so many leases.
+    /// Who holds what, and who waits for whom, of so many leases; paths are for who has the stores.
     pub(crate) fn view(&self, leases_max: usize) -> LeaseView {
         let state = self.lock();
         let id = |client| state.clients.name(client).map_or([0; 16], |name| name.0);
@@ -119,19 +123,24 @@ impl Leases {
             }
             let (id, names) = (&id, &state.names);
             let now = state.now;
-            leases.iter().map(move |lease| HeldLease {
-                client: id(lease.client),
-                export: names.of(lease.client, object).map(|(export, _)| export),
-                file: object.file.0,
-                writes: lease.kind == Kind::Write,
-                cachable: lease.cachable,
-                evicted: lease.evicted,
-                rest_ms: u64::try_from(lease.end.since(now).as_millis()).unwrap_or(u64::MAX),
-                waiting: waits
-                    .iter()
-                    .filter(|((_, client), _)| *client != Some(lease.client))
-                    .map(|((waiter, _), calls)| (*waiter, *calls))
-                    .collect(),
+            leases.iter().map(move |lease| {
+                let (export, known_as) = names.of(lease.client, object).unzip();
+                HeldLease {
+                    client: id(lease.client),
+                    export,
+                    object: known_as,
+                    path: None,
+                    file: object.file.0,
+                    writes: lease.kind == Kind::Write,
+                    cachable: lease.cachable,
+                    evicted: lease.evicted,
+                    rest_ms: u64::try_from(lease.end.since(now).as_millis()).unwrap_or(u64::MAX),
+                    waiting: waits
+                        .iter()
+                        .filter(|((_, client), _)| *client != Some(lease.client))
+                        .map(|((waiter, _), calls)| (*waiter, *calls))
+                        .collect(),
+                }
             })
         });
         let holders = state.peers.iter().map(|(client, peer)| LeaseHolder {

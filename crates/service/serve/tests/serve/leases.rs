@@ -640,6 +640,7 @@ fn a_client_that_will_not_return_can_be_forgotten() {
     let view = world.server.service.lease_view(10);
     let [lease] = &view.leases[..] else { panic!("{view:?}") };
     assert!(lease.writes && lease.evicted && lease.client == id(1));
+    assert_eq!(lease.path.as_deref(), Some(&b"file"[..]));
     assert_eq!(lease.waiting, [(LeaseWaiter::Plain, 1)].into());
     assert_eq!(view.holders[0].name, "laptop");
     world.hello(2);

@@ -100,6 +100,31 @@ fn a_directory_below_leads_back() {
 }
 
 #[test]
+fn a_path_is_told_while_it_leads_to_its_object() {
+    for world in World::all() {
+        let root = world.store.root();
+        assert_eq!(world.store.path(&root), Some(Vec::new()));
+        fs::create_dir_all(world.path("a/b")).expect("they can be made");
+        fs::write(world.path("a/b/file"), b"").expect("it can be made");
+        let a = world.lookup(root, "a").expect("it is there");
+        let b = world.lookup(a, "b").expect("it is there");
+        let file = world.lookup(b, "file").expect("it is there");
+        assert_eq!(world.store.path(&b).as_deref(), Some(&b"a/b"[..]));
+        assert_eq!(world.store.path(&file).as_deref(), Some(&b"a/b/file"[..]));
+        fs::rename(world.path("a/b"), world.path("c")).expect("it can be renamed");
+        // What is not open would have to be searched for by its name.
+        let path = world.store.path(&file);
+        assert!(path.as_deref().is_none_or(|path| path == b"c/file"), "{path:?}");
+        let beside = tempfile::tempdir().expect("a temporary directory can be made");
+        let out = beside.path().join("file");
+        fs::rename(world.path("c/file"), &out).expect("it can be renamed");
+        assert_eq!(world.store.path(&file), None, "it is not below the root");
+        fs::remove_file(out).expect("it can be removed");
+        assert_eq!(world.store.path(&file), None, "it is gone");
+    }
+}
+
+#[test]
 fn a_symbolic_link_is_not_followed() {
     for world in World::all() {
         let root = world.store.root();

@@ -19,6 +19,10 @@ impl Store for Gate {
         self.store.identity(object)
     }
 
+    fn path(&self, object: &ObjectId) -> Option<Vec<u8>> {
+        self.store.path(object)
+    }
+
     fn properties(&self) -> Properties {
         self.store.properties()
     }
