@@ -357,6 +357,46 @@ fn a_file_that_was_read_in_part_can_be_forgotten() {
     }
 }
 
+/// With close-to-open each opening asks, and nothing else of a small file is asked for: its one WRITE
+/// is stable, so that no COMMIT follows, and answers bring attributes and its maker's access along.
+#[test]
+fn a_small_file_takes_five_calls() {
+    const LONG: Duration = Duration::from_secs(86_400);
+    let (server, who) = (MemServer::start(Manners::Full), &root());
+    let mounted = mounted(&target_of(&server, leasehold_session::Options::stream()));
+    let options = Options {
+        variant: Variant::CloseToOpen,
+        file_trust: (LONG, LONG),
+        directory_trust: (LONG, LONG),
+        write_delay: LONG,
+        ..Options::new(FileTime::default, 1)
+    };
+    let client = Client::new(mounted.nfs, mounted.root, mounted.bounds, who, options);
+    block_on(async {
+        let client = client.await.unwrap();
+        let calls = || client.nfs().session().counters().calls;
+        for name in [&b"a"[..], b"b", b"c"] {
+            let (before, place) = (calls(), (NodeId::ROOT, name));
+            let absent = client.lookup(who, place.0, name).await.map(drop);
+            assert_eq!(absent, Err(Error::Failed(Status::NotFound)));
+            let wanted = (Mode::from_bits(0o600), false);
+            let made = client.create(who, place, wanted, OpenHow::READ_WRITE).await;
+            let (found, open) = made.unwrap();
+            client.write(open, 0, Bytes::from_static(b"small")).await.unwrap();
+            client.flush(open).await.unwrap();
+            client.release(open);
+            assert_eq!(calls() - before, 3, "LOOKUP, CREATE and WRITE");
+            let open = client.open(who, found.node, OpenHow::READ).await.unwrap();
+            assert_eq!(client.getattr(who, found.node).await.unwrap().attributes.size, 5);
+            assert_eq!(client.read(open, 0, 100).await.unwrap().into_bytes(), "small");
+            client.release(open);
+            client.remove(who, place.0, name).await.unwrap();
+            client.forget(found.node, 1);
+            assert_eq!(calls() - before, 5, "ACCESS and REMOVE");
+        }
+    });
+}
+
 async fn names_at_top(client: &Client) -> Vec<Vec<u8>> {
     let open = client.open(&root(), NodeId::ROOT, OpenHow::READ).await.unwrap();
     let listing = client.readdir(open, Cookie(0), false).await.unwrap();
