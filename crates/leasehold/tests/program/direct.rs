@@ -191,18 +191,24 @@ fn what_one_writes_the_other_reads() {
 }
 
 /// A client that holds a lease and says nothing more.
-struct Silent {
+pub(crate) struct Silent {
     server: Mounted,
     file: Handle,
     grant: Grant,
-    layout: Layout,
+    pub(crate) layout: Layout,
 }
 
 impl Silent {
     /// Takes a lease for a short while, in which it can do something on a busy machine too, and the
     /// layout that goes with it.
     fn begin(cluster: &Cluster, file: Handle) -> Self {
-        let server = cluster.leased(9);
+        let silent = Self::at(cluster.leased(9), file);
+        assert_eq!(silent.layout.objects.0.len(), 3);
+        silent
+    }
+
+    /// The same, as a client of this server.
+    pub(crate) fn at(server: Mounted, file: Handle) -> Self {
         let terms = Terms { kind: Kind::Write, term_ms: 12_000, opportune: false, space: 0 };
         let wanted = vec![Wanted { object: file, terms, reclaim: false }];
         let leases = server.nfs.leases().unwrap();
@@ -213,16 +219,24 @@ impl Silent {
         assert!(grant.cachable);
         let told = block_on(server.nfs.layout(&who, &file, Some(Kind::Write)));
         let layout = told.unwrap().done().unwrap();
-        assert_eq!(layout.objects.0.len(), 3);
         Self { server, file, grant, layout }
     }
 
     fn write(&self, cluster: &Cluster, object: &Object, bytes: &[u8]) -> Result<(), Status> {
+        self.write_by(&cluster.runtime, object, bytes)
+    }
+
+    pub(crate) fn write_by(
+        &self,
+        runtime: &Runtime,
+        object: &Object,
+        bytes: &[u8],
+    ) -> Result<(), Status> {
         let owner = self.layout.owner;
         let caller = Credential::system("client", owner, owner, &[]);
         let port = u16::try_from(object.port).unwrap();
         let address = SocketAddr::from(([127, 0, 0, 1], port));
-        let nfs = Reach(cluster.runtime.clone()).nfs(address, PATIENCE);
+        let nfs = Reach(runtime.clone()).nfs(address, PATIENCE);
         let what = (Bytes::copy_from_slice(bytes), write::Stability::Unstable);
         block_on(nfs.write(&caller, &object.object, 0, what)).unwrap().done().map(drop)
     }

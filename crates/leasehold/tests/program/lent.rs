@@ -7,13 +7,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 use leasehold_base::units::FileTime;
 use leasehold_client::{Client, Mode, OpenHow, Options, User, Variant};
-use leasehold_session::nfs::messages::write;
+use leasehold_session::nfs::messages::{Status, write};
 use leasehold_shell::client::{Mounted, Runtime, block_on};
-use rustix::process::geteuid;
+use rustix::process::{Signal, geteuid};
 
 use crate::cluster::{iod, try_mount};
-use crate::direct::{Reach, data, data_goes_to_the_iods};
-use crate::support::{Home, Serving, leasehold, port, run, who};
+use crate::direct::{Reach, Silent, data, data_goes_to_the_iods};
+use crate::support::{Home, Serving, leasehold, port, put, run, who};
 
 const MODE: Mode = Mode::from_bits(0o644);
 
@@ -22,8 +22,8 @@ struct Cluster {
     home: Home,
     runtime: Runtime,
     ports: [u16; 2],
-    _iods: Vec<(Serving, u16)>,
-    _metaservers: Vec<Serving>,
+    iods: Vec<(Serving, u16)>,
+    metaservers: Vec<Serving>,
 }
 
 impl Cluster {
@@ -35,41 +35,58 @@ impl Cluster {
         let home = Home::new();
         let iods: Vec<_> = ["one", "two"].map(|name| iod(&home, name, "key", 0)).into();
         let ports = [port(), port()];
-        let start = |number: usize| {
-            let names = home.path(&format!("names{number}"));
+        let runtime = Runtime::start().unwrap();
+        let mut cluster = Self { home, runtime, ports, iods, metaservers: Vec::new() };
+        for number in 0..2 {
+            let names = cluster.home.path(&format!("names{number}"));
             std::fs::create_dir(&names).unwrap();
             let open = std::os::unix::fs::PermissionsExt::from_mode(0o777);
             std::fs::set_permissions(&names, open).unwrap();
-            let listen = format!("127.0.0.1:{}", ports[number]);
-            let mut command = leasehold(&["meta", &names, "--listen", &listen, "--json"]);
-            command.args(["--state", &home.path(&format!("state{number}"))]);
-            command.args(["--cluster-key", &home.path("key"), "--name", "cluster", "--strict"]);
-            command.args(["--number", &number.to_string(), "--stripe-unit", "4"]);
-            for port in ports {
-                command.args(["--peer", &format!("127.0.0.1:{port}")]);
-            }
-            for (_, port) in &iods {
-                command.args(["--iod", &format!("127.0.0.1:{port}")]);
-            }
-            let serving = Serving::start(command);
-            serving.line();
-            serving
-        };
-        let metaservers = (0..2).map(start).collect();
-        let runtime = Runtime::start().unwrap();
-        Some(Self { home, runtime, ports, _iods: iods, _metaservers: metaservers })
+            let serving = cluster.serve(number);
+            cluster.metaservers.push(serving);
+        }
+        Some(cluster)
+    }
+
+    /// Starts a metaserver over what it has.
+    fn serve(&self, number: usize) -> Serving {
+        let names = self.home.path(&format!("names{number}"));
+        let listen = format!("127.0.0.1:{}", self.ports[number]);
+        let mut command = leasehold(&["meta", &names, "--listen", &listen, "--json"]);
+        command.args(["--state", &self.state(number)]);
+        command.args(["--cluster-key", &self.home.path("key"), "--name", "cluster", "--strict"]);
+        command.args(["--number", &number.to_string(), "--stripe-unit", "4"]);
+        for port in self.ports {
+            command.args(["--peer", &format!("127.0.0.1:{port}")]);
+        }
+        for (_, port) in &self.iods {
+            command.args(["--iod", &format!("127.0.0.1:{port}")]);
+        }
+        let serving = Serving::start(command);
+        serving.line();
+        serving
+    }
+
+    fn state(&self, number: usize) -> String {
+        self.home.path(&format!("state{number}"))
     }
 
     fn mount(&self, at: usize) -> Mounted {
         try_mount(&self.runtime, self.ports[at], "/cluster").unwrap()
     }
 
-    /// A client of a metaserver.
-    fn user(&self, at: usize, number: u8) -> User {
+    fn leased(&self, at: usize, number: u8) -> Mounted {
         let mounted = self.mount(at);
         let nfs = block_on(mounted.nfs.with_leases(&who(), [number; 16], b"client")).unwrap();
         let leases = nfs.leases().expect("leases are granted");
         assert!(!leases.leases_names(), "on files alone");
+        Mounted { nfs, ..mounted }
+    }
+
+    /// A client of a metaserver.
+    fn user(&self, at: usize, number: u8) -> User {
+        let mounted = self.leased(at, number);
+        let nfs = mounted.nfs;
         let options = Options::new(FileTime::default, number.into());
         let options = Options { variant: Variant::Lease, ..options };
         let who = who();
@@ -82,8 +99,7 @@ impl Cluster {
     /// The bytes of calls and replies at both metaservers.
     fn bytes(&self) -> u64 {
         let bytes_at = |at: usize| {
-            let state = self.home.path(&format!("state{at}"));
-            let (_, text, _) = run(leasehold(&["status", "--json", "--state", &state]));
+            let (_, text, _) = run(leasehold(&["status", "--json", "--state", &self.state(at)]));
             let told: serde_json::Value = serde_json::from_str(&text).unwrap();
             let bytes = |way: &str| told["total"][way].as_u64().unwrap();
             bytes("bytes_in") + bytes("bytes_out")
@@ -131,4 +147,36 @@ fn data_goes_to_the_iods_where_there_are_several_metaservers() {
     let Some(cluster) = Cluster::start() else { return };
     let (one, other) = (cluster.user(0, 1), cluster.user(1, 2));
     data_goes_to_the_iods(&one, &other, || cluster.bytes());
+}
+
+/// What a client was told outlives no restart of its metaserver, also where who comes next only reads
+/// and has looked at the file before: it looks once more, and finds what was forgotten.
+#[test]
+fn who_was_forgotten_is_refused_once_another_metaserver_reads() {
+    let Some(mut cluster) = Cluster::start() else { return };
+    let (whole, reader) = (data(60_000), cluster.mount(0));
+    let file = block_on(put(&reader, b"file", &whole));
+    let size = || {
+        let found = block_on(reader.nfs.getattr(&who(), &file)).unwrap().done().unwrap();
+        found.attributes.size
+    };
+    let read = || block_on(reader.nfs.read(&who(), &file, 0, 60_000)).unwrap().done().unwrap().data;
+    assert!(read() == whole);
+    let silent = Silent::at(cluster.leased(1, 9), file);
+    let objects = &silent.layout.objects.0;
+    assert_eq!(objects.len(), 2);
+    silent.write_by(&cluster.runtime, &objects[0], b"in time").unwrap();
+    cluster.metaservers[1].end(Signal::KILL);
+    cluster.metaservers[1] = cluster.serve(1);
+    // Nobody has leases of before.
+    let forget = leasehold(&["forget", "0909", "--state", &cluster.state(1)]);
+    let (code, _, error) = run(forget);
+    assert_eq!(code, 0, "{error}");
+    assert_eq!(size(), 60_000);
+    assert!(read().starts_with(b"in time"));
+    for object in objects {
+        let refused = silent.write_by(&cluster.runtime, object, b"too late");
+        assert_eq!(refused, Err(Status::Access));
+    }
+    assert!(read().starts_with(b"in time"));
 }

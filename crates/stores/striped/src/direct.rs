@@ -14,11 +14,13 @@
 //! 5. SETATTR ends it: permissions are others then, and times that were set are not changed later.
 //! 6. Where several metaservers change the same files, one gives a number only while no other may
 //!    write the file, and asks the iods for the last before; and it has given nothing out that others
-//!    do not know of when they may.
+//!    do not know of when they may. The metafile is changed before a client is told of an odd number,
+//!    so that whoever comes to the file next asks the iods, also one that only reads and has looked
+//!    at them before, should this one be gone or be started anew meanwhile.
 //! 7. Who only reads is refused where that can be had, and nobody waits for it: when other users may
 //!    use the file, and when it moves. What was read counts under a lease, and no data is changed,
 //!    here or where it moved to, before that is over.
-//! 7. While a client may write, nobody is told that a WRITE by the metaserver was done in part where
+//! 8. While a client may write, nobody is told that a WRITE by the metaserver was done in part where
 //!    an iod did not answer: that may do the rest later, and the client would not wait for it before
 //!    it writes something newer there. Asked for again, the same waits for it.
 
@@ -26,8 +28,8 @@ use bytes::Bytes;
 use futures_util::future::join_all;
 use leasehold_fs::permission::without_set_ids;
 use leasehold_fs::{
-    Alone, Attributes, Caller, FsError, LaidOut, Layout, ObjectId, Purpose, Spot, Stability,
-    Verifier,
+    Alone, Attributes, Caller, FsError, LaidOut, Layout, ObjectId, Purpose, SetAttributes, SetTime,
+    Spot, Stability, Verifier,
 };
 
 use crate::Striped as Volume;
@@ -112,13 +114,31 @@ impl Volume {
         if writes {
             // What is written there may be stable at once, so where it lies must be.
             self.names.commit(caller, object, 0, 0).await.result?;
-            self.ask_size(objects).await?;
-            objects.give_out();
+            self.give_out(object, objects).await?;
             objects.alone_by(alone.number);
         }
         let verifier = self.verifier(names, &[]);
         let unit = objects.head.layout.unit();
         Ok(Some(Layout { unit, owner, verifier, objects: self.laid_out(spots) }))
+    }
+
+    /// A client may write the objects from now on. Others see by the change time of the metafile that
+    /// the iods are to be asked; no data is changed yet.
+    async fn give_out(&self, object: &ObjectId, objects: &Objects) -> Result<(), FsError> {
+        self.ask_size(objects).await?;
+        if self.options.shared {
+            let _times = objects.times.write().await;
+            let caller = superuser();
+            let modified = SetTime::To(self.names.getattr(object).await?.modified);
+            let times = SetAttributes { modified, ..SetAttributes::default() };
+            let done = self.names.setattr(&caller, object, &times, None).await;
+            done.result?;
+            if let Some(after) = done.wcc.after {
+                objects.saw(after.changed);
+            }
+        }
+        objects.give_out();
+        Ok(())
     }
 
     fn laid_out(&self, spots: Vec<(u16, Spot)>) -> Vec<LaidOut> {
