@@ -57,7 +57,9 @@ pub(crate) fn move_home(options: &MoveHome) -> Result<(), Failure> {
     say(format!(
         "The home is in {} now, and nothing serves it from {} any more.\nServe it with the number \
          that it had; where it has another address, name that with --peer in place of the old one \
-         at all metaservers, and start them again.\n",
+         at all metaservers, and start them again.\nWhere its clients may hold leases (--strict), \
+         serve it with the state directory that it had, or two minutes after its end: which clients \
+         those are stands there alone.\n",
         to.display(),
         from.display()
     ))

@@ -144,7 +144,8 @@ pub(crate) struct Repair {
 ///
 /// Its metaserver must not run: that is what keeps two from being the home of the same. DIR is not
 /// served any more afterwards, and peers refuse what is started from a copy of it. Data stays on the
-/// iods. TO may be copied to another machine, as it is, before it is first served: once, to one.
+/// iods. TO may be copied to another machine, as it is, before it is first served: once, to one. Which
+/// clients hold leases stands in the state directory: where that does not go along, wait two minutes.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct MoveHome {
