@@ -160,7 +160,6 @@ impl Links {
             lane.cut();
         }
         drop(lane);
-        sockets::abort(&link.wire.socket);
         // Whoever sends on it this moment keeps the descriptor a little longer.
         let _ = epoll::delete(set, &link.wire.socket);
     }

@@ -60,6 +60,7 @@ pub(super) fn connect_stream(
             net::bind(&socket, &any_address(to, port))?;
         }
         prepare(&socket);
+        end_at_once(&socket);
         match net::connect(&socket, &to) {
             Ok(()) | Err(Errno::INPROGRESS) => Ok(socket),
             Err(error) => Err(error),
@@ -91,9 +92,10 @@ pub(super) fn port_of(socket: &OwnedFd) -> Option<u16> {
     Some(address.port())
 }
 
-/// Ends a connection at once, so that its port can be used again.
-pub(super) fn abort(socket: &OwnedFd) {
-    // Where the socket is broken already there is nothing left to reset.
+/// Has a connection end at once when it is closed, also by the end of this process, so that its port
+/// can be used again, and so that what the system has not sent by then never comes after what is sent
+/// instead, be it by another process.
+fn end_at_once(socket: &OwnedFd) {
     let _ = sockopt::set_socket_linger(socket, Some(core::time::Duration::ZERO));
 }
 
@@ -118,5 +120,44 @@ fn any_address(like: SocketAddr, port: u16) -> SocketAddr {
     match like {
         SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, port).into(),
         SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, port).into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{ErrorKind, Read as _};
+    use std::net::TcpListener;
+
+    use super::*;
+
+    /// A process that is killed closes its sockets, and no more.
+    #[test]
+    fn what_is_not_sent_when_a_connection_is_closed_is_never_sent() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("there is a port left");
+        // Whoever is accepted has the same.
+        sockopt::set_socket_recv_buffer_size(&listener, 64 << 10).expect("it is a size");
+        let at = listener.local_addr().expect("it has one");
+        let ours = connect_stream(at, SourcePort::Any, None).expect("it listens");
+        let (mut theirs, _) = listener.accept().expect("it connected");
+        let mut room = vec![7; 1 << 20];
+        let mut given = 0;
+        loop {
+            match rustix::io::write(&ours, &room) {
+                Ok(count) => given += count,
+                Err(Errno::AGAIN) => break,
+                Err(error) => panic!("{error}"),
+            }
+        }
+        drop(ours);
+        let mut come = 0;
+        let end = loop {
+            match theirs.read(&mut room) {
+                Ok(0) => break None,
+                Ok(count) => come += count,
+                Err(error) => break Some(error.kind()),
+            }
+        };
+        assert_eq!(end, Some(ErrorKind::ConnectionReset));
+        assert!(come < given, "{come} of {given} bytes came");
     }
 }
