@@ -192,6 +192,12 @@ impl Copies {
 
     /// Takes one event, and appends what is to be done in order.
     pub fn step(&mut self, now: Time, event: Event, effects: &mut Vec<Effect>) {
+        // Before its answer is looked at, and before what it could bring back is forgotten.
+        let over = self.calls.iter().filter(|(_, asked)| asked.sent + self.bounds.window <= now);
+        for call in over.map(|(call, _)| *call).collect::<Vec<_>>() {
+            let asked = self.take(call).expect("it is under way");
+            self.give_up(asked, effects);
+        }
         self.forget(now);
         #[cfg(feature = "mutants")]
         if let Event::Fetched(call, _) | Event::Found(call, ..) = &event
@@ -243,11 +249,6 @@ impl Copies {
             Event::Evicted(object) => self.evicted(object, effects),
             Event::Restarted => self.restarted(effects),
             Event::Tick => {}
-        }
-        let over = self.calls.iter().filter(|(_, asked)| asked.sent + self.bounds.window <= now);
-        for call in over.map(|(call, _)| *call).collect::<Vec<_>>() {
-            let asked = self.take(call).expect("it is under way");
-            self.give_up(asked, effects);
         }
         if cfg!(debug_assertions) {
             self.check();
