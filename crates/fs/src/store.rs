@@ -97,6 +97,12 @@ pub trait Store: Send + Sync {
     /// The attributes of an object; needs no permission.
     fn getattr<'a>(&'a self, object: &'a ObjectId) -> Answer<'a, Result<Attributes, FsError>>;
 
+    /// When an object was changed last, as its attributes say; known also while what else they say
+    /// has to be waited for.
+    fn changed<'a>(&'a self, object: &'a ObjectId) -> Answer<'a, Result<FileTime, FsError>> {
+        Answer::later(async move { Ok(self.getattr(object).await?.changed) })
+    }
+
     /// Changes attributes, all or none. [`FsError::NotOwner`] for what only the owner or the
     /// privileged may change; writers may set times to now and the size, which the owner always
     /// may. The size of a directory is [`FsError::IsDirectory`], of any other object that is no

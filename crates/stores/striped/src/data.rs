@@ -7,7 +7,7 @@ use leasehold_fs::{
 
 use crate::Striped as Volume;
 use crate::file::{Data, Objects};
-use crate::look::apparent;
+use crate::look::{apparent, superuser};
 use crate::metafile::{CHANGE_OFFSET, Change, HEAD_BYTES, Head};
 use crate::objects::Said;
 
@@ -152,6 +152,19 @@ impl Volume {
             file.saw(after.changed);
         }
         done
+    }
+
+    /// The same, where no call asked for a change: who has seen the metafile before looks again.
+    pub(crate) async fn touch_unasked(
+        &self,
+        object: &ObjectId,
+        file: &Objects,
+    ) -> Result<(), FsError> {
+        let done = self.touch(&superuser(), object, file, None, Stability::FileSync).await;
+        if let Some(after) = done.wcc.after {
+            file.showed(after.changed);
+        }
+        done.result.map(drop)
     }
 
     pub(crate) async fn commit_data(

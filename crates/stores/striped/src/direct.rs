@@ -8,7 +8,8 @@
 //! 2. While a client may write, sizes are asked of the iods each time, and COMMIT has the metafile
 //!    show that data was changed. At the end it shows what came after that: the client is refused
 //!    first, then the metafile is changed on stable storage, then the number is even.
-//! 3. Whoever finds an odd number that nobody knows of, as after a restart, ends it so.
+//! 3. Whoever finds an odd number that nobody knows of, as after a restart, ends it so. Where an iod
+//!    failed while numbers were given, nobody was sent there, and there is nothing to show.
 //! 4. Nobody is sent to an object that lacks something, or that is about to move. Of two copies the
 //!    first can be read; both are only written here, since one that misses a change has to be noted.
 //! 5. SETATTR ends it: permissions are others then, and times that were set are not changed later.
@@ -290,8 +291,7 @@ impl Volume {
         }
         self.ask_size(objects).await?;
         let Some(shown) = objects.unshown() else { return Ok(()) };
-        let done = self.touch(&superuser(), object, objects, None, Stability::FileSync).await;
-        done.result?;
+        self.touch_unasked(object, objects).await?;
         objects.shown(shown);
         Ok(())
     }

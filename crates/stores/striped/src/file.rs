@@ -72,6 +72,8 @@ struct State {
     alone: u64,
     /// Where a client may write the objects: how they were when the metafile last showed it.
     given_out: Option<Shown>,
+    /// The change time of the metafile when it was last changed by no call that asked for a change.
+    shown_at: FileTime,
 }
 
 /// Size and time of each object.
@@ -87,8 +89,9 @@ impl Objects {
     pub(crate) fn new(head: Head, extents: Vec<Extent>, change: u64, behind: Behind) -> Self {
         let seen = FileTime::default();
         let (in_doubt, moving, given_out) = (false, None, None);
-        let alone = 0;
-        let state = State { extents, change, in_doubt, behind, moving, seen, alone, given_out };
+        let (alone, shown_at) = (0, seen);
+        let state =
+            State { extents, change, in_doubt, behind, moving, seen, alone, given_out, shown_at };
         Self { head, times: RwLock::new(()), state: Mutex::new(state) }
     }
 
@@ -202,14 +205,25 @@ impl Objects {
         self.state(|state| state.given_out = Some(state.shown()));
     }
 
-    /// A client may have written the objects since nobody knows when.
-    pub(crate) fn found_given_out(&self) {
-        self.state(|state| state.given_out = Some(Vec::new()));
+    /// A client may have written the objects since the metafile showed that they were so; nobody
+    /// knows how they were where that is none.
+    pub(crate) fn found_given_out(&self, shown: Option<Shown>) {
+        self.state(|state| state.given_out = Some(shown.unwrap_or_default()));
+    }
+
+    /// How the objects were when the metafile last showed it, where a client may write them.
+    pub(crate) fn last_shown(&self) -> Option<Shown> {
+        self.state(|state| state.given_out.clone())
     }
 
     /// No client may write the objects any more.
     pub(crate) fn taken_back(&self) {
         self.state(|state| state.given_out = None);
+    }
+
+    /// How the objects are.
+    pub(crate) fn now(&self) -> Shown {
+        self.state(|state| state.shown())
     }
 
     /// How the objects are, if clients have changed them since the metafile showed it.
@@ -223,6 +237,16 @@ impl Objects {
     /// The metafile shows how the objects are.
     pub(crate) fn shown(&self, shown: Shown) {
         self.state(|state| state.given_out = Some(shown));
+    }
+
+    /// The metafile was changed then by no call that asked for a change.
+    pub(crate) fn showed(&self, changed: FileTime) {
+        self.state(|state| state.shown_at = changed);
+    }
+
+    /// Whether the metafile was changed so since it had this change time.
+    pub(crate) fn has_shown_since(&self, changed: FileTime) -> bool {
+        self.state(|state| changed < state.shown_at)
     }
 
     /// The user that all objects belong to, where that is one.

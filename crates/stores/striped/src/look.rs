@@ -5,13 +5,12 @@ use std::sync::Arc;
 use async_lock::{RwLockReadGuard, RwLockWriteGuard};
 use leasehold_base::units::FileTime;
 use leasehold_fs::{
-    Alone, Attributes, Caller, Changed, FileType, FsError, ObjectId, ReadDone, SUPERUSER,
-    Stability, Wcc,
+    Alone, Attributes, Caller, Changed, FileType, FsError, ObjectId, ReadDone, SUPERUSER, Wcc,
 };
 
 use crate::Striped as Volume;
 use crate::direct::is_given_out;
-use crate::file::{Data, File, Objects};
+use crate::file::{Data, File, Objects, Shown};
 use crate::iod::Extent;
 use crate::metafile::{Behind, Change, Damaged, HEAD_BYTES, Head};
 
@@ -48,7 +47,8 @@ impl Volume {
         if data.is_known() {
             self.follow_clients(&data).await?;
         } else {
-            *data = self.look(object).await?;
+            let looked = self.look(object, &data).await?;
+            *data = looked;
         }
         Ok(data)
     }
@@ -89,8 +89,8 @@ impl Volume {
         Ok(Some((head, behind, Change::decode(&bytes), attributes.changed)))
     }
 
-    /// Finds out where the data of a file is.
-    async fn look(&self, object: &ObjectId) -> Result<Data, FsError> {
+    /// Finds out where the data of a file is, of which this was known before.
+    async fn look(&self, object: &ObjectId, before: &Data) -> Result<Data, FsError> {
         let Some((head, behind, change, changed)) = self.whole_head(object).await? else {
             return Ok(Data::Nowhere);
         };
@@ -108,15 +108,28 @@ impl Volume {
         }
         objects.saw(changed);
         if objects.extents().iter().any(|extent| is_given_out(extent.owner)) {
-            objects.found_given_out();
+            objects.found_given_out(self.shown_before(before, &objects));
             self.take_back(object, &objects).await?;
         }
         if let Some(size) = change.cut {
             // A crash came before it was done.
             self.resize(Some(object), &objects, size).await?;
-            self.touch(&superuser(), object, &objects, None, Stability::FileSync).await.result?;
+            self.touch_unasked(object, &objects).await?;
         }
         Ok(Data::OnIods(objects))
+    }
+
+    /// How objects that clients may write were when the metafile last showed it, where that is known
+    /// from what was known of the file before an iod failed. Where clients were sent to none of
+    /// them, as not all could be given out, they are as they were.
+    fn shown_before(&self, before: &Data, objects: &Objects) -> Option<Shown> {
+        match before {
+            // Others may have sent clients there.
+            Data::OnIods(known) if !self.options.shared && known.head == objects.head => {
+                known.last_shown().or_else(|| Some(objects.now()))
+            }
+            Data::OnIods(_) | Data::Nowhere | Data::Inline(_) | Data::Unknown | Data::Gone => None,
+        }
     }
 
     /// The attributes of a file from those of its metafile.
@@ -131,6 +144,15 @@ impl Volume {
         let file = self.file(object);
         self.catch_up(&file, attributes.changed).await;
         let data = self.shared(object, &file).await?;
+        let attributes = match &*data {
+            // The look itself may have changed it, or who had the file in hand.
+            Data::OnIods(objects) if objects.has_shown_since(attributes.changed) => {
+                self.names.getattr(object).await?
+            }
+            Data::OnIods(_) | Data::Nowhere | Data::Inline(_) | Data::Unknown | Data::Gone => {
+                attributes
+            }
+        };
         Ok(apparent(&data, attributes))
     }
 

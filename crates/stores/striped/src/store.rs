@@ -344,6 +344,11 @@ impl Store for Striped {
         })
     }
 
+    fn changed<'a>(&'a self, object: &'a ObjectId) -> Answer<'a, Result<FileTime, FsError>> {
+        // That no iod has to be asked for.
+        self.names.changed(object)
+    }
+
     fn setattr<'a>(
         &'a self,
         caller: &'a Caller,

@@ -277,22 +277,35 @@ impl Gate {
     }
 
     /// Tells the modrevs of an object that an operation was to change, and may have changed even
-    /// where it was not done.
-    async fn settle(&self, held: &Held, done: bool, after: Option<Attributes>) {
+    /// where it was not done; gives them, where it has.
+    async fn settle(
+        &self,
+        held: &Held,
+        done: bool,
+        after: Option<Attributes>,
+    ) -> Option<(Modrev, Modrev)> {
         let after = match after {
-            Some(after) => after,
-            None => match self.store.getattr(&held.id).await {
-                Ok(after) => after,
-                Err(_) => return,
-            },
+            Some(after) => after.changed,
+            // Whatever else of it has to be waited for.
+            None => self.store.changed(&held.id).await.ok()?,
         };
-        if !done && after.changed == held.changed {
-            return;
+        if !done && after == held.changed {
+            return None;
         }
-        let modrev = held.turn.changed(held.modrev, after.changed);
+        let modrev = held.turn.changed(held.modrev, after);
         if let (Some(asked), Some(place)) = (self.asked(), held.place) {
             let change = Change { place, before: held.modrev.0, after: modrev.0 };
             asked.changed(held.turn.object, change);
+        }
+        Some((held.modrev, modrev))
+    }
+
+    /// The same of a call that names no lease, though it changes nothing but under this one of its
+    /// client's: that may not hear of it, if the call has to be made again.
+    async fn settle_under(&self, held: &Held, serial: Serial, after: Option<Attributes>) {
+        let change = self.settle(held, false, after).await;
+        if let (Some(client), Some(change)) = (self.client(), change) {
+            self.leases.note_untold(held.turn.object, (client, serial), change);
         }
     }
 
@@ -320,7 +333,7 @@ impl Gate {
     ) -> Result<Option<(Modrev, Modrev)>, FsError> {
         let since = self.leases.laid_out_since(object, laid_out);
         self.store.recall(id).await?;
-        let after = self.leases.seen(object, self.store.getattr(id).await?.changed);
+        let after = self.leases.seen(object, self.store.changed(id).await?);
         let change = since.map(|since| (since, after));
         if let Some(change) = change {
             self.leases.note_untold(object, (laid_out.client, laid_out.serial), change);
@@ -329,14 +342,19 @@ impl Gate {
         Ok(change)
     }
 
+    /// Looks once more how an object is on which a call has its turn.
+    async fn look_again(&self, held: &mut Held) -> Result<(), FsError> {
+        held.changed = self.store.changed(&held.id).await?;
+        held.modrev = held.turn.seen(held.changed);
+        Ok(())
+    }
+
     /// Waits until nobody else writes an object on which a call has its turn. Who was before it may
     /// have changed the object.
     async fn alone(&self, held: &mut Held) -> Result<super::Alone, FsError> {
         let alone = self.leases.alone(held.turn.object).await;
         if let Some(asked) = self.asked().filter(|_| held.may_be_late) {
-            let attributes = self.store.getattr(&held.id).await?;
-            held.changed = attributes.changed;
-            held.modrev = held.turn.seen(attributes.changed);
+            self.look_again(held).await?;
             self.refuse_late(held.turn.object, asked, held.modrev)?;
         }
         Ok(alone)

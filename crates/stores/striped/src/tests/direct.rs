@@ -512,3 +512,69 @@ fn who_writes_objects_is_told_of_no_part_of_a_write() {
         assert_eq!(done.result.map(|done| done.count), due);
     }
 }
+
+fn changed(store: &Striped, file: &ObjectId) -> FileTime {
+    block_on(store.changed(file)).expect("it is there")
+}
+
+/// Where an iod does not answer, some objects are given out and nobody is sent there. What is found
+/// of that later is no change of the file.
+#[test]
+fn a_layout_that_nobody_was_told_changes_nothing() {
+    let mut world = World::new(11, false);
+    let store = world.start();
+    let file = make(&store, "file");
+    put(&store, &file, 0, &text(60), Stability::FileSync);
+    let before = changed(&store, &file);
+    world.set_away(2, true);
+    let told = block_on(store.open_layout(&superuser(), &file, Purpose::Write));
+    assert_eq!(told, Ok(None));
+    world.tick();
+    // Also while it is known of nothing but the names.
+    assert!(block_on(store.getattr(&file)).is_err());
+    assert_eq!(changed(&store, &file), before);
+    world.set_away(2, false);
+    assert_eq!(block_on(look(&store, &file)).1.changed, before);
+    assert_eq!(changed(&store, &file), before);
+    // Who is told now writes there.
+    let layout = written_at(&store, &file);
+    block_on(world.write(&layout, (1, 2), 99, 0));
+    block_on(store.recall(&file)).expect("all are there");
+    assert!(changed(&store, &file) > before);
+    assert!(block_on(look(&store, &file)).0.contains(&99));
+}
+
+/// An iod that fails has all asked again how the file is, and what clients wrote before is not shown
+/// once more.
+#[test]
+fn what_clients_wrote_is_shown_once() {
+    let mut world = World::new(12, false);
+    let (store, file, layout) = given_out(&mut world);
+    block_on(world.write(&layout, (1, 2), 99, 0));
+    block_on(store.commit(&superuser(), &file, 0, 0)).result.expect("all are there");
+    let shown = changed(&store, &file);
+    let take = |nothing| {
+        world.takes_nothing.iter().for_each(|takes| takes.store(nothing, Ordering::Relaxed));
+    };
+    take(true);
+    let data = Bytes::from(vec![98; 60]);
+    let done = block_on(store.write(&superuser(), &file, 0, data, Stability::Unstable));
+    assert_eq!(done.result.map(drop), Err(FsError::Later));
+    take(false);
+    world.tick();
+    block_on(store.getattr(&file)).expect("all are there");
+    assert_eq!(changed(&store, &file), shown);
+}
+
+/// Who looks first has the file show what clients wrote, and sees that.
+#[test]
+fn a_look_shows_what_it_has_changed() {
+    let mut world = World::new(13, false);
+    let (_, file, layout) = given_out(&mut world);
+    block_on(world.write(&layout, (1, 2), 99, 0));
+    let store = world.start();
+    let before = changed(&store, &file);
+    let found = block_on(store.getattr(&file)).expect("all are there");
+    assert!(found.changed > before, "it is shown");
+    assert_eq!(found.changed, changed(&store, &file));
+}

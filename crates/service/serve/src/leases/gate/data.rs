@@ -154,13 +154,14 @@ impl Gate {
         let told = self.store.open_layout(caller, id, purpose).await;
         if self.leases.laid_out(object) != Some(laid_out) {
             // Its lease was over meanwhile, and who found that has ended what was not there yet.
-            self.store.recall(id).await?;
-            return Ok(None);
+            let recalled = self.store.recall(id).await;
+            self.settle_under(&held, serial, None).await;
+            return recalled.map(|()| None);
         }
         if before.is_none() && matches!(told, Ok(None)) {
             self.leases.recalled(object, &laid_out);
         }
-        self.settle(&held, false, None).await;
+        self.settle_under(&held, serial, None).await;
         told
     }
 
@@ -190,15 +191,23 @@ impl Gate {
         offset: u64,
         length: u32,
     ) -> Changed<Committed> {
-        let held = self.first(id, Turns::Nothing).await.ok();
+        let mut held = self.first(id, Turns::Nothing).await.ok();
         let lease =
             |held: &Held| self.leases.cachable(held.turn.object, self.client()?, Kind::Write);
         let before = held.as_ref().and_then(lease);
+        if let (Some(held), Some(_)) = (&mut held, before)
+            // Behind which no change of another's comes.
+            && let Err(error) = self.look_again(held).await
+        {
+            return Changed::failed(error);
+        }
         let changed = self.store.commit(caller, id, offset, length).await;
         // It changes a file that a client has written where its data lies. Who has no lease would
         // take what others change meanwhile for its own.
-        if let Some(held) = held.as_ref().filter(|held| before.is_some() && lease(held) == before) {
-            self.settle(held, false, changed.wcc.after).await;
+        if let (Some(held), Some(serial)) = (&held, before)
+            && lease(held) == before
+        {
+            self.settle_under(held, serial, changed.wcc.after).await;
         }
         changed
     }
@@ -245,7 +254,7 @@ impl Gate {
         self.leases.is_known(object, self.client()).then_some(*attributes)
     }
 
-    fn client(&self) -> Option<leasehold_core::leases::Client> {
+    pub(super) fn client(&self) -> Option<leasehold_core::leases::Client> {
         self.asked().map(|asked| asked.client)
     }
 

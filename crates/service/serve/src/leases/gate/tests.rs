@@ -1,17 +1,24 @@
 //! A gate is as good a store as the one behind it.
 
+use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use std::sync::Arc;
 
-use leasehold_base::units::{ConnectionId, FileId, FileSystemId, Time};
-use leasehold_core::leases::Object;
+use bytes::Bytes;
+use leasehold_base::units::{ConnectionId, Cookie, FileId, FileSystemId, FileTime, Time};
 use leasehold_core::leases::table::{self, Access};
+use leasehold_core::leases::{Client, Modrev, Object, Serial};
 use leasehold_fs::suite::{Subject, block_on, run_all, run_model};
-use leasehold_fs::{Answer, Caller, ExportId, FsError, ObjectId, SUPERUSER, Store};
+use leasehold_fs::{
+    Access as Rights, Answer, Attributes, Budget, Caller, Changed, Committed, ExportId, Found,
+    FsError, Layout, Linked, Name, NewFile, NewNode, ObjectId, Page, Place, Properties, Purpose,
+    ReadDone, Renamed, SUPERUSER, SetAttributes, Space, Stability, Step, Store, Target,
+    Wanted as Listed, Wcc, WriteDone,
+};
 use leasehold_store_mem::MemStore;
-use leasehold_wire::lease::{self, Kind, Terms, place};
+use leasehold_wire::lease::{self, Base, Kind, Terms, place};
 
-use super::{Asked, Asks, By, Gate, MadeFrom, Turn, Under, Wanted, covered};
+use super::{Asked, Asks, By, Gate, MadeFrom, Turn, Under, Wanted, covered, object_of};
 use crate::HandleKey;
 use crate::leases::{Leases, Protocol, Way};
 
@@ -106,4 +113,289 @@ fn what_is_over_before_it_is_covered_is_not_granted() {
         let expected = if is_lost { Err(FsError::Later) } else { Ok(()) };
         assert_eq!(block_on(covered(&turn, grant, Answer::later(covering))), expected);
     }
+}
+
+/// A store that changes a file and then, for as long as it is away, tells nothing of it but when
+/// that was.
+struct Away {
+    store: MemStore,
+    is_away: AtomicBool,
+}
+
+fn superuser() -> Caller {
+    Caller { uid: SUPERUSER, gid: 0, ..Caller::nobody() }
+}
+
+impl Away {
+    /// Has a file be changed.
+    fn touch(&self, id: &ObjectId) {
+        let (caller, data) = (superuser(), Bytes::from_static(b"data"));
+        block_on(self.store.write(&caller, id, 0, data, Stability::Unstable))
+            .result
+            .expect("there is room");
+        self.is_away.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Store for Away {
+    fn root(&self) -> ObjectId {
+        self.store.root()
+    }
+
+    fn properties(&self) -> Properties {
+        self.store.properties()
+    }
+
+    fn getattr<'a>(&'a self, id: &'a ObjectId) -> Answer<'a, Result<Attributes, FsError>> {
+        if self.is_away.load(Ordering::Relaxed) {
+            return Answer::now(Err(FsError::Later));
+        }
+        self.store.getattr(id)
+    }
+
+    fn changed<'a>(&'a self, id: &'a ObjectId) -> Answer<'a, Result<FileTime, FsError>> {
+        self.store.changed(id)
+    }
+
+    fn setattr<'a>(
+        &'a self,
+        caller: &'a Caller,
+        id: &'a ObjectId,
+        changes: &'a SetAttributes,
+        guard: Option<FileTime>,
+    ) -> Answer<'a, Changed<()>> {
+        self.store.setattr(caller, id, changes, guard)
+    }
+
+    fn lookup<'a>(
+        &'a self,
+        caller: &'a Caller,
+        directory: &'a ObjectId,
+        name: Name<'a>,
+    ) -> Answer<'a, Result<Found, FsError>> {
+        self.store.lookup(caller, directory, name)
+    }
+
+    fn parent<'a>(
+        &'a self,
+        caller: &'a Caller,
+        directory: &'a ObjectId,
+    ) -> Answer<'a, Result<Found, FsError>> {
+        self.store.parent(caller, directory)
+    }
+
+    fn access<'a>(
+        &'a self,
+        caller: &'a Caller,
+        id: &'a ObjectId,
+        wanted: Rights,
+    ) -> Answer<'a, Result<(Rights, Attributes), FsError>> {
+        self.store.access(caller, id, wanted)
+    }
+
+    fn readlink<'a>(
+        &'a self,
+        caller: &'a Caller,
+        id: &'a ObjectId,
+    ) -> Answer<'a, Result<(Target, Attributes), FsError>> {
+        self.store.readlink(caller, id)
+    }
+
+    fn read<'a>(
+        &'a self,
+        caller: &'a Caller,
+        id: &'a ObjectId,
+        offset: u64,
+        count: u32,
+    ) -> Answer<'a, Result<ReadDone, FsError>> {
+        self.store.read(caller, id, offset, count)
+    }
+
+    fn write<'a>(
+        &'a self,
+        caller: &'a Caller,
+        id: &'a ObjectId,
+        offset: u64,
+        data: Bytes,
+        stability: Stability,
+    ) -> Answer<'a, Changed<WriteDone>> {
+        Answer::later(async move {
+            let done = self.store.write(caller, id, offset, data, stability).await;
+            self.is_away.store(true, Ordering::Relaxed);
+            Changed { wcc: Wcc::default(), ..done }
+        })
+    }
+
+    fn create<'a>(
+        &'a self,
+        caller: &'a Caller,
+        place: Place<'a>,
+        file: &'a NewFile,
+    ) -> Answer<'a, Changed<Found>> {
+        self.store.create(caller, place, file)
+    }
+
+    fn make<'a>(
+        &'a self,
+        caller: &'a Caller,
+        place: Place<'a>,
+        node: &'a NewNode<'a>,
+        attributes: &'a SetAttributes,
+    ) -> Answer<'a, Changed<Found>> {
+        self.store.make(caller, place, node, attributes)
+    }
+
+    fn remove<'a>(&'a self, caller: &'a Caller, place: Place<'a>) -> Answer<'a, Changed<()>> {
+        self.store.remove(caller, place)
+    }
+
+    fn rmdir<'a>(&'a self, caller: &'a Caller, place: Place<'a>) -> Answer<'a, Changed<()>> {
+        self.store.rmdir(caller, place)
+    }
+
+    fn rename<'a>(
+        &'a self,
+        caller: &'a Caller,
+        from: Place<'a>,
+        to: Place<'a>,
+    ) -> Answer<'a, Renamed> {
+        self.store.rename(caller, from, to)
+    }
+
+    fn link<'a>(
+        &'a self,
+        caller: &'a Caller,
+        id: &'a ObjectId,
+        place: Place<'a>,
+    ) -> Answer<'a, Linked> {
+        self.store.link(caller, id, place)
+    }
+
+    fn readdir<'a>(
+        &'a self,
+        caller: &'a Caller,
+        directory: &'a ObjectId,
+        cookie: Cookie,
+        budget: Budget,
+        wanted: Listed,
+    ) -> Answer<'a, Result<Page, FsError>> {
+        self.store.readdir(caller, directory, cookie, budget, wanted)
+    }
+
+    fn space<'a>(
+        &'a self,
+        caller: &'a Caller,
+        id: &'a ObjectId,
+    ) -> Answer<'a, Result<(Space, Attributes), FsError>> {
+        self.store.space(caller, id)
+    }
+
+    fn open_layout<'a>(
+        &'a self,
+        _: &'a Caller,
+        id: &'a ObjectId,
+        _: Purpose,
+    ) -> Answer<'a, Result<Option<Layout>, FsError>> {
+        self.touch(id);
+        Answer::now(Err(FsError::Later))
+    }
+
+    fn commit<'a>(
+        &'a self,
+        caller: &'a Caller,
+        id: &'a ObjectId,
+        offset: u64,
+        length: u32,
+    ) -> Answer<'a, Changed<Committed>> {
+        self.touch(id);
+        self.store.commit(caller, id, offset, length)
+    }
+}
+
+/// A client with a lease to write a file.
+struct Writer {
+    store: Arc<Away>,
+    leases: Arc<Leases>,
+    client: Client,
+    file: ObjectId,
+    object: Object,
+    base: Base,
+}
+
+impl Writer {
+    fn new() -> Self {
+        let store = Arc::new(Away { store: MemStore::default(), is_away: AtomicBool::default() });
+        let leases = Arc::new(Leases::without_past(HandleKey([1; 16])));
+        let (who, way) = (([1; 16], 1), Way::Connection(ConnectionId::default()));
+        leases.hello(Time::ZERO, way, who, Protocol::Lease, "").expect("it is new");
+        let caller = lease::Caller { client: who.0, instance: who.1, epoch: 1 };
+        let client = leases.admit(Time::ZERO, way, &caller).expect("it is known");
+        let Ok(Step::Child(name)) = Step::parse(b"file") else { panic!("it is a name") };
+        let place = Place { directory: store.root(), name };
+        let new = NewFile::Guarded(SetAttributes::default());
+        let made = block_on(store.create(&superuser(), place, &new)).result.expect("there is room");
+        let (file, object) = (made.object, object_of(&made.attributes));
+        let base = Base { serial: 0, modrev: 0 };
+        let mut writer = Self { store, leases, client, file, object, base };
+        let terms = Terms { kind: Kind::Write, term_ms: 0, opportune: false, space: 0 };
+        let asks = Asks::new(&[lease::Ask { place: place::FIRST, terms }]);
+        let (gate, asked) = writer.call(asks, None);
+        block_on(gate.lease(&file)).expect("nobody is in its way");
+        let granted = asked.outcome().granted.pop().expect("it was asked for").grant;
+        assert!(granted.cachable);
+        writer.base = Base { serial: granted.serial, modrev: granted.modrev };
+        writer.store.store.set_now(FileTime { seconds: 1, nanoseconds: 0 });
+        writer
+    }
+
+    fn call(&self, asks: Asks, base: Option<Base>) -> (Gate, Arc<Asked>) {
+        let asked = Arc::new(Asked::new(self.client, asks, MadeFrom::Named(base)));
+        let by = By { asked: Arc::clone(&asked), caller: superuser(), read_only: false };
+        let (store, leases) = (Arc::<Away>::clone(&self.store), Arc::clone(&self.leases));
+        (Gate::new(store, ExportId(1), leases, Some(by)), asked)
+    }
+
+    /// The modrev that the file has now.
+    fn now(&self) -> u64 {
+        let changed = block_on(self.store.changed(&self.file)).expect("it is there");
+        self.leases.seen(self.object, changed).0
+    }
+
+    /// Whether all that was changed since the lease was granted is known to be of its client.
+    fn is_own(&self) -> bool {
+        let change = (Modrev(self.base.modrev), Modrev(self.now()));
+        assert!(change.0 < change.1, "it was changed");
+        self.leases.is_own(self.object, (self.client, Serial(self.base.serial)), change)
+    }
+}
+
+/// An iod that is away says nothing of a file's size, and the file is changed all the same.
+#[test]
+fn a_change_is_told_while_the_size_is_not_known() {
+    let writer = Writer::new();
+    let (gate, asked) = writer.call(Asks::default(), Some(writer.base));
+    let (caller, data) = (superuser(), Bytes::from_static(b"data"));
+    block_on(gate.write(&caller, &writer.file, 0, data, Stability::Unstable))
+        .result
+        .expect("there is room");
+    let changes = asked.outcome().changes;
+    let due =
+        lease::Change { place: place::FIRST, before: writer.base.modrev, after: writer.now() };
+    assert!(due.before < due.after, "it was changed");
+    assert_eq!(changes, [due]);
+}
+
+/// Who asks where a file is to be written, or for COMMIT, names no lease; and is told nothing where
+/// it is to come again.
+#[test]
+fn what_a_call_without_a_base_has_changed_is_known() {
+    let writer = Writer::new();
+    let (gate, _) = writer.call(Asks::default(), None);
+    let told = block_on(gate.open_layout(&superuser(), &writer.file, Purpose::Write));
+    assert_eq!(told, Err(FsError::Later));
+    assert!(writer.is_own());
+    let writer = Writer::new();
+    let (gate, _) = writer.call(Asks::default(), None);
+    block_on(gate.commit(&superuser(), &writer.file, 0, 0)).result.expect("it is there");
+    assert!(writer.is_own());
 }
