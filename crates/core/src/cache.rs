@@ -84,11 +84,12 @@ pub struct Ticket(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct JobId(pub u64);
 
-/// When a question was asked, among all that were asked and answered.
+/// When a question was asked, among all that were asked and answered. The serial comes first: of
+/// several threads one may look at the clock before another, and come here after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Asked {
-    time: Time,
     serial: Serial,
+    time: Time,
 }
 
 /// What a server changes when it may have lost what was written unstably.

@@ -51,6 +51,29 @@ fn attributes(file_type: FileType, size: u64, modified: i64) -> Attributes {
     }
 }
 
+/// Of two threads that bring answers the second may have looked at the clock before the first. What was
+/// asked between both times is older than what the first has brought all the same.
+#[test]
+fn an_answer_is_as_old_as_its_question() {
+    let at = |seconds| Time::ZERO + Duration::from_secs(seconds);
+    let mut cache: Cache<()> = Cache::new(options());
+    let mut effects = Vec::new();
+    let mut step = |cache: &mut Cache<()>, now, event| cache.step(now, event, &mut effects);
+    let changed = |size, modified| Wcc {
+        before: None,
+        after: Some(attributes(FileType::Regular, size, modified)),
+    };
+    for _ in 0..2 {
+        step(&mut cache, at(1), Event::BeginChange { object: FILE });
+    }
+    let asked = cache.ask(at(5));
+    step(&mut cache, at(6), Event::EndChange { object: FILE, wcc: changed(20, 2) });
+    step(&mut cache, at(4), Event::EndChange { object: FILE, wcc: changed(10, 1) });
+    let old = attributes(FileType::Regular, 10, 1);
+    step(&mut cache, at(7), Event::Observed { object: FILE, asked, attributes: old });
+    assert_eq!(cache.attributes(at(7), FILE).map(|(known, _)| known.size), Some(20));
+}
+
 #[test]
 fn dialogues() {
     play("cache", || {
