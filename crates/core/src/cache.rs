@@ -10,7 +10,8 @@
 //!
 //! Rules:
 //! 1. Attributes are trusted for a time that doubles while they are found unchanged, within limits.
-//!    An answer to a question from before a change of ours was answered is not believed over it.
+//!    An answer to a question from before a change of ours was answered is not believed over it,
+//!    nor does what another change brought make a file shorter than the server took it.
 //! 2. A change of ours is told from another's by the attributes before it: from what is known, all
 //!    our changes lead to the newest attributes, or somebody else was there. Then clean data and
 //!    names are dropped.

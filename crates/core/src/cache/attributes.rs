@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use leasehold_base::attributes::{Attributes, FileType, Wcc};
+use leasehold_base::attributes::{Attributes, Before, FileType, Wcc};
 use leasehold_base::units::{FileTime, Time};
 
 use super::{Asked, Options};
@@ -46,7 +46,8 @@ pub(super) struct Known {
     /// What is known is no older: when the last change of ours was answered, or when it was asked
     /// for.
     seen: Option<Asked>,
-    /// Up to where the server took data, when nothing else was known of the file.
+    /// Up to where the server took data or made the file longer, of changes of ours that others
+    /// overlap, or when nothing else was known of the file: what these bring may be from before.
     reached: u64,
     /// Whether a change of ours was answered without attributes.
     unclear: bool,
@@ -88,7 +89,7 @@ impl Known {
     /// The object may be another than was known, and answers to questions of before tell nothing.
     pub(super) const fn replaced(&mut self, now: Asked) {
         (self.trusted, self.version) = (None, None);
-        self.seen = Some(now);
+        (self.seen, self.reached) = (Some(now), 0);
     }
 
     /// Attributes that a question of ours was answered with.
@@ -106,7 +107,8 @@ impl Known {
             });
             return Content::Same;
         }
-        self.seen = Some(asked);
+        // Of what was answered before it was asked it knows.
+        (self.seen, self.reached) = (Some(asked), 0);
         if self.changing > 0 {
             // Whose change they show cannot be told before ours have been answered.
             self.attributes = Some(*attributes);
@@ -137,20 +139,35 @@ impl Known {
     pub(super) fn end_change(&mut self, options: &Options, now: Asked, wcc: &Wcc) -> Content {
         self.changing = self.changing.checked_sub(1).expect("the change was begun");
         self.seen = Some(now);
-        let Some(after) = wcc.after else {
-            self.unclear = true;
-            return self.join();
-        };
+        match wcc.after {
+            Some(after) => self.see_change(options, now, (wcc.before, after)),
+            None => self.unclear = true,
+        }
+        let content = self.join();
+        if self.changing == 0 && self.attributes.is_some() {
+            self.reached = 0;
+        }
+        content
+    }
+
+    /// Attributes that a change of ours was answered with, and what was before, if that was told.
+    fn see_change(
+        &mut self,
+        options: &Options,
+        now: Asked,
+        (before, after): (Option<Before>, Attributes),
+    ) {
         // Within one tick of the server's clock the latest is the newest, where it can be told.
         let newer = self.attributes.as_ref().is_none_or(|old| {
             is_newer(&after, old) || (!self.overlapping && after.changed == old.changed)
         });
         if newer {
-            self.attributes = Some(after);
+            // Not newer than each change that was answered before.
+            self.attributes = Some(Attributes { size: after.size.max(self.reached), ..after });
             let (min, _) = options.trust(after.file_type);
             self.trusted = Some((now.time, min));
         }
-        match (wcc.before, self.version) {
+        match (before, self.version) {
             (Some(before), Some(_)) => {
                 let before = Version { size: before.size, modified: before.modified };
                 self.loose.push((before, after));
@@ -160,7 +177,6 @@ impl Known {
             (None, Some(_)) => {}
             (_, None) => self.unclear = true,
         }
-        self.join()
     }
 
     /// Follows the changes from the content that is known, each before being another's after.
@@ -197,6 +213,7 @@ impl Known {
 
     /// The server cut the file or made it longer, though it sent no attributes.
     pub(super) const fn resize(&mut self, size: u64) {
+        self.reached = size;
         if let Some(attributes) = &mut self.attributes {
             attributes.size = size;
         }
@@ -204,9 +221,9 @@ impl Known {
 
     /// The server took data up to there, though it sent no attributes.
     pub(super) fn reaches(&mut self, end: u64) {
-        match &mut self.attributes {
-            Some(attributes) => attributes.size = attributes.size.max(end),
-            None => self.reached = self.reached.max(end),
+        self.reached = self.reached.max(end);
+        if let Some(attributes) = &mut self.attributes {
+            attributes.size = attributes.size.max(end);
         }
     }
 }

@@ -2,8 +2,8 @@
 //! between, beside the plainest model of a file there is: its bytes.
 //!
 //! The server is as bad as a good one may be: it answers in any order, takes part of a WRITE,
-//! leaves out attributes, has a coarse clock, runs a call twice whose answer was lost, and loses
-//! what is unstable, attributes too, when it crashes.
+//! leaves out attributes, always or at times, has a coarse clock, runs a call twice whose answer
+//! was lost, and loses what is unstable, attributes too, when it crashes.
 
 use leasehold_base::attributes::{Mode, SetTime};
 use proptest::prelude::*;
@@ -39,6 +39,8 @@ enum Step {
     },
     /// The server's coarse clock goes on.
     Clock,
+    /// From now on the server leaves out some of what it may.
+    Tell(Tells),
     /// A call reaches the server, or an answer the client.
     Deliver {
         which: usize,
@@ -64,6 +66,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => Just(Step::Crash),
         1 => (0..8_u64).prop_map(|seconds| Step::Wait { seconds }),
         1 => Just(Step::Clock),
+        1 => any::<(bool, bool)>().prop_map(|(before, after)| Step::Tell(Tells { before, after })),
         8 => (0..8_usize).prop_map(|which| Step::Deliver { which }),
         1 => (0..8_usize).prop_map(|which| Step::Lose { which }),
     ]
@@ -109,6 +112,15 @@ impl Times {
     }
 }
 
+/// What a server tells of a file along with what it did.
+#[derive(Clone, Copy, Debug, Default)]
+struct Tells {
+    /// How it was before a change.
+    before: bool,
+    /// How it is.
+    after: bool,
+}
+
 /// A server of one file.
 #[derive(Clone, Debug, Default)]
 struct Server {
@@ -117,8 +129,7 @@ struct Server {
     verifier: u64,
     clock: i64,
     mode: Option<u32>,
-    /// Whether it leaves out what it may.
-    stingy: bool,
+    tells: Tells,
 }
 
 impl Server {
@@ -138,10 +149,8 @@ impl Server {
     }
 
     fn wcc(&self, before: leasehold_base::attributes::Before) -> Wcc {
-        if self.stingy {
-            return Wcc::default();
-        }
-        Wcc { before: Some(before), after: Some(self.attributes()) }
+        let Tells { before: tells_before, after } = self.tells;
+        Wcc { before: tells_before.then_some(before), after: after.then(|| self.attributes()) }
     }
 
     fn write(
@@ -193,7 +202,7 @@ impl Server {
         let bytes = &self.now.0;
         let offset = usize::try_from(offset).expect("small").min(bytes.len());
         let end = (offset + count as usize).min(bytes.len());
-        let attributes = (!self.stingy).then(|| self.attributes());
+        let attributes = self.tells.after.then(|| self.attributes());
         let data = Bytes::copy_from_slice(&bytes[offset..end]);
         Fetched { data, end: end == bytes.len(), attributes }
     }
@@ -274,11 +283,11 @@ struct World {
 }
 
 impl World {
-    fn new(options: Options, stingy: bool) -> Self {
+    fn new(options: Options, tells: Tells) -> Self {
         let mut world = Self {
             cache: Cache::new(options),
             now: Time::ZERO,
-            server: Server { stingy, ..Server::default() },
+            server: Server { tells, ..Server::default() },
             model: Model::default(),
             writes: 0,
             taken: 0,
@@ -338,6 +347,7 @@ impl World {
             }
             Step::Crash => self.server.crash(),
             Step::Clock => self.server.clock += 1,
+            Step::Tell(tells) => self.server.tells = tells,
             Step::Wait { seconds } => {
                 self.now = self.now + Duration::from_secs(seconds);
                 self.step(Event::Tick);
@@ -576,10 +586,11 @@ proptest! {
     #[test]
     fn nothing_that_was_written_is_lost_and_what_is_read_was_written(
         (always_stable, writes_gaps) in any::<(bool, bool)>(),
-        stingy in any::<bool>(),
+        (before, after) in any::<(bool, bool)>(),
         steps in prop::collection::vec(step(), 0..120),
     ) {
-        let mut world = World::new(Options { always_stable, writes_gaps, ..options() }, stingy);
+        let options = Options { always_stable, writes_gaps, ..options() };
+        let mut world = World::new(options, Tells { before, after });
         for step in &steps {
             world.run(step);
         }
