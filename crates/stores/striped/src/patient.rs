@@ -7,7 +7,8 @@
 //!    its way is not sent twice. See [`Traffic::moves`]. However long that goes on, one call waits for
 //!    [`Patience::give_up`] and [`Patience::later`] at most, and as long before that behind a change
 //!    that was left.
-//! 2. Once the iod has been silent for [`Patience::give_up`], such a call fails.
+//! 2. Once the iod has been silent for [`Patience::give_up`], such a call fails. It is silent only
+//!    while it is asked: a moment in which it was away says nothing of the time that nobody asked.
 //! 3. A change that nobody waits for any more is not forgotten: the iod may do it at any time. What
 //!    comes next to its object waits behind it, so that no old change is done after a newer one.
 //! 4. Every call takes such changes on, of whatever object, and everybody who waits for one is woken
@@ -34,6 +35,9 @@ use crate::iod::{Extent, Iod, ObjectName, Room, Written};
 /// Changes that nobody waits for: with more of them new calls are told to come again at once.
 const LEFT_MAX: usize = 1024;
 
+/// Who is told to come again does so within this; where nobody did, nobody asked.
+const AGAIN_MAX: Duration = Duration::from_secs(20);
+
 /// How often it is looked whether anything moves, in the time that an iod may be silent.
 const LOOKS: u32 = 8;
 
@@ -59,6 +63,8 @@ pub struct Patient {
 struct State {
     /// Since when nothing was heard of the iod, though it was asked.
     silent_since: Option<Time>,
+    /// When a call last came to nothing.
+    given_up: Option<Time>,
     /// When it last answered, or something moved on the way to or from it.
     heard: Option<Time>,
     /// When it was last looked what had gone over its connections, and how much that was.
@@ -224,14 +230,14 @@ impl Patient {
 
     /// Takes note that a call which began then was not answered; what its caller is told.
     fn silent(&self, begun: Time) -> FsError {
+        let now = self.clock.now();
         let mut state = self.state();
         let last = state.heard.map_or(begun, |heard| heard.max(begun));
-        let since = *state.silent_since.get_or_insert(last);
-        if self.clock.now().since(since) >= self.patience.give_up {
-            FsError::Io
-        } else {
-            FsError::Later
-        }
+        let was_asked = state.given_up.replace(now).is_some_and(|at| begun <= at + AGAIN_MAX);
+        let since = state.silent_since.filter(|_| was_asked).unwrap_or(last);
+        state.silent_since = Some(since);
+        drop(state);
+        if now.since(since) >= self.patience.give_up { FsError::Io } else { FsError::Later }
     }
 }
 

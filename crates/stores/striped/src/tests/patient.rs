@@ -266,6 +266,27 @@ fn what_is_taken_at_once_is_no_sign_of_life() {
     assert!(world.iod.is_away());
 }
 
+/// One that was away for a moment, long ago, has not been silent since then: nobody asked. Asked
+/// again and again, it has.
+#[test]
+fn what_nobody_asked_was_not_silent() {
+    let world = World::new();
+    world.held.set_held(true);
+    let told = || {
+        let write = world.write(0);
+        world.pass(Duration::from_millis(2001));
+        write.now_or_never()
+    };
+    assert_eq!(told(), Some(Err(FsError::Later)));
+    world.pass(Duration::from_secs(600));
+    let start = world.now.load(Ordering::Relaxed);
+    while world.now.load(Ordering::Relaxed) - start < 58_000_000_000 {
+        assert_eq!(told(), Some(Err(FsError::Later)));
+        world.pass(Duration::from_secs(5));
+    }
+    assert_eq!(told(), Some(Err(FsError::Io)));
+}
+
 /// However long something moves, a call ends where an iod may not be silent for longer.
 #[test]
 fn a_call_ends_however_long_something_moves() {
