@@ -22,7 +22,7 @@ impl Volume {
         // Whether the caller may, and whether it is a file at all, is seen by reading nothing.
         let allowed = self.names.read(caller, object, 0, 0).await?;
         let file = self.file(object);
-        self.catch_up(&file, allowed.attributes.changed).await;
+        self.catch_up(object, &file, allowed.attributes.changed).await?;
         let data = self.shared(object, &file).await?;
         match &*data {
             Data::Inline(_) => {

@@ -142,7 +142,7 @@ impl Volume {
             return Ok(attributes);
         }
         let file = self.file(object);
-        self.catch_up(&file, attributes.changed).await;
+        self.catch_up(object, &file, attributes.changed).await?;
         let data = self.shared(object, &file).await?;
         let attributes = match &*data {
             // The look itself may have changed it, or who had the file in hand.
@@ -180,13 +180,24 @@ impl Volume {
     }
 
     /// Has the iods asked again when another metaserver has changed the file.
-    pub(crate) async fn catch_up(&self, file: &File, changed: FileTime) {
-        if self.options.shared
+    pub(crate) async fn catch_up(
+        &self,
+        object: &ObjectId,
+        file: &File,
+        changed: FileTime,
+    ) -> Result<(), FsError> {
+        if !self.options.shared || !is_older_than(file, changed).await {
+            return Ok(());
+        }
+        // It may be this one that has changed it since that was looked up, as when it gave the file
+        // out to a client, which ends where the iods are asked.
+        let changed = self.names.changed(object).await?;
+        if is_older_than(file, changed).await
             && let Data::OnIods(objects) = &*file.read().await
-            && objects.is_older_than(changed)
         {
             objects.doubt();
         }
+        Ok(())
     }
 
     /// Keeps others from a file, and has the iods asked again if some were at it.
@@ -252,5 +263,13 @@ pub(crate) fn apparent(data: &Data, attributes: Attributes) -> Attributes {
             Attributes { size: extent.size, used: attributes.used + extent.used, ..attributes }
         }
         Data::Nowhere | Data::Unknown | Data::Gone => Attributes { size: 0, ..attributes },
+    }
+}
+
+/// Whether what is known of a file's objects is of before its metafile came to be as it is now.
+async fn is_older_than(file: &File, changed: FileTime) -> bool {
+    match &*file.read().await {
+        Data::OnIods(objects) => objects.is_older_than(changed),
+        Data::Nowhere | Data::Inline(_) | Data::Unknown | Data::Gone => false,
     }
 }

@@ -578,3 +578,21 @@ fn a_look_shows_what_it_has_changed() {
     assert!(found.changed > before, "it is shown");
     assert_eq!(found.changed, changed(&store, &file));
 }
+
+/// Where several metaservers serve the same files, a look from before one of them was given out is no
+/// sign that another has changed it.
+#[test]
+fn who_looked_before_a_file_was_given_out_does_not_end_that() {
+    let mut world = World::new(14, false);
+    world.volume.shared = true;
+    let store = world.start();
+    let file = make(&store, "file");
+    put(&store, &file, 0, &text(60), Stability::FileSync);
+    let before = block_on(world.volume.names.getattr(&file)).expect("it is there");
+    world.tick();
+    let layout = written_at(&store, &file);
+    assert!(before.changed < changed(&store, &file), "others are told of it");
+    block_on(store.true_of(&file, before)).expect("all are there");
+    block_on(world.write(&layout, (1, 2), 255, 0));
+    assert!(block_on(look(&store, &file)).0.contains(&255), "the client was refused");
+}

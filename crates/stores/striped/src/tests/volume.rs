@@ -25,6 +25,8 @@ pub(super) struct Volume {
     pub(super) copies: u16,
     pub(super) used: Vec<u16>,
     pub(super) rebalance: bool,
+    /// Whether other metaservers serve the same files.
+    pub(super) shared: bool,
     starts: u64,
 }
 
@@ -39,7 +41,8 @@ impl Volume {
             Arc::new(MemStore::new(config))
         };
         let (iods, used) = ((10..13).map(store).collect(), vec![0, 1, 2]);
-        Self { names: store(7), iods, copies: 1, used, rebalance: false, starts: 0 }
+        let (names, copies, rebalance, shared) = (store(7), 1, false, false);
+        Self { names, iods, copies, used, rebalance, shared, starts: 0 }
     }
 
     pub(super) fn set_now(&self, now: FileTime) {
@@ -80,8 +83,8 @@ impl Volume {
             used: self.used.clone(),
             copies: self.copies,
             rebalance: self.rebalance,
-            shared: false,
-            leased: false,
+            shared: self.shared,
+            leased: self.shared,
         };
         let mut iods: Vec<Arc<dyn Iod>> = Vec::new();
         for (number, store) in (0..).zip(&self.iods) {
