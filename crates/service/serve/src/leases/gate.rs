@@ -111,6 +111,7 @@ impl Gate {
             under: under.unwrap_or(Under::Named(None)),
             ask,
         };
+        self.let_go_of_before(&wanted).await;
         let mut turn = Turn::ask(&self.leases, &wanted)?;
         let Run { standing, grant, told, .. } = turn.begin().await?;
         turn.outcome.void = true;
@@ -159,6 +160,17 @@ impl Gate {
             _alone: alone,
             may_be_late,
         })
+    }
+
+    /// A number is used again as soon as a file is gone, maybe before the call that removed it has
+    /// ended: what clients held of the file before says nothing of the new one.
+    async fn let_go_of_before(&self, wanted: &Wanted) {
+        let Wanted { object, export, identity, .. } = *wanted;
+        if let Some(before) = self.leases.another(object, (export, identity))
+            && self.store.changed(&before).await == Err(FsError::Stale)
+        {
+            self.leases.gone(object, (export, before));
+        }
     }
 
     /// The turns on several objects, in the order of those; an object that is named twice is used

@@ -54,13 +54,8 @@ impl Names {
         };
         let named = (export, named);
         // The file of that number before is gone, and what was told of it is of no use.
-        if let Some(ByObject(before)) = self.by_object.get(&object)
-            && before.name.0 == export
-            && before.name != identity
-        {
-            let before = Arc::clone(before);
-            self.by_object.remove(&object);
-            self.by_name.remove(&before.name);
+        if let Some(before) = self.another(object, identity) {
+            self.forget_name(object, &(export, before));
         }
         let first = match self.by_object.get(&object) {
             Some(ByObject(first)) => first.name,
@@ -75,6 +70,19 @@ impl Names {
         } else {
             self.others.insert((client, object), named);
         }
+    }
+
+    /// By what the same export knows another object of that number, which came before this or after.
+    pub(super) fn another(&self, object: Object, (export, identity): Name) -> Option<ObjectId> {
+        let ByObject(known) = self.by_object.get(&object)?;
+        let is_another = known.name.0 == export && known.name.1 != identity;
+        is_another.then_some(known.name.1)
+    }
+
+    /// Forgets an object that is gone.
+    pub(super) fn forget_name(&mut self, object: Object, name: &Name) {
+        self.by_object.remove(&object);
+        self.by_name.remove(name);
     }
 
     /// By which handle a client knows an object.

@@ -12,7 +12,7 @@ use leasehold_core::leases::table::{self, Access, Ask, Outcome, Run};
 use leasehold_core::leases::{Client, Kind, Modrev, Object, Serial, Ticket};
 use leasehold_fs::{ExportId, FsError, ObjectId};
 
-use super::{LeaseWaits, Leases, State};
+use super::{LeaseWaits, Leases, Outs, State};
 
 /// What a call is to do to an object.
 #[derive(Clone, Copy, Debug)]
@@ -45,6 +45,8 @@ pub(super) enum Under {
 pub(super) struct Turn {
     leases: Arc<Leases>,
     pub(super) object: Object,
+    /// By what the object is known, where somebody asked for it.
+    name: Option<(ExportId, ObjectId)>,
     ticket: Ticket,
     receiver: oneshot::Receiver<Option<Run>>,
     runs: bool,
@@ -80,7 +82,8 @@ impl Turn {
             Ok((ticket, receiver))
         })?;
         let (leases, outcome) = (Arc::clone(leases), Outcome::default());
-        Ok(Self { leases, object, ticket, receiver, runs: false, outcome })
+        let name = Some((export, identity));
+        Ok(Self { leases, object, name, ticket, receiver, runs: false, outcome })
     }
 
     /// Asks for a turn of nobody's: it begins when all who hold the object have given it back.
@@ -97,7 +100,7 @@ impl Turn {
             Ok((ticket, receiver))
         })?;
         let (leases, outcome) = (Arc::clone(leases), Outcome::default());
-        Ok(Self { leases, object, ticket, receiver, runs: false, outcome })
+        Ok(Self { leases, object, name: None, ticket, receiver, runs: false, outcome })
     }
 
     /// Waits for it to begin.
@@ -144,11 +147,13 @@ impl Turn {
         leases.any(|lease| lease.serial == serial)
     }
 
-    /// The object is no more.
+    /// The object is no more. Its number may be another's by now, who keeps what it has.
     pub(super) fn gone(&self) {
         self.leases.with(Time::ZERO, |state, outs| {
-            state.step(table::Event::Gone(self.object), outs);
-            state.forget_layout(self.object);
+            let another = self.name.and_then(|name| state.names.another(self.object, name));
+            if another.is_none() {
+                state.gone(self.object, outs);
+            }
         });
     }
 }
@@ -172,6 +177,21 @@ impl Drop for Turn {
 }
 
 impl Leases {
+    /// By what another object of that number is known.
+    pub(super) fn another(&self, object: Object, name: (ExportId, ObjectId)) -> Option<ObjectId> {
+        self.lock().names.another(object, name)
+    }
+
+    /// An object that was known by that is no more: nobody holds it, whatever has its number now.
+    pub(super) fn gone(self: &Arc<Self>, object: Object, name: (ExportId, ObjectId)) {
+        self.with(Time::ZERO, |state, outs| {
+            if state.names.object(&name) == Some(object) {
+                state.names.forget_name(object, &name);
+                state.gone(object, outs);
+            }
+        });
+    }
+
     /// The modrev of an object, which has this change time.
     pub(super) fn seen(self: &Arc<Self>, object: Object, changed: FileTime) -> Modrev {
         self.with(Time::ZERO, |state, _| {
@@ -182,6 +202,11 @@ impl Leases {
 }
 
 impl State {
+    fn gone(&mut self, object: Object, outs: &mut Outs) {
+        self.step(table::Event::Gone(object), outs);
+        self.forget_layout(object);
+    }
+
     /// The lease that a call names, or that its client has.
     fn under(&self, wanted: &Wanted) -> Option<Serial> {
         let held = || {

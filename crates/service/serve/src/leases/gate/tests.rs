@@ -18,7 +18,7 @@ use leasehold_fs::{
 use leasehold_store_mem::MemStore;
 use leasehold_wire::lease::{self, Base, Kind, Terms, place};
 
-use super::{Asked, Asks, By, Gate, MadeFrom, Turn, Under, Wanted, covered, object_of};
+use super::{Asked, Asks, By, Gate, MadeFrom, Turn, Under, Use, Wanted, covered, object_of};
 use crate::HandleKey;
 use crate::leases::{Leases, Protocol, Way};
 
@@ -398,4 +398,47 @@ fn what_a_call_without_a_base_has_changed_is_known() {
     let (gate, _) = writer.call(Asks::default(), None);
     block_on(gate.commit(&superuser(), &writer.file, 0, 0)).result.expect("it is there");
     assert!(writer.is_own());
+}
+
+/// A file that was made has the number of one that was removed just now, of which a lease is held
+/// until the call has ended that removed it. Nobody has to report, and nothing that its holder knows
+/// is told of the new one; and who holds a lease on that keeps it when the call ends.
+#[test]
+fn a_number_that_is_used_again_brings_no_lease_along() {
+    let writer = Writer::new();
+    let Ok(Step::Child(name)) = Step::parse(b"file") else { panic!("it is a name") };
+    let place = Place { directory: writer.store.root(), name };
+    let store = Arc::<Away>::clone(&writer.store);
+    let plain = Gate::new(store, ExportId(1), Arc::clone(&writer.leases), None);
+    let (remover, _) = writer.call(Asks::default(), Some(writer.base));
+    let used = Use { id: writer.file, access: Access::Write, place: Some(place::SECOND) };
+    let removing = block_on(remover.hold(used));
+    let removing = removing.map_err(drop).expect("it is its own");
+    block_on(writer.store.remove(&superuser(), place)).result.expect("it is there");
+    let new = NewFile::Guarded(SetAttributes::default());
+    let made = block_on(plain.create(&superuser(), place, &new));
+    let made = made.result.expect("there is room");
+    assert_eq!(object_of(&made.attributes), writer.object, "the number is used again");
+    assert_ne!(made.object, writer.file);
+    assert!(writer.leases.lock().table.leases(writer.object).is_empty());
+    removing.turn.gone();
+    drop(removing);
+    // The same once more, of a client that takes a lease on the new file.
+    let terms = Terms { kind: Kind::Write, term_ms: 0, opportune: false, space: 0 };
+    let asks = || Asks::new(&[lease::Ask { place: place::FIRST, terms }]);
+    let held = |id| Use { id, access: Access::Write, place: Some(place::FIRST) };
+    let removing = block_on(writer.call(asks(), None).0.hold(held(made.object)));
+    let removing = removing.map_err(drop).expect("nobody is in its way");
+    block_on(writer.store.remove(&superuser(), place)).result.expect("it is there");
+    let next =
+        block_on(writer.store.create(&superuser(), place, &new)).result.expect("there is room");
+    let (gate, asked) = writer.call(asks(), None);
+    block_on(gate.lease(&next.object)).expect("nobody is in its way");
+    let granted = asked.outcome().granted.pop().expect("it was asked for").grant;
+    removing.turn.gone();
+    drop(removing);
+    let leases = writer.leases.lock();
+    let serials: Vec<u64> =
+        leases.table.leases(writer.object).iter().map(|lease| lease.serial.0).collect();
+    assert_eq!(serials, [granted.serial]);
 }
