@@ -22,7 +22,7 @@ use leasehold_wire::list::List;
 use leasehold_wire::nfs3::{self, Name, SetAttributes};
 use leasehold_wire::replica::{
     Caller, Content, PROGRAM, Place, VERSION, announce, change, claim, cover, evict, fetch, hello,
-    list, r#move, moving, named, place, search, stands, uncover,
+    list, load, r#move, moving, named, place, search, stands, uncover,
 };
 use leasehold_wire::rpc::{AuthSys, Call, OpaqueAuth, Reply, flavor};
 
@@ -201,6 +201,7 @@ pub fn starters() -> Vec<Vec<u8>> {
             }),
         ),
         (uncover::NUMBER, written(&uncover::Args { caller, object: other, serial: 4 })),
+        (load::NUMBER, written(&load::Args { caller })),
         (hello::NUMBER, written(&hello)),
     ];
     let script = |(procedure, args): &(u32, Vec<u8>)| {

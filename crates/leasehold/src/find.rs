@@ -8,6 +8,7 @@ use std::time::Duration;
 use leasehold_discovery::{Announcement, Found, Load, browse};
 use leasehold_shell::binding::Binding;
 use leasehold_shell::{Periodic, Report, Reporter};
+use leasehold_store_replica::{self as replica, Metaserver};
 use serde_json::json;
 
 use crate::binding::{self, BindAt};
@@ -21,7 +22,7 @@ use crate::say::say;
 /// again after one.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// How often one of several servers announces how busy it is, if that has changed.
+/// How often one of several servers says how busy it is.
 const LOAD_EVERY: Duration = Duration::from_secs(10);
 
 /// Lists the exports that are announced, or the servers that a database has.
@@ -90,7 +91,6 @@ pub(crate) struct Naming {
 pub(crate) struct Known {
     announcement: Mutex<Option<Announcement>>,
     binding: Mutex<Option<Binding>>,
-    is_one_of_several: bool,
 }
 
 impl Naming {
@@ -110,7 +110,7 @@ impl Naming {
         let announcement = self.announce.then(|| announce(name, exports, served, load)).flatten();
         let binding = self.bind_at.and_then(|asked| asked.begin(name, state, served));
         let (announcement, binding) = (Mutex::new(announcement), Mutex::new(binding));
-        Known { announcement, binding, is_one_of_several: self.is_one_of_several }
+        Known { announcement, binding }
     }
 }
 
@@ -123,16 +123,21 @@ impl Known {
         }
     }
 
-    /// Announces again and again how busy one of several servers is.
-    pub(crate) fn follow(self: &Arc<Self>, of: Reporter) -> Result<Option<Periodic>, Failure> {
-        if !self.is_one_of_several || lock(&self.announcement).is_none() {
-            return Ok(None);
-        }
+    /// Notes again and again how busy one of several servers is, for the others to ask, and announces
+    /// it where it is announced at all.
+    pub(crate) fn follow(
+        self: &Arc<Self>,
+        of: Reporter,
+        metaserver: Option<Metaserver>,
+    ) -> Result<Option<Periodic>, Failure> {
+        let Some(metaserver) = metaserver else { return Ok(None) };
         let (known, mut before) = (Arc::clone(self), of.report());
         let tell = move || {
             let now = of.report();
             let load = load(&before, &now);
             before = now;
+            let Load { busy_tenths, connections } = load;
+            metaserver.is_busy(replica::Load { busy_tenths, connections });
             if let Some(announcement) = &mut *lock(&known.announcement)
                 && let Err(error) = announcement.is_busy(load)
             {

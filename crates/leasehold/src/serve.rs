@@ -116,7 +116,7 @@ fn serve(
     let _watched = watched(&running)?;
     http.map(|http| http.start(source)).transpose()?;
     let known = Arc::new(naming.begin(&state, &exported, &addresses));
-    let _load = known.follow(running.reporter())?;
+    let _load = known.follow(running.reporter(), serving.metaserver())?;
     serving.known_by(Arc::clone(&known));
     let tending = Tending::begin(&serving)?;
     let ready = Ready::new(&addresses, telling.found(), exported, durability)

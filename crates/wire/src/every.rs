@@ -247,6 +247,7 @@ macro_rules! for_every_procedure {
                 EVICT replica::evict: Args => Reply;
                 COVER replica::cover: Args => Reply;
                 UNCOVER replica::uncover: Args => Reply;
+                LOAD replica::load: Args => Reply;
             }
             binding::PROGRAM, binding::VERSION {
                 NULL rpc::null: Args => Reply;

@@ -11,7 +11,7 @@ use crate::nfs3::{self, Attributes, SetAttributes};
 pub const PROGRAM: u32 = 0x2001_ea60;
 
 /// The program's version.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 opaques! {
     /// Where a file's data lies, or what a symbolic link holds.
@@ -578,6 +578,37 @@ pub mod uncover {
 
     /// That nobody has anything by it any more.
     pub type Reply = Answer<()>;
+}
+
+/// LOAD, procedure 16: how busy a metaserver is.
+pub mod load {
+    use super::{Answer, Caller, xdr_struct};
+
+    /// The procedure's number.
+    pub const NUMBER: u32 = 16;
+
+    xdr_struct! {
+        /// Who asks.
+        #[doc(alias = "replica_load_args")]
+        #[derive(Copy)]
+        pub struct Args {
+            /// Who asks.
+            pub caller: Caller,
+        }
+
+        /// How busy it is.
+        #[doc(alias = "replica_load_ok")]
+        #[derive(Copy)]
+        pub struct Load {
+            /// How much of its time it had something to do lately, in tenths.
+            pub busy_tenths: u32,
+            /// Its open connections.
+            pub connections: u32,
+        }
+    }
+
+    /// The results.
+    pub type Reply = Answer<Load>;
 }
 
 #[cfg(test)]

@@ -55,6 +55,10 @@ struct MetaserverTold {
     /// Whether it is the one that says this.
     this: bool,
     away: bool,
+    /// How much of its time it had something to do lately, and its open connections; none of one
+    /// that is away.
+    busy_tenths: Option<u32>,
+    connections: Option<u32>,
 }
 
 /// Says how the volumes of a running server are.
@@ -106,8 +110,11 @@ impl Told {
         let metaserver = async |(number, peer): (u32, &IodAddress)| {
             let (group, metaserver) = group.as_ref()?;
             let this = number == group.me;
-            let away = !this && !metaserver.reaches(number).await;
-            Some(MetaserverTold { number, address: peer.to_string(), this, away })
+            let load = metaserver.load_of(number).await;
+            let (busy_tenths, connections) =
+                (load.map(|load| load.busy_tenths), load.map(|load| load.connections));
+            let (address, away) = (peer.to_string(), !this && load.is_none());
+            Some(MetaserverTold { number, address, this, away, busy_tenths, connections })
         };
         let peers = group.iter().flat_map(|(group, _)| &group.peers);
         let (iods, metaservers) = block_on(join(
@@ -142,13 +149,20 @@ impl Told {
             let count = self.metaservers.len();
             text += &format!("  one of {count} metaservers, with {consistency} consistency\n");
         }
-        for MetaserverTold { number, address, this, away } in &self.metaservers {
+        for MetaserverTold { number, address, this, away, busy_tenths, connections } in
+            &self.metaservers
+        {
             let how = match (this, away) {
                 (true, _) => "this one",
                 (false, true) => "away",
                 (false, false) => "there",
             };
-            text += &format!("  metaserver {number}, {address}: {how}\n");
+            let load = busy_tenths.zip(*connections);
+            let load = load.map(|(tenths, connections)| {
+                format!(", {}% busy, {connections} connections", tenths * 10)
+            });
+            let load = load.unwrap_or_default();
+            text += &format!("  metaserver {number}, {address}: {how}{load}\n");
         }
         for IodTold { number, label, what, away, free_bytes } in &self.iods {
             let how = match (what.as_str(), away, free_bytes) {

@@ -181,6 +181,7 @@ impl Node {
                 self.asked_to_cover(self.peer_of(asker), asker, object, wanted);
             }
             Ask::Uncover(object, serial) => self.asked_to_uncover(asker, object, serial),
+            Ask::Load => self.answer(asker, Answer::Load(self.load)),
             Ask::Hello(..) => self.answer(asker, Answer::Later),
         }
     }

@@ -34,7 +34,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use leasehold_base::units::Time;
 use leasehold_base::xdr::Writer;
-use leasehold_core::replica::moves::Move;
 use leasehold_core::replica::{Bounds, Peer};
 use leasehold_fs::Verifier;
 use leasehold_session::spawn;
@@ -112,6 +111,15 @@ impl Options {
             self.distances.get(at).copied().unwrap_or(peer.abs_diff(me))
         })
     }
+}
+
+/// How busy a metaserver is; the less busy comes first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Load {
+    /// How much of its time it had something to do lately, in tenths.
+    pub busy_tenths: u32,
+    /// Its open connections.
+    pub connections: u32,
 }
 
 /// What an administrator is to know.
@@ -256,11 +264,15 @@ impl Metaserver {
         self.node().peers.is_open()
     }
 
-    /// Whether another metaserver serves this one now.
-    pub async fn reaches(&self, peer: u32) -> bool {
-        let (home, number) = (self.shared.options.me, 0);
-        let nothing = Move { home, number, directory: ROOT, parent: ROOT };
-        matches!(self.ask(Peer(peer), Ask::Moving(nothing)).await, Answer::Is(_))
+    /// Takes note of how busy it is.
+    pub fn is_busy(&self, load: Load) {
+        self.node().load = load;
+    }
+
+    /// How busy one on the list is, itself or another; none of one that does not serve this one now.
+    pub async fn load_of(&self, number: u32) -> Option<Load> {
+        let Answer::Load(load) = self.ask(Peer(number), Ask::Load).await else { return None };
+        Some(load)
     }
 
     fn node(&self) -> MutexGuard<'_, Node> {

@@ -13,6 +13,7 @@ use leasehold_core::replica::{Peer, Place, Stamp};
 use leasehold_wire::list::{List, ListOf};
 use leasehold_wire::{nfs3, replica};
 
+use crate::Load;
 use crate::attributes::Setting;
 use crate::metafile::{Metafile, Wrote, place, wire_place};
 
@@ -58,6 +59,7 @@ pub(crate) enum Ask {
     /// With the number of the cover that is given for it, and whether clients had leases by it before.
     Cover(FileId, Kind, Purpose, Option<Serial>, bool),
     Uncover(FileId, Serial),
+    Load,
 }
 
 /// What a peer knows of one that starts.
@@ -93,6 +95,7 @@ pub(crate) enum Answer {
     Is(bool),
     Version(Stamp),
     Listed(Vec<Listed>, bool),
+    Load(Load),
     Done,
     Epoch(u64),
     Later,
@@ -121,6 +124,7 @@ impl Answer {
             | Self::Is(_)
             | Self::Version(_)
             | Self::Listed(..)
+            | Self::Load(_)
             | Self::Epoch(_)
             | Self::Later
             | Self::Mode => Err(Refusal::Later),
@@ -149,6 +153,7 @@ impl Answer {
             | Self::Is(_)
             | Self::Version(_)
             | Self::Listed(..)
+            | Self::Load(_)
             | Self::Done => 0,
         };
         to.u32(refused);
@@ -195,6 +200,10 @@ impl Answer {
                 ListOf(|| listed.iter().map(entry)).encode(to);
                 end.encode(to);
             }
+            Self::Load(Load { busy_tenths, connections }) => {
+                let (busy_tenths, connections) = (*busy_tenths, *connections);
+                replica::load::Load { busy_tenths, connections }.encode(to);
+            }
             Self::Done
             | Self::Epoch(_)
             | Self::Later
@@ -235,6 +244,7 @@ impl Ask {
             Self::Evict(_) => replica::evict::NUMBER,
             Self::Cover(..) => replica::cover::NUMBER,
             Self::Uncover(..) => replica::uncover::NUMBER,
+            Self::Load => replica::load::NUMBER,
         }
     }
 
@@ -301,6 +311,7 @@ impl Ask {
             Self::Evict(_) | Self::Cover(..) | Self::Uncover(..) => {
                 self.encode_of_leases(caller, to);
             }
+            Self::Load => replica::load::Args { caller }.encode(to),
         }
     }
 
@@ -383,6 +394,7 @@ impl Ask {
             replica::evict::NUMBER | replica::cover::NUMBER | replica::uncover::NUMBER => {
                 Self::decode_of_leases(procedure, from)?
             }
+            replica::load::NUMBER => (decode_all::<replica::load::Args>(from)?.caller, Self::Load),
             _ => return Ok(None),
         }))
     }
@@ -450,6 +462,10 @@ impl Ask {
             Self::Cover(..) => read(from, |it: replica::cover::Granted| {
                 let term = Duration::from_millis(it.term_ms.into());
                 Answer::Covered(Serial(it.serial), kind(it.writes), term)
+            }),
+            Self::Load => read(from, |it: replica::load::Load| {
+                let replica::load::Load { busy_tenths, connections } = it;
+                Answer::Load(Load { busy_tenths, connections })
             }),
             Self::List { .. } => read(from, |it: replica::list::Names<'_>| {
                 let entry = |one: replica::list::Entry<'_>| Listed {

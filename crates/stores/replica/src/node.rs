@@ -24,7 +24,7 @@ use crate::metafile::{Metafile, Wrote};
 use crate::outside::{Outside, Urgency};
 use crate::record::Record;
 use crate::searching::Searching;
-use crate::{Notice, Options};
+use crate::{Load, Notice, Options};
 
 /// So many names are told of a path at most: more than programs can use in one.
 const DEPTH_MAX: usize = 4096;
@@ -185,6 +185,8 @@ pub(crate) struct Node {
     pub(crate) outs: Vec<Out>,
     /// Calls to others so far.
     pub(crate) messages: u64,
+    /// How busy this metaserver is.
+    pub(crate) load: Load,
     last: u64,
 }
 
@@ -237,6 +239,7 @@ impl Node {
             own: VecDeque::new(),
             outs: Vec::new(),
             messages: 0,
+            load: Load::default(),
             // An old backup has an epoch again, but no answer of then is for a call of now.
             last: u64::from(start) << 32,
             options,

@@ -156,6 +156,12 @@ fn covers() {
 }
 
 #[test]
+fn loads() {
+    vector!(load::Args { caller: CALLER }, "{WHO}");
+    vector!(load::Load { busy_tenths: 3, connections: 40 }, "00000003 00000028");
+}
+
+#[test]
 fn moves() {
     vector!(
         moving::Args { caller: CALLER, number: 4, object: 9, parent: 1 },

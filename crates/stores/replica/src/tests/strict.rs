@@ -9,7 +9,7 @@ use leasehold_store_striped::Striped;
 
 use super::data::{Iods, new_file};
 use super::lan::{Lan, name, who};
-use crate::Order;
+use crate::{Load, Order};
 
 const WINDOW: Duration = Duration::from_secs(3);
 
@@ -134,9 +134,12 @@ fn what_a_home_has_that_is_away_is_waited_for() {
     let [one, two, _] = &clients;
     let (here, there) = (one.create("here"), two.create("there"));
     assert_eq!(clients.each_ref().map(|client| client.look("there")), [Ok(there); 3]);
-    assert!(lan.run(lan.at(0).reaches(1)));
+    let load = Load { busy_tenths: 3, connections: 40 };
+    lan.at(1).is_busy(load);
+    assert_eq!(lan.run(lan.at(0).load_of(1)), Some(load));
     lan.cut(1, true);
-    assert!(!lan.run(lan.at(0).reaches(1)));
+    assert_eq!(lan.run(lan.at(0).load_of(1)), None);
+    assert_eq!(lan.run(lan.at(1).load_of(1)), Some(load), "it need not ask itself");
     // What was had by a lease is true for as long as that lasts.
     assert_eq!(clients[0].look("there"), Ok(there));
     lan.pass(WINDOW);

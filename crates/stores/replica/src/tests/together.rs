@@ -342,8 +342,8 @@ fn one_in_another_mode_is_not_served() {
     assert_eq!(lan.look(1, lan.root(), "file").err(), Some(FsError::Io));
     assert!(lan.notices().iter().any(|it| matches!(it, Notice::Unlike { strict: true, .. })));
     assert!(lan.create(0, lan.root(), "file").is_ok(), "the others go on");
-    assert!(lan.run(lan.at(0).reaches(2)));
-    assert!(!lan.run(lan.at(0).reaches(1)), "it answers, but serves nobody");
+    assert!(lan.run(lan.at(0).load_of(2)).is_some());
+    assert_eq!(lan.run(lan.at(0).load_of(1)), None, "it answers, but serves nobody");
     lan.kill(1, None);
     lan.start(1);
     lan.pass(WINDOW);

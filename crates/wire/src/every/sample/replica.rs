@@ -31,6 +31,8 @@ structures! {
     replica::cover::Args { caller object writes lends reclaims given }
     replica::cover::Granted { serial writes term_ms }
     replica::uncover::Args { caller object serial }
+    replica::load::Args { caller }
+    replica::load::Load { busy_tenths connections }
 }
 
 impl<Results: Sample> Sample for replica::Answer<Results> {
