@@ -84,6 +84,7 @@ fn metaserver(world: Arc<Alone>) -> Metaserver {
         strict: false,
         lends: false,
         bounds: Bounds { most: 16, ..Bounds::DEFAULT },
+        give_up: Duration::from_mins(1),
         owner: Owner { uid: 0, gid: 0, mode: 0o777, file_system: 9 },
         verifier: Verifier([7; 8]),
         content: Box::new(|| Bytes::from_static(b"head")),

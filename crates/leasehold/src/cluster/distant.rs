@@ -109,7 +109,8 @@ impl Cluster {
                 .because("metaservers know each other by a key: name it with --cluster-key")
         })?;
         let &Names { sync, verifier, .. } = names;
-        group.join(Place { runtime: &self.runtime, key, directory, sync, verifier, laid_out })
+        let (runtime, give_up) = (&self.runtime, self.patience.give_up);
+        group.join(Place { runtime, key, directory, sync, verifier, give_up, laid_out })
     }
 
     /// Waits a moment.

@@ -144,7 +144,7 @@ impl Group {
 
     /// Begins to be one of them.
     pub(crate) fn join(&self, place: Place<'_>) -> Result<Metaserver, Failure> {
-        let Place { runtime, key, directory, sync, verifier, laid_out } = place;
+        let Place { runtime, key, directory, sync, verifier, give_up, laid_out } = place;
         let failed = |error: &dyn std::fmt::Display| {
             let shown = directory.display();
             Kind::Directory.because(format!("cannot use the metafiles in {shown}: {error}"))
@@ -180,6 +180,7 @@ impl Group {
             order: self.search.order(),
             distances: Vec::new(),
             bounds: self.bounds(),
+            give_up,
             owner,
             verifier,
             content: Box::new(content),
@@ -205,6 +206,8 @@ pub(crate) struct Place<'a> {
     pub(crate) directory: &'a Path,
     pub(crate) sync: bool,
     pub(crate) verifier: Verifier,
+    /// How long a home may be silent.
+    pub(crate) give_up: Duration,
     pub(crate) laid_out: striped::Options,
 }
 

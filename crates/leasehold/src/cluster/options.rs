@@ -256,7 +256,7 @@ pub(crate) struct Meta {
     #[arg(long, value_name = "FILE", help_heading = IODS)]
     pub(crate) cluster_key: Option<PathBuf>,
 
-    /// Seconds that an iod may be silent before what needs it fails
+    /// Seconds that an iod, or another metaserver, may be silent before what needs it fails
     ///
     /// Until then clients of version 3 are told every 2 seconds to come again.
     #[arg(
@@ -369,7 +369,7 @@ pub(crate) struct Peers {
     /// Copies are had by leases then, of which the window is the term: who changes what others have a
     /// lease on takes it back first, and a WRITE is answered when it is known at the home of its file.
     /// Clients may hold leases on files. While a metaserver is away its files and directories are
-    /// waited for, and what its clients held leases on for three minutes.
+    /// waited for as those on an iod are, and what its clients held leases on for three minutes.
     #[arg(long, requires = "peer", conflicts_with = "search", hide_short_help = true, help_heading = PEERS)]
     pub(crate) strict: bool,
 

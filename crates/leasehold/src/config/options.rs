@@ -243,7 +243,7 @@ pub(crate) struct Export {
     #[schemars(with = "PathBuf", extend("init" = "/etc/leasehold/cluster.key"))]
     pub(crate) cluster_key: Option<PathBuf>,
 
-    /// Seconds that an iod may be silent before what needs it fails [default: 60]
+    /// Seconds that an iod, or another metaserver, may be silent before what needs it fails [default: 60]
     #[serde(default)]
     #[schemars(with = "u32", extend("init" = 60))]
     pub(crate) iod_timeout: Option<Spanned<u32>>,

@@ -1,6 +1,7 @@
 //! `meta` with `--peer`: several metaservers, one file system.
 
 use std::fs;
+use std::net::SocketAddr;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -15,7 +16,10 @@ use leasehold_session::nfs::messages::{
 use leasehold_shell::client::{Mounted, Runtime, Target, block_on, mount};
 use rustix::process::Signal;
 
-use crate::support::{Home, PATIENCE, Serving, address, leasehold, port, put, run, who};
+use crate::support::{
+    Home, PATIENCE, Serving, address, call_of_user, leasehold, opaque, over_stream, port, put, run,
+    who,
+};
 
 /// The lazy window of these clusters.
 const WINDOW: Duration = Duration::from_secs(1);
@@ -31,6 +35,8 @@ struct Cluster {
     metaservers: Vec<Option<Serving>>,
     window: Duration,
     strict: bool,
+    /// Further options of each.
+    more: &'static [&'static str],
 }
 
 impl Cluster {
@@ -39,6 +45,10 @@ impl Cluster {
     }
 
     fn of(count: usize, window: Duration, strict: bool) -> Self {
+        Self::with(count, window, strict, &[])
+    }
+
+    fn with(count: usize, window: Duration, strict: bool, more: &'static [&'static str]) -> Self {
         let home = Home::new();
         let iods = ["one", "two"].map(|name| {
             fs::create_dir(home.path(name)).unwrap();
@@ -54,7 +64,8 @@ impl Cluster {
         let (runtime, iods) = (Runtime::start().unwrap(), iods.into());
         let metaservers = (0..count).map(|_| None).collect();
         let places = (0..count).map(|number| home.path(&format!("names{number}"))).collect();
-        let mut cluster = Self { home, runtime, iods, ports, places, metaservers, window, strict };
+        let mut cluster =
+            Self { home, runtime, iods, ports, places, metaservers, window, strict, more };
         for number in 0..count {
             fs::create_dir(cluster.home.path(&format!("names{number}"))).unwrap();
             let open = std::os::unix::fs::PermissionsExt::from_mode(0o777);
@@ -71,7 +82,7 @@ impl Cluster {
         command.args(["--state", &self.home.path(&format!("state-names{number}"))]);
         command.args(["--name", "cluster", "--number", &number.to_string()]);
         let window = self.window.as_secs().to_string();
-        command.args(["--lazy-window", &window, "--stripe-unit", "4"]);
+        command.args(["--lazy-window", &window, "--stripe-unit", "4"]).args(self.more);
         if self.strict {
             command.arg("--strict");
         }
@@ -325,6 +336,50 @@ fn the_status_shows_who_is_there() {
             break;
         }
         assert!(Instant::now() < end, "{told}");
+    }
+}
+
+/// While a home is away, who needs it is told to come again, and after its time that it failed, as where
+/// an iod is away. All else goes on.
+#[test]
+fn a_home_that_is_away_is_told_in_time() {
+    let (ok, io, jukebox) = (0, 5, 10_008);
+    let (parked, give_up) = (Duration::from_secs(2), Duration::from_secs(10));
+    let mut cluster = Cluster::with(2, WINDOW, true, &["--iod-timeout", "10"]);
+    let (first, second) = (cluster.mount(0), cluster.mount(1));
+    let (here, there) = (create(&first, "here").unwrap(), create(&second, "there").unwrap());
+    assert_eq!((look(&first, "here"), look(&first, "there")), (Some(here), Some(there)));
+    let at = SocketAddr::from(([127, 0, 0, 1], cluster.ports[0]));
+    let getattr = |file: &Handle| {
+        let reply = over_stream(at, &call_of_user(9, 1, &opaque(file.as_bytes())));
+        u32::from_be_bytes(reply[24..28].try_into().unwrap())
+    };
+    assert_eq!([&here, &there].map(getattr), [ok; 2]);
+
+    let begun = Instant::now();
+    cluster.kill(1);
+    let mut told = Vec::new();
+    let after = loop {
+        let asked = Instant::now();
+        let status = getattr(&there);
+        let waited = asked.elapsed();
+        assert!(status != jukebox || waited >= parked, "told to come again after {waited:?}");
+        // What a lease says is true while it lasts.
+        if told.last() != Some(&status) {
+            told.push(status);
+        }
+        if status == io {
+            break begun.elapsed();
+        }
+        assert!(begun.elapsed() < PATIENCE, "there is no end: {told:?}");
+    };
+    assert!(told.ends_with(&[jukebox, io]) && after >= give_up, "{told:?} after {after:?}");
+    assert_eq!((getattr(&here), look(&first, "here")), (ok, Some(here)));
+    // It is back, and nobody has to do anything for it.
+    cluster.begin(1);
+    let end = Instant::now() + PATIENCE;
+    while getattr(&there) != ok {
+        assert!(Instant::now() < end, "it stays away");
     }
 }
 

@@ -308,11 +308,13 @@ impl Node {
     /// A call has come to its end; without an answer it is to be made again later.
     pub(crate) fn call_ended(&mut self, call: u64, answer: Option<(Stamp, Answer)>) {
         let Some(called) = self.calls.remove(&call) else { return };
+        let peer = called.peer;
         let Some((stamp, answer)) = answer else {
+            self.has_no_answer(peer, called.why);
             self.answered(called.why, Answer::Later);
             return;
         };
-        let peer = called.peer;
+        self.has_answer(peer);
         match answer {
             Answer::Epoch(epoch) => {
                 self.peers(peers::Event::Heard(peer, Known { epoch, stamp: Stamp(0) }));
@@ -345,7 +347,7 @@ impl Node {
 
     pub(crate) fn answered(&mut self, why: Why, answer: Answer) {
         match why {
-            Why::Hello | Why::Announce => {}
+            Why::Hello | Why::Announce | Why::There => {}
             Why::Fetch(call) => self.fetched(call, answer),
             Why::Search(_) | Why::Named(_) | Why::SearchFetch(_) => self.searched(why, answer),
             Why::Leave(ticket) | Why::Claim(ticket) => {

@@ -179,7 +179,7 @@ impl Metaserver {
                 return Ok(Alone::default());
             }
             if self.shared.outside.now() >= until {
-                return Err(FsError::Later);
+                return Err(self.not_yet(&[object]));
             }
             self.shared.outside.sleep(AGAIN).await;
         }

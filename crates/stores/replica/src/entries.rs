@@ -60,7 +60,7 @@ impl Metaserver {
             let (listed, end) = match self.ask_home(directory, ask).await {
                 Answer::Listed(listed, end) => (listed, end),
                 Answer::Gone => return Err(FsError::Stale),
-                _ => return Err(FsError::Later),
+                _ => return Err(self.not_yet(&[directory])),
             };
             let standing = listed.iter().map(|one| self.standing(directory, one));
             for (one, found) in listed.iter().zip(join_all(standing).await) {

@@ -23,6 +23,7 @@ mod outside;
 mod program;
 mod record;
 mod searching;
+mod silence;
 mod store;
 #[cfg(test)]
 mod tests;
@@ -88,6 +89,8 @@ pub struct Options {
     pub lends: bool,
     /// How long copies are good, and what goes with that.
     pub bounds: Bounds,
+    /// How long a home may be silent before what needs it fails. Until then it is to come again.
+    pub give_up: Duration,
     /// To whom the root belongs when it is made.
     pub owner: Owner,
     /// Different at each start.

@@ -277,7 +277,7 @@ impl Metaserver {
             Answer::Version(_) => made.ok_or(FsError::Stale),
             Answer::Exists => Err(FsError::AlreadyExists),
             Answer::Gone => Err(FsError::Stale),
-            _ => Err(FsError::Later),
+            _ => Err(self.not_named_yet(at).await),
         }
     }
 
@@ -432,7 +432,7 @@ impl Metaserver {
                 self.fresh(object).await
             }
             Answer::Gone => Err(FsError::Stale),
-            _ => Err(FsError::Later),
+            _ => Err(self.not_yet(&[object])),
         }
     }
 }

@@ -24,6 +24,7 @@ use crate::metafile::{Metafile, Wrote};
 use crate::outside::{Outside, Urgency};
 use crate::record::Record;
 use crate::searching::Searching;
+use crate::silence::Silence;
 use crate::{Load, Notice, Options};
 
 /// So many names are told of a path at most: more than programs can use in one.
@@ -97,6 +98,8 @@ pub(crate) enum Why {
     Change(Call),
     Evicted(Evicted),
     Cover(Call),
+    /// Whether it is there at all.
+    There,
     Operation(Ticket),
 }
 
@@ -187,6 +190,7 @@ pub(crate) struct Node {
     pub(crate) messages: u64,
     /// How busy this metaserver is.
     pub(crate) load: Load,
+    pub(crate) silence: Silence,
     last: u64,
 }
 
@@ -240,6 +244,7 @@ impl Node {
             outs: Vec::new(),
             messages: 0,
             load: Load::default(),
+            silence: Silence::default(),
             // An old backup has an epoch again, but no answer of then is for a call of now.
             last: u64::from(start) << 32,
             options,

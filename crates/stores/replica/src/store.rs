@@ -204,7 +204,7 @@ impl Metaserver {
         let commit = self.run(|node, ticket| {
             node.changes(changes::Event::Commit(ticket, object));
         });
-        if commit.await == Answer::Done { Ok(()) } else { Err(FsError::Later) }
+        if commit.await == Answer::Done { Ok(()) } else { Err(self.not_yet(&[object])) }
     }
 
     async fn commit_content(&self, of: &ObjectId) -> Changed<Committed> {

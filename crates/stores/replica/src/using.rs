@@ -127,7 +127,7 @@ impl Metaserver {
         match answer.await {
             Answer::Metafile(metafile) if metafile.object == object => Ok(metafile),
             Answer::Gone => Err(FsError::Stale),
-            _ => Err(FsError::Later),
+            _ => Err(self.not_yet(&[object])),
         }
     }
 
@@ -176,7 +176,7 @@ impl Metaserver {
                         }
                         Answer::Metafile(_) => {}
                         Answer::Gone => return Ok(None),
-                        _ => return Err(FsError::Later),
+                        _ => return Err(self.not_found_yet(place).await),
                     }
                 }
             }
@@ -190,7 +190,7 @@ impl Metaserver {
         let object = match answer {
             Answer::Named(Some(object)) => object,
             Answer::Named(None) | Answer::Gone => return Ok(None),
-            _ => return Err(FsError::Later),
+            _ => return Err(self.not_yet(&[place.directory])),
         };
         self.find_by(object, place).await
     }
@@ -209,7 +209,7 @@ impl Metaserver {
                 Err(error) => Err(error),
             },
             Answer::Nowhere | Answer::Gone => Ok(None),
-            _ => Err(FsError::Later),
+            _ => Err(self.not_yet(&[object])),
         }
     }
 
@@ -244,7 +244,10 @@ impl Metaserver {
             Answer::Exists => return Err(FsError::AlreadyExists),
             Answer::Full => return Err(FsError::NotEmpty),
             Answer::Loop => return Err(FsError::Invalid),
-            _ => return Err(FsError::Later),
+            _ => {
+                let places = (from.as_ref(), to.as_ref());
+                return Err(self.not_placed_yet(object, places, over).await);
+            }
         };
         self.with(|node| {
             if to.is_some() {

@@ -117,7 +117,11 @@ impl Lender for One {
 }
 
 fn three() -> (Lan, Iods, [One; 3]) {
-    let (lan, iods) = (Lan::lending(3, new_file), Iods::new());
+    three_of(Lan::lending(3, new_file))
+}
+
+fn three_of(lan: Lan) -> (Lan, Iods, [One; 3]) {
+    let iods = Iods::new();
     let all = [0, 1, 2].map(|me| {
         let clients = Arc::default();
         let one = One { lan: lan.clone(), volume: iods.open(&lan, me), clients };
@@ -213,6 +217,22 @@ fn a_metaserver_that_is_away_is_waited_out() {
     lan.cut(1, false);
     lan.pass(4 * SECOND);
     assert_eq!(one.read(file).as_deref(), Ok(&b"new"[..]));
+}
+
+/// However long a home waits for another, it answers whether it is there.
+#[test]
+fn a_home_that_waits_for_another_is_not_away() {
+    let (lan, _, [home, one, two]) =
+        three_of(Lan::giving_up(3, new_file, (true, true), 20 * SECOND));
+    let file = home.create_with("file", b"old");
+    assert_eq!(one.lend(file, Guard::Everything), Ok(()));
+    let began = lan.now();
+    lan.cut(1, true);
+    while lan.now() < began + COVER / 2 {
+        assert_eq!(two.read(file), Err(FsError::Later));
+    }
+    lan.pass(COVER);
+    assert_eq!(two.read(file).as_deref(), Ok(&b"old"[..]));
 }
 
 #[test]

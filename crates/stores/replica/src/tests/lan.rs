@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use bytes::Bytes;
 use futures_channel::oneshot;
+use futures_util::future::{Either, select};
 use leasehold_base::units::{FileTime, Time, Xid};
 use leasehold_base::xdr::{Decode as _, Encode as _, Reader, Writer};
 use leasehold_core::replica::{Bounds, Peer};
@@ -19,6 +20,12 @@ use leasehold_wire::rpc::{AuthSys, Call, OpaqueAuth, Reply, ReplyStatus, flavor}
 use crate::{Later, Metaserver, Notice, Options, Order, Outside, Owner, Urgency, compacted};
 
 const WORD: &str = "a word";
+
+/// Nobody waits so long.
+const FOR_EVER: Duration = Duration::from_hours(24);
+
+/// How long a call may take, where any does.
+const CALL: Duration = Duration::from_millis(2500);
 
 /// The longest sleep of a client's call, which nobody ends who only waits for the call.
 const HURRY: Duration = Duration::from_millis(50);
@@ -65,6 +72,8 @@ pub(super) struct Lan {
     strict: bool,
     /// Whether leases are granted to clients.
     lends: bool,
+    /// How long a home may be silent; where that is said, calls end that take long.
+    give_up: Option<Duration>,
     /// Whom nobody waits for who starts.
     without: Option<u32>,
 }
@@ -81,12 +90,22 @@ impl Lan {
 
     /// With leases.
     pub(super) fn strict(count: usize, content: Content) -> Self {
-        Self::of(count, Order::Constant, content, (true, false))
+        Self::of(count, Order::Constant, content, (true, false), None)
     }
 
     /// With leases for clients as well.
     pub(super) fn lending(count: usize, content: Content) -> Self {
-        Self::of(count, Order::Constant, content, (true, true))
+        Self::of(count, Order::Constant, content, (true, true), None)
+    }
+
+    /// Where a home may be silent for so long; strict or not, and perhaps with leases for clients.
+    pub(super) fn giving_up(
+        count: usize,
+        content: Content,
+        leases: (bool, bool),
+        give_up: Duration,
+    ) -> Self {
+        Self::of(count, Order::Constant, content, leases, Some(give_up))
     }
 
     /// The same, where who starts from now on does not wait for one.
@@ -100,10 +119,16 @@ impl Lan {
     }
 
     pub(super) fn with(count: usize, order: Order, content: Content) -> Self {
-        Self::of(count, order, content, (false, false))
+        Self::of(count, order, content, (false, false), None)
     }
 
-    fn of(count: usize, order: Order, content: Content, (strict, lends): (bool, bool)) -> Self {
+    fn of(
+        count: usize,
+        order: Order,
+        content: Content,
+        (strict, lends): (bool, bool),
+        give_up: Option<Duration>,
+    ) -> Self {
         let state = State {
             metaservers: vec![None; count],
             disks: vec![Vec::new(); count],
@@ -116,6 +141,7 @@ impl Lan {
             content,
             strict,
             lends,
+            give_up,
             without: None,
         };
         (0..count).for_each(|me| lan.start(me));
@@ -147,6 +173,7 @@ impl Lan {
             strict: self.strict,
             lends: self.lends,
             bounds: Bounds::DEFAULT,
+            give_up: self.give_up.unwrap_or(FOR_EVER),
             owner: Owner { uid: 0, gid: 0, mode: 0o777, file_system: 9 },
             verifier: Verifier(starts.to_be_bytes()),
             content: Box::new(move || content(starts, made.fetch_add(1, Ordering::Relaxed))),
@@ -294,7 +321,17 @@ impl Outside for At {
     }
 
     fn call(&self, peer: u32, procedure: u32, args: Bytes) -> Later<Option<Bytes>> {
-        self.lan.deliver(self.me, peer as usize, procedure, &args)
+        let reply = self.lan.deliver(self.me, peer as usize, procedure, &args);
+        if self.lan.give_up.is_none() {
+            return reply;
+        }
+        let end = self.sleep(CALL);
+        Box::pin(async move {
+            match select(reply, end).await {
+                Either::Left((reply, _)) => reply,
+                Either::Right(_) => None,
+            }
+        })
     }
 
     fn append(&self, records: Vec<Vec<u8>>, _: Urgency) -> oneshot::Receiver<()> {

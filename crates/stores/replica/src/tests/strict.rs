@@ -4,7 +4,11 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use futures_util::future::join_all;
-use leasehold_fs::{FsError, Mode, NewFile, ObjectId, Place, SetAttributes, Stability, Store};
+use leasehold_base::units::Cookie;
+use leasehold_fs::{
+    Allowance, Budget, FsError, Mode, NewFile, NewNode, ObjectId, Place, SetAttributes, Stability,
+    Store, Wanted,
+};
 use leasehold_store_striped::Striped;
 
 use super::data::{Iods, new_file};
@@ -153,6 +157,72 @@ fn what_a_home_has_that_is_away_is_waited_for() {
     lan.pass(Duration::from_secs(1));
     assert_eq!(clients.each_ref().map(|client| client.look("there")), [Ok(there); 3]);
     assert_eq!(two.look("here"), Ok(here));
+}
+
+/// How long the others wait for one that is away.
+const GIVE_UP: Duration = Duration::from_secs(60);
+
+/// What a client is told of what has its home at the second, once it was away for long, by every
+/// operation that needs it.
+fn told_of(client: &Client, there: ObjectId, inside: ObjectId) -> Vec<Result<(), FsError>> {
+    let Client { lan, volume } = client;
+    let how = NewFile::Guarded(SetAttributes::default());
+    let place = |directory, text| Place { directory, name: name(text) };
+    let (root, who) = (volume.root(), who());
+    let set = SetAttributes { mode: Some(Mode::from_bits(0o640)), ..<_>::default() };
+    let budget = Budget { reply: Allowance::UNLIMITED, names: Allowance::UNLIMITED };
+    let listed = volume.readdir(&who, &inside, Cookie(0), budget, Wanted::Names);
+    vec![
+        lan.run(listed).map(drop),
+        lan.run(volume.getattr(&there)).map(drop),
+        client.look("there").map(drop),
+        lan.run(volume.lookup(&who, &inside, name("none"))).map(drop),
+        lan.run(volume.setattr(&who, &there, &set, None)).result,
+        lan.run(volume.create(&who, place(root, "there"), &how)).result.map(drop),
+        lan.run(volume.create(&who, place(inside, "new"), &how)).result.map(drop),
+        lan.run(volume.remove(&who, place(root, "there"))).result,
+        lan.run(volume.rename(&who, place(root, "here"), place(inside, "here"))).result,
+    ]
+}
+
+#[test]
+fn what_a_home_has_that_is_away_for_long_has_failed() {
+    for strict in [true, false] {
+        let lan = Lan::giving_up(3, new_file, (strict, false), GIVE_UP);
+        let clients = clients(&lan);
+        let [one, two, three] = &clients;
+        let (here, there) = (one.create("here"), two.create("there"));
+        let (place, none) = (two.place("inside"), SetAttributes::default());
+        let made = lan.run(two.volume.make(&who(), place, &NewNode::Directory, &none));
+        let inside = made.result.expect("the name is free").object;
+        assert_eq!(clients.each_ref().map(|client| client.look("there")), [Ok(there); 3]);
+        lan.cut(1, true);
+        lan.pass(2 * WINDOW);
+        // Each is told so when it has waited for a while.
+        let waits = |began: Duration| (lan.now() - began).as_secs() >= 2;
+        for client in [one, three] {
+            let began = lan.now();
+            assert_eq!(client.look("there"), Err(FsError::Later));
+            assert!(waits(began));
+            assert_eq!(client.look("here"), Ok(here));
+        }
+        assert_eq!(two.look("here"), Err(FsError::Later));
+        lan.pass(GIVE_UP / 2);
+        assert_eq!(three.look("there"), Err(FsError::Later), "it was not away for long enough");
+        lan.pass(GIVE_UP);
+        for client in [one, three] {
+            let told = told_of(client, there, inside);
+            assert!(told.iter().all(|told| *told == Err(FsError::Io)), "{strict}: {told:?}");
+            assert_eq!(client.look("here"), Ok(here), "its home is there");
+        }
+        assert_eq!(two.look("here"), Err(FsError::Io), "who is cut off itself sees nobody");
+        // It is back, and nobody has to do anything for it.
+        lan.cut(1, false);
+        lan.pass(Duration::from_secs(1));
+        assert_eq!(clients.each_ref().map(|client| client.look("there")), [Ok(there); 3]);
+        assert_eq!(two.look("here"), Ok(here));
+        assert_eq!(three.look("none"), NOWHERE);
+    }
 }
 
 #[test]
