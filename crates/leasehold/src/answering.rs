@@ -11,8 +11,9 @@ use leasehold_serve::{Arrival, Response, Service, Transport};
 use leasehold_shell::Handler;
 use leasehold_store_replica::{Metaserver, PROGRAM};
 use leasehold_wire::rpc::{Call, Reply, ReplyStatus};
-use leasehold_wire::{lease, nqnfs};
+use leasehold_wire::{binding, lease, nqnfs};
 
+use crate::referral::Referral;
 use crate::serving::Serving;
 
 /// All that is served.
@@ -20,12 +21,15 @@ pub(crate) struct Answering {
     service: Arc<Service>,
     /// What is called by other metaservers, where this is one of several.
     metaserver: Option<Metaserver>,
+    /// What clients are told of those.
+    referral: Option<Arc<Referral>>,
 }
 
 impl Answering {
     /// The service, and what its stores say to other metaservers.
     pub(crate) fn by(service: &Arc<Service>, serving: &Serving) -> Self {
-        Self { service: Arc::clone(service), metaserver: serving.metaserver() }
+        let referral = Referral::of(serving).map(Arc::new);
+        Self { service: Arc::clone(service), metaserver: serving.metaserver(), referral }
     }
 }
 
@@ -34,8 +38,15 @@ impl Handler for Answering {
         if let Some(metaserver) = &self.metaserver
             && let Ok(call) = Call::decode(&mut Reader::new(&message))
         {
-            if call.program == PROGRAM && arrival.transport() == Transport::Stream {
+            let is_by_stream = arrival.transport() == Transport::Stream;
+            if call.program == PROGRAM && is_by_stream {
                 return metaserver.answer(&message, writer).into();
+            }
+            if call.program == binding::PROGRAM
+                && is_by_stream
+                && let Some(referral) = &self.referral
+            {
+                return referral.answer(&self.service, arrival.from.ip(), &message, writer);
             }
             // What is changed at another metaserver ends no lease that a lazy one grants, and who goes
             // by NQNFS cannot be told of what is not cached by leases.

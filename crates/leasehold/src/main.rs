@@ -21,6 +21,7 @@ mod notes;
 mod options;
 mod portmap;
 mod ready;
+mod referral;
 mod reload;
 mod remote;
 mod rescue;

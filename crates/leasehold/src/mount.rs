@@ -2,6 +2,7 @@
 
 mod background;
 mod caching;
+mod least_busy;
 mod left;
 pub(crate) mod options;
 mod rescue;
@@ -99,7 +100,11 @@ fn serve(options: &Mount, words: &Words, directory: &Path) -> Result<(), Failure
     let target = target(options, words);
     let source = &options.source.text;
     let no = |text: String| Kind::Running.because(format!("cannot mount {source}: {text}"));
-    let found = block_on(find(&runtime, &target, &who)).map_err(|error| no(error.to_string()))?;
+    let found = match words.least_busy {
+        true => least_busy::find_there(&runtime, &target, &who),
+        false => block_on(find(&runtime, &target, &who)),
+    };
+    let found = found.map_err(|error| no(error.to_string()))?;
     let found = with_leases(found, words, &who, &machine, directory).map_err(no)?;
     let root = block_on(root(&found, &who)).map_err(no)?;
     let seed = state::random().map(u64::from_ne_bytes).map_err(|error| no(error.to_string()))?;

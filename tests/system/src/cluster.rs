@@ -162,10 +162,30 @@ impl Group {
         Mount { port, export: "/export".to_owned(), version }
     }
 
+    /// What a mount of ours mounts at one of them.
+    #[must_use]
+    pub fn source(&self, number: usize) -> String {
+        format!("127.0.0.1:{}:/export", self.port(number))
+    }
+
     /// The port of one of them.
     #[must_use]
     pub fn port(&self, number: usize) -> u16 {
         self.metaservers[number].port
+    }
+
+    /// Kills one of them.
+    pub fn kill(&mut self, number: usize) {
+        self.metaservers[number].kill();
+    }
+
+    /// Starts one of them again that was killed.
+    ///
+    /// # Panics
+    /// If it does not get ready.
+    pub fn start_again(&mut self, number: usize) {
+        let Program { words, port, .. } = &self.metaservers[number];
+        self.metaservers[number] = Program::start(words.clone(), *port);
     }
 }
 

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use leasehold_fuse::Errno;
 use leasehold_system_tests::mounted::{Mounted, is_mounted, mount, source, status};
-use leasehold_system_tests::{Scratch, Server, built, copy_built, output};
+use leasehold_system_tests::{Group, Scratch, Server, built, copy_built, output};
 
 /// Longer than anything takes on a loaded machine.
 const LIMIT: Duration = Duration::from_mins(2);
@@ -65,6 +65,38 @@ fn a_cluster_is_tried_with_a_mount() {
     let ended = trial.wait().expect("it is ours");
     assert!(ended.success(), "{ended}");
     assert!(!is_mounted(&place));
+}
+
+/// With `least-busy` the metaserver that is named says which to go by. Here that is another, since it
+/// waits for a third and does not serve itself.
+#[test]
+fn a_mount_goes_by_the_metaserver_that_it_is_told() {
+    let mut group = Group::start(3, &[]);
+    let folder = Scratch::new("mount");
+    let mounts = |source: &str, options: &str| {
+        until("it serves", || mount(source, folder.path(), options).status.success());
+        let told = status(folder.path()).expect("it is mounted");
+        let mut end = Command::new(built());
+        output(end.arg("umount").arg(folder.path()));
+        told["server"].clone()
+    };
+    let at = |group: &Group, number| format!("127.0.0.1:{}", group.port(number));
+    // None serves before it has heard of all others, which are killed below.
+    for number in 0..3 {
+        assert_eq!(mounts(&group.source(number), ""), at(&group, number));
+    }
+    let all = [0, 1, 2].map(|number| at(&group, number));
+    let server = mounts(&group.source(1), "least-busy");
+    assert!(all.iter().any(|one| server == *one), "{server}");
+    group.kill(2);
+    group.kill(1);
+    group.start_again(1);
+    // Where it does not say so in time the mount waits for itself: that has an end.
+    assert_eq!(mounts(&group.source(1), "least-busy,soft=10"), at(&group, 0));
+    // Who says nothing of others is gone by itself.
+    let server = Server::start();
+    let mounted = new_mount(&server, "least-busy");
+    assert_eq!(mounted.status()["server"], format!("127.0.0.1:{}", server.port()));
 }
 
 fn names_are_those_of_the_server(options: &str) {

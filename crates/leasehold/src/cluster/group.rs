@@ -137,6 +137,11 @@ impl Group {
         format!("metaserver {me} of {peers}, {how}, window {window_s} s{without}")
     }
 
+    /// Where each of them is, as far as that is known.
+    pub(crate) fn addresses(&self) -> Vec<Option<SocketAddr>> {
+        self.peers.iter().map(|peer| resolved(peer).ok()).collect()
+    }
+
     fn bounds(&self) -> Bounds {
         let window = Duration::from_secs(self.window_s.into());
         Bounds { window, ..Bounds::DEFAULT }

@@ -21,6 +21,8 @@ pub(crate) struct Words {
     pub(crate) mount_port: Option<u16>,
     pub(crate) source_port: SourcePort,
     pub(crate) session: Options,
+    /// Whether of several metaservers the least busy is gone by, in place of the one that is named.
+    pub(crate) least_busy: bool,
     pub(crate) caching: Caching,
     pub(crate) mount: MountOptions,
     /// Where what the server refuses is kept.
@@ -74,7 +76,9 @@ Options for -o, with commas between them:
                      retrans=N say: TENTHS for the first try and for each other]
   rsize=N, wsize=N   the largest READ and WRITE, in bytes [default: what the server likes]
   inflight=N         calls on their way at once on a connection [default: 64; over UDP 16]
-  nconnect=N         connections [default: 1]";
+  nconnect=N         connections [default: 1]
+  least-busy         of several metaservers of one file system go by the least busy, as HOST says;
+                     by HOST itself where that does not say, or the other cannot be reached";
 
 const OTHERS: &str = "\
 \x20 rescue=DIR         where data is kept that the server refuses since its file was changed elsewhere
@@ -94,6 +98,7 @@ impl Default for Words {
             mount_port: None,
             source_port: SourcePort::default(),
             session: Options::stream(),
+            least_busy: false,
             caching: Caching::default(),
             mount: MountOptions::default(),
             rescue: None,
@@ -170,6 +175,7 @@ impl Words {
                 self.mount.synchronous = true;
                 return self.caching.take("actimeo", Some("0"));
             }
+            ("least-busy", None) => self.least_busy = true,
             ("noresvport", None) => self.source_port = SourcePort::Any,
             ("rescue", Some(directory)) => self.rescue = Some(directory.into()),
             ("intr", None) => {}
@@ -285,6 +291,7 @@ mod tests {
         let is = (session.carrier, session.in_flight_max, session.soft);
         assert_eq!(is, (Carrier::Datagram, 8, Some(Duration::from_secs(5))));
         assert_ne!(read("cache=none,actimeo=7").expect("fine").caching, Caching::default());
+        assert!(read("least-busy").expect("fine").least_busy && !Words::default().least_busy);
     }
 
     /// A line of fstab for the kernel's client, of which the type alone was changed, was refused.

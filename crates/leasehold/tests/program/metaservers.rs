@@ -13,6 +13,7 @@ use leasehold_session::Options;
 use leasehold_session::nfs::messages::{
     Handle, SetAttributes, SetTime, Status, Time, create, write,
 };
+use leasehold_shell::binding::Database;
 use leasehold_shell::client::{Mounted, Runtime, Target, block_on, mount};
 use rustix::process::Signal;
 
@@ -337,6 +338,41 @@ fn the_status_shows_who_is_there() {
         }
         assert!(Instant::now() < end, "{told}");
     }
+}
+
+/// Each tells whoever asks it for what clients mount where the least busy is that serves.
+#[test]
+fn a_client_is_told_which_to_go_by() {
+    let mut cluster = Cluster::start(3);
+    let end = Instant::now() + PATIENCE;
+    let asked = |port: u16, name: &str| loop {
+        let database = Database { host: "127.0.0.1".into(), port };
+        match database.lookup(name) {
+            Ok(found) => break found.map(|located| (located.name, located.address.port())),
+            // A machine may be too slow for it.
+            Err(error) => assert!(Instant::now() < end, "{error}"),
+        }
+    };
+    let told = |port: u16| loop {
+        if let Some(found) = asked(port, "Cluster") {
+            break found;
+        }
+        assert!(Instant::now() < end, "nobody is told");
+    };
+    // None serves before it has heard of all others, which are killed below.
+    for number in 0..3 {
+        assert_eq!(look(&cluster.mount(number), "none"), None);
+    }
+    for port in &cluster.ports {
+        let (name, at) = told(*port);
+        assert!(name == "cluster" && cluster.ports.contains(&at), "{name} at {at}");
+        assert_eq!(asked(*port, "other"), None);
+    }
+    // One that waits for another and does not serve knows who does.
+    cluster.kill(2);
+    cluster.kill(1);
+    cluster.begin(1);
+    assert_eq!(told(cluster.ports[1]), ("cluster".to_owned(), cluster.ports[0]));
 }
 
 /// While a home is away, who needs it is told to come again, and after its time that it failed, as where

@@ -1,6 +1,6 @@
 //! From a message to its reply.
 
-use core::net::SocketAddr;
+use core::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex};
 
 use arc_swap::{ArcSwap, Guard};
@@ -277,6 +277,14 @@ impl Service {
             Some(reply) => refuse(&reply, writer),
             None => Answer::now(None).into(),
         }
+    }
+
+    /// Whether a client finds an export by a path, and is told of it.
+    #[must_use]
+    pub fn finds(&self, client: IpAddr, path: &[u8]) -> bool {
+        let exports = self.exports();
+        let found = exports.by_path(path, client);
+        found.is_some_and(|(offer, below)| offer.secret.is_none() && below.is_empty())
     }
 
     /// The handle of the root of the export of a name, as MOUNT gives it.

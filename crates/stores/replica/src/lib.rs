@@ -10,6 +10,7 @@
 
 mod asked;
 mod attributes;
+mod choosing;
 mod covering;
 mod disk;
 mod effects;
@@ -269,7 +270,9 @@ impl Metaserver {
 
     /// Takes note of how busy it is.
     pub fn is_busy(&self, load: Load) {
-        self.node().load = load;
+        let mut node = self.node();
+        node.load = load;
+        node.told.clear();
     }
 
     /// How busy one on the list is, itself or another; none of one that does not serve this one now.

@@ -190,6 +190,8 @@ pub(crate) struct Node {
     pub(crate) messages: u64,
     /// How busy this metaserver is.
     pub(crate) load: Load,
+    /// How many clients were told to go by which since that was said.
+    pub(crate) told: BTreeMap<u32, u32>,
     pub(crate) silence: Silence,
     last: u64,
 }
@@ -244,6 +246,7 @@ impl Node {
             outs: Vec::new(),
             messages: 0,
             load: Load::default(),
+            told: BTreeMap::new(),
             silence: Silence::default(),
             // An old backup has an epoch again, but no answer of then is for a call of now.
             last: u64::from(start) << 32,

@@ -146,6 +146,23 @@ fn an_export_is_hidden_from_whom_no_rule_has() {
 }
 
 #[test]
+fn who_finds_an_export_is_known_by_its_rules() {
+    let store = Arc::new(MemStore::default());
+    let everybody = || vec![rule(&["*"], Identity::default())];
+    let ours = vec![rule(&["192.0.2.0/24"], Identity::default())];
+    let secret =
+        Offer { secret: Some("/5ec2e7".to_owned()), ..offer(2, "iod", &store, everybody()) };
+    let offers = vec![offer(1, "files", &store, ours), secret];
+    let service = Service::offering(offers, HandleKey([1; 16]), Box::new(Refusals::default()));
+    let (ours, other) = ([192, 0, 2, 1].into(), [198, 51, 100, 1].into());
+    assert!(service.finds(ours, b"files") && service.finds(ours, b"/files"));
+    assert!(!service.finds(other, b"files"));
+    for path in [&b"none"[..], b"files/below", b"iod", b"/5ec2e7"] {
+        assert!(!service.finds(ours, path), "{path:?}");
+    }
+}
+
+#[test]
 fn an_export_is_listed_for_everybody_without_names() {
     let store = Arc::new(MemStore::default());
     let rules = vec![rule(&["192.0.2.1"], Identity::default()), rule(&["*"], Identity::default())];

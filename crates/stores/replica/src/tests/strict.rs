@@ -160,7 +160,7 @@ fn what_a_home_has_that_is_away_is_waited_for() {
 }
 
 /// How long the others wait for one that is away.
-const GIVE_UP: Duration = Duration::from_secs(60);
+const GIVE_UP: Duration = Duration::from_mins(1);
 
 /// What a client is told of what has its home at the second, once it was away for long, by every
 /// operation that needs it.

@@ -11,7 +11,7 @@ use leasehold_fs::{
 
 use super::lan::{Lan, name, who};
 use crate::record::Record;
-use crate::{Notice, Order, moved};
+use crate::{Load, Notice, Order, moved};
 
 const WINDOW: Duration = Duration::from_secs(3);
 
@@ -330,6 +330,33 @@ fn who_was_moved_elsewhere_serves_nobody() {
     lan.start(1);
     lan.pass(WINDOW);
     assert!(!lan.at(1).is_open());
+}
+
+#[test]
+fn clients_are_told_the_least_busy_that_serves() {
+    let lan = Lan::new(3, Order::Constant);
+    let busy = |at: usize, busy_tenths, connections| {
+        lan.at(at).is_busy(Load { busy_tenths, connections });
+    };
+    let told = |at: usize, among: &[u32]| lan.run(lan.at(at).least_busy(among));
+    let all = [0, 1, 2];
+    for (at, busy_tenths, connections) in [(0, 2, 0), (1, 1, 7), (2, 1, 6)] {
+        busy(at, busy_tenths, connections);
+    }
+    // Who is told to go there is there as far as the next is concerned.
+    assert_eq!([0; 3].map(|at| told(at, &all)), [Some(2), Some(1), Some(2)]);
+    assert_eq!([1; 2].map(|at| told(at, &all)), [Some(2), Some(1)], "of two as busy itself");
+    busy(0, 2, 0);
+    assert_eq!(told(0, &all), Some(2), "by now it shows in what they say");
+    assert_eq!((told(0, &[0]), told(0, &[])), (Some(0), None));
+    lan.cut(2, true);
+    assert_eq!(told(0, &all), Some(1));
+    // One that does not serve itself still knows who does.
+    lan.kill(0, None);
+    lan.start(0);
+    lan.pass(Duration::from_secs(2));
+    assert!(!lan.at(0).is_open());
+    assert_eq!((told(0, &all), told(0, &[0, 2])), (Some(1), None));
 }
 
 #[test]

@@ -1,0 +1,106 @@
+//! Which of several metaservers to go by, as one of them tells whoever asks it (`spec/binding.x`,
+//! rules 13 and 14).
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use leasehold_base::xdr::{Encode as _, Reader, Writer, decode_all};
+use leasehold_fs::Answer;
+use leasehold_serve::{Response, Service};
+use leasehold_store_replica::Metaserver;
+use leasehold_wire::binding::{Bound, Host, Identifier, Name, VERSION, lookup};
+use leasehold_wire::rpc::{Call, Reply, ReplyStatus, Versions, null};
+
+use crate::serving::Serving;
+
+/// The metaservers of a volume.
+pub(crate) struct Referral {
+    /// What clients mount.
+    name: String,
+    /// The same as names are told.
+    told: String,
+    /// The number of the volume.
+    volume: u64,
+    metaserver: Metaserver,
+    /// Where each is, as far as that is known.
+    addresses: Vec<Option<SocketAddr>>,
+}
+
+impl Referral {
+    /// Those of the volume that is served with others, if there is one.
+    pub(crate) fn of(serving: &Serving) -> Option<Self> {
+        serving.volumes().into_iter().find_map(|(name, volume)| {
+            let number = volume.striped.options().volume;
+            let (group, metaserver) = volume.group?;
+            let name = name.trim_matches('/').to_owned();
+            let (told, addresses) = (name.to_ascii_lowercase(), group.addresses());
+            Some(Self { name, told, volume: number, metaserver, addresses })
+        })
+    }
+
+    /// Answers a call of the binding program that came by a stream.
+    pub(crate) fn answer(
+        self: &Arc<Self>,
+        service: &Service,
+        from: IpAddr,
+        message: &Bytes,
+        mut writer: Writer,
+    ) -> Response {
+        let mut reader = Reader::new(message);
+        let Ok(call) = Call::decode(&mut reader) else { return Answer::now(None).into() };
+        let xid = call.xid;
+        let (status, name) = match wanted(&call, &mut reader) {
+            Ok(name) => (ReplyStatus::Success, name),
+            Err(status) => (status, None),
+        };
+        Reply { xid, status }.encode(&mut writer);
+        let Some(Name(name)) = name else { return Answer::now(Some(writer.finish())).into() };
+        let (this, among) = (Arc::clone(self), self.among(service, from, name));
+        Answer::later(async move {
+            this.bound(&among).await.encode(&mut writer);
+            Some(writer.finish())
+        })
+        .into()
+    }
+
+    /// Those that a client may be told of: none where it finds nothing of that name.
+    fn among(&self, service: &Service, from: IpAddr, name: &[u8]) -> Vec<u32> {
+        let is_it = name.eq_ignore_ascii_case(self.name.as_bytes());
+        if !is_it || !service.finds(from, self.name.as_bytes()) {
+            return Vec::new();
+        }
+        let is_here = from.to_canonical().is_loopback();
+        let is_told = |address: &SocketAddr| is_here || !address.ip().is_loopback();
+        let all = (0..).zip(&self.addresses);
+        let told = all.filter(|(_, address)| address.as_ref().is_some_and(is_told));
+        told.map(|(number, _)| number).collect()
+    }
+
+    /// Where the least busy of them is.
+    async fn bound(&self, among: &[u32]) -> lookup::Reply<'_> {
+        let number = self.metaserver.least_busy(among).await?;
+        let address = (*self.addresses.get(number as usize)?)?;
+        let (name, identifier) = (Name(self.told.as_bytes()), self.identifier(number));
+        Some(Bound { name, identifier, host: Host(address.ip()), port: address.port().into() })
+    }
+
+    fn identifier(&self, number: u32) -> Identifier {
+        (u128::from(self.volume) << 64 | u128::from(number)).to_be_bytes()
+    }
+}
+
+/// The name that a call looks up; nothing where that is NULL.
+fn wanted<'a>(
+    call: &Call<'_>,
+    reader: &mut Reader<'a>,
+) -> Result<Option<lookup::Args<'a>>, ReplyStatus> {
+    if call.version != VERSION {
+        return Err(ReplyStatus::ProgramMismatch(Versions { low: VERSION, high: VERSION }));
+    }
+    match call.procedure {
+        null::NUMBER => Ok(None),
+        lookup::NUMBER => decode_all(reader).map(Some).map_err(|_| ReplyStatus::GarbageArguments),
+        _ => Err(ReplyStatus::ProcedureUnavailable),
+    }
+}
