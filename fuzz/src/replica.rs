@@ -16,7 +16,8 @@ use leasehold_base::xdr::{Decode as _, Encode, Message, Reader, Writer};
 use leasehold_core::replica::{Bounds, Peer};
 use leasehold_fs::Verifier;
 use leasehold_store_replica::{
-    Later, Metaserver, Notice, Options, Order, Outside, Owner, Urgency, compacted,
+    Later, Metaserver, NoResults, Notice, Options, Order, Outside, Owner, Traffic, Urgency,
+    compacted,
 };
 use leasehold_wire::list::List;
 use leasehold_wire::nfs3::{self, Name, SetAttributes};
@@ -59,8 +60,12 @@ impl Outside for Alone {
         Box::pin(core::future::pending())
     }
 
-    fn call(&self, _: u32, _: u32, _: Bytes) -> Later<Option<Bytes>> {
-        Box::pin(async { None })
+    fn call(&self, _: u32, _: u32, _: Bytes) -> Later<Result<Bytes, NoResults>> {
+        Box::pin(async { Err(NoResults::Silence) })
+    }
+
+    fn traffic(&self, _: u32) -> Traffic {
+        Traffic::default()
     }
 
     fn append(&self, records: Vec<Vec<u8>>, _: Urgency) -> oneshot::Receiver<()> {

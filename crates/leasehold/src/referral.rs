@@ -58,7 +58,7 @@ impl Referral {
         let Some(Name(name)) = name else { return Answer::now(Some(writer.finish())).into() };
         let (this, among) = (Arc::clone(self), self.among(service, from, name));
         Answer::later(async move {
-            this.bound(&among).await.encode(&mut writer);
+            this.bound(&among, from).await.encode(&mut writer);
             Some(writer.finish())
         })
         .into()
@@ -78,8 +78,8 @@ impl Referral {
     }
 
     /// Where the least busy of them is.
-    async fn bound(&self, among: &[u32]) -> lookup::Reply<'_> {
-        let number = self.metaserver.least_busy(among).await?;
+    async fn bound(&self, among: &[u32], from: IpAddr) -> lookup::Reply<'_> {
+        let number = self.metaserver.least_busy(among, from.to_canonical()).await?;
         let address = (*self.addresses.get(number as usize)?)?;
         let (name, identifier) = (Name(self.told.as_bytes()), self.identifier(number));
         Some(Bound { name, identifier, host: Host(address.ip()), port: address.port().into() })

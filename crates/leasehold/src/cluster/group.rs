@@ -17,13 +17,13 @@ use leasehold_base::units::{FileTime, Time};
 use leasehold_base::xdr::{Encode, Writer};
 use leasehold_core::replica::{Bounds, Peer};
 use leasehold_fs::Verifier;
-use leasehold_session::{Credential, Options as Calling, Procedure, Session, Weight};
+use leasehold_session::{Credential, Error, Options as Calling, Procedure, Session, Weight};
 use leasehold_shell::client::{Runtime, SourcePort};
 use leasehold_shell::records::Records;
 use leasehold_shell::{clock, state};
 use leasehold_store_replica::{
-    Later, Metaserver, Notice, OpenError, Options, Order, Outside, Owner, PROGRAM, Urgency,
-    compacted,
+    Later, Metaserver, NoResults, Notice, OpenError, Options, Order, Outside, Owner, PROGRAM,
+    Traffic, Urgency, compacted,
 };
 use leasehold_store_striped as striped;
 use serde::Deserialize;
@@ -257,6 +257,14 @@ fn resolved(peer: &IodAddress) -> Result<SocketAddr, Failure> {
     found.ok_or_else(|| Kind::Options.because(format!("the metaserver {peer} has no address")))
 }
 
+/// What an error says of the peer: one that refuses a call is there.
+const fn no_results(error: &Error) -> NoResults {
+    match error {
+        Error::Denied(_) | Error::Garbled(_) | Error::Failed(_) => NoResults::Refused,
+        Error::Busy | Error::Closed | Error::TimedOut | Error::Unreachable(_) => NoResults::Silence,
+    }
+}
+
 /// Arguments that are encoded already.
 struct Encoded(Bytes);
 
@@ -279,14 +287,22 @@ impl Outside for World {
         Box::pin(self.clock.sleep(span))
     }
 
-    fn call(&self, peer: u32, procedure: u32, args: Bytes) -> Later<Option<Bytes>> {
+    fn call(&self, peer: u32, procedure: u32, args: Bytes) -> Later<Result<Bytes, NoResults>> {
         let Some(Some(session)) = self.sessions.get(peer as usize) else {
-            return Box::pin(async { None });
+            return Box::pin(async { Err(NoResults::Silence) });
         };
         let (program, version, number) = (PROGRAM, VERSION, procedure);
         let procedure = Procedure { program, version, number, weight: Weight::Light };
         let call = session.call(&self.who, procedure, &Encoded(args));
-        Box::pin(async move { Some(call.await.ok()?.bytes().clone()) })
+        Box::pin(async move {
+            let results = call.await.map(|results| results.bytes().clone());
+            results.map_err(|error| no_results(&error))
+        })
+    }
+
+    fn traffic(&self, peer: u32) -> Traffic {
+        let session = self.sessions.get(peer as usize).and_then(Option::as_ref);
+        session.map_or_else(Traffic::default, Session::traffic)
     }
 
     fn append(&self, records: Vec<Vec<u8>>, urgency: Urgency) -> oneshot::Receiver<()> {
@@ -320,6 +336,31 @@ impl Outside for World {
                 "the metafiles here are older than another metaserver knows them, as those of an \
                  old backup are: nothing is served"
             ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use leasehold_base::xdr;
+    use leasehold_wire::rpc::{AuthStatus, ReplyStatus, Versions};
+
+    use super::*;
+
+    /// Else one that was upgraded before the others, or has another key, would count as away.
+    #[test]
+    fn one_that_refuses_calls_is_there() {
+        let statuses = [
+            ReplyStatus::ProgramMismatch(Versions { low: 3, high: 3 }),
+            ReplyStatus::AuthError(AuthStatus::RejectedCredential),
+            ReplyStatus::GarbageArguments,
+        ];
+        for status in statuses {
+            assert_eq!(no_results(&Error::Denied(status)), NoResults::Refused);
+        }
+        assert_eq!(no_results(&Error::Garbled(xdr::Error::BadValue)), NoResults::Refused);
+        for error in [Error::Busy, Error::Closed, Error::TimedOut, Error::Unreachable("".into())] {
+            assert_eq!(no_results(&error), NoResults::Silence);
         }
     }
 }

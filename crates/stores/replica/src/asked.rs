@@ -13,6 +13,7 @@ use leasehold_core::replica::peers::{self, Known, Refusal};
 use leasehold_core::replica::{Call, Peer, Place, Stamp, Ticket, changes, copies, home, moves};
 use leasehold_wire::replica::Caller;
 
+use crate::NoResults;
 use crate::attributes::{Setting, set};
 use crate::disk::ROOT;
 use crate::message::{Answer, Ask, LISTED_MAX, Listed, Told};
@@ -181,8 +182,8 @@ impl Node {
                 self.asked_to_cover(self.peer_of(asker), asker, object, wanted);
             }
             Ask::Uncover(object, serial) => self.asked_to_uncover(asker, object, serial),
-            Ask::Load => self.answer(asker, Answer::Load(self.load)),
-            Ask::Hello(..) => self.answer(asker, Answer::Later),
+            Ask::Load if !self.refuses => self.answer(asker, Answer::Load(self.load)),
+            Ask::Load | Ask::Hello(..) => self.answer(asker, Answer::Later),
         }
     }
 
@@ -306,15 +307,20 @@ impl Node {
     }
 
     /// A call has come to its end; without an answer it is to be made again later.
-    pub(crate) fn call_ended(&mut self, call: u64, answer: Option<(Stamp, Answer)>) {
+    pub(crate) fn call_ended(&mut self, call: u64, answer: Result<(Stamp, Answer), NoResults>) {
         let Some(called) = self.calls.remove(&call) else { return };
         let peer = called.peer;
-        let Some((stamp, answer)) = answer else {
-            self.has_no_answer(peer, called.why);
-            self.answered(called.why, Answer::Later);
-            return;
+        let (stamp, answer) = match (answer, called.why) {
+            (Ok(told), _) => told,
+            (Err(none), Why::There(peer)) => {
+                self.has_looked(peer, Err(none));
+                return;
+            }
+            (Err(_), why) => {
+                self.answered(why, Answer::Later);
+                return;
+            }
         };
-        self.has_answer(peer);
         match answer {
             Answer::Epoch(epoch) => {
                 self.peers(peers::Event::Heard(peer, Known { epoch, stamp: Stamp(0) }));
@@ -347,7 +353,8 @@ impl Node {
 
     pub(crate) fn answered(&mut self, why: Why, answer: Answer) {
         match why {
-            Why::Hello | Why::Announce | Why::There => {}
+            Why::Hello | Why::Announce => {}
+            Why::There(peer) => self.has_looked(peer, Ok(&answer)),
             Why::Fetch(call) => self.fetched(call, answer),
             Why::Search(_) | Why::Named(_) | Why::SearchFetch(_) => self.searched(why, answer),
             Why::Leave(ticket) | Why::Claim(ticket) => {

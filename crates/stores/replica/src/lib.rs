@@ -49,8 +49,9 @@ use crate::record::Record;
 pub use covering::Lender;
 pub use leasehold_base::xdr::Error as Damaged;
 pub use leasehold_core::replica::search::Order;
+pub use leasehold_session::Traffic;
 pub use leasehold_wire::replica::PROGRAM;
-pub use outside::{Later, Outside, Urgency};
+pub use outside::{Later, NoResults, Outside, Urgency};
 
 /// The largest size of a file: what a signed 64-bit offset can name, as on disks.
 pub(crate) const FILE_BYTES_MAX: u64 = i64::MAX.unsigned_abs();
@@ -124,6 +125,12 @@ pub struct Load {
     pub busy_tenths: u32,
     /// Its open connections.
     pub connections: u32,
+}
+
+impl Load {
+    /// What one says before it knows that of itself: as if it were busy all the time, so that nobody is
+    /// sent to who has just started.
+    pub const UNKNOWN: Self = Self { busy_tenths: 10, connections: 0 };
 }
 
 /// What an administrator is to know.
@@ -272,7 +279,7 @@ impl Metaserver {
     pub fn is_busy(&self, load: Load) {
         let mut node = self.node();
         node.load = load;
-        node.told.clear();
+        node.choosing.forget();
     }
 
     /// How busy one on the list is, itself or another; none of one that does not serve this one now.
@@ -310,7 +317,10 @@ impl Metaserver {
                 let this = self.clone();
                 spawn(async move {
                     let results = reply.await;
-                    let answer = results.and_then(|results| ask.answer(&results).ok());
+                    // What cannot be read is an answer, too.
+                    let read =
+                        |results: Bytes| ask.answer(&results).map_err(|_| NoResults::Refused);
+                    let answer = results.and_then(read);
                     this.with(|node| node.call_ended(call, answer));
                 });
             }

@@ -16,6 +16,7 @@ use leasehold_core::replica::peers::{self, Known, Peers};
 use leasehold_core::replica::{Bounds, Call, Homes, Ids, Peer, Place, Stamp, Ticket};
 use leasehold_wire::replica::Caller;
 
+use crate::choosing::Choosing;
 use crate::covering::{COVERS_MAX, Lending};
 use crate::disk::{Disk, ROOT, first_at};
 use crate::leasing::{Evicted, Leasing, lent, waited};
@@ -98,8 +99,8 @@ pub(crate) enum Why {
     Change(Call),
     Evicted(Evicted),
     Cover(Call),
-    /// Whether it is there at all.
-    There,
+    /// Whether a peer is there at all.
+    There(Peer),
     Operation(Ticket),
 }
 
@@ -150,7 +151,7 @@ pub(crate) struct Node {
     /// Metafiles with changes that are on their way to stable storage.
     pub(crate) pending: BTreeMap<FileId, (Stamp, Option<Metafile>)>,
     pub(crate) peers: Peers,
-    /// Whether what is stored cannot be served, or changed.
+    /// Whether what is stored cannot be served, or changed: nobody is told how busy this one is then.
     pub(crate) refuses: bool,
     pub(crate) copies: Copies,
     pub(crate) changes: Changes,
@@ -190,8 +191,7 @@ pub(crate) struct Node {
     pub(crate) messages: u64,
     /// How busy this metaserver is.
     pub(crate) load: Load,
-    /// How many clients were told to go by which since that was said.
-    pub(crate) told: BTreeMap<u32, u32>,
+    pub(crate) choosing: Choosing,
     pub(crate) silence: Silence,
     last: u64,
 }
@@ -245,8 +245,8 @@ impl Node {
             own: VecDeque::new(),
             outs: Vec::new(),
             messages: 0,
-            load: Load::default(),
-            told: BTreeMap::new(),
+            load: Load::UNKNOWN,
+            choosing: Choosing::default(),
             silence: Silence::default(),
             // An old backup has an epoch again, but no answer of then is for a call of now.
             last: u64::from(start) << 32,
@@ -375,6 +375,7 @@ impl Node {
             self.leasing.next_wake(),
             self.covers.next_wake(),
             self.lending.next_wake(),
+            self.silence.next_wake(),
             self.alone_from,
         ];
         machines.into_iter().flatten().min()
@@ -392,6 +393,7 @@ impl Node {
         self.changes(changes::Event::Tick);
         self.home(home::Event::Tick);
         self.moves(moves::Event::Tick);
+        self.wake_silence();
     }
 
     /// Adds records, in the order of the calls to this.

@@ -246,7 +246,7 @@ impl Metaserver {
             Answer::Loop => return Err(FsError::Invalid),
             _ => {
                 let places = (from.as_ref(), to.as_ref());
-                return Err(self.not_placed_yet(object, places, over).await);
+                return Err(self.not_placed_yet(object, places, over));
             }
         };
         self.with(|node| {

@@ -235,6 +235,28 @@ fn a_home_that_waits_for_another_is_not_away() {
     assert_eq!(two.read(file).as_deref(), Ok(&b"old"[..]));
 }
 
+/// Neither where it waits for another then, nor where it is away for another moment: nobody asks anything
+/// of it in between, and what ended unseen would count as if it had lasted.
+#[test]
+fn a_home_that_was_away_for_a_moment_is_there() {
+    let give_up = 20 * SECOND;
+    let (lan, _, [home, one, two]) = three_of(Lan::giving_up(3, new_file, (true, true), give_up));
+    let file = home.create_with("file", b"old");
+    for _ in 0..2 {
+        lan.cut(0, true);
+        lan.pass(3 * SECOND);
+        assert_eq!(two.read(file), Err(FsError::Later));
+        lan.cut(0, false);
+        lan.pass(2 * give_up);
+    }
+    assert_eq!(one.lend(file, Guard::Everything), Ok(()));
+    lan.cut(1, true);
+    let end = lan.now() + 2 * give_up;
+    while lan.now() < end {
+        assert_eq!(two.read(file), Err(FsError::Later));
+    }
+}
+
 #[test]
 fn a_home_that_starts_again_knows_what_was_lent() {
     let (lan, iods, [home, one, two]) = three();

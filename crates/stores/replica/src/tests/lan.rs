@@ -14,10 +14,14 @@ use leasehold_base::units::{FileTime, Time, Xid};
 use leasehold_base::xdr::{Decode as _, Encode as _, Reader, Writer};
 use leasehold_core::replica::{Bounds, Peer};
 use leasehold_fs::{Caller, Name, SUPERUSER, Step, Verifier};
+use leasehold_session::spawn;
 use leasehold_wire::replica::{PROGRAM, VERSION};
 use leasehold_wire::rpc::{AuthSys, Call, OpaqueAuth, Reply, ReplyStatus, flavor};
 
-use crate::{Later, Metaserver, Notice, Options, Order, Outside, Owner, Urgency, compacted};
+use crate::{
+    Later, Metaserver, NoResults, Notice, Options, Order, Outside, Owner, Traffic, Urgency,
+    compacted,
+};
 
 const WORD: &str = "a word";
 
@@ -53,6 +57,12 @@ struct State {
     room: BTreeMap<usize, usize>,
     /// Those that no message comes to or from.
     cut: Vec<bool>,
+    /// Those that know the others by another word.
+    strange: Vec<bool>,
+    /// How long what some answer takes to come.
+    delays: BTreeMap<usize, Duration>,
+    /// How often that has come, by who asked and who answered.
+    came: BTreeMap<(usize, usize), u64>,
     xid: u32,
     starts: u64,
     /// Whether a sleep of up to [`HURRY`] lets time go on by itself.
@@ -133,6 +143,7 @@ impl Lan {
             metaservers: vec![None; count],
             disks: vec![Vec::new(); count],
             cut: vec![false; count],
+            strange: vec![false; count],
             ..State::default()
         };
         let lan = Self {
@@ -216,6 +227,16 @@ impl Lan {
         self.state().cut[me] = is_cut;
     }
 
+    /// From now on it takes so long until somebody has what one answers.
+    pub(super) fn delay(&self, me: usize, delay: Duration) {
+        self.state().delays.insert(me, delay);
+    }
+
+    /// Has one refuse all calls, and its own refused.
+    pub(super) fn estrange(&self, me: usize) {
+        self.state().strange[me] = true;
+    }
+
     pub(super) fn at(&self, me: usize) -> Metaserver {
         self.state().metaservers[me].clone().expect("it runs")
     }
@@ -267,16 +288,23 @@ impl Lan {
         }
     }
 
-    fn deliver(&self, from: usize, to: usize, procedure: u32, args: &[u8]) -> Later<Option<Bytes>> {
-        let (callee, xid) = {
+    fn deliver(
+        &self,
+        (from, to): (usize, usize),
+        procedure: u32,
+        args: &[u8],
+    ) -> Later<Result<Bytes, NoResults>> {
+        let (callee, xid, is_strange, delay) = {
             let mut state = self.state();
             state.xid += 1;
             let is_cut = state.cut[from] || state.cut[to];
-            (state.metaservers[to].clone().filter(|_| !is_cut), Xid(state.xid))
+            let is_strange = state.strange[from] || state.strange[to];
+            let callee = state.metaservers[to].clone().filter(|_| !is_cut);
+            (callee, Xid(state.xid), is_strange, state.delays.get(&to).copied())
         };
-        let Some(callee) = callee else { return Box::pin(async { None }) };
+        let Some(callee) = callee else { return Box::pin(async { Err(NoResults::Silence) }) };
         let mut body = Writer::new();
-        let machine_name = WORD.as_bytes();
+        let machine_name = if is_strange { &b"another"[..] } else { WORD.as_bytes() };
         AuthSys { machine_name, ..AuthSys::default() }.encode(&mut body);
         let body = body.finish().into_bytes();
         let credential = OpaqueAuth { flavor: flavor::SYS, body: &body };
@@ -285,11 +313,44 @@ impl Lan {
         Call { xid, program, version, procedure, credential, verifier }.encode(&mut call);
         call.fixed(args);
         let answer = callee.answer(&call.finish().into_bytes(), Writer::new());
-        Box::pin(async move {
-            let reply = answer.await?.into_bytes();
+        let reply: Later<_> = Box::pin(async move {
+            let reply = answer.await.ok_or(NoResults::Silence)?.into_bytes();
             let mut reader = Reader::new(&reply);
-            let head = Reply::decode(&mut reader).ok()?;
-            (head.status == ReplyStatus::Success).then(|| reader.rest_shared())
+            let head = Reply::decode(&mut reader).map_err(|_| NoResults::Refused)?;
+            let is_done = head.status == ReplyStatus::Success;
+            if is_done { Ok(reader.rest_shared()) } else { Err(NoResults::Refused) }
+        });
+        match delay {
+            Some(delay) => self.late((from, to), delay, reply),
+            None => reply,
+        }
+    }
+
+    /// The same answer after so long. It comes also where nobody waits for it any more.
+    fn late(
+        &self,
+        ends: (usize, usize),
+        delay: Duration,
+        reply: Later<Result<Bytes, NoResults>>,
+    ) -> Later<Result<Bytes, NoResults>> {
+        let (lan, sleep) = (self.clone(), self.sleep(delay));
+        let (sender, receiver) = oneshot::channel();
+        spawn(async move {
+            let reply = reply.await;
+            sleep.await;
+            *lan.state().came.entry(ends).or_default() += 1;
+            let _ = sender.send(reply);
+        });
+        Box::pin(async { receiver.await.unwrap_or(Err(NoResults::Silence)) })
+    }
+
+    fn sleep(&self, span: Duration) -> Later<()> {
+        let (sender, receiver) = oneshot::channel();
+        let mut state = self.state();
+        let until = state.now + u64::try_from(span.as_nanos()).expect("not for ever");
+        state.sleepers.push((until, sender));
+        Box::pin(async {
+            let _ = receiver.await;
         })
     }
 }
@@ -306,22 +367,15 @@ impl Outside for At {
     }
 
     fn sleep(&self, span: Duration) -> Later<()> {
-        let (sender, receiver) = oneshot::channel();
-        let mut state = self.lan.state();
-        if state.hurries && span <= HURRY {
-            drop(state);
+        if self.lan.state().hurries && span <= HURRY {
             let lan = self.lan.clone();
             return Box::pin(async move { lan.pass(span) });
         }
-        let until = state.now + u64::try_from(span.as_nanos()).expect("not for ever");
-        state.sleepers.push((until, sender));
-        Box::pin(async {
-            let _ = receiver.await;
-        })
+        self.lan.sleep(span)
     }
 
-    fn call(&self, peer: u32, procedure: u32, args: Bytes) -> Later<Option<Bytes>> {
-        let reply = self.lan.deliver(self.me, peer as usize, procedure, &args);
+    fn call(&self, peer: u32, procedure: u32, args: Bytes) -> Later<Result<Bytes, NoResults>> {
+        let reply = self.lan.deliver((self.me, peer as usize), procedure, &args);
         if self.lan.give_up.is_none() {
             return reply;
         }
@@ -329,9 +383,14 @@ impl Outside for At {
         Box::pin(async move {
             match select(reply, end).await {
                 Either::Left((reply, _)) => reply,
-                Either::Right(_) => None,
+                Either::Right(_) => Err(NoResults::Silence),
             }
         })
+    }
+
+    fn traffic(&self, peer: u32) -> Traffic {
+        let came = self.lan.state().came.get(&(self.me, peer as usize)).copied();
+        Traffic { came: came.unwrap_or_default(), ..Traffic::default() }
     }
 
     fn append(&self, records: Vec<Vec<u8>>, _: Urgency) -> oneshot::Receiver<()> {

@@ -37,6 +37,17 @@ impl Client {
         made.result.expect("the name is free").object
     }
 
+    fn mkdir(&self, text: &str) -> ObjectId {
+        let (who, none) = (who(), SetAttributes::default());
+        let made = self.volume.make(&who, self.place(text), &NewNode::Directory, &none);
+        self.lan.run(made).result.expect("the name is free").object
+    }
+
+    fn rename(&self, from: &str, (directory, to): (ObjectId, &str)) -> Result<(), FsError> {
+        let to = Place { directory, name: name(to) };
+        self.lan.run(self.volume.rename(&who(), self.place(from), to)).result
+    }
+
     fn look(&self, text: &str) -> Result<ObjectId, FsError> {
         let root = self.volume.root();
         self.lan.run(self.volume.lookup(&who(), &root, name(text))).map(|found| found.object)
@@ -192,9 +203,7 @@ fn what_a_home_has_that_is_away_for_long_has_failed() {
         let clients = clients(&lan);
         let [one, two, three] = &clients;
         let (here, there) = (one.create("here"), two.create("there"));
-        let (place, none) = (two.place("inside"), SetAttributes::default());
-        let made = lan.run(two.volume.make(&who(), place, &NewNode::Directory, &none));
-        let inside = made.result.expect("the name is free").object;
+        let inside = two.mkdir("inside");
         assert_eq!(clients.each_ref().map(|client| client.look("there")), [Ok(there); 3]);
         lan.cut(1, true);
         lan.pass(2 * WINDOW);
@@ -223,6 +232,88 @@ fn what_a_home_has_that_is_away_for_long_has_failed() {
         assert_eq!(two.look("here"), Ok(here));
         assert_eq!(three.look("none"), NOWHERE);
     }
+}
+
+/// That a home was away for a moment, long ago, says nothing of it now that another is. Nobody needed it
+/// since then.
+#[test]
+fn of_two_homes_the_one_that_is_away_counts() {
+    let lan = Lan::giving_up(3, new_file, (true, false), GIVE_UP);
+    let clients = clients(&lan);
+    let [one, two, three] = &clients;
+    let (file, inside) = (two.create("file"), three.mkdir("inside"));
+    lan.cut(2, true);
+    assert_eq!(lan.run(one.volume.getattr(&inside)), Err(FsError::Later));
+    lan.cut(2, false);
+    lan.pass(2 * GIVE_UP);
+    assert_eq!((one.look("file"), one.look("inside")), (Ok(file), Ok(inside)));
+    lan.cut(1, true);
+    assert_eq!(one.rename("file", (inside, "file")), Err(FsError::Later));
+    lan.pass(GIVE_UP + 2 * WINDOW);
+    assert_eq!(one.rename("file", (inside, "file")), Err(FsError::Io), "in the end it fails");
+    lan.cut(1, false);
+    lan.pass(2 * WINDOW);
+    assert_eq!(one.rename("file", (inside, "file")), Ok(()));
+}
+
+/// What a client is told who asks again and again for what has its home elsewhere, for longer than that
+/// may be silent.
+fn told_for_long(client: &Client, object: ObjectId) -> Vec<Result<(), FsError>> {
+    let lan = &client.lan;
+    let end = lan.now() + 2 * GIVE_UP;
+    let mut told = Vec::new();
+    while lan.now() < end {
+        told.push(lan.run(client.volume.getattr(&object)).map(drop));
+        lan.pass(Duration::from_secs(1));
+    }
+    told
+}
+
+/// On a link that is full, as where each call takes a little longer than it may.
+#[test]
+fn a_home_that_is_slow_is_not_away() {
+    for delay in [Duration::from_secs(3), Duration::from_secs(7)] {
+        let lan = Lan::giving_up(3, new_file, (true, false), GIVE_UP);
+        let clients = clients(&lan);
+        let there = clients[1].create("there");
+        lan.delay(1, delay);
+        let told = told_for_long(&clients[0], there);
+        assert!(told.iter().all(|told| *told == Err(FsError::Later)), "{delay:?}: {told:?}");
+    }
+}
+
+/// As one does that was upgraded before the others, or has another key.
+#[test]
+fn a_home_that_refuses_calls_is_not_away() {
+    let lan = Lan::giving_up(3, new_file, (true, false), GIVE_UP);
+    let clients = clients(&lan);
+    let there = clients[1].create("there");
+    lan.estrange(1);
+    let told = told_for_long(&clients[0], there);
+    assert!(told.iter().all(|told| *told == Err(FsError::Later)), "{told:?}");
+}
+
+/// A home whose disk has failed answers, but can change nothing any more.
+#[test]
+fn what_a_home_cannot_store_has_failed_in_the_end() {
+    let lan = Lan::giving_up(3, new_file, (false, false), GIVE_UP);
+    let clients = clients(&lan);
+    let [one, two, _] = &clients;
+    let there = two.create("there");
+    let set = |bits| {
+        let set = SetAttributes { mode: Some(Mode::from_bits(bits)), ..<_>::default() };
+        lan.run(one.volume.setattr(&who(), &there, &set, None)).result
+    };
+    assert_eq!(set(0o640), Ok(()));
+    lan.fail(1, lan.disk(1).len());
+    assert_eq!(set(0o600), Err(FsError::Later));
+    assert_eq!(lan.run(lan.at(0).load_of(1)), None, "it serves nobody");
+    let host = [192, 0, 2, 1].into();
+    assert_eq!(lan.run(lan.at(1).least_busy(&[1], host)), None, "as it knows itself");
+    lan.pass(GIVE_UP + 2 * WINDOW);
+    assert_eq!(set(0o600), Err(FsError::Io));
+    let mode = lan.run(one.volume.getattr(&there)).map(|it| it.mode.bits());
+    assert_eq!(mode, Ok(0o640), "what it has stored is there");
 }
 
 #[test]

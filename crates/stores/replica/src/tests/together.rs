@@ -1,8 +1,11 @@
 //! What clients of several metaservers see.
 
+use core::net::IpAddr;
+use core::task::{Context, Poll, Waker};
 use core::time::Duration;
 
 use bytes::Bytes;
+use futures_util::future::join_all;
 use leasehold_base::units::Cookie;
 use leasehold_fs::{
     Allowance, Budget, Caller, Found, FsError, Mode, NewFile, NewNode, ObjectId, Place,
@@ -13,6 +16,7 @@ use super::lan::{Lan, name, who};
 use crate::record::Record;
 use crate::{Load, Notice, Order, moved};
 
+const SECOND: Duration = Duration::from_secs(1);
 const WINDOW: Duration = Duration::from_secs(3);
 
 impl Lan {
@@ -332,13 +336,22 @@ fn who_was_moved_elsewhere_serves_nobody() {
     assert!(!lan.at(1).is_open());
 }
 
+/// A client's.
+fn host(number: u8) -> IpAddr {
+    [192, 0, 2, number].into()
+}
+
 #[test]
 fn clients_are_told_the_least_busy_that_serves() {
     let lan = Lan::new(3, Order::Constant);
     let busy = |at: usize, busy_tenths, connections| {
         lan.at(at).is_busy(Load { busy_tenths, connections });
     };
-    let told = |at: usize, among: &[u32]| lan.run(lan.at(at).least_busy(among));
+    let mut hosts = (0..).map(host);
+    let mut told = |at: usize, among: &[u32]| {
+        let host = hosts.next().expect("there are many");
+        lan.run(lan.at(at).least_busy(among, host))
+    };
     let all = [0, 1, 2];
     for (at, busy_tenths, connections) in [(0, 2, 0), (1, 1, 7), (2, 1, 6)] {
         busy(at, busy_tenths, connections);
@@ -350,6 +363,7 @@ fn clients_are_told_the_least_busy_that_serves() {
     assert_eq!(told(0, &all), Some(2), "by now it shows in what they say");
     assert_eq!((told(0, &[0]), told(0, &[])), (Some(0), None));
     lan.cut(2, true);
+    lan.pass(SECOND);
     assert_eq!(told(0, &all), Some(1));
     // One that does not serve itself still knows who does.
     lan.kill(0, None);
@@ -357,6 +371,62 @@ fn clients_are_told_the_least_busy_that_serves() {
     lan.pass(Duration::from_secs(2));
     assert!(!lan.at(0).is_open());
     assert_eq!((told(0, &all), told(0, &[0, 2])), (Some(1), None));
+}
+
+#[test]
+fn one_that_has_just_started_draws_nobody() {
+    let lan = Lan::new(2, Order::Constant);
+    let told = |at: usize| lan.run(lan.at(at).least_busy(&[0, 1], host(1)));
+    lan.at(0).is_busy(Load { busy_tenths: 9, connections: 700 });
+    assert_eq!([told(0), told(1)], [Some(0); 2], "of the other nothing is known");
+    lan.at(1).is_busy(Load { busy_tenths: 0, connections: 1 });
+    lan.pass(SECOND);
+    assert_eq!([told(0), told(1)], [Some(1); 2]);
+}
+
+#[test]
+fn a_host_that_asks_often_turns_nobody_else_away() {
+    let lan = Lan::new(2, Order::Constant);
+    lan.at(0).is_busy(Load { busy_tenths: 1, connections: 20 });
+    lan.at(1).is_busy(Load { busy_tenths: 1, connections: 6 });
+    let told = |number| lan.run(lan.at(0).least_busy(&[0, 1], host(number)));
+    assert!((0..50).all(|_| told(0) == Some(1)));
+    // It counts once, as each of the others: 14 are sent there before both have as many.
+    assert!((1..14).all(|number| told(number) == Some(1)));
+    assert_eq!(told(14), Some(0));
+}
+
+#[test]
+fn however_many_ask_each_metaserver_is_asked_once_in_a_second() {
+    let lan = Lan::giving_up(4, |_, _| "head".into(), (false, false), Duration::from_mins(1));
+    let (store, all) = (lan.at(0), [0, 1, 2, 3]);
+    let asked = lan.messages();
+    for number in 0..100 {
+        assert!(lan.run(store.least_busy(&all, host(number))).is_some());
+    }
+    assert_eq!(lan.messages() - asked, 3);
+    lan.pass(SECOND);
+    // One does not answer any more: some wait for it for a second, and the others for nothing.
+    lan.delay(3, Duration::from_hours(1));
+    let (mut waiting, mut at_once) = (Vec::new(), 0);
+    for number in 0..100 {
+        let mut one = Box::pin(store.least_busy(&all, host(number)));
+        match one.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(told) => at_once += usize::from(told.is_some()),
+            Poll::Pending => waiting.push(one),
+        }
+    }
+    assert_eq!((waiting.len(), at_once), (64, 36));
+    let began = lan.now();
+    let told = lan.run(join_all(waiting));
+    assert_eq!(lan.now() - began, SECOND);
+    assert!(told.iter().all(|told| told.is_some_and(|number| number != 3)), "{told:?}");
+    assert_eq!(lan.messages() - asked, 6);
+    // Once it is known to be silent nobody waits for it.
+    lan.pass(2 * SECOND);
+    let began = lan.now();
+    assert!(lan.run(store.least_busy(&all, host(0))).is_some());
+    assert_eq!(lan.now(), began);
 }
 
 #[test]
