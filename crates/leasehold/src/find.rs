@@ -25,6 +25,12 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// How often one of several servers says how busy it is.
 const LOAD_EVERY: Duration = Duration::from_secs(10);
 
+/// What is announced before that is known.
+const UNKNOWN: Load = {
+    let replica::Load { busy_tenths, connections } = replica::Load::UNKNOWN;
+    Load { busy_tenths, connections }
+};
+
 /// Lists the exports that are announced, or the servers that a database has.
 pub(crate) fn run(options: &Find) -> Result<(), Failure> {
     let text = match &options.at {
@@ -104,7 +110,7 @@ impl Naming {
 
     /// Makes a server known as it is asked for; one that cannot be known serves none the less.
     pub(crate) fn begin(self, state: &Path, exports: &[Exported], served: &[SocketAddr]) -> Known {
-        let load = self.is_one_of_several.then(Load::default);
+        let load = self.is_one_of_several.then_some(UNKNOWN);
         let machine = rustix::system::uname().nodename().to_string_lossy().into_owned();
         let name = machine.split('.').next().unwrap_or_default();
         let announcement = self.announce.then(|| announce(name, exports, served, load)).flatten();
@@ -188,4 +194,15 @@ fn announce(
         .inspect(|_| tracing::info!(name, "announced"))
         .inspect_err(|error| tracing::warn!(%error, "the server is not announced"))
         .ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Else all who mount meanwhile would go there.
+    #[test]
+    fn one_that_has_just_started_is_announced_as_busy() {
+        assert!(UNKNOWN > Load { busy_tenths: 9, connections: 1000 });
+    }
 }

@@ -3,6 +3,7 @@
 use futures_util::future::{join, join_all};
 use leasehold_fs::FsError;
 use leasehold_shell::client::block_on;
+use leasehold_store_replica::Load;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -56,7 +57,7 @@ struct MetaserverTold {
     this: bool,
     away: bool,
     /// How much of its time it had something to do lately, and its open connections; none of one
-    /// that is away.
+    /// that is away, or has just started.
     busy_tenths: Option<u32>,
     connections: Option<u32>,
 }
@@ -111,9 +112,10 @@ impl Told {
             let (group, metaserver) = group.as_ref()?;
             let this = number == group.me;
             let load = metaserver.load_of(number).await;
+            let (address, away) = (peer.to_string(), !this && load.is_none());
+            let load = load.filter(|load| *load != Load::UNKNOWN);
             let (busy_tenths, connections) =
                 (load.map(|load| load.busy_tenths), load.map(|load| load.connections));
-            let (address, away) = (peer.to_string(), !this && load.is_none());
             Some(MetaserverTold { number, address, this, away, busy_tenths, connections })
         };
         let peers = group.iter().flat_map(|(group, _)| &group.peers);
