@@ -10,8 +10,8 @@ use std::task::Wake;
 type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Begins work on this thread; whoever wakes it later goes on with it, so it needs no executor.
-/// What it waits for is always a call's reply or the time of a session, so what wakes it is the
-/// session's transport.
+/// So what it waits for has to wake it with no lock held that the work may take: a call's reply, the
+/// time of a session, a lock that lets go of its own list of who waits first.
 pub fn spawn(work: impl Future<Output = ()> + Send + 'static) {
     Arc::new(Task { work: Mutex::new(Some(Box::pin(work))), stage: AtomicU8::new(RESTING) }).run();
 }

@@ -7,7 +7,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_lock::OnceCell;
 use bytes::Bytes;
 use leasehold_fs::{Answer, FsError, Spot, Stability, Verifier};
 use leasehold_session::nfs::Version;
@@ -18,6 +17,7 @@ use leasehold_store_striped::{
     Extent, Folder, Iod, Mark, ObjectName, Options as Laid, Pace, Paced, Patience, Patient, Remote,
     Room, Written,
 };
+use tokio::sync::OnceCell;
 
 use super::group::Place;
 use super::{Group, IodAddress, Key};

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use async_lock::RwLock;
 use leasehold_base::units::FileTime;
 use leasehold_fs::ObjectId;
+use tokio::sync::RwLock;
 
 use crate::iod::Extent;
 use crate::metafile::{Behind, Head};

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use async_lock::{RwLockReadGuard, RwLockWriteGuard};
 use leasehold_base::units::FileTime;
 use leasehold_fs::{
     Alone, Attributes, Caller, Changed, FileType, FsError, ObjectId, ReadDone, SUPERUSER, Wcc,
 };
+use tokio::sync::{RwLockReadGuard, RwLockWriteGuard};
 
 use crate::Striped as Volume;
 use crate::direct::is_given_out;
@@ -160,7 +160,7 @@ impl Volume {
     /// iod that is away, or for somebody else who may.
     pub(crate) async fn would_wait(&self, object: &ObjectId, changed: FileTime) -> bool {
         let file = self.file(object);
-        let Some(data) = file.try_read() else { return true };
+        let Ok(data) = file.try_read() else { return true };
         match &*data {
             Data::OnIods(objects) => {
                 let is_older = self.options.shared && objects.is_older_than(changed);

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use super::outage::Power;
 use super::volume::{Volume, data, make, superuser};
+use crate::file::File;
 use crate::{Extent, Iod, ObjectName, Room, Striped, Written};
 use bytes::Bytes;
 use futures_util::future::join_all;
@@ -14,6 +15,7 @@ use leasehold_fs::suite::block_on;
 use leasehold_fs::{
     Answer, FsError, SetAttributes, Spot, Stability, Store, Verifier, others_first,
 };
+use leasehold_session::spawn;
 
 /// An iod that lets others have some turns before it does anything, and before it answers; and
 /// fails for as long as it is told to.
@@ -222,4 +224,22 @@ fn a_write_that_an_iod_refuses_is_told_and_the_size_is_true() {
     assert_eq!(block_on(store.getattr(&file)).expect("it is there").size, known);
     put(&store, 30).expect("there is room");
     assert_eq!(data(&store, &file), vec![7; 60]);
+}
+
+/// Work that goes on where it is woken, as that of a session does, is woken by who lets go of a file.
+#[test]
+fn who_lets_go_of_a_file_does_the_work_of_who_waits() {
+    let file = Arc::new(File::default());
+    let done = Arc::new(AtomicBool::new(false));
+    let reads = block_on(file.read());
+    spawn({
+        let (file, done) = (Arc::clone(&file), Arc::clone(&done));
+        async move {
+            drop(file.write().await);
+            done.store(true, Ordering::Relaxed);
+        }
+    });
+    assert!(!done.load(Ordering::Relaxed));
+    drop(reads);
+    assert!(done.load(Ordering::Relaxed));
 }
