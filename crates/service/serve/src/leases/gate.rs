@@ -101,7 +101,7 @@ impl Gate {
         };
         let identity = self.store.identity(&id);
         let under = asked.filter(|_| is_first(place)).map(Asked::under);
-        let wanted = Wanted {
+        let mut wanted = Wanted {
             object: object_of(attributes),
             export: self.export,
             identity,
@@ -110,8 +110,9 @@ impl Gate {
             client: asked.map(|asked| asked.client),
             under: under.unwrap_or(Under::Named(None)),
             ask,
+            beside: None,
         };
-        self.let_go_of_before(&wanted).await;
+        wanted.beside = self.let_go_of_before(&wanted).await?;
         let mut turn = Turn::ask(&self.leases, &wanted)?;
         let Run { standing, grant, told, .. } = turn.begin().await?;
         turn.outcome.void = true;
@@ -163,14 +164,17 @@ impl Gate {
     }
 
     /// A number is used again as soon as a file is gone, maybe before the call that removed it has
-    /// ended: what clients held of the file before says nothing of the new one.
-    async fn let_go_of_before(&self, wanted: &Wanted) {
+    /// ended: what clients held of the file before says nothing of the new one, and who still comes
+    /// to the file before has no part in it. Gives another of that number that is there as well.
+    async fn let_go_of_before(&self, wanted: &Wanted) -> Result<Option<ObjectId>, FsError> {
         let Wanted { object, export, identity, .. } = *wanted;
-        if let Some(before) = self.leases.another(object, (export, identity))
-            && self.store.changed(&before).await == Err(FsError::Stale)
-        {
-            self.leases.gone(object, (export, before));
+        let Some(other) = self.leases.another(object, (export, identity)) else { return Ok(None) };
+        if self.store.changed(&other).await == Err(FsError::Stale) {
+            self.leases.gone(object, (export, other));
+            return Ok(None);
         }
+        self.store.changed(&identity).await?;
+        Ok(Some(other))
     }
 
     /// The turns on several objects, in the order of those; an object that is named twice is used

@@ -29,6 +29,7 @@ fn hold(leases: &Arc<Leases>, client: Client, count: u64) {
             client: Some(client),
             under: Under::Named(None),
             ask: Some(ask),
+            beside: None,
         };
         let mut turn = Turn::ask(leases, &wanted).expect("few wait");
         let run = block_on(turn.begin()).expect("nobody is in the way");

@@ -28,6 +28,8 @@ pub(super) struct Wanted {
     /// The lease that what it changes was changed under.
     pub(super) under: Under,
     pub(super) ask: Option<Ask>,
+    /// Another of the same number that is there as well.
+    pub(super) beside: Option<ObjectId>,
 }
 
 /// The lease that a change was made under.
@@ -57,10 +59,15 @@ impl Turn {
     /// Asks for a turn.
     ///
     /// # Errors
-    /// [`FsError::Later`] when too many wait.
+    /// [`FsError::Later`] when too many wait, or when another came to have the number of the object
+    /// since that was looked at.
     pub(super) fn ask(leases: &Arc<Leases>, wanted: &Wanted) -> Result<Self, FsError> {
-        let Wanted { object, export, identity, named, access, client, ask, .. } = *wanted;
+        let Wanted { object, export, identity, named, access, client, ask, beside, .. } = *wanted;
         let (ticket, receiver) = leases.with(Time::ZERO, |state, outs| {
+            let other = state.names.another(object, (export, identity));
+            if other.is_some() && other != beside {
+                return Err(FsError::Later);
+            }
             let (ticket, receiver) = state.park(Some(object))?;
             if let (Some(client), Some(_)) = (client, ask) {
                 state.names.note(client, object, (export, identity, named));

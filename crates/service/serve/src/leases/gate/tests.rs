@@ -98,6 +98,7 @@ fn what_is_over_before_it_is_covered_is_not_granted() {
         client: Some(client),
         under: Under::Named(None),
         ask: Some(ask),
+        beside: None,
     };
     for is_lost in [false, true] {
         let mut turn = Turn::ask(&leases, &wanted).expect("there is room");
@@ -437,6 +438,11 @@ fn a_number_that_is_used_again_brings_no_lease_along() {
     let granted = asked.outcome().granted.pop().expect("it was asked for").grant;
     removing.turn.gone();
     drop(removing);
+    // Who looked at the file before comes late, and takes nothing from it.
+    let late = block_on(writer.call(asks(), None).0.hold_as(held(made.object), &made.attributes));
+    assert_eq!(late.map(drop), Err(FsError::Stale));
+    let name = (ExportId(1), next.object);
+    assert_eq!(writer.leases.another(writer.object, name), None, "it is known as it was");
     let leases = writer.leases.lock();
     let serials: Vec<u64> =
         leases.table.leases(writer.object).iter().map(|lease| lease.serial.0).collect();
