@@ -509,7 +509,12 @@ impl Node {
     /// What was to be on stable storage never will be: nobody is served any more.
     pub(crate) fn fail(&mut self) {
         self.refuses = true;
-        self.waiting.clear();
+        // Who waits goes on where it is told, which is not in here.
+        for waiter in core::mem::take(&mut self.waiting).into_values() {
+            if let Waiter::Operation(sender) = waiter {
+                self.outs.push(Out::Operation(sender, Answer::Later));
+            }
+        }
     }
 
     /// A metafile as clients of this metaserver see it: with what they wrote.
