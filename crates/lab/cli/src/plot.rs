@@ -1,6 +1,8 @@
 //! Pictures: one chart of lines and points, as SVG.
 
 use crate::Failure;
+use plotters::chart::SeriesAnno;
+use plotters::element::DashedPathElement;
 use plotters::prelude::*;
 use serde::Serialize;
 use std::ops::Range;
@@ -10,6 +12,8 @@ use std::path::Path;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Mark {
+    /// What others are held against.
+    Dashed,
     Line,
     Thin,
     Points,
@@ -40,6 +44,12 @@ impl Series {
     #[must_use]
     pub fn line(name: &str, points: Vec<(f64, f64)>) -> Self {
         Self::new(name, Mark::Line, points)
+    }
+
+    /// A dashed line, which others are held against.
+    #[must_use]
+    pub fn dashed(name: &str, points: Vec<(f64, f64)>) -> Self {
+        Self::new(name, Mark::Dashed, points)
     }
 
     /// A line that stands behind others.
@@ -198,6 +208,11 @@ impl Chart {
             }))?;
             let points = series.points.iter().copied().filter(|(_, y)| y.is_finite());
             let drawn = match series.mark {
+                Mark::Dashed => {
+                    let points: Vec<_> = points.collect();
+                    let line = DashedLineSeries::new(points, 8, 5, colour.stroke_width(2));
+                    chart.draw_series(line)?
+                }
                 Mark::Line => chart.draw_series(LineSeries::new(points, colour.stroke_width(2)))?,
                 Mark::Thin => chart.draw_series(LineSeries::new(points, colour.stroke_width(1)))?,
                 Mark::Points => {
@@ -209,9 +224,7 @@ impl Chart {
                 }
             };
             if !series.name.is_empty() {
-                drawn.label(&series.name).legend(move |(x, y)| {
-                    Rectangle::new([(x, y - 2), (x + 18, y + 2)], colour.filled())
-                });
+                enter(drawn, series, colour);
             }
         }
         chart
@@ -252,6 +265,18 @@ impl Chart {
     }
 }
 
+/// Enters a series into the legend.
+fn enter(drawn: &mut SeriesAnno<'_, SVGBackend<'_>>, series: &Series, colour: RGBColor) {
+    drawn.label(&series.name);
+    if series.mark == Mark::Dashed {
+        drawn.legend(move |(x, y)| {
+            DashedPathElement::new([(x, y), (x + 18, y)], 5, 3, colour.stroke_width(2))
+        });
+    } else {
+        drawn.legend(move |(x, y)| Rectangle::new([(x, y - 2), (x + 18, y + 2)], colour.filled()));
+    }
+}
+
 /// A number beside an axis, without the noise of its last digits and without needless zeros.
 fn tick(number: &f64) -> String {
     let rounded = format!("{number:.6}");
@@ -275,6 +300,26 @@ mod tests {
         assert!(matches!(place, SeriesLabelPosition::UpperRight));
         let refused = chart(vec![(1.0, 1.0)]).write(Path::new("a.png")).expect_err("no SVG");
         assert!(refused.to_string().contains("must end in .svg"));
+    }
+
+    /// How many points each line of the first colour has.
+    fn drawn(series: Series) -> Vec<usize> {
+        let picture = Chart::new("", "", "", vec![series]).svg().expect("drawn");
+        let own = |tag: &&str| tag.starts_with("<polyline") && tag.contains("#0072B2");
+        let points =
+            |tag: &str| tag.split_once("points=").map_or(0, |(_, at)| at.matches(',').count());
+        picture.lines().filter(own).map(points).collect()
+    }
+
+    #[test]
+    fn a_line_goes_through_its_points_and_a_dashed_one_is_many() {
+        let points = || vec![(1.0, 11.0), (7.0, 77.0), (8.0, 44.0)];
+        assert_eq!(drawn(Series::line("", points())), [3]);
+        let dashes = drawn(Series::dashed("", points())).len();
+        assert!(dashes > 20, "{dashes}");
+        // The legend has some more of them, and of any other line a bar.
+        assert!(drawn(Series::dashed("a", points())).len() > dashes);
+        assert_eq!(drawn(Series::line("a", points())), [3]);
     }
 
     #[test]
