@@ -12,6 +12,7 @@ mod kernel;
 mod leases;
 mod metaservers;
 mod names;
+mod pictures;
 mod seed;
 mod servers;
 mod soak;
@@ -92,7 +93,7 @@ fn main() -> ExitCode {
         match first.as_str() {
             names::WORD => return ended(names::run(words)),
             direct::WORD => return ended(direct::run(words)),
-            metaservers::pictures::WORD => return ended(metaservers::pictures::run(words)),
+            pictures::WORD => return ended(pictures::run(words)),
             _ => {}
         }
     }

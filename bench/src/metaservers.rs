@@ -1,8 +1,7 @@
 //! Several metaservers of one file system, in namespaces with narrow links: names by
-//! `metaservers.sh`, data by `links.sh`, and pictures of both beside the paper's figures.
+//! `metaservers.sh`, data by `links.sh`.
 
 mod data;
-pub(crate) mod pictures;
 
 use std::error::Error;
 use std::path::Path;
@@ -12,6 +11,8 @@ use crate::Options;
 use crate::figure::Figure;
 use crate::names::SPAN;
 use crate::servers::ours;
+
+pub(crate) use data::allowed;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 

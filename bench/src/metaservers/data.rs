@@ -123,7 +123,7 @@ fn points(text: &str) -> Result<Vec<Point<'_>>> {
 
 /// What the links allow so many clients, in MB/s of all: the same data for each, and all is measured
 /// when the last has ended.
-pub(super) fn allowed(is_direct: bool, mbit: u32, of_metaservers: u32, clients: u32) -> f64 {
+pub(crate) fn allowed(is_direct: bool, mbit: u32, of_metaservers: u32, clients: u32) -> f64 {
     let link = |mbit: u32| LINK_MB_S * f64::from(mbit) / 100.0;
     let by_iods = f64::from(clients.min(IODS)) * link(mbit);
     if is_direct {

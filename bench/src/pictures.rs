@@ -1,14 +1,16 @@
 //! What was measured of the paper's figures 3 to 5, drawn beside the paper.
 
 use std::collections::BTreeMap;
+use std::error::Error;
 use std::path::Path;
 
 use leasehold_lab_cli::plot::{Chart, Series};
 use leasehold_lab_oracles::{numbers, seed_item};
 use serde_json::Value;
 
-use super::Result;
-use super::data::allowed;
+use crate::metaservers::allowed;
+
+type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 /// The first word for who draws.
 pub(crate) const WORD: &str = "pictures";
