@@ -140,6 +140,8 @@ mod tests {
         assert_eq!(in_code(line).collect::<Vec<_>>(), ["a/b"]);
         let targets: Vec<_> = link_targets(line).map(|to| beside("docs/x/y.md", to)).collect();
         assert_eq!(targets, ["docs/d/e.md"]);
+        let picture: Vec<_> = link_targets("![A curve](curve.svg)").collect();
+        assert_eq!(picture, ["curve.svg"]);
     }
 
     #[test]

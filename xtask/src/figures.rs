@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
@@ -26,6 +26,9 @@ pub(crate) struct Options {
     /// Take the lines of such figures from a file, where parts were measured one by one.
     #[arg(long, value_name = "FILE", requires = "keep", conflicts_with = "options")]
     from: Option<PathBuf>,
+    /// Only draw the pictures of docs/figures anew, from what the page beside them tells.
+    #[arg(long, conflicts_with_all = ["keep", "from", "options"])]
+    draw: bool,
     /// Options of the measurement, such as --pairs 9.
     #[arg(last = true)]
     options: Vec<String>,
@@ -73,6 +76,11 @@ impl Area {
             Self::Stripes => ("leasehold-bench", &["leasehold", "leasehold-bench"], &[]),
             Self::Speed => ("leasehold-bench", &["leasehold", "leasehold-bench"], PEERS),
         }
+    }
+
+    /// Whether pictures go with its page.
+    const fn has_pictures(self) -> bool {
+        matches!(self, Self::Metaservers | Self::Stripes)
     }
 
     /// How to read the figures.
@@ -157,7 +165,12 @@ What a metaserver adds to a READ that it relays is to receive it: one more copy,
      two copies of each stripe cost is not measured.
 
 `read.links` and `write.links` are the worst points, in parts of what is asked for there; \
-     [links.md](links.md) has what the points mean, and the same of a paper.
+     [links.md](links.md) has what the points mean, and the same of a paper. Its curves are lost: its \
+     points are made from its text, those of writing from what links allow alone.
+
+![Reading by entry points with narrow links](stripes-reads.svg)
+
+![Writing by entry points with narrow links](stripes-writes.svg)
 
 `killed-iods.lost-bytes` is what `kernel::killed_iods_lose_nothing` counts: three iods, killed twelve \
      times at random under the kernel's client, and every byte compared. So do \
@@ -213,7 +226,8 @@ const METASERVERS: &str = "Each host is a network namespace with a link of 100 M
 const PICTURES: &str = "
 The paper's curves are lost: its points are made from its text, those of figure 5 from what links \
      allow alone (its mean efficiency was about half of that). Its iods answered readers themselves, so \
-     that figure 4 is to be held against the direct path.
+     that figure 4 is to be held against the direct path. Where metaservers have 1 Gbit/s, links allow \
+     what they allow directly either way.
 
 ![Cost of a miss](metaservers-misses.svg)
 
@@ -246,37 +260,55 @@ const LIMIT: Duration = Duration::from_hours(2);
 pub(crate) fn bench(repository: &Repository, only: &str) -> Tally {
     let options = ["--pairs", "2", "--seconds", "0.3", "--only", only];
     let options = options.map(str::to_owned).to_vec();
-    run(repository, &Options { area: Area::Speed, keep: false, from: None, options })
+    run(repository, &Options { area: Area::Speed, keep: false, from: None, draw: false, options })
 }
 
-/// Measures the figures of an area.
+/// Measures the figures of an area, or draws them.
 pub(crate) fn run(repository: &Repository, options: &Options) -> Tally {
-    let (name, packages, tools) = options.area.program();
-    let mut build = vec!["cargo", "build", "--release", "--quiet"];
-    build.extend(packages.iter().flat_map(|package| ["-p", package]));
-    // Where WebAssembly is missing the measurement of the laboratory says so, and has all else.
-    let ready = ensure(tools) || matches!(options.area, Area::Model);
-    if !ready || !program::run(repository.root(), &build, LIMIT).succeeded {
-        return Tally::of(false);
-    }
-    let program = format!("target/release/{name}");
-    let lines = match &options.from {
-        Some(path) => fs::read_to_string(path).map_err(|error| error.to_string()),
-        None => measure(repository, options, &program),
+    let done = if options.draw {
+        draw(repository, options.area)
+    } else {
+        lines(repository, options).and_then(|lines| {
+            if options.keep { keep(repository, options.area, &lines) } else { Ok(()) }
+        })
     };
-    let kept = lines.and_then(|lines| {
-        if options.keep { keep(repository, options.area, &program, &lines) } else { Ok(()) }
-    });
-    if let Err(error) = &kept {
+    if let Err(error) = &done {
         println!("no figures: {error}");
     }
-    Tally::of(kept.is_ok())
+    Tally::of(done.is_ok())
+}
+
+/// The lines of an area's figures, measured now where no file has them.
+fn lines(repository: &Repository, options: &Options) -> Result<String, String> {
+    match &options.from {
+        Some(path) => {
+            fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
+        }
+        None => measure(repository, options),
+    }
+}
+
+/// Builds what an area needs, and says which program measures and draws.
+fn build(repository: &Repository, area: Area) -> Result<String, String> {
+    let (name, packages, _) = area.program();
+    let mut words = vec!["cargo", "build", "--release", "--quiet"];
+    words.extend(packages.iter().flat_map(|package| ["-p", package]));
+    if !program::run(repository.root(), &words, LIMIT).succeeded {
+        return Err("the build failed".to_owned());
+    }
+    Ok(repository.root().join("target/release").join(name).display().to_string())
 }
 
 /// The lines of an area's figures, measured now.
-fn measure(repository: &Repository, options: &Options, program: &str) -> Result<String, String> {
+fn measure(repository: &Repository, options: &Options) -> Result<String, String> {
+    let (_, _, tools) = options.area.program();
+    // Where WebAssembly is missing the measurement of the laboratory says so, and has all else.
+    if !ensure(tools) && !matches!(options.area, Area::Model) {
+        return Err("a tool is missing".to_owned());
+    }
+    let program = build(repository, options.area)?;
     let area = options.area.name();
-    let mut words = vec![program, area.as_str()];
+    let mut words = vec![program.as_str(), area.as_str()];
     words.extend(options.options.iter().map(String::as_str));
     let mut outcome = program::run(repository.root(), &words, LIMIT);
     if !outcome.succeeded {
@@ -292,20 +324,24 @@ fn measure(repository: &Repository, options: &Options, program: &str) -> Result<
 }
 
 /// Writes figures to where they are read, with their pictures.
-fn keep(repository: &Repository, area: Area, program: &str, lines: &str) -> Result<(), String> {
-    let write = |path: &Path, text: &str| {
-        fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
-    };
+fn keep(repository: &Repository, area: Area, lines: &str) -> Result<(), String> {
     let name = area.name();
     let folder = repository.root().join("docs/figures");
     fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
-    write(&folder.join(format!("{name}.md")), &document(repository, area, &name, lines)?)?;
-    if matches!(area, Area::Metaservers) {
-        let measured = format!("target/{name}.lines");
-        write(&repository.root().join(&measured), lines)?;
-        let program = repository.root().join(program).display().to_string();
-        program::output(repository.root(), &[&program, "pictures", &measured, "docs/figures"])?;
+    let path = folder.join(format!("{name}.md"));
+    let text = document(repository, area, &name, lines)?;
+    fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;
+    if area.has_pictures() { draw(repository, area) } else { Ok(()) }
+}
+
+/// Draws what the page of an area tells.
+fn draw(repository: &Repository, area: Area) -> Result<(), String> {
+    let name = area.name();
+    if !area.has_pictures() {
+        return Err(format!("{name} has no pictures"));
     }
+    let program = build(repository, area)?;
+    program::output(repository.root(), &[&program, "pictures", &name, "docs/figures"])?;
     Ok(())
 }
 
@@ -387,4 +423,16 @@ pub(crate) fn processor() -> Result<String, String> {
     let model = text.lines().find(named).and_then(|line| line.split_once(": "));
     let count = text.lines().filter(named).count();
     Ok(format!("{count} x {}", model.map_or("unknown processor", |(_, model)| model)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_shows_pictures_where_it_has_any() {
+        for area in Area::value_variants() {
+            assert_eq!(area.notes().contains(".svg)"), area.has_pictures(), "{area:?}");
+        }
+    }
 }
