@@ -11,7 +11,7 @@ use crate::nfs3::{self, Attributes, SetAttributes};
 pub const PROGRAM: u32 = 0x2001_ea60;
 
 /// The program's version.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 
 opaques! {
     /// Where a file's data lies, or what a symbolic link holds.
@@ -356,6 +356,8 @@ pub mod place {
         pub struct Args<'a> {
             /// Who asks.
             pub caller: Caller,
+            /// The number that it gives this change, also where it asks for it again.
+            pub number: u64,
             /// The object.
             pub object: u64,
             /// The name that it loses.

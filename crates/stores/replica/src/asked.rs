@@ -154,7 +154,9 @@ impl Node {
             Ask::Change { object, wanted, wrote } => {
                 self.change(asker, object, wanted, wrote);
             }
-            Ask::Place { object, from, to, over } => self.placed(asker, object, (from, to), over),
+            Ask::Place { object, from, to, over, .. } => {
+                self.placed(asker, object, (from, to), over);
+            }
             Ask::Move(asked) => {
                 let ticket = self.ticket(Waiter::Asker(asker));
                 self.moves(moves::Event::Ask(ticket, asked));
@@ -314,6 +316,10 @@ impl Node {
             (Ok(told), _) => told,
             (Err(none), Why::There(peer)) => {
                 self.has_looked(peer, Err(none));
+                return;
+            }
+            (Err(NoResults::Silence), Why::Operation(ticket)) => {
+                self.finish(ticket, Answer::Silence);
                 return;
             }
             (Err(_), why) => {

@@ -56,7 +56,8 @@ pub use outside::{Later, NoResults, Outside, Urgency};
 /// The largest size of a file: what a signed 64-bit offset can name, as on disks.
 pub(crate) const FILE_BYTES_MAX: u64 = i64::MAX.unsigned_abs();
 
-/// How long a client waits before it is told to come again: a Linux client then sleeps.
+/// How long a client waits before it is told to come again: a Linux client then sleeps. It waits for
+/// longer where a home may still do what it was asked for.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// To whom a new file system belongs, and what number it has.

@@ -37,6 +37,8 @@ pub(crate) enum Ask {
         wrote: Option<Wrote>,
     },
     Place {
+        /// The same where it is asked for again.
+        number: u64,
         object: FileId,
         from: Option<Place>,
         to: Option<Place>,
@@ -104,6 +106,8 @@ pub(crate) enum Answer {
     Full,
     Loop,
     Mode,
+    /// Nobody says that: nothing came in time, and what was asked for may be done all the same.
+    Silence,
 }
 
 impl Answer {
@@ -127,7 +131,8 @@ impl Answer {
             | Self::Load(_)
             | Self::Epoch(_)
             | Self::Later
-            | Self::Mode => Err(Refusal::Later),
+            | Self::Mode
+            | Self::Silence => Err(Refusal::Later),
         }
     }
 
@@ -138,7 +143,7 @@ impl Answer {
                 to.u32(1);
                 return to.u64(*now);
             }
-            Self::Later => 2,
+            Self::Later | Self::Silence => 2,
             Self::Gone => 3,
             Self::Exists => 4,
             Self::Full => 5,
@@ -211,7 +216,8 @@ impl Answer {
             | Self::Exists
             | Self::Full
             | Self::Loop
-            | Self::Mode => {}
+            | Self::Mode
+            | Self::Silence => {}
         }
     }
 }
@@ -289,10 +295,10 @@ impl Ask {
                 replica::change::Args { caller, object, attributes, clear_set_ids, wrote }
                     .encode(to);
             }
-            Self::Place { object, from, to: new, over } => {
+            Self::Place { number, object, from, to: new, over } => {
                 let (from, new) = (from.as_ref().map(wire_place), new.as_ref().map(wire_place));
-                let (object, over) = (object.0, over.map(|over| over.0));
-                replica::place::Args { caller, object, from, to: new, over }.encode(to);
+                let (number, object, over) = (*number, object.0, over.map(|over| over.0));
+                replica::place::Args { caller, number, object, from, to: new, over }.encode(to);
             }
             Self::Move(it) | Self::Moving(it) => {
                 let (object, parent) = (it.directory.0, it.parent.0);
@@ -368,8 +374,8 @@ impl Ask {
             replica::place::NUMBER => {
                 let it: replica::place::Args<'_> = decode_all(from)?;
                 let (from, to) = (it.from.as_ref().map(place), it.to.as_ref().map(place));
-                let (object, over) = (FileId(it.object), it.over.map(FileId));
-                (it.caller, Self::Place { object, from, to, over })
+                let (number, object, over) = (it.number, FileId(it.object), it.over.map(FileId));
+                (it.caller, Self::Place { number, object, from, to, over })
             }
             replica::r#move::NUMBER | replica::moving::NUMBER => {
                 let it: replica::r#move::Args = decode_all(from)?;

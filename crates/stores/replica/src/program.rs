@@ -15,67 +15,80 @@ use leasehold_wire::rpc::{AuthStatus, AuthSys, Call, Reply, ReplyStatus, Version
 use crate::Metaserver;
 use crate::message::{Answer, Ask};
 
-/// How many calls are remembered, so that one that comes twice is done once.
+/// How many answers are remembered, so that a call that comes twice is done once.
 const SEEN_MAX: usize = 4096;
 
 /// Waits for an answer.
 type Answering = oneshot::Receiver<(Stamp, Answer)>;
 
-/// A call that has an effect: by caller, its epoch and the call's number.
-type Key = (u32, u64, u32);
+/// Who waits is told by this.
+type Telling = oneshot::Sender<(Stamp, Answer)>;
+
+/// By what a call is known where it is made again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Same {
+    Xid(u32),
+    /// It may have another xid.
+    Number(u64),
+}
+
+/// A call that has an effect: by caller, the epochs of both, and what it is known by.
+type Key = (u32, u64, u64, Same);
 
 /// What a call that was remembered is answered.
 enum Kept {
-    /// It is under way: all these wait.
-    Waiting(Vec<oneshot::Sender<(Stamp, Answer)>>),
+    /// It is under way.
+    Waiting(Telling),
     Answered(Stamp, Answer),
+}
+
+/// What there was of a call before.
+enum Before {
+    Nothing,
+    /// It is under way, and who waited for it does no longer.
+    UnderWay(Telling),
+    Answered,
 }
 
 /// Calls that have an effect, with their answers.
 #[derive(Default)]
 pub(crate) struct Seen {
-    answers: BTreeMap<Key, Kept>,
-    order: VecDeque<Key>,
+    calls: BTreeMap<Key, Kept>,
+    /// Those that are answered, the oldest first.
+    answered: VecDeque<Key>,
 }
 
 impl Seen {
-    /// Waits for the answer to a call; whether it is a new one.
-    fn wait(&mut self, key: Key) -> (Answering, bool) {
+    /// Waits for the answer to a call.
+    fn wait(&mut self, key: Key) -> (Answering, Before) {
         let (sender, answering) = oneshot::channel();
-        match self.answers.get_mut(&key) {
-            Some(Kept::Waiting(waiting)) => waiting.push(sender),
+        let before = match self.calls.get_mut(&key) {
+            Some(Kept::Waiting(last)) => Before::UnderWay(core::mem::replace(last, sender)),
             Some(Kept::Answered(stamp, answer)) => {
                 // The other end is here.
                 let _ = sender.send((*stamp, answer.clone()));
+                Before::Answered
             }
             None => {
-                self.answers.insert(key, Kept::Waiting(vec![sender]));
-                self.order.push_back(key);
-                if self.order.len() > SEEN_MAX
-                    && let Some(oldest) = self.order.pop_front()
-                {
-                    match self.answers.get(&oldest) {
-                        // It is still under way.
-                        Some(Kept::Waiting(_)) => self.order.push_back(oldest),
-                        Some(Kept::Answered(..)) | None => drop(self.answers.remove(&oldest)),
-                    }
-                }
-                return (answering, true);
+                self.calls.insert(key, Kept::Waiting(sender));
+                Before::Nothing
             }
-        }
-        (answering, false)
+        };
+        (answering, before)
     }
 
-    /// Takes note of an answer, and gives all who wait for it.
-    fn answered(
-        &mut self,
-        key: Key,
-        (stamp, answer): (Stamp, Answer),
-    ) -> Vec<oneshot::Sender<(Stamp, Answer)>> {
-        let kept = self.answers.get_mut(&key);
-        match kept.map(|kept| core::mem::replace(kept, Kept::Answered(stamp, answer))) {
-            Some(Kept::Waiting(waiting)) => waiting,
-            Some(Kept::Answered(..)) | None => Vec::new(),
+    /// Takes note of an answer, and gives who waits for it.
+    fn answered(&mut self, key: Key, (stamp, answer): (Stamp, Answer)) -> Option<Telling> {
+        let before = self.calls.insert(key, Kept::Answered(stamp, answer));
+        self.answered.push_back(key);
+        if self.answered.len() > SEEN_MAX
+            && let Some(oldest) = self.answered.pop_front()
+        {
+            self.calls.remove(&oldest);
+        }
+        match before {
+            Some(Kept::Waiting(telling)) => Some(telling),
+            Some(Kept::Answered(..)) | None => None,
         }
     }
 }
@@ -103,7 +116,8 @@ impl Metaserver {
         };
         let answering = self.answering(caller, xid.0, ask);
         Response::later(async move {
-            let (stamp, answer) = answering.await.unwrap_or((Stamp::default(), Answer::Later));
+            // It was made again, and that is answered; or nobody knows any more what came of it.
+            let Ok((stamp, answer)) = answering.await else { return None };
             let mut writer = writer;
             Reply { xid, status: ReplyStatus::Success }.encode(&mut writer);
             answer.encode(stamp, &mut writer);
@@ -151,19 +165,25 @@ impl Metaserver {
             self.with(|node| node.receive(caller, ask, sender));
             return receiver;
         }
-        let key = (caller.peer, caller.epoch, xid);
-        let (answering, is_new) = self.seen().wait(key);
-        if is_new {
-            self.with(|node| node.receive(caller, ask, sender));
-            let this = self.clone();
-            spawn(async move {
-                let answer = receiver.await.unwrap_or((Stamp::default(), Answer::Later));
-                let waiting = this.seen().answered(key, answer.clone());
-                for sender in waiting {
-                    // Who asked may be gone.
-                    let _ = sender.send(answer.clone());
-                }
-            });
+        let number = if let Ask::Place { number, .. } = &ask { Some(*number) } else { None };
+        let same = number.map_or(Same::Xid(xid), Same::Number);
+        let key = (caller.peer, caller.epoch, caller.callee_epoch, same);
+        let (answering, before) = self.seen().wait(key);
+        match before {
+            Before::Nothing => {
+                self.with(|node| node.receive(caller, ask, sender));
+                let this = self.clone();
+                spawn(async move {
+                    let Ok(answer) = receiver.await else { return };
+                    let telling = this.seen().answered(key, answer.clone());
+                    if let Some(telling) = telling {
+                        // Who asked may be gone.
+                        let _ = telling.send(answer);
+                    }
+                });
+            }
+            Before::UnderWay(last) => drop(last),
+            Before::Answered => {}
         }
         answering
     }
@@ -182,4 +202,37 @@ fn is_same(one: &[u8], other: &[u8]) -> bool {
 fn written(reply: &Reply, mut writer: Writer) -> Message {
     reply.encode(&mut writer);
     writer.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn key(number: u64) -> Key {
+        (1, 2, 3, Same::Number(number))
+    }
+
+    /// A change waits for minutes where clients hold leases: others are done meanwhile.
+    #[test]
+    fn a_call_under_way_is_not_forgotten_however_many_are_answered() {
+        let mut seen = Seen::default();
+        let answer = |version| (Stamp(version), Answer::Version(Stamp(version)));
+        let (_first, before) = seen.wait(key(0));
+        assert!(matches!(before, Before::Nothing));
+        for number in (1..).take(2 * SEEN_MAX) {
+            let (_answering, before) = seen.wait(key(number));
+            assert!(matches!(before, Before::Nothing));
+            assert!(seen.answered(key(number), answer(number)).is_some());
+        }
+        assert!(seen.calls.len() <= SEEN_MAX + 1 && seen.answered.len() <= SEEN_MAX);
+        let (mut again, before) = seen.wait(key(0));
+        assert!(matches!(before, Before::UnderWay(_)));
+        let telling = seen.answered(key(0), answer(7)).expect("somebody waits");
+        assert_eq!(telling.send(answer(7)), Ok(()));
+        assert_eq!(again.try_recv(), Ok(Some(answer(7))));
+        // Its answer is as new as any other.
+        let (mut once_more, before) = seen.wait(key(0));
+        assert!(matches!(before, Before::Answered));
+        assert_eq!(once_more.try_recv(), Ok(Some(answer(7))));
+    }
 }

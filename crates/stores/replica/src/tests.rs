@@ -4,5 +4,6 @@ mod conformance;
 mod covers;
 mod data;
 mod lan;
+mod slow;
 mod strict;
 mod together;

@@ -16,6 +16,7 @@ use crate::Metaserver;
 use crate::message::{Answer, Ask};
 use crate::metafile::Metafile;
 use crate::node::{Node, Waiter, Why};
+use crate::store::AGAIN;
 
 /// How often a name is looked for before its client is told to come again.
 const ROUNDS_MAX: usize = 5;
@@ -228,7 +229,9 @@ impl Metaserver {
         self.wait(begin).await
     }
 
-    /// Has the home give an object another name, a further one, or none in place of one.
+    /// Has the home give an object another name, a further one, or none in place of one. It is asked
+    /// until it answers, or has been silent for too long: who is told to come again knows that nothing
+    /// was done.
     pub(crate) async fn place(
         &self,
         object: FileId,
@@ -237,16 +240,22 @@ impl Metaserver {
         over: Option<FileId>,
     ) -> Result<(), FsError> {
         let (from, to) = (from.cloned(), to.cloned());
-        let ask = Ask::Place { object, from: from.clone(), to: to.clone(), over };
-        let version = match self.ask_home(object, ask).await {
-            Answer::Version(version) => version,
-            Answer::Gone => return Err(FsError::NotFound),
-            Answer::Exists => return Err(FsError::AlreadyExists),
-            Answer::Full => return Err(FsError::NotEmpty),
-            Answer::Loop => return Err(FsError::Invalid),
-            _ => {
-                let places = (from.as_ref(), to.as_ref());
-                return Err(self.not_placed_yet(object, places, over));
+        let number = self.with(Node::number);
+        let ask = Ask::Place { number, object, from: from.clone(), to: to.clone(), over };
+        let version = loop {
+            match self.ask_home(object, ask.clone()).await {
+                Answer::Version(version) => break version,
+                Answer::Gone => return Err(FsError::NotFound),
+                Answer::Exists => return Err(FsError::AlreadyExists),
+                Answer::Full => return Err(FsError::NotEmpty),
+                Answer::Loop => return Err(FsError::Invalid),
+                answer => {
+                    let error = self.not_placed_yet(object, (from.as_ref(), to.as_ref()), over);
+                    if answer != Answer::Silence || error != FsError::Later {
+                        return Err(error);
+                    }
+                    self.shared.outside.sleep(AGAIN).await;
+                }
             }
         };
         self.with(|node| {

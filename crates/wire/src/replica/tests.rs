@@ -99,8 +99,16 @@ fn changes() {
         00000001 00000000000001c0 00000004 'last' 00000001 00000002"
     );
     vector!(
-        place::Args { caller: CALLER, object: 9, from: Some(PLACE), to: None, over: Some(8) },
-        "{WHO} 0000000000000009 00000001 {WHERE} 00000000 00000001 0000000000000008"
+        place::Args {
+            caller: CALLER,
+            number: 7,
+            object: 9,
+            from: Some(PLACE),
+            to: None,
+            over: Some(8)
+        },
+        "{WHO} 0000000000000007 0000000000000009 00000001 {WHERE} 00000000
+        00000001 0000000000000008"
     );
     vector!(
         announce::Args {

@@ -235,6 +235,30 @@ fn a_home_that_waits_for_another_is_not_away() {
     assert_eq!(two.read(file).as_deref(), Ok(&b"old"[..]));
 }
 
+/// Nor is who asks for a name to be taken told to come again: it could only find the name gone then.
+#[test]
+fn what_waits_for_clients_that_do_not_answer_is_done_once() {
+    let give_up = 20 * SECOND;
+    let (lan, _, [home, one, two]) = three_of(Lan::giving_up(3, new_file, (true, true), give_up));
+    let file = home.create_with("file", b"old");
+    assert_eq!(one.lend(file, Guard::Changes), Ok(()));
+    one.clients().are_away = true;
+    let (who, at) = (who(), lan.at(2));
+    let place = Place { directory: two.volume.root(), name: name("file") };
+    let removes = two.volume.remove(&who, place);
+    let comes_back = async {
+        at.shared.outside.sleep(2 * give_up).await;
+        one.clients().are_away = false;
+    };
+    let began = lan.now();
+    let (removed, ()) = lan.run(futures_util::future::join(removes, comes_back));
+    assert_eq!(removed.result, Ok(()));
+    assert!(lan.now() - began >= 2 * give_up);
+    for at in [&home, &one, &two] {
+        assert_eq!(lan.run(at.volume.getattr(&file)).err(), Some(FsError::Stale));
+    }
+}
+
 /// Neither where it waits for another then, nor where it is away for another moment: nobody asks anything
 /// of it in between, and what ended unseen would count as if it had lasted.
 #[test]

@@ -55,6 +55,8 @@ struct State {
     disks: Vec<Vec<Bytes>>,
     /// How many records a disk has room for, of those that do not have it for all.
     room: BTreeMap<usize, usize>,
+    /// How long a disk takes, of those that take any time.
+    slow: BTreeMap<usize, Duration>,
     /// Those that no message comes to or from.
     cut: Vec<bool>,
     /// Those that know the others by another word.
@@ -215,6 +217,11 @@ impl Lan {
     /// Has the disk of one fail behind so many records.
     pub(super) fn fail(&self, me: usize, records: usize) {
         self.state().room.insert(me, records);
+    }
+
+    /// From now on the disk of one takes so long.
+    pub(super) fn slow(&self, me: usize, span: Duration) {
+        self.state().slow.insert(me, span);
     }
 
     /// From now on nobody waits for a sleep that is this short: it lets time go on.
@@ -400,7 +407,16 @@ impl Outside for At {
         let disk = &mut state.disks[self.me];
         if room.is_none_or(|room| disk.len() + records.len() <= room) {
             disk.extend(records.into_iter().map(Bytes::from));
-            sender.send(()).expect("the other end is here");
+            let slow = state.slow.get(&self.me).copied();
+            drop(state);
+            let sleep = slow.map(|span| self.lan.sleep(span));
+            spawn(async move {
+                if let Some(sleep) = sleep {
+                    sleep.await;
+                }
+                // Who waited may be gone.
+                let _ = sender.send(());
+            });
         }
         receiver
     }

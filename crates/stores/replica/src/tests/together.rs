@@ -482,7 +482,8 @@ fn a_directory_has_one_name() {
         };
         let object = crate::using::object(&made).expect("it is one of these");
         let (from, to) = (from.map(at), to.map(at));
-        let ask = crate::message::Ask::Place { object, from, to, over: None };
+        let number = lan.at(1).with(crate::node::Node::number);
+        let ask = crate::message::Ask::Place { number, object, from, to, over: None };
         lan.run(lan.at(1).ask_home(object, ask))
     };
     assert_eq!(further(None, Some("two")), crate::message::Answer::Exists);

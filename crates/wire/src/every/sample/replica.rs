@@ -21,7 +21,7 @@ structures! {
     replica::claim::Args<'static> { caller place object replaces }
     replica::change::Wrote<'static> { offset data modified }
     replica::change::Args<'static> { caller object attributes clear_set_ids wrote }
-    replica::place::Args<'static> { caller object from to over }
+    replica::place::Args<'static> { caller number object from to over }
     replica::r#move::Args { caller number object parent }
     replica::announce::Args<'static> { caller object version places left }
     replica::list::Args { caller directory behind count }
