@@ -12,14 +12,16 @@
 //! 3. A change that nobody waits for any more is not forgotten: the iod may do it at any time. What
 //!    comes next to its object waits behind it, so that no old change is done after a newer one.
 //! 4. Every call takes such changes on, of whatever object, and everybody who waits for one is woken
-//!    when one has come to its end.
+//!    when one has come to its end. What one of them wakes may be a caller's work, done there and
+//!    then (`leasehold_session::spawn`): while they are polled nothing is locked that it waits for.
 
 use core::future::poll_fn;
 use core::pin::{Pin, pin};
+use core::sync::atomic::{AtomicBool, Ordering};
 use core::task::{Context, Poll, Waker};
 use core::time::Duration;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::task::Wake;
 
 use bytes::Bytes;
@@ -56,6 +58,10 @@ pub struct Patient {
     clock: Session,
     patience: Patience,
     state: Mutex<State>,
+    /// Changes that nobody waits for; never waited for, for who polls them may do others' work.
+    left: Mutex<FuturesUnordered<Left>>,
+    /// Whether who polls them is to do so once more.
+    again: AtomicBool,
     waiting: Arc<Waiting>,
 }
 
@@ -69,9 +75,9 @@ struct State {
     heard: Option<Time>,
     /// When it was last looked what had gone over its connections, and how much that was.
     seen: Option<(Time, Traffic)>,
-    /// Changes that nobody waits for.
-    left: FuturesUnordered<Left>,
-    /// How many of them are of each object that has any.
+    /// Changes that nobody waits for any more, on their way to those before.
+    given_up_on: Vec<Left>,
+    /// How many changes that nobody waits for are of each object that has any.
     left_of: BTreeMap<ObjectName, usize>,
 }
 
@@ -82,7 +88,8 @@ impl Patient {
     /// Waits for an iod by the clock of a session.
     #[must_use]
     pub fn new(iod: Arc<dyn Iod>, clock: Session, patience: Patience) -> Self {
-        Self { iod, clock, patience, state: Mutex::default(), waiting: Arc::default() }
+        let (state, left, again, waiting) = <_>::default();
+        Self { iod, clock, patience, state, left, again, waiting }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -104,9 +111,13 @@ impl Patient {
             Ok(done) => done,
             Err((error, None)) => Err(error),
             Err((error, Some(work))) => {
+                let work = Box::pin(work.map(move |done| (object, done.map(drop))));
                 let mut state = self.state();
-                state.left.push(Box::pin(work.map(move |done| (object, done.map(drop)))));
+                state.given_up_on.push(work);
                 *state.left_of.entry(object).or_default() += 1;
+                drop(state);
+                // From now on it wakes those who wait behind it, and not its caller.
+                self.take_on();
                 Err(error)
             }
         }
@@ -119,11 +130,12 @@ impl Patient {
         work: Work<T>,
     ) -> Result<Result<T, FsError>, (FsError, Option<Work<T>>)> {
         self.take_on();
+        let left = self.left_count();
         if let Some(object) = object
-            && self.has_left()
+            && left > 0
         {
             let begun = self.clock.now();
-            if self.state().left.len() >= LEFT_MAX {
+            if left >= LEFT_MAX {
                 return Err((self.silent(begun), None));
             }
             let (settled, limit) = (pin!(self.settled(object)), pin!(self.silence(begun)));
@@ -144,8 +156,9 @@ impl Patient {
         }
     }
 
-    fn has_left(&self) -> bool {
-        !self.state().left.is_empty()
+    /// How many changes there are that nobody waits for.
+    fn left_count(&self) -> usize {
+        self.state().left_of.values().sum()
     }
 
     /// Waits for what was left of an object.
@@ -160,17 +173,39 @@ impl Patient {
         .await;
     }
 
-    /// Takes what was left as far as it goes now.
+    /// Takes what was left as far as it goes now, or has who does it already look once more.
     fn take_on(&self) {
-        let mut state = self.state();
-        if state.left.is_empty() {
+        if self.left_count() == 0 {
             return;
         }
+        let mut ended = false;
+        self.again.store(true, Ordering::SeqCst);
+        // Once more behind the lock, for who comes just before it is let go leaves it to us.
+        while self.again.load(Ordering::SeqCst) {
+            let mut left = match self.left.try_lock() {
+                Ok(left) => left,
+                Err(TryLockError::Poisoned(left)) => left.into_inner(),
+                Err(TryLockError::WouldBlock) => break,
+            };
+            while self.again.swap(false, Ordering::SeqCst) {
+                let given_up_on = core::mem::take(&mut self.state().given_up_on);
+                left.extend(given_up_on);
+                ended |= self.poll(&mut left);
+            }
+        }
+        if ended {
+            self.waiting.wake_all();
+        }
+    }
+
+    /// Polls what was left; whether any of it has come to its end.
+    fn poll(&self, left: &mut FuturesUnordered<Left>) -> bool {
         let waker = Waker::from(Arc::clone(&self.waiting));
         let mut context = Context::from_waker(&waker);
         let mut ended = false;
-        while let Poll::Ready(Some((object, done))) = state.left.poll_next_unpin(&mut context) {
+        while let Poll::Ready(Some((object, done))) = left.poll_next_unpin(&mut context) {
             ended = true;
+            let mut state = self.state();
             if let Some(count) = state.left_of.get_mut(&object) {
                 *count -= 1;
                 if *count == 0 {
@@ -182,10 +217,7 @@ impl Patient {
                 state.heard = Some(self.clock.now());
             }
         }
-        drop(state);
-        if ended {
-            self.waiting.wake_all();
-        }
+        ended
     }
 
     /// Ends when the iod has been silent for long enough, and when it did not come to this one call
@@ -282,13 +314,14 @@ impl<'a> Place<'a> {
     }
 
     fn wait(&self, waker: &Waker) {
-        self.waiting.places().wakers.insert(self.number, waker.clone());
+        // One before it is dropped when nothing is locked: it may be the last of somebody's work.
+        let _before = self.waiting.places().wakers.insert(self.number, waker.clone());
     }
 }
 
 impl Drop for Place<'_> {
     fn drop(&mut self) {
-        self.waiting.places().wakers.remove(&self.number);
+        let _waker = self.waiting.places().wakers.remove(&self.number);
     }
 }
 

@@ -4,10 +4,11 @@ use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use core::task::{Context, Poll, Waker};
 use core::time::Duration;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
 use std::task::Wake;
 
 use bytes::Bytes;
+use futures_channel::oneshot;
 use futures_util::FutureExt as _;
 use leasehold_base::random::Random;
 use leasehold_base::units::{Cookie, FileTime};
@@ -16,7 +17,7 @@ use leasehold_fs::{
     Allowance, Answer, Budget, Found, FsError, Mode, NewFile, Page, SetAttributes, SetTime,
     Stability, Store as _, Verifier, Wanted,
 };
-use leasehold_session::{Driver, Options, Session, Traffic};
+use leasehold_session::{Driver, Options, Session, Traffic, spawn};
 
 use super::paced::Clock;
 use super::volume::{Volume, data, make, place, put, superuser, text};
@@ -33,6 +34,8 @@ struct Held {
     asked: Mutex<BTreeMap<usize, Waker>>,
     /// What went over its connections.
     traffic: Mutex<Traffic>,
+    /// Who is told when the next call is answered.
+    told: Mutex<Option<oneshot::Sender<()>>>,
 }
 
 impl Held {
@@ -64,6 +67,10 @@ impl Held {
                 Poll::Pending
             })
             .await;
+            let told = self.told.lock().expect("nobody panics").take();
+            if let Some(told) = told {
+                told.send(()).expect("somebody waits");
+            }
             work(&*self.iod).await
         })
     }
@@ -144,8 +151,8 @@ impl World {
             if number != 1 {
                 return iod;
             }
-            let (is_held, calls, answered, asked, traffic) = <_>::default();
-            let held = Arc::new(Held { iod, is_held, calls, answered, asked, traffic });
+            let (is_held, calls, answered, asked, traffic, told) = <_>::default();
+            let held = Arc::new(Held { iod, is_held, calls, answered, asked, traffic, told });
             let patient = Patient::new(Arc::<Held>::clone(&held), clock.clone(), patience);
             let patient = Arc::new(patient);
             *made.lock().expect("nobody panics") = Some((held, Arc::clone(&patient)));
@@ -349,6 +356,29 @@ fn all_who_wait_for_what_was_left_are_woken() {
         assert!(woken.0.load(Ordering::Relaxed) > 0, "it is told to look again");
         assert_eq!(caller.now_or_never(), Some(Ok(Extent::default())));
     }
+}
+
+/// What was left wakes work that goes on there and then, as that of a session does, and asks the same
+/// iod for the same object: it waits for what was left, and not for who is busy with that.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "what waits for itself is to fail, not to last")]
+fn what_was_left_may_wake_who_asks_the_same_iod() {
+    let (done, ends) = mpsc::channel();
+    std::thread::spawn(move || {
+        let world = World::new();
+        world.held.set_held(true);
+        world.leave(0..1);
+        let (tells, told) = oneshot::channel();
+        *world.held.told.lock().expect("nobody panics") = Some(tells);
+        let iod = Arc::clone(&world.iod);
+        spawn(async move {
+            told.await.expect("the iod is back");
+            done.send(iod.extent(name(0)).await).expect("it is waited for");
+        });
+        world.held.set_held(false);
+        assert!(block_on(world.iod.verifier()).is_ok());
+    });
+    assert_eq!(ends.recv_timeout(Duration::from_secs(20)), Ok(Ok(Extent::default())));
 }
 
 /// A listing waits once for an iod, however many of its files lie there, and not at all once it is
