@@ -37,7 +37,8 @@ use crate::iod::{Extent, Iod, ObjectName, Room, Written};
 /// Changes that nobody waits for: with more of them new calls are told to come again at once.
 const LEFT_MAX: usize = 1024;
 
-/// Who is told to come again does so within this; where nobody did, nobody asked.
+/// Who is told to come again does so within this; where nobody did, nobody asked. Who looks after the
+/// files asks far more often, for clients of version 2 that come again once in a minute.
 const AGAIN_MAX: Duration = Duration::from_secs(20);
 
 /// How often it is looked whether anything moves, in the time that an iod may be silent.

@@ -1,5 +1,6 @@
 //! An iod that is away: who waits for it, and what becomes of what it was asked.
 
+use core::pin::pin;
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use core::task::{Context, Poll, Waker};
 use core::time::Duration;
@@ -290,6 +291,34 @@ fn what_nobody_asked_was_not_silent() {
     while world.now.load(Ordering::Relaxed) - start < 58_000_000_000 {
         assert_eq!(told(), Some(Err(FsError::Later)));
         world.pass(Duration::from_secs(5));
+    }
+    assert_eq!(told(), Some(Err(FsError::Io)));
+}
+
+/// Who asks but once a minute, as clients of version 2 do, is told that an iod is gone: who looks
+/// after the files asks it meanwhile, also where nothing new is to lie there.
+#[test]
+fn an_iod_that_is_left_is_asked_while_it_is_away() {
+    let mut world = World::new();
+    world.volume.used = vec![0, 2];
+    let kept = Arc::clone(&world.iod);
+    world.store = world
+        .volume
+        .start_with(|number, iod| if number == 1 { Arc::<Patient>::clone(&kept) } else { iod });
+    world.held.set_held(true);
+    let told = || {
+        let write = world.write(0);
+        world.pass(Duration::from_millis(2001));
+        write.now_or_never()
+    };
+    assert_eq!(told(), Some(Err(FsError::Later)));
+    for _ in 0..20 {
+        let mut tended = pin!(world.store.tend());
+        assert!(tended.as_mut().now_or_never().is_none(), "it is asked");
+        world.pass(Duration::from_millis(2001));
+        let tended = tended.now_or_never().expect("it is not waited for any longer");
+        assert!(tended.is_ok());
+        world.pass(Duration::from_secs(1));
     }
     assert_eq!(told(), Some(Err(FsError::Io)));
 }
