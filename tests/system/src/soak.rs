@@ -28,7 +28,10 @@ const WORKER: &str = include_str!("soak/worker.py");
 
 /// The mounts of a round, each with programs of its own. Terms are short, for who looks at what a
 /// killed mount has left waits for the leases that it had.
-const MOUNTS: [&str; 2] = ["cache=lease,term=5", "cache=close-to-open"];
+const MOUNTS: [&str; 3] = ["cache=lease,term=5", "cache=lease,term=5", "cache=close-to-open"];
+
+/// How it is looked at what they left: by a mount that goes to the iods itself, and by the metaserver.
+const LOOKS: [&str; 2] = ["cache=lease,term=5", "cache=none"];
 
 /// Programs of each mount.
 const PROGRAMS: usize = 2;
@@ -193,34 +196,31 @@ impl World {
             load.finish()?;
             for mounted in mounts {
                 self.report.rewritten_bytes += rewritten(&mounted);
-                if !mounted.umount().success() {
-                    return Err("a mount ends, and says that something is not saved".to_owned());
-                }
+                end(&mounted)?;
             }
         }
         self.report.steps += load.steps();
-        let mounted = self.mounted("cache=none");
-        load.places.iter().try_for_each(|place| self.compare(&mounted, place))?;
-        self.keep(&mounted, load.places, is_killed)
+        for options in LOOKS {
+            let mounted = self.mounted(options);
+            load.places.iter().try_for_each(|place| self.compare(&mounted, place))?;
+            end(&mounted)?;
+        }
+        self.keep(load.places, is_killed)
     }
 
     /// Keeps what a round has left, or the oldest in its place; what a killed mount has left may
     /// be anything, now that it was looked at.
-    fn keep(
-        &mut self,
-        mounted: &Mounted,
-        places: Vec<Place>,
-        is_killed: bool,
-    ) -> Result<(), String> {
+    fn keep(&mut self, places: Vec<Place>, is_killed: bool) -> Result<(), String> {
+        let mounted = self.mounted("cache=none");
         if is_killed {
-            places.iter().for_each(|place| remove(mounted, place));
+            places.iter().for_each(|place| remove(&mounted, place));
             return Ok(());
         }
         self.kept.push_back(places);
         if self.kept.len() > KEPT_MAX {
             for place in self.kept.pop_front().unwrap_or_default() {
-                self.compare(mounted, &place)?;
-                remove(mounted, &place);
+                self.compare(&mounted, &place)?;
+                remove(&mounted, &place);
             }
         }
         Ok(())
@@ -413,6 +413,14 @@ fn compared(folder: &Path, state: &Path) -> Result<(u64, u64), String> {
 /// Removes what a program has left.
 fn remove(mounted: &Mounted, place: &Place) {
     output(Command::new("rm").arg("-r").arg(mounted.path(&place.directory)));
+}
+
+/// Ends a mount, which says so where the server refused any data.
+fn end(mounted: &Mounted) -> Result<(), String> {
+    match mounted.umount().success() {
+        true => Ok(()),
+        false => Err("a mount ends, and says that something is not saved".to_owned()),
+    }
 }
 
 /// Makes a file that programs look for.

@@ -1,10 +1,11 @@
-//! The comparison of `cargo xtask soak --stripes` sees what is lost.
+//! Mounts lose nothing while iods are killed; and the comparison, which `cargo xtask soak --stripes`
+//! makes for longer, sees what is lost.
 
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
-use leasehold_system_tests::soak;
+use leasehold_system_tests::soak::{self, Report, Soak};
 
 /// What is done to a folder.
 type Damage = fn(&Path);
@@ -43,4 +44,25 @@ fn what_is_lost_is_noticed() {
     for (what, damage) in lost {
         assert!(soak::is_noticed(damage), "{what} is lost, and nobody notices");
     }
+}
+
+/// Has mounts work while iods are killed: in a first round until all has been written, in a second one
+/// until the mounts are killed, too. What was synced must be there then.
+fn nothing_is_lost(copies: u16) {
+    let kills = 5;
+    let soak = Soak { copies, kernel: false, changes: false, kills, seed: 1 };
+    match soak::run(soak, |report| report.rounds < 2) {
+        Ok(Report { kills: done, files, .. }) => assert!(done == 2 * kills && files > 0),
+        Err(fault) => panic!("{fault}"),
+    }
+}
+
+#[test]
+fn mounts_lose_nothing_when_iods_are_killed() {
+    nothing_is_lost(1);
+}
+
+#[test]
+fn mounts_lose_nothing_when_iods_are_killed_with_two_copies() {
+    nothing_is_lost(2);
 }

@@ -5,7 +5,7 @@
 #     for each step, and writes to STATE what is to be in the folder
 # worker.py check FOLDER STATE
 #     compares; of a mount that was killed what was synced must be there, or what came behind it
-import json, os, random, struct, sys
+import errno, json, os, random, struct, sys
 
 BLOCK = 4096
 # The longest that each file gets, in blocks: some stay with the names, some outgrow that.
@@ -48,7 +48,9 @@ class File:
         self.sizes[1] = max(self.sizes[1], end)
         data = b"".join(content(number, stamp) for number in range(start, end))
         done = os.pwrite(self.fd, data, start * BLOCK)
-        assert done == len(data), "%d of %d bytes are written" % (done, len(data))
+        if done < len(data):
+            told = (self.work.folder, self.name, done, len(data), start)
+            raise OSError(errno.EIO, "%s/%s: %d of %d bytes are written from block %d" % told)
         self.size = max(self.size, end)
 
     def read(self):
@@ -56,7 +58,11 @@ class File:
         data = os.pread(self.fd, (end - start) * BLOCK, start * BLOCK)
         numbers = range(start, min(end, self.size))
         due = b"".join(content(number, self.blocks[number][-1]) for number in numbers)
-        assert len(data) == len(due), "%d of %d bytes are read" % (len(data), len(due))
+        if len(data) < len(due):
+            # Of a mount that is killed meanwhile the kernel gives what it has.
+            told = (self.work.folder, self.name, len(data), len(due), start, self.size)
+            raise OSError(errno.EIO, "%s/%s: %d of %d bytes are read from block %d of %d" % told)
+        assert len(data) == len(due), "%d bytes are read, not %d" % (len(data), len(due))
         for number, at in zip(numbers, range(0, len(due), BLOCK)):
             piece = data[at : at + BLOCK]
             if piece != due[at : at + BLOCK]:
