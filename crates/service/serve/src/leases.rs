@@ -503,19 +503,28 @@ pub(crate) struct Alone {
 
 impl Drop for Alone {
     fn drop(&mut self) {
-        // Who was given it and did not look has it all the same.
-        let given = |waits: &mut oneshot::Receiver<()>| matches!(waits.try_recv(), Ok(Some(())));
-        let mut state = self.leases.lock();
+        // Who was given it and did not look has it all the same; who was not is not given it now.
+        let given = |waits: &mut oneshot::Receiver<()>| {
+            waits.close();
+            matches!(waits.try_recv(), Ok(Some(())))
+        };
         if !self.has && !self.waits.as_mut().is_some_and(given) {
             return;
         }
-        let Some(queue) = state.writing.get_mut(&self.object) else { return };
-        while let Some(next) = queue.pop_front() {
+        let mut state = self.leases.lock();
+        // One after the other, until one is still there; each is woken with nothing locked, as it
+        // may go on there and then, and take the lock itself.
+        while let Some(queue) = state.writing.get_mut(&self.object) {
+            let Some(next) = queue.pop_front() else {
+                state.writing.remove(&self.object);
+                return;
+            };
+            drop(state);
             if next.send(()).is_ok() {
                 return;
             }
+            state = self.leases.lock();
         }
-        state.writing.remove(&self.object);
     }
 }
 

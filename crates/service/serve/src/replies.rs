@@ -63,6 +63,8 @@ struct State {
     now: Time,
     effects: Vec<Effect>,
     waiting: BTreeMap<Ticket, oneshot::Sender<Option<Bytes>>>,
+    /// Who waits no more, with what came of it; told when nothing is locked.
+    released: Vec<(oneshot::Sender<Option<Bytes>>, Option<Bytes>)>,
     pages: Option<Pages>,
 }
 
@@ -82,6 +84,7 @@ impl KeptReplies {
                 now: Time::ZERO,
                 effects: Vec::new(),
                 waiting: BTreeMap::new(),
+                released: Vec::new(),
                 pages: None,
             };
             Arc::new(Shard { state: Mutex::new(state) })
@@ -103,7 +106,7 @@ impl KeptReplies {
             let index = shard_of(note.origin.client());
             if usize::try_from(slot / SLOTS) == Ok(index) {
                 let event = Event::Recalled { slot: slot % SLOTS, given: *given, note };
-                self.shards[index].lock().step(now, event);
+                self.shards[index].turn(|state| state.step(now, event));
             }
         }
     }
@@ -134,8 +137,7 @@ impl KeptReplies {
             },
             harm,
         };
-        let mut state = shard.lock();
-        match state.step(arrival.now, event) {
+        shard.turn(|state| match state.step(arrival.now, event) {
             Some(Effect::Execute(ticket)) => {
                 let shard = Arc::clone(shard);
                 Admitted::Runs(Started { shard, ticket, at: arrival.now, done: false })
@@ -145,8 +147,9 @@ impl KeptReplies {
             }
             Some(Effect::Wait(ticket)) => {
                 let (sender, receiver) = oneshot::channel();
-                // Dropping the sender of an earlier copy lets that one go unanswered.
-                state.waiting.insert(ticket, sender);
+                // An earlier copy goes unanswered.
+                let earlier = state.waiting.insert(ticket, sender);
+                state.released.extend(earlier.map(|earlier| (earlier, None)));
                 let reply = async { receiver.await.ok().flatten().map(Into::into) };
                 Admitted::Answered(Answer::later(reply).into())
             }
@@ -154,22 +157,24 @@ impl KeptReplies {
             Some(Effect::Drop | Effect::Note { .. } | Effect::Release(..)) | None => {
                 Admitted::Answered(Answer::now(None).into())
             }
-        }
+        })
     }
 
     /// Lets copies of calls that came on a connection come on another one from now on.
     pub(crate) fn connection_closed(&self, from: SocketAddr, connection: ConnectionId) {
-        let mut state = self.shard(from).lock();
-        let now = state.now;
-        state.step(now, Event::ConnectionClosed { client: from.ip(), connection });
+        self.shard(from).turn(|state| {
+            let event = Event::ConnectionClosed { client: from.ip(), connection };
+            state.step(state.now, event);
+        });
     }
 
     /// Forgets what was kept long enough; says when there is more to forget.
     pub(crate) fn wake(&self, now: Time) -> Option<Time> {
         let wake = |shard: &Arc<Shard>| {
-            let mut state = shard.lock();
-            state.step(now, Event::Tick);
-            state.core.next_wake()
+            shard.turn(|state| {
+                state.step(now, Event::Tick);
+                state.core.next_wake()
+            })
         };
         self.shards.iter().filter_map(wake).min()
     }
@@ -204,6 +209,20 @@ fn shard_of(client: IpAddr) -> usize {
 }
 
 impl Shard {
+    /// Takes a turn of the state, and tells who waits no more once nothing is locked: they may go on
+    /// there and then.
+    fn turn<T>(&self, turn: impl FnOnce(&mut State) -> T) -> T {
+        let mut state = self.lock();
+        let value = turn(&mut state);
+        let released = core::mem::take(&mut state.released);
+        drop(state);
+        for (waiting, reply) in released {
+            // Whoever waited may be gone.
+            drop(waiting.send(reply));
+        }
+        value
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         // What a core was doing when it panicked is lost; no call of its clients can be kept from
         // running twice any more, so none runs.
@@ -212,8 +231,8 @@ impl Shard {
 }
 
 impl State {
-    /// Takes one event; writes down what is to be noted, lets go what waited for it, and gives back
-    /// the effect on the caller.
+    /// Takes one event; writes down what is to be noted, takes note of what waited for it, and gives
+    /// back the effect on the caller.
     fn step(&mut self, now: Time, event: Event) -> Option<Effect> {
         self.now = self.now.max(now);
         self.core.step(self.now, event, &mut self.effects);
@@ -226,10 +245,8 @@ impl State {
                     }
                 }
                 Effect::Release(ticket, reply) => {
-                    if let Some(waiting) = self.waiting.remove(&ticket) {
-                        // Whoever waited may be gone.
-                        drop(waiting.send(reply));
-                    }
+                    let waiting = self.waiting.remove(&ticket);
+                    self.released.extend(waiting.map(|waiting| (waiting, reply)));
                 }
                 Effect::Execute(_)
                 | Effect::Drop
@@ -285,14 +302,15 @@ impl Started {
 
     fn done(mut self, reply: Bytes) {
         self.done = true;
-        self.shard.lock().step(self.at, Event::Done { ticket: self.ticket, reply });
+        self.shard.turn(|state| state.step(self.at, Event::Done { ticket: self.ticket, reply }));
     }
 }
 
 impl Drop for Started {
     fn drop(&mut self) {
         if !self.done {
-            self.shard.lock().step(self.at, Event::Abandoned { ticket: self.ticket });
+            let event = Event::Abandoned { ticket: self.ticket };
+            self.shard.turn(|state| state.step(self.at, event));
         }
     }
 }

@@ -1,5 +1,9 @@
 //! What leases cost in a server.
 
+use core::task::{Context, Waker};
+use std::sync::mpsc;
+use std::task::Wake;
+
 use leasehold_base::units::{FileId, FileSystemId};
 use leasehold_core::leases::table::{Access, Ask};
 use leasehold_fs::suite::block_on;
@@ -56,4 +60,37 @@ fn a_lease_costs_memory_and_no_work() {
     // Nothing is due before the first of them may be over.
     let next = leases.wake(Time::ZERO + Duration::from_secs(29));
     assert!(next >= Some(Time::ZERO + Duration::from_secs(30)), "{next:?}");
+}
+
+/// Work that goes on where it is woken, and asks for leases there.
+struct Inline(Arc<Leases>);
+
+impl Wake for Inline {
+    fn wake(self: Arc<Self>) {
+        self.0.is_idle();
+    }
+}
+
+/// Who has written a file wakes the next who waits for it with nothing locked.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "what waits for itself is to fail, not to last")]
+fn who_is_given_a_file_may_go_on_at_once() {
+    let (done, ends) = mpsc::channel();
+    std::thread::spawn(move || {
+        let leases = Arc::new(Leases::without_past(HandleKey([1; 16])));
+        let object = Object { file_system: FileSystemId(1), file: FileId(1) };
+        let first = block_on(leases.alone(object));
+        let (mut second, mut third) =
+            (Box::pin(leases.alone(object)), Box::pin(leases.alone(object)));
+        let waker = Waker::from(Arc::new(Inline(Arc::clone(&leases))));
+        let mut context = Context::from_waker(&waker);
+        assert!(second.as_mut().poll(&mut context).is_pending());
+        assert!(third.as_mut().poll(&mut context).is_pending());
+        drop(first);
+        // Who was given it and does not look gives it on.
+        drop(second);
+        assert!(third.as_mut().poll(&mut context).is_ready());
+        done.send(()).expect("it is waited for");
+    });
+    assert_eq!(ends.recv_timeout(Duration::from_secs(20)), Ok(()));
 }
