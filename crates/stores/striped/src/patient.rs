@@ -78,8 +78,30 @@ struct State {
     seen: Option<(Time, Traffic)>,
     /// Changes that nobody waits for any more, on their way to those before.
     given_up_on: Vec<Left>,
-    /// How many changes that nobody waits for are of each object that has any.
+    /// How many changes there are that nobody waits for.
+    left: usize,
+    /// How many of them are of each object that has any.
     left_of: BTreeMap<ObjectName, usize>,
+}
+
+impl State {
+    /// Nobody waits for a change of this object any more.
+    fn leave(&mut self, object: ObjectName, work: Left) {
+        self.given_up_on.push(work);
+        self.left += 1;
+        *self.left_of.entry(object).or_default() += 1;
+    }
+
+    /// A change of this object that nobody waited for has come to its end.
+    fn end(&mut self, object: ObjectName) {
+        if let Some(count) = self.left_of.get_mut(&object) {
+            self.left -= 1;
+            *count -= 1;
+            if *count == 0 {
+                self.left_of.remove(&object);
+            }
+        }
+    }
 }
 
 type Left = Pin<Box<dyn Future<Output = (ObjectName, Result<(), FsError>)> + Send>>;
@@ -113,10 +135,7 @@ impl Patient {
             Err((error, None)) => Err(error),
             Err((error, Some(work))) => {
                 let work = Box::pin(work.map(move |done| (object, done.map(drop))));
-                let mut state = self.state();
-                state.given_up_on.push(work);
-                *state.left_of.entry(object).or_default() += 1;
-                drop(state);
+                self.state().leave(object, work);
                 // From now on it wakes those who wait behind it, and not its caller.
                 self.take_on();
                 Err(error)
@@ -159,7 +178,7 @@ impl Patient {
 
     /// How many changes there are that nobody waits for.
     fn left_count(&self) -> usize {
-        self.state().left_of.values().sum()
+        self.state().left
     }
 
     /// Waits for what was left of an object.
@@ -207,12 +226,7 @@ impl Patient {
         while let Poll::Ready(Some((object, done))) = left.poll_next_unpin(&mut context) {
             ended = true;
             let mut state = self.state();
-            if let Some(count) = state.left_of.get_mut(&object) {
-                *count -= 1;
-                if *count == 0 {
-                    state.left_of.remove(&object);
-                }
-            }
+            state.end(object);
             if done != Err(FsError::Later) {
                 state.silent_since = None;
                 state.heard = Some(self.clock.now());
