@@ -198,23 +198,26 @@ impl Patient {
         if self.left_count() == 0 {
             return;
         }
-        let mut ended = false;
-        self.again.store(true, Ordering::SeqCst);
-        // Once more behind the lock, for who comes just before it is let go leaves it to us.
-        while self.again.load(Ordering::SeqCst) {
+        // All who change it read what was there: who comes too late for the look below comes behind
+        // it, and so behind the lock that was let go before.
+        self.again.swap(true, Ordering::AcqRel);
+        loop {
             let mut left = match self.left.try_lock() {
                 Ok(left) => left,
                 Err(TryLockError::Poisoned(left)) => left.into_inner(),
-                Err(TryLockError::WouldBlock) => break,
+                // Who has it looks once more when it is let go.
+                Err(TryLockError::WouldBlock) => return,
             };
-            while self.again.swap(false, Ordering::SeqCst) {
-                let given_up_on = core::mem::take(&mut self.state().given_up_on);
-                left.extend(given_up_on);
-                ended |= self.poll(&mut left);
+            self.again.swap(false, Ordering::AcqRel);
+            let ended = self.poll(&mut left);
+            drop(left);
+            if ended {
+                self.waiting.wake_all();
             }
-        }
-        if ended {
-            self.waiting.wake_all();
+            // Left as it is: only who has the lock takes back what somebody asked for.
+            if !self.again.fetch_or(false, Ordering::AcqRel) {
+                return;
+            }
         }
     }
 
@@ -222,6 +225,8 @@ impl Patient {
     fn poll(&self, left: &mut FuturesUnordered<Left>) -> bool {
         let waker = Waker::from(Arc::clone(&self.waiting));
         let mut context = Context::from_waker(&waker);
+        let given_up_on = core::mem::take(&mut self.state().given_up_on);
+        left.extend(given_up_on);
         let mut ended = false;
         while let Poll::Ready(Some((object, done))) = left.poll_next_unpin(&mut context) {
             ended = true;
