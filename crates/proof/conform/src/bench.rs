@@ -1,5 +1,6 @@
 //! What a case works with: clients of the server, a directory of its own, and helpers.
 
+use std::cell::Cell;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::PoisonError;
@@ -60,6 +61,8 @@ pub(crate) struct Bench<'s> {
     own3: Option<nfs3::Handle>,
     own2: Option<nfs2::Handle>,
     advice: Vec<String>,
+    /// Whether the next further client calls the server under test itself.
+    is_here_next: Cell<bool>,
 }
 
 impl<'s> Bench<'s> {
@@ -80,6 +83,7 @@ impl<'s> Bench<'s> {
             own3: None,
             own2: None,
             advice: Vec::new(),
+            is_here_next: Cell::new(false),
         }
     }
 
@@ -189,8 +193,23 @@ impl<'s> Bench<'s> {
         }
     }
 
-    /// Another client of version 3, with a connection of its own.
+    /// Another client of version 3, with a connection of its own: where another server has the same
+    /// files it calls that one and this one by turns.
     pub(crate) fn another(&self) -> V3 {
+        self.another_as(&self.server.me)
+    }
+
+    /// The same, who calls as somebody else.
+    pub(crate) fn another_as(&self, credential: &Credential) -> V3 {
+        let elsewhere = self.server.also.filter(|_| !self.is_here_next.get());
+        self.is_here_next.set(elsewhere.is_some());
+        let here = self.server.route(Carrier::Tcp);
+        let route = Route { address: elsewhere.unwrap_or(here.address), ..here };
+        self.server.v3_over(route, credential, &self.talk)
+    }
+
+    /// Another client of version 3 of the server under test itself, with a connection of its own.
+    pub(crate) fn another_here(&self) -> V3 {
         self.server.v3(&self.server.me, &self.talk)
     }
 
@@ -307,7 +326,7 @@ impl<'s> Bench<'s> {
 
     /// Fails the case unless the server still answers on a new connection.
     pub(crate) fn still_serves(&self) -> Verdict {
-        let mut client = self.another().client;
+        let mut client = self.another_here().client;
         let status = client.received(self.null(), &())?;
         ensure!(status == ReplyStatus::Success, "afterwards NULL is answered {status:?}");
         Ok(())

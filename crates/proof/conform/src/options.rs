@@ -110,6 +110,12 @@ pub struct Options {
     #[arg(long, value_name = "DIR", help_heading = MORE)]
     pub back_dir: Option<PathBuf>,
 
+    /// Another server of the same files: further clients of a case go there and here by turns
+    ///
+    /// It takes the same handles, as another metaserver of one file system does.
+    #[arg(long, value_name = "HOST:PORT", help_heading = MORE)]
+    pub also: Option<String>,
+
     /// Print one JSON object a line for each case
     #[arg(long, help_heading = REPORT)]
     pub json: bool,

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::hash::{BuildHasher as _, RandomState};
 use std::io::ErrorKind;
-use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
@@ -71,6 +71,8 @@ pub(crate) struct Place {
 pub(crate) struct Server {
     pub(crate) export: String,
     pub(crate) nfs: SocketAddr,
+    /// Another server of the same files, where there is one.
+    pub(crate) also: Option<SocketAddr>,
     pub(crate) mount: SocketAddr,
     /// Portmap, where it is to be tested.
     pub(crate) portmap: Option<SocketAddr>,
@@ -116,6 +118,7 @@ impl Server {
         let mut server = Self {
             export: target.export.clone(),
             nfs,
+            also: options.also.as_deref().map(|also| address(also, also)).transpose()?,
             mount,
             portmap,
             root3: None,
@@ -354,6 +357,14 @@ impl Server {
     }
 }
 
+/// The first address of a place.
+fn address(place: impl ToSocketAddrs, name: &str) -> Result<SocketAddr, Problem> {
+    let mut found = place
+        .to_socket_addrs()
+        .map_err(|error| Problem(format!("{name} has no address: {error}")))?;
+    found.next().ok_or_else(|| Problem(format!("{name} has no address")))
+}
+
 /// The addresses of NFS, of MOUNT, and of portmap where that is to be tested.
 fn addresses(
     target: &Target,
@@ -362,11 +373,8 @@ fn addresses(
     talk: &Talk,
 ) -> Result<(SocketAddr, SocketAddr, Option<SocketAddr>), Problem> {
     let host = target.host.as_str();
-    let mut found = (host, 0)
-        .to_socket_addrs()
-        .map_err(|error| Problem(format!("{host} has no address: {error}")))?;
-    let address = found.next().ok_or_else(|| Problem(format!("{host} has no address")))?;
-    let at = |port| SocketAddr::new(address.ip(), port);
+    let ip = address((host, 0), host)?.ip();
+    let at = |port| SocketAddr::new(ip, port);
     let patience = Duration::from_secs(options.patience.max(1).into());
     let client = |address| {
         let route = Route { address, carrier: Carrier::Tcp, source, patience };

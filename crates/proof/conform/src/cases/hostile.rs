@@ -368,7 +368,7 @@ fn a_client_that_reads_nothing_does_not_hold_others_up(b: &mut Bench<'_>) -> Ver
     }
     b.still_serves()?;
     let dir = b.dir()?;
-    b.another().attributes(dir)?;
+    b.another_here().attributes(dir)?;
     stream.abort();
     b.still_serves()
 }

@@ -253,7 +253,7 @@ fn many_other_calls_in_between_do_not_matter(b: &mut Bench<'_>) -> Verdict {
     equal("status of the first reply", status(&first), Some(0))?;
     // What only looks must not drive out what changes.
     let looks = vec![getattr::Args { object: dir }; 2000];
-    b.another().client.call_many(procedure(getattr::NUMBER), &looks)?;
+    b.another_here().client.call_many(procedure(getattr::NUMBER), &looks)?;
     b.v3.client.call_many(procedure(getattr::NUMBER), &looks)?;
     let second = b.v3.client.exchange(xid, &message)?;
     equal("status of the second reply", status(&second), Some(0))
@@ -326,7 +326,7 @@ fn the_same_number_of_another_client_is_another_call(b: &mut Bench<'_>) -> Verdi
     let first = b.v3.client.exchange(xid, &message)?;
     equal("status of the first client", status(&first), Some(0))?;
     // The first connection is still there, so this is somebody else on the same machine.
-    let second = b.another().client.exchange(xid, &message)?;
+    let second = b.another_here().client.exchange(xid, &message)?;
     let run = status(&second) == Some(Status::NotFound as u32);
     b.advise(run, "a call of another client on the machine is taken for a copy");
     Ok(())

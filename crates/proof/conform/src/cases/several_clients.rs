@@ -82,7 +82,7 @@ fn what_one_renames_the_other_finds_anew(b: &mut Bench<'_>) -> Verdict {
 
 fn a_mode_that_one_sets_binds_the_other(b: &mut Bench<'_>) -> Verdict {
     let (mut user, own) = b.users_dir(0)?;
-    let mut stranger = b.as_user(&b.user(1)?);
+    let mut stranger = b.another_as(&b.user(1)?);
     let file = user.file(own, "file", b"123")?;
     for _ in 0..3 {
         user.setattr(file, mode(0o644))?.done()?;

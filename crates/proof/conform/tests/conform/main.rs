@@ -81,6 +81,21 @@ fn results_are_told_to_programs_too() {
 }
 
 #[test]
+fn further_clients_go_to_another_server_of_the_same_files() {
+    let server = Server::start();
+    let beside = server.beside();
+    let also = format!("127.0.0.1:{}", beside.port());
+    let words = ["--also", &also, "--group", "several_clients,stability"];
+    let (summary, report) = run(&server, &words);
+    assert!(summary.is_good(), "{report}");
+    drop(beside);
+    let (summary, _) = run(&server, &words);
+    let fails = |case: &str| summary.failed.iter().any(|failed| failed == case);
+    assert!(fails("several_clients/what_one_makes_the_other_finds"), "nobody went there");
+    assert!(!fails("stability/all_connections_have_one_verifier"), "it is about one server");
+}
+
+#[test]
 fn what_cannot_be_tested_is_said() {
     let server = Server::start();
     let why = |arguments: &[&str]| support::try_run(&server, arguments).expect_err("it is wrong");

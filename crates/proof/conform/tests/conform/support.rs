@@ -53,8 +53,16 @@ impl Server {
         Self::with(Some(fault))
     }
 
+    /// Starts another one of the same files.
+    pub(crate) fn beside(&self) -> Self {
+        Self::of(Arc::clone(&self.0.store), None)
+    }
+
     fn with(fault: Option<&'static Fault>) -> Self {
-        let store = Arc::new(MemStore::default());
+        Self::of(Arc::new(MemStore::default()), fault)
+    }
+
+    fn of(store: Arc<MemStore>, fault: Option<&'static Fault>) -> Self {
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
         let (running, address) = serve(&store, any, fault, HandleKey([KEY; 16]));
         let wires = fault.and_then(|fault| fault.wire).map(|wire| Wires::start(wire, address));
