@@ -12,9 +12,12 @@ server=$1 folder=$2 leasehold=$3
 shift 3
 export=$folder/export
 
-# What metaservers of one file system have in common.
-group=(--name /export --cluster-key "$folder/key" --log warn --iod 127.0.0.1:2101 --stripe-unit 4
+# What metaservers of one file system have in common. Which of them is put to the tester listens on
+# port 2049.
+group=(--name /export --cluster-key "$folder/key" --log warn --stripe-unit 4
+    --iod 127.0.0.1:2101 --iod 127.0.0.1:2102
     --peer 127.0.0.1:2110 --peer 127.0.0.1:2049)
+if [ "$server" = ours-strict ]; then group+=(--peer 127.0.0.1:2111 --strict); fi
 
 # What runs a program as the user whom server and tester run as.
 as_user=()
@@ -65,7 +68,7 @@ start() {
             --iod 127.0.0.1:2101 --iod 127.0.0.1:2102 \
             --iod "nfs://127.0.0.1:2103$folder/three" --stripe-unit 4 --stripe-inline 1
         ;;
-    ours-among-others)
+    ours-among-others | ours-strict)
         launch "$leasehold" meta "$folder/names1" --number 1 "${group[@]}" \
             --listen 127.0.0.1:2049 --state "$folder/state"
         ;;
@@ -109,9 +112,9 @@ EOF
     await 111
 }
 
-# Starts iods: two of ours, and a server that others made.
+# Starts two iods of ours.
 start_iods() {
-    mkdir "$folder/one" "$folder/two" "$folder/three"
+    mkdir "$folder/one" "$folder/two"
     for iod in 2101:one 2102:two; do
         setsid "$leasehold" iod "$folder/${iod#*:}" --listen "127.0.0.1:${iod%:*}" --log warn \
             --cluster-key "$folder/key" --state "$folder/state-${iod#*:}" \
@@ -119,6 +122,11 @@ start_iods() {
         disown
         await "${iod%:*}"
     done
+}
+
+# Starts a server that others made, as a third iod.
+start_foreign_iod() {
+    mkdir "$folder/three"
     ganesha_conf 2103 "$folder/three"
     setsid ganesha.nfsd -F -N CRIT -f "$folder/ganesha.conf" -L "$folder/log" \
         -p "$folder/ganesha.pid" >>"$folder/log" 2>&1 </dev/null &
@@ -127,17 +135,13 @@ start_iods() {
     await 20048
 }
 
-# Starts an iod and the first metaserver of two; the other is put to the tester.
-start_first() {
-    mkdir "$folder/one" "$folder/names0" "$folder/names1"
-    setsid "$leasehold" iod "$folder/one" --listen 127.0.0.1:2101 --log warn \
-        --cluster-key "$folder/key" --state "$folder/state-one" >>"$folder/log" 2>&1 </dev/null &
+# Starts a metaserver of several, which is not put to the tester.
+start_other() {
+    mkdir "$folder/names$1"
+    setsid "$leasehold" meta "$folder/names$1" --number "$1" "${group[@]}" --listen "127.0.0.1:$2" \
+        --state "$folder/state-names$1" >>"$folder/log" 2>&1 </dev/null &
     disown
-    await 2101
-    setsid "$leasehold" meta "$folder/names0" --number 0 "${group[@]}" --listen 127.0.0.1:2110 \
-        --state "$folder/state-names0" >>"$folder/log" 2>&1 </dev/null &
-    disown
-    await 2110
+    await "$2"
 }
 
 # Brings up what servers need around them, and says where the tester finds this one.
@@ -150,7 +154,7 @@ prepare() {
         mkdir "$folder/one" "$folder/two"
         # What is in the directory is not what clients see.
         back=()
-    elif [ "$server" = ours-over-iods ] || [ "$server" = ours-among-others ]; then
+    elif [[ $server =~ ^ours-(over-iods|among-others|strict)$ ]]; then
         back=()
     else
         mkdir "$export/kept"
@@ -164,14 +168,22 @@ prepare() {
     chmod 777 "$folder" "$export" "$folder/state"
     : >"$folder/log"
     chmod 666 "$folder/log"
+    also=()
     case $server in
     ours-over-iods)
         start_iods
+        start_foreign_iod
         target=nfs://127.0.0.1:2049/export
         ;;
-    ours-among-others)
-        start_first
+    ours-among-others | ours-strict)
+        start_iods
+        mkdir "$folder/names1"
+        start_other 0 2110
         target=nfs://127.0.0.1:2049/export
+        if [ "$server" = ours-strict ]; then
+            start_other 2 2111
+            also=(--also 127.0.0.1:2111)
+        fi
         ;;
     ours | ours-as-user | ours-striped) target=nfs://127.0.0.1:2049/export ;;
     ganesha)
@@ -211,7 +223,7 @@ prepare
 start
 before=$(print)
 status=0
-"${as_user[@]}" "$leasehold" conform "$target" "${back[@]}" \
+"${as_user[@]}" "$leasehold" conform "$target" "${back[@]}" "${also[@]}" \
     --restart-command "bash $folder/peer.sh $server $folder $leasehold --again" "$@" || status=$?
 case $server in
 ours*) ;;
