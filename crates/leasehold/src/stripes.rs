@@ -21,7 +21,7 @@ use leasehold_store_striped::{
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
-use self::members::{Members, Seen, members};
+use self::members::{Members, Seen, is_made, members};
 use crate::checks::is_reached;
 use crate::cluster::{Asker, Cluster, Group, IodAddress, Names, Part, group};
 use crate::config::Planned;
@@ -194,7 +194,7 @@ pub(crate) fn open_iods(
             let parts: Vec<_> = join_all(found).await.into_iter().collect::<Result<_, _>>()?;
             // The first metaserver makes the volume, the others find it.
             let waits = layout.group.as_ref().is_some_and(|group| group.me > 0) && tries > 0;
-            if !waits || is_volume(&parts).await? {
+            if !waits || is_made(&labels(&parts), &seen(&parts).await?) {
                 break parts;
             }
             tries -= 1;
@@ -215,16 +215,23 @@ pub(crate) fn open_iods(
 /// How often it is looked whether the first metaserver has made the volume.
 const TRIES: u32 = 150;
 
-/// Whether one of them is an iod of a volume.
-async fn is_volume<F: Files + 'static>(parts: &[Part<F>]) -> Result<bool, Failure> {
+fn labels<F>(parts: &[Part<F>]) -> Vec<String> {
+    parts.iter().map(|part| part.label.clone()).collect()
+}
+
+/// What is found at each place.
+async fn seen<F: Files + 'static>(parts: &[Part<F>]) -> Result<Vec<Seen>, Failure> {
+    let mut seen = Vec::new();
     for Part { label, files } in parts {
-        if let Some(files) = files
-            && Mark::of(files).await.map_err(|it| unmarked(label, it))?.is_some()
-        {
-            return Ok(true);
-        }
+        seen.push(match files {
+            None => Seen::Away,
+            Some(files) => match Mark::of(files).await.map_err(|it| unmarked(label, it))? {
+                None => Seen::New,
+                Some(mark) => Seen::Known(mark),
+            },
+        });
     }
-    Ok(false)
+    Ok(seen)
 }
 
 /// The number of a new volume, which only an empty directory can have.
@@ -246,18 +253,8 @@ async fn join<F: Files + 'static>(
     iod: impl Fn(usize, Mark, Option<Folder<F>>) -> Result<Arc<dyn Iod>, Failure>,
     join_group: impl FnOnce(&Options) -> Result<Option<Metaserver>, Failure>,
 ) -> Result<(Volume, Option<Metaserver>), Failure> {
-    let mut seen = Vec::new();
-    for Part { label, files } in &parts {
-        seen.push(match files {
-            None => Seen::Away,
-            Some(files) => match Mark::of(files).await.map_err(|it| unmarked(label, it))? {
-                None => Seen::New,
-                Some(mark) => Seen::Known(mark),
-            },
-        });
-    }
-    let labels: Vec<String> = parts.iter().map(|part| part.label.clone()).collect();
-    let Members { volume, members, numbers } = members(&labels, &seen, &layout.lost)?;
+    let found = seen(&parts).await?;
+    let Members { volume, members, numbers } = members(&labels(&parts), &found, &layout.lost)?;
     let volume = match volume {
         Some(known) => known,
         None => new_volume(names).await?,

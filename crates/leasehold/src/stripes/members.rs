@@ -95,6 +95,18 @@ pub(super) fn members(labels: &[String], seen: &[Seen], lost: &[u16]) -> Result<
     Ok(Members { volume, members, numbers })
 }
 
+/// Whether there is a volume, and nobody is just making it: iods get their marks one after the other.
+pub(super) fn is_made(labels: &[String], seen: &[Seen]) -> bool {
+    let marks =
+        || seen.iter().filter_map(|seen| if let Seen::Known(it) = seen { Some(it) } else { None });
+    let is_told = |label: &String| {
+        let mut told = marks().flat_map(|mark| &mark.members);
+        told.any(|member| !member.gone && member.label == *label)
+    };
+    let mut new = labels.iter().zip(seen).filter(|(_, seen)| matches!(seen, Seen::New));
+    marks().next().is_some() && !new.any(|(label, _)| is_told(label))
+}
+
 /// Of two lists of one volume the one with more is newer.
 fn rank(members: &[Member]) -> (usize, usize) {
     (members.len(), members.iter().filter(|member| member.gone).count())
@@ -130,6 +142,20 @@ mod tests {
             Ok(Members { volume, members, numbers }) => Ok((volume, numbers, members)),
             Err(failure) => Err(failure.to_string()),
         }
+    }
+
+    /// A metaserver that came while the first had marked one of two iods was told to give up the other.
+    #[test]
+    fn a_volume_is_made_when_all_have_their_marks() {
+        let is_made = |seen: &[Seen]| super::is_made(&LABELS.map(str::to_owned), seen);
+        let both = ["a", "b"];
+        assert!(!is_made(&[Seen::New, Seen::New]));
+        assert!(!is_made(&[mark(5, 0, &both), Seen::New]));
+        assert!(is_made(&[mark(5, 0, &both), mark(5, 1, &both)]));
+        assert!(is_made(&[mark(5, 0, &both), Seen::Away]));
+        // One that was added, and one that was given up.
+        assert!(is_made(&[mark(5, 0, &both), mark(5, 1, &both), Seen::New]));
+        assert!(is_made(&[mark(5, 0, &["a", "-b"]), Seen::New]));
     }
 
     #[test]
