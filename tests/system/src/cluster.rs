@@ -124,7 +124,7 @@ impl Cluster {
 pub struct Group {
     metaservers: Vec<Program>,
     _iods: Vec<Program>,
-    _folder: Scratch,
+    folder: Scratch,
 }
 
 impl Group {
@@ -152,7 +152,7 @@ impl Group {
             Program::start(meta(role, iods.iter(), &own), *port)
         };
         let metaservers = ports.iter().enumerate().map(start).collect();
-        Self { metaservers, _iods: iods, _folder: folder }
+        Self { metaservers, _iods: iods, folder }
     }
 
     /// What a guest mounts at one of them.
@@ -166,6 +166,16 @@ impl Group {
     #[must_use]
     pub fn source(&self, number: usize) -> String {
         format!("127.0.0.1:{}:/export", self.port(number))
+    }
+
+    /// How many files the iods have.
+    ///
+    /// # Panics
+    /// If their folders cannot be read.
+    #[must_use]
+    pub fn files(&self) -> usize {
+        let folders = ["iod0", "iod1"].map(|iod| self.folder.path().join(iod));
+        folders.iter().map(|folder| files(folder)).sum()
     }
 
     /// The port of one of them.
@@ -187,6 +197,13 @@ impl Group {
         let Program { words, port, .. } = &self.metaservers[number];
         self.metaservers[number] = Program::start(words.clone(), *port);
     }
+}
+
+/// How many files there are in a folder, and below.
+fn files(folder: &Path) -> usize {
+    let entries = std::fs::read_dir(folder).expect("it is there");
+    let count = |path: PathBuf| if path.is_dir() { files(&path) } else { 1 };
+    entries.map(|entry| count(entry.expect("it can be read").path())).sum()
 }
 
 /// What starts a program of a role over a folder of its name below this one, where the key is, too.

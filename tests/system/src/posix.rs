@@ -3,8 +3,10 @@
 use std::fs;
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
 
-use crate::{output, tools_folder};
+use crate::{Guest, Link, Mount, output, tools_folder};
 
 /// Stands in for functions of the C library, so that a program uses two mounts as if they were one.
 const CROSSING: &str = include_str!("posix/crossed.c");
@@ -168,4 +170,26 @@ fn command(trial: Trial, folder: &Path, scratch: &Path, seconds: u64) -> Command
 fn end(command: &mut Command) -> (bool, String) {
     let done = command.output().expect("there is a shell");
     (done.status.success(), String::from_utf8_lossy(&done.stdout).into_owned())
+}
+
+/// The case of pjdfstest that the kernel's client fails on any server: it gives a file that is removed
+/// while open another name.
+pub const OF_THE_KERNEL: &str = "unlink::open_file_not_freed";
+
+/// The case that a metaserver of several fails: no directory counts the directories in it there.
+pub const OF_SEVERAL: &str = "rename::updates_link_parent";
+
+/// Runs pjdfstest and fsx where the kernel's client mounts; the cases that fail, and all that was written.
+///
+/// # Panics
+/// If a byte is not what fsx wrote, or pjdfstest does not come to its end.
+#[must_use]
+pub fn failing_by_the_kernel(mount: &Mount, limit: Duration) -> (Vec<String>, String) {
+    let tools = tools_folder().join("compiled/bin");
+    let case = format!("tools='{}'\n{}", tools.display(), include_str!("../cases/posix.sh"));
+    let guest = Guest::boot(&Arc::new(Link::new()), mount, &case, limit);
+    let ended = guest.wait(|request| panic!("no such request: {request}"));
+    ended.expect_success();
+    let fails = ended.log.lines().filter_map(|line| line.strip_prefix("pjdfstest fails "));
+    (fails.map(str::to_owned).collect(), ended.log)
 }

@@ -9,7 +9,8 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use leasehold_base::random::Random;
-use leasehold_system_tests::{Cluster, Group, Guest, Link, Server, Version, output, tools_folder};
+use leasehold_system_tests::posix::{OF_THE_KERNEL, failing_by_the_kernel};
+use leasehold_system_tests::{Cluster, Group, Guest, Link, Server, Version, output};
 
 /// Far more than any case takes; a guest that hangs must not hang the test.
 const LIMIT: Duration = Duration::from_mins(10);
@@ -168,19 +169,45 @@ fn what_is_done_at_one_metaserver_is_so_at_the_other() {
     ended.expect_success();
 }
 
+#[test]
+fn killed_lazy_metaservers_lose_nothing() {
+    killed_metaservers_lose_nothing(&["--lazy-window", "1"]);
+}
+
+#[test]
+fn killed_strict_metaservers_lose_nothing() {
+    killed_metaservers_lose_nothing(&["--strict"]);
+}
+
+/// The others are killed amid the load at one of three, also the one that has the root, and started
+/// again, now and then after longer than a call waits.
+fn killed_metaservers_lose_nothing(options: &[&str]) {
+    const LONG: Duration = Duration::from_secs(3);
+    let mut group = Group::start(3, options);
+    let case = include_str!("../cases/others.sh");
+    let case = format!("others='{} {}'\n{case}", group.port(0), group.port(2));
+    let guest = Guest::boot(&Arc::new(Link::new()), &group.mount(1, Version::V3), &case, LIMIT);
+    let ended = guest.wait(|request| {
+        assert_eq!(request, "kills");
+        for (kill, other) in [0, 2, 0, 2].into_iter().enumerate() {
+            wait_until_more(&group);
+            group.kill(other);
+            if kill % 3 == 0 {
+                sleep(LONG);
+            }
+            group.start_again(other);
+        }
+        wait_until_more(&group);
+    });
+    ended.expect_success();
+}
+
 /// What programs of others expect of a file system, on a metaserver.
 #[test]
 fn a_metaserver_is_what_posix_expects() {
-    // The kernel's client gives a file that is removed while open another name, on any server.
-    const OF_THE_CLIENT: &str = "pjdfstest fails unlink::open_file_not_freed";
-    let tools = tools_folder().join("compiled/bin");
-    let case = format!("tools='{}'\n{}", tools.display(), include_str!("../cases/posix.sh"));
     let cluster = Cluster::start(3, &["--stripe-unit", "4", "--stripe-inline", "1"]);
-    let guest = Guest::boot(&Arc::new(Link::new()), &cluster.mount(Version::V3), &case, LIMIT);
-    let ended = guest.wait(|request| panic!("no such request: {request}"));
-    ended.expect_success();
-    let fails = ended.log.lines().filter(|line| line.starts_with("pjdfstest fails "));
-    assert_eq!(fails.collect::<Vec<_>>(), [OF_THE_CLIENT], "{}", ended.log);
+    let (fails, log) = failing_by_the_kernel(&cluster.mount(Version::V3), LIMIT);
+    assert_eq!(fails, [OF_THE_KERNEL], "{log}");
 }
 
 /// Waits until a file has so many bytes more.
@@ -191,6 +218,19 @@ fn wait_until_grown(file: &Path, bytes: u64) {
     while size() < enough {
         assert!(Instant::now() < until, "the guest does not go on");
         sleep(Duration::from_millis(5));
+    }
+}
+
+/// Waits until a file is made that was not there, and then another.
+fn wait_until_more(group: &Group) {
+    const PATIENCE: Duration = Duration::from_mins(2);
+    let until = Instant::now() + PATIENCE;
+    for _ in 0..2 {
+        let before = group.files();
+        while group.files() <= before {
+            assert!(Instant::now() < until, "the guest does not go on");
+            sleep(Duration::from_millis(5));
+        }
     }
 }
 

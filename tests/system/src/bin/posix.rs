@@ -1,5 +1,5 @@
 //! Runs programs that try a file system, for minutes, on the local disk and on a mount, and says
-//! how each ended, one JSON object a line.
+//! how each ended, one JSON object a line; and some by the kernel's client at one of several metaservers.
 #![allow(clippy::print_stdout, reason = "it talks to a terminal")]
 
 use std::process::ExitCode;
@@ -7,8 +7,10 @@ use std::time::{Duration, Instant};
 
 use clap::Parser;
 use leasehold_system_tests::mounted::Mounted;
-use leasehold_system_tests::posix::{EXCEPTIONS, LONG, QUICK, STRESSORS, run};
-use leasehold_system_tests::{Scratch, Server};
+use leasehold_system_tests::posix::{
+    EXCEPTIONS, LONG, OF_SEVERAL, OF_THE_KERNEL, QUICK, STRESSORS, failing_by_the_kernel, run,
+};
+use leasehold_system_tests::{Group, Scratch, Server, Version};
 use serde_json::json;
 
 /// Tries a file system with programs of others, on the local disk and on a mount.
@@ -54,5 +56,28 @@ fn main() -> ExitCode {
         }
         passed_all &= !fails;
     }
+    passed_all &= metaservers(&arguments);
     if passed_all { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Whether the kernel's client passes at one of several metaservers, whose root has its home at another,
+/// but for what is known.
+fn metaservers(arguments: &Arguments) -> bool {
+    let kinds: [(&str, &[&str]); 2] =
+        [("metaservers, lazy", &[]), ("metaservers, strict", &["--strict"])];
+    let mut passed_all = true;
+    for (name, options) in kinds.iter().filter(|(name, _)| name.starts_with(&arguments.only)) {
+        let group = Group::start(2, &[&["--stripe-unit", "4"], *options].concat());
+        let (start, limit) = (Instant::now(), Duration::from_secs(arguments.seconds));
+        let (mut fails, log) = failing_by_the_kernel(&group.mount(1, Version::V3), limit);
+        fails.sort();
+        let passed = fails == [OF_SEVERAL, OF_THE_KERNEL];
+        let seconds = start.elapsed().as_secs_f64();
+        println!("{name}: the kernel's client fails {} ({seconds:.1} s)", fails.join(", "));
+        if !passed {
+            println!("{log}");
+        }
+        passed_all &= passed;
+    }
+    passed_all
 }
