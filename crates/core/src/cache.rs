@@ -203,6 +203,13 @@ pub enum Event<E> {
         /// Which.
         range: Range<u64>,
     },
+    /// A file lies on many servers: read ahead less far than that, some of them would be idle.
+    Spread {
+        /// The file.
+        file: ObjectKey,
+        /// How far; an eighth of what may be cached at most.
+        ahead: u64,
+    },
     /// The data that is not saved is not wanted any more: nobody can read the file again.
     Discard {
         /// The file.
@@ -504,6 +511,7 @@ impl<E: Clone> Cache<E> {
             Event::Overwritten { file, range } => {
                 self.change_file(file, |file| file.overwrite(range));
             }
+            Event::Spread { file, ahead } => self.spread(file, ahead),
             Event::Discard { file } => self.change_file(file, File::discard),
             Event::Observed { object, asked, attributes } => {
                 self.observed(object, asked, &attributes, effects);

@@ -86,6 +86,13 @@ impl<E: Clone> Cache<E> {
         self.recount(now, key);
     }
 
+    /// It became known on how many servers a file lies.
+    pub(super) fn spread(&mut self, key: ObjectKey, ahead: u64) {
+        let options = self.options;
+        self.object(key).file.ahead.spread(ahead.min(options.bytes_max / 8), &options);
+        self.touch(key);
+    }
+
     /// A program writes; it may have to wait.
     pub(super) fn write(&mut self, now: Time, write: HeldWrite, effects: &mut Vec<Effect<E>>) {
         let (ticket, file) = (write.ticket, write.file);

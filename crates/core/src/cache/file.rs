@@ -70,6 +70,10 @@ pub(super) struct Ahead {
     next: u64,
     /// How far is read ahead.
     window: u64,
+    /// The same while it is streamed from many servers.
+    spread: u64,
+    /// Whether it is read in order, as much at once as a READ carries.
+    is_streamed: bool,
     /// Up to where bytes are wanted though nobody waits for them.
     pub(super) goal: u64,
 }
@@ -80,16 +84,33 @@ const AHEAD_MIN: u64 = 128 << 10;
 impl Ahead {
     /// A program reads.
     pub(super) fn read(&mut self, range: &Range<u64>, options: &Options) {
+        let count = range.end - range.start;
+        self.is_streamed = range.start == self.next && count >= u64::from(options.read_bytes);
         if range.start == self.next {
             self.window = (self.window * 2).clamp(AHEAD_MIN, AHEAD_MIN.max(options.ahead_bytes));
             self.window = self.window.min(options.ahead_bytes);
-            // Whole READs: not one for each step of the reader.
-            let goal = range.end + self.window;
-            self.goal = goal - goal % u64::from(options.read_bytes);
+            self.next = range.end;
+            self.want(options);
         } else {
             (self.window, self.goal) = (0, 0);
+            self.next = range.end;
         }
-        self.next = range.end;
+    }
+
+    /// The file lies on many servers.
+    pub(super) fn spread(&mut self, ahead: u64, options: &Options) {
+        self.spread = ahead;
+        if self.goal > 0 {
+            self.want(options);
+        }
+    }
+
+    fn want(&mut self, options: &Options) {
+        // Who takes as much at once as a READ carries goes on: it is not tried out how far.
+        let window = if self.is_streamed { self.window.max(self.spread) } else { self.window };
+        // Whole READs: not one for each step of the reader.
+        let goal = self.next + window;
+        self.goal = goal - goal % u64::from(options.read_bytes);
     }
 
     /// Where what is wanted ahead begins.

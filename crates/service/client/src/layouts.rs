@@ -25,7 +25,7 @@ use bytes::{Bytes, BytesMut};
 use futures_util::future::join_all;
 use futures_util::{StreamExt as _, stream};
 use leasehold_base::units::Time;
-use leasehold_core::cache::{Fetched, Stored};
+use leasehold_core::cache::{Event, Fetched, Stored};
 use leasehold_core::leases::{Kind, Serial};
 use leasehold_core::stripes::{self, Piece};
 use leasehold_fs::Layout;
@@ -38,6 +38,7 @@ use leasehold_wire::nfs3::{self, Handle};
 use crate::client::{Client, Doings, State};
 use crate::convert;
 use crate::nodes::NodeId;
+use crate::turns::Turns;
 
 /// Smaller files are not worth the question where they lie.
 const LEAST_BYTES: u64 = 256 << 10;
@@ -57,6 +58,10 @@ const UNIT_BYTES_MIN: u32 = 4 << 10;
 /// minute in all.
 const RETURN_PAUSE_MIN: Duration = Duration::from_millis(100);
 const RETURN_PAUSE_MAX: Duration = Duration::from_millis(6400);
+
+/// How many rows of stripes a file is read ahead that is read in order: while one comes, the next
+/// is asked for.
+const AHEAD_ROWS: u64 = 2;
 
 /// How many layouts are given back at once.
 const TOGETHER_MAX: usize = 16;
@@ -79,6 +84,13 @@ pub trait Servers: Send + Sync {
 pub(crate) struct Layouts {
     files: BTreeMap<NodeId, File>,
     servers: BTreeMap<SocketAddr, Server>,
+    turns: Option<Arc<Both>>,
+}
+
+/// The turns of what is read and of what is written, which go opposite ways.
+struct Both {
+    reads: Turns,
+    writes: Turns,
 }
 
 /// A lease that may be cached under, by its kind as well: one to read may become one to write.
@@ -116,9 +128,11 @@ struct LaidOut {
     verifier: [u8; 8],
     who: Credential,
     objects: Vec<Object>,
+    turns: Arc<Both>,
 }
 
 struct Object {
+    server: SocketAddr,
     nfs: Nfs,
     handle: Handle,
     verifier: [u8; 8],
@@ -353,11 +367,23 @@ impl Client {
             let host = Ipv6Addr::from(host).to_canonical();
             let address = SocketAddr::new(host, u16::try_from(port).ok()?);
             let server = self.server(address, owner, &object, kind).await?;
-            found.push(Object { nfs: server.nfs, handle: object, verifier });
+            found.push(Object { server: address, nfs: server.nfs, handle: object, verifier });
         }
         let user = if kind == Kind::Write { owner } else { reader };
         let who = Credential::system(MACHINE, user, owner, &[]);
-        Some(LaidOut { kind, layout, verifier, who, objects: found })
+        // Less than a row of stripes leaves servers idle.
+        let row = u64::from(unit) * u64::from(width);
+        self.step(Event::Spread { file: node.key(), ahead: row * AHEAD_ROWS });
+        Some(LaidOut { kind, layout, verifier, who, objects: found, turns: self.turns() })
+    }
+
+    fn turns(&self) -> Arc<Both> {
+        let clock = self.shared.nfs.session();
+        let new = || {
+            let turns = || Turns::new(clock.clone());
+            Arc::new(Both { reads: turns(), writes: turns() })
+        };
+        Arc::clone(self.shared.state().layouts.turns.get_or_insert_with(new))
     }
 
     /// What calls the server of an object; none where that cannot be reached, or is not to be
@@ -432,10 +458,31 @@ impl LaidOut {
         &self.objects[usize::from(piece.object)]
     }
 
+    /// The pieces of a range, cut to what goes at once.
+    fn parts(&self, offset: u64, length: u64, most: u64) -> Vec<Piece> {
+        let cut = |piece: Piece| {
+            let starts = (0..piece.length).step_by(usize::try_from(most).unwrap_or(usize::MAX));
+            starts.map(move |start| Piece {
+                object_offset: piece.object_offset + start,
+                file_offset: piece.file_offset + start,
+                length: most.min(piece.length - start),
+                ..piece
+            })
+        };
+        self.layout.pieces(offset, length).flat_map(cut).collect()
+    }
+
     /// A range within the file; none where something is odd.
     async fn read(&self, offset: u64, length: u64) -> Option<Bytes> {
-        let pieces: Vec<Piece> = self.layout.pieces(offset, length).collect();
-        let parts = pieces.iter().map(|piece| self.object(piece).read(&self.who, piece));
+        let turns = &self.turns.reads;
+        let pieces = self.parts(offset, length, turns.part_bytes());
+        let parts = pieces.iter().map(|piece| async {
+            let object = self.object(piece);
+            let turn = turns.turn(object.server, piece.length).await;
+            let read = object.read(&self.who, piece).await?;
+            turn.done();
+            Some(read)
+        });
         let parts: Option<Vec<Bytes>> = join_all(parts).await.into_iter().collect();
         let mut parts = parts?;
         if parts.len() <= 1 {
@@ -448,12 +495,19 @@ impl LaidOut {
 
     /// Whether all was written, and nothing was odd.
     async fn write(&self, offset: u64, data: &Bytes, stability: Stability) -> bool {
-        let pieces: Vec<Piece> = self.layout.pieces(offset, data.len() as u64).collect();
-        let writes = pieces.iter().map(|piece| {
+        let turns = &self.turns.writes;
+        let pieces = self.parts(offset, data.len() as u64, turns.part_bytes());
+        let writes = pieces.iter().map(|piece| async {
             let start = usize::try_from(piece.file_offset - offset).unwrap_or(usize::MAX);
             let length = usize::try_from(piece.length).unwrap_or(usize::MAX);
             let part = data.slice(start..start + length);
-            self.object(piece).write(&self.who, piece.object_offset, part, stability)
+            let object = self.object(piece);
+            let turn = turns.turn(object.server, piece.length).await;
+            let written = object.write(&self.who, piece.object_offset, part, stability).await;
+            if written {
+                turn.done();
+            }
+            written
         });
         join_all(writes).await.into_iter().all(|written| written)
     }

@@ -196,8 +196,11 @@ impl State {
             holder::Effect::Full(ticket) => self.right(ticket, Right::Full, doings),
             holder::Effect::Ask { request, object, kind, space, reclaim } => {
                 let node = node_of(object);
-                // What is not there yet takes of what is reserved as well.
-                let space = space.saturating_add(self.cache.unsaved_bytes(node.key()));
+                // What is not there yet takes of what is reserved as well. As much again is asked
+                // for: a writer who fills the cache would ask for each write else, and wait for
+                // the answer behind its own data.
+                let unsaved = self.cache.unsaved_bytes(node.key());
+                let space = space.saturating_add(unsaved.saturating_mul(2));
                 let Some(wanted) = leased.wanted(node, kind, space, reclaim) else {
                     return Some(holder::Event::Answered(request, None));
                 };

@@ -33,6 +33,7 @@ mod refusals;
 mod rescue;
 mod ride;
 mod silly;
+mod turns;
 mod user;
 
 pub use client::Client;

@@ -109,7 +109,7 @@ impl Options {
             ahead_bytes: 4 << 20,
             write_delay: Duration::from_secs(5),
             always_stable: false,
-            calls_of_file_max: 16,
+            calls_of_file_max: 32,
             calls_max: 64,
             time_of_day,
             seed,
