@@ -32,6 +32,26 @@ fn options() -> Options {
     }
 }
 
+/// A file on many servers is read ahead as far as it takes to use them all, by who takes whole READs
+/// in order; others get no more than of any file.
+#[test]
+fn what_is_streamed_from_many_servers_is_read_further_ahead() {
+    let options = Options { ahead_bytes: 8, ..options() };
+    let mut ahead = super::file::Ahead::default();
+    ahead.read(&(0..8), &options);
+    assert_eq!(ahead.goal, 16);
+    ahead.spread(40, &options);
+    assert_eq!(ahead.goal, 48, "also what is being read when it becomes known");
+    ahead.read(&(8..16), &options);
+    assert_eq!(ahead.goal, 56);
+    ahead.read(&(16..20), &options);
+    assert_eq!(ahead.goal, 24, "a small read");
+    ahead.read(&(40..48), &options);
+    assert_eq!(ahead.goal, 0, "out of order");
+    ahead.spread(40, &options);
+    assert_eq!(ahead.goal, 0);
+}
+
 fn attributes(file_type: FileType, size: u64, modified: i64) -> Attributes {
     let time = FileTime { seconds: modified, nanoseconds: 0 };
     Attributes {
