@@ -21,6 +21,7 @@ mod metafile;
 mod naming;
 mod node;
 mod outside;
+mod placing;
 mod program;
 mod record;
 mod searching;
@@ -43,6 +44,7 @@ use leasehold_session::spawn;
 use crate::disk::{Disk, ROOT};
 use crate::message::{Answer, Ask};
 use crate::node::{Node, Out};
+use crate::placing::Placing;
 use crate::program::Seen;
 use crate::record::Record;
 
@@ -179,6 +181,7 @@ struct Shared {
     outside: Arc<dyn Outside>,
     node: Mutex<Node>,
     seen: Mutex<Seen>,
+    placing: Placing,
     /// When it is woken next.
     armed: Mutex<Option<Time>>,
 }
@@ -246,7 +249,8 @@ impl Metaserver {
         let start = u32::try_from(random >> 33).expect("31 bits are left");
         let node = Node::new(Arc::clone(&options), disk, Arc::clone(&outside), start);
         let (node, seen, armed) = (Mutex::new(node), Mutex::default(), Mutex::default());
-        let shared = Arc::new(Shared { options, outside, node, seen, armed });
+        let placing = Placing::new(options.count);
+        let shared = Arc::new(Shared { options, outside, node, seen, placing, armed });
         let metaserver = Self { shared };
         metaserver.with(Node::begin);
         Ok(metaserver)

@@ -23,6 +23,7 @@ use crate::leasing::{Evicted, Leasing, lent, waited};
 use crate::message::{Answer, Ask};
 use crate::metafile::{Metafile, Wrote};
 use crate::outside::{Outside, Urgency};
+use crate::placing::SLOTS;
 use crate::record::Record;
 use crate::searching::Searching;
 use crate::silence::Silence;
@@ -291,6 +292,12 @@ impl Node {
     /// A number that was never given before, in any epoch.
     pub(crate) const fn number(&mut self) -> u64 {
         self.last += 1;
+        self.last
+    }
+
+    /// The next of a slot: the numbers of one leave the same when they are divided by their count.
+    pub(crate) const fn number_in(&mut self, slot: u64) -> u64 {
+        self.last = (self.last / SLOTS + 1) * SLOTS + slot;
         self.last
     }
 

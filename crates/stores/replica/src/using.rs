@@ -239,8 +239,10 @@ impl Metaserver {
         to: Option<&Place>,
         over: Option<FileId>,
     ) -> Result<(), FsError> {
-        let (from, to) = (from.cloned(), to.cloned());
-        let number = self.with(Node::number);
+        let Some(placed) = self.may_place(object).await else {
+            return Err(self.not_placed_yet(object, (from, to), over));
+        };
+        let (number, from, to) = (placed.number, from.cloned(), to.cloned());
         let ask = Ask::Place { number, object, from: from.clone(), to: to.clone(), over };
         let version = loop {
             match self.ask_home(object, ask.clone()).await {

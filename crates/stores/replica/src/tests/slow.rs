@@ -5,10 +5,11 @@
 use core::time::Duration;
 
 use bytes::Bytes;
-use futures_util::future::join;
+use futures_util::future::{join, join_all};
 use leasehold_fs::{Found, FsError, NewFile, NewNode, ObjectId, Place, SetAttributes, Store};
 
 use super::lan::{Lan, name, who};
+use crate::placing::SLOTS;
 
 /// How long the home's disk takes: longer than a call may.
 const SLOW: Duration = Duration::from_secs(4);
@@ -184,4 +185,37 @@ fn what_was_not_done_comes_again() {
     assert!(look(&lan, ASKER, "from").is_ok(), "it has the name that it had");
     lan.slow(ASKER, Duration::ZERO);
     assert_eq!(lan.run(Change::Rename("from", "to").ask(&lan)), Ok(()));
+}
+
+/// What waits at a home takes few of the places that calls to it have: it hears all else, and what has not
+/// been asked of it is told to come again.
+#[test]
+fn few_changes_wait_at_a_home() {
+    const FILES: usize = 80;
+    let lan = lan(false);
+    let names: Vec<&'static str> =
+        (0..FILES).map(|at| &*Box::leak(format!("file{at}").into_boxed_str())).collect();
+    for text in &names {
+        create(&lan, text);
+    }
+    lan.slow(HOME, SLOW);
+    let began = lan.now();
+    let removes = names.iter().map(|text| async {
+        let told = Change::Remove(text).ask(&lan).await;
+        (*text, told, lan.now() - began)
+    });
+    let told = lan.run(join_all(removes));
+    let (asked, others): (Vec<_>, Vec<_>) = told.into_iter().partition(|(_, told, _)| told.is_ok());
+    assert_eq!(asked.len(), usize::try_from(SLOTS).expect("few"));
+    for (text, told, took) in others {
+        assert_eq!(told, Err(FsError::Later), "{text}");
+        assert!(took < SLOW, "{text} took {took:?}");
+        assert!(look(&lan, HOME, text).is_ok(), "{text} was never asked for");
+    }
+    // What is free is had again.
+    for text in &names {
+        let told = lan.run(Change::Remove(text).ask(&lan));
+        assert!(matches!(told, Ok(()) | Err(FsError::NotFound)), "{text}: {told:?}");
+        assert_eq!(look(&lan, HOME, text).err(), Some(FsError::NotFound));
+    }
 }
