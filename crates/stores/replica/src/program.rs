@@ -14,8 +14,9 @@ use leasehold_wire::rpc::{AuthStatus, AuthSys, Call, Reply, ReplyStatus, Version
 
 use crate::Metaserver;
 use crate::message::{Answer, Ask};
+use crate::placing::SLOTS;
 
-/// How many answers are remembered, so that a call that comes twice is done once.
+/// How many answers to calls without numbers are remembered, so that one that comes twice is done once.
 const SEEN_MAX: usize = 4096;
 
 /// Waits for an answer.
@@ -30,6 +31,16 @@ enum Same {
     Xid(u32),
     /// It may have another xid.
     Number(u64),
+}
+
+/// Which of its slots a caller numbered a call in.
+type Slot = (u32, u64);
+
+fn slot(key: &Key) -> Option<Slot> {
+    match key {
+        (caller, .., Same::Number(number)) => Some((*caller, number % SLOTS)),
+        (.., Same::Xid(_)) => None,
+    }
 }
 
 /// A call that has an effect: by caller, the epochs of both, and what it is known by.
@@ -48,20 +59,35 @@ enum Before {
     /// It is under way, and who waited for it does no longer.
     UnderWay(Telling),
     Answered,
+    /// There was a later one in its slot: nobody waits for it.
+    Over,
 }
 
 /// Calls that have an effect, with their answers.
 #[derive(Default)]
 pub(crate) struct Seen {
     calls: BTreeMap<Key, Kept>,
-    /// Those that are answered, the oldest first.
+    /// Those that are answered and have no number, the oldest first.
     answered: VecDeque<Key>,
+    /// The last of each slot. Who asks has one at a time in a slot, so its answer is kept until the next
+    /// comes there, whatever else is answered meanwhile and however long it is asked for.
+    last: BTreeMap<Slot, Key>,
 }
 
 impl Seen {
     /// Waits for the answer to a call.
     fn wait(&mut self, key: Key) -> (Answering, Before) {
         let (sender, answering) = oneshot::channel();
+        if let Some(slot) = slot(&key)
+            && let Some(last) = self.last.insert(slot, key)
+            && last != key
+        {
+            if key < last {
+                self.last.insert(slot, last);
+                return (answering, Before::Over);
+            }
+            self.calls.remove(&last);
+        }
         let before = match self.calls.get_mut(&key) {
             Some(Kept::Waiting(last)) => Before::UnderWay(core::mem::replace(last, sender)),
             Some(Kept::Answered(stamp, answer)) => {
@@ -79,17 +105,18 @@ impl Seen {
 
     /// Takes note of an answer, and gives who waits for it.
     fn answered(&mut self, key: Key, (stamp, answer): (Stamp, Answer)) -> Option<Telling> {
-        let before = self.calls.insert(key, Kept::Answered(stamp, answer));
-        self.answered.push_back(key);
+        // Nobody asks for it any more if it is not there.
+        let kept = self.calls.get_mut(&key)?;
+        let before = core::mem::replace(kept, Kept::Answered(stamp, answer));
+        if slot(&key).is_none() {
+            self.answered.push_back(key);
+        }
         if self.answered.len() > SEEN_MAX
             && let Some(oldest) = self.answered.pop_front()
         {
             self.calls.remove(&oldest);
         }
-        match before {
-            Some(Kept::Waiting(telling)) => Some(telling),
-            Some(Kept::Answered(..)) | None => None,
-        }
+        if let Kept::Waiting(telling) = before { Some(telling) } else { None }
     }
 }
 
@@ -183,7 +210,7 @@ impl Metaserver {
                 });
             }
             Before::UnderWay(last) => drop(last),
-            Before::Answered => {}
+            Before::Answered | Before::Over => {}
         }
         answering
     }
@@ -208,31 +235,66 @@ fn written(reply: &Reply, mut writer: Writer) -> Message {
 mod tests {
     use super::*;
 
-    const fn key(number: u64) -> Key {
-        (1, 2, 3, Same::Number(number))
+    const fn key(same: Same) -> Key {
+        (1, 2, 3, same)
     }
 
-    /// A change waits for minutes where clients hold leases: others are done meanwhile.
-    #[test]
-    fn a_call_under_way_is_not_forgotten_however_many_are_answered() {
-        let mut seen = Seen::default();
-        let answer = |version| (Stamp(version), Answer::Version(Stamp(version)));
-        let (_first, before) = seen.wait(key(0));
+    const fn told(version: u64) -> (Stamp, Answer) {
+        (Stamp(version), Answer::Version(Stamp(version)))
+    }
+
+    /// Has a new call answered.
+    fn run(seen: &mut Seen, key: Key) {
+        let (_answering, before) = seen.wait(key);
         assert!(matches!(before, Before::Nothing));
-        for number in (1..).take(2 * SEEN_MAX) {
-            let (_answering, before) = seen.wait(key(number));
-            assert!(matches!(before, Before::Nothing));
-            assert!(seen.answered(key(number), answer(number)).is_some());
-        }
-        assert!(seen.calls.len() <= SEEN_MAX + 1 && seen.answered.len() <= SEEN_MAX);
-        let (mut again, before) = seen.wait(key(0));
+        assert!(seen.answered(key, told(1)).is_some());
+    }
+
+    /// A change waits for minutes where clients hold leases, and may be asked for still when it is done:
+    /// others are done meanwhile, those of other slots and those without numbers.
+    #[test]
+    fn what_is_asked_for_is_not_forgotten_however_many_are_answered() {
+        let mut seen = Seen::default();
+        let first = key(Same::Number(SLOTS));
+        let mut rounds = 2..;
+        let mut others = |seen: &mut Seen| {
+            for round in rounds.by_ref().take(2 * SEEN_MAX) {
+                run(seen, key(Same::Number(u64::from(round) * SLOTS + 1)));
+                run(seen, key(Same::Xid(round)));
+            }
+            assert!(seen.calls.len() <= SEEN_MAX + 2 && seen.answered.len() <= SEEN_MAX);
+        };
+        let (_first, before) = seen.wait(first);
+        assert!(matches!(before, Before::Nothing));
+        others(&mut seen);
+        let (mut again, before) = seen.wait(first);
         assert!(matches!(before, Before::UnderWay(_)));
-        let telling = seen.answered(key(0), answer(7)).expect("somebody waits");
-        assert_eq!(telling.send(answer(7)), Ok(()));
-        assert_eq!(again.try_recv(), Ok(Some(answer(7))));
-        // Its answer is as new as any other.
-        let (mut once_more, before) = seen.wait(key(0));
+        let telling = seen.answered(first, told(7)).expect("somebody waits");
+        assert_eq!(telling.send(told(7)), Ok(()));
+        assert_eq!(again.try_recv(), Ok(Some(told(7))));
+        others(&mut seen);
+        let (mut once_more, before) = seen.wait(first);
         assert!(matches!(before, Before::Answered));
-        assert_eq!(once_more.try_recv(), Ok(Some(answer(7))));
+        assert_eq!(once_more.try_recv(), Ok(Some(told(7))));
+    }
+
+    /// Who asks in a slot asks for nothing any more that it asked for there before.
+    #[test]
+    fn a_slot_has_one_call() {
+        let mut seen = Seen::default();
+        let [one, two] = [key(Same::Number(SLOTS)), key(Same::Number(2 * SLOTS))];
+        let (mut given_up, _) = seen.wait(one);
+        run(&mut seen, two);
+        assert!(given_up.try_recv().is_err(), "it is not answered");
+        assert!(seen.answered(one, told(7)).is_none());
+        // What was long on its way is not done again.
+        let (mut late, before) = seen.wait(one);
+        assert!(matches!(before, Before::Over));
+        assert!(late.try_recv().is_err());
+        assert!(matches!(seen.wait(two).1, Before::Answered));
+        assert_eq!((seen.calls.len(), seen.last.len()), (1, 1));
+        // Numbers of a later epoch may be lower.
+        run(&mut seen, (1, 3, 3, Same::Number(0)));
+        assert_eq!(seen.calls.len(), 1);
     }
 }
