@@ -163,6 +163,8 @@ pub fn starters() -> Vec<Vec<u8>> {
     let attributes = SetAttributes { mode: Some(0o755), ..SetAttributes::default() };
     let claims = claim::Args { caller, place: here, object: other, replaces: true };
     let (from, to) = (Some(here), Some(Place { name: Name(b"other"), ..here }));
+    let (number, over) = (7, Some(object));
+    let replaces = place::Args { caller, number, object: other, from: None, to, over };
     let moves = r#move::Args { caller, number: 5, object: other, parent: ROOT };
     let places = || List(vec![here]);
     let hello = hello::Args { peer: 1, epoch: 2, stored_epoch: 1, stored_stamp: 7, strict: false };
@@ -177,17 +179,7 @@ pub fn starters() -> Vec<Vec<u8>> {
         (change::NUMBER, written(&changes(None))),
         (change::NUMBER, written(&changes(Some(wrote)))),
         (place::NUMBER, written(&place::Args { caller, number: 6, object, from, to, over: None })),
-        (
-            place::NUMBER,
-            written(&place::Args {
-                caller,
-                number: 7,
-                object: other,
-                from: None,
-                to,
-                over: Some(object),
-            }),
-        ),
+        (place::NUMBER, written(&replaces)),
         (r#move::NUMBER, written(&moves)),
         (moving::NUMBER, written(&moves)),
         (

@@ -118,10 +118,7 @@ impl Node {
 
     pub(crate) fn asked(&mut self, asker: Asker, ask: Ask) {
         match ask {
-            Ask::Fetch(..) | Ask::Named(_) => {
-                let answer = self.known_of(&ask);
-                self.answer(asker, answer);
-            }
+            Ask::Fetch(..) | Ask::Named(_) => self.answer(asker, self.known_of(&ask)),
             Ask::Search(place, behind) => {
                 let found = self.disk.standing_at(&place);
                 match found.and_then(|object| self.disk.metafiles.get(&object).cloned()) {
@@ -162,8 +159,7 @@ impl Node {
                 self.moves(moves::Event::Ask(ticket, asked));
             }
             Ask::Moving(asked) => {
-                let is_moving = self.home.is_moving(Ticket(asked.number));
-                self.answer(asker, Answer::Is(is_moving));
+                self.answer(asker, Answer::Is(self.home.is_moving(Ticket(asked.number))));
             }
             Ask::Announce { object, version, places, left } => {
                 self.announced(object, version, places);

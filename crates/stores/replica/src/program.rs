@@ -118,6 +118,12 @@ impl Seen {
         }
         if let Kept::Waiting(telling) = before { Some(telling) } else { None }
     }
+
+    /// The same of a call that had no effect, and is done if it is made again.
+    fn forget(&mut self, key: Key) -> Option<Telling> {
+        let kept = self.calls.remove(&key)?;
+        if let Kept::Waiting(telling) = kept { Some(telling) } else { None }
+    }
 }
 
 impl Metaserver {
@@ -202,7 +208,13 @@ impl Metaserver {
                 let this = self.clone();
                 spawn(async move {
                     let Ok(answer) = receiver.await else { return };
-                    let telling = this.seen().answered(key, answer.clone());
+                    // Who is told of another epoch asks again by it, and may mean the same one.
+                    let is_void = matches!(answer.1, Answer::Epoch(_));
+                    let telling = if is_void {
+                        this.seen().forget(key)
+                    } else {
+                        this.seen().answered(key, answer.clone())
+                    };
                     if let Some(telling) = telling {
                         // Who asked may be gone.
                         let _ = telling.send(answer);
@@ -241,6 +253,17 @@ mod tests {
 
     const fn told(version: u64) -> (Stamp, Answer) {
         (Stamp(version), Answer::Version(Stamp(version)))
+    }
+
+    #[test]
+    fn a_call_of_another_epoch_is_done_when_it_comes_again() {
+        let mut seen = Seen::default();
+        for same in [Same::Xid(1), Same::Number(1)] {
+            let (_answering, before) = seen.wait(key(same));
+            assert!(matches!(before, Before::Nothing));
+            assert!(seen.forget(key(same)).is_some());
+            run(&mut seen, key(same));
+        }
     }
 
     /// Has a new call answered.
