@@ -164,7 +164,7 @@ impl Cluster {
         };
         // Whose turn is yet to come waits for no iod.
         let patient = Patient::new(iod, clock(&self.runtime)?, self.patience);
-        Ok(Arc::new(Paced::new(Arc::new(patient), Arc::clone(&self.pace))))
+        Ok(Arc::new(Paced::new(patient, Arc::clone(&self.pace))))
     }
 
     fn target(&self, address: &IodAddress) -> Result<Target, Failure> {

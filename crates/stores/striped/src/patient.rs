@@ -8,7 +8,8 @@
 //!    [`Patience::give_up`] and [`Patience::later`] at most, and as long before that behind a change
 //!    that was left.
 //! 2. Once the iod has been silent for [`Patience::give_up`], such a call fails. It is silent only
-//!    while it is asked: a moment in which it was away says nothing of the time that nobody asked.
+//!    while it is asked: a moment in which it was away says nothing of the time that nobody asked. So
+//!    one that is silent is asked again and again until it answers, whether anybody needs it or not.
 //! 3. A change that nobody waits for any more is not forgotten: the iod may do it at any time. What
 //!    comes next to its object waits behind it, so that no old change is done after a newer one.
 //! 4. Every call takes such changes on, of whatever object, and everybody who waits for one is woken
@@ -21,7 +22,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use core::task::{Context, Poll, Waker};
 use core::time::Duration;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 use std::task::Wake;
 
 use bytes::Bytes;
@@ -30,15 +31,17 @@ use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt as _, StreamExt as _};
 use leasehold_base::units::Time;
 use leasehold_fs::{Answer, FsError, Spot, Stability, Verifier};
-use leasehold_session::{Session, Traffic};
+use leasehold_session::{Session, Traffic, spawn};
 
 use crate::iod::{Extent, Iod, ObjectName, Room, Written};
 
 /// Changes that nobody waits for: with more of them new calls are told to come again at once.
 const LEFT_MAX: usize = 1024;
 
-/// Who is told to come again does so within this; where nobody did, nobody asked. Who looks after the
-/// files asks far more often, for clients of version 2 that come again once in a minute.
+/// How long after a call that came to nothing a silent iod is asked again.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// An iod that was not asked for so long, as this machine stood still, was not silent meanwhile.
 const AGAIN_MAX: Duration = Duration::from_secs(20);
 
 /// How often it is looked whether anything moves, in the time that an iod may be silent.
@@ -55,6 +58,8 @@ pub struct Patience {
 
 /// An iod that may be away.
 pub struct Patient {
+    /// For what asks a silent iod, which does not keep it.
+    me: Weak<Self>,
     iod: Arc<dyn Iod>,
     clock: Session,
     patience: Patience,
@@ -70,6 +75,8 @@ pub struct Patient {
 struct State {
     /// Since when nothing was heard of the iod, though it was asked.
     silent_since: Option<Time>,
+    /// Whether it is asked again and again until it answers.
+    is_asked_on: bool,
     /// When a call last came to nothing.
     given_up: Option<Time>,
     /// When it last answered, or something moved on the way to or from it.
@@ -110,9 +117,12 @@ type Work<T> = Pin<Box<dyn Future<Output = Result<T, FsError>> + Send>>;
 impl Patient {
     /// Waits for an iod by the clock of a session.
     #[must_use]
-    pub fn new(iod: Arc<dyn Iod>, clock: Session, patience: Patience) -> Self {
+    pub fn new(iod: Arc<dyn Iod>, clock: Session, patience: Patience) -> Arc<Self> {
         let (state, left, again, waiting) = <_>::default();
-        Self { iod, clock, patience, state, left, again, waiting }
+        Arc::new_cyclic(|me| {
+            let me = Weak::clone(me);
+            Self { me, iod, clock, patience, state, left, again, waiting }
+        })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -288,8 +298,34 @@ impl Patient {
         let was_asked = state.given_up.replace(now).is_some_and(|at| begun <= at + AGAIN_MAX);
         let since = state.silent_since.filter(|_| was_asked).unwrap_or(last);
         state.silent_since = Some(since);
+        let is_asked_on = core::mem::replace(&mut state.is_asked_on, true);
         drop(state);
+        if !is_asked_on {
+            spawn(ask_on(Weak::clone(&self.me), self.clock.clone()));
+        }
         if now.since(since) >= self.patience.give_up { FsError::Io } else { FsError::Later }
+    }
+
+    /// Whether it is to be asked on; where not, the next silence begins that anew.
+    fn is_to_be_asked_on(&self) -> bool {
+        let mut state = self.state();
+        state.is_asked_on = state.silent_since.is_some();
+        state.is_asked_on
+    }
+}
+
+/// Asks a silent iod until it answers, or nobody uses it any more.
+async fn ask_on(patient: Weak<Patient>, clock: Session) {
+    loop {
+        clock.sleep(AGAIN).await;
+        let Some(patient) = patient.upgrade() else { return };
+        if patient.is_to_be_asked_on() {
+            // What comes of it is noted.
+            let _ = patient.verifier().await;
+        }
+        if !patient.is_to_be_asked_on() {
+            return;
+        }
     }
 }
 

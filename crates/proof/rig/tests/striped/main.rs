@@ -75,7 +75,7 @@ impl Cluster {
                 None => iod,
                 Some(patience) => {
                     let clock = self.runtime.session(at, Calling::stream(), SourcePort::Any);
-                    Arc::new(Patient::new(iod, clock.expect("no socket is needed"), patience))
+                    Patient::new(iod, clock.expect("no socket is needed"), patience)
                 }
             });
         }

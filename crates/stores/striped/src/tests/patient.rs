@@ -155,7 +155,6 @@ impl World {
             let (is_held, calls, answered, asked, traffic, told) = <_>::default();
             let held = Arc::new(Held { iod, is_held, calls, answered, asked, traffic, told });
             let patient = Patient::new(Arc::<Held>::clone(&held), clock.clone(), patience);
-            let patient = Arc::new(patient);
             *made.lock().expect("nobody panics") = Some((held, Arc::clone(&patient)));
             patient
         });
