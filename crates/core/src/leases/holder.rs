@@ -23,7 +23,8 @@
 //! 8. While a change of the object by a call is under way, and nobody knows whether it was done, what
 //!    is cached is not used. If it was made to the modrev of what is cached, this is good after it;
 //!    if nobody knows, it is dropped and the lease given back.
-//! 9. A lease that may not be cached lets its holder work by calls. What is cached is dropped.
+//! 9. A lease that may not be cached lets its holder work by calls. What is cached is dropped; where
+//!    the lease could be cached before, it is withdrawn, and not returned before that is done.
 //! 10. In another epoch no lease is held. Those whose term is not over are reclaimed, with what was
 //!     changed under them; then late data is pushed; then the client has recovered.
 //! 11. What is to be written needs space that is reserved; if the server has no more, it is full.

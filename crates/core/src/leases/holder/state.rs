@@ -210,8 +210,12 @@ impl State {
         if overtaken || end <= turn.now {
             return;
         }
-        if self.last_serial != grant.serial && !self.take_anew(asking, grant, modrev, turn) {
-            return;
+        if self.last_serial != grant.serial {
+            if !self.take_anew(asking, grant, modrev, turn) {
+                return;
+            }
+        } else if !grant.cachable {
+            self.cache_no_more(turn);
         }
         if grant.kind == Kind::Write && grant.cachable {
             self.modrev = self.modrev.max(Some(modrev));
@@ -261,6 +265,18 @@ impl State {
         true
     }
 
+    /// Rule 9: what was cached under a lease that goes on, and may not be cached any more. What others
+    /// were given of it is taken back before the lease is given back.
+    fn cache_no_more(&mut self, turn: &mut Turn<'_>) {
+        if self.lease.is_some_and(|lease| lease.cachable) {
+            self.withdraw(turn);
+        }
+        turn.effects.extend(self.modrev.map(|_| Effect::Drop(turn.object)));
+        if !self.dirty {
+            self.modrev = None;
+        }
+    }
+
     /// Rule 11: who was asked for and did not get its space is told so.
     fn refuse_for_space(&mut self, turn: &mut Turn<'_>) {
         let space = self.space;
@@ -279,7 +295,7 @@ impl State {
             return;
         }
         match self.lease {
-            Some(lease) if lease.serial <= serial && lease.cachable => {
+            Some(lease) if lease.serial <= serial && (lease.cachable || self.withdrawing) => {
                 if self.evicted.is_none() {
                     self.evicted = Some(serial);
                     self.withdraw(turn);
@@ -387,9 +403,14 @@ impl State {
     pub(super) fn opened(&mut self, open: Open, turn: &mut Turn<'_>) {
         self.open = open;
         if open == Open::No
-            && let Some(lease) = self.lease.take_if(|lease| !lease.cachable)
+            && let Some(lease) = self.lease.filter(|lease| !lease.cachable)
         {
-            self.give_back(lease.serial, turn);
+            if self.withdrawing {
+                self.evicted = self.evicted.max(Some(lease.serial));
+            } else {
+                self.lease = None;
+                self.give_back(lease.serial, turn);
+            }
         }
     }
 
