@@ -33,7 +33,8 @@
 //!     that name the lease that they were made under run too, if nobody is in the way, and are
 //!     granted nothing. All else is answered later.
 //! 15. A client that is forgotten holds nothing, and of an object that is gone nobody does.
-//! 16. A grant that came to nothing, such as one to a WRITE that was refused, is taken back.
+//! 16. A grant that came to nothing, such as one to a WRITE that was refused, is taken back, unless
+//!     another call of its client's was granted the same meanwhile.
 //!
 //! What it does not do: it does not know modrevs. Who runs a call whose standing is free, and that
 //! names the modrev that it was made from, compares that before the call has any effect.

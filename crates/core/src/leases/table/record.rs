@@ -498,6 +498,14 @@ impl Record {
             _ => None,
         };
         let granted = grant.map(|grant| grant.serial).filter(|serial| Some(*serial) != known);
+        if granted.is_none()
+            && let Some(grant) = grant
+        {
+            // Its caller may be told of it by this call too, whatever comes of the one before.
+            let running = self.busy().running.iter_mut();
+            let first = running.filter(|one| one.granted == Some(grant.serial));
+            first.for_each(|one| one.granted = None);
+        }
         let Call { ticket, client, .. } = call;
         let held = standing == Standing::Held;
         self.busy().running.push(Running { ticket, client, writes, held, granted });
