@@ -128,13 +128,16 @@ impl Gate {
                 }
             }
         }
-        // What is late is compared with what nobody else can change until it is in.
         let may_be_late = (access, standing) == (Access::Write, Standing::Free)
             && is_first(place)
             && asked.is_some_and(Asked::names_base);
+        // Nobody else changes it between what is told of it as it was before and the change: a client
+        // would take what it has cached to be good after that. Nor does anybody before what is late,
+        // and was compared, is in.
+        let is_told = access == Access::Write && asked.is_some();
         let is_file = attributes.file_type == FileType::Regular;
         let alone =
-            if may_be_late && is_file { self.store.alone(&id).await? } else { Alone::default() };
+            if is_told && is_file { self.store.alone(&id).await? } else { Alone::default() };
         // Before anything is looked at that a lease then covers.
         let is_opportune = ask.is_some_and(|ask| ask.opportune);
         let (grant, is_guarded) = self.guarded(&turn, &id, grant, is_opportune).await;
@@ -369,9 +372,11 @@ impl Gate {
     /// have changed the object.
     async fn alone(&self, held: &mut Held) -> Result<super::Alone, FsError> {
         let alone = self.leases.alone(held.turn.object).await;
-        if let Some(asked) = self.asked().filter(|_| held.may_be_late) {
+        if let Some(asked) = self.asked() {
             self.look_again(held).await?;
-            self.refuse_late(held.turn.object, asked, held.modrev)?;
+            if held.may_be_late {
+                self.refuse_late(held.turn.object, asked, held.modrev)?;
+            }
         }
         Ok(alone)
     }

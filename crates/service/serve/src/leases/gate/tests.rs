@@ -10,9 +10,9 @@ use leasehold_core::leases::table::{self, Access};
 use leasehold_core::leases::{Client, Modrev, Object, Serial};
 use leasehold_fs::suite::{Subject, block_on, run_all, run_model};
 use leasehold_fs::{
-    Access as Rights, Answer, Attributes, Budget, Caller, Changed, Committed, ExportId, Found,
-    FsError, Layout, Linked, Name, NewFile, NewNode, ObjectId, Page, Place, Properties, Purpose,
-    ReadDone, Renamed, SUPERUSER, SetAttributes, Space, Stability, Step, Store, Target,
+    Access as Rights, Alone, Answer, Attributes, Budget, Caller, Changed, Committed, ExportId,
+    Found, FsError, Layout, Linked, Name, NewFile, NewNode, ObjectId, Page, Place, Properties,
+    Purpose, ReadDone, Renamed, SUPERUSER, SetAttributes, Space, Stability, Step, Store, Target,
     Wanted as Listed, Wcc, WriteDone,
 };
 use leasehold_store_mem::MemStore;
@@ -121,6 +121,8 @@ fn what_is_over_before_it_is_covered_is_not_granted() {
 struct Away {
     store: MemStore,
     is_away: AtomicBool,
+    /// Whether others, who serve the same files, change one before they are kept from it.
+    others_come: AtomicBool,
 }
 
 fn superuser() -> Caller {
@@ -156,6 +158,17 @@ impl Store for Away {
 
     fn changed<'a>(&'a self, id: &'a ObjectId) -> Answer<'a, Result<FileTime, FsError>> {
         self.store.changed(id)
+    }
+
+    fn alone<'a>(&'a self, id: &'a ObjectId) -> Answer<'a, Result<Alone, FsError>> {
+        if self.others_come.swap(false, Ordering::Relaxed) {
+            let data = Bytes::from_static(b"theirs");
+            block_on(self.store.write(&superuser(), id, 0, data, Stability::Unstable))
+                .result
+                .expect("there is room");
+            self.store.set_now(FileTime { seconds: 2, nanoseconds: 0 });
+        }
+        Answer::now(Ok(Alone::default()))
     }
 
     fn setattr<'a>(
@@ -325,7 +338,11 @@ struct Writer {
 
 impl Writer {
     fn new() -> Self {
-        let store = Arc::new(Away { store: MemStore::default(), is_away: AtomicBool::default() });
+        let store = Arc::new(Away {
+            store: MemStore::default(),
+            is_away: AtomicBool::default(),
+            others_come: AtomicBool::default(),
+        });
         let leases = Arc::new(Leases::without_past(HandleKey([1; 16])));
         let (who, way) = (([1; 16], 1), Way::Connection(ConnectionId::default()));
         leases.hello(Time::ZERO, way, who, Protocol::Lease, "").expect("it is new");
@@ -384,6 +401,22 @@ fn a_change_is_told_while_the_size_is_not_known() {
         lease::Change { place: place::FIRST, before: writer.base.modrev, after: writer.now() };
     assert!(due.before < due.after, "it was changed");
     assert_eq!(changes, [due]);
+}
+
+/// What others, who serve the same files, change while a call waits for leave is no part of its change:
+/// its client would take what it has of before to be good after that.
+#[test]
+fn what_others_change_while_a_call_waits_is_not_told_as_its_own() {
+    let writer = Writer::new();
+    let (gate, asked) = writer.call(Asks::default(), None);
+    writer.store.others_come.store(true, Ordering::Relaxed);
+    let (caller, data) = (superuser(), Bytes::from_static(b"data"));
+    block_on(gate.write(&caller, &writer.file, 0, data, Stability::Unstable))
+        .result
+        .expect("there is room");
+    let [change] = asked.outcome().changes[..] else { panic!("it has changed one file") };
+    assert!(writer.base.modrev < change.before, "others have changed it before");
+    assert!(change.before < change.after && change.after == writer.now());
 }
 
 /// Who asks where a file is to be written, or for COMMIT, names no lease; and is told nothing where
