@@ -131,13 +131,7 @@ impl Gate {
         let may_be_late = (access, standing) == (Access::Write, Standing::Free)
             && is_first(place)
             && asked.is_some_and(Asked::names_base);
-        // Nobody else changes it between what is told of it as it was before and the change: a client
-        // would take what it has cached to be good after that. Nor does anybody before what is late,
-        // and was compared, is in.
-        let is_told = access == Access::Write && asked.is_some();
-        let is_file = attributes.file_type == FileType::Regular;
-        let alone =
-            if is_told && is_file { self.store.alone(&id).await? } else { Alone::default() };
+        let alone = self.before_change(&id, access, attributes.file_type).await?;
         // Before anything is looked at that a lease then covers.
         let is_opportune = ask.is_some_and(|ask| ask.opportune);
         let (grant, is_guarded) = self.guarded(&turn, &id, grant, is_opportune).await;
@@ -164,6 +158,23 @@ impl Gate {
             _alone: alone,
             may_be_late,
         })
+    }
+
+    /// Keeps others, who serve the same files, from a file that is to be changed, until what this gives
+    /// is dropped. Nobody else changes it between what is told of it as it was before and the change:
+    /// a client would take what it has cached to be good after that. Nor does anybody before what is
+    /// late, and was compared, is in.
+    async fn before_change(
+        &self,
+        id: &ObjectId,
+        access: Access,
+        file_type: FileType,
+    ) -> Result<Alone, FsError> {
+        let is_told = access == Access::Write && self.asked().is_some();
+        if is_told && file_type == FileType::Regular {
+            return self.store.alone(id).await;
+        }
+        Ok(Alone::default())
     }
 
     /// A number is used again as soon as a file is gone, maybe before the call that removed it has
