@@ -7,6 +7,7 @@
 
 pub mod cache;
 pub mod calls;
+pub mod flow;
 pub mod leases;
 pub mod replica;
 pub mod replies;

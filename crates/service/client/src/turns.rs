@@ -6,9 +6,10 @@
 //! are on their way, to all servers that there is something for.
 //!
 //! Rules:
-//! 1. What is on its way is at most what came through in the last [`SPAN`], and may always be
-//!    [`LEAST_BYTES`]; others wait for their turn. So where servers are near the bound grows until
-//!    the link is full, and where a link is full, it stays at what keeps it so.
+//! 1. What is on its way is at most what came through a moment ago, and may always be enough for one
+//!    part of [`PART_BYTES_MIN`] at each of the servers of a wide file ([`Flow`]); others wait for their
+//!    turn. So where servers are near the bound grows until the link is full, and where a link is full,
+//!    it stays at what keeps it so.
 //! 2. The turn is that of the server to which the least is on its way, then of who came first: so
 //!    clients that use one file in order do not all go to the same server, and one that is slow
 //!    has the fewest.
@@ -20,20 +21,12 @@ mod tests;
 use core::future::poll_fn;
 use core::net::SocketAddr;
 use core::task::{Poll, Waker};
-use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use leasehold_base::units::Time;
+use leasehold_core::flow::Flow;
 use leasehold_session::Session;
-
-/// In how much time what is on its way may come through. Queues of switches hold less than that of
-/// fast links.
-const SPAN: Duration = Duration::from_millis(50);
-
-/// What may be on its way at any rate: with parts of [`PART_BYTES_MIN`], one for each of the servers
-/// of a wide file.
-const LEAST_BYTES: u64 = 2 << 20;
 
 /// The parts that data goes in: so many are on their way where all servers have some, but none is
 /// so small that calls cost more than they carry, or larger than a READ.
@@ -48,11 +41,7 @@ pub(crate) struct Turns {
 }
 
 struct State {
-    out: u64,
-    most: u64,
-    /// Since when it is counted what comes through.
-    since: Time,
-    came: u64,
+    flow: Flow,
     /// How much is on its way at each server.
     servers: BTreeMap<SocketAddr, u64>,
     /// Who waits, in order.
@@ -85,21 +74,20 @@ struct Place<'a> {
 impl State {
     fn new(now: Time) -> Self {
         let (servers, waiting) = (BTreeMap::new(), VecDeque::new());
-        Self { out: 0, most: LEAST_BYTES, since: now, came: 0, servers, waiting, next: 0 }
+        Self { flow: Flow::new(now), servers, waiting, next: 0 }
     }
 
-    /// Whether as much may be on its way besides.
-    const fn fits(&self, bytes: u64) -> bool {
-        self.out == 0 || self.out.saturating_add(bytes) <= self.most
-    }
-
-    fn take(&mut self, server: SocketAddr, bytes: u64) {
-        self.out += bytes;
-        *self.servers.entry(server).or_default() += bytes;
+    /// Whether as much may be on its way to a server besides; it then counts.
+    fn take(&mut self, server: SocketAddr, bytes: u64) -> bool {
+        let fits = self.flow.take(bytes);
+        if fits {
+            *self.servers.entry(server).or_default() += bytes;
+        }
+        fits
     }
 
     fn give_back(&mut self, server: SocketAddr, bytes: u64) {
-        self.out -= bytes;
+        self.flow.give_back(bytes);
         if let Some(out) = self.servers.get_mut(&server) {
             *out -= bytes;
             if *out == 0 {
@@ -115,25 +103,12 @@ impl State {
             let out = |waiting: &Waiting| self.servers.get(&waiting.server).copied();
             // Of several the first.
             let next = (0..self.waiting.len()).min_by_key(|at| out(&self.waiting[*at]));
-            let Some(at) = next.filter(|at| self.fits(self.waiting[*at].bytes)) else {
+            let Some(at) = next else { return wakers };
+            let Waiting { server, bytes, .. } = self.waiting[at];
+            if !self.take(server, bytes) {
                 return wakers;
-            };
-            let Some(Waiting { server, bytes, waker, .. }) = self.waiting.remove(at) else {
-                return wakers;
-            };
-            self.take(server, bytes);
-            wakers.push(waker);
-        }
-    }
-
-    /// Takes note of what came through.
-    fn came(&mut self, bytes: u64, now: Time) {
-        self.came = self.came.saturating_add(bytes);
-        let span = now.since(self.since);
-        if span >= SPAN {
-            let in_span = u128::from(self.came) * SPAN.as_nanos() / span.as_nanos();
-            self.most = u64::try_from(in_span).unwrap_or(u64::MAX).max(LEAST_BYTES);
-            (self.since, self.came) = (now, 0);
+            }
+            wakers.extend(self.waiting.remove(at).map(|waiting| waiting.waker));
         }
     }
 }
@@ -151,7 +126,7 @@ impl Turns {
 
     /// The parts that data goes in now: larger ones where much comes through.
     pub(crate) fn part_bytes(&self) -> u64 {
-        (self.state().most / PARTS).clamp(PART_BYTES_MIN, PART_BYTES_MAX)
+        (self.state().flow.most() / PARTS).clamp(PART_BYTES_MIN, PART_BYTES_MAX)
     }
 
     /// Waits until as much may be on its way at a server; it then counts.
@@ -197,7 +172,7 @@ impl Turn<'_> {
     /// All of it came through.
     pub(crate) fn done(self) {
         let now = self.turns.clock.now();
-        self.turns.state().came(self.bytes, now);
+        self.turns.state().flow.came(self.bytes, now);
     }
 }
 

@@ -5,8 +5,8 @@
 //! half of what it could. An answer that has the link nearly alone does not.
 //!
 //! Rules:
-//! 1. What is asked for and not here yet is at most what came in the last [`SPAN`], and may always
-//!    be [`LEAST_BYTES`]; others wait for their turn. So where iods answer within that time the
+//! 1. What is asked for and not here yet is at most what came a moment ago, and may always be two
+//!    large READs ([`Flow`]); others wait for their turn. So where iods answer within that time the
 //!    bound grows until the link is full or nobody waits, and where a link is full, what waits
 //!    before it is no more.
 //! 2. The turn is first that of iods of which the least is asked for, then of who came first: one
@@ -29,19 +29,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use futures_channel::oneshot;
 use futures_util::future::{Either, select};
-use leasehold_base::units::Time;
+use leasehold_core::flow::Flow;
 use leasehold_fs::{Answer, FsError, Spot, Stability, Verifier};
 use leasehold_session::Session;
 
 use crate::iod::{Extent, Iod, ObjectName, Room, Written};
-
-/// How much time what is asked for may take to come. Queues of switches hold less than that of
-/// fast links, and disks need less.
-const SPAN: Duration = Duration::from_millis(50);
-
-/// What may be asked for at any rate: two large READs, so that a link is not idle from one to the
-/// other.
-const LEAST_BYTES: u64 = 2 << 20;
 
 /// How long one READ counts.
 const HELD_MAX: Duration = Duration::from_secs(1);
@@ -100,46 +92,6 @@ struct Turn {
     pace: Arc<Pace>,
     iod: usize,
     bytes: u64,
-}
-
-/// What is on its way, and how much may be.
-struct Flow {
-    out: u64,
-    most: u64,
-    /// Since when it is counted what comes.
-    since: Time,
-    came: u64,
-}
-
-impl Flow {
-    const fn new(now: Time) -> Self {
-        Self { out: 0, most: LEAST_BYTES, since: now, came: 0 }
-    }
-
-    /// Whether as much may be asked for; it then counts.
-    const fn take(&mut self, bytes: u64) -> bool {
-        let fits = self.out == 0 || self.out.saturating_add(bytes) <= self.most;
-        if fits {
-            self.out = self.out.saturating_add(bytes);
-        }
-        fits
-    }
-
-    /// It counts no more.
-    const fn give_back(&mut self, bytes: u64) {
-        self.out = self.out.saturating_sub(bytes);
-    }
-
-    /// Takes note of what came.
-    fn came(&mut self, bytes: u64, now: Time) {
-        self.came = self.came.saturating_add(bytes);
-        let span = now.since(self.since);
-        if span >= SPAN {
-            let in_span = u128::from(self.came) * SPAN.as_nanos() / span.as_nanos();
-            self.most = u64::try_from(in_span).unwrap_or(u64::MAX).max(LEAST_BYTES);
-            (self.since, self.came) = (now, 0);
-        }
-    }
 }
 
 impl State {

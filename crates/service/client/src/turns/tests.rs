@@ -1,5 +1,7 @@
 use core::net::Ipv4Addr;
 
+use leasehold_core::flow::LEAST_BYTES;
+
 use super::*;
 
 const PART: u64 = 128 << 10;
@@ -23,7 +25,7 @@ fn what_is_on_its_way_is_bounded_and_spread_over_servers() {
         wait(&mut state, fits + number, 2 + u16::try_from(number % 3).expect("it is small"));
     }
     assert_eq!(state.go_on().len() as u64, fits);
-    assert_eq!(state.out, LEAST_BYTES);
+    assert_eq!(state.flow.out(), LEAST_BYTES);
     let each: Vec<u64> = state.servers.values().map(|out| out / PART).collect();
     assert_eq!(each, [4, 4, 4, 4], "the servers that come last have as many as the first");
     assert!(state.go_on().is_empty());
@@ -31,7 +33,7 @@ fn what_is_on_its_way_is_bounded_and_spread_over_servers() {
     state.give_back(server(3), PART);
     assert_eq!(state.go_on().len(), 1);
     assert_eq!(state.servers[&server(3)], 4 * PART);
-    assert_eq!(state.out, LEAST_BYTES);
+    assert_eq!(state.flow.out(), LEAST_BYTES);
 }
 
 #[test]
@@ -45,13 +47,4 @@ fn one_alone_goes_however_large_it_is() {
     assert!(state.go_on().is_empty());
     state.give_back(server(1), bytes);
     assert_eq!(state.go_on().len(), 1);
-}
-
-#[test]
-fn the_bound_follows_what_comes_through() {
-    let mut state = State::new(Time::ZERO);
-    state.came(8 * LEAST_BYTES, Time::ZERO + SPAN);
-    assert_eq!(state.most, 8 * LEAST_BYTES);
-    state.came(PART, Time::ZERO + SPAN * 2);
-    assert_eq!(state.most, LEAST_BYTES, "a slow link has no less than the least");
 }
