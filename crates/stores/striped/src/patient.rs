@@ -319,13 +319,11 @@ async fn ask_on(patient: Weak<Patient>, clock: Session) {
     loop {
         clock.sleep(AGAIN).await;
         let Some(patient) = patient.upgrade() else { return };
-        if patient.is_to_be_asked_on() {
-            // What comes of it is noted.
-            let _ = patient.verifier().await;
-        }
         if !patient.is_to_be_asked_on() {
             return;
         }
+        // What comes of it is noted.
+        let _ = patient.verifier().await;
     }
 }
 

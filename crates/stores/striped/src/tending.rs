@@ -214,10 +214,8 @@ impl Volume {
         self.iod(iod).space().await
     }
 
-    /// Whether all iods that are to be used are there. Asks each that is away, also where it is not
-    /// to be used: it may still have files, and who needs them is told how long it is silent.
     async fn are_all_there(&self) -> bool {
-        let away = self.iods.iter().filter(|iod| iod.is_away());
+        let away = self.used().filter(|iod| iod.is_away());
         join_all(away.map(|iod| iod.verifier())).await;
         self.used().all(|iod| !iod.is_away())
     }
