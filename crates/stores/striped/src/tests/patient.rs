@@ -191,6 +191,13 @@ impl World {
         write
     }
 
+    /// What somebody who writes is told when an iod that is away was waited for long enough.
+    fn told(&self) -> Option<Result<Written, FsError>> {
+        let write = self.write(0);
+        self.pass(Duration::from_millis(2001));
+        write.now_or_never()
+    }
+
     /// Asks for changes of several objects, and waits until nobody waits for them any more.
     fn leave(&self, objects: impl Iterator<Item = u32>) {
         let mut removals: Vec<_> = objects.map(|object| self.iod.remove(name(object))).collect();
@@ -278,19 +285,14 @@ fn what_is_taken_at_once_is_no_sign_of_life() {
 fn what_nobody_asked_was_not_silent() {
     let world = World::new();
     world.held.set_held(true);
-    let told = || {
-        let write = world.write(0);
-        world.pass(Duration::from_millis(2001));
-        write.now_or_never()
-    };
-    assert_eq!(told(), Some(Err(FsError::Later)));
+    assert_eq!(world.told(), Some(Err(FsError::Later)));
     world.pass(Duration::from_secs(600));
     let start = world.now.load(Ordering::Relaxed);
     while world.now.load(Ordering::Relaxed) - start < 58_000_000_000 {
-        assert_eq!(told(), Some(Err(FsError::Later)));
+        assert_eq!(world.told(), Some(Err(FsError::Later)));
         world.pass(Duration::from_secs(5));
     }
-    assert_eq!(told(), Some(Err(FsError::Io)));
+    assert_eq!(world.told(), Some(Err(FsError::Io)));
 }
 
 /// Who asks but once a minute, as clients of version 2 do, is told that an iod is gone: it is asked
@@ -299,17 +301,12 @@ fn what_nobody_asked_was_not_silent() {
 fn an_iod_that_is_away_is_asked_until_it_answers() {
     let world = World::new();
     world.held.set_held(true);
-    let told = || {
-        let write = world.write(0);
-        world.pass(Duration::from_millis(2001));
-        write.now_or_never()
-    };
-    assert_eq!(told(), Some(Err(FsError::Later)));
+    assert_eq!(world.told(), Some(Err(FsError::Later)));
     for _ in 0..20 {
         world.pass(Duration::from_secs(1));
         world.pass(Duration::from_millis(2001));
     }
-    assert_eq!(told(), Some(Err(FsError::Io)));
+    assert_eq!(world.told(), Some(Err(FsError::Io)));
     world.held.set_held(false);
     world.pass(Duration::from_secs(1));
     assert!(!world.iod.is_away());
