@@ -121,7 +121,7 @@ fn bound(of: impl Fn(u32) -> f64) -> Points {
 fn misses(page: &Page) -> Chart {
     let orders: [(Mark, &str, &str); 4] = [
         (Series::points, "sequential", "one after the other"),
-        (Series::rings, "nearest", "the next first"),
+        (Series::rings, "nearest", "the nearest first"),
         (Series::points, "tree", "by a tree"),
         (Series::points, "constant", "by who notes names"),
     ];

@@ -85,7 +85,6 @@ fn metaserver(world: Arc<Alone>) -> Metaserver {
         count: 2,
         without: vec![Peer(1)],
         order: Order::Constant,
-        distances: Vec::new(),
         strict: false,
         lends: false,
         bounds: Bounds { most: 16, ..Bounds::DEFAULT },

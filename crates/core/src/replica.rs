@@ -7,6 +7,7 @@
 //! when what was changed goes to the home; [`search`] whom to ask for a name; [`home`] makes places
 //! for objects, [`names`] keeps names apart, and [`moves`] keeps directories from becoming their own
 //! ancestors. Each has its rules by number at its head.
+//! [`distances`] tells a search who is near.
 //!
 //! Criteria in order of weight:
 //! - The name space is a tree at every moment, and no file is lost, whatever fails and whenever.
@@ -17,6 +18,7 @@
 pub mod changes;
 pub mod copies;
 pub mod covers;
+pub mod distances;
 pub mod home;
 pub mod moves;
 pub mod names;

@@ -72,7 +72,7 @@ pub(crate) enum Search {
     Constant,
     /// One after the other, by number
     Sequential,
-    /// One after the other, the next by number first
+    /// One after the other, who answers soonest first
     Nearest,
     /// Two at once, each with half of the others behind it
     Tree,
@@ -183,7 +183,6 @@ impl Group {
             strict: self.strict,
             lends: self.strict,
             order: self.search.order(),
-            distances: Vec::new(),
             bounds: self.bounds(),
             give_up,
             owner,

@@ -374,6 +374,10 @@ pub(crate) struct Peers {
     pub(crate) strict: bool,
 
     /// Whom is asked for a name that is not here
+    ///
+    /// `constant` asks the directory's home and then the object's, whatever the number of metaservers.
+    /// `sequential` asks one after the other by number, `nearest` who answered soonest lately first,
+    /// `tree` two at once, each with half of the others behind it. Not with --strict.
     #[arg(long, value_name = "ORDER", value_enum, default_value_t = Search::Constant, hide_short_help = true, help_heading = PEERS)]
     pub(crate) search: Search,
 

@@ -299,8 +299,9 @@ pub(crate) struct Export {
 
     /// Whom of several metaservers is asked for a name that is not here [default: constant]
     ///
-    /// `constant` asks the directory's home and then the object's; `sequential` and `nearest` one
-    /// after the other, `tree` two at once with half of the others behind each. Not with `strict`.
+    /// `constant` asks the directory's home and then the object's; `sequential` one after the other by
+    /// number, `nearest` who answers soonest first, `tree` two at once with half of the others behind
+    /// each. Not with `strict`.
     #[serde(default)]
     #[schemars(with = "String", extend("init" = "constant"))]
     pub(crate) search: Option<Spanned<Search>>,

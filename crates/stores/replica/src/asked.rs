@@ -307,6 +307,7 @@ impl Node {
     /// A call has come to its end; without an answer it is to be made again later.
     pub(crate) fn call_ended(&mut self, call: u64, answer: Result<(Stamp, Answer), NoResults>) {
         let Some(called) = self.calls.remove(&call) else { return };
+        self.has_taken(&called, answer != Err(NoResults::Silence));
         let peer = called.peer;
         let (stamp, answer) = match (answer, called.why) {
             (Ok(told), _) => told,

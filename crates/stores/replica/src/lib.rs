@@ -85,8 +85,6 @@ pub struct Options {
     pub without: Vec<Peer>,
     /// Whom is asked for a name that is not here.
     pub order: Order,
-    /// How far each on the list is.
-    pub distances: Vec<u64>,
     /// Whether copies are had by leases that their homes grant, so that nothing old is shown, and a
     /// WRITE is known at the home before it is answered. Names are looked for by [`Order::Constant`].
     pub strict: bool,
@@ -109,15 +107,6 @@ pub struct Options {
 impl Options {
     pub(crate) fn peers(&self) -> impl Iterator<Item = Peer> + use<> {
         (0..self.count).map(Peer)
-    }
-
-    /// How far each on the list is; by number where that is not said.
-    fn distances(&self) -> impl Iterator<Item = u64> {
-        let me = u64::from(self.me.0);
-        (0..u64::from(self.count)).map(move |peer| {
-            let at = usize::try_from(peer).expect("there are few");
-            self.distances.get(at).copied().unwrap_or(peer.abs_diff(me))
-        })
     }
 }
 

@@ -9,6 +9,7 @@ use leasehold_core::leases::{self, table};
 use leasehold_core::replica::changes::{self, Changes};
 use leasehold_core::replica::copies::{self, Copies};
 use leasehold_core::replica::covers::{self, Covers};
+use leasehold_core::replica::distances::Distances;
 use leasehold_core::replica::home::{self, Home};
 use leasehold_core::replica::moves::{self, Moves};
 use leasehold_core::replica::names::{self, Names};
@@ -109,6 +110,7 @@ pub(crate) enum Why {
 #[derive(Clone, Debug)]
 pub(crate) struct Called {
     pub(crate) peer: Peer,
+    pub(crate) sent: Time,
     pub(crate) callee_epoch: u64,
     pub(crate) ask: Ask,
     pub(crate) why: Why,
@@ -181,6 +183,7 @@ pub(crate) struct Node {
     /// What is about to be made.
     pub(crate) births: BTreeMap<FileId, Metafile>,
     pub(crate) searches: BTreeMap<u64, Searching>,
+    pub(crate) distances: Distances,
     pub(crate) calls: BTreeMap<u64, Called>,
     pub(crate) askers: BTreeMap<u64, oneshot::Sender<(Stamp, Answer)>>,
     pub(crate) waiting: BTreeMap<Ticket, Waiter>,
@@ -239,6 +242,7 @@ impl Node {
             elsewhere: BTreeSet::new(),
             births: BTreeMap::new(),
             searches: BTreeMap::new(),
+            distances: Distances::new(options.peers().filter(|peer| *peer != me)),
             calls: BTreeMap::new(),
             askers: BTreeMap::new(),
             waiting: BTreeMap::new(),
@@ -316,7 +320,8 @@ impl Node {
     pub(crate) fn call_as(&mut self, peer: Peer, ask: Ask, why: Why, again: bool) {
         let call = self.number();
         let callee_epoch = self.peers.epoch_of(peer);
-        let called = Called { peer, callee_epoch, ask: ask.clone(), why, again };
+        let (sent, asked) = (self.now, ask.clone());
+        let called = Called { peer, sent, callee_epoch, ask: asked, why, again };
         self.calls.insert(call, called);
         if peer == self.me() {
             self.own.push_back(Own::Ask(call, ask));

@@ -5,12 +5,13 @@
     reason = "an answer of any other kind says nothing of what was asked"
 )]
 
-use leasehold_core::replica::search::{self, Search};
+use leasehold_core::replica::distances;
+use leasehold_core::replica::search::{self, Order, Search};
 use leasehold_core::replica::{Call, Peer, Place, copies};
 
 use crate::message::{Answer, Ask};
 use crate::metafile::Metafile;
-use crate::node::{Asker, Node, Why};
+use crate::node::{Asker, Called, Node, Why};
 
 /// Whom the search is for.
 #[derive(Clone, Copy, Debug)]
@@ -37,12 +38,40 @@ impl Node {
             self.copies(copies::Event::Nowhere(call));
             return;
         };
-        let me = self.me();
-        let distances = self.options.peers().zip(self.options.distances());
-        let others: Vec<(Peer, u64)> = distances.filter(|(peer, _)| *peer != me).collect();
         let mut effects = Vec::new();
+        let others = self.distances.all();
         let search = Search::start(self.options.order, home, &others, &mut effects);
         self.begin_search(search, place, Of::Copies(call), effects);
+        self.measure(distances::Event::Search);
+    }
+
+    /// Takes note of what tells how far others are, where the nearest is asked first.
+    fn measure(&mut self, event: distances::Event) {
+        if self.options.order != Order::Nearest {
+            return;
+        }
+        let mut effects = Vec::new();
+        self.distances.step(self.now, event, &mut effects);
+        for distances::Effect::Ask(peer) in effects {
+            self.ask_load(peer);
+        }
+    }
+
+    /// A call has come to its end, with an answer or without. What may wait at the peer tells
+    /// nothing of the way there.
+    pub(crate) fn has_taken(&mut self, called: &Called, is_answered: bool) {
+        let waits_for_nothing = match &called.ask {
+            Ask::Hello(..) | Ask::Load => true,
+            Ask::Search(_, behind) => behind.is_empty(),
+            _ => false,
+        };
+        if waits_for_nothing {
+            let took = self.now.since(called.sent);
+            self.measure(match is_answered {
+                true => distances::Event::Answered(called.peer, took),
+                false => distances::Event::Silent(called.peer),
+            });
+        }
     }
 
     /// Searches for another peer among those behind this one.

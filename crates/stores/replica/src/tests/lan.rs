@@ -182,7 +182,6 @@ impl Lan {
             count: u32::try_from(count).expect("few"),
             without: self.without.map(Peer).into_iter().collect(),
             order: self.order,
-            distances: Vec::new(),
             strict: self.strict,
             lends: self.lends,
             bounds: Bounds::DEFAULT,

@@ -539,6 +539,43 @@ fn searches_cost_what_their_order_says() {
     assert_eq!(lan.messages() - asked, 2, "what is known costs nothing");
 }
 
+/// However they are numbered, and wherever in the network they have come to be.
+#[test]
+fn the_nearest_is_asked_first() {
+    let lan = Lan::new(4, Order::Nearest);
+    let (far, long) = (Duration::from_millis(50), Duration::from_secs(11));
+    // How long the second needs to find what was made at one.
+    let mut number = 0;
+    let mut took = |maker: usize| {
+        number += 1;
+        let name = format!("file{number}");
+        lan.create(maker, lan.root(), &name).expect("the name is free");
+        let begun = lan.now();
+        lan.look(1, lan.root(), &name).expect("it is there");
+        lan.now() - begun
+    };
+    lan.delay(2, far);
+    assert!(took(3) >= far, "it was as near as the others, and is before the last");
+    // Once it may have been slow by chance.
+    for _ in 0..2 {
+        lan.pass(long);
+        took(3);
+    }
+    for _ in 0..100 {
+        assert!(took(3) < far, "the far one is not waited for");
+        lan.pass(SECOND);
+    }
+    assert!(took(2) >= far, "it is asked when nobody else has the name");
+    lan.delay(2, Duration::ZERO);
+    lan.delay(3, far);
+    // Who searches finds out how far all are by now, whoever had the names.
+    for _ in 0..3 {
+        lan.pass(long);
+        took(0);
+    }
+    assert!(took(2) < far, "they have changed places");
+}
+
 #[test]
 fn exclusive_creation_is_done_once() {
     let lan = Lan::new(2, Order::Constant);
