@@ -20,5 +20,5 @@ pub(crate) use layout::{lay_out, layout};
 pub(crate) use look::check;
 pub(crate) use moving::move_home;
 pub(crate) use repair::repair;
-pub(crate) use status::{status, volumes};
+pub(crate) use status::{status, views, volumes};
 pub(crate) use trial::run as try_out;

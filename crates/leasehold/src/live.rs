@@ -17,6 +17,7 @@ use leasehold_view::{MetaserverView, PAGE, Source, SyncView, metrics};
 use crate::failure::{Failure, Kind};
 use crate::options::Durability;
 use crate::serving::Serving;
+use crate::volumes::Volumes;
 
 /// Where what is shown of a server comes from.
 pub(crate) fn source(
@@ -26,7 +27,8 @@ pub(crate) fn source(
     addresses: &[SocketAddr],
     serving: &Arc<Serving>,
 ) -> Arc<Source> {
-    let (serving, joined) = (Arc::clone(serving), serving.metaserver());
+    let (volumes, joined) = (Volumes::of(serving), serving.metaserver());
+    let serving = Arc::clone(serving);
     Arc::new(Source {
         reporter: running.reporter(),
         service: Arc::clone(service),
@@ -37,6 +39,7 @@ pub(crate) fn source(
         addresses: addresses.iter().map(ToString::to_string).collect(),
         syncs: Box::new(move || syncs(&serving.stores())),
         metaserver: Box::new(move || joined.as_ref().map(among)),
+        volumes: Box::new(move || volumes.told()),
     })
 }
 
@@ -113,7 +116,7 @@ fn page(source: &Source, path: &str) -> Option<Page> {
     match path {
         "/" => Some(Page { content_type: HTML, text: PAGE.into() }),
         "/metrics" => {
-            let text = metrics::text(&source.snapshot());
+            let text = metrics::text(&source.snapshot(), &(source.volumes)());
             Some(Page { content_type: metrics::CONTENT_TYPE, text: text.into() })
         }
         "/live.json" => {

@@ -35,6 +35,7 @@ mod stripes;
 mod tending;
 mod top;
 mod verifier;
+mod volumes;
 mod why;
 
 use std::io::Write as _;

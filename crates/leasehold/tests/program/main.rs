@@ -14,6 +14,7 @@ mod listing;
 mod metaservers;
 mod metrics;
 mod names;
+mod nearest;
 mod portmap;
 mod remote;
 mod replies;

@@ -4,11 +4,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
 
+use bytes::Bytes;
+use leasehold_shell::client::{Runtime, block_on};
+use rustix::process::Signal;
 use serde_json::Value;
 
+use crate::cluster::{iod, meta, try_mount};
+use crate::nearest::metaserver;
 use crate::support::{
-    Home, Serving, address, call_of_user, leasehold, opaque, over_datagram, over_stream, root, run,
+    Home, PATIENCE, Serving, address, call_of_user, leasehold, opaque, over_datagram, over_stream,
+    port, put, root, run,
 };
 
 /// What is read at a path of the server's own pages.
@@ -90,21 +98,111 @@ fn busy(options: &[&str]) -> (Home, Serving, Value) {
     (home, serving, ready)
 }
 
+/// Two metaservers over an iod, and what each said when it was ready.
+fn group(home: &Home) -> (Serving, [(Serving, Value); 2]) {
+    let (iod, at) = iod(home, "one", "key", 0);
+    let ports = [port(), port()];
+    let start = |number: usize| {
+        metaserver(home, (number, ports[number]), (&ports, at), &["--http", "127.0.0.1:0"])
+    };
+    // The first makes the volume.
+    let metaservers = [start(0), start(1)];
+    (iod, metaservers)
+}
+
+/// The first scrape of which this is so.
+fn scraped(ready: &Value, is_so: impl Fn(&str) -> bool) -> String {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let scrape = read(ready, "/metrics");
+        if is_so(&scrape) {
+            return scrape;
+        }
+        assert!(Instant::now() < end, "{scrape}");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// The value of the only series of a metric, where there is one.
+fn only<'a>(scrape: &'a str, metric: &str) -> Option<&'a str> {
+    let of = |line: &&str| line.split(['{', ' ']).next() == Some(metric);
+    let mut found = scrape.lines().filter(of).filter_map(|line| Some(line.rsplit_once(' ')?.1));
+    let value = found.next();
+    assert_eq!(found.next(), None, "{metric} has one in {scrape}");
+    value
+}
+
+/// The rows that METRICS.md should have of a scrape.
+fn rows(scrape: &str) -> BTreeMap<String, [String; 4]> {
+    let row = |(name, (kind, help)): (&str, (&str, &str))| {
+        let labels = Vec::from_iter(labels(scrape, name)).join(", ");
+        (name.to_owned(), [name.to_owned(), kind.to_owned(), labels, help.to_owned()])
+    };
+    described(scrape).into_iter().map(row).collect()
+}
+
 #[test]
-fn what_is_written_of_metrics_is_what_a_server_gives() {
+fn what_is_written_of_metrics_is_what_servers_give() {
     let (_home, _serving, ready) = busy(&[]);
-    let scrape = read(&ready, "/metrics");
-    let given: BTreeSet<[String; 4]> = described(&scrape)
-        .into_iter()
-        .map(|(name, (kind, help))| {
-            let labels = Vec::from_iter(labels(&scrape, name)).join(", ");
-            [name.to_owned(), kind.to_owned(), labels, help.to_owned()]
-        })
-        .collect();
+    let home = Home::new();
+    let (_iod, [(_first, first), (_second, _)]) = group(&home);
+    // One that has just started does not know yet how busy it is.
+    let told = |scrape: &str| only(scrape, "leasehold_metaserver_connections").is_some();
+    let mut given = rows(&scraped(&first, told));
+    // More was asked of the other.
+    given.extend(rows(&read(&ready, "/metrics")));
+    let given = BTreeSet::from_iter(given.into_values());
     let written = BTreeSet::from_iter(written());
     let missing: Vec<_> = given.difference(&written).collect();
     let wrong: Vec<_> = written.difference(&given).collect();
     assert!(missing.is_empty() && wrong.is_empty(), "missing {missing:#?}\nwrong {wrong:#?}");
+}
+
+/// An administrator hears of what is away, however little it is used.
+#[test]
+fn an_iod_and_a_metaserver_that_are_away_are_told() {
+    let home = Home::new();
+    let (mut iod, [(_first, first), (mut second, _)]) = group(&home);
+    let all_there = |scrape: &str| {
+        let there = ["leasehold_iod_away", "leasehold_metaserver_away"];
+        let there = there.map(|away| only(scrape, away));
+        let serves = only(scrape, "leasehold_metaserver_serves");
+        there == [Some("0"); 2] && serves == Some("1")
+    };
+    let scrape = scraped(&first, all_there);
+    let free: f64 = only(&scrape, "leasehold_iod_free_bytes").unwrap().parse().unwrap();
+    assert!(free > 0.0, "{scrape}");
+    assert_eq!(only(&scrape, "leasehold_volume_settled"), Some("1"));
+    second.end(Signal::KILL);
+    scraped(&first, |scrape| only(scrape, "leasehold_metaserver_away") == Some("1"));
+    iod.end(Signal::KILL);
+    let scrape = scraped(&first, |scrape| only(scrape, "leasehold_iod_away") == Some("1"));
+    assert_eq!(only(&scrape, "leasehold_iod_free_bytes"), None, "nobody knows");
+}
+
+/// How many files have a copy that is behind, and do not lie where they should, and whether all do.
+fn files(scrape: &str) -> [Option<&str>; 3] {
+    let told = ["behind_files", "misplaced_files", "settled"];
+    told.map(|what| only(scrape, &format!("leasehold_volume_{what}")))
+}
+
+/// While one copy lacks something the other must not be lost: that is told until it is mended.
+#[test]
+fn a_copy_that_is_behind_is_told_until_it_is_not() {
+    let home = Home::new();
+    let (_one, first) = iod(&home, "one", "key", 0);
+    let (mut two, second) = iod(&home, "two", "key", 0);
+    let more = ["--copies", "2", "--http", "127.0.0.1:0"];
+    let serving = Serving::start(meta(&home, &[first, second], &more));
+    let ready: Value = serde_json::from_str(&serving.line()).unwrap();
+    scraped(&ready, |scrape| files(scrape) == ["0", "0", "1"].map(Some));
+    two.end(Signal::KILL);
+    let runtime = Runtime::start().unwrap();
+    let server = try_mount(&runtime, address(&ready).port(), "/data").unwrap();
+    block_on(put(&server, b"file", &Bytes::from(vec![7; 100_000])));
+    scraped(&ready, |scrape| files(scrape) == ["1", "1", "0"].map(Some));
+    let _two = iod(&home, "two", "key", second);
+    scraped(&ready, |scrape| files(scrape) == ["0", "0", "1"].map(Some));
 }
 
 #[test]

@@ -11,6 +11,7 @@ mod span;
 pub mod status;
 pub mod top;
 mod units;
+mod volumes;
 
 /// The live view as a page for browsers, which asks for `live.json` beside it each second. It is
 /// built from `page/` by `cargo xtask page`; the test step `page` builds it anew and compares.
@@ -21,3 +22,4 @@ pub use snapshot::{
     Snapshot, Source, SyncView, Work,
 };
 pub use span::Span;
+pub use volumes::{IodView, PeerView, VolumeView};

@@ -2,13 +2,16 @@
 //!
 //! Labels are bounded: procedures, statuses and events are of the program, exports of the
 //! configuration. No client has a series of its own; the live view shows them. METRICS.md lists
-//! every metric, and a test compares it with what a running server gives.
+//! every metric, and a test compares it with what running servers give.
+
+mod volumes;
 
 use std::fmt::Write as _;
 
 use leasehold_serve::account::{BUCKETS, Histogram};
 
 use crate::snapshot::{ProcedureView, Snapshot, Work};
+use crate::volumes::VolumeView;
 
 /// The type of what [`text`] gives.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -16,9 +19,9 @@ pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// Every this many buckets of ours end at one of a scrape: where the time doubles.
 const BUCKETS_OF_ONE: usize = 4;
 
-/// All metrics of a server.
+/// All metrics of a server, and of the volumes that it serves.
 #[must_use]
-pub fn text(told: &Snapshot) -> String {
+pub fn text(told: &Snapshot, volumes: &[VolumeView]) -> String {
     let mut page = Page(String::new());
     about(&mut page, told);
     calls(&mut page, told);
@@ -26,6 +29,8 @@ pub fn text(told: &Snapshot) -> String {
     threads(&mut page, told);
     rest(&mut page, told);
     leases(&mut page, told);
+    volumes::this_one(&mut page, told);
+    volumes::volumes(&mut page, volumes);
     page.0
 }
 
@@ -45,6 +50,13 @@ impl Page {
             let _ = write!(self.0, "{{{}}}", labels.join(","));
         }
         let _ = writeln!(self.0, " {value}");
+    }
+
+    /// A value, if there is one.
+    fn told(&mut self, name: &str, labels: &[(&str, &str)], value: Option<f64>) {
+        if let Some(value) = value {
+            self.value(name, labels, value);
+        }
     }
 
     /// A metric with one value.

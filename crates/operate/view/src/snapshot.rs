@@ -11,6 +11,8 @@ use leasehold_serve::{LeaseCounts, ReplyCache, Service};
 use leasehold_shell::{Counters, Report, Reporter};
 use serde::{Deserialize, Serialize};
 
+use crate::volumes::VolumeView;
+
 /// Where a snapshot comes from: a running server.
 pub struct Source {
     /// Asks its loops.
@@ -25,6 +27,8 @@ pub struct Source {
     pub syncs: Box<dyn Fn() -> SyncView + Send + Sync>,
     /// What it is among several metaservers.
     pub metaserver: Box<dyn Fn() -> Option<MetaserverView> + Send + Sync>,
+    /// How its volumes are, which those who have a part in them are asked.
+    pub volumes: Box<dyn Fn() -> Vec<VolumeView> + Send + Sync>,
 }
 
 /// All that was counted since the server was started, and how it is now.

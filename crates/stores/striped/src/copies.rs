@@ -129,7 +129,7 @@ impl Volume {
         }
         file.set_behind(behind);
         let identity = self.names.identity(metafile);
-        self.tending.found(identity);
+        self.tending.lacks_a_copy(identity);
         let modified = SetTime::To(before.modified);
         let times = SetAttributes { modified, ..SetAttributes::default() };
         let done = self.names.setattr(&caller, metafile, &times, None).await;

@@ -1,7 +1,7 @@
 //! Looking after all files: what does not lie where it should is moved.
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use futures_util::future::join_all;
@@ -19,7 +19,8 @@ const KNOWN_MAX: usize = 65_536;
 /// What is known of files that do not lie where they should.
 #[derive(Debug)]
 pub(crate) struct Tending {
-    misplaced: Mutex<BTreeSet<ObjectId>>,
+    /// Whether each is known to lack a copy.
+    misplaced: Mutex<BTreeMap<ObjectId, bool>>,
     /// Files to be looked at, as of which another layout was said, and how often it was meanwhile.
     wanted: Mutex<BTreeMap<ObjectId, u64>>,
     /// How often there was something to look for.
@@ -49,15 +50,24 @@ impl Tending {
         }
     }
 
-    fn misplaced<T>(&self, look: impl FnOnce(&mut BTreeSet<ObjectId>) -> T) -> T {
+    fn misplaced<T>(&self, look: impl FnOnce(&mut BTreeMap<ObjectId, bool>) -> T) -> T {
         look(&mut self.misplaced.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Takes note of a file that does not lie where it should.
     pub(crate) fn found(&self, identity: ObjectId) {
+        self.note(identity, false);
+    }
+
+    /// Takes note of a file that lacks a copy.
+    pub(crate) fn lacks_a_copy(&self, identity: ObjectId) {
+        self.note(identity, true);
+    }
+
+    fn note(&self, identity: ObjectId, is_behind: bool) {
         self.misplaced(|files| {
-            if files.len() < KNOWN_MAX {
-                files.insert(identity);
+            if files.len() < KNOWN_MAX || files.contains_key(&identity) {
+                *files.entry(identity).or_default() |= is_behind;
             }
         });
         self.look_again();
@@ -206,6 +216,12 @@ impl Volume {
         self.tending.misplaced(|files| files.len())
     }
 
+    /// How many of them are known to lack a copy.
+    #[must_use]
+    pub fn behind_count(&self) -> usize {
+        self.tending.misplaced(|files| files.values().filter(|is_behind| **is_behind).count())
+    }
+
     /// The room of an iod.
     ///
     /// # Errors
@@ -261,7 +277,8 @@ impl Volume {
             Some((head, behind, ..))
                 if self.is_misplaced(&self.shape(object).await?, &head, behind) =>
             {
-                self.tending.misplaced(|files| files.insert(self.names.identity(object)));
+                let identity = self.names.identity(object);
+                self.tending.misplaced(|files| files.insert(identity, behind.any()));
                 self.move_file(object).await
             }
             Some(_) | None => {
