@@ -4,7 +4,9 @@
 //! 1. One thing is done about an object's names at a time; who else wants one comes again.
 //! 2. A name that is to be lost must be one that the object has.
 //! 3. A directory that gets another parent has leave first.
-//! 4. A name is claimed before it is had.
+//! 4. A name is claimed before it is had. The owner refuses one where another stands that has its
+//!    home here and is not replaced: the note may be the object's own, from when it was to replace
+//!    that and did not, and who has claimed a name may claim it again.
 //! 5. A directory that loses its name is closed before: it is empty.
 //! 6. When all of that is had, the metafile is changed on stable storage, once; then it is answered,
 //!    and announced if a name was lost.
@@ -92,7 +94,8 @@ pub enum Event {
 pub enum Effect {
     /// The root's home is asked for leave; [`Event::Had`] follows, as after the next two.
     Leave(Ticket, FileId, FileId),
-    /// The home of its directory is asked for the name, which that other object has by now.
+    /// The home of its directory is asked for the name, which that other object has by now, unless
+    /// anything else stands there that has its home here (rule 4).
     Claim(Ticket, FileId, Place, Option<FileId>),
     /// The directory, which has its home here, is to be closed.
     Close(Ticket, FileId),
@@ -139,6 +142,8 @@ pub enum Mutant {
     TakesRefused,
     /// A directory that is replaced need not be empty.
     ReplacesFull,
+    /// What does not get another name loses the one that it has.
+    LosesRefused,
 }
 
 /// What is under way about objects that have their home here.
@@ -323,6 +328,14 @@ impl Home {
         let Some(under) = self.take(ticket) else { return };
         if under.step == Step::Close {
             effects.extend(under.change.closes().map(Effect::Open));
+        }
+        #[cfg(feature = "mutants")]
+        if self.is(Mutant::LosesRefused) && under.change.from.is_some() {
+            let Under { change, until, .. } = under;
+            let change = Change { to: None, over: None, ..change };
+            effects.push(Effect::Store(ticket, change.clone()));
+            self.put_back(Under { ticket, change, step: Step::Store, until });
+            return;
         }
         effects.push(Effect::Refused(ticket, refusal));
     }

@@ -98,6 +98,8 @@ pub enum Mutant {
     ClosesFull,
     /// A directory that is asked about is open.
     LeavesOpen,
+    /// A note is dropped though its object stands there.
+    DropsStanding,
 }
 
 /// What is under way about names in directories that have their home here.
@@ -240,6 +242,8 @@ impl Names {
                 }
             },
             Some(Work::Sweeping) => {
+                #[cfg(feature = "mutants")]
+                let stands = if self.is(Mutant::DropsStanding) { Stands::No } else { stands };
                 if stands == Stands::No {
                     effects.push(Effect::Drop(place));
                 }

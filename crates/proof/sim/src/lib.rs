@@ -85,6 +85,8 @@ pub struct Report {
     pub kills: usize,
     /// How often a machine was put back to an old backup.
     pub backups: usize,
+    /// How often an object took the place of one of another home.
+    pub replaced: usize,
     /// What happened, line by line, where that was asked for.
     pub trace: Vec<String>,
 }

@@ -1,14 +1,16 @@
 //! Worlds of metaservers: some of them, each the real machines of `core::replica`, with a client
-//! that makes, renames, removes, looks for, writes and uses objects, over messages that are lost,
-//! doubled, late and overtaken.
+//! that makes, renames, replaces, removes, looks for, writes, sets and uses objects, over messages
+//! that are lost, doubled, late and overtaken.
 //!
 //! Links are cut, in one direction or both; metaservers crash, also right after something is on
 //! their disk, and are started again, some with an old backup; clocks run differently. Names are
 //! few, so that clients meet. Then the world heals, and each client must find every name.
 //!
 //! What is checked is checked when it happens, against the truth, which a world knows: what the
-//! homes have on their disks. That is a tree at every moment. What is shown was so at most a window
-//! ago; in strict worlds, where copies are had by leases, when the client had asked already.
+//! homes have on their disks. That is a tree at every moment, from which nothing goes that nobody
+//! asked away: what replaces another object stands at its old name or at the new one. What is shown
+//! was so at most a window ago; in strict worlds, where copies are had by leases, when the client
+//! had asked already.
 
 mod effects;
 mod leasing;
@@ -74,6 +76,10 @@ pub enum ReplicaMutant {
     TakesRefused,
     /// A directory that is replaced need not be empty.
     ReplacesFull,
+    /// What does not get another name loses the one that it has.
+    LosesRefused,
+    /// A note of a name is dropped though its object stands there.
+    DropsStanding,
     /// Each gets leave that asks.
     LooksNowhere,
     /// Who does not answer does not have the name.
@@ -106,6 +112,8 @@ impl ReplicaMutant {
         Self::HidesClaims,
         Self::TakesRefused,
         Self::ReplacesFull,
+        Self::LosesRefused,
+        Self::DropsStanding,
         Self::LooksNowhere,
         Self::GivesUp,
         Self::IgnoresEvictions,
@@ -148,6 +156,7 @@ impl ReplicaMutant {
             | Self::TakesLeave
             | Self::LooksNowhere => &["tree"],
             Self::ClaimsNothing | Self::TakesRefused => &["one-name", "tree"],
+            Self::LosesRefused | Self::DropsStanding => &["no-file-lost"],
         }
     }
 }

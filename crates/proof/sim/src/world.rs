@@ -173,6 +173,7 @@ impl World {
             crashes: self.history.crashes(),
             kills: self.history.kills(),
             backups: 0,
+            replaced: 0,
             trace: self.trace.unwrap_or_default(),
         };
         (self.history, report, stuck)

@@ -15,18 +15,19 @@ fn a_seed_fixes_everything() {
 
 #[test]
 fn every_promise_holds() {
-    let (mut operations, mut crashes, mut backups) = (0, 0, 0);
+    let (mut operations, mut crashes, mut backups, mut replaced) = (0, 0, 0, 0);
     for seed in 0..WORLDS {
         let (report, broken) = run_replica(sound(seed));
         assert!(broken.is_empty(), "seed {seed}: {broken:#?}");
         operations += report.operations;
         crashes += report.crashes;
         backups += report.backups;
+        replaced += report.replaced;
     }
     // Worlds in which nothing happens keep every promise.
     assert!(
-        operations > 100_000 && crashes > 500 && backups > 20,
-        "{operations} operations, {crashes} crashes, {backups} backups"
+        operations > 100_000 && crashes > 500 && backups > 20 && replaced > 500,
+        "{operations} operations, {crashes} crashes, {backups} backups, {replaced} replaced"
     );
 }
 

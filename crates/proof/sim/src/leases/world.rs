@@ -188,6 +188,7 @@ impl World {
             crashes: self.crashes,
             kills: self.kills,
             backups: 0,
+            replaced: 0,
             trace: self.trace.unwrap_or_default(),
         };
         let mut broken = self.truth.broken;

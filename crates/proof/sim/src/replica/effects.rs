@@ -86,6 +86,11 @@ impl Node {
                     self.call(root, Ask::Move(asked), Why::Leave(ticket));
                 }
                 home::Effect::Claim(ticket, object, place, over) => {
+                    let there = self.disk.standing_at(&place).map(|there| there.object);
+                    if there.is_some_and(|one| one != object && Some(one) != over) {
+                        self.home(home::Event::Had(ticket, Err(home::Refusal::Exists)));
+                        continue;
+                    }
                     let home = self.home_of(place.directory);
                     let claim = Ask::Claim(place, object, over.is_some());
                     self.call(home, claim, Why::Claim(ticket));

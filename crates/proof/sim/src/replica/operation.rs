@@ -11,14 +11,24 @@ const ROUNDS_MAX: usize = 5;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum What {
-    Create { place: Place, is_directory: bool },
+    Create {
+        place: Place,
+        is_directory: bool,
+    },
     Look(Place),
     List(FileId),
     Use(FileId),
     Miss(FileId),
     Write(FileId, u64),
     Commit(FileId, u64),
-    Place { object: FileId, from: Place, to: Option<Place>, over: Option<FileId> },
+    /// What was written is released, and then the home told.
+    Set(FileId, u64),
+    Place {
+        object: FileId,
+        from: Place,
+        to: Option<Place>,
+        over: Option<FileId>,
+    },
 }
 
 #[derive(Clone, Debug)]
@@ -32,6 +42,8 @@ pub(super) struct Operation {
     checked: Option<FileId>,
     /// Whether the home of what is listed was asked who has the name.
     is_asked: bool,
+    /// Whether this is the first of two steps.
+    is_first: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,6 +67,7 @@ impl Node {
             listed: Vec::new(),
             checked: None,
             is_asked: false,
+            is_first: false,
         };
         self.live.operation = Some((ticket, operation));
         if !self.live.peers.is_open() {
@@ -98,11 +111,53 @@ impl Node {
                 }
             }
             What::Commit(object, _) => self.changes(changes::Event::Commit(ticket, object)),
-            What::Place { object, from, to, over } => {
-                let (home, from) = (self.home_of(object), Some(from));
-                self.call(home, Ask::Place { object, from, to, over }, Why::Operation(ticket));
+            What::Set(object, _) => {
+                self.begins_with_another(ticket);
+                self.changes(changes::Event::Commit(ticket, object));
             }
+            What::Place { object, from, to, over } => match over {
+                Some(over) if self.home_of(over) != self.home_of(object) => {
+                    self.begins_with_another(ticket);
+                    self.place(ticket, over, (to, None), None);
+                }
+                Some(_) | None => self.place(ticket, object, (Some(from), to), over),
+            },
         }
+    }
+
+    fn begins_with_another(&mut self, ticket: Ticket) {
+        let operation = self.live.operation.as_mut().filter(|(one, _)| *one == ticket);
+        operation.into_iter().for_each(|(_, operation)| operation.is_first = true);
+    }
+
+    fn place(
+        &mut self,
+        ticket: Ticket,
+        object: FileId,
+        (from, to): (Option<Place>, Option<Place>),
+        over: Option<FileId>,
+    ) {
+        let ask = Ask::Place { object, from, to, over };
+        self.call(self.home_of(object), ask, Why::Operation(ticket));
+    }
+
+    /// Takes the second of two steps when the first is done; whether it does.
+    fn steps_on(&mut self, ticket: Ticket, answer: &Answer) -> bool {
+        let operation = self.live.operation.as_mut().filter(|(one, _)| *one == ticket);
+        let Some((_, operation)) = operation.filter(|(_, one)| one.is_first) else { return false };
+        operation.is_first = false;
+        match (operation.what.clone(), answer) {
+            // If it is gone somebody else has taken it away.
+            (What::Place { object, from, to, .. }, Answer::Version(_) | Answer::Gone) => {
+                self.place(ticket, object, (Some(from), to), None);
+            }
+            (What::Set(object, id), Answer::Done) => {
+                let home = self.home_of(object);
+                self.call(home, Ask::Change(object, id), Why::Operation(ticket));
+            }
+            _ => return false,
+        }
+        true
     }
 
     fn look(&mut self, ticket: Ticket, place: Place) {
@@ -226,7 +281,11 @@ impl Node {
                 Some(copy) => self.end(ticket, Outcome::Found(copy)),
                 None => self.end(ticket, Outcome::Later),
             },
-            What::Create { .. } | What::Write(..) | What::Commit(..) | What::Place { .. } => {}
+            What::Create { .. }
+            | What::Write(..)
+            | What::Commit(..)
+            | What::Set(..)
+            | What::Place { .. } => {}
         }
     }
 
@@ -241,7 +300,11 @@ impl Node {
             What::Look(_) | What::Use(_) | What::Miss(_) => {
                 self.end(ticket, Outcome::Found(metafile));
             }
-            What::Create { .. } | What::Write(..) | What::Commit(..) | What::Place { .. } => {}
+            What::Create { .. }
+            | What::Write(..)
+            | What::Commit(..)
+            | What::Set(..)
+            | What::Place { .. } => {}
         }
     }
 
@@ -264,6 +327,13 @@ impl Node {
         if self.operation(ticket).is_some_and(|one| one.is_asked) && *answer != Answer::Later {
             self.listed_by_home(ticket, answer);
             return;
+        }
+        if self.steps_on(ticket, answer) {
+            return;
+        }
+        let what = self.operation(ticket).map(|operation| operation.what.clone());
+        if let (Some(What::Set(object, _)), Answer::Version(version)) = (what, answer) {
+            self.was_changed(object, *version);
         }
         let outcome = match answer.had() {
             _ if matches!(answer, Answer::Version(_)) => Outcome::Done,

@@ -268,18 +268,22 @@ impl Node {
         let Some((object, id)) = self.live.on_its_way.remove(&call) else { return };
         if let Answer::Version(version) = answer {
             self.changes(changes::Event::Released(call));
-            // What one has changed oneself is as new as what is announced.
-            let place = self.live.kept.get(&object).and_then(|kept| kept.place.clone());
-            if let Some(place) = place
-                && !self.strict
-            {
-                self.copies(copies::Event::Announced(object, *version, vec![place]));
-            }
+            self.was_changed(object, *version);
         } else if *answer == Answer::Gone {
             self.changes(changes::Event::Gone(object));
         } else {
             self.live.dirty.entry(object).or_insert(id);
             self.changes(changes::Event::Failed(call));
+        }
+    }
+
+    /// What one has changed oneself is as new as what is announced.
+    pub(super) fn was_changed(&mut self, object: FileId, version: Stamp) {
+        let place = self.live.kept.get(&object).and_then(|kept| kept.place.clone());
+        if let Some(place) = place
+            && !self.strict
+        {
+            self.copies(copies::Event::Announced(object, version, vec![place]));
         }
     }
 }

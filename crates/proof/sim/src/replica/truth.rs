@@ -30,6 +30,8 @@ pub(super) struct Truth {
     objects: BTreeMap<FileId, Vec<State>>,
     done: BTreeSet<Asker>,
     contents: BTreeSet<u64>,
+    /// What a client asked to be removed, or to be replaced.
+    may_go: BTreeSet<FileId>,
     /// What a metaserver has shown as gone, or was told.
     gone: BTreeSet<(u32, FileId)>,
 }
@@ -61,6 +63,11 @@ impl Truth {
         self.objects.keys().copied().collect()
     }
 
+    /// A client asks that an object be removed, or that another take its place.
+    pub(super) fn asked_away(&mut self, object: FileId) {
+        self.may_go.insert(object);
+    }
+
     /// A home changed an object on its disk.
     pub(super) fn stored(
         &mut self,
@@ -72,6 +79,9 @@ impl Truth {
     ) {
         if let Some(asker) = asker.filter(|asker| !self.done.insert(*asker)) {
             self.broke("once", || format!("{asker:?} was done again"));
+        }
+        if is.is_none() && !self.may_go.contains(&object) {
+            self.broke("no-file-lost", || format!("{object:?} is gone, which nobody asked for"));
         }
         self.contents.extend(is.iter().map(|metafile| metafile.content));
         self.objects.entry(object).or_default().push(State { since: now, version, is });

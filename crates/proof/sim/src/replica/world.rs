@@ -342,6 +342,10 @@ impl World {
                 None => return,
             },
         };
+        if let What::Place { object, to, over, .. } = &what {
+            let goes = if to.is_none() { Some(*object) } else { *over };
+            goes.into_iter().for_each(|object| self.truth.asked_away(object));
+        }
         self.report.operations += 1;
         self.began[node] = self.now;
         self.tell(|| format!("{node}: {what:?}"));
@@ -367,21 +371,16 @@ impl World {
         let among = if self.random.one_in(2) { standing.len().min(2) } else { standing.len() };
         let one = standing[self.random_index(among)].clone();
         let from = one.place.clone().expect("it has a place");
-        // What has the same home can be replaced in one.
-        let home = |object| self.nodes[0].home_of(object);
-        let is_like = |other: &&Metafile| {
-            other.object != one.object
-                && other.is_directory == one.is_directory
-                && home(other.object) == home(one.object)
-        };
-        let at_other = standing.iter().find(is_like).and_then(|other| other.place.clone());
-        let place = at_other.filter(|_| kind == 4).unwrap_or(place);
-        let to = (kind < 7 && place != from).then_some(place.clone());
-        let at_place = standing.iter().filter(is_like);
-        let over = at_place.filter(|other| other.place.as_ref() == to.as_ref());
-        let over = over.map(|other| other.object).next();
         match kind {
-            4..9 => What::Place { object: one.object, from, to, over },
+            4 => self.draw_replaced(&standing, &one, place, true),
+            5 => self.draw_replaced(&standing, &one, place, false),
+            6 if place != from => {
+                let over = self.replaceable(&standing, &one, true);
+                let over = over.into_iter().find(|other| other.place.as_ref() == Some(&place));
+                let over = over.map(|other| other.object);
+                What::Place { object: one.object, from, to: Some(place), over }
+            }
+            6..9 => What::Place { object: one.object, from, to: None, over: None },
             9..12 => What::Look(place),
             12 => What::Look(from),
             13..15 => What::Use(object),
@@ -389,11 +388,46 @@ impl World {
             20 => What::Miss(object),
             22 => What::List(directory),
             21 => What::Commit(one.object, 0),
+            23 => {
+                self.next_id += 1;
+                What::Set(one.object, self.next_id)
+            }
             _ => {
                 self.next_id += 1;
                 What::Write(one.object, self.next_id)
             }
         }
+    }
+
+    /// What an object can replace: what has the same home in one step, all else in two.
+    fn replaceable<'a>(
+        &self,
+        standing: &'a [Metafile],
+        one: &Metafile,
+        has_same_home: bool,
+    ) -> Vec<&'a Metafile> {
+        let home = |object| self.nodes[0].home_of(object);
+        let is_like = |other: &&Metafile| {
+            other.object != one.object
+                && other.is_directory == one.is_directory
+                && (home(other.object) == home(one.object)) == has_same_home
+        };
+        standing.iter().filter(is_like).collect()
+    }
+
+    /// An object takes the place of another, or this one where there is none.
+    fn draw_replaced(
+        &self,
+        standing: &[Metafile],
+        one: &Metafile,
+        place: Place,
+        has_same_home: bool,
+    ) -> What {
+        let (object, from) = (one.object, one.place.clone().expect("it has a place"));
+        let over = self.replaceable(standing, one, has_same_home).first().copied();
+        let place = over.and_then(|over| over.place.clone()).unwrap_or(place);
+        let to = (place != from).then_some(place);
+        What::Place { object, from, to, over: over.map(|over| over.object) }
     }
 
     fn random_index(&mut self, count: usize) -> usize {
@@ -461,6 +495,11 @@ impl World {
             }
             (What::Write(object, id), Outcome::Done) if self.strict => {
                 self.truth.committed(*object, *id);
+            }
+            (What::Set(object, id), Outcome::Done) => self.truth.committed(*object, *id),
+            (What::Place { object, over: Some(over), .. }, Outcome::Done) => {
+                let [home, other] = [*object, *over].map(|one| self.nodes[node].home_of(one));
+                self.report.replaced += usize::from(home != other);
             }
             _ => {}
         }
