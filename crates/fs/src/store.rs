@@ -76,6 +76,13 @@ pub trait Store: Send + Sync {
         Answer::now(Ok(Alone::default()))
     }
 
+    /// From which change time of an object to which its store has changed it by itself alone, as
+    /// where it has moved its data, if nobody else has changed it since: it is what it was at the
+    /// first of them. A store need not remember that.
+    fn upkeep(&self, _object: &ObjectId) -> Option<(FileTime, FileTime)> {
+        None
+    }
+
     /// Where an administrator wants the data of a file, or of files that are made in a directory, in
     /// the words of a store above this one; none where nothing was said.
     fn layout<'a>(&'a self, _object: &'a ObjectId) -> Answer<'a, Result<Option<Bytes>, FsError>> {

@@ -40,13 +40,32 @@ struct Known {
 impl Modrevs {
     /// The modrev of an object that has this change time.
     pub fn seen(&mut self, now: Time, object: Object, changed: FileTime) -> Modrev {
+        let modrev = self.at(object, changed);
+        if self.known.get(&object).is_none_or(|known| known.changed != changed) {
+            self.know(now, object, modrev, changed);
+        }
+        modrev
+    }
+
+    /// The modrevs of an object at an earlier change time and at this one, which it has. Where it
+    /// was seen in between, of what came before nothing is said.
+    pub fn seen_since(
+        &mut self,
+        now: Time,
+        object: Object,
+        (since, changed): (FileTime, FileTime),
+    ) -> (Modrev, Modrev) {
+        let known = self.known.get(&object);
+        let known = known.filter(|known| (since..=changed).contains(&known.changed));
+        let before = known.map_or_else(|| self.at(object, since), |known| known.modrev);
+        (before, self.seen(now, object, changed))
+    }
+
+    fn at(&self, object: Object, changed: FileTime) -> Modrev {
         match self.known.get(&object) {
             Some(known) if known.changed == changed => known.modrev,
-            Some(known) => {
-                let modrev = above(known.modrev, changed);
-                self.know(now, object, modrev, changed)
-            }
-            None => self.know(now, object, of(changed), changed),
+            Some(known) => above(known.modrev, changed),
+            None => of(changed),
         }
     }
 
@@ -113,6 +132,22 @@ mod tests {
         assert_eq!(modrevs.seen(Time::ZERO, OBJECT, later), Modrev(2_000_000_000));
         let earlier = FileTime { seconds: 1, nanoseconds: 0 };
         assert!(modrevs.seen(Time::ZERO, OBJECT, earlier) > first, "also where the clock falls");
+    }
+
+    #[test]
+    fn what_came_before_is_told_as_it_was() {
+        let second = |seconds| FileTime { seconds, nanoseconds: 0 };
+        let (mut modrevs, earlier) = (Modrevs::default(), Modrev(1_000_000_000));
+        let told = modrevs.seen_since(Time::ZERO, OBJECT, (second(1), second(3)));
+        assert_eq!(told, (earlier, Modrev(3_000_000_000)));
+        // Two changes within one step of the clock.
+        let mut modrevs = Modrevs::default();
+        let twice = modrevs.changed(Time::ZERO, OBJECT, earlier, second(1));
+        assert!(twice > earlier);
+        let told = modrevs.seen_since(Time::ZERO, OBJECT, (second(1), second(3)));
+        assert_eq!(told, (twice, Modrev(3_000_000_000)));
+        let told = modrevs.seen_since(Time::ZERO, OBJECT, (second(1), second(5)));
+        assert_eq!(told, (Modrev(3_000_000_000), Modrev(5_000_000_000)), "since it was seen");
     }
 
     #[test]

@@ -168,7 +168,7 @@ async fn write_under(
             ride.nfs.write_and_set(who, file, offset, (data.clone(), stability), also).await;
         writing.answered(&ride);
         if let Some(now) = ride.told().late {
-            if client.is_late_for_ours(node, base, now).await {
+            if client.is_late_for_ours(node, base).await {
                 continue;
             }
             client.hand_over(node, (offset, &data), base, now);
@@ -197,8 +197,8 @@ async fn alter_under(
         let ride = client.ride(&[], base);
         let reply = ride.nfs.setattr(who, file, &set, None).await;
         writing.answered(&ride);
-        if let Some(now) = ride.told().late {
-            if client.is_late_for_ours(node, base, now).await {
+        if ride.told().late.is_some() {
+            if client.is_late_for_ours(node, base).await {
                 continue;
             }
             client.shared.state().note_late(node);

@@ -654,20 +654,16 @@ impl Client {
         Writing { client: self, node, base }
     }
 
-    /// Whether a WRITE that was made from `base` came too late only because others of ours came
-    /// before it: those may still have to be answered.
-    pub(crate) async fn is_late_for_ours(
-        &self,
-        node: NodeId,
-        base: Option<Base>,
-        now: u64,
-    ) -> bool {
+    /// Whether a WRITE that was made from `base` may have come too late only because others of ours
+    /// came before it: those may still have to be answered. Whether somebody else came behind them
+    /// the server says, if it is asked once more.
+    pub(crate) async fn is_late_for_ours(&self, node: NodeId, base: Option<Base>) -> bool {
         loop {
             let (known, waits) = {
                 let state = self.shared.state();
                 (state.base(node), state.is_writing(node))
             };
-            if known != base && known.is_some_and(|known| known.modrev >= now) {
+            if known != base && known.is_some() {
                 return true;
             }
             if !waits {

@@ -9,6 +9,7 @@
 //! 4. That there is no room is no failure of the iod, and told.
 
 use futures_util::future::join_all;
+use leasehold_base::units::FileTime;
 use leasehold_fs::{Answer, FsError, ObjectId, SetAttributes, SetTime, Stability};
 
 use crate::Striped as Volume;
@@ -134,9 +135,18 @@ impl Volume {
         let times = SetAttributes { modified, ..SetAttributes::default() };
         let done = self.names.setattr(&caller, metafile, &times, None).await;
         if let Some(after) = done.wcc.after {
-            self.put_off.follow(&identity, before.changed, after.changed);
+            self.kept_up(identity, before.changed, after.changed);
         }
         Ok(())
+    }
+
+    /// The metafile of a file was changed, though no data was, and nobody else was at it.
+    pub(crate) fn kept_up(&self, file: ObjectId, before: FileTime, after: FileTime) {
+        self.put_off.follow(&file, before, after);
+        // What another metaserver did in between is not known here.
+        if !self.options.shared {
+            self.upkeep.note(file, before, after);
+        }
     }
 }
 

@@ -146,6 +146,7 @@ impl Volume {
         stability: Stability,
     ) -> Changed<WriteDone> {
         let _times = file.times.read().await;
+        self.upkeep.forget(&self.names.identity(object));
         let mark = Change { number: file.next_change(), cut }.encode();
         let done = self.names.write(caller, object, CHANGE_OFFSET, mark, stability).await;
         if let (true, Some(after)) = (self.options.shared, done.wcc.after) {
@@ -221,6 +222,7 @@ impl Volume {
         *data = Data::Gone;
         self.tending.done(&self.names.identity(object));
         self.files.forget(&self.names.identity(object));
+        self.upkeep.forget(&self.names.identity(object));
         drop(data);
         if !head.inline {
             self.remove_objects(&head).await;

@@ -41,6 +41,7 @@ mod store;
 mod tending;
 #[cfg(test)]
 mod tests;
+mod upkeep;
 
 use core::hash::Hasher as _;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -54,6 +55,7 @@ use crate::file::FileTable;
 use crate::metafile::{Behind, Change, Head, WIDTH_MAX};
 use crate::put_off::PutOff;
 use crate::tending::Tending;
+use crate::upkeep::Upkeep;
 
 pub use absent::Absent;
 pub use files::Files;
@@ -127,6 +129,7 @@ pub struct Striped {
     tending: Tending,
     /// Files whose CREATE is to come again.
     put_off: PutOff,
+    upkeep: Upkeep,
 }
 
 /// Why a volume cannot be opened.
@@ -178,8 +181,8 @@ impl Striped {
         // Others would not hear of what is moved.
         let may_be_misplaced = may_be_misplaced && !options.shared;
         let (files, tending) = (FileTable::default(), Tending::new(may_be_misplaced));
-        let put_off = PutOff::default();
-        Ok(Self { names, iods, options, files, verifiers, made, tending, put_off })
+        let (put_off, upkeep) = (PutOff::default(), Upkeep::default());
+        Ok(Self { names, iods, options, files, verifiers, made, tending, put_off, upkeep })
     }
 
     /// How files are to be laid out.

@@ -157,7 +157,7 @@ impl Volume {
         let done = self.names.setattr(&caller, object, &times, None).await;
         let identity = self.names.identity(object);
         if let Some(after) = done.wcc.after {
-            self.put_off.follow(&identity, before.changed, after.changed);
+            self.kept_up(identity, before.changed, after.changed);
         }
         let head = moving.to.head.clone();
         *data = Data::OnIods(Objects::new(head, moving.to.extents(), 0, Behind::default()));

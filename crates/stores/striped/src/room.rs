@@ -221,6 +221,7 @@ impl Volume {
         objects.set_moving(None);
         let others = SetAttributes { size: None, ..*changes };
         if others != SetAttributes::default() {
+            self.upkeep.forget(&self.names.identity(object));
             // They may be refused, so they come first.
             self.names.setattr(caller, object, &others, None).await.result?;
         }

@@ -218,6 +218,7 @@ impl Striped {
             Data::OnIods(objects) => Some(objects.times.read().await),
             Data::Nowhere | Data::Inline(_) | Data::Unknown | Data::Gone => None,
         };
+        self.upkeep.forget(&self.names.identity(object));
         self.names.setattr(caller, object, changes, guard).await
     }
 
@@ -329,6 +330,10 @@ impl Store for Striped {
 
     fn alone<'a>(&'a self, object: &'a ObjectId) -> Answer<'a, Result<Alone, FsError>> {
         Answer::later(self.keep_alone(object))
+    }
+
+    fn upkeep(&self, object: &ObjectId) -> Option<(FileTime, FileTime)> {
+        self.upkeep.of(&self.names.identity(object))
     }
 
     fn properties(&self) -> Properties {

@@ -136,7 +136,7 @@ impl Gate {
         let is_opportune = ask.is_some_and(|ask| ask.opportune);
         let (grant, is_guarded) = self.guarded(&turn, &id, grant, is_opportune).await;
         let attributes = self.store.getattr(&id).await?;
-        let modrev = turn.seen(attributes.changed);
+        let modrev = self.seen(turn.object, &id, attributes.changed);
         if let Some(asked) = asked.filter(|_| may_be_late) {
             self.refuse_late(turn.object, asked, modrev)?;
         }
@@ -322,7 +322,7 @@ impl Gate {
         if !done && after == held.changed {
             return None;
         }
-        let modrev = held.turn.changed(held.modrev, after);
+        let modrev = held.turn.changed(self.client(), held.modrev, after);
         if let (Some(asked), Some(place)) = (self.asked(), held.place) {
             let change = Change { place, before: held.modrev.0, after: modrev.0 };
             asked.changed(held.turn.object, change);
@@ -363,7 +363,7 @@ impl Gate {
     ) -> Result<Option<(Modrev, Modrev)>, FsError> {
         let since = self.leases.laid_out_since(object, laid_out);
         self.store.recall(id).await?;
-        let after = self.leases.seen(object, self.store.changed(id).await?);
+        let after = self.seen(object, id, self.store.changed(id).await?);
         let change = since.map(|since| (since, after));
         if let Some(change) = change {
             self.leases.note_untold(object, (laid_out.client, laid_out.serial), change);
@@ -375,8 +375,13 @@ impl Gate {
     /// Looks once more how an object is on which a call has its turn.
     async fn look_again(&self, held: &mut Held) -> Result<(), FsError> {
         held.changed = self.store.changed(&held.id).await?;
-        held.modrev = held.turn.seen(held.changed);
+        held.modrev = self.seen(held.turn.object, &held.id, held.changed);
         Ok(())
+    }
+
+    /// The modrev of an object, which has this change time.
+    fn seen(&self, object: Object, id: &ObjectId, changed: FileTime) -> Modrev {
+        self.leases.seen(object, changed, self.store.upkeep(id))
     }
 
     /// Waits until nobody else writes an object on which a call has its turn. Who was before it may

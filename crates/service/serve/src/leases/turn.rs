@@ -126,15 +126,17 @@ impl Turn {
         Poll::Ready(run)
     }
 
-    /// The modrev of the object, which has this change time.
-    pub(super) fn seen(&self, changed: FileTime) -> Modrev {
-        self.leases.seen(self.object, changed)
-    }
-
-    /// The modrev of the object, which was changed by this call, and has this change time.
-    pub(super) fn changed(&self, before: Modrev, changed: FileTime) -> Modrev {
+    /// The modrev of the object, which was changed by this call of a client's, and has this change
+    /// time.
+    pub(super) fn changed(
+        &self,
+        client: Option<Client>,
+        before: Modrev,
+        changed: FileTime,
+    ) -> Modrev {
         self.leases.with(Time::ZERO, |state, _| {
             let now = state.now;
+            state.untold.changed(self.object, client);
             state.modrevs.changed(now, self.object, before, changed)
         })
     }
@@ -199,11 +201,22 @@ impl Leases {
         });
     }
 
-    /// The modrev of an object, which has this change time.
-    pub(super) fn seen(self: &Arc<Self>, object: Object, changed: FileTime) -> Modrev {
+    /// The modrev of an object, which has this change time; and between those its store did nothing
+    /// to it but upkeep.
+    pub(super) fn seen(
+        self: &Arc<Self>,
+        object: Object,
+        changed: FileTime,
+        upkeep: Option<(FileTime, FileTime)>,
+    ) -> Modrev {
         self.with(Time::ZERO, |state, _| {
             let now = state.now;
-            state.modrevs.seen(now, object, changed)
+            // There may be more of it by now than what was seen of the object.
+            let upkeep = upkeep.filter(|(since, until)| (*since..=*until).contains(&changed));
+            let Some((since, _)) = upkeep else { return state.modrevs.seen(now, object, changed) };
+            let (before, after) = state.modrevs.seen_since(now, object, (since, changed));
+            state.untold.kept_up(object, before, after);
+            after
         })
     }
 }

@@ -1,9 +1,11 @@
-//! What clients have changed without being told so.
+//! What clients have changed without being told so, and what no client has changed.
 //!
 //! Data that comes when its lease is over says which modrev it was made from, and is refused where
 //! the object was changed since. A change of the client's own is no reason for that, but it does
 //! not know of each: what it wrote where the data lies shows when its layout is ended, be it by
-//! another's call, and a call that is to be made again may have changed something already.
+//! another's call, and a call that is to be made again may have changed something already. Nor is
+//! upkeep of the store's, which notes that a copy lacks something, or moves data to where it is to
+//! lie: that is done to a file whoever holds it, and nobody is told.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -22,12 +24,21 @@ pub(super) struct Untold {
     order: VecDeque<Object>,
 }
 
-/// What was changed under a lease.
+/// What was changed under one lease at most, with the store's upkeep.
 #[derive(Clone, Copy, Debug)]
 struct Own {
-    under: (Client, Serial),
+    /// Who alone may have changed it, if anybody has.
+    client: Option<Client>,
+    /// The lease under which that was, where it is known.
+    serial: Option<Serial>,
     before: Modrev,
     after: Modrev,
+}
+
+impl Own {
+    fn is_under(&self, (client, serial): (Client, Serial)) -> bool {
+        self.client.is_none_or(|own| own == client) && self.serial.is_none_or(|own| own == serial)
+    }
 }
 
 impl Untold {
@@ -36,28 +47,59 @@ impl Untold {
         if before == after {
             return;
         }
+        let (client, serial) = (Some(under.0), Some(under.1));
+        let change = Own { client, serial, before, after };
         match self.changes.get_mut(&object) {
             // One change after the other, and nobody else's in between.
-            Some(own) if own.under == under && (own.before..=own.after).contains(&before) => {
+            Some(own) if own.is_under(under) && (own.before..=own.after).contains(&before) => {
+                *own = Own { before: own.before, after: own.after.max(after), ..change };
+            }
+            Some(_) | None => self.put(object, change),
+        }
+    }
+
+    /// The store has done nothing but upkeep to an object since it had this modrev.
+    pub(super) fn kept_up(&mut self, object: Object, before: Modrev, after: Modrev) {
+        if before == after {
+            return;
+        }
+        match self.changes.get_mut(&object) {
+            Some(own) if before <= own.after && own.before <= after => {
                 own.after = own.after.max(after);
             }
-            Some(own) => *own = Own { under, before, after },
-            None => {
-                self.changes.insert(object, Own { under, before, after });
-                self.order.push_back(object);
-                if self.order.len() > UNTOLD_MAX
-                    && let Some(oldest) = self.order.pop_front()
-                {
-                    self.changes.remove(&oldest);
-                }
+            Some(_) | None => {
+                self.put(object, Own { client: None, serial: None, before, after });
             }
         }
     }
 
-    /// Whether all that was changed since this modrev was changed under this lease.
+    /// A client, or one that can hold no lease, changes an object, and is told of it or not. What
+    /// is noted goes on with no change of another's, also where modrevs cannot tell that.
+    pub(super) fn changed(&mut self, object: Object, client: Option<Client>) {
+        let Some(own) = self.changes.get_mut(&object) else { return };
+        if client.is_some() && own.client.is_none_or(|own| Some(own) == client) {
+            own.client = client;
+        } else {
+            // It keeps its place, and nothing is or becomes a part of it.
+            (own.before, own.after) = (Modrev(u64::MAX), Modrev(0));
+        }
+    }
+
+    fn put(&mut self, object: Object, change: Own) {
+        if self.changes.insert(object, change).is_none() {
+            self.order.push_back(object);
+            if self.order.len() > UNTOLD_MAX
+                && let Some(oldest) = self.order.pop_front()
+            {
+                self.changes.remove(&oldest);
+            }
+        }
+    }
+
+    /// Whether all that was changed since this modrev was changed under this lease, or by upkeep.
     fn is_own(&self, object: Object, under: (Client, Serial), since: Modrev, now: Modrev) -> bool {
         self.changes.get(&object).is_some_and(|own| {
-            own.under == under && own.before <= since && own.after.admits_late(now)
+            own.is_under(under) && own.before <= since && own.after.admits_late(now)
         })
     }
 }
@@ -121,6 +163,51 @@ mod tests {
         untold.note(object(1), LEASE, Modrev(16), Modrev(18));
         assert!(!untold.is_own(object(1), LEASE, Modrev(10), Modrev(18)));
         assert!(untold.is_own(object(1), LEASE, Modrev(16), Modrev(18)));
+    }
+
+    #[test]
+    fn upkeep_is_nobodys_change() {
+        let mut untold = Untold::default();
+        let other = (Client(2), Serial(8));
+        untold.kept_up(object(1), Modrev(10), Modrev(12));
+        untold.kept_up(object(1), Modrev(10), Modrev(14));
+        for under in [LEASE, other] {
+            assert!(untold.is_own(object(1), under, Modrev(10), Modrev(14)));
+            assert!(!untold.is_own(object(1), under, Modrev(9), Modrev(14)), "changed before");
+            assert!(!untold.is_own(object(1), under, Modrev(10), Modrev(15)), "changed after");
+        }
+        // A client's change and upkeep, in either order.
+        untold.note(object(1), LEASE, Modrev(14), Modrev(16));
+        untold.kept_up(object(1), Modrev(16), Modrev(18));
+        assert!(untold.is_own(object(1), LEASE, Modrev(10), Modrev(18)));
+        assert!(!untold.is_own(object(1), other, Modrev(10), Modrev(18)), "another's");
+        // Behind what is not known.
+        untold.kept_up(object(1), Modrev(20), Modrev(22));
+        assert!(!untold.is_own(object(1), LEASE, Modrev(10), Modrev(22)));
+        assert!(untold.is_own(object(1), other, Modrev(20), Modrev(22)));
+    }
+
+    /// What a client is told of it knows itself. Nothing tells what comes behind it from what was
+    /// before, where the clock stood still.
+    #[test]
+    fn upkeep_hides_no_change() {
+        for other in [None, Some(Client(2))] {
+            let mut untold = Untold::default();
+            untold.note(object(1), LEASE, Modrev(10), Modrev(12));
+            untold.changed(object(1), other);
+            untold.kept_up(object(1), Modrev(12), Modrev(14));
+            assert!(!untold.is_own(object(1), LEASE, Modrev(10), Modrev(14)));
+            assert!(untold.is_own(object(1), LEASE, Modrev(12), Modrev(14)));
+            untold.changed(object(1), other);
+            untold.kept_up(object(1), Modrev(14), Modrev(16));
+            let is_own = untold.is_own(object(1), LEASE, Modrev(12), Modrev(16));
+            assert!(!is_own, "whatever was changed");
+        }
+        let mut untold = Untold::default();
+        untold.note(object(1), LEASE, Modrev(10), Modrev(12));
+        untold.changed(object(1), Some(LEASE.0));
+        untold.kept_up(object(1), Modrev(12), Modrev(14));
+        assert!(untold.is_own(object(1), LEASE, Modrev(10), Modrev(14)), "its own");
     }
 
     #[test]

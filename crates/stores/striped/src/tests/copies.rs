@@ -9,7 +9,7 @@ use leasehold_base::random::Random;
 use leasehold_base::units::FileTime;
 use leasehold_fs::suite::block_on;
 use leasehold_fs::{
-    FsError, ObjectId, SetAttributes, SetTime, Stability, Store as _, others_first,
+    FsError, Mode, ObjectId, SetAttributes, SetTime, Stability, Store as _, others_first,
 };
 
 use super::outage::Power;
@@ -161,6 +161,45 @@ fn what_is_noted_leaves_the_modification_time() {
         let mended = block_on(store.getattr(&file)).expect("it is there");
         assert_eq!(mended.modified, time, "seed {seed}");
     }
+}
+
+/// What is noted of a copy, and where data lies, is nobody's change, as long as nobody changes the
+/// file.
+#[test]
+fn upkeep_is_told_from_what_others_change() {
+    let mut world = World::new(0);
+    let store = world.start();
+    let file = make(&store, "file");
+    let attributes = || block_on(store.getattr(&file)).expect("it is there");
+    let set_now =
+        |world: &World, seconds| world.volume.set_now(FileTime { seconds, nanoseconds: 0 });
+    put(&store, &file, 0, &text(100), Stability::Unstable);
+    let before = attributes();
+    assert_eq!(store.upkeep(&file), None);
+    set_now(&world, 10);
+    world.set_away(Some(1));
+    block_on(store.commit(&superuser(), &file, 0, 0)).result.expect("the other copies are there");
+    let noted = attributes();
+    assert!(before.changed < noted.changed);
+    assert_eq!(store.upkeep(&file), Some((before.changed, noted.changed)));
+    world.set_away(None);
+    set_now(&world, 20);
+    assert_eq!(tend(&store), Tended { moved: 1, left: 0 });
+    let moved = attributes();
+    assert_eq!(store.upkeep(&file), Some((before.changed, moved.changed)));
+    // Whatever else it needed was a part of it.
+    set_now(&world, 30);
+    world.set_away(Some(2));
+    put(&store, &file, 0, &text(50), Stability::Unstable);
+    assert_eq!(store.upkeep(&file), None);
+    let written = attributes();
+    set_now(&world, 40);
+    world.set_away(None);
+    assert_eq!(tend(&store), Tended { moved: 1, left: 0 });
+    assert_eq!(store.upkeep(&file), Some((written.changed, attributes().changed)));
+    let mode = SetAttributes { mode: Some(Mode::from_bits(0o600)), ..SetAttributes::default() };
+    block_on(store.setattr(&superuser(), &file, &mode, None)).result.expect("it may be");
+    assert_eq!(store.upkeep(&file), None);
 }
 
 /// Clients write and cut while a file is moved, an iod fails at any point, or the file is removed.

@@ -2,7 +2,7 @@
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use leasehold_base::units::{ConnectionId, Cookie, FileId, FileSystemId, FileTime, Time};
@@ -12,8 +12,8 @@ use leasehold_fs::suite::{Subject, block_on, run_all, run_model};
 use leasehold_fs::{
     Access as Rights, Alone, Answer, Attributes, Budget, Caller, Changed, Committed, ExportId,
     Found, FsError, Layout, Linked, Name, NewFile, NewNode, ObjectId, Page, Place, Properties,
-    Purpose, ReadDone, Renamed, SUPERUSER, SetAttributes, Space, Stability, Step, Store, Target,
-    Wanted as Listed, Wcc, WriteDone,
+    Purpose, ReadDone, Renamed, SUPERUSER, SetAttributes, SetTime, Space, Stability, Step, Store,
+    Target, Wanted as Listed, Wcc, WriteDone,
 };
 use leasehold_store_mem::MemStore;
 use leasehold_wire::lease::{self, Base, Kind, Terms, place};
@@ -123,6 +123,7 @@ struct Away {
     is_away: AtomicBool,
     /// Whether others, who serve the same files, change one before they are kept from it.
     others_come: AtomicBool,
+    upkeep: Mutex<Option<(FileTime, FileTime)>>,
 }
 
 fn superuser() -> Caller {
@@ -138,6 +139,18 @@ impl Away {
             .expect("there is room");
         self.is_away.store(true, Ordering::Relaxed);
     }
+
+    /// Changes a file at that second, with nothing of it changed that anybody sees.
+    fn keep_up(&self, id: &ObjectId, second: i64) {
+        let before = block_on(self.store.getattr(id)).expect("it is there");
+        self.store.set_now(FileTime { seconds: second, nanoseconds: 0 });
+        let modified = SetTime::To(before.modified);
+        let times = SetAttributes { modified, ..SetAttributes::default() };
+        block_on(self.store.setattr(&superuser(), id, &times, None)).result.expect("it may be");
+        let after = block_on(self.store.changed(id)).expect("it is there");
+        assert!(before.changed < after);
+        *self.upkeep.lock().expect("nobody panicked") = Some((before.changed, after));
+    }
 }
 
 impl Store for Away {
@@ -147,6 +160,10 @@ impl Store for Away {
 
     fn properties(&self) -> Properties {
         self.store.properties()
+    }
+
+    fn upkeep(&self, _: &ObjectId) -> Option<(FileTime, FileTime)> {
+        *self.upkeep.lock().expect("nobody panicked")
     }
 
     fn getattr<'a>(&'a self, id: &'a ObjectId) -> Answer<'a, Result<Attributes, FsError>> {
@@ -234,6 +251,7 @@ impl Store for Away {
         stability: Stability,
     ) -> Answer<'a, Changed<WriteDone>> {
         Answer::later(async move {
+            *self.upkeep.lock().expect("nobody panicked") = None;
             let done = self.store.write(caller, id, offset, data, stability).await;
             self.is_away.store(true, Ordering::Relaxed);
             Changed { wcc: Wcc::default(), ..done }
@@ -342,6 +360,7 @@ impl Writer {
             store: MemStore::default(),
             is_away: AtomicBool::default(),
             others_come: AtomicBool::default(),
+            upkeep: Mutex::default(),
         });
         let leases = Arc::new(Leases::without_past(HandleKey([1; 16])));
         let (who, way) = (([1; 16], 1), Way::Connection(ConnectionId::default()));
@@ -376,7 +395,7 @@ impl Writer {
     /// The modrev that the file has now.
     fn now(&self) -> u64 {
         let changed = block_on(self.store.changed(&self.file)).expect("it is there");
-        self.leases.seen(self.object, changed).0
+        self.leases.seen(self.object, changed, self.store.upkeep(&self.file)).0
     }
 
     /// Whether all that was changed since the lease was granted is known to be of its client.
@@ -432,6 +451,50 @@ fn what_a_call_without_a_base_has_changed_is_known() {
     let (gate, _) = writer.call(Asks::default(), None);
     block_on(gate.commit(&superuser(), &writer.file, 0, 0)).result.expect("it is there");
     assert!(writer.is_own());
+}
+
+/// A store has moved a file's data, or noted that a copy of it lacks something, when the lease of a
+/// client that has changed it was over: that is no change of another's. What another changes is, be
+/// it before that, after it, or in between.
+#[test]
+fn upkeep_makes_no_data_late() {
+    for others_come in [None, Some(0), Some(1), Some(2)] {
+        let writer = Writer::new();
+        let (store, file) = (&writer.store, &writer.file);
+        writer.leases.end(ExportId(1), writer.store.identity(file));
+        let another = |turn| {
+            if others_come == Some(turn) {
+                let store = Arc::<Away>::clone(store);
+                let plain = Gate::new(store, ExportId(1), Arc::clone(&writer.leases), None);
+                let (caller, data) = (superuser(), Bytes::from_static(b"theirs"));
+                block_on(plain.write(&caller, file, 0, data, Stability::Unstable))
+                    .result
+                    .expect("there is room");
+                writer.store.is_away.store(false, Ordering::Relaxed);
+            }
+        };
+        another(0);
+        store.keep_up(file, 2);
+        // Somebody looks.
+        let plain = Arc::<Away>::clone(store);
+        let plain = Gate::new(plain, ExportId(1), Arc::clone(&writer.leases), None);
+        block_on(plain.getattr(file)).expect("it is there");
+        another(1);
+        store.keep_up(file, 3);
+        another(2);
+        let (gate, asked) = writer.call(Asks::default(), Some(writer.base));
+        let data = Bytes::from_static(b"late");
+        let done = block_on(gate.write(&superuser(), file, 0, data, Stability::Unstable)).result;
+        let told = asked.outcome();
+        if others_come.is_some() {
+            assert_eq!((done, told.late), (Err(FsError::Later), Some(writer.now())));
+            continue;
+        }
+        done.expect("there is room");
+        let before = writer.base.modrev;
+        let due = lease::Change { place: place::FIRST, before, after: writer.now() };
+        assert_eq!(told.changes, [due], "it goes on from what it knew");
+    }
 }
 
 /// A file that was made has the number of one that was removed just now, of which a lease is held
