@@ -429,6 +429,25 @@ impl Table {
         self.records.get(&object).map_or(&[], |record| record.leases())
     }
 
+    /// How many objects there are leases on, or calls.
+    #[must_use]
+    pub fn objects(&self) -> usize {
+        self.records.len()
+    }
+
+    /// Whether there is a lease on an object, or a call, be it one that waits or one that runs.
+    #[must_use]
+    pub fn is_used(&self, object: Object) -> bool {
+        self.records.contains_key(&object)
+    }
+
+    /// Whether a client holds a lease on an object or has a call there.
+    #[must_use]
+    pub fn is_used_by(&self, object: Object, client: Client) -> bool {
+        let record = self.records.get(&object);
+        record.is_some_and(|record| record.clients().any(|one| one == client))
+    }
+
     /// The objects that there are leases on, each with those and with the calls that wait for them to
     /// end; who is no client at all waits as none.
     pub fn iter(

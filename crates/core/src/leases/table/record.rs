@@ -180,6 +180,14 @@ impl Record {
         waiting.map(|waiting| (waiting.call.ticket, waiting.call.client))
     }
 
+    /// Who holds a lease or has a call here, some of them more than once.
+    pub(super) fn clients(&self) -> impl Iterator<Item = Client> + '_ {
+        let busy = self.busy.iter();
+        let running = busy.clone().flat_map(|busy| &busy.running).filter_map(|one| one.client);
+        let waiting = busy.flat_map(|busy| &busy.waiting).filter_map(|one| one.call.client);
+        self.leases.iter().map(|lease| lease.client).chain(running).chain(waiting)
+    }
+
     pub(super) const fn is_busy(&self) -> bool {
         self.busy.is_some()
     }

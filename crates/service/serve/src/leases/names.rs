@@ -97,17 +97,17 @@ impl Names {
     }
 
     /// Forgets how objects are named that nobody holds a lease on any more; seldom, because all of
-    /// them are looked at.
+    /// them are looked at. A call that waits may be granted one yet, and its client has to be told then
+    /// what is wanted back.
     pub(super) fn forget(&mut self, table: &Table) {
-        if self.by_object.len().max(self.others.len()) <= 2 * table.len() + 64 {
+        let used = table.len().max(table.objects());
+        if self.by_object.len().max(self.others.len()) <= 2 * used + 64 {
             return;
         }
-        let is_held = |object| !table.leases(object).is_empty();
-        self.by_object.retain(|ByObject(known)| is_held(known.object));
-        self.by_name.retain(|ByName(known)| is_held(known.object));
-        self.others.retain(|(client, object), _| {
-            table.leases(*object).iter().any(|lease| lease.client == *client)
-        });
+        let is_used = |object| table.is_used(object);
+        self.by_object.retain(|ByObject(known)| is_used(known.object));
+        self.by_name.retain(|ByName(known)| is_used(known.object));
+        self.others.retain(|(client, object), _| table.is_used_by(*object, *client));
     }
 }
 
@@ -156,7 +156,7 @@ mod tests {
     use core::time::Duration;
 
     use leasehold_base::units::{FileId, FileSystemId, Time};
-    use leasehold_core::leases::table::{Access, Ask, Call, Event};
+    use leasehold_core::leases::table::{Access, Ask, Call, Effect, Event};
     use leasehold_core::leases::{Kind, Terms, Ticket};
 
     use super::*;
@@ -190,29 +190,61 @@ mod tests {
         assert_eq!(names.of(ONE, object(3)), None);
     }
 
-    #[test]
-    fn what_nobody_holds_is_forgotten() {
-        let mut names = Names::default();
-        let mut table = Table::new(Terms::DEFAULT, 100, 0, false);
-        for number in 0..100 {
-            names.note(ONE, object(number), (ExportId(1), id(number), id(number)));
-        }
+    /// A lease to write is asked for.
+    fn ask(table: &mut Table, client: Client, number: u64) -> Vec<Effect> {
         let ask = Ask {
-            kind: Kind::Read,
+            kind: Kind::Write,
             term: Duration::ZERO,
             opportune: false,
             space: 0,
             reclaim: false,
             reports: true,
         };
-        let (ticket, object_5) = (Ticket(1), object(5));
-        let (client, access, ask) = (Some(ONE), Access::Nothing, Some(ask));
-        let call = Call { ticket, object: object_5, client, access, under: None, ask };
-        table.step(Time::ZERO, Event::Call(call), &mut Vec::new());
+        let (ticket, object) = (Ticket(u64::from(client.0)), object(number));
+        let (client, access, ask) = (Some(client), Access::Nothing, Some(ask));
+        let call = Call { ticket, object, client, access, under: None, ask };
+        let mut effects = Vec::new();
+        table.step(Time::ZERO, Event::Call(call), &mut effects);
+        effects
+    }
+
+    /// As many as are not kept for nothing.
+    fn many(names: &mut Names) {
+        for number in 0..100 {
+            names.note(ONE, object(number), (ExportId(1), id(number), id(number)));
+        }
+    }
+
+    #[test]
+    fn what_nobody_holds_is_forgotten() {
+        let mut names = Names::default();
+        let mut table = Table::new(Terms::DEFAULT, 100, 0, false);
+        many(&mut names);
+        ask(&mut table, ONE, 5);
         names.forget(&table);
-        assert_eq!(names.of(ONE, object_5), Some((ExportId(1), id(5))));
-        assert_eq!(names.object(&(ExportId(1), id(5))), Some(object_5));
+        assert_eq!(names.of(ONE, object(5)), Some((ExportId(1), id(5))));
+        assert_eq!(names.object(&(ExportId(1), id(5))), Some(object(5)));
         assert_eq!(names.of(ONE, object(6)), None);
         assert_eq!(names.object(&(ExportId(1), id(6))), None);
+    }
+
+    /// Who was granted what it had waited for was never told that it is wanted back, and could not give
+    /// it back either: all others waited until its term was over.
+    #[test]
+    fn what_a_call_waits_for_is_not_forgotten() {
+        let mut names = Names::default();
+        let mut table = Table::new(Terms::DEFAULT, 100, 0, false);
+        let (ticket, object_5, access) = (Ticket(9), object(5), Access::Write);
+        let (client, under) = (None, None);
+        let writes = Call { ticket, object: object_5, client, access, under, ask: None };
+        table.step(Time::ZERO, Event::Call(writes), &mut Vec::new());
+        names.note(ONE, object_5, (ExportId(1), id(5), id(5)));
+        names.note(TWO, object_5, (ExportId(2), id(5), id(7)));
+        assert_eq!(ask(&mut table, TWO, 5), [], "it waits for who writes, and nobody has a lease");
+        many(&mut names);
+        names.forget(&table);
+        assert_eq!(names.of(TWO, object_5), Some((ExportId(2), id(7))));
+        assert_eq!(names.object(&(ExportId(2), id(5))), Some(object_5));
+        assert_eq!(names.of(ONE, object(6)), None, "others are");
     }
 }
