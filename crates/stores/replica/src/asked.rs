@@ -118,6 +118,8 @@ impl Node {
 
     pub(crate) fn asked(&mut self, asker: Asker, ask: Ask) {
         match ask {
+            // It would wait for ever, one for each time that it is asked for.
+            _ if self.has_failed && ask.has_effect() => self.leave(asker),
             Ask::Fetch(..) | Ask::Named(_) => self.answer(asker, self.known_of(&ask)),
             Ask::Search(place, behind) => {
                 let found = self.disk.standing_at(&place);

@@ -101,6 +101,13 @@ impl Leasing {
         self.table.next_wake()
     }
 
+    /// How many wait, and how many of them for covers.
+    #[cfg(test)]
+    pub(crate) fn turns(&self) -> (usize, usize) {
+        let is_cover = |turn: &&(FileId, Turn)| matches!(turn.1, Turn::Cover(..));
+        (self.turns.len(), self.turns.values().filter(is_cover).count())
+    }
+
     fn holder(&mut self, peer: Peer) -> Client {
         *self.holders.entry(peer).or_insert_with(|| {
             self.last_holder += 1;

@@ -320,6 +320,7 @@ impl Metaserver {
             }
             // Who waited may be gone.
             Out::Tell(sender, stamp, answer) => drop(sender.send((stamp, answer))),
+            Out::Leave(sender) => drop(sender),
             Out::Operation(sender, answer) => drop(sender.send(answer)),
             Out::Vacate(object) => self.vacate(object),
             Out::Lost(object) => self.lost(object),
@@ -327,7 +328,9 @@ impl Metaserver {
                 let this = self.clone();
                 spawn(async move {
                     let is_stored = stored.await.is_ok();
-                    this.with(|node| if is_stored { node.stored(chore) } else { node.fail() });
+                    this.with(
+                        |node| if is_stored { node.stored(chore) } else { node.fail(&chore) },
+                    );
                 });
             }
         }

@@ -232,6 +232,25 @@ impl Encode for Raw {
 }
 
 impl Ask {
+    /// Whether it is to be done once, also where it comes twice.
+    pub(crate) const fn has_effect(&self) -> bool {
+        match self {
+            Self::Claim(..) | Self::Change { .. } | Self::Place { .. } | Self::Move(_) => true,
+            Self::Hello(..)
+            | Self::Fetch(..)
+            | Self::Search(..)
+            | Self::Named(_)
+            | Self::Stands(..)
+            | Self::Moving(_)
+            | Self::Announce { .. }
+            | Self::List { .. }
+            | Self::Evict(_)
+            | Self::Cover(..)
+            | Self::Uncover(..)
+            | Self::Load => false,
+        }
+    }
+
     /// The number of its procedure.
     pub(crate) const fn procedure(&self) -> u32 {
         match self {

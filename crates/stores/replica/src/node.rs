@@ -124,6 +124,8 @@ pub(crate) enum Out {
     Call { call: u64, peer: Peer, caller: Caller, ask: Ask },
     /// Somebody is told.
     Tell(oneshot::Sender<(Stamp, Answer)>, Stamp, Answer),
+    /// Somebody will not be told.
+    Leave(oneshot::Sender<(Stamp, Answer)>),
     /// An operation goes on.
     Operation(oneshot::Sender<Answer>, Answer),
     /// This goes on when that is on stable storage.
@@ -156,6 +158,8 @@ pub(crate) struct Node {
     pub(crate) peers: Peers,
     /// Whether what is stored cannot be served, or changed: nobody is told how busy this one is then.
     pub(crate) refuses: bool,
+    /// Whether something could not be stored. What is asked for from then on is not done.
+    pub(crate) has_failed: bool,
     pub(crate) copies: Copies,
     pub(crate) changes: Changes,
     pub(crate) home: Home,
@@ -223,6 +227,7 @@ impl Node {
             pending: BTreeMap::new(),
             peers: Peers::new(now, epoch, stored, disk.heard.clone()),
             refuses: false,
+            has_failed: false,
             copies: Copies::new(bounds),
             changes: Changes::new(bounds),
             home: Home::new(bounds),
@@ -518,13 +523,37 @@ impl Node {
         lease.into_iter().for_each(|ticket| self.has_changed_leased(object, ticket));
     }
 
-    /// What was to be on stable storage never will be: nobody is served any more.
-    pub(crate) fn fail(&mut self) {
-        self.refuses = true;
+    /// What was to be on stable storage never will be: nobody is served any more, and nothing is changed.
+    pub(crate) fn fail(&mut self, chore: &Chore) {
+        (self.refuses, self.has_failed) = (true, true);
+        if let Chore::Metafile(one, other) = chore {
+            for changing in [Some(one), other.as_ref()].into_iter().flatten() {
+                if let For::Asked(asker) = changing.what_for {
+                    self.leave(asker);
+                }
+                // What is there is shown, as before a change that is under way.
+                let lease = changing.lease.into_iter();
+                lease.for_each(|ticket| self.has_changed_leased(changing.object, ticket));
+            }
+        }
         // Who waits goes on where it is told, which is not in here.
         for waiter in core::mem::take(&mut self.waiting).into_values() {
-            if let Waiter::Operation(sender) = waiter {
-                self.outs.push(Out::Operation(sender, Answer::Later));
+            match waiter {
+                Waiter::Operation(sender) => {
+                    self.outs.push(Out::Operation(sender, Answer::Later));
+                }
+                Waiter::Asker(asker) => self.leave(asker),
+            }
+        }
+    }
+
+    /// Nobody knows what came of what was asked for, so a peer is not answered: to be told to come again is
+    /// to be told that nothing was done.
+    pub(crate) fn leave(&mut self, asker: Asker) {
+        match asker {
+            Asker::Me(_) => self.answer(asker, Answer::Later),
+            Asker::Peer(_, asker) => {
+                self.outs.extend(self.askers.remove(&asker).map(Out::Leave));
             }
         }
     }

@@ -75,6 +75,12 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
+    /// How many are remembered.
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.calls.len()
+    }
+
     /// Waits for the answer to a call.
     fn wait(&mut self, key: Key) -> (Answering, Before) {
         let (sender, answering) = oneshot::channel();
@@ -191,10 +197,8 @@ impl Metaserver {
     }
 
     fn answering(&self, caller: Caller, xid: u32, ask: Ask) -> Answering {
-        let has_effect =
-            matches!(ask, Ask::Claim(..) | Ask::Change { .. } | Ask::Place { .. } | Ask::Move(_));
         let (sender, receiver) = oneshot::channel();
-        if !has_effect {
+        if !ask.has_effect() {
             self.with(|node| node.receive(caller, ask, sender));
             return receiver;
         }
@@ -207,7 +211,11 @@ impl Metaserver {
                 self.with(|node| node.receive(caller, ask, sender));
                 let this = self.clone();
                 spawn(async move {
-                    let Ok(answer) = receiver.await else { return };
+                    let Ok(answer) = receiver.await else {
+                        // Nobody will be told.
+                        drop(this.seen().forget(key));
+                        return;
+                    };
                     // Who is told of another epoch asks again by it, and may mean the same one.
                     let is_void = matches!(answer.1, Answer::Epoch(_));
                     let telling = if is_void {
@@ -227,7 +235,7 @@ impl Metaserver {
         answering
     }
 
-    fn seen(&self) -> MutexGuard<'_, Seen> {
+    pub(crate) fn seen(&self) -> MutexGuard<'_, Seen> {
         self.shared.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

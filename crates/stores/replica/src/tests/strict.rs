@@ -316,6 +316,39 @@ fn what_a_home_cannot_store_has_failed_in_the_end() {
     assert_eq!(mode, Ok(0o640), "what it has stored is there");
 }
 
+/// It kept something of each change that it was asked for, and its peers ask for as long as it is there.
+#[test]
+fn a_home_whose_disk_has_failed_keeps_nothing_of_what_it_is_asked_for() {
+    for strict in [false, true] {
+        let lan = Lan::giving_up(3, new_file, (strict, false), GIVE_UP);
+        let clients = clients(&lan);
+        let [one, two, _] = &clients;
+        let there = two.create("there");
+        let kept = || {
+            let home = lan.at(1);
+            let seen = home.seen().len();
+            home.with(|node| {
+                let (turns, askers) = (node.leasing.turns(), node.askers.len());
+                (seen, turns, askers, node.waiting.len(), node.calls.len())
+            })
+        };
+        let before = kept();
+        lan.fail(1, lan.disk(1).len());
+        let changes = || {
+            let set = SetAttributes { mode: Some(Mode::from_bits(0o640)), ..<_>::default() };
+            let set = lan.run(one.volume.setattr(&who(), &there, &set, None)).result;
+            assert!(matches!(set, Err(FsError::Later | FsError::Io)), "{set:?}, {strict}");
+            let renamed = one.rename("there", (one.volume.root(), "elsewhere"));
+            assert!(matches!(renamed, Err(FsError::Later | FsError::Io)), "{renamed:?}, {strict}");
+            lan.pass(2 * WINDOW);
+        };
+        for _ in 0..20 {
+            changes();
+        }
+        assert_eq!(kept(), before, "{strict}");
+    }
+}
+
 #[test]
 fn what_is_known_by_a_lease_costs_nothing_until_it_is_changed() {
     let lan = Lan::strict(3, new_file);
