@@ -14,8 +14,11 @@
 //!    what they were lent: they bring back what they changed; and for a window while somebody else uses
 //!    it, since who does may have to use it twice. It is given when those who use it are done as well; if
 //!    there is nobody, at once.
-//! 5. A grant that was taken back before it came, as its number says, is void. What is taken back that
-//!    is not had, or was followed by another since, is given at once.
+//! 5. What is taken back that is not had, or was followed by another since, is given at once. But where
+//!    it may be what is asked for, as another waits for it already, the answer is waited for, for a tenth
+//!    of a window. Should that grant it, who waits to use it does, and then it is given: else those who
+//!    want one at the same time would take it from each other for as long as they do, and none would use
+//!    it. A grant of what was given before it came, as its number says, is void.
 //! 6. What is asked when a home begins another epoch is void. What is had stays, and is told to that
 //!    home before it serves, which counts it from then: nothing that is granted later makes it shorter.
 //! 7. What was lent is given up by the clients however often it is taken back meanwhile. Those who ask
@@ -122,6 +125,8 @@ struct Cover {
     is_evicted: bool,
     evicted_at: Time,
     askers: Vec<Ticket>,
+    /// Until when it is waited for whether what is taken back is what is asked for.
+    early: Option<Time>,
     /// The last that was taken back.
     evicted: Serial,
 }
@@ -150,6 +155,8 @@ pub struct Covers {
     ends: BTreeSet<(Time, FileId)>,
     /// Those that nobody uses.
     idle: BTreeSet<FileId>,
+    /// When it is not waited for any more whether what is taken back is what is asked for.
+    early: BTreeSet<(Time, FileId)>,
     next_call: u64,
     #[cfg(feature = "mutants")]
     mutant: Option<Mutant>,
@@ -191,6 +198,7 @@ impl Covers {
             calls: BTreeMap::new(),
             ends: BTreeSet::new(),
             idle: BTreeSet::new(),
+            early: BTreeSet::new(),
             next_call: 1,
             #[cfg(feature = "mutants")]
             mutant: None,
@@ -251,10 +259,10 @@ impl Covers {
         }
     }
 
-    /// When the next cover is over.
+    /// When the next cover is over, or has been waited for long enough.
     #[must_use]
     pub fn next_wake(&self) -> Option<Time> {
-        self.ends.first().map(|(end, _)| *end)
+        self.ends.first().into_iter().chain(self.early.first()).map(|(end, _)| *end).min()
     }
 
     /// Whether a cover is there that can be lent.
@@ -288,7 +296,11 @@ impl Covers {
         assert!(idle.map(|(object, _)| object).eq(&self.idle), "what is idle is known");
         let asked = self.covers.values().filter(|cover| cover.asked.is_some()).count();
         assert_eq!(asked, self.calls.len(), "each is asked for once");
+        let early = self.covers.values().filter(|cover| cover.early.is_some()).count();
+        assert_eq!(early, self.early.len(), "each is waited for until some time");
         for cover in self.covers.values() {
+            let is_early = cover.asked.is_some() && cover.had.is_none() && cover.is_evicted;
+            assert!(cover.early.is_none() || is_early, "it may be granted");
             assert!(!cover.is_nothing(), "what is nothing is forgotten");
             assert!(cover.asked.is_some() || cover.waiting.is_empty(), "who waits is answered");
         }
@@ -304,7 +316,7 @@ impl Covers {
         let cover = self.covers.entry(need.object).or_default();
         if is_enough {
             Self::go(cover, need, effects);
-        } else if cover.is_evicted || cover.is_leaving {
+        } else if cover.is_evicted && cover.early.is_none() || cover.is_leaving {
             effects.push(Effect::Later(need.ticket));
         } else {
             cover.waiting.push(need);
@@ -392,11 +404,18 @@ impl Covers {
         Some((object, asked.expect("it was asked for")))
     }
 
+    /// Nobody waits any more for whether what is taken back is what is asked for; whether somebody did.
+    fn end_early(&mut self, object: FileId) -> bool {
+        let early = self.covers.get_mut(&object).and_then(|cover| cover.early.take());
+        early.is_some_and(|until| self.early.remove(&(until, object)))
+    }
+
     /// Whoever waits is told to come again.
     fn refuse(&mut self, object: FileId, effects: &mut Vec<Effect>) {
+        self.end_early(object);
         let Some(cover) = self.covers.get_mut(&object) else { return };
         effects.extend(cover.waiting.drain(..).map(|need| Effect::Later(need.ticket)));
-        self.forget(object);
+        self.give(object, effects);
     }
 
     fn granted(
@@ -407,19 +426,27 @@ impl Covers {
         effects: &mut Vec<Effect>,
     ) {
         let Some((object, asked)) = self.take(call) else { return };
-        let cover = self.covers.get(&object).expect("it was asked for");
-        let is_void = serial <= cover.evicted;
+        let is_early = self.end_early(object);
+        let cover = self.covers.get_mut(&object).expect("it was asked for");
+        // Rule 5: it is what is taken back.
+        let is_once = is_early && serial == cover.evicted;
+        let is_void = serial <= cover.evicted && !is_once;
         #[cfg(feature = "mutants")]
-        let is_void = is_void && !self.is(Mutant::UsesVoid);
+        let is_void = is_void && self.mutant != Some(Mutant::UsesVoid);
         let until = asked.sent + term;
         if is_void || until <= now {
             self.refuse(object, effects);
             return;
         }
+        if is_early && !is_once {
+            // That was one of before.
+            cover.is_evicted = false;
+            effects.extend(cover.askers.drain(..).map(Effect::Given));
+        }
         self.have(object, Had { kind, serial, until });
         let (least_used, least_lent) = (self.least(Purpose::Use), self.least(Purpose::Lend));
         let cover = self.covers.get_mut(&object).expect("it was asked for");
-        if cover.is_evicted || cover.is_leaving {
+        if cover.is_evicted && !is_once || cover.is_leaving {
             self.refuse(object, effects);
             return;
         }
@@ -429,9 +456,11 @@ impl Covers {
                 Purpose::Use => least_used,
                 Purpose::Lend => least_lent,
             };
-            if suffices(had, need, now, least) {
+            if is_once && need.purpose == Purpose::Lend {
+                effects.push(Effect::Later(need.ticket));
+            } else if suffices(had, need, now, least) {
                 Self::go(cover, need, effects);
-            } else if need.kind <= asked.kind && need.purpose <= asked.purpose {
+            } else if is_once || need.kind <= asked.kind && need.purpose <= asked.purpose {
                 // It was asked for and came too late, or to nothing.
                 effects.push(Effect::Later(need.ticket));
             } else {
@@ -444,7 +473,7 @@ impl Covers {
         if let (Some(kind), Some(purpose)) = (kind, purpose) {
             self.ask(now, object, kind, purpose, effects);
         }
-        self.forget(object);
+        self.give(object, effects);
     }
 
     /// Takes note of a grant. It takes nothing away: what was had before, by whichever number, its home
@@ -475,10 +504,16 @@ impl Covers {
             effects.push(Effect::Given(ticket));
             return;
         };
+        let is_new = serial > cover.evicted;
         cover.evicted = cover.evicted.max(serial);
         let is_followed = cover.had.is_some_and(|had| had.serial > serial);
         let is_free = cover.had.is_none() && !cover.is_leaving && cover.using.is_empty();
-        if is_followed || is_free {
+        if is_free && is_new && cover.asked.is_some() && cover.early.is_none() {
+            let until = now + self.bounds.window / 10;
+            cover.early = Some(until);
+            self.early.insert((until, object));
+        }
+        if is_followed || is_free && cover.early.is_none() {
             effects.push(Effect::Given(ticket));
             return;
         }
@@ -502,7 +537,8 @@ impl Covers {
         let is_free = !cover.is_leaving;
         #[cfg(feature = "mutants")]
         let is_free = is_free || self.mutant == Some(Mutant::GivesWhatIsLent);
-        if cover.is_evicted && is_free && cover.using.is_empty() {
+        let is_early = cover.early.is_some();
+        if cover.is_evicted && is_free && !is_early && cover.using.is_empty() {
             cover.is_evicted = false;
             effects.extend(cover.askers.drain(..).map(Effect::Given));
             self.drop_had(object);
@@ -524,8 +560,12 @@ impl Covers {
         }
     }
 
-    /// Rule 3.
+    /// Rules 3 and 5.
     fn end(&mut self, now: Time, effects: &mut Vec<Effect>) {
+        while let Some((_, object)) = self.early.first().copied().filter(|(end, _)| *end <= now) {
+            self.end_early(object);
+            self.give(object, effects);
+        }
         while let Some((_, object)) = self.ends.first().copied().filter(|(end, _)| *end <= now) {
             self.drop_had(object);
             let cover = self.covers.get_mut(&object).expect("it was had");

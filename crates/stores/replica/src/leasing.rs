@@ -5,9 +5,12 @@
 //! back those of all others first; none outlives an epoch of its holder or of this metaserver. That on
 //! covers is on a file, and of what clients of its holder may cache, or change: see [`crate::covering`].
 //! `core::leases` says who is in whose way. Turns on covers come before those on copies.
+//!
+//! Where several want covers at one time each has its turn: what was granted is not taken back before who
+//! asked for it is told, and who asks again, because a call may not last as long, keeps its turn.
 
 use core::time::Duration;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use leasehold_base::units::{FileId, FileSystemId, Time};
 use leasehold_core::leases::table::{
@@ -48,14 +51,14 @@ type Then = Box<dyn FnOnce(&mut Node) + Send>;
 enum Turn {
     /// A peer's question, which asks for a lease as well: its turn on the covers.
     Before(Peer, Asker, Ask),
-    /// And on the copies.
-    Ask(Peer, Asker, Ask),
+    /// And on the copies; with what it has on the covers until then.
+    Ask(Peer, Asker, Ask, Option<(Ticket, Serial)>),
     /// This metaserver looks.
     Look(Waiting),
-    /// A cover that is asked for.
-    Cover(Asker),
+    /// A cover that is asked for, by whom.
+    Cover(Peer, Asker),
     /// The same, granted, until nobody has a copy.
-    Alone(Asker, Grant),
+    Alone(Peer, Asker, Grant),
     /// A part of a change: its turn on the covers, by whom.
     Covers(u64),
     /// And on the copies.
@@ -78,6 +81,10 @@ pub(crate) struct Leasing {
     holders: BTreeMap<Peer, Client>,
     last_holder: u32,
     turns: BTreeMap<Ticket, (FileId, Turn)>,
+    /// Who waits for covers, and for which.
+    asking: BTreeMap<(FileId, Peer), (Ticket, Kind, Purpose)>,
+    /// Leases of which their holders are not told yet.
+    untold: BTreeSet<Serial>,
     changes: BTreeMap<u64, Change>,
     /// What may be changed now, and the calls that end when that is stored.
     pub(crate) under: BTreeMap<FileId, Ticket>,
@@ -92,6 +99,8 @@ impl Leasing {
             holders: BTreeMap::new(),
             last_holder: 0,
             turns: BTreeMap::new(),
+            asking: BTreeMap::new(),
+            untold: BTreeSet::new(),
             changes: BTreeMap::new(),
             under: BTreeMap::new(),
         }
@@ -141,6 +150,12 @@ impl Leasing {
         let left = lease.end.since(now);
         let drift = left * Terms::DEFAULT.drift_ppm / 1_000_000;
         Some((lease.serial, lease.kind, left.saturating_sub(drift)))
+    }
+
+    /// Whether a lease is there that is to be taken back now.
+    fn is_evicted(&self, Evicted { holder, object, serial }: Evicted) -> bool {
+        let is_it = |it: &Lease| it.client == holder && it.serial == serial && it.evicted;
+        !self.untold.contains(&serial) && self.table.leases(object).iter().any(is_it)
     }
 
     /// Whether a metaserver has a cover on an object, to do this.
@@ -238,14 +253,19 @@ impl Node {
             let wish = Some(wish(Kind::Read, self.options.bounds.window));
             self.take_turn(at, by, Access::Read, wish, Turn::Before(peer, asker, ask));
         } else {
-            self.ask_for_copy(peer, asker, object, ask);
+            self.ask_for_copy((peer, asker, ask), object, None);
         }
     }
 
-    fn ask_for_copy(&mut self, peer: Peer, asker: Asker, object: FileId, ask: Ask) {
+    fn ask_for_copy(
+        &mut self,
+        (peer, asker, ask): (Peer, Asker, Ask),
+        object: FileId,
+        before: Option<(Ticket, Serial)>,
+    ) {
         let by = Some(self.leasing.holder(peer));
-        let wish = Some(wish(Kind::Read, Duration::ZERO));
-        self.take_turn(copied(object), by, Access::Read, wish, Turn::Ask(peer, asker, ask));
+        let (wish, turn) = (wish(Kind::Read, Duration::ZERO), Turn::Ask(peer, asker, ask, before));
+        self.take_turn(copied(object), by, Access::Read, Some(wish), turn);
     }
 
     /// Looks at an object as soon as nobody else writes it.
@@ -285,8 +305,38 @@ impl Node {
             self.answer(asker, Answer::Covered(serial, kind, term));
             return;
         }
-        let by = Some(covering(peer));
-        self.take_turn(covered(object), by, access, Some(wish(kind, term)), Turn::Cover(asker));
+        if self.goes_on_waiting(peer, asker, object, (kind, purpose)) {
+            return;
+        }
+        let ticket = Ticket(self.number());
+        self.leasing.asking.insert((object, peer), (ticket, kind, purpose));
+        let on = (covered(object), Some(covering(peer)), access);
+        self.take_turn_as(ticket, on, Some(wish(kind, term)), Turn::Cover(peer, asker));
+    }
+
+    /// Whether who asks for a cover waits for it already, its last call for it having come to its end.
+    fn goes_on_waiting(
+        &mut self,
+        peer: Peer,
+        asker: Asker,
+        object: FileId,
+        wanted: (Kind, Purpose),
+    ) -> bool {
+        let before = self.leasing.asking.get(&(object, peer)).copied();
+        let Some((ticket, kind, purpose)) = before else { return false };
+        let turn = self.leasing.turns.get_mut(&ticket);
+        if let Some((_, Turn::Cover(_, waits))) = turn {
+            let before = core::mem::replace(waits, asker);
+            self.answer(before, Answer::Later);
+        }
+        // One that is to be lent is for what is done soon, too.
+        let is_enough = kind == wanted.0 && purpose >= wanted.1;
+        if !is_enough {
+            self.leasing.asking.remove(&(object, peer));
+            self.leasing.turns.remove(&ticket);
+            self.leases(Event::GivenUp(covered(object), ticket));
+        }
+        is_enough
     }
 
     /// A peer had these covers when this metaserver started.
@@ -344,7 +394,11 @@ impl Node {
     }
 
     fn evict(&mut self, holder: Client, object: Object, serial: Serial) {
-        let evicted = Why::Evicted(Evicted { holder, object, serial });
+        let evicted = Evicted { holder, object, serial };
+        if !self.leasing.is_evicted(evicted) {
+            return;
+        }
+        let evicted = Why::Evicted(evicted);
         if let Some(peer) = holder.0.checked_sub(COVERED) {
             self.call(Peer(peer), Ask::Uncover(object.file, serial), evicted);
             return;
@@ -372,45 +426,67 @@ impl Node {
                 self.change_next(number);
             }
             Turn::Before(peer, asker, ask) => {
-                self.leases(ended(covered(object), false));
-                self.ask_for_copy(peer, asker, object, ask);
+                let serial = grant.map(|grant| grant.serial);
+                self.leasing.untold.extend(serial);
+                let before = serial.map(|serial| (ticket, serial));
+                if before.is_none() {
+                    self.leases(ended(covered(object), false));
+                }
+                self.ask_for_copy((peer, asker, ask), object, before);
             }
-            Turn::Ask(peer, asker, ask) => {
+            Turn::Ask(peer, asker, ask, before) => {
                 let is_granted = grant.is_some_and(|grant| grant.cachable)
                     && !self.leasing.is_written_by_others(object, peer);
                 let answer = if is_granted { self.leased(object, &ask) } else { Answer::Later };
                 let void = matches!(answer, Answer::Gone | Answer::Later);
                 self.answer(asker, answer);
                 self.leases(ended(copied(object), void));
+                if let Some((ticket, serial)) = before {
+                    // Who writes next takes the copy back, and need not ask for what nobody knows of.
+                    let over = Outcome { used: 0, void: true };
+                    self.leases(Event::Done(covered(object), ticket, over));
+                    self.has_told(covering(peer), object, serial);
+                }
             }
             Turn::Look(waiting) => {
                 let seen = self.view(object).map_or(Answer::Gone, Answer::Metafile);
                 self.leases(ended(covered(object), false));
                 self.finish(waiting, seen);
             }
-            Turn::Cover(asker) => match grant.filter(|grant| grant.cachable) {
-                Some(grant) if grant.kind == Kind::Write => {
-                    let on = (copied(object), None, Access::Write);
-                    self.take_turn_as(ticket, on, None, Turn::Alone(asker, grant));
+            Turn::Cover(peer, asker) => {
+                self.leasing.asking.remove(&(object, peer));
+                match grant.filter(|grant| grant.cachable) {
+                    Some(grant) if grant.kind == Kind::Write => {
+                        self.leasing.untold.insert(grant.serial);
+                        let on = (copied(object), None, Access::Write);
+                        self.take_turn_as(ticket, on, None, Turn::Alone(peer, asker, grant));
+                    }
+                    Some(grant) => {
+                        self.answer_covered(asker, grant);
+                        self.leases(ended(covered(object), false));
+                    }
+                    None => {
+                        self.answer(asker, Answer::Later);
+                        self.leases(ended(covered(object), true));
+                    }
                 }
-                Some(grant) => {
-                    self.answer_covered(asker, grant);
-                    self.leases(ended(covered(object), false));
-                }
-                None => {
-                    self.answer(asker, Answer::Later);
-                    self.leases(ended(covered(object), true));
-                }
-            },
-            Turn::Alone(asker, grant) => {
+            }
+            Turn::Alone(peer, asker, grant) => {
                 self.answer_covered(asker, grant);
                 self.has_changed_leased(object, ticket);
+                self.has_told(covering(peer), object, grant.serial);
             }
         }
     }
 
     fn answer_covered(&mut self, asker: Asker, grant: Grant) {
         self.answer(asker, Answer::Covered(grant.serial, grant.kind, grant.term));
+    }
+
+    /// A holder is told of its lease, which may be wanted back by now.
+    fn has_told(&mut self, holder: Client, object: FileId, serial: Serial) {
+        self.leasing.untold.remove(&serial);
+        self.evict(holder, covered(object), serial);
     }
 
     /// What a peer is told that may keep it.

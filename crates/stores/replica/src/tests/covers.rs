@@ -487,3 +487,70 @@ fn nothing_is_lent_of_directories_nor_by_who_is_not_to() {
     let made = lan.run(volume.create(&who(), place, &how)).result.expect("it is free").object;
     assert_eq!(lan.run(volume.cover(&made, Guard::Changes, false)), Err(FsError::NotSupported));
 }
+
+/// Writes a file again and again until some time, as a client does that comes again whenever it is told
+/// to; says how long it had to wait for one of its WRITEs.
+async fn longest_wait(one: &One, file: ObjectId, is_lent: bool, end: Duration) -> Duration {
+    let (who, outside) = (who(), one.lan.at(0).shared.outside.clone());
+    let mut longest = Duration::ZERO;
+    while one.lan.now() < end {
+        let (began, mut pause) = (one.lan.now(), Duration::from_millis(20));
+        loop {
+            if is_lent {
+                // Without it is written all the same.
+                let _ = one.volume.cover(&file, Guard::Everything, false).await;
+            }
+            let data = Bytes::from_static(b"data");
+            let written = one.volume.write(&who, &file, 0, data, Stability::Unstable).await;
+            if written.result.is_ok() {
+                break;
+            }
+            assert_eq!(written.result.err(), Some(FsError::Later));
+            outside.sleep(pause).await;
+            pause = (2 * pause).min(2 * SECOND);
+        }
+        longest = longest.max(one.lan.now() - began);
+    }
+    longest
+}
+
+/// What a home says when it grants one is overtaken by what it says as another waits. So each of three was
+/// told that its cover was gone before it had used it, came again and waited behind the others, who were
+/// told the same: one could not write for as long as the others did.
+#[test]
+fn who_want_a_file_at_one_time_have_turns() {
+    for (is_lent, most) in [(false, SECOND), (true, 3 * SECOND)] {
+        for (way, disk) in [(1, 5), (20, 20)] {
+            let (lan, _, all) = three_of(Lan::giving_up(3, new_file, (true, true), 20 * SECOND));
+            let file = all[0].create_with("file", b"old");
+            (0..3).for_each(|me| lan.delay(me, Duration::from_millis(way)));
+            lan.slow(0, Duration::from_millis(disk));
+            let end = lan.now() + 10 * SECOND;
+            let [one, two, three] = all.each_ref().map(|one| longest_wait(one, file, is_lent, end));
+            let waits = lan.run(futures_util::future::join3(one, two, three));
+            let longest = waits.0.max(waits.1).max(waits.2);
+            assert!(longest < most, "{waits:?}, lent {is_lent}, {way} ms, {disk} ms");
+        }
+    }
+}
+
+/// A call for a cover ends long before clients elsewhere have given up what they have: who asks again is
+/// as far as it was.
+#[test]
+fn who_asks_for_a_cover_again_has_its_turn() {
+    let (lan, _, [home, one, two]) =
+        three_of(Lan::giving_up(3, new_file, (true, true), 20 * SECOND));
+    let file = home.create_with("file", b"old");
+    assert_eq!(one.lend(file, Guard::Everything), Ok(()));
+    one.clients().are_away = true;
+    let covers = || lan.at(0).with(|node| node.leasing.turns().1);
+    for _ in 0..10 {
+        assert_eq!(two.lend(file, Guard::Everything), Err(FsError::Later));
+        assert_eq!(two.write(file, b"new"), Err(FsError::Later));
+        assert!(covers() <= 1, "{}", covers());
+    }
+    one.clients().are_away = false;
+    lan.pass(SECOND);
+    assert_eq!(two.write(file, b"new"), Ok(()));
+    assert_eq!(covers(), 0);
+}

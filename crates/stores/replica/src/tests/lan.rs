@@ -339,11 +339,11 @@ impl Lan {
         delay: Duration,
         reply: Later<Result<Bytes, NoResults>>,
     ) -> Later<Result<Bytes, NoResults>> {
-        let (lan, sleep) = (self.clone(), self.sleep(delay));
+        let lan = self.clone();
         let (sender, receiver) = oneshot::channel();
         spawn(async move {
             let reply = reply.await;
-            sleep.await;
+            lan.sleep(delay).await;
             *lan.state().came.entry(ends).or_default() += 1;
             let _ = sender.send(reply);
         });
