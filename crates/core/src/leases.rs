@@ -97,6 +97,8 @@ pub struct Terms {
     pub slack_max: Duration,
     /// How differently two clocks may run, in millionths.
     pub drift_ppm: u32,
+    /// How long it takes at most until what is wanted back is asked for again.
+    pub again_max: Duration,
 }
 
 impl Terms {
@@ -109,6 +111,7 @@ impl Terms {
         write_slack: Duration::from_secs(5),
         slack_max: Duration::from_secs(60),
         drift_ppm: 2000,
+        again_max: Duration::from_secs(8),
     };
 
     /// The term that is granted to who asks for this one.

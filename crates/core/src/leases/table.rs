@@ -358,7 +358,7 @@ impl Table {
             }
             Event::Received(client, object, serial) => {
                 self.at(now, object, effects, |record, turn| {
-                    record.received(client, serial, turn.now);
+                    record.received(client, serial, turn);
                 });
             }
             Event::Returned(client, object, serial, open) => {

@@ -165,13 +165,16 @@ impl Leasing {
     }
 }
 
-/// A lease on copies is over when a copy is that was had by it.
+/// A lease on copies is over when a copy is that was had by it. What is wanted back is asked for again
+/// before the call that does has ended, after most of a window: who gives it later than that has nobody
+/// to answer, and is not heard before the next.
 const fn terms(bounds: Bounds) -> Terms {
     Terms {
         default_term: bounds.window,
         longest_term: COVER,
         write_slack: Duration::ZERO,
         slack_max: Duration::ZERO,
+        again_max: bounds.window.checked_div(2).expect("two is not zero"),
         ..Terms::DEFAULT
     }
 }

@@ -13,10 +13,8 @@ use super::{
 };
 use crate::leases::{Client, Kind, Open, Serial, Ticket};
 
-/// How long an eviction or inquiry waits for its answer before it is sent again, at first and at
-/// most.
+/// How long an eviction or inquiry waits for its answer before it is sent again, at first.
 const AGAIN_FIRST: Duration = Duration::from_millis(500);
-const AGAIN_MAX: Duration = Duration::from_secs(8);
 
 /// How soon a write lease that waits for calls that wait unseen is looked at again.
 const BACKLOG_PAUSE: Duration = Duration::from_millis(100);
@@ -99,10 +97,10 @@ impl Sent {
     }
 
     /// Whether it is to be sent again now.
-    fn is_due(&mut self, now: Time) -> bool {
+    fn is_due(&mut self, now: Time, again_max: Duration) -> bool {
         let due = self.again <= now;
         if due {
-            self.pause = (self.pause * 2).min(AGAIN_MAX);
+            self.pause = (self.pause * 2).min(again_max);
             self.again = now + self.pause;
         }
         due
@@ -277,11 +275,12 @@ impl Record {
     }
 
     /// Rule 6: the client knows; what is still to come takes longer.
-    pub(super) fn received(&mut self, client: Client, serial: Serial, now: Time) {
+    pub(super) fn received(&mut self, client: Client, serial: Serial, turn: &Turn<'_>) {
+        let again_max = turn.common.terms.again_max;
         let sent = self.busy.iter_mut().flat_map(|busy| &mut busy.evictions);
         for sent in sent.filter(|sent| (sent.client, sent.serial) == (client, serial)) {
-            sent.pause = AGAIN_MAX;
-            sent.again = now + AGAIN_MAX;
+            sent.pause = again_max;
+            sent.again = turn.now + again_max;
         }
     }
 
@@ -355,16 +354,16 @@ impl Record {
     /// Does what follows from what happened: lets run what can, and sends what is to be sent.
     pub(super) fn settle(&mut self, turn: &mut Turn<'_>) {
         self.end(turn);
-        let now = turn.now;
+        let (now, again_max) = (turn.now, turn.common.terms.again_max);
         self.let_run(turn);
         let Some(busy) = &mut self.busy else { return };
         for sent in &mut busy.evictions {
-            if sent.is_due(now) {
+            if sent.is_due(now, again_max) {
                 turn.effects.push(Effect::Evict(sent.client, turn.object, sent.serial));
             }
         }
         if let Some(sent) = &mut busy.inquiry
-            && sent.is_due(now)
+            && sent.is_due(now, again_max)
         {
             let effect = Effect::Inquire(sent.client, turn.object, sent.serial, busy.round);
             turn.effects.push(effect);
@@ -385,7 +384,7 @@ impl Record {
         let next = leases.chain(sent.map(|sent| sent.again)).min();
         // A lease that is over and still used by a call that runs is looked at when that has ended.
         let next = next.map(|next| if next > now { next } else { now + BACKLOG_PAUSE });
-        next.or_else(|| self.busy.as_ref().map(|_| now + AGAIN_MAX))
+        next.or_else(|| self.busy.as_ref().map(|_| now + common.terms.again_max))
     }
 
     fn busy(&mut self) -> &mut Busy {

@@ -31,6 +31,7 @@ const TERMS: Terms = Terms {
     write_slack: Duration::ZERO,
     slack_max: Duration::ZERO,
     drift_ppm: DRIFT_PPM,
+    ..Terms::DEFAULT
 };
 
 /// How long a term is waited out.

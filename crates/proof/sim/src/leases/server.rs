@@ -23,6 +23,7 @@ pub(super) const TERMS: Terms = Terms {
     write_slack: Duration::from_millis(700),
     slack_max: Duration::from_secs(3),
     drift_ppm: 50_000,
+    ..Terms::DEFAULT
 };
 
 const SHARDS: usize = 2;

@@ -554,3 +554,30 @@ fn who_asks_for_a_cover_again_has_its_turn() {
     assert_eq!(two.write(file, b"new"), Ok(()));
     assert_eq!(covers(), 0);
 }
+
+/// However long clients elsewhere take to give up what they have: a call that takes it back ends before,
+/// and the next was only sent after 8 s.
+#[test]
+fn what_is_given_late_is_told_at_once() {
+    for away in [6200, 10_500, 26_500].map(Duration::from_millis) {
+        let (lan, _, [home, one, two]) =
+            three_of(Lan::giving_up(3, new_file, (true, true), 20 * SECOND));
+        let file = home.create_with("file", b"old");
+        assert_eq!(one.lend(file, Guard::Everything), Ok(()));
+        one.clients().are_away = true;
+        let outside = lan.at(0).shared.outside.clone();
+        let comes_back = async {
+            outside.sleep(away).await;
+            one.clients().are_away = false;
+            lan.now()
+        };
+        let reads = async {
+            while let Err(error) = two.volume.read(&who(), &file, 0, 100).await {
+                assert_eq!(error, FsError::Later);
+            }
+            lan.now()
+        };
+        let (back, seen) = lan.run(futures_util::future::join(comes_back, reads));
+        assert!(seen - back < SECOND, "{:?} after {away:?}", seen - back);
+    }
+}
