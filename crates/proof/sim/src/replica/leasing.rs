@@ -20,6 +20,7 @@ const TERMS: Terms = Terms {
     write_slack: Duration::ZERO,
     slack_max: Duration::ZERO,
     drift_ppm: super::truth::DRIFT_PPM_MAX,
+    ..Terms::DEFAULT
 };
 
 /// Turns that end when a change is on the disk.
