@@ -19,6 +19,6 @@ pub(crate) use key::Key;
 pub(crate) use layout::{lay_out, layout};
 pub(crate) use look::check;
 pub(crate) use moving::move_home;
-pub(crate) use repair::repair;
+pub(crate) use repair::{repair, repair_served};
 pub(crate) use status::{status, views, volumes};
 pub(crate) use trial::run as try_out;

@@ -46,6 +46,15 @@ pub(crate) enum Request {
         /// The words of the store of stripes.
         words: String,
     },
+    /// To find the stripes of a volume that no file has any more.
+    Repair {
+        /// The directory of its names.
+        path: String,
+        /// Whether they are to be removed.
+        remove: bool,
+        /// Also where most of all are of no file.
+        even_most: bool,
+    },
     /// Who holds which lease, and who waits for whom.
     Leases,
     /// To wait no more for a client with leases.
@@ -83,6 +92,11 @@ impl Desk {
             Request::Volumes => Ok(cluster::volumes(&self.serving)),
             Request::Layout { path, words } => {
                 cluster::lay_out(&self.serving, Path::new(path), words).map(Value::from)
+            }
+            Request::Repair { path, remove, even_most } => {
+                let path = Path::new(path);
+                let found = cluster::repair_served(&self.serving, path, *remove, *even_most)?;
+                serde_json::to_value(found).map_err(|error| error.to_string())
             }
             Request::Leases => {
                 let told = leases::Told::of(&self.source.service);

@@ -284,6 +284,10 @@ impl Iod for Distant {
         Answer::later(async move { self.folder().await?.give(object, owner).await })
     }
 
+    fn list(&self, first: u8) -> Answer<'_, Result<Vec<ObjectName>, FsError>> {
+        Answer::later(async move { self.folder().await?.list(first).await })
+    }
+
     fn verifier(&self) -> Answer<'_, Result<Verifier, FsError>> {
         Answer::later(async move { self.folder().await?.verifier().await })
     }

@@ -60,7 +60,7 @@ pub(crate) struct Try {
 #[derive(Debug, clap::Args)]
 pub(crate) struct Iods {
     /// An iod, as `meta` is told of it; to be given once for each
-    #[arg(long, value_name = "IOD", required_unless_present = "config")]
+    #[arg(long, value_name = "IOD")]
     iod: Vec<IodAddress>,
 
     /// The file with the key of the cluster
@@ -73,6 +73,11 @@ pub(crate) struct Iods {
 }
 
 impl Iods {
+    /// The configuration file that has them, where one is named.
+    pub(crate) fn config(&self) -> Option<&Path> {
+        self.config.as_deref()
+    }
+
     /// The iods, and the file with their key; of a configuration those of the export that has this
     /// directory, or of the first with any.
     pub(crate) fn found(
@@ -80,6 +85,10 @@ impl Iods {
         directory: Option<&Path>,
     ) -> Result<(Vec<IodAddress>, Option<PathBuf>), Failure> {
         let Some(config) = &self.config else {
+            if self.iod.is_empty() {
+                let text = "say which iods: --iod once for each, or --config FILE that has them";
+                return Err(Kind::Options.because(text));
+            }
             return Ok((self.iod.clone(), self.cluster_key.clone()));
         };
         let directory = directory.map(checks::directory).transpose()?;
@@ -123,8 +132,11 @@ pub(crate) struct Status {
 /// Find stripes that no file has any more, and remove them
 ///
 /// A crash in the midst of removing a file leaves its stripes behind: they take room, and do no
-/// other harm. The metaserver must not run meanwhile, its iods must. Nothing is removed where
-/// anything in DIR cannot be read, or where nothing in it has stripes: then it is not the volume's.
+/// other harm. The metaserver that serves DIR looks for them while clients use the files; where
+/// none does, this command does so itself, and has to know the iods. Nothing is removed where
+/// anything in DIR cannot be read, and what an iod has that is away is left. Where nothing in DIR
+/// has stripes, or most objects are of no file, DIR is hardly the whole directory of the volume:
+/// that needs another word.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Repair {
@@ -138,6 +150,14 @@ pub(crate) struct Repair {
     /// Remove what was found, rather than only say it
     #[arg(long)]
     pub(crate) remove: bool,
+
+    /// Remove it even where most of all objects are of no file
+    #[arg(long, requires = "remove")]
+    pub(crate) even_most: bool,
+
+    /// The directory with the metaserver's state, where one runs [default: as for `meta`]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) state: Option<PathBuf>,
 }
 
 /// Move what one of several metaservers is the home of to another directory, to be served there

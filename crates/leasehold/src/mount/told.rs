@@ -108,9 +108,12 @@ pub(crate) fn begin(
         Ok(Request::Facts | Request::Reload | Request::Successor | Request::Why(_)) => {
             json!({ "error": "a mount does not do that" }).to_string()
         }
-        Ok(
-            Request::Leases | Request::Layout { .. } | Request::Volumes | Request::Forget { .. },
-        ) => json!({ "error": "a mount has no clients; ask the server" }).to_string(),
+        Ok(Request::Leases | Request::Forget { .. }) => {
+            json!({ "error": "a mount has no clients; ask the server" }).to_string()
+        }
+        Ok(Request::Layout { .. } | Request::Repair { .. } | Request::Volumes) => {
+            json!({ "error": "a mount has no volume; ask the server" }).to_string()
+        }
         Err(error) => json!({ "error": error.to_string() }).to_string(),
     };
     DirBuilder::new()

@@ -17,6 +17,7 @@ mod names;
 mod nearest;
 mod portmap;
 mod remote;
+mod repair;
 mod replies;
 mod restart;
 mod restarts;

@@ -106,3 +106,30 @@ fn files_that_were_there_already_are_not_hidden() {
     assert!(refused(&home, &["one"]).contains("must be empty"));
     assert_eq!(fs::read_dir(home.path("one")).unwrap().count(), 0, "nothing is made");
 }
+
+/// What is of no file is found on disks of this machine as on iods.
+#[test]
+fn stripes_of_no_file_are_removed_from_disks() {
+    let home = home();
+    let runtime = Runtime::start().unwrap();
+    let (mut serving, ready) = serve(&home, &["one", "two"]);
+    let server = mounted(&runtime, &ready);
+    let data = Bytes::from(vec![7; 300_000]);
+    for name in [&b"lost"[..], b"kept"] {
+        block_on(put(&server, name, &data));
+    }
+    fs::remove_file(home.path("data/lost")).unwrap();
+    let (data, state) = (home.path("data"), home.path("state"));
+    let repair = |more: &[&str]| {
+        let words = ["cluster", "repair", &data, "--state", &state];
+        let (code, said, error) = run(leasehold(&[&words[..], more].concat()));
+        assert_eq!(code, 0, "{error}");
+        said
+    };
+    let before = held(&home.path("one")).0 + held(&home.path("two")).0;
+    assert!(repair(&[]).contains("1 of 2 objects are of no file"));
+    assert_eq!(repair(&["--remove"]).matches(" bytes, removed").count(), 2);
+    assert_eq!(held(&home.path("one")).0 + held(&home.path("two")).0, before - 2);
+    assert_eq!(repair(&[]).matches("0 of 1 objects are of no file").count(), 2);
+    assert!(serving.end(Signal::TERM).success());
+}

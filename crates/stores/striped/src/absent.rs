@@ -41,6 +41,10 @@ impl Iod for Absent {
         Answer::now(Ok(()))
     }
 
+    fn list(&self, _: u8) -> Answer<'_, Result<Vec<ObjectName>, FsError>> {
+        Answer::now(Err(LOST))
+    }
+
     fn verifier(&self) -> Answer<'_, Result<Verifier, FsError>> {
         Answer::now(Ok(Verifier::default()))
     }

@@ -136,22 +136,12 @@ impl<F: Files> Folder<F> {
         Ok(iod)
     }
 
-    /// The objects that the folder has.
-    ///
-    /// # Errors
-    /// What holds it failed.
-    pub async fn objects(&self) -> Result<Vec<ObjectName>, FsError> {
-        let mut objects = Vec::new();
-        for number in 0..=u8::MAX {
-            let mut first = ObjectName([0; 16]);
-            first.0[0] = number;
-            if let Some(directory) = self.directory(first).await? {
-                let names = self.files.names(directory).await?;
-                let known = names.iter().filter_map(|name| ObjectName::parse(name));
-                objects.extend(known.filter(|object| object.0[0] == number));
-            }
-        }
-        Ok(objects)
+    /// The objects whose names begin as this one does.
+    async fn listed(&self, like: ObjectName) -> Result<Vec<ObjectName>, FsError> {
+        let Some(directory) = self.directory(like).await? else { return Ok(Vec::new()) };
+        let names = self.files.names(directory).await?;
+        let known = names.iter().filter_map(|name| ObjectName::parse(name));
+        Ok(known.filter(|object| object.0[0] == like.0[0]).collect())
     }
 
     fn known<T>(&self, look: impl FnOnce(&mut Known<F::Object>) -> T) -> T {
@@ -397,6 +387,20 @@ impl<F: Files> Iod for Folder<F> {
         Answer::later(async move {
             let file = self.find_or_make(object).await?;
             self.with(object, file, |file| self.files.give(file, owner)).await
+        })
+    }
+
+    fn list(&self, first: u8) -> Answer<'_, Result<Vec<ObjectName>, FsError>> {
+        Answer::later(async move {
+            let mut like = ObjectName([0; 16]);
+            like.0[0] = first;
+            match self.listed(like).await {
+                Err(FsError::Stale) => {
+                    self.forget(like);
+                    self.listed(like).await.map_err(ours)
+                }
+                done => done,
+            }
         })
     }
 

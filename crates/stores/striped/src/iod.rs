@@ -51,6 +51,12 @@ pub trait Iod: Send + Sync {
         Answer::now(Ok(None))
     }
 
+    /// The objects whose names begin with a byte. One that is made or removed meanwhile may be among
+    /// them or not.
+    fn list(&self, _first: u8) -> Answer<'_, Result<Vec<ObjectName>, FsError>> {
+        Answer::now(Err(FsError::NotSupported))
+    }
+
     /// The verifier that a COMMIT would bring now.
     fn verifier(&self) -> Answer<'_, Result<Verifier, FsError>>;
 

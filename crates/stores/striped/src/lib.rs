@@ -26,6 +26,7 @@ mod file;
 mod files;
 mod folder;
 mod iod;
+mod leftovers;
 mod local;
 mod look;
 mod metafile;
@@ -36,6 +37,7 @@ mod patient;
 mod put_off;
 mod remote;
 mod room;
+mod search;
 mod shape;
 mod store;
 mod tending;
@@ -54,6 +56,7 @@ use siphasher::sip::SipHasher24;
 use crate::file::FileTable;
 use crate::metafile::{Behind, Change, Head, WIDTH_MAX};
 use crate::put_off::PutOff;
+use crate::search::Search;
 use crate::tending::Tending;
 use crate::upkeep::Upkeep;
 
@@ -61,11 +64,13 @@ pub use absent::Absent;
 pub use files::Files;
 pub use folder::{Folder, Mark, MarkError, Member};
 pub use iod::{Extent, Iod, ObjectName, Room, Written};
+pub use leftovers::{LeftOf, Leftovers, Listed, list, remove};
 pub use local::Local;
 pub use metafile::{Damaged, Placed};
 pub use paced::{Pace, Paced};
 pub use patient::{Patience, Patient};
 pub use remote::Remote;
+pub use search::{Found, SearchError};
 pub use shape::Shape;
 pub use tending::Tended;
 
@@ -115,6 +120,20 @@ impl Options {
         let (layout, copies) = (shape.layout(self, iods.len()), shape.copies(self));
         Head { volume: self.volume, name: ObjectName(name), layout, iods, copies, inline }
     }
+
+    /// The number that a name of objects was given, if it was in this start.
+    fn number_of(&self, object: ObjectName) -> Option<u64> {
+        let is_of_this = |object: &ObjectName| {
+            let mut start = self.start.to_be_bytes();
+            start.reverse();
+            object.0[8..] == start
+        };
+        let first = [object, object.second()].into_iter().find(is_of_this)?;
+        let mut number = [0; 8];
+        number.copy_from_slice(&first.0[..8]);
+        number.reverse();
+        Some(u64::from_be_bytes(number))
+    }
 }
 
 /// The store.
@@ -127,6 +146,7 @@ pub struct Striped {
     verifiers: Mutex<Vec<Verifier>>,
     made: AtomicU64,
     tending: Tending,
+    search: Search,
     /// Files whose CREATE is to come again.
     put_off: PutOff,
     upkeep: Upkeep,
@@ -181,8 +201,8 @@ impl Striped {
         // Others would not hear of what is moved.
         let may_be_misplaced = may_be_misplaced && !options.shared;
         let (files, tending) = (FileTable::default(), Tending::new(may_be_misplaced));
-        let (put_off, upkeep) = (PutOff::default(), Upkeep::default());
-        Ok(Self { names, iods, options, files, verifiers, made, tending, put_off, upkeep })
+        let (search, put_off, upkeep) = (Search::default(), PutOff::default(), Upkeep::default());
+        Ok(Self { names, iods, options, files, verifiers, made, tending, search, put_off, upkeep })
     }
 
     /// How files are to be laid out.

@@ -62,7 +62,7 @@ impl Volume {
     /// Moves a file's data, if it is to be moved; whether it was.
     pub(crate) async fn move_file(&self, object: &ObjectId) -> Result<bool, FsError> {
         let file = self.file(object);
-        let moving = {
+        let (moving, making) = {
             let data = self.alone(object, &file).await?;
             let shape = self.shape(object).await?;
             match &*data {
@@ -70,10 +70,11 @@ impl Volume {
                     if self.is_misplaced(&shape, &objects.head, objects.behind()) =>
                 {
                     self.refuse_clients(object, objects).await?;
-                    let to = Objects::empty(self.new_head(&shape, false));
+                    let (head, making) = self.search.making(|| self.new_head(&shape, false));
+                    let to = Objects::empty(head);
                     let moving = Arc::new(Move { to, said: Mutex::default() });
                     objects.set_moving(Some(Arc::clone(&moving)));
-                    moving
+                    (moving, making)
                 }
                 Data::OnIods(_) | Data::Nowhere | Data::Inline(_) | Data::Unknown | Data::Gone => {
                     return Ok(false);
@@ -89,6 +90,8 @@ impl Volume {
             drop(data);
             self.remove_objects(&moving.to.head).await;
         }
+        // Where it is in doubt that was said.
+        making.end();
         done.map(|()| true)
     }
 
@@ -144,6 +147,7 @@ impl Volume {
         let placed = self.put_head(&caller, object, &moving.to, Stability::FileSync).await;
         if placed.is_err() {
             // Which of both heads stands there is to be seen, so both have their objects.
+            self.search.doubt([old.name, moving.to.head.name]);
             *data = Data::Unknown;
             self.tending.found(self.names.identity(object));
             return Ok(());

@@ -287,6 +287,10 @@ impl Iod for Paced {
         self.iod.give(object, owner)
     }
 
+    fn list(&self, first: u8) -> Answer<'_, Result<Vec<ObjectName>, FsError>> {
+        self.iod.list(first)
+    }
+
     fn verifier(&self) -> Answer<'_, Result<Verifier, FsError>> {
         self.iod.verifier()
     }

@@ -433,6 +433,11 @@ impl Iod for Patient {
         Answer::later(self.changed(object, work))
     }
 
+    fn list(&self, first: u8) -> Answer<'_, Result<Vec<ObjectName>, FsError>> {
+        let iod = Arc::clone(&self.iod);
+        Answer::later(self.asked(None, Box::pin(async move { iod.list(first).await })))
+    }
+
     fn verifier(&self) -> Answer<'_, Result<Verifier, FsError>> {
         let iod = Arc::clone(&self.iod);
         Answer::later(self.asked(None, Box::pin(async move { iod.verifier().await })))

@@ -89,8 +89,11 @@ impl Volume {
     ) -> Result<Objects, FsError> {
         let shape = self.shape(object).await?;
         let is_same = shape.fits(&self.options, &head);
-        let head =
-            if is_same { Head { inline: false, ..head } } else { self.new_head(&shape, false) };
+        let here = head.name;
+        let (head, making) = self.search.making(|| match is_same {
+            true => Head { inline: false, ..head },
+            false => self.new_head(&shape, false),
+        });
         let file = Objects::empty(head);
         if let Err(error) = self.copy_out(caller, object, &file).await {
             // Of another name nobody else knows; those of its own would be used the next time, but
@@ -98,9 +101,15 @@ impl Volume {
             if !is_same || matches!(error, FsError::NoSpace | FsError::QuotaExceeded) {
                 self.remove_objects(&file.head).await;
             }
+            making.end();
             return Err(error);
         }
-        self.put_head(caller, object, &file, Stability::FileSync).await?;
+        let placed = self.put_head(caller, object, &file, Stability::FileSync).await;
+        if placed.is_err() {
+            self.search.doubt([here, file.head.name]);
+        }
+        making.end();
+        placed?;
         // What is left behind the head says nothing any more, and only takes room.
         let cut = SetAttributes { size: Some(HEAD_BYTES), ..SetAttributes::default() };
         let _ = self.names.setattr(caller, object, &cut, None).await;

@@ -62,6 +62,32 @@ impl Striped {
         }
     }
 
+    /// Renames, and takes note of what got another name where somebody looks for all names.
+    async fn rename_noted(&self, caller: &Caller, from: Place<'_>, to: Place<'_>) -> Renamed {
+        let looked = self.tending.last_look();
+        let _naming = self.search.naming().await;
+        let renamed = self.names.rename(caller, from, to).await;
+        let is_done = renamed.result.is_ok();
+        let may_be_missed = is_done && self.may_miss(looked);
+        if may_be_missed || self.search.is_under_way() {
+            match self.names.lookup(&superuser(), &to.directory, to.name).await {
+                Ok(found) => {
+                    if may_be_missed {
+                        self.look_at(found.object, found.attributes.file_type);
+                    }
+                    // Also where it failed: it may be done all the same.
+                    self.search.note(Some(found.object));
+                }
+                // Who has taken it away since has noted it; what cannot be seen is in doubt.
+                Err(FsError::NotFound | FsError::Stale) => {}
+                Err(_) if is_done => self.search.note(None),
+                Err(FsError::Io | FsError::Later | FsError::ServerFault) => self.search.note(None),
+                Err(_) => {}
+            }
+        }
+        renamed
+    }
+
     /// Makes a file; the size of its metafile is not for clients to set.
     async fn create_file(
         &self,
@@ -496,14 +522,7 @@ impl Store for Striped {
     ) -> Answer<'a, Renamed> {
         Answer::later(async move {
             let doomed = self.doomed(caller, to).await;
-            let looked = self.tending.last_look();
-            let renamed = self.names.rename(caller, from, to).await;
-            if renamed.result.is_ok()
-                && self.may_miss(looked)
-                && let Ok(found) = self.names.lookup(&superuser(), &to.directory, to.name).await
-            {
-                self.look_at(found.object, found.attributes.file_type);
-            }
+            let renamed = self.rename_noted(caller, from, to).await;
             self.purge_if_gone(doomed).await;
             renamed
         })
@@ -517,10 +536,14 @@ impl Store for Striped {
     ) -> Answer<'a, Linked> {
         Answer::later(async move {
             let looked = self.tending.last_look();
+            let naming = self.search.naming().await;
             let linked = self.names.link(caller, object, place).await;
             if linked.result.is_ok() && self.may_miss(looked) {
                 self.look_at(*object, FileType::Regular);
             }
+            // Also where it failed: it may be done all the same.
+            self.search.note(Some(*object));
+            drop(naming);
             let attributes = match linked.attributes {
                 Some(attributes) => self.true_of(object, attributes).await.ok(),
                 None => None,

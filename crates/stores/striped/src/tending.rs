@@ -244,7 +244,7 @@ impl Volume {
         let mut tended = Tended::default();
         let mut directories = vec![self.names.root()];
         while let Some(directory) = directories.pop() {
-            for (object, file_type) in self.children(&directory).await? {
+            for (object, file_type) in self.children(&directory).await?.0 {
                 match file_type {
                     FileType::Directory => directories.push(object),
                     FileType::Regular => match self.tend_file(&object).await {
@@ -288,29 +288,34 @@ impl Volume {
         }
     }
 
-    /// What lies in a directory.
-    async fn children(&self, directory: &ObjectId) -> Result<Vec<(ObjectId, FileType)>, FsError> {
+    /// What lies in a directory, and the names of which it is not known what they lead to.
+    pub(crate) async fn children(
+        &self,
+        directory: &ObjectId,
+    ) -> Result<(Vec<(ObjectId, FileType)>, Vec<Vec<u8>>), FsError> {
         let caller = superuser();
-        let mut children = Vec::new();
+        let (mut children, mut unknown) = (Vec::new(), Vec::new());
         let mut cookie = Cookie(0);
         loop {
             let budget = Budget { reply: Allowance::UNLIMITED, names: Allowance::UNLIMITED };
             let wanted = Wanted::Everything;
             let page = match self.names.readdir(&caller, directory, cookie, budget, wanted).await {
                 // Somebody removed it.
-                Err(FsError::Stale) => return Ok(children),
+                Err(FsError::Stale) => return Ok((children, unknown)),
                 page => page?,
             };
             for entry in page.entries.iter() {
                 cookie = entry.cookie;
-                if let (false, Some(object), Some(attributes)) =
-                    (crate::local::is_of_directories(entry.name), entry.object, entry.attributes)
-                {
-                    children.push((object, attributes.file_type));
+                if crate::local::is_of_directories(entry.name) {
+                    continue;
+                }
+                match (entry.object, entry.attributes) {
+                    (Some(object), Some(about)) => children.push((object, about.file_type)),
+                    (_, _) => unknown.push(entry.name.to_vec()),
                 }
             }
             if page.end || page.entries.iter().next().is_none() {
-                return Ok(children);
+                return Ok((children, unknown));
             }
         }
     }

@@ -8,6 +8,7 @@ mod names;
 mod outage;
 mod paced;
 mod patient;
+mod search;
 mod shapes;
 mod together;
 mod volume;

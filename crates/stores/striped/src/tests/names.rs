@@ -22,8 +22,8 @@ use crate::metafile::HEAD_BYTES;
 use crate::{Absent, Shape, Striped, Tended};
 
 const ALL_IS_WELL: u8 = 0;
-const HEADS_ARE_NOT_WRITTEN: u8 = 1;
-const HEADS_ARE_NOT_STABLE: u8 = 2;
+pub(super) const HEADS_ARE_NOT_WRITTEN: u8 = 1;
+pub(super) const HEADS_ARE_NOT_STABLE: u8 = 2;
 
 /// Names that let others have some turns before and after everything.
 pub(super) struct Names {
@@ -37,6 +37,11 @@ impl Names {
     pub(super) fn new(store: Arc<dyn Store>, seed: u64, power: Power) -> Self {
         let random = Mutex::new(Random::from_seed(seed));
         Self { store, random, heads: AtomicU8::new(ALL_IS_WELL), power }
+    }
+
+    /// How heads are written from now on.
+    pub(super) fn set_heads(&self, heads: u8) {
+        self.heads.store(heads, Ordering::Relaxed);
     }
 
     async fn turns(&self) {
@@ -181,7 +186,7 @@ impl World {
     }
 
     fn set_heads(&self, heads: u8) {
-        self.names.heads.store(heads, Ordering::Relaxed);
+        self.names.set_heads(heads);
     }
 
     fn iods(&self, file: &ObjectId) -> Vec<u16> {

@@ -19,7 +19,7 @@ use leasehold_store_mem::{Config, MemStore};
 use super::names::Names;
 use super::together::Slow;
 use super::volume::{Volume, commit, data, make, mark, place, put, superuser, text};
-use crate::{Folder, Iod as _, Local, ObjectName, Placed, Shape, Striped};
+use crate::{Folder, Iod as _, Local, ObjectName, Placed, Shape, Striped, list};
 
 /// The power of a cluster, which fails after so many steps of its machines.
 #[derive(Clone, Default)]
@@ -126,7 +126,7 @@ impl World {
         let named: BTreeSet<ObjectName> = named.into_iter().collect();
         let mut removed = 0;
         for folder in self.folders() {
-            for object in block_on(folder.objects()).expect("nothing fails") {
+            for object in block_on(list(&folder)).expect("nothing fails") {
                 if !named.contains(&object) {
                     block_on(folder.remove(object)).expect("it is there");
                     removed += 1;

@@ -93,6 +93,10 @@ impl Iod for Slow {
         self.slowly(move |iod| iod.give(object, owner))
     }
 
+    fn list(&self, first: u8) -> Answer<'_, Result<Vec<ObjectName>, FsError>> {
+        self.slowly(move |iod| iod.list(first))
+    }
+
     fn verifier(&self) -> Answer<'_, Result<Verifier, FsError>> {
         self.slowly(|iod| iod.verifier())
     }
