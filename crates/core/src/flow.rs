@@ -10,14 +10,11 @@ use leasehold_base::units::Time;
 /// of fast links, and disks need less.
 pub const SPAN: Duration = Duration::from_millis(50);
 
-/// What may be on its way at any rate, in bytes: two large READs, so that a link is not idle from one
-/// to the other.
-pub const LEAST_BYTES: u64 = 2 << 20;
-
 /// What is on its way, and how much may be.
 #[derive(Clone, Debug)]
 pub struct Flow {
     out: u64,
+    least: u64,
     most: u64,
     /// Since when it is counted what comes.
     since: Time,
@@ -25,10 +22,10 @@ pub struct Flow {
 }
 
 impl Flow {
-    /// Nothing is on its way yet.
+    /// Nothing is on its way yet, and so many bytes may be at any rate.
     #[must_use]
-    pub const fn new(now: Time) -> Self {
-        Self { out: 0, most: LEAST_BYTES, since: now, came: 0 }
+    pub const fn new(now: Time, least: u64) -> Self {
+        Self { out: 0, least, most: least, since: now, came: 0 }
     }
 
     /// How many bytes are on their way.
@@ -63,7 +60,7 @@ impl Flow {
         let span = now.since(self.since);
         if span >= SPAN {
             let in_span = u128::from(self.came) * SPAN.as_nanos() / span.as_nanos();
-            self.most = u64::try_from(in_span).unwrap_or(u64::MAX).max(LEAST_BYTES);
+            self.most = u64::try_from(in_span).unwrap_or(u64::MAX).max(self.least);
             (self.since, self.came) = (now, 0);
         }
     }
@@ -73,14 +70,14 @@ impl Flow {
 mod tests {
     use super::*;
 
-    const PART: u64 = 128 << 10;
+    const LEAST: u64 = 2 << 20;
 
     #[test]
     fn the_bound_follows_what_comes_through() {
-        let mut flow = Flow::new(Time::ZERO);
-        flow.came(8 * LEAST_BYTES, Time::ZERO + SPAN);
-        assert_eq!(flow.most(), 8 * LEAST_BYTES);
-        flow.came(PART, Time::ZERO + SPAN * 2);
-        assert_eq!(flow.most(), LEAST_BYTES, "a slow link has no less than the least");
+        let mut flow = Flow::new(Time::ZERO, LEAST);
+        flow.came(8 * LEAST, Time::ZERO + SPAN);
+        assert_eq!(flow.most(), 8 * LEAST);
+        flow.came(1, Time::ZERO + SPAN * 2);
+        assert_eq!(flow.most(), LEAST, "a slow link has no less than the least");
     }
 }

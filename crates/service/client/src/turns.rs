@@ -6,9 +6,8 @@
 //! are on their way, to all servers that there is something for.
 //!
 //! Rules:
-//! 1. What is on its way is at most what came through a moment ago, and may always be enough for one
-//!    part of [`PART_BYTES_MIN`] at each of the servers of a wide file ([`Flow`]); others wait for their
-//!    turn. So where servers are near the bound grows until the link is full, and where a link is full,
+//! 1. What is on its way is at most what came through a moment ago, and may always be a part of
+//!    [`PART_BYTES_MIN`] at several servers ([`LEAST_BYTES`], [`Flow`]); others wait for their turn. So where servers are near the bound grows until the link is full, and where a link is full,
 //!    it stays at what keeps it so.
 //! 2. The turn is that of the server to which the least is on its way, then of who came first: so
 //!    clients that use one file in order do not all go to the same server, and one that is slow
@@ -31,8 +30,11 @@ use leasehold_session::Session;
 /// The parts that data goes in: so many are on their way where all servers have some, but none is
 /// so small that calls cost more than they carry, or larger than a READ.
 const PARTS: u64 = 16;
-const PART_BYTES_MIN: u64 = 128 << 10;
+const PART_BYTES_MIN: u64 = 256 << 10;
 const PART_BYTES_MAX: u64 = 1 << 20;
+
+/// What may be on its way at any rate, in bytes.
+const LEAST_BYTES: u64 = 2 << 20;
 
 /// The order of what goes one way.
 pub(crate) struct Turns {
@@ -74,7 +76,7 @@ struct Place<'a> {
 impl State {
     fn new(now: Time) -> Self {
         let (servers, waiting) = (BTreeMap::new(), VecDeque::new());
-        Self { flow: Flow::new(now), servers, waiting, next: 0 }
+        Self { flow: Flow::new(now, LEAST_BYTES), servers, waiting, next: 0 }
     }
 
     /// Whether as much may be on its way to a server besides; it then counts.

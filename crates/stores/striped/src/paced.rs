@@ -6,9 +6,9 @@
 //!
 //! Rules:
 //! 1. What is asked for and not here yet is at most what came a moment ago, and may always be two
-//!    large READs ([`Flow`]); others wait for their turn. So where iods answer within that time the
-//!    bound grows until the link is full or nobody waits, and where a link is full, what waits
-//!    before it is no more.
+//!    large READs, or three where there are several metaservers ([`Flow`]); others wait for their
+//!    turn. So where iods answer within that time the bound grows until the link is full or nobody
+//!    waits, and where a link is full, what waits before it is no more.
 //! 2. The turn is first that of iods of which the least is asked for, then of who came first: one
 //!    that is slow or silent has one turn, as long as others wait for theirs.
 //! 3. What has not come within [`HELD_MAX`] counts no more, and what is asked of an iod that is away
@@ -40,6 +40,14 @@ const HELD_MAX: Duration = Duration::from_secs(1);
 
 /// The smallest READ that waits for its turn.
 const TURN_BYTES: u32 = 64 << 10;
+
+/// What may be asked for at any rate, in bytes: two large READs, so that a link is not idle from one to
+/// the other.
+const LEAST_BYTES: u64 = 2 << 20;
+
+/// The same for one of several metaservers: where another reads from the same iod, a READ has half of
+/// that one's link, and the third is what fills the metaserver's own.
+const LEAST_AMONG_BYTES: u64 = 3 << 20;
 
 /// The order that READs of several iods have.
 pub struct Pace {
@@ -128,7 +136,7 @@ impl Pace {
     /// An order, by the clock of a session.
     #[must_use]
     pub fn new(clock: Session) -> Self {
-        let flow = Flow::new(clock.now());
+        let flow = Flow::new(clock.now(), LEAST_BYTES);
         let (turns, waiting, round) = (Vec::new(), VecDeque::new(), None);
         let state = State { flow, turns, waiting, round };
         Self { clock, state: Mutex::new(state) }
@@ -137,7 +145,11 @@ impl Pace {
     /// The order that one of so many metaservers has.
     #[must_use]
     pub fn one_of(self, number: usize, metaservers: usize) -> Self {
-        self.state().round = Some(Round { number, metaservers: metaservers.max(1), next: None });
+        {
+            let mut state = self.state();
+            state.round = Some(Round { number, metaservers: metaservers.max(1), next: None });
+            state.flow = Flow::new(self.clock.now(), LEAST_AMONG_BYTES);
+        }
         self
     }
 

@@ -1,7 +1,5 @@
 use core::net::Ipv4Addr;
 
-use leasehold_core::flow::LEAST_BYTES;
-
 use super::*;
 
 const PART: u64 = 128 << 10;
