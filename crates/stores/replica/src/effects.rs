@@ -108,6 +108,18 @@ impl Node {
         effects.into_iter().for_each(|effect| self.do_home(effect));
     }
 
+    /// Asks for a name, unless another stands there that has its home here and is not replaced.
+    fn claim(&mut self, ticket: Ticket, object: FileId, place: Place, over: Option<FileId>) {
+        let there = self.disk.standing_at(&place).filter(|one| *one != object);
+        if there.is_some_and(|one| Some(one) != over) {
+            self.home(home::Event::Had(ticket, Err(home::Refusal::Exists)));
+            return;
+        }
+        let directory = place.directory;
+        let claim = Ask::Claim(place, object, over.is_some());
+        self.call_home(directory, claim, Why::Claim(ticket));
+    }
+
     fn do_home(&mut self, effect: home::Effect) {
         match effect {
             home::Effect::Leave(ticket, directory, parent) => {
@@ -116,9 +128,7 @@ impl Node {
                 self.call_home(ROOT, Ask::Move(asked), Why::Leave(ticket));
             }
             home::Effect::Claim(ticket, object, place, over) => {
-                let directory = place.directory;
-                let claim = Ask::Claim(place, object, over.is_some());
-                self.call_home(directory, claim, Why::Claim(ticket));
+                self.claim(ticket, object, place, over);
             }
             home::Effect::Close(ticket, directory) => {
                 let close = Ticket(self.number());

@@ -6,4 +6,5 @@ mod data;
 mod lan;
 mod slow;
 mod strict;
+mod taken;
 mod together;
