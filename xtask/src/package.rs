@@ -12,8 +12,9 @@ use crate::repository::Repository;
 use crate::setup::{PACKAGERS, ensure};
 
 /// What goes into it from the tree: where from, and where to.
-const FILES: [(&str, &str); 7] = [
+const FILES: [(&str, &str); 8] = [
     ("package/leasehold.service", "usr/lib/systemd/system/leasehold.service"),
+    ("package/leasehold-iod.service", "usr/lib/systemd/system/leasehold-iod.service"),
     ("package/leasehold.socket", "usr/lib/systemd/system/leasehold.socket"),
     ("README.md", "usr/share/doc/leasehold/README.md"),
     ("SEMANTICS.md", "usr/share/doc/leasehold/SEMANTICS.md"),

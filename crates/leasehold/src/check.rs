@@ -36,12 +36,14 @@ fn json(plan: &Plan, risks: &[String], difference: Option<&Difference>) -> Strin
             "name": export.name,
             "directory": export.directory,
             "read_only": export.read_only,
+            "stripes": export.spread(),
             "rules": export.lines(),
         })
     };
     let exports: Vec<_> = plan.exports.iter().map(export).collect();
     let value = json!({
         "exports": exports,
+        "iod_directory": plan.iod_directory,
         "open_to_everybody": plan.open_to_everybody(&plan.listen()),
         "risks": risks,
         "difference": difference,
@@ -53,6 +55,9 @@ fn text(plan: &Plan, risks: &[String], difference: Option<&Difference>) -> Strin
     let mut text = String::new();
     for export in &plan.exports {
         text += &format!("{} is {}\n", export.name, export.directory.display());
+        if let Some(spread) = export.spread() {
+            text += &format!("  data is on {spread}\n");
+        }
         for line in export.lines() {
             text += &format!("  {line}\n");
         }
@@ -61,6 +66,11 @@ fn text(plan: &Plan, risks: &[String], difference: Option<&Difference>) -> Strin
     }
     let listen: Vec<_> = plan.listen().iter().map(ToString::to_string).collect();
     text += &format!("served on {}, state in {}\n", listen.join(", "), plan.state.display());
+    if let Some(directory) = &plan.iod_directory {
+        let place = directory.display();
+        text +=
+            &format!("iods with this file (`leasehold iod --config`) keep stripes in {place}\n");
+    }
     for line in plan.open_to_everybody(&plan.listen()) {
         text += &format!("{line}\n");
     }

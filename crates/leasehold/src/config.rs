@@ -2,13 +2,14 @@
 
 mod facts;
 mod init;
+mod iods;
 pub(crate) mod options;
 mod peers;
 mod rules;
+mod source;
 mod values;
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::ops::RangeInclusive;
@@ -22,9 +23,12 @@ use toml::Spanned;
 
 pub(crate) use self::facts::{Difference, Facts, grant};
 pub(crate) use self::init::run as init;
-use self::options::{Durability, Export, File, Limits, Server};
+use self::iods::Keeper;
+use self::options::{Durability, Export, Limits, Server};
+pub(crate) use self::peers::own_number;
 use self::rules::{Wrong, rule, without_any};
 pub(crate) use self::rules::{is_name, look_up};
+use self::source::Source;
 use self::values::{Portmap, Size};
 use crate::checks;
 use crate::cluster::options::{Iod, Meta};
@@ -53,6 +57,8 @@ pub(crate) struct Plan {
     pub(crate) transfer_bytes_max: u32,
     pub(crate) state: PathBuf,
     pub(crate) exports: Vec<Planned>,
+    /// Where iods keep stripes that have the same file.
+    pub(crate) iod_directory: Option<PathBuf>,
 }
 
 /// An export that is to be.
@@ -86,27 +92,19 @@ impl Plan {
 
     /// What a file asks for, but for what `server` says.
     pub(crate) fn read(path: &Path, server: &Server) -> Result<Self, Failure> {
-        let shown = path.display();
-        let text = fs::read_to_string(path).map_err(|error| {
-            let advice = "`leasehold config init` writes one";
-            Kind::Options.because(format!("cannot read {shown}: {error}; {advice}"))
-        })?;
-        let at = |wrong: Wrong| {
-            let (line, column) = place(&text, wrong.span.start);
-            Kind::Options.because(format!("{shown}:{line}:{column}: {}", wrong.text))
-        };
-        let file: File = toml::from_str(&text).map_err(|error| {
-            let span = error.span().unwrap_or_default();
-            at(Wrong { span, text: plain(error.message().trim_end()) })
-        })?;
+        let (source, file) = Source::read(path)?;
+        let at = |wrong: Wrong| source.at(&wrong);
         if file.export.is_empty() {
+            let shown = path.display();
             let text = format!("{shown} serves nothing: add [[export]] with a `directory`");
             return Err(Kind::Options.because(text));
         }
+        let iod_directory = iods::directory(&file).map_err(at)?;
+        let server = merged(server, file.server);
         let mut exports = Vec::new();
         let mut taken = BTreeSet::new();
         for export in &file.export {
-            let planned = planned(export.get_ref()).map_err(&at)?;
+            let planned = planned(export.get_ref(), &server.listen).map_err(at)?;
             for (what, is_new) in [
                 ("name", taken.insert(planned.name.clone())),
                 ("directory", taken.insert(format!("\0{}", planned.directory.display()))),
@@ -124,8 +122,8 @@ impl Plan {
                         server of their own";
             return Err(at(Wrong::at(export, text)));
         }
-        let server = merged(server, file.server);
-        Self::new(Some(path.to_path_buf()), server, file.limits, exports)
+        let plan = Self::new(Some(path.to_path_buf()), server, file.limits, exports)?;
+        Ok(Self { iod_directory, ..plan })
     }
 
     /// What a metaserver is to be.
@@ -141,7 +139,7 @@ impl Plan {
             rebalance: options.rebalance,
             unit_kib: options.stripe_unit,
             inline_kib: options.stripe_inline,
-            group: Group::of(&options.peers)?,
+            group: Group::of(&options.peers, &options.server.listen)?,
             ..Layout::default()
         };
         let moves = options.copies > 1 || options.rebalance || !options.drain.is_empty();
@@ -160,9 +158,9 @@ impl Plan {
     /// What an iod is to be: whoever knows the path is the user who runs it, but for users of the
     /// numbers that clients are told, if it can tell these apart.
     pub(crate) fn of_iod(options: &Iod) -> Result<Self, Failure> {
-        let directory = checks::directory(&options.directory)?;
-        checks::cluster_key(Some(&options.cluster_key), &directory)?;
-        let key = Key::of(&options.cluster_key)?;
+        let Keeper { directory, cluster_key, server, limits } = Keeper::of(options)?;
+        checks::cluster_key(Some(&cluster_key), &directory)?;
+        let key = Key::of(&cluster_key)?;
         let anonymous = User {
             uid: rustix::process::geteuid().as_raw(),
             gid: rustix::process::getegid().as_raw(),
@@ -178,7 +176,8 @@ impl Plan {
             rules: rules.collect(),
             secret: Some(key.path()),
         };
-        Self::new(None, options.server.clone(), Limits::default(), vec![export])
+        // It is no server that the file describes, so there is nothing of it to be read again.
+        Self::new(None, server, limits, vec![export])
     }
 
     /// What a server of one directory is to be, of which nothing else is said.
@@ -227,6 +226,7 @@ impl Plan {
         }
         stripes::check(&exports)?;
         for export in &exports {
+            //stripes::names::check(&export.directory, &export.layout)?;
             checks::cluster_key(export.layout.cluster_key.as_deref(), &export.directory)?;
         }
         if server.portmap.is_some() && server.register {
@@ -245,7 +245,17 @@ impl Plan {
         };
         let served: Vec<_> = exports.iter().map(|export| export.directory.as_path()).collect();
         let state = checks::state(server.state.as_deref(), &served)?;
-        Ok(Self { file, server, limits, stable_log_mib, transfer_bytes_max, state, exports })
+        let iod_directory = None;
+        Ok(Self {
+            file,
+            server,
+            limits,
+            stable_log_mib,
+            transfer_bytes_max,
+            state,
+            exports,
+            iod_directory,
+        })
     }
 
     /// The key of handles: that of the cluster, where other metaservers take them too.
@@ -337,7 +347,7 @@ fn merged(said: &Server, file: Server) -> Server {
     }
 }
 
-fn planned(export: &Export) -> Result<Planned, Wrong> {
+fn planned(export: &Export, listen: &[SocketAddr]) -> Result<Planned, Wrong> {
     let place = &export.directory;
     let directory =
         checks::directory(place.get_ref()).map_err(|error| Wrong::at(place, error.to_string()))?;
@@ -351,11 +361,11 @@ fn planned(export: &Export) -> Result<Planned, Wrong> {
     if rules.is_empty() {
         rules.push(without_any());
     }
-    let layout = layout(export)?;
+    let layout = layout(export, listen)?;
     Ok(Planned { directory, name, read_only: export.read_only, layout, rules, secret: None })
 }
 
-fn layout(export: &Export) -> Result<Layout, Wrong> {
+fn layout(export: &Export, listen: &[SocketAddr]) -> Result<Layout, Wrong> {
     let path = |place: &Spanned<PathBuf>| {
         checks::directory(place.get_ref()).map_err(|error| Wrong::at(place, error.to_string()))
     };
@@ -395,7 +405,7 @@ fn layout(export: &Export) -> Result<Layout, Wrong> {
         paths: export.stripe.iter().map(path).collect::<Result<_, _>>()?,
         unit_kib: kib(export.stripe_unit.as_ref(), stripes::UNIT_KIB, stripes::UNITS_KIB)?,
         inline_kib: kib(inline, stripes::INLINE_KIB, stripes::INLINES_KIB)?,
-        group: peers::group(export)?,
+        group: peers::group(export, listen)?,
     })
 }
 
@@ -406,35 +416,6 @@ fn copies(asked: Option<&Spanned<u16>>) -> Result<u16, Wrong> {
         true => Ok(copies),
         false => Err(Wrong::at(asked, "must be 1 or 2".to_owned())),
     }
-}
-
-/// What the parser says, in words of somebody who writes a file.
-fn plain(message: &str) -> String {
-    const WORDS: &[(&str, &str)] = &[
-        ("unknown field", "unknown option"),
-        ("unknown variant", "unknown value"),
-        ("missing field", "missing option"),
-        ("expected a sequence", "expected a list: put it in [ ]"),
-        ("expected a string", "expected a text: put it in \" \""),
-        ("expected a boolean", "expected true or false"),
-        ("expected a nonzero usize", "expected a number from 1 on"),
-        ("expected usize", "expected a number from 1 on"),
-        ("expected struct Mapping", "expected { from = ..., to = ... }"),
-        ("invalid socket address syntax", "no address with a port: write it as \"192.0.2.1:2049\""),
-    ];
-    let mut text = message.to_owned();
-    for (theirs, ours) in WORDS {
-        text = text.replace(theirs, ours);
-    }
-    text
-}
-
-/// Line and column of a byte, from 1.
-fn place(text: &str, at: usize) -> (usize, usize) {
-    let before = text.get(..at).unwrap_or(text);
-    let line = before.matches('\n').count() + 1;
-    let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
-    (line, column)
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Where data lies that is spread: in directories of this machine, or on iods of others.
 
 mod members;
+pub(crate) mod names;
 
 use std::fs::File;
 use std::ops::RangeInclusive;
@@ -23,7 +24,7 @@ use rustix::io::Errno;
 
 use self::members::{Members, Seen, is_made, members};
 use crate::checks::is_reached;
-use crate::cluster::{Asker, Cluster, Group, IodAddress, Names, Part, group};
+use crate::cluster::{Asker, Cluster, Group, IodAddress, Names, Part};
 use crate::config::Planned;
 use crate::failure::{Failure, Kind};
 
@@ -126,7 +127,7 @@ pub(crate) fn check(exports: &[Planned]) -> Result<(), Failure> {
 }
 
 /// Whether one directory lies in the other.
-fn overlap(one: &Path, other: &Path) -> Result<bool, Failure> {
+pub(crate) fn overlap(one: &Path, other: &Path) -> Result<bool, Failure> {
     let lies_in = |one: &Path, other: &Path| {
         let reached = is_reached(one, other).map_err(|error| {
             Kind::Directory.because(format!("cannot use {}: {error}", one.display()))
@@ -179,14 +180,6 @@ pub(crate) fn open_iods(
     let give_up = Duration::from_secs(layout.iod_timeout_s.into());
     let asker = Asker::Server(how.loops, layout.group.as_ref());
     let cluster = Cluster::start(layout.cluster_key.as_deref(), give_up, asker)?;
-    if layout.group.is_none() && group::is_one_of_several(directory) {
-        let text = format!(
-            "{} is the directory of one of several metaservers: name them with --peer, or as `peer` \
-             in the file",
-            directory.display()
-        );
-        return Err(Kind::Directory.because(text));
-    }
     block_on(async {
         let mut tries = TRIES;
         let parts = loop {

@@ -23,8 +23,8 @@ use futures_channel::oneshot;
 use rustix::fs::{FlockOperation, flock};
 use siphasher::sip::SipHasher13;
 
-/// The first line, with the version of the format.
-const MAGIC: &[u8] = b"leasehold records 1\n";
+/// The first line of such a file, with the version of its format.
+pub const MAGIC: &[u8] = b"leasehold records 1\n";
 
 const HEAD_BYTES: usize = 12;
 

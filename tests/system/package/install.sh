@@ -37,7 +37,7 @@ await() {
 there dpkg --no-triggers --install /run/leasehold.deb
 
 units=/usr/lib/systemd/system
-for unit in leasehold.service leasehold.socket; do
+for unit in leasehold.service leasehold.socket leasehold-iod.service; do
     # What others say of their own units is not ours.
     said=$(there systemd-analyze verify "$units/$unit" 2>&1 | grep leasehold || true)
     [[ -z $said ]] || fail "$said"
@@ -63,12 +63,19 @@ from = ["127.0.0.1"]
 END
 there leasehold check --config "$configuration"
 
-# As the unit has it: the words, the powers, and the socket, which is there before the server.
-words=$(sed -n 's/^ExecStart=//p' "$root$units/leasehold.service")
-powers=$(sed -n 's/^CapabilityBoundingSet=//p' "$root$units/leasehold.service")
-powers=$(tr ' ' '\n' <<<"$powers" | sed 's/^CAP_/+/' | tr 'A-Z\n' 'a-z,')
+# As the units have it: the words and the powers.
+words_of() { sed -n 's/^ExecStart=//p' "$root$units/$1"; }
+powers_of() {
+    local powers
+    powers=$(sed -n 's/^CapabilityBoundingSet=//p' "$root$units/$1")
+    powers=$(tr ' ' '\n' <<<"$powers" | sed 's/^CAP_/+/' | tr 'A-Z\n' 'a-z,')
+    echo "-all,${powers%,}"
+}
+
+# And the socket, which is there before the server.
+words=$(words_of leasehold.service)
 # shellcheck disable=SC2086 # They are several.
-there setpriv --no-new-privs --bounding-set "-all,${powers%,}" \
+there setpriv --no-new-privs --bounding-set "$(powers_of leasehold.service)" \
     systemd-socket-activate --listen=127.0.0.1:2049 $words &
 server=$!
 await there leasehold ls nfs://127.0.0.1/data
@@ -89,9 +96,46 @@ there leasehold check --config "$configuration" | grep -q /srv/data || fail "the
 
 kill "$(there leasehold status --json | sed 's/.*"pid":\([0-9]*\).*/\1/')"
 wait "$server" || fail "the server ended with $?"
+
+# An iod by its unit, and a metaserver over it, by one file.
+cp "$root$configuration" "$root/run/before.toml"
+mkdir "$root/srv/stripes" "$root/srv/names"
+cat >"$root$configuration" <<'END'
+[server]
+listen = ["127.0.0.1:2049"]
+[iod]
+directory = "/srv/stripes"
+[[export]]
+directory = "/srv/names"
+cluster-key = "/etc/leasehold/cluster.key"
+iod = ["192.0.2.1:2049", "127.0.0.2:2049"]
+stripe-inline = "0 KiB"
+END
+(umask 077; head -c 16 /dev/urandom | od -An -tx1 | tr -d ' \n' >"$root/etc/leasehold/cluster.key")
+words=$(words_of leasehold-iod.service)
+# shellcheck disable=SC2086 # They are several.
+chroot "$root" setpriv --no-new-privs --bounding-set "$(powers_of leasehold-iod.service)" $words &
+iod=$!
+await there leasehold cluster check --cluster-key /etc/leasehold/cluster.key --iod 127.0.0.2:2049
+sed -i 's/"192.0.2.1:2049", //' "$root$configuration"
+words=$(words_of leasehold.service)
+# shellcheck disable=SC2086 # They are several.
+chroot "$root" setpriv --no-new-privs --bounding-set "$(powers_of leasehold.service)" $words &
+server=$!
+await there leasehold ls nfs://127.0.0.1/names
+chmod 1777 "$root/srv/names"
+there leasehold cp /run/text nfs://127.0.0.1/names/striped
+[[ $(there leasehold cat nfs://127.0.0.1/names/striped) == text ]]
+grep -rq '^text$' "$root/srv/stripes" || fail "the iod has nothing: $(find "$root/srv/stripes")"
+for one in "$server" "$iod"; do
+    kill "$one"
+    wait "$one" || fail "$one ended with $?"
+done
+rm "$root/etc/leasehold/cluster.key"
+cp "$root/run/before.toml" "$root$configuration"
 there dpkg --no-triggers --remove leasehold
-[[ ! -e $root/usr/bin/leasehold && ! -e $root$units/leasehold.service ]] || fail "something is left"
+[[ ! -e $root/usr/bin/leasehold && ! -e $root$units/leasehold-iod.service ]] || fail "something is left"
 [[ -e $root$configuration && -e $root/var/lib/leasehold/handle-key ]] || fail "too much is gone"
 there dpkg --no-triggers --purge leasehold
-[[ ! -e $root/etc/leasehold && ! -e $root/var/lib/leasehold ]] || fail "something is left of the state"
+[[ ! -e $root/etc/leasehold && ! -e $root/var/lib/leasehold && ! -e $root/var/lib/leasehold-iod ]] || fail "something is left of the state"
 [[ $(<"$root/srv/data/kept") == kept && $(<"$root/srv/data/written") == text ]] || fail "data is gone"

@@ -1,9 +1,13 @@
 //! Where an iod is.
 
 use std::fmt;
+use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::str::FromStr;
 
 use crate::remote::Address;
+
+/// The port of one that says none.
+const PORT: u16 = 2049;
 
 /// Where an iod is: `HOST:PORT` of one that `leasehold iod` runs, or `nfs://HOST[:PORT]/EXPORT` of
 /// any NFS server.
@@ -52,6 +56,14 @@ impl IodAddress {
         match self {
             Self::OfCluster(address) | Self::Export(address) => address,
         }
+    }
+
+    /// Where it is, of all that is known now; nothing where its name has no address. May take long.
+    pub(crate) fn addresses(&self) -> Vec<SocketAddr> {
+        let server = self.server();
+        let port = server.port.map_or(PORT, Into::into);
+        let found = (server.host.as_str(), port).to_socket_addrs();
+        found.map(Iterator::collect).unwrap_or_default()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{self, ErrorKind};
-use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -29,19 +29,20 @@ use leasehold_store_striped as striped;
 use serde::Deserialize;
 
 use super::{IodAddress, Key};
+use crate::config;
 use crate::failure::{Failure, Kind};
 
 /// The file in the metaserver's directory that holds all metafiles.
-pub(super) const NAME: &str = "leasehold-metafiles";
+pub(crate) const NAME: &str = "leasehold-metafiles";
 
 /// Its name when all of it is on its way to another directory, and for good.
-pub(super) const MOVED: &str = "leasehold-metafiles.moved";
+pub(crate) const MOVED: &str = "leasehold-metafiles.moved";
+
+/// Its name where it has come from another directory, and is still to be served elsewhere.
+pub(crate) const COMING: &str = "leasehold-metafiles.coming";
 
 /// The version of the replica program.
 const VERSION: u32 = leasehold_wire::replica::VERSION;
-
-/// The port of a metaserver that says none.
-const PORT: u16 = 2049;
 
 /// How long a copy is good unless configured, and what that may be, in seconds.
 pub(crate) const WINDOW_S: u32 = 3;
@@ -95,29 +96,35 @@ pub(crate) fn is_one_of_several(directory: &Path) -> bool {
 }
 
 impl Group {
-    /// The group that was named, if one was.
-    pub(crate) fn of(options: &super::options::Peers) -> Result<Option<Self>, Failure> {
+    /// The group that was named, if one was, for a server that listens there.
+    pub(crate) fn of(
+        options: &super::options::Peers,
+        listen: &[SocketAddr],
+    ) -> Result<Option<Self>, Failure> {
         let wrong = |text: &str| Err(Kind::Options.because(text));
         let super::options::Peers { peer, number, without, strict, search, lazy_window } = options;
         let count = u32::try_from(peer.len()).unwrap_or(u32::MAX);
-        let Some(me) = *number else {
-            return if peer.is_empty() {
-                Ok(None)
-            } else {
-                wrong("say which --peer this one is: --number")
-            };
-        };
-        if me >= count {
-            return wrong("--number must be that of a --peer, from 0 on");
-        }
-        if without.iter().any(|other| *other >= count || *other == me) {
-            return wrong("--without must be the number of another --peer");
+        if peer.is_empty() {
+            return Ok(None);
         }
         if peer.iter().any(|peer| matches!(peer, IodAddress::Export(_))) {
             return wrong("a --peer is HOST:PORT of a metaserver");
         }
         if (0..peer.len()).any(|at| peer[..at].contains(&peer[at])) {
             return wrong("a --peer is named twice: each metaserver has one place");
+        }
+        let me = match *number {
+            Some(me) => me,
+            None => config::own_number(peer, listen).map_err(|text| {
+                let say = "or say with --number which --peer this one is";
+                Kind::Options.because(format!("{text}; {say}"))
+            })?,
+        };
+        if me >= count {
+            return wrong("--number must be that of a --peer, from 0 on");
+        }
+        if without.iter().any(|other| *other >= count || *other == me) {
+            return wrong("--without must be the number of another --peer");
         }
         let (peers, without) = (peer.clone(), without.clone());
         let (strict, search, window_s) = (*strict, *search, *lazy_window);
@@ -249,10 +256,7 @@ impl World {
 }
 
 fn resolved(peer: &IodAddress) -> Result<SocketAddr, Failure> {
-    let server = peer.server();
-    let port = server.port.map_or(PORT, Into::into);
-    let found = (server.host.as_str(), port).to_socket_addrs();
-    let found = found.ok().and_then(|mut all| all.next());
+    let found = peer.addresses().into_iter().next();
     found.ok_or_else(|| Kind::Options.because(format!("the metaserver {peer} has no address")))
 }
 

@@ -18,14 +18,12 @@ use bytes::Bytes;
 use leasehold_shell::records::Records;
 use leasehold_store_replica::{compacted, moved};
 
-use super::group::{MOVED, NAME};
+use super::group::{COMING, MOVED, NAME};
 use super::options::MoveHome;
 use crate::checks;
 use crate::failure::{Failure, Kind};
 use crate::say::say;
-
-/// The name of metafiles that have come, and are still to be served elsewhere.
-const COMING: &str = "leasehold-metafiles.coming";
+use crate::stripes::names::others;
 
 /// Moves a home from one directory to another.
 pub(crate) fn move_home(options: &MoveHome) -> Result<(), Failure> {
@@ -34,6 +32,13 @@ pub(crate) fn move_home(options: &MoveHome) -> Result<(), Failure> {
     let wrong = |text: String| Err(Kind::Directory.because(text));
     if to.join(NAME).exists() {
         return wrong(format!("{} has a home already: name another directory", to.display()));
+    }
+    let own = [COMING, MOVED];
+    if let Some(name) = others(&to, &own).map_err(|error| failed(&to, &error))? {
+        let to = to.display();
+        return wrong(format!(
+            "{to} has {name} in it, which would be hidden: name an empty directory"
+        ));
     }
     let (goes, comes) = (from.join(NAME).exists(), to.join(COMING).exists());
     // Held to the end: nobody serves it meanwhile.

@@ -370,10 +370,10 @@ pub(crate) struct Peers {
     /// To be given for each of them, this one among them, in the same order at all of them. Clients
     /// may mount any, and move. All have the same iods, cluster key, name and options of stripes,
     /// one copy of each stripe, and no file is kept in DIR itself.
-    #[arg(long, value_name = "HOST:PORT", requires = "number", help_heading = PEERS)]
+    #[arg(long, value_name = "HOST:PORT", help_heading = PEERS)]
     pub(crate) peer: Vec<IodAddress>,
 
-    /// Which --peer this one is, the first being 0
+    /// Which --peer this one is, the first being 0 [default: that of an address served here]
     #[arg(long, value_name = "N", requires = "peer", help_heading = PEERS)]
     pub(crate) number: Option<u32>,
 
@@ -420,15 +420,22 @@ pub(crate) struct Peers {
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Iod {
-    /// The directory for stripes; empty at first
+    /// The directory for stripes; empty at first [default: that of `[iod]` in the file of --config]
     #[arg(value_name = "DIR")]
-    pub(crate) directory: PathBuf,
+    pub(crate) directory: Option<PathBuf>,
 
     /// The file with the key of the cluster: the same for its metaserver and all its iods
     ///
-    /// One that is not there is made.
+    /// One that is not there is made. Unless named it is the one that the file of --config has.
     #[arg(long, value_name = "FILE", help_heading = WHERE)]
-    pub(crate) cluster_key: PathBuf,
+    pub(crate) cluster_key: Option<PathBuf>,
+
+    /// The configuration file of the cluster, the same at all its machines
+    ///
+    /// `[iod]` has the directory, `[[export]]` the key; this iod is the one of `iod` that has an address
+    /// of this machine, and serves there. What is said on the command line counts before it.
+    #[arg(long, value_name = "FILE", help_heading = WHAT)]
+    pub(crate) config: Option<PathBuf>,
 
     #[command(flatten)]
     pub(crate) server: Server,

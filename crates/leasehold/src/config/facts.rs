@@ -131,22 +131,28 @@ impl Planned {
         let name = &self.name;
         let how = if self.read_only { ", read-only" } else { "" };
         facts.insert(format!("export {name}"), format!("{}{how}", self.directory.display()));
-        let Layout { paths, iods, unit_kib, inline_kib, copies, group, .. } = &self.layout;
-        if self.layout.is_spread() {
-            let paths = paths.iter().map(|path| path.to_string_lossy().into_owned());
-            let paths: Vec<_> = paths.chain(iods.iter().map(ToString::to_string)).collect();
-            let twice = if *copies > 1 { "on two each, " } else { "" };
-            let sizes = format!("{twice}{unit_kib} KiB each, files up to {inline_kib} KiB whole");
-            let about = format!("export {name}{STRIPES}");
-            let group = group.as_ref().map(|group| format!(", {}", group.words()));
-            let group = group.unwrap_or_default();
-            facts.insert(about, format!("{}, {sizes}{group}", paths.join(", ")));
+        if let Some(spread) = self.spread() {
+            facts.insert(format!("export {name}{STRIPES}"), spread);
         }
         for (at, rule) in self.rules.iter().enumerate() {
             let whom: Vec<&str> = rule.clients.iter().map(|one| &*one.text).collect();
             let about = format!("export {name}, rule {}", at + 1);
             facts.insert(about, format!("{} {}", whom.join(", "), grant(rule, self.read_only)));
         }
+    }
+
+    /// How its data is spread, and which of several metaservers this is, where it is.
+    pub(crate) fn spread(&self) -> Option<String> {
+        let Layout { paths, iods, unit_kib, inline_kib, copies, group, .. } = &self.layout;
+        if !self.layout.is_spread() {
+            return None;
+        }
+        let paths = paths.iter().map(|path| path.to_string_lossy().into_owned());
+        let paths: Vec<_> = paths.chain(iods.iter().map(ToString::to_string)).collect();
+        let twice = if *copies > 1 { "on two each, " } else { "" };
+        let sizes = format!("{twice}{unit_kib} KiB each, files up to {inline_kib} KiB whole");
+        let group = group.as_ref().map(|group| format!(", {}", group.words()));
+        Some(format!("{}, {sizes}{}", paths.join(", "), group.unwrap_or_default()))
     }
 
     /// What is granted to whom, a line a rule.

@@ -24,6 +24,7 @@ struct Table {
 const TABLES: &[Table] = &[
     Table { head: "[server]", definition: "Server", plain: &["listen"] },
     Table { head: "[limits]", definition: "Limits", plain: &[] },
+    Table { head: "[iod]", definition: "Iod", plain: &[] },
     Table { head: "[[export]]", definition: "Export", plain: &["directory"] },
     Table { head: "[[export.client]]", definition: "Client", plain: &[] },
 ];
@@ -58,7 +59,8 @@ pub(crate) fn run(options: &Init) -> Result<(), Failure> {
 pub(crate) fn commented() -> String {
     let mut text = HEAD.to_owned();
     for table in TABLES {
-        let hidden = if table.definition == "Client" { "# " } else { "" };
+        // With the others it would not be a file of most servers, or be refused for what it lacks.
+        let hidden = if ["Client", "Iod"].contains(&table.definition) { "# " } else { "" };
         let _ = write!(text, "\n{hidden}{}\n", table.head);
         for option in options(table) {
             text.push('\n');
@@ -124,7 +126,8 @@ mod tests {
             "# The configuration file\n\n\
              What `leasehold serve --config FILE` takes, in TOML. `leasehold config init` writes a \
              file with all of this in comments. An option that is not known is refused. What can \
-             be said on the command line too counts before the file.\n",
+             be said on the command line too counts before the file. The same file can be at all \
+             machines of a cluster: what `leasehold iod --config FILE` takes of it is said at `[iod]`.\n",
         );
         for table in TABLES {
             write!(text, "\n## `{}`\n", table.head).expect("a string takes all");
@@ -165,6 +168,7 @@ mod tests {
         let all: File = toml::from_str(&uncommented).expect("it is a file");
         assert_eq!(all.export[0].get_ref().client[0].uid_map.len(), 2);
         assert!(all.server.threads.is_some() && all.limits.transfer_size.is_some());
+        assert!(all.iod.is_some() && plain.iod.is_none());
     }
 
     fn is_option(line: &str) -> bool {

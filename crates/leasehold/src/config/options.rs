@@ -30,6 +30,9 @@ pub(crate) struct File {
     /// What clients may use up.
     #[serde(default)]
     pub(crate) limits: Limits,
+    /// What `leasehold iod` keeps.
+    #[schemars(with = "Option<Iod>")]
+    pub(crate) iod: Option<Spanned<Iod>>,
     /// A directory that is served. There may be many.
     #[serde(default)]
     #[schemars(with = "Vec<Export>")]
@@ -200,6 +203,20 @@ pub(crate) struct Limits {
     pub(crate) transfer_size: Option<Size>,
 }
 
+/// What `leasehold iod --config` takes from the file that describes its cluster.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct Iod {
+    /// The directory for stripes of `leasehold iod --config FILE`, on every machine that runs one
+    ///
+    /// Empty at first. It serves on the address of `iod` in `[[export]]` that is its machine's own, or
+    /// on that of `--listen`, and has the `cluster-key` of that export. From `[server]` it has
+    /// `durability`, `threads`, `log` and `log-format`, and `[limits]`; nothing else, so that a
+    /// metaserver may run beside it: then give it another state directory, with `--state`.
+    #[schemars(with = "PathBuf", extend("init" = "/srv/stripes"))]
+    pub(crate) directory: Spanned<PathBuf>,
+}
+
 /// A directory that is served, and who may do what there.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
@@ -273,14 +290,17 @@ pub(crate) struct Export {
 
     /// All metaservers that serve this file system, as HOST:PORT, this one among them
     ///
-    /// In the same order at all of them, each of which has this file with a `number` of its own.
-    /// Clients may mount any, and move. `name`, `iod`, `cluster-key` and the options of stripes are
-    /// the same as well; there is one copy of each stripe, and the server has no other export.
+    /// In the same order at all of them, which can have the same file: each is the one that has an
+    /// address which it serves on, unless `number` says another. Clients may mount any, and move.
+    /// `name`, `iod`, `cluster-key` and the options of stripes are the same as well; there is one copy
+    /// of each stripe, and the server has no other export.
     #[serde(default)]
     #[schemars(with = "Vec<String>", extend("init" = ["meta1:2049", "meta2:2049"]))]
     pub(crate) peer: Vec<Spanned<String>>,
 
-    /// Which `peer` this one is, the first being 0
+    /// Which `peer` this one is, the first being 0 [default: the one with an address served here]
+    ///
+    /// To be said where addresses are translated on the way, or a machine has those of several.
     #[serde(default)]
     #[schemars(with = "u32", extend("init" = 0))]
     pub(crate) number: Option<Spanned<u32>>,

@@ -1,14 +1,16 @@
 //! The metaservers of one file system, as the file names them.
 
+use std::net::SocketAddr;
+
 use toml::Spanned;
 
 use super::options::Export;
 use super::rules::Wrong;
 use crate::cluster::group::{Search, WINDOW_S, WINDOWS_S};
-use crate::cluster::{Group, IodAddress};
+use crate::cluster::{Group, IodAddress, Own, named, own};
 
-/// The group that an export is served by, where that is said.
-pub(super) fn group(export: &Export) -> Result<Option<Group>, Wrong> {
+/// The group that an export is served by, where that is said, by a server that listens there.
+pub(super) fn group(export: &Export, listen: &[SocketAddr]) -> Result<Option<Group>, Wrong> {
     let Some(first) = export.peer.first() else {
         return match of_several(export) {
             Some(wrong) => Err(wrong),
@@ -17,14 +19,17 @@ pub(super) fn group(export: &Export) -> Result<Option<Group>, Wrong> {
     };
     let wrong = |text: &str| Err(Wrong::at(first, text));
     let peers = peers(&export.peer)?;
-    let Some(number) = &export.number else {
-        return wrong("say which of these this one is: `number`, 0 being the first");
-    };
-    let me = *number.get_ref();
     let is_peer = |number: u32| (number as usize) < peers.len();
-    if !is_peer(me) {
-        return Err(Wrong::at(number, "must be that of a `peer`, from 0 on"));
-    }
+    let me = match &export.number {
+        Some(number) if !is_peer(*number.get_ref()) => {
+            return Err(Wrong::at(number, "must be that of a `peer`, from 0 on"));
+        }
+        Some(number) => *number.get_ref(),
+        None => own_number(&peers, listen).map_err(|text| {
+            let say = "or say with `number` which of these this is, 0 being the first";
+            Wrong::at(first, format!("{text}; {say}"))
+        })?,
+    };
     let is_another = |other: u32| is_peer(other) && other != me;
     if let Some(other) = export.without.iter().find(|other| !is_another(*other.get_ref())) {
         return Err(Wrong::at(other, "must be the number of another `peer`"));
@@ -55,6 +60,29 @@ pub(super) fn group(export: &Export) -> Result<Option<Group>, Wrong> {
     let without = export.without.iter().map(|other| *other.get_ref()).collect();
     let search = export.search.as_ref().map_or(Search::Constant, |search| *search.get_ref());
     Ok(Some(Group { peers, me, without, strict, search, window_s }))
+}
+
+/// The number of the peer that is this machine, where that is not said.
+///
+/// # Errors
+/// What is to be done about it, as text.
+pub(crate) fn own_number(peers: &[IodAddress], listen: &[SocketAddr]) -> Result<u32, String> {
+    let found = own(peers, listen);
+    match found.as_slice() {
+        [Own { at, .. }] => Ok(u32::try_from(*at).expect("they are few")),
+        [] if listen.is_empty() => {
+            Err("no peer is an address of this machine: name that among them".to_owned())
+        }
+        [] => {
+            let listen: Vec<_> = listen.iter().map(ToString::to_string).collect();
+            let listen = listen.join(" and ");
+            Err(format!("this machine serves no peer's address: listen there, and not on {listen}"))
+        }
+        [_, _, ..] => {
+            let all = named(peers, &found);
+            Err(format!("this machine serves the addresses of several peers, {all}: listen on one"))
+        }
+    }
 }
 
 /// What is said that several metaservers alone have.

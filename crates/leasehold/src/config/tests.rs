@@ -1,3 +1,4 @@
+use std::fs;
 use std::net::Ipv4Addr;
 
 use tempfile::TempDir;
@@ -209,6 +210,25 @@ fn a_file_says_which_of_several_metaservers_this_is() {
 }
 
 #[test]
+fn the_number_is_found_by_where_it_listens() {
+    let number = |peers: &str, listen: &str| {
+        let text = format!("{OVER_IODS}peer = [{peers}]\n[server]\nSTATE\nlisten = ['{listen}']\n");
+        read(&text).map(|plan| plan.exports[0].layout.group.as_ref().map(|group| group.me))
+    };
+    let peers = "'203.0.113.1:2049', '127.0.0.2:2049', '127.0.0.3:99'";
+    assert_eq!(number(peers, "127.0.0.3:99"), Ok(Some(2)));
+    assert_eq!(number(peers, "0.0.0.0:2049"), Ok(Some(1)));
+    let told = number(peers, "127.0.0.9:2049").expect_err("it is no peer's");
+    assert!(told.contains("FILE:5:9: this machine serves no peer's address"), "{told}");
+    let told = number("'127.0.0.2', '127.0.0.3'", "0.0.0.0:2049").expect_err("it is which?");
+    assert!(told.contains("several peers, 127.0.0.2 and 127.0.0.3: listen on one"), "{told}");
+    // What is said counts.
+    let said = format!("{OVER_IODS}peer = ['127.0.0.2', '127.0.0.3']\nnumber = 1\n");
+    let plan = read(&format!("{said}[server]\nSTATE\n")).expect("it is well formed");
+    assert_eq!(plan.exports[0].layout.group.as_ref().map(|group| group.me), Some(1));
+}
+
+#[test]
 fn several_metaservers_in_a_file_are_of_one_mind() {
     let one = "[[export]]\ndirectory = 'HOME/data'\n";
     let numbered = format!("{OVER_IODS}{PEERS}number = 0\n");
@@ -218,7 +238,10 @@ fn several_metaservers_in_a_file_are_of_one_mind() {
         (format!("{OVER_IODS}search = 'tree'\n"), "FILE:5:10: `search` is for several"),
         (format!("{OVER_IODS}lazy-window = 3\n"), "FILE:5:15: `lazy-window` is for several"),
         (format!("{OVER_IODS}without = [1]\n"), "FILE:5:12: `without` is for several"),
-        (format!("{OVER_IODS}{PEERS}"), "FILE:5:9: say which of these this one is: `number`"),
+        (
+            format!("{OVER_IODS}peer = ['203.0.113.1', '203.0.113.2']\n"),
+            "FILE:5:9: no peer is an address of this machine: name that among them; or say with `number`",
+        ),
         (format!("{OVER_IODS}{PEERS}number = 2\n"), "FILE:6:10: must be that of a `peer`"),
         (format!("{numbered}without = [1, 0]\n"), "FILE:7:15: must be the number of another"),
         (format!("{numbered}without = [2]\n"), "FILE:7:12: must be the number of another"),

@@ -435,6 +435,8 @@ fn a_home_is_moved() {
     let [old, new, copy] = ["names1", "elsewhere", "copy"].map(|name| cluster.home.path(name));
     fs::create_dir(&new).unwrap();
     let moves = |from: &str, to: &str| run(leasehold(&["cluster", "move-home", from, to]));
+    let (code, _, said) = moves(&old, &cluster.home.path("one"));
+    assert!(code != 0 && said.contains("name an empty directory"), "{said}");
     let (code, _, said) = moves(&old, &new);
     assert!(code != 0 && said.contains("end its metaserver first"), "{said}");
     assert!(fs::read_dir(&new).unwrap().next().is_none());
@@ -585,8 +587,4 @@ fn a_group_is_of_one_mind() {
         let (code, _, said) = meta(words);
         assert!(code == 2 && said.contains(advice), "{words:?}: {code} {said}");
     }
-    // A directory of several is not one of one.
-    fs::write(home.path("names/leasehold-metafiles"), "").unwrap();
-    let (code, _, said) = meta(&[]);
-    assert!(code != 0 && said.contains("--peer"), "{said}");
 }

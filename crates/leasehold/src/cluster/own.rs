@@ -1,0 +1,66 @@
+//! Which of several places is this machine's own: so one file can be the same at all machines.
+
+use std::net::{SocketAddr, UdpSocket};
+
+use super::IodAddress;
+
+/// A place that is this machine's own.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Own {
+    /// Which of those that were named.
+    pub(crate) at: usize,
+    /// Those of its addresses that this machine has.
+    pub(crate) addresses: Vec<SocketAddr>,
+}
+
+/// Those places that are served by whoever listens at these addresses; where none is named, all that
+/// this machine has an address of. May take long, as names of hosts are looked up.
+pub(crate) fn own(places: &[IodAddress], listen: &[SocketAddr]) -> Vec<Own> {
+    let one = |(at, place): (usize, &IodAddress)| {
+        let addresses = place.addresses().into_iter();
+        let addresses: Vec<_> = addresses.filter(|address| is_own(*address, listen)).collect();
+        (!addresses.is_empty()).then_some(Own { at, addresses })
+    };
+    places.iter().enumerate().filter_map(one).collect()
+}
+
+/// The places in words.
+pub(crate) fn named(places: &[IodAddress], own: &[Own]) -> String {
+    let names: Vec<_> = own.iter().map(|own| places[own.at].to_string()).collect();
+    names.join(" and ")
+}
+
+fn is_own(address: SocketAddr, listen: &[SocketAddr]) -> bool {
+    // Who has an address can have a socket there.
+    let is_here = || UdpSocket::bind((address.ip(), 0)).is_ok();
+    let is_served = |on: &SocketAddr| {
+        let is_all = on.ip().is_unspecified() && on.is_ipv4() == address.is_ipv4();
+        *on == address || (is_all && on.port() == address.port() && is_here())
+    };
+    if listen.is_empty() { is_here() } else { listen.iter().any(is_served) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(places: &[&str], listen: &[&str]) -> Vec<usize> {
+        let places: Vec<_> = places.iter().map(|it| it.parse().expect("an address")).collect();
+        let listen: Vec<_> = listen.iter().map(|it| it.parse().expect("an address")).collect();
+        own(&places, &listen).iter().map(|own| own.at).collect()
+    }
+
+    #[test]
+    fn a_place_is_own_by_where_it_is_listened() {
+        // From the block for documentation: nobody has it.
+        let all = ["203.0.113.1:2049", "127.0.0.2:2049", "127.0.0.3", "127.0.0.3:99"];
+        assert_eq!(found(&all, &["127.0.0.2:2049"]), [1]);
+        assert_eq!(found(&all, &["127.0.0.3:2049"]), [2], "the usual port");
+        assert_eq!(found(&all, &["0.0.0.0:99"]), [3]);
+        assert_eq!(found(&all, &["0.0.0.0:2049"]), [1, 2]);
+        assert_eq!(found(&all, &["[::]:2049", "127.0.0.3:99"]), [3]);
+        assert_eq!(found(&all, &["127.0.0.1:2049"]), [] as [usize; 0]);
+        assert_eq!(found(&all[..2], &[]), [1]);
+        assert_eq!(found(&["no-such-host.invalid"], &[]), [] as [usize; 0]);
+    }
+}

@@ -1,0 +1,71 @@
+//! The text of the file, and what is wrong with it, by its place there.
+
+use std::fs;
+use std::path::Path;
+
+use super::options::File;
+use super::rules::Wrong;
+use crate::failure::{Failure, Kind};
+
+/// A file that was read.
+pub(super) struct Source {
+    shown: String,
+    text: String,
+}
+
+impl Source {
+    /// Reads a file that is well formed.
+    pub(super) fn read(path: &Path) -> Result<(Self, File), Failure> {
+        let shown = path.display().to_string();
+        let text = fs::read_to_string(path).map_err(|error| {
+            let advice = "`leasehold config init` writes one";
+            Kind::Options.because(format!("cannot read {shown}: {error}; {advice}"))
+        })?;
+        let source = Self { shown, text };
+        let file = toml::from_str(&source.text).map_err(|error| {
+            let span = error.span().unwrap_or_default();
+            source.at(&Wrong { span, text: plain(error.message().trim_end()) })
+        })?;
+        Ok((source, file))
+    }
+
+    /// Says what is wrong, and where.
+    pub(super) fn at(&self, wrong: &Wrong) -> Failure {
+        let (line, column) = place(&self.text, wrong.span.start);
+        Kind::Options.because(format!("{}:{line}:{column}: {}", self.shown, wrong.text))
+    }
+
+    /// Says what the file lacks.
+    pub(super) fn lacks(&self, text: &str) -> Failure {
+        Kind::Options.because(format!("{} {text}", self.shown))
+    }
+}
+
+/// What the parser says, in words of somebody who writes a file.
+fn plain(message: &str) -> String {
+    const WORDS: &[(&str, &str)] = &[
+        ("unknown field", "unknown option"),
+        ("unknown variant", "unknown value"),
+        ("missing field", "missing option"),
+        ("expected a sequence", "expected a list: put it in [ ]"),
+        ("expected a string", "expected a text: put it in \" \""),
+        ("expected a boolean", "expected true or false"),
+        ("expected a nonzero usize", "expected a number from 1 on"),
+        ("expected usize", "expected a number from 1 on"),
+        ("expected struct Mapping", "expected { from = ..., to = ... }"),
+        ("invalid socket address syntax", "no address with a port: write it as \"192.0.2.1:2049\""),
+    ];
+    let mut text = message.to_owned();
+    for (theirs, ours) in WORDS {
+        text = text.replace(theirs, ours);
+    }
+    text
+}
+
+/// Line and column of a byte, from 1.
+fn place(text: &str, at: usize) -> (usize, usize) {
+    let before = text.get(..at).unwrap_or(text);
+    let line = before.matches('\n').count() + 1;
+    let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+    (line, column)
+}

@@ -1,0 +1,63 @@
+//! `cluster try` with several metaservers.
+
+use std::net::TcpStream;
+
+use bytes::Bytes;
+use leasehold_shell::client::{Mounted, Runtime, block_on};
+use rustix::process::Signal;
+
+use crate::cluster::try_mount;
+use crate::support::{Home, Serving, leasehold, put, who};
+
+/// Both are there and show the same file, and nothing of it runs on when it has ended.
+#[test]
+fn two_metaservers_can_be_tried() {
+    let home = Home::new();
+    let folder = home.path("cluster");
+    let words = ["cluster", "try", &folder, "--metaservers", "2", "--iods", "2"];
+    let try_it = || leasehold(&[&words[..], &["--listen", "127.0.0.1:0"]].concat());
+    let runtime = Runtime::start().unwrap();
+    let started = || {
+        let serving = Serving::start(try_it());
+        let ports: Vec<u16> = (0..2).map(|_| served(&serving)).collect();
+        let servers = ports.iter().map(|port| try_mount(&runtime, *port, "/cluster").unwrap());
+        (servers.collect::<Vec<_>>(), ports, serving)
+    };
+    let same = |servers: &[Mounted], data: &Bytes| {
+        let found: Vec<_> = servers
+            .iter()
+            .map(|server| {
+                let found = block_on(server.nfs.lookup(&who(), &server.root, b"file")).unwrap();
+                let file = found.done().unwrap().object;
+                let read = block_on(server.nfs.read(&who(), &file, 0, 300_000)).unwrap();
+                assert_eq!(read.done().unwrap().data, *data);
+                file
+            })
+            .collect();
+        assert_eq!(found[0], found[1]);
+    };
+
+    let (servers, ports, mut serving) = started();
+    assert_ne!(ports[0], ports[1]);
+    let data = Bytes::from(vec![7; 300_000]);
+    block_on(put(&servers[1], b"file", &data));
+    same(&servers, &data);
+    assert!(serving.end(Signal::TERM).success());
+    for port in ports {
+        assert!(TcpStream::connect(("127.0.0.1", port)).is_err(), "something serves on");
+    }
+    // It is there the next time.
+    let (servers, _, mut serving) = started();
+    same(&servers, &data);
+    assert!(serving.end(Signal::TERM).success());
+}
+
+/// The port of the next metaserver that says where it serves.
+fn served(serving: &Serving) -> u16 {
+    loop {
+        let line = serving.line();
+        if line.starts_with("Serving ") {
+            return line.rsplit(':').next().unwrap().parse().unwrap();
+        }
+    }
+}
