@@ -226,7 +226,7 @@ impl Plan {
         }
         stripes::check(&exports)?;
         for export in &exports {
-            //stripes::names::check(&export.directory, &export.layout)?;
+            stripes::names::check(&export.directory, &export.layout)?;
             checks::cluster_key(export.layout.cluster_key.as_deref(), &export.directory)?;
         }
         if server.portmap.is_some() && server.register {
