@@ -6,7 +6,8 @@
 //! serve; [`copies`] when a copy is good, [`covers`] what clients may cache of it, and [`changes`]
 //! when what was changed goes to the home; [`search`] whom to ask for a name; [`home`] makes places
 //! for objects, [`names`] keeps names apart, and [`moves`] keeps directories from becoming their own
-//! ancestors. Each has its rules by number at its head.
+//! ancestors. Each has its rules by number at its head. A ninth, [`epochs`], is for iods: by it they
+//! refuse a metaserver that is over.
 //! [`distances`] tells a search who is near.
 //!
 //! Criteria in order of weight:
@@ -19,6 +20,7 @@ pub mod changes;
 pub mod copies;
 pub mod covers;
 pub mod distances;
+pub mod epochs;
 pub mod home;
 pub mod moves;
 pub mod names;
