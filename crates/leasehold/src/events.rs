@@ -5,7 +5,7 @@ use std::time::Duration;
 use leasehold_serve::{Event, Exports, Observer};
 use leasehold_shell::Rate;
 
-/// How often the log tells at most of clients that are not believed.
+/// How often the log tells at most of clients that are not believed, and of metaservers that are over.
 const COMPLAINTS_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Writes events to the log; of each kind one a second, or fewer.
@@ -14,13 +14,15 @@ pub(crate) struct Log {
     refusals: Rate,
     handles: Rate,
     complaints: Rate,
+    over: Rate,
 }
 
 impl Log {
     pub(crate) fn new() -> Self {
         let rate = || Rate::one_in(Duration::from_secs(1));
         let complaints = Rate::one_in(COMPLAINTS_INTERVAL);
-        Self { mounts: rate(), refusals: rate(), handles: rate(), complaints }
+        let over = Rate::one_in(COMPLAINTS_INTERVAL);
+        Self { mounts: rate(), refusals: rate(), handles: rate(), complaints, over }
     }
 }
 
@@ -48,6 +50,13 @@ impl Observer for Log {
                 let Some(held_back) = self.handles.pass() else { return };
                 let what = "refused a handle: no rule of the export has this client";
                 tracing::warn!(client = %from, export, held_back, "{what}");
+            }
+            Event::EpochOver { from, epoch, last } => {
+                let Some(held_back) = self.over.pass() else { return };
+                tracing::warn!(
+                    metaserver = %from, epoch = epoch.number, last, held_back,
+                    "refused a metaserver: a later one has its place; end the earlier one"
+                );
             }
             Event::NotBelieved { from, refused } => {
                 let Some(held_back) = self.complaints.pass() else { return };

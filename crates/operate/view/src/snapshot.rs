@@ -277,7 +277,7 @@ impl Source {
             others: Work::from(account.clients().others()),
             loops: report.loops.iter().map(|one| LoopView::of(one, report.age)).collect(),
             silent_loops: report.silent,
-            events: events(self.reporter.counters(), &replies),
+            events: events(self.reporter.counters(), &replies, self.service.metaservers_refused()),
             replies: ReplyView::from(&replies),
             syncs: (self.syncs)(),
             leases: self.service.lease_counts().into(),
@@ -326,7 +326,11 @@ fn clients(report: &Report) -> Vec<ClientView> {
 }
 
 /// What seldom happens, by name.
-fn events(counters: &Counters, replies: &ReplyCache) -> BTreeMap<String, u64> {
+fn events(
+    counters: &Counters,
+    replies: &ReplyCache,
+    metaservers_refused: u64,
+) -> BTreeMap<String, u64> {
     let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     let named = [
         ("connections-accepted", read(&counters.connections_accepted)),
@@ -336,6 +340,7 @@ fn events(counters: &Counters, replies: &ReplyCache) -> BTreeMap<String, u64> {
         ("connections-garbled", read(&counters.connections_garbled)),
         ("datagrams-too-large", read(&counters.datagrams_too_large)),
         ("datagrams-dropped", read(&counters.datagrams_dropped)),
+        ("metaservers-refused", metaservers_refused),
         ("panics", read(&counters.panics)),
         ("parked-limit-met", read(&counters.parked_limit_met)),
         ("replies-evicted", replies.counts.evicted),

@@ -4,6 +4,7 @@ use core::net::SocketAddr;
 
 use leasehold_fs::FsError;
 
+use crate::Epoch;
 use crate::exports::Exports;
 
 /// Something that happened, with its particulars; whoever listens decides what becomes of it.
@@ -34,6 +35,15 @@ pub enum Event<'a> {
         from: SocketAddr,
         /// The export's name.
         export: &'a str,
+    },
+    /// A metaserver called in an epoch that is over, and was refused.
+    EpochOver {
+        /// The metaserver.
+        from: SocketAddr,
+        /// What it said.
+        epoch: Epoch,
+        /// The last that it has begun, or who took its place.
+        last: u64,
     },
     /// A client's word about its user is not believed, as nothing vouches for it.
     NotBelieved {

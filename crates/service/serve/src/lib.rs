@@ -11,6 +11,7 @@ pub mod account;
 mod arrival;
 mod context;
 mod credential;
+mod epochs;
 mod errors;
 mod events;
 mod exports;
@@ -30,6 +31,7 @@ pub mod table;
 mod users;
 
 pub use arrival::{Arrival, Transport, Trust};
+pub use epochs::{Epoch, EpochKey};
 pub use errors::Errors;
 pub use events::{Deaf, Event, Observer};
 pub use exports::{Exports, Offer};

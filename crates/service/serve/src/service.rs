@@ -12,6 +12,7 @@ use leasehold_fs::{Answer, Disturbance, Export, ExportId, ObjectId};
 use leasehold_wire::rpc::{AuthStatus, Call, CallError, Reply, ReplyStatus};
 
 use crate::context::Context;
+use crate::epochs::{Epoch, EpochKey, Fence};
 use crate::events::{Event, Observer};
 use crate::exports::{Exports, Offer};
 use crate::handles::{HandleKey, Handles};
@@ -36,6 +37,8 @@ pub struct Service {
     pub(crate) users: Box<dyn Users>,
     replies: KeptReplies,
     pub(crate) leases: Arc<Leases>,
+    /// Refuses metaservers that are over, where this is an iod.
+    fence: Option<Arc<Fence>>,
     /// Held while what is offered is replaced.
     offering: Mutex<()>,
 }
@@ -60,6 +63,7 @@ impl Service {
             users: Box::new(Unknown),
             replies: KeptReplies::new(),
             leases: Arc::new(Leases::without_past(key)),
+            fence: None,
             offering: Mutex::new(()),
         }
     }
@@ -68,6 +72,13 @@ impl Service {
     #[must_use]
     pub fn with_users(self, users: Box<dyn Users>) -> Self {
         Self { users, ..self }
+    }
+
+    /// Refuses calls of metaservers that say an epoch that is over, with a word by this key; those
+    /// that were begun before the start are given.
+    #[must_use]
+    pub fn with_epochs(self, key: EpochKey, noted: &[Epoch]) -> Self {
+        Self { fence: Some(Arc::new(Fence::new(key, noted))), ..self }
     }
 
     /// Offers something else from now on, in one step: a call that has begun goes on with what was
@@ -206,6 +217,19 @@ impl Service {
     ///
     /// The reply is written with `writer`, whose memory may be of use again.
     pub fn answer(self: &Arc<Self>, arrival: Arrival, message: Bytes, writer: Writer) -> Response {
+        match &self.fence {
+            Some(fence) => fence.answer(self, arrival, message, writer),
+            None => self.answer_any(arrival, message, writer),
+        }
+    }
+
+    /// The same, of whatever epoch the message is.
+    pub(crate) fn answer_any(
+        self: &Arc<Self>,
+        arrival: Arrival,
+        message: Bytes,
+        writer: Writer,
+    ) -> Response {
         let mut reader = Reader::new(&message);
         let call = match Call::decode(&mut reader) {
             Ok(call) => call,
@@ -322,6 +346,12 @@ impl Service {
     #[must_use]
     pub fn reply_cache(&self) -> ReplyCache {
         self.replies.state()
+    }
+
+    /// How many calls of metaservers that are over were refused.
+    #[must_use]
+    pub fn metaservers_refused(&self) -> u64 {
+        self.fence.as_ref().map_or(0, |fence| fence.refused())
     }
 
     /// Says that a stream is no more, so that its client may ask again on another one.

@@ -50,6 +50,7 @@ impl Observer for Refusals {
             Event::MountRefused { hidden, .. } => format!("hidden {hidden:?}"),
             Event::HandleRefused { export, .. } => format!("handle of {export}"),
             Event::NotBelieved { refused, .. } => format!("not believed, refused {refused}"),
+            Event::EpochOver { last, .. } => format!("over since {last}"),
         };
         self.0.lock().expect("no one panicked").push(line);
     }

@@ -2,6 +2,7 @@
 
 mod access;
 mod cookies;
+mod epochs;
 mod leases;
 mod mount;
 mod notes;

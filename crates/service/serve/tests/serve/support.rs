@@ -18,6 +18,8 @@ pub(crate) struct Server {
     pub(crate) store: Arc<MemStore>,
     pub(crate) arrival: Arrival,
     pub(crate) uid: u32,
+    /// The name of the caller's machine.
+    pub(crate) machine: String,
     next_xid: u32,
 }
 
@@ -44,6 +46,7 @@ impl Server {
                 now: Time::ZERO,
             },
             uid: 0,
+            machine: "client".to_owned(),
             next_xid: 1,
         }
     }
@@ -61,8 +64,8 @@ impl Server {
         args: &impl Encode,
     ) -> Bytes {
         let mut body = Writer::new();
-        AuthSys { machine_name: b"client", uid: self.uid, gid: self.uid, ..AuthSys::default() }
-            .encode(&mut body);
+        let (machine_name, uid) = (self.machine.as_bytes(), self.uid);
+        AuthSys { machine_name, uid, gid: uid, ..AuthSys::default() }.encode(&mut body);
         let body = body.finish().into_bytes();
         let credential = OpaqueAuth { flavor: flavor::SYS, body: &body };
         let xid = Xid(self.next_xid);
