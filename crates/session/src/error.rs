@@ -27,6 +27,14 @@ pub enum Error {
     Unreachable(Arc<str>),
 }
 
+impl Error {
+    /// Whether the server takes no session of the caller's any more: another has its place.
+    #[must_use]
+    pub const fn is_of_one_who_is_over(&self) -> bool {
+        matches!(self, Self::Denied(ReplyStatus::AuthError(AuthStatus::RejectedCredential)))
+    }
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

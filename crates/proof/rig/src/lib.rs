@@ -9,4 +9,4 @@ mod server;
 pub use cable::{Cable, Counters, Cut, Faults};
 pub use load::{Files, Ledger, Load};
 pub use manners::Manners;
-pub use server::{EXPORT, MemServer};
+pub use server::{EPOCH_KEY, EXPORT, MemServer};

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use leasehold_fs::{Export, ExportId};
-use leasehold_serve::{Deaf, HandleKey, Ledger, Remembered, Service};
+use leasehold_serve::{Deaf, EpochKey, HandleKey, Ledger, Remembered, Service};
 use leasehold_shell::{
     BindError, Handler, Options, Policy, Running, Server, clock, reserved_ports_end,
 };
@@ -17,6 +17,9 @@ use crate::manners::{Mannered, Manners};
 
 /// The name of the export.
 pub const EXPORT: &str = "data";
+
+/// By which metaservers that use a server as an iod say their epochs.
+pub const EPOCH_KEY: EpochKey = EpochKey([8; 16]);
 
 /// The epoch of the next server.
 static EPOCHS: AtomicU64 = AtomicU64::new(1);
@@ -74,6 +77,7 @@ impl MemServer {
             store: Arc::<MemStore>::clone(&store),
         };
         let service = Service::new(vec![export], HandleKey([7; 16]), Box::new(Deaf));
+        let service = service.with_epochs(EPOCH_KEY, &[]);
         // Each start is another epoch, and knows nothing of leases of the one before.
         let epoch = EPOCHS.fetch_add(1, Ordering::Relaxed);
         let remembered = Remembered { epoch, list: Vec::new() };

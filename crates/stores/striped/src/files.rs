@@ -54,6 +54,36 @@ pub trait Files: Send + Sync {
         name: &str,
     ) -> impl Future<Output = Result<Self::Object, FsError>> + Send;
 
+    /// Puts a short text that never gets shorter in a file beside the others; stable when it answers.
+    fn put_note(&self, name: &str, text: &str) -> impl Future<Output = Result<(), FsError>> + Send {
+        let text = Bytes::copy_from_slice(text.as_bytes());
+        async move {
+            let file = self.make_file(self.root(), name).await?;
+            let mut done = 0;
+            while done < text.len() {
+                let rest = text.slice(done..);
+                let (count, ..) = self.write(file, done as u64, rest, Stability::FileSync).await?;
+                if count == 0 {
+                    return Err(FsError::Io);
+                }
+                done += count;
+            }
+            Ok(())
+        }
+    }
+
+    /// What was put there, up to so many bytes; none where nothing was.
+    fn note(
+        &self,
+        name: &str,
+        bytes_max: u32,
+    ) -> impl Future<Output = Result<Option<Bytes>, FsError>> + Send {
+        async move {
+            let Some(file) = self.lookup(self.root(), name).await? else { return Ok(None) };
+            Ok(Some(self.read(file, 0, bytes_max).await?.0))
+        }
+    }
+
     /// Removes a file.
     fn remove(
         &self,

@@ -136,6 +136,12 @@ impl<F: Files> Folder<F> {
         Ok(iod)
     }
 
+    /// The files that it is over.
+    #[must_use]
+    pub const fn files(&self) -> &F {
+        &self.files
+    }
+
     /// The objects whose names begin as this one does.
     async fn listed(&self, like: ObjectName) -> Result<Vec<ObjectName>, FsError> {
         let Some(directory) = self.directory(like).await? else { return Ok(Vec::new()) };

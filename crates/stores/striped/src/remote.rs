@@ -1,6 +1,7 @@
 //! Files of an NFS server.
 
 use core::net::SocketAddr;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use leasehold_base::units::FileTime;
@@ -20,6 +21,10 @@ const GIVEN_MODE: u32 = 0o640;
 pub struct Remote {
     nfs: Nfs,
     who: Credential,
+    /// As whom it is asked when that is known.
+    later: Arc<OnceLock<Credential>>,
+    /// Is told when it refuses who asks, since another has that one's place.
+    over: Option<Arc<dyn Fn() + Send + Sync>>,
     root: Handle,
     bounds: Bounds,
     machine: u64,
@@ -31,20 +36,38 @@ impl Remote {
     /// The files below a directory, of a server with these bounds; `machine` is one number for all
     /// servers of a machine.
     #[must_use]
-    pub const fn new(
-        nfs: Nfs,
-        who: Credential,
-        root: Handle,
-        bounds: Bounds,
-        machine: u64,
+    pub fn new(nfs: Nfs, who: Credential, root: Handle, bounds: Bounds, machine: u64) -> Self {
+        let (later, over) = (Arc::default(), None);
+        Self { nfs, who, later, over, root, bounds, machine, reached_at: None }
+    }
+
+    /// The same, with another credential as soon as that is known; `over` is told each time that the
+    /// server refuses it because another has the place of who asks.
+    #[must_use]
+    pub fn later_as(
+        self,
+        later: Arc<OnceLock<Credential>>,
+        over: Arc<dyn Fn() + Send + Sync>,
     ) -> Self {
-        Self { nfs, who, root, bounds, machine, reached_at: None }
+        Self { later, over: Some(over), ..self }
     }
 
     /// The same, whose files clients reach themselves at this address.
     #[must_use]
     pub fn reached_at(self, address: SocketAddr) -> Self {
         Self { reached_at: Some(address), ..self }
+    }
+
+    fn who(&self) -> &Credential {
+        self.later.get().unwrap_or(&self.who)
+    }
+
+    /// What it means to a client that an iod did not answer, or not so that it can be understood.
+    fn lost(&self, error: Error) -> FsError {
+        if error.is_of_one_who_is_over() {
+            self.over.iter().for_each(|over| over());
+        }
+        lost(error)
     }
 
     /// What the server told of a file, or tells now.
@@ -81,8 +104,8 @@ impl Files for Remote {
         let mut names = Vec::new();
         let mut place = Some(Place::default());
         while let Some(from) = place {
-            let listed = self.nfs.list(&self.who, &directory, from, bytes, false).await;
-            let listed = listed.map_err(lost)?.done().map_err(meaning)?;
+            let listed = self.nfs.list(self.who(), &directory, from, bytes, false).await;
+            let listed = listed.map_err(|error| self.lost(error))?.done().map_err(meaning)?;
             place = listed.next();
             let here = listed.entries.into_iter().map(|entry| entry.name.to_vec());
             names.extend(here.filter(|name| !is_of_directories(name)));
@@ -91,7 +114,11 @@ impl Files for Remote {
     }
 
     async fn lookup(&self, directory: Handle, name: &str) -> Result<Option<Handle>, FsError> {
-        let found = self.nfs.lookup(&self.who, &directory, name.as_bytes()).await.map_err(lost)?;
+        let found = self
+            .nfs
+            .lookup(self.who(), &directory, name.as_bytes())
+            .await
+            .map_err(|error| self.lost(error))?;
         match found.done() {
             Ok(found) => Ok(Some(found.object)),
             Err(Status::NotFound) => Ok(None),
@@ -100,8 +127,8 @@ impl Files for Remote {
     }
 
     async fn make_directory(&self, directory: Handle, name: &str) -> Result<Handle, FsError> {
-        let made = self.nfs.mkdir(&self.who, &directory, name.as_bytes(), &mode(0o700)).await;
-        match made.map_err(lost)?.done() {
+        let made = self.nfs.mkdir(self.who(), &directory, name.as_bytes(), &mode(0o700)).await;
+        match made.map_err(|error| self.lost(error))?.done() {
             Ok(made) => self.made(made.object, directory, name).await,
             Err(Status::AlreadyExists) => self.made(None, directory, name).await,
             Err(status) => Err(meaning(status)),
@@ -110,32 +137,37 @@ impl Files for Remote {
 
     async fn make_file(&self, directory: Handle, name: &str) -> Result<Handle, FsError> {
         let how = create::How::Unchecked(mode(0o600));
-        let made = self.nfs.create(&self.who, &directory, name.as_bytes(), how).await;
-        let made = made.map_err(lost)?.done().map_err(meaning)?;
+        let made = self.nfs.create(self.who(), &directory, name.as_bytes(), how).await;
+        let made = made.map_err(|error| self.lost(error))?.done().map_err(meaning)?;
         self.made(made.object, directory, name).await
     }
 
     async fn remove(&self, directory: Handle, name: &str) -> Result<(), FsError> {
-        let removed = self.nfs.remove(&self.who, &directory, name.as_bytes()).await;
-        removed.map_err(lost)?.done().map(drop).map_err(meaning)
+        let removed = self.nfs.remove(self.who(), &directory, name.as_bytes()).await;
+        removed.map_err(|error| self.lost(error))?.done().map(drop).map_err(meaning)
     }
 
     async fn extent(&self, file: Handle) -> Result<Extent, FsError> {
-        let told = self.nfs.getattr(&self.who, &file).await.map_err(lost)?.done();
+        let told =
+            self.nfs.getattr(self.who(), &file).await.map_err(|error| self.lost(error))?.done();
         Ok(extent(&told.map_err(meaning)?.attributes))
     }
 
     async fn resize(&self, file: Handle, size: u64) -> Result<Extent, FsError> {
         let changes =
             messages::SetAttributes { size: Some(size), ..messages::SetAttributes::default() };
-        let done = self.nfs.setattr(&self.who, &file, &changes, None).await;
-        let done = done.map_err(lost)?.done().map_err(meaning)?;
+        let done = self.nfs.setattr(self.who(), &file, &changes, None).await;
+        let done = done.map_err(|error| self.lost(error))?.done().map_err(meaning)?;
         self.told(&file, done.after).await
     }
 
     async fn read(&self, file: Handle, offset: u64, count: u32) -> Result<(Bytes, bool), FsError> {
         let count = count.min(self.bounds.read_bytes);
-        let read = self.nfs.read(&self.who, &file, offset, count).await.map_err(lost)?;
+        let read = self
+            .nfs
+            .read(self.who(), &file, offset, count)
+            .await
+            .map_err(|error| self.lost(error))?;
         let read = read.done().map_err(meaning)?;
         Ok((read.data, read.end))
     }
@@ -149,7 +181,11 @@ impl Files for Remote {
     ) -> Result<(usize, Verifier, Option<Extent>), FsError> {
         let count = data.len().min(self.bounds.write_bytes as usize);
         let what = (data.slice(..count), wanted(stability));
-        let done = self.nfs.write(&self.who, &file, offset, what).await.map_err(lost)?;
+        let done = self
+            .nfs
+            .write(self.who(), &file, offset, what)
+            .await
+            .map_err(|error| self.lost(error))?;
         let done = done.done().map_err(meaning)?;
         if done.stability < wanted(stability) {
             // What was to be stable is not; RFC 1813 3.3.7 forbids it.
@@ -160,7 +196,12 @@ impl Files for Remote {
     }
 
     async fn commit(&self, file: Handle) -> Result<Verifier, FsError> {
-        let done = self.nfs.commit(&self.who, &file, 0, 0).await.map_err(lost)?.done();
+        let done = self
+            .nfs
+            .commit(self.who(), &file, 0, 0)
+            .await
+            .map_err(|error| self.lost(error))?
+            .done();
         Ok(Verifier(done.map_err(meaning)?.verifier))
     }
 
@@ -176,7 +217,11 @@ impl Files for Remote {
             gid: Some(owner),
             ..messages::SetAttributes::default()
         };
-        let done = self.nfs.setattr(&self.who, &file, &changes, None).await.map_err(lost)?;
+        let done = self
+            .nfs
+            .setattr(self.who(), &file, &changes, None)
+            .await
+            .map_err(|error| self.lost(error))?;
         let after = match done.done() {
             Ok(done) => done.after,
             // An ordinary user gives nothing away.
@@ -190,9 +235,15 @@ impl Files for Remote {
     }
 
     async fn space(&self) -> Result<Room, FsError> {
-        let root = self.nfs.getattr(&self.who, &self.root).await.map_err(lost)?.done();
+        let root = self
+            .nfs
+            .getattr(self.who(), &self.root)
+            .await
+            .map_err(|error| self.lost(error))?
+            .done();
         let file_system = root.map_err(meaning)?.attributes.file_system;
-        let told = self.nfs.fsstat(&self.who, &self.root).await.map_err(lost)?;
+        let told =
+            self.nfs.fsstat(self.who(), &self.root).await.map_err(|error| self.lost(error))?;
         let told = told.done().map_err(meaning)?;
         let space = Space {
             bytes: told.bytes,
@@ -230,12 +281,13 @@ const fn wanted(stability: Stability) -> write::Stability {
     }
 }
 
-/// What it means to a client that an iod did not answer, or not so that it can be understood.
 #[expect(clippy::needless_pass_by_value, reason = "as it comes out of a result")]
 fn lost(error: Error) -> FsError {
     match error {
         Error::Failed(status) => meaning(status),
         Error::Busy => FsError::Later,
+        // Another has taken this metaserver's place: who asks may come to that one.
+        Error::Denied(_) if error.is_of_one_who_is_over() => FsError::Later,
         Error::Closed
         | Error::Denied(_)
         | Error::Garbled(_)

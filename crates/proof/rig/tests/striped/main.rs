@@ -5,19 +5,22 @@ use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use leasehold_base::units::FileSystemId;
 use leasehold_fs::suite::{Subject, block_on, run_all, run_model};
-use leasehold_fs::{Caller, FsError, Name, NewFile, ObjectId, Place, Stability, Step, Store};
-use leasehold_rig::{Cable, EXPORT, Faults, Manners, MemServer};
+use leasehold_fs::{
+    Caller, FsError, Name, NewFile, ObjectId, Place, SetAttributes, Stability, Step, Store,
+};
+use leasehold_rig::{Cable, EPOCH_KEY, EXPORT, Faults, Manners, MemServer};
+use leasehold_serve::{Epoch, EpochKey};
 use leasehold_session::{Credential, Options as Calling};
 use leasehold_shell::client::{Runtime, SourcePort, Target, mount};
 use leasehold_store_mem::{Config, MemStore};
 use leasehold_store_striped::{
-    Folder, Iod, Mark, ObjectName, Options, Patience, Patient, Remote, Striped,
+    Files as _, Folder, Iod, Mark, ObjectName, Options, Patience, Patient, Remote, Striped,
 };
 
 const VOLUME: u64 = 9;
@@ -30,6 +33,8 @@ struct Cluster {
     starts: u64,
     copies: u16,
     patience: Option<Patience>,
+    /// By which key a metaserver says its epoch, which is how many were started.
+    key: EpochKey,
 }
 
 fn superuser() -> Caller {
@@ -46,6 +51,7 @@ impl Cluster {
             starts: 0,
             copies: 1,
             patience: None,
+            key: EPOCH_KEY,
         }
     }
 
@@ -57,6 +63,7 @@ impl Cluster {
     fn start(&mut self) -> Striped {
         self.starts += 1;
         let who = Credential::system("metaserver", 0, 0, &[]);
+        let in_epoch = Arc::new(OnceLock::new());
         let mut iods: Vec<Arc<dyn Iod>> = Vec::new();
         for (number, server) in (0..).zip(&self.servers) {
             let at = server.address();
@@ -67,6 +74,7 @@ impl Cluster {
             };
             let mounted = block_on(mount(&self.runtime, &target, &who)).expect("it is there");
             let files = Remote::new(mounted.nfs, who.clone(), mounted.root, mounted.bounds, 0);
+            let files = files.later_as(Arc::clone(&in_epoch), Arc::new(|| ()));
             let mark = Mark { volume: VOLUME, number, members: Vec::new() };
             let known = block_on(Mark::of(&files)).expect("it is sound");
             assert_eq!(known, (self.starts > 1).then(|| mark.clone()));
@@ -79,6 +87,9 @@ impl Cluster {
                 }
             });
         }
+        let epoch = Epoch { volume: VOLUME, metaserver: Epoch::ALONE, number: self.starts };
+        let begun = Credential::system(&epoch.word(self.key), 0, 0, &[]);
+        in_epoch.set(begun).expect("it is set once");
         let used = (0..).zip(&self.servers).map(|(number, _)| number).collect();
         let options = Options {
             volume: VOLUME,
@@ -230,6 +241,67 @@ fn a_server_that_is_away_is_waited_for() {
     until(|| try_put(&store, &large, 4).ok());
     let read = until(|| block_on(store.read(&superuser(), &large, 0, 1000)).ok());
     assert_eq!(read.data, vec![4; 50]);
+}
+
+/// One that goes on when another has taken its place, before that has written anything: what it sends
+/// reaches no object, and its clients are told to come again.
+#[test]
+fn a_metaserver_that_is_over_reaches_no_object() {
+    let mut cluster = Cluster::new(&[Manners::Full; 2]);
+    let before = cluster.start();
+    let place = Place { directory: before.root(), name: name("file") };
+    let made = block_on(before.create(&superuser(), place, &NewFile::Exclusive([1; 8])));
+    let file = made.result.expect("it is new").object;
+    assert_eq!(try_put(&before, &file, 1), Ok(()));
+    let after = cluster.start();
+    assert_eq!(try_put(&before, &file, 2), Err(FsError::Later));
+    let cut = SetAttributes { size: Some(30), ..SetAttributes::default() };
+    let done = block_on(before.setattr(&superuser(), &file, &cut, None));
+    assert_eq!(done.result, Err(FsError::Later));
+    let read = |store: &Striped| block_on(store.read(&superuser(), &file, 0, 1000));
+    assert_eq!(read(&before).map(|read| read.data), Err(FsError::Later));
+    assert_eq!(read(&after).expect("it is there").data, vec![1; 50]);
+    assert_eq!(try_put(&after, &file, 3), Ok(()));
+    assert_eq!(try_put(&before, &file, 4), Err(FsError::Later));
+    assert_eq!(read(&after).expect("it is there").data, vec![3; 50]);
+}
+
+/// Who says no epoch is compared with nobody, as metaservers of before are; and a server that knows
+/// of none, as iods of before do, takes all.
+#[test]
+fn epochs_are_for_who_knows_of_them() {
+    let mut cluster = Cluster::new(&[Manners::Full; 2]);
+    cluster.start();
+    let iod = open_folder(&cluster.runtime, cluster.servers[0].address());
+    let data = Bytes::from_static(b"data");
+    let written = block_on(iod.write(ObjectName([1; 16]), 0, data, Stability::FileSync));
+    assert!(written.is_ok());
+
+    let mut cluster = Cluster::new(&[Manners::Full; 2]);
+    cluster.key = EpochKey([0; 16]);
+    let before = cluster.start();
+    let place = Place { directory: before.root(), name: name("file") };
+    let made = block_on(before.create(&superuser(), place, &NewFile::Exclusive([1; 8])));
+    let file = made.result.expect("it is new").object;
+    let after = cluster.start();
+    for store in [&after, &before] {
+        assert_eq!(try_put(store, &file, 1), Ok(()));
+    }
+}
+
+/// Beside the objects, and on a server that takes a byte a WRITE.
+#[test]
+fn a_note_is_read_as_it_was_put() {
+    for manners in [Manners::Full, Manners::Stingy] {
+        let cluster = Cluster::new(&[manners]);
+        let iod = open_folder(&cluster.runtime, cluster.servers[0].address());
+        assert_eq!(block_on(iod.files().note("note", 100)), Ok(None));
+        for text in ["first", "other"] {
+            assert_eq!(block_on(iod.files().put_note("note", text)), Ok(()));
+            let note = block_on(iod.files().note("note", 100));
+            assert_eq!(note, Ok(Some(Bytes::from_static(text.as_bytes()))));
+        }
+    }
 }
 
 /// What a call has to send takes longer than a server may be silent, since the way to it is narrow:
