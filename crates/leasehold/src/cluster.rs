@@ -2,6 +2,7 @@
 
 mod address;
 mod distant;
+mod epochs;
 pub(crate) mod group;
 mod key;
 mod layout;
@@ -15,6 +16,7 @@ mod trial;
 
 pub(crate) use address::IodAddress;
 pub(crate) use distant::{Asker, Cluster, Names, Part};
+pub(crate) use epochs::noted as noted_epochs;
 pub(crate) use group::Group;
 pub(crate) use key::Key;
 pub(crate) use layout::{lay_out, layout};

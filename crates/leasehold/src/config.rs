@@ -16,8 +16,8 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use leasehold_base::limits::{TRANSFER_BYTES_MAX, TRANSFER_V2_BYTES_MAX};
-use leasehold_serve::HandleKey;
 use leasehold_serve::access::{Access, IdMap, Identity, Range, Rule, Squash, User};
+use leasehold_serve::{Epoch, EpochKey, HandleKey};
 use leasehold_shell::process;
 use toml::Spanned;
 
@@ -32,7 +32,7 @@ use self::source::Source;
 use self::values::{Portmap, Size};
 use crate::checks;
 use crate::cluster::options::{Iod, Meta};
-use crate::cluster::{Group, Key};
+use crate::cluster::{Group, Key, noted_epochs};
 use crate::failure::{Failure, Kind};
 use crate::options::Serve;
 use crate::stripes::{self, Layout};
@@ -172,7 +172,7 @@ impl Plan {
             directory,
             name: "/iod".to_owned(),
             read_only: false,
-            layout: Layout::default(),
+            layout: Layout { cluster_key: Some(cluster_key), ..Layout::default() },
             rules: rules.collect(),
             secret: Some(key.path()),
         };
@@ -278,6 +278,15 @@ impl Plan {
     /// Whether it keeps stripes for metaservers.
     pub(crate) fn is_iod(&self) -> bool {
         self.exports.iter().any(|export| export.secret.is_some())
+    }
+
+    /// By which key metaservers say their epochs, and what they have noted, where it is an iod.
+    pub(crate) fn epochs(&self) -> Result<Option<(EpochKey, Vec<Epoch>)>, Failure> {
+        let mut iods = self.exports.iter().filter(|export| export.secret.is_some());
+        let Some(Planned { directory, layout, .. }) = iods.next() else { return Ok(None) };
+        let Some(key) = &layout.cluster_key else { return Ok(None) };
+        let key = Key::of(key)?.of_epochs();
+        Ok(Some((key, noted_epochs(directory, key)?)))
     }
 
     pub(crate) fn durability(&self) -> Durability {

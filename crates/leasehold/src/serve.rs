@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_serve::Service;
+use leasehold_serve::{Epoch, EpochKey, HandleKey, Service};
 use leasehold_shell::control::Control;
 use leasehold_shell::given::{Given, Purpose};
 use leasehold_shell::process::{self, Termination};
@@ -91,15 +91,14 @@ fn serve(
     let standing = stable_log::standing(log.as_deref(), &only, &state)?;
     let verifier = verifier::begin(&state)?;
     let (durability, log_mib) = (plan.durability(), plan.stable_log_mib);
-    let (is_iod, naming) = (plan.is_iod(), Naming::of(&plan));
+    let (epochs, naming) = (plan.epochs()?, Naming::of(&plan));
     let (exported, open) = (exported(&plan), plan.open_to_everybody(&addresses));
     let serving = Serving::open(plan, said.clone(), verifier, descriptors / 4)?;
     let log = log_before(&serving, log.as_deref().zip(Some(log_mib)), &state, standing)?;
     let serving = Arc::new(serving);
     let _upkeep = upkeep(&serving)?;
 
-    let service = Service::offering(serving.offers()?, key, Box::new(Log::new()))
-        .with_users(Box::new(users::ServerGroups::default()));
+    let service = service(&serving, key, epochs.as_ref())?;
     // Behind the address: a server that was just killed has given up that, and its notes too.
     let (service, notebook) = notes::begin(service, &state, durability);
     let service = Arc::new(leases::begin(service, &state)?);
@@ -122,12 +121,26 @@ fn serve(
     let ready = Ready::new(&addresses, telling.found(), exported, durability)
         .with_http(shown)
         .with_open(open);
-    let ready = if is_iod { ready.of_iod() } else { ready };
+    let ready = if epochs.is_some() { ready.of_iod() } else { ready };
     say(&ready, is_handed_over, json)?;
 
     let again = restart::wait(&termination, &serving);
     Live { state, serving, log, running, telling, http_socket, control, known, notebook, tending }
         .end(again)
+}
+
+/// What answers for all that is served, where that is an iod by the epochs of its metaservers.
+fn service(
+    serving: &Serving,
+    key: HandleKey,
+    epochs: Option<&(EpochKey, Vec<Epoch>)>,
+) -> Result<Service, Failure> {
+    let service = Service::offering(serving.offers()?, key, Box::new(Log::new()))
+        .with_users(Box::new(users::ServerGroups::default()));
+    Ok(match epochs {
+        Some((key, noted)) => service.with_epochs(*key, noted),
+        None => service,
+    })
 }
 
 /// What is to be ended in order.

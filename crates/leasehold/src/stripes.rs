@@ -167,7 +167,8 @@ pub(crate) fn open(
     let present = |_: usize, _: Mark, folder: Option<Folder<Local>>| -> Result<Arc<dyn Iod>, _> {
         Ok(Arc::new(folder.expect("a directory of this machine is there")))
     };
-    block_on(join(layout, names, parts.collect(), present, |_| Ok(None))).map(|(store, _)| store)
+    let joined = join(layout, names, parts.collect(), None, present, |_| Ok(None));
+    block_on(joined).map(|(store, _)| store)
 }
 
 /// Joins a directory of names and the iods of other machines into one store.
@@ -201,7 +202,7 @@ pub(crate) fn open_iods(
                 .map(|group| cluster.join(group, directory, how, laid_out.clone()));
             joined.transpose()
         };
-        join(layout, names, parts, iod, join_group).await
+        join(layout, names, parts, Some(&cluster), iod, join_group).await
     })
 }
 
@@ -243,17 +244,18 @@ async fn join<F: Files + 'static>(
     layout: &Layout,
     names: &Arc<DirStore>,
     parts: Vec<Part<F>>,
+    cluster: Option<&Cluster>,
     iod: impl Fn(usize, Mark, Option<Folder<F>>) -> Result<Arc<dyn Iod>, Failure>,
     join_group: impl FnOnce(&Options) -> Result<Option<Metaserver>, Failure>,
 ) -> Result<(Volume, Option<Metaserver>), Failure> {
-    let found = seen(&parts).await?;
-    let Members { volume, members, numbers } = members(&labels(&parts), &found, &layout.lost)?;
+    let (labels, found) = (labels(&parts), seen(&parts).await?);
+    let Members { volume, members, numbers } = members(&labels, &found, &layout.lost)?;
     let volume = match volume {
         Some(known) => known,
         None => new_volume(names).await?,
     };
-    let mut iods: Vec<Arc<dyn Iod>> = members.iter().map(|_| Arc::new(Absent) as _).collect();
-    for (at, (part, &number)) in parts.into_iter().zip(&numbers).enumerate() {
+    let mut folders = Vec::new();
+    for (part, &number) in parts.into_iter().zip(&numbers) {
         let mark = Mark { volume, number, members: members.clone() };
         let folder = match part.files {
             Some(files) => {
@@ -262,7 +264,7 @@ async fn join<F: Files + 'static>(
             }
             None => None,
         };
-        iods[usize::from(number)] = iod(at, mark, folder)?;
+        folders.push((mark, folder));
     }
     if let Some(unknown) = layout.drain.iter().find(|&&iod| usize::from(iod) >= members.len()) {
         return Err(Kind::Options.because(format!("there is no iod {unknown} to drain")));
@@ -282,6 +284,19 @@ async fn join<F: Files + 'static>(
         leased: layout.group.as_ref().is_some_and(|group| group.strict),
     };
     let joined = join_group(&laid_out)?;
+    if let Some(cluster) = cluster {
+        let ours = |at: usize| matches!(layout.iods[at], IodAddress::OfCluster(_));
+        let there = folders.iter().zip(&labels).enumerate().filter(|(at, _)| ours(*at));
+        let there = there.filter_map(|(_, ((_, folder), label))| {
+            Some((label.as_str(), folder.as_ref()?.files()))
+        });
+        cluster.begin(volume, joined.as_ref(), &there.collect::<Vec<_>>()).await?;
+    }
+    let mut iods: Vec<Arc<dyn Iod>> = members.iter().map(|_| Arc::new(Absent) as _).collect();
+    for (at, (mark, folder)) in folders.into_iter().enumerate() {
+        let number = usize::from(mark.number);
+        iods[number] = iod(at, mark, folder)?;
+    }
     let names: Arc<dyn Store> = match &joined {
         Some(metaserver) => Arc::new(metaserver.clone()),
         None => Arc::<DirStore>::clone(names),

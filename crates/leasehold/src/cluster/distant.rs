@@ -19,6 +19,7 @@ use leasehold_store_striped::{
 };
 use tokio::sync::OnceCell;
 
+use super::epochs::OwnEpoch;
 use super::group::Place;
 use super::{Group, IodAddress, Key};
 use crate::failure::{Failure, Kind};
@@ -44,8 +45,10 @@ pub(crate) struct Names {
 /// How iods on other machines are reached.
 pub(crate) struct Cluster {
     runtime: Runtime,
-    who: Credential,
-    key: Option<Key>,
+    /// Who asks before an epoch has begun, and of iods that are not of the cluster.
+    pub(super) who: Credential,
+    pub(super) key: Option<Key>,
+    pub(super) epoch: Arc<OwnEpoch>,
     patience: Patience,
     pace: Arc<Pace>,
 }
@@ -93,7 +96,7 @@ impl Cluster {
             Some(group) => pace.one_of(group.me as usize, group.peers.len()),
             None => pace,
         };
-        Ok(Self { runtime, who, key, patience, pace: Arc::new(pace) })
+        Ok(Self { runtime, who, key, epoch: Arc::default(), patience, pace: Arc::new(pace) })
     }
 
     /// Has a metaserver join its group.
@@ -128,7 +131,8 @@ impl Cluster {
             // Its session is to wait, which this one does not.
             Ok(_) => {
                 let mounted = mount(&self.runtime, &self.target(address)?, &self.who).await;
-                let files = mounted.ok().and_then(|mounted| remote(mounted, &self.who));
+                let epoch = self.epoch_said_to(address);
+                let files = mounted.ok().and_then(|mounted| remote(mounted, &self.who, &epoch));
                 Ok(Part { label, files })
             }
             Err(leasehold_shell::client::NotFound::Refused(..)) => {
@@ -159,12 +163,21 @@ impl Cluster {
             None => {
                 let (runtime, who) = (self.runtime.clone(), self.who.clone());
                 let (target, mounted) = (self.target(address)?, OnceCell::new());
-                Arc::new(Distant { runtime, who, target, mark, mounted })
+                let epoch = self.epoch_said_to(address);
+                Arc::new(Distant { runtime, who, epoch, target, mark, mounted })
             }
         };
         // Whose turn is yet to come waits for no iod.
         let patient = Patient::new(iod, clock(&self.runtime)?, self.patience);
         Ok(Arc::new(Paced::new(patient, Arc::clone(&self.pace))))
+    }
+
+    /// What an iod is told of epochs: other servers are told nothing.
+    fn epoch_said_to(&self, address: &IodAddress) -> Arc<OwnEpoch> {
+        match address {
+            IodAddress::OfCluster(_) => Arc::clone(&self.epoch),
+            IodAddress::Export(_) => Arc::default(),
+        }
     }
 
     fn target(&self, address: &IodAddress) -> Result<Target, Failure> {
@@ -198,11 +211,11 @@ fn clock(runtime: &Runtime) -> Result<Session, Failure> {
 }
 
 /// The files of a server, where the whole path is its export.
-fn remote(mounted: Mounted, who: &Credential) -> Option<Remote> {
+fn remote(mounted: Mounted, who: &Credential, epoch: &OwnEpoch) -> Option<Remote> {
     let machine = machine(mounted.server.ip());
     let Mounted { nfs, server, root, bounds, rest, .. } = mounted;
     let remote = || Remote::new(nfs, who.clone(), root, bounds, machine).reached_at(server);
-    rest.is_empty().then(remote)
+    rest.is_empty().then(|| epoch.said_to(remote()))
 }
 
 /// One number for all servers at an address.
@@ -216,6 +229,7 @@ fn machine(address: IpAddr) -> u64 {
 struct Distant {
     runtime: Runtime,
     who: Credential,
+    epoch: Arc<OwnEpoch>,
     target: Target,
     mark: Mark,
     mounted: OnceCell<Folder<Remote>>,
@@ -227,13 +241,15 @@ impl Distant {
     }
 
     async fn open(&self) -> Result<Folder<Remote>, FsError> {
-        let mounted = mount(&self.runtime, &self.target, &self.who).await;
-        let files = mounted.ok().and_then(|mounted| remote(mounted, &self.who));
+        let who = self.epoch.who.get().unwrap_or(&self.who);
+        let mounted = mount(&self.runtime, &self.target, who).await;
+        let files = mounted.ok().and_then(|mounted| remote(mounted, who, &self.epoch));
         let files = files.ok_or(FsError::Later)?;
         match Mark::of(&files).await {
             Ok(Some(mark))
                 if mark.volume == self.mark.volume && mark.number == self.mark.number =>
             {
+                self.epoch.note(&files).await?;
                 Folder::open(files, &self.mark).await
             }
             // Something else is there now.

@@ -6,7 +6,7 @@ use std::io::{ErrorKind, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
-use leasehold_serve::HandleKey;
+use leasehold_serve::{EpochKey, HandleKey};
 use leasehold_shell::state;
 use siphasher::sip128::{Hasher128 as _, SipHasher24};
 
@@ -55,6 +55,11 @@ impl Key {
     /// The key of handles that all metaservers of the cluster take.
     pub(crate) fn of_handles(self) -> HandleKey {
         HandleKey(self.derived(b"leasehold handles").to_be_bytes())
+    }
+
+    /// The key of what metaservers say of their epochs to iods.
+    pub(crate) fn of_epochs(self) -> EpochKey {
+        EpochKey(self.derived(b"leasehold epochs").to_be_bytes())
     }
 
     fn derived(self, what_for: &[u8]) -> u128 {

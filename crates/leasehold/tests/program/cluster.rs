@@ -32,7 +32,7 @@ fn small_iod(home: &Home, name: &str, room: &str) -> (Serving, u16) {
     started(mounted)
 }
 
-fn iod_command(home: &Home, name: &str, key: &str, port: u16) -> std::process::Command {
+pub(crate) fn iod_command(home: &Home, name: &str, key: &str, port: u16) -> std::process::Command {
     let _ = fs::create_dir(home.path(name));
     let (listen, state) = (format!("127.0.0.1:{port}"), home.path(&format!("state-{name}")));
     let mut command = leasehold(&["iod", &home.path(name), "--listen", &listen, "--json"]);

@@ -17,6 +17,7 @@ mod names;
 mod nearest;
 mod one_file;
 mod one_or_several;
+mod over;
 mod portmap;
 mod remote;
 mod repair;

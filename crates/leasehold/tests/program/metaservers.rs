@@ -26,14 +26,14 @@ use crate::support::{
 const WINDOW: Duration = Duration::from_secs(1);
 
 /// Iods and metaservers of one file system.
-struct Cluster {
-    home: Home,
+pub(crate) struct Cluster {
+    pub(crate) home: Home,
     runtime: Runtime,
     iods: Vec<(Serving, u16)>,
-    ports: Vec<u16>,
+    pub(crate) ports: Vec<u16>,
     /// The directories of the metaservers.
-    places: Vec<String>,
-    metaservers: Vec<Option<Serving>>,
+    pub(crate) places: Vec<String>,
+    pub(crate) metaservers: Vec<Option<Serving>>,
     window: Duration,
     strict: bool,
     /// Further options of each.
@@ -41,7 +41,7 @@ struct Cluster {
 }
 
 impl Cluster {
-    fn start(count: usize) -> Self {
+    pub(crate) fn start(count: usize) -> Self {
         Self::of(count, WINDOW, false)
     }
 
@@ -97,18 +97,18 @@ impl Cluster {
     }
 
     /// Starts a metaserver.
-    fn begin(&mut self, number: usize) {
+    pub(crate) fn begin(&mut self, number: usize) {
         let serving = Serving::start(self.command(number));
         serving.line();
         self.metaservers[number] = Some(serving);
     }
 
-    fn kill(&mut self, number: usize) {
+    pub(crate) fn kill(&mut self, number: usize) {
         let mut serving = self.metaservers[number].take().unwrap();
         assert!(serving.end(Signal::KILL).code().is_none());
     }
 
-    fn mount(&self, number: usize) -> Mounted {
+    pub(crate) fn mount(&self, number: usize) -> Mounted {
         let options = Options::stream().impatient(PATIENCE);
         let port = Some(self.ports[number]);
         let target = Target { port, ..Target::new("127.0.0.1", b"/cluster", options) };
@@ -122,7 +122,7 @@ fn with_key(mut command: Command, home: &Home) -> Command {
 }
 
 /// What a name leads to, once that can be said.
-fn look(server: &Mounted, name: &str) -> Option<Handle> {
+pub(crate) fn look(server: &Mounted, name: &str) -> Option<Handle> {
     let end = Instant::now() + PATIENCE;
     loop {
         let found = block_on(server.nfs.lookup(&who(), &server.root, name.as_bytes()));

@@ -180,6 +180,11 @@ pub(crate) fn over_stream(address: SocketAddr, call: &[u8]) -> Vec<u8> {
 /// Calls over a stream that is there; the reply that comes next on it.
 pub(crate) fn over(stream: &mut TcpStream, call: &[u8]) -> Vec<u8> {
     send(stream, call);
+    read_reply(stream)
+}
+
+/// The reply that comes next on a stream.
+pub(crate) fn read_reply(stream: &mut TcpStream) -> Vec<u8> {
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     let mut mark = [0; 4];
     stream.read_exact(&mut mark).unwrap();

@@ -251,6 +251,12 @@ impl Metaserver {
         (self.shared.options.me.0, self.shared.options.count)
     }
 
+    /// Its epoch: greater with each start.
+    #[must_use]
+    pub fn epoch(&self) -> u64 {
+        self.node().epoch()
+    }
+
     /// Whether clients are granted leases on what it serves.
     #[must_use]
     pub fn lends(&self) -> bool {
