@@ -35,6 +35,8 @@
 //! 15. A client that is forgotten holds nothing, and of an object that is gone nobody does.
 //! 16. A grant that came to nothing, such as one to a WRITE that was refused, is taken back, unless
 //!     another call of its client's was granted the same meanwhile.
+//! 17. Who has all give an object back changes nothing of it, and comes before all who wait: what those
+//!     wait for may wait for that.
 //!
 //! What it does not do: it does not know modrevs. Who runs a call whose standing is free, and that
 //! names the modrev that it was made from, compares that before the call has any effect.
@@ -104,6 +106,9 @@ pub struct Call {
 pub enum Event {
     /// A call came in.
     Call(Call),
+    /// All who hold the object are to give it back. It runs, as a writing call of nobody, when none
+    /// holds it, and is not to be made in a recovery.
+    Vacate(Object, Ticket),
     /// A call that ran has ended.
     Done(Object, Ticket, Outcome),
     /// A call that waits is not to run any more. It may have begun to run already.
@@ -344,11 +349,12 @@ impl Table {
                 if self.common.leases >= self.common.leases_max {
                     self.look_at_due(now, effects);
                 }
-                if let Entry::Vacant(place) = self.records.entry(call.object) {
-                    place.insert(Box::new(Record::new(now)));
-                    self.due.insert((now, call.object));
-                }
+                self.make_room_for(now, call.object);
                 self.at(now, call.object, effects, |record, turn| record.call(call, turn));
+            }
+            Event::Vacate(object, ticket) => {
+                self.make_room_for(now, object);
+                self.at(now, object, effects, |record, turn| record.vacate(object, ticket, turn));
             }
             Event::Done(object, ticket, outcome) => {
                 self.at(now, object, effects, |record, turn| record.done(ticket, outcome, turn));
@@ -390,6 +396,13 @@ impl Table {
         self.look_at_due(now, effects);
         if cfg!(debug_assertions) && self.records.len() <= AUDITED_MAX {
             self.check();
+        }
+    }
+
+    fn make_room_for(&mut self, now: Time, object: Object) {
+        if let Entry::Vacant(place) = self.records.entry(object) {
+            place.insert(Box::new(Record::new(now)));
+            self.due.insert((now, object));
         }
     }
 

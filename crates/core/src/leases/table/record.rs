@@ -11,7 +11,7 @@ use super::few::Few;
 use super::{
     Access, Ask, Call, Common, Effect, Grant, Moment, Outcome, Phase, Run, Standing, Told, Turn,
 };
-use crate::leases::{Client, Kind, Open, Serial, Ticket};
+use crate::leases::{Client, Kind, Object, Open, Serial, Ticket};
 
 /// How long an eviction or inquiry waits for its answer before it is sent again, at first.
 const AGAIN_FIRST: Duration = Duration::from_millis(500);
@@ -221,6 +221,17 @@ impl Record {
             return;
         }
         self.busy().waiting.push_back(Waiting { call, round: None, told: None });
+    }
+
+    /// Rule 17.
+    pub(super) fn vacate(&mut self, object: Object, ticket: Ticket, turn: &mut Turn<'_>) {
+        if turn.common.recovery.is_some() {
+            turn.effects.push(Effect::Later(ticket));
+            return;
+        }
+        let (client, access) = (None, Access::Write);
+        let call = Call { ticket, object, client, access, under: None, ask: None };
+        self.busy().waiting.push_front(Waiting { call, round: None, told: None });
     }
 
     /// Rule 14.

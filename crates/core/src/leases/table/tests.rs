@@ -40,7 +40,7 @@ fn dialogues() {
 }
 
 /// `call TICKET [by CLIENT] nothing|look|read|write [under SERIAL] [ask|try|reclaim read|write [for SECONDS]
-/// [space BYTES] [mute]]`, `done TICKET [used BYTES] [void]`, `given-up TICKET`, `received CLIENT SERIAL`,
+/// [space BYTES] [mute]]`, `vacate TICKET`, `done TICKET [used BYTES] [void]`, `given-up TICKET`, `received CLIENT SERIAL`,
 /// `returned CLIENT SERIAL [open read|write]`, `reported CLIENT SERIAL round ROUND [size BYTES]`,
 /// `reconnected|forgotten CLIENT`, `gone`, `backlog yes|no`, `space BYTES`, `reclaimed`,
 /// `opened` and `tick`;
@@ -51,6 +51,7 @@ fn event(words: &[&str]) -> Event {
     let object = object(value(words, "of").unwrap_or(1));
     match words[0] {
         "call" => Event::Call(call(words, object)),
+        "vacate" => Event::Vacate(object, Ticket(number(1))),
         "done" => {
             let used = value(words, "used").unwrap_or(0);
             let outcome = Outcome { used, void: words.contains(&"void") };

@@ -100,9 +100,7 @@ impl Turn {
     pub(super) fn of_nobody(leases: &Arc<Leases>, object: Object) -> Result<Self, FsError> {
         let (ticket, receiver) = leases.with(Time::ZERO, |state, outs| {
             let (ticket, receiver) = state.park(Some(object))?;
-            let (client, access) = (None, Access::Write);
-            let call = table::Call { ticket, object, client, access, under: None, ask: None };
-            state.step(table::Event::Call(call), outs);
+            state.step(table::Event::Vacate(object, ticket), outs);
             state.be_patient(ticket);
             Ok((ticket, receiver))
         })?;
