@@ -22,8 +22,8 @@ use leasehold_store_replica::{
 use leasehold_wire::list::List;
 use leasehold_wire::nfs3::{self, Name, SetAttributes};
 use leasehold_wire::replica::{
-    Caller, Content, PROGRAM, Place, VERSION, announce, change, claim, cover, evict, fetch, hello,
-    list, load, r#move, moving, named, place, search, stands, uncover,
+    Caller, Content, PROGRAM, Place, VERSION, announce, begin, change, claim, cover, end, evict,
+    fetch, hello, list, load, r#move, moving, named, place, search, stands, uncover,
 };
 use leasehold_wire::rpc::{AuthSys, Call, OpaqueAuth, Reply, flavor};
 
@@ -206,6 +206,8 @@ pub fn starters() -> Vec<Vec<u8>> {
         ),
         (uncover::NUMBER, written(&uncover::Args { caller, object: other, serial: 4 })),
         (load::NUMBER, written(&load::Args { caller })),
+        (begin::NUMBER, written(&begin::Args { caller, directory: 9, change: 1, by: Some(1) })),
+        (end::NUMBER, written(&end::Args { caller, directory: 9, change: 1, done: true })),
         (hello::NUMBER, written(&hello)),
     ];
     let script = |(procedure, args): &(u32, Vec<u8>)| {

@@ -248,6 +248,8 @@ macro_rules! for_every_procedure {
                 COVER replica::cover: Args => Reply;
                 UNCOVER replica::uncover: Args => Reply;
                 LOAD replica::load: Args => Reply;
+                BEGIN replica::begin: Args => Reply;
+                END replica::end: Args => Reply;
             }
             binding::PROGRAM, binding::VERSION {
                 NULL rpc::null: Args => Reply;

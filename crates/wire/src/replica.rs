@@ -11,7 +11,7 @@ use crate::nfs3::{self, Attributes, SetAttributes};
 pub const PROGRAM: u32 = 0x2001_ea60;
 
 /// The program's version.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 
 opaques! {
     /// Where a file's data lies, or what a symbolic link holds.
@@ -611,6 +611,60 @@ pub mod load {
 
     /// The results.
     pub type Reply = Answer<Load>;
+}
+
+/// BEGIN, procedure 17: a name in a directory is about to be changed by its object's home.
+pub mod begin {
+    use super::{Answer, Caller, xdr_struct};
+
+    /// The procedure's number.
+    pub const NUMBER: u32 = 17;
+
+    xdr_struct! {
+        /// Which change, and for whom.
+        #[doc(alias = "replica_begin_args")]
+        #[derive(Copy)]
+        pub struct Args {
+            /// Who changes the name.
+            pub caller: Caller,
+            /// The directory.
+            pub directory: u64,
+            /// The number that it gives this change.
+            pub change: u64,
+            /// The peer whose client is to be answered, if there still is one.
+            pub by: Option<u32>,
+        }
+    }
+
+    /// That clients of no other peer have anything by a cover on the directory.
+    pub type Reply = Answer<()>;
+}
+
+/// END, procedure 18: it was changed, or will not be.
+pub mod end {
+    use super::{Answer, Caller, xdr_struct};
+
+    /// The procedure's number.
+    pub const NUMBER: u32 = 18;
+
+    xdr_struct! {
+        /// Which change.
+        #[doc(alias = "replica_end_args")]
+        #[derive(Copy)]
+        pub struct Args {
+            /// Who changed the name.
+            pub caller: Caller,
+            /// The directory.
+            pub directory: u64,
+            /// The number of the change.
+            pub change: u64,
+            /// Whether it was done.
+            pub done: bool,
+        }
+    }
+
+    /// That the times of the directory are those of the change.
+    pub type Reply = Answer<()>;
 }
 
 #[cfg(test)]

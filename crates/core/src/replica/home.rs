@@ -10,8 +10,8 @@
 //! 5. A directory that loses its name is closed before: it is empty.
 //! 6. When all of that is had, the metafile is changed on stable storage, once; then it is answered,
 //!    and announced if a name was lost.
-//! 7. What was not had in time, or not at all, is given up, and nothing was changed. An answer to it
-//!    that comes later has no effect.
+//! 7. What was not had in time, or not at all, is given up, and nothing was changed; so is a change that
+//!    cannot be stored after all. An answer to it that comes later has no effect.
 //! 8. An object is about to stand at a place from before that is claimed until the change is stored
 //!    or given up. A move is under way just as long.
 //! 9. What has its home here as well, and is to lose a name to the object, is under way with it: if it
@@ -85,6 +85,8 @@ pub enum Event {
     Had(Ticket, Result<(), Refusal>),
     /// The change is on stable storage, with this version.
     Stored(Ticket, Stamp),
+    /// The change cannot be stored now, and will not be.
+    Undone(Ticket),
     /// Time went on.
     Tick,
 }
@@ -201,6 +203,7 @@ impl Home {
                     }
                 }
             }
+            Event::Undone(ticket) => self.give_up(ticket, Refusal::Later, effects),
             Event::Tick => {}
         }
         let late = |under: &&Under| under.until <= now && under.step != Step::Store;
@@ -326,7 +329,7 @@ impl Home {
 
     fn give_up(&mut self, ticket: Ticket, refusal: Refusal, effects: &mut Vec<Effect>) {
         let Some(under) = self.take(ticket) else { return };
-        if under.step == Step::Close {
+        if under.step >= Step::Close {
             effects.extend(under.change.closes().map(Effect::Open));
         }
         #[cfg(feature = "mutants")]

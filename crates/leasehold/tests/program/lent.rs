@@ -3,10 +3,11 @@
 //! apart there, so the iods need root.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use leasehold_base::units::FileTime;
-use leasehold_client::{Client, Mode, OpenHow, Options, User, Variant};
+use leasehold_client::{Client, Error, Mode, OpenHow, Options, User, Variant};
 use leasehold_session::nfs::messages::{Status, write};
 use leasehold_shell::client::{Mounted, Runtime, block_on};
 use rustix::process::{Signal, geteuid};
@@ -79,7 +80,7 @@ impl Cluster {
         let mounted = self.mount(at);
         let nfs = block_on(mounted.nfs.with_leases(&who(), [number; 16], b"client")).unwrap();
         let leases = nfs.leases().expect("leases are granted");
-        assert!(!leases.leases_names(), "on files alone");
+        assert!(leases.leases_names());
         Mounted { nfs, ..mounted }
     }
 
@@ -139,6 +140,79 @@ fn what_a_client_keeps_one_of_another_metaserver_sees() {
     for user in [one, other] {
         assert_eq!(&block_on(user.read(b"file0")).unwrap()[7..12], b"plain");
     }
+}
+
+/// What a client makes, renames and removes one of the other metaserver sees, which has looked for it
+/// before; and what nobody changes it looks for by no call.
+#[test]
+fn names_that_a_client_changes_one_of_another_metaserver_sees() {
+    let Some(cluster) = Cluster::start() else { return };
+    let (one, other) = (cluster.user(0, 1), cluster.user(1, 2));
+    block_on(one.create_directory(b"here", MODE)).unwrap();
+    block_on(other.create_directory(b"there", MODE)).unwrap();
+    let is_there = |user: &User, path: &str| match block_on(user.attributes(path.as_bytes())) {
+        Ok(_) => true,
+        Err(Error::Failed(Status::NotFound)) => false,
+        Err(error) => panic!("{path}: {error}"),
+    };
+    let mut rounds = 0;
+    for (maker, watcher) in [(&one, &other), (&other, &one)] {
+        for directory in ["here", "there"] {
+            rounds += 1;
+            let [from, to] = ["file", "other"].map(|name| format!("{directory}/{name}{rounds}"));
+            let seen = |user: &User| [&from, &to].map(|path| is_there(user, path));
+            assert_eq!((seen(watcher), seen(maker)), ([false; 2], [false; 2]));
+            block_on(maker.write(from.as_bytes(), MODE, Bytes::from_static(b"data"))).unwrap();
+            assert_eq!((seen(watcher), seen(maker)), ([true, false], [true, false]), "made");
+            // By who did not make it.
+            block_on(watcher.rename(from.as_bytes(), to.as_bytes())).unwrap();
+            assert_eq!((seen(maker), seen(watcher)), ([false, true], [false, true]), "renamed");
+            block_on(maker.remove(to.as_bytes())).unwrap();
+            assert_eq!((seen(watcher), seen(maker)), ([false; 2], [false; 2]), "removed");
+        }
+    }
+    block_on(one.write(b"here/kept", MODE, Bytes::from_static(b"data"))).unwrap();
+    let seen = || ["here/kept", "here/none"].map(|path| is_there(&other, path));
+    assert_eq!(seen(), [true, false]);
+    let bytes = cluster.bytes();
+    for _ in 0..100 {
+        assert_eq!(seen(), [true, false]);
+    }
+    let cost = cluster.bytes() - bytes;
+    assert!(cost < 2000, "{cost} bytes for what is known");
+}
+
+/// Two clients of two metaservers make and remove names in one directory as fast as they can: each sees
+/// what the other has done, and neither waits for long.
+#[test]
+fn two_metaservers_change_names_in_one_directory() {
+    let Some(cluster) = Cluster::start() else { return };
+    let users = [cluster.user(0, 1), cluster.user(1, 2)];
+    block_on(users[0].create_directory(b"shared", MODE)).unwrap();
+    let longest = std::thread::scope(|scope| {
+        let works = [0, 1].map(|number| {
+            let user = &users[number];
+            scope.spawn(move || {
+                let mut longest = Duration::ZERO;
+                for round in 0..40 {
+                    let path = format!("shared/{number}-{round}");
+                    let begun = Instant::now();
+                    block_on(user.write(path.as_bytes(), MODE, Bytes::from_static(b"x"))).unwrap();
+                    if round % 2 == 0 {
+                        block_on(user.remove(path.as_bytes())).unwrap();
+                    }
+                    longest = longest.max(begun.elapsed());
+                }
+                longest
+            })
+        });
+        works.map(|work| work.join().unwrap())
+    });
+    for user in &users {
+        assert_eq!(block_on(user.list(b"shared", false)).unwrap().len(), 40);
+    }
+    let term = Duration::from_secs(30);
+    assert!(longest.iter().all(|longest| *longest < term), "a lease is waited out: {longest:?}");
 }
 
 /// Nothing but names, sizes and leases goes by the metaservers.

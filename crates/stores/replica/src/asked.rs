@@ -80,7 +80,7 @@ impl Node {
         }
     }
 
-    fn has_directory(&self, directory: FileId) -> bool {
+    pub(crate) fn has_directory(&self, directory: FileId) -> bool {
         self.disk.metafiles.get(&directory).is_some_and(Metafile::is_directory)
     }
 
@@ -182,6 +182,8 @@ impl Node {
                 self.asked_to_cover(self.peer_of(asker), asker, object, wanted);
             }
             Ask::Uncover(object, serial) => self.asked_to_uncover(asker, object, serial),
+            Ask::Begin(naming, by) => self.asked_to_begin(asker, naming, by),
+            Ask::End(naming, done) => self.asked_to_end(asker, naming, done),
             Ask::Load if !self.refuses => self.answer(asker, Answer::Load(self.load)),
             Ask::Load | Ask::Hello(..) => self.answer(asker, Answer::Later),
         }
@@ -386,6 +388,8 @@ impl Node {
                     self.moves(moves::Event::Ended(given.home, given.number));
                 }
             }
+            Why::Begun(number) => self.has_begun(number, &answer),
+            Why::End(ticket) => self.has_ended(ticket),
             Why::Change(call) => self.released(call, &answer),
             Why::Evicted(evicted) => self.evicted(evicted, &answer),
             Why::Cover(call) => self.has_cover(call, &answer),

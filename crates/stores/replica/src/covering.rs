@@ -1,4 +1,4 @@
-//! Covers: the leases of this metaserver on files, of its own homes and of others, which what clients
+//! Covers: the leases of this metaserver on objects, of its own homes and of others, which what clients
 //! may cache hangs on, and what changes data. `core::replica::covers` has the rules.
 
 use core::time::Duration;
@@ -140,7 +140,17 @@ impl Metaserver {
         if opportune && !self.with(|node| node.can_lend(object, kind)) {
             return Err(FsError::Later);
         }
-        if self.good(object).await?.seen().file_type != FileType::Regular {
+        let is_leased = match self.good(object).await?.seen().file_type {
+            FileType::Regular => true,
+            // What is in one is changed by no client under a lease.
+            FileType::Directory => kind == Kind::Read,
+            FileType::BlockDevice
+            | FileType::CharacterDevice
+            | FileType::Symlink
+            | FileType::Socket
+            | FileType::Fifo => false,
+        };
+        if !is_leased {
             return Err(FsError::NotSupported);
         }
         let until = self.shared.outside.now() + LEND_PATIENCE;
@@ -275,8 +285,10 @@ impl Node {
         if !self.options.lends || self.lending.recovering.is_empty() && !self.is_recovering() {
             return false;
         }
-        let is_file = self.disk.metafiles.get(&object).is_some_and(|it| !it.is_directory());
-        is_file && !self.leasing.is_covered_by(object, peer, kind)
+        // Names in a directory are only read under leases.
+        let is_there = self.disk.metafiles.contains_key(&object);
+        let matters = is_there && (kind == Kind::Write || !self.has_directory(object));
+        matters && !self.leasing.is_covered_by(object, peer, kind)
     }
 
     /// The same where it only looks: who recovers has to, before it can reclaim.

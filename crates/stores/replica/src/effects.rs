@@ -1,13 +1,14 @@
 //! What the machines of a metaserver ask it to do.
 
+use std::collections::BTreeSet;
+
 use leasehold_base::units::FileId;
 use leasehold_core::replica::{Peer, Place, Ticket, changes, copies, home, moves, names, peers};
 
 use crate::Notice;
 use crate::disk::ROOT;
 use crate::message::{Answer, Ask};
-use crate::metafile::Metafile;
-use crate::node::{Chore, For, Node, Waiter, Why};
+use crate::node::{Changing, Chore, For, Node, Why};
 use crate::outside::Urgency;
 use crate::record::Record;
 
@@ -138,16 +139,7 @@ impl Node {
                 let retire = names::Event::Retire(close, directory, inside.collect());
                 self.names(retire);
             }
-            home::Effect::Store(ticket, change) => {
-                let left = change.from.iter().map(|(from, _)| from.directory);
-                let left = left.filter(|directory| self.is_mine(*directory));
-                let objects: Vec<FileId> = left.chain(change.objects()).collect();
-                let by = match self.waiting.get(&ticket) {
-                    Some(Waiter::Asker(asker)) => Some(self.peer_of(*asker)),
-                    Some(Waiter::Operation(_)) | None => None,
-                };
-                self.changing(by, &objects, move |node| node.store_names(ticket, change));
-            }
+            home::Effect::Store(ticket, change) => self.change_names(ticket, change),
             home::Effect::Announce(object, version, left) => {
                 let metafile = self.disk.metafiles.get(&object);
                 let places = metafile.map(|metafile| metafile.places.clone()).unwrap_or_default();
@@ -185,15 +177,19 @@ impl Node {
         }
     }
 
-    fn store_names(&mut self, ticket: Ticket, change: home::Change) {
+    pub(crate) fn store_names(&mut self, ticket: Ticket, change: home::Change) {
         let now = self.outside.wall();
         let home::Change { object, from, to, over, .. } = change;
-        if let Some((from, _)) = from.as_ref().filter(|(from, _)| self.is_mine(from.directory)) {
-            // Before the answer, and on stable storage before the loss.
-            self.touch(from.directory, For::Loss);
-        }
+        // A name that is had is noted before, by its directory's home, which without leases has the times
+        // changed then.
+        let had = to.iter().filter(|_| self.options.strict).map(|to| to.directory);
+        let lost = from.iter().map(|(from, _)| from.directory);
+        let within: BTreeSet<FileId> = had.chain(lost).filter(|it| self.is_mine(*it)).collect();
+        let mut changes: Vec<_> =
+            within.into_iter().filter_map(|it| self.touched(it, For::Loss)).collect();
         let place = to.clone();
-        let change = move |metafile: &mut Metafile| {
+        // The later stamp is that of what is replaced: its announcement has the earlier.
+        changes.extend(self.prepare(object, For::Names(ticket), |metafile| {
             if let Some((from, _)) = &from {
                 metafile.places.retain(|place| place != from);
             }
@@ -202,22 +198,15 @@ impl Node {
                 metafile.change_at(now);
             }
             metafile.has_names()
-        };
-        let over = over.map(|(over, _)| over).filter(|over| self.latest(*over).is_some());
-        let (Some(over), Some(place)) = (over, place) else {
-            self.store(object, For::Names(ticket), change);
-            return;
-        };
-        // The later stamp is that of what is replaced: its announcement has the earlier.
-        let moved = self.prepare(object, For::Names(ticket), change);
-        let replaced = self.prepare(over, For::Loss, |metafile| {
-            metafile.places.retain(|other| *other != place);
-            metafile.change_at(now);
-            metafile.has_names()
-        });
-        if let (Some(moved), Some(replaced)) = (moved, replaced) {
-            self.store_both(moved, replaced);
+        }));
+        if let (Some((over, _)), Some(place)) = (over, place) {
+            changes.extend(self.prepare(over, For::Loss, |metafile| {
+                metafile.places.retain(|other| *other != place);
+                metafile.change_at(now);
+                metafile.has_names()
+            }));
         }
+        self.store_all(changes);
     }
 
     pub(crate) fn names(&mut self, event: names::Event) {
@@ -229,21 +218,25 @@ impl Node {
                     self.call_home(object, Ask::Stands(place, object), Why::Stands(call));
                 }
                 names::Effect::Note(place, object) => {
-                    self.changing(None, &[place.directory], move |node| {
-                        let cookie = node.disk.cookie(&place);
-                        node.touch(place.directory, For::Note(place, object, cookie));
+                    self.noting(place.directory, move |node| {
+                        let (cookie, directory) = (node.disk.cookie(&place), place.directory);
+                        let what_for = For::Note(place, object, cookie);
+                        if node.options.strict {
+                            // Its times are changed with the names.
+                            node.store(directory, what_for, |_| true);
+                        } else {
+                            node.touch(directory, what_for);
+                        }
                     });
                 }
                 names::Effect::Drop(place) => {
                     let object = self.disk.notes.get(&place).map(|note| note.object);
                     self.disk.take(Record::NoNote(place.clone()));
-                    if object.is_some_and(|object| self.is_mine(object)) {
+                    if self.options.strict || object.is_some_and(|object| self.is_mine(object)) {
                         // The directory was changed when the name was lost.
                         self.append(&[Record::NoNote(place)], Urgency::Soon, None);
                     } else {
-                        self.changing(None, &[place.directory], move |node| {
-                            node.touch(place.directory, For::NoNote(place));
-                        });
+                        self.touch(place.directory, For::NoNote(place));
                     }
                 }
                 names::Effect::Granted(ticket) | names::Effect::Retired(ticket) => {
@@ -256,14 +249,16 @@ impl Node {
         }
     }
 
-    /// Names in a directory are changed now.
-    fn touch(&mut self, directory: FileId, what_for: For) {
+    /// Names in a directory are changed now, if it is there.
+    pub(crate) fn touch(&mut self, directory: FileId, what_for: For) -> bool {
         let now = self.outside.wall();
-        self.store(directory, what_for, |metafile| {
-            metafile.change_at(now);
-            metafile.attributes.modified = metafile.attributes.changed;
-            true
-        });
+        self.store(directory, what_for, |metafile| metafile.touch_at(now))
+    }
+
+    /// The same with other changes.
+    fn touched(&mut self, directory: FileId, what_for: For) -> Option<(Changing, Record)> {
+        let now = self.outside.wall();
+        self.prepare(directory, what_for, |metafile| metafile.touch_at(now))
     }
 
     pub(crate) fn moves(&mut self, event: moves::Event) {

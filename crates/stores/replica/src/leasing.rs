@@ -3,7 +3,7 @@
 //! There are two of each object. That on copies is on a metafile, or on all names in a directory: both
 //! have one number. Whatever changes an object here is a call without such a lease of its own, and takes
 //! back those of all others first; none outlives an epoch of its holder or of this metaserver. That on
-//! covers is on a file, and of what clients of its holder may cache, or change: see [`crate::covering`].
+//! covers is of what clients of its holder may cache, or change: see [`crate::covering`].
 //! `core::leases` says who is in whose way. Turns on covers come before those on copies.
 //!
 //! Where several want covers at one time each has its turn: what was granted is not taken back before who
@@ -20,7 +20,9 @@ use leasehold_core::leases::{Client, Kind, Object, Open, Serial, Terms, Ticket};
 use leasehold_core::replica::covers::{self, Purpose};
 use leasehold_core::replica::{Bounds, Peer, Ticket as Waiting, copies};
 
-use crate::message::{Answer, Ask};
+use crate::begun::Begun;
+use crate::changing::{Change, Naming};
+use crate::message::{Answer, Ask, Begins};
 use crate::node::{Asker, Node, Why};
 
 /// How long a cover lasts by which clients are let cache. A metaserver that is gone keeps others from
@@ -44,11 +46,8 @@ pub(crate) struct Evicted {
     serial: Serial,
 }
 
-/// What is done once it may be.
-type Then = Box<dyn FnOnce(&mut Node) + Send>;
-
 /// What waits until nobody is in its way.
-enum Turn {
+pub(crate) enum Turn {
     /// A peer's question, which asks for a lease as well: its turn on the covers.
     Before(Peer, Asker, Ask),
     /// And on the copies; with what it has on the covers until then.
@@ -63,15 +62,8 @@ enum Turn {
     Covers(u64),
     /// And on the copies.
     Change(u64),
-}
-
-/// A change of some objects.
-struct Change {
-    by: Option<Peer>,
-    /// Those that may not be changed yet, the next one last.
-    to_have: Vec<FileId>,
-    had: Vec<(FileId, Ticket)>,
-    then: Then,
+    /// A change of a name that another home makes.
+    Begins(Peer, Begins),
 }
 
 /// Who has leases on what has its home here.
@@ -80,19 +72,22 @@ pub(crate) struct Leasing {
     /// The number of each peer in its epoch.
     holders: BTreeMap<Peer, Client>,
     last_holder: u32,
-    turns: BTreeMap<Ticket, (FileId, Turn)>,
+    pub(crate) turns: BTreeMap<Ticket, (FileId, Turn)>,
     /// Who waits for covers, and for which.
     asking: BTreeMap<(FileId, Peer), (Ticket, Kind, Purpose)>,
     /// Leases of which their holders are not told yet.
     untold: BTreeSet<Serial>,
-    changes: BTreeMap<u64, Change>,
+    pub(crate) changes: BTreeMap<u64, Change>,
     /// What may be changed now, and the calls that end when that is stored.
     pub(crate) under: BTreeMap<FileId, Ticket>,
+    pub(crate) naming: Naming,
+    /// What others change in directories here.
+    pub(crate) begun: Begun,
 }
 
 impl Leasing {
     /// Nobody has a lease.
-    pub(crate) const fn new(bounds: Bounds, peers: usize, epoch: u64) -> Self {
+    pub(crate) fn new(bounds: Bounds, peers: usize, epoch: u64) -> Self {
         let leases_max = bounds.most.saturating_mul(peers).saturating_mul(2);
         Self {
             table: Table::new(terms(bounds), leases_max, epoch, false),
@@ -103,11 +98,15 @@ impl Leasing {
             untold: BTreeSet::new(),
             changes: BTreeMap::new(),
             under: BTreeMap::new(),
+            naming: Naming::default(),
+            begun: Begun::default(),
         }
     }
 
     pub(crate) fn next_wake(&self) -> Option<Time> {
-        self.table.next_wake()
+        let changes = self.changes.values().filter_map(Change::waits_until);
+        let next = [self.table.next_wake(), self.begun.next_wake()];
+        next.into_iter().flatten().chain(changes).min()
     }
 
     /// How many wait, and how many of them for covers.
@@ -186,16 +185,16 @@ pub(crate) fn waited(bounds: Bounds, lends: bool) -> Duration {
 }
 
 /// The same for all objects here: ids say which of a volume they are.
-const fn copied(file: FileId) -> Object {
+pub(crate) const fn copied(file: FileId) -> Object {
     Object { file_system: FileSystemId(0), file }
 }
 
-const fn covered(file: FileId) -> Object {
+pub(crate) const fn covered(file: FileId) -> Object {
     Object { file_system: FileSystemId(1), file }
 }
 
 /// A metaserver as it holds covers.
-const fn covering(peer: Peer) -> Client {
+pub(crate) const fn covering(peer: Peer) -> Client {
     Client(COVERED | peer.0)
 }
 
@@ -204,48 +203,6 @@ const fn wish(kind: Kind, term: Duration) -> Wish {
 }
 
 impl Node {
-    /// Changes objects that have their home here, for a metaserver or for none, as soon as nobody else
-    /// has a lease on them.
-    pub(crate) fn changing(
-        &mut self,
-        by: Option<Peer>,
-        objects: &[FileId],
-        then: impl FnOnce(&mut Self) + Send + 'static,
-    ) {
-        if !self.options.strict {
-            then(self);
-            return;
-        }
-        let mut to_have = objects.to_vec();
-        to_have.sort_unstable_by(|one, other| other.cmp(one));
-        to_have.dedup();
-        let (number, then, had) = (self.number(), Box::new(then), Vec::new());
-        self.leasing.changes.insert(number, Change { by, to_have, had, then });
-        self.change_next(number);
-    }
-
-    fn change_next(&mut self, number: u64) {
-        let Some(change) = self.leasing.changes.get_mut(&number) else { return };
-        if let Some(object) = change.to_have.pop() {
-            let by = change.by.map(covering);
-            self.take_turn(covered(object), by, Access::Write, None, Turn::Covers(number));
-            return;
-        }
-        let Some(Change { had, then, .. }) = self.leasing.changes.remove(&number) else { return };
-        self.leasing.under = had.into_iter().collect();
-        then(self);
-        // What there was nothing to change of.
-        for (object, ticket) in core::mem::take(&mut self.leasing.under) {
-            self.has_changed_leased(object, ticket);
-        }
-    }
-
-    /// A change of an object that was waited for is on stable storage.
-    pub(crate) fn has_changed_leased(&mut self, object: FileId, ticket: Ticket) {
-        self.leases(Event::Done(copied(object), ticket, Outcome::default()));
-        self.leases(Event::Done(covered(object), ticket, Outcome::default()));
-    }
-
     /// A peer asks for something that it may keep.
     pub(crate) fn ask_leased(&mut self, peer: Peer, asker: Asker, object: FileId, ask: Ask) {
         if self.is_kept_from(peer, object) {
@@ -285,8 +242,9 @@ impl Node {
         object: FileId,
         (kind, purpose, given, reclaims): (Kind, Purpose, Option<Serial>, bool),
     ) {
-        let is_file = self.disk.metafiles.get(&object).is_some_and(|it| !it.is_directory());
-        if !is_file || !self.options.strict {
+        let is_there = self.disk.metafiles.contains_key(&object);
+        let is_known = is_there && (kind == Kind::Read || !self.has_directory(object));
+        if !is_known || !self.options.strict {
             self.answer(asker, Answer::Gone);
             return;
         }
@@ -360,7 +318,7 @@ impl Node {
         }
     }
 
-    fn take_turn(
+    pub(crate) fn take_turn(
         &mut self,
         object: Object,
         client: Option<Client>,
@@ -372,7 +330,7 @@ impl Node {
         self.take_turn_as(ticket, (object, client, access), ask, turn);
     }
 
-    fn take_turn_as(
+    pub(crate) fn take_turn_as(
         &mut self,
         ticket: Ticket,
         (object, client, access): (Object, Option<Client>, Access),
@@ -419,15 +377,15 @@ impl Node {
         let ended = |at: Object, void| Event::Done(at, ticket, Outcome { used: 0, void });
         match turn {
             Turn::Covers(number) => {
-                let on = (copied(object), None, Access::Write);
-                self.take_turn_as(ticket, on, None, Turn::Change(number));
-            }
-            Turn::Change(number) => {
-                if let Some(change) = self.leasing.changes.get_mut(&number) {
-                    change.had.push((object, ticket));
+                if self.is_for_whom_it_was(number, object) {
+                    self.take_copies(number, (object, ticket));
+                } else {
+                    self.leases(ended(covered(object), false));
+                    self.take_covers(number, object);
                 }
-                self.change_next(number);
             }
+            Turn::Change(number) => self.may_change(number, (object, ticket)),
+            Turn::Begins(peer, naming) => self.begins(peer, naming),
             Turn::Before(peer, asker, ask) => {
                 let serial = grant.map(|grant| grant.serial);
                 self.leasing.untold.extend(serial);

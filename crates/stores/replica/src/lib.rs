@@ -10,6 +10,8 @@
 
 mod asked;
 mod attributes;
+mod begun;
+mod changing;
 mod choosing;
 mod covering;
 mod disk;

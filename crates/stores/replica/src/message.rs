@@ -62,6 +62,18 @@ pub(crate) enum Ask {
     Cover(FileId, Kind, Purpose, Option<Serial>, bool),
     Uncover(FileId, Serial),
     Load,
+    /// A name in a directory is about to be changed, for whom.
+    Begin(Begins, Option<Peer>),
+    /// It was, or will not be.
+    End(Begins, bool),
+}
+
+/// A change of a name, in a directory that has its home elsewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Begins {
+    pub(crate) directory: FileId,
+    /// Its number, at who changes the name.
+    pub(crate) number: u64,
 }
 
 /// What a peer knows of one that starts.
@@ -247,7 +259,9 @@ impl Ask {
             | Self::Evict(_)
             | Self::Cover(..)
             | Self::Uncover(..)
-            | Self::Load => false,
+            | Self::Load
+            | Self::Begin(..)
+            | Self::End(..) => false,
         }
     }
 
@@ -270,6 +284,8 @@ impl Ask {
             Self::Cover(..) => replica::cover::NUMBER,
             Self::Uncover(..) => replica::uncover::NUMBER,
             Self::Load => replica::load::NUMBER,
+            Self::Begin(..) => replica::begin::NUMBER,
+            Self::End(..) => replica::end::NUMBER,
         }
     }
 
@@ -333,7 +349,11 @@ impl Ask {
                 let (directory, behind, count) = (directory.0, *behind, *count);
                 replica::list::Args { caller, directory, behind, count }.encode(to);
             }
-            Self::Evict(_) | Self::Cover(..) | Self::Uncover(..) => {
+            Self::Evict(_)
+            | Self::Cover(..)
+            | Self::Uncover(..)
+            | Self::Begin(..)
+            | Self::End(..) => {
                 self.encode_of_leases(caller, to);
             }
             Self::Load => replica::load::Args { caller }.encode(to),
@@ -351,6 +371,13 @@ impl Ask {
         }
         if let Self::Uncover(FileId(object), Serial(serial)) = *self {
             replica::uncover::Args { caller, object, serial }.encode(to);
+        }
+        if let Self::Begin(Begins { directory: FileId(directory), number: change }, by) = *self {
+            let by = by.map(|by| by.0);
+            replica::begin::Args { caller, directory, change, by }.encode(to);
+        }
+        if let Self::End(Begins { directory: FileId(directory), number: change }, done) = *self {
+            replica::end::Args { caller, directory, change, done }.encode(to);
         }
     }
 
@@ -416,9 +443,11 @@ impl Ask {
                 let (directory, behind) = (FileId(it.directory), it.behind);
                 (it.caller, Self::List { directory, behind, count: it.count })
             }
-            replica::evict::NUMBER | replica::cover::NUMBER | replica::uncover::NUMBER => {
-                Self::decode_of_leases(procedure, from)?
-            }
+            replica::evict::NUMBER
+            | replica::cover::NUMBER
+            | replica::uncover::NUMBER
+            | replica::begin::NUMBER
+            | replica::end::NUMBER => Self::decode_of_leases(procedure, from)?,
             replica::load::NUMBER => (decode_all::<replica::load::Args>(from)?.caller, Self::Load),
             _ => return Ok(None),
         }))
@@ -438,6 +467,16 @@ impl Ask {
             replica::uncover::NUMBER => {
                 let it: replica::uncover::Args = decode_all(from)?;
                 (it.caller, Self::Uncover(FileId(it.object), Serial(it.serial)))
+            }
+            replica::begin::NUMBER => {
+                let it: replica::begin::Args = decode_all(from)?;
+                let naming = Begins { directory: FileId(it.directory), number: it.change };
+                (it.caller, Self::Begin(naming, it.by.map(Peer)))
+            }
+            replica::end::NUMBER => {
+                let it: replica::end::Args = decode_all(from)?;
+                let naming = Begins { directory: FileId(it.directory), number: it.change };
+                (it.caller, Self::End(naming, it.done))
             }
             _ => {
                 let it: replica::evict::Args = decode_all(from)?;
@@ -483,7 +522,9 @@ impl Ask {
             | Self::Move(_)
             | Self::Announce { .. }
             | Self::Evict(_)
-            | Self::Uncover(..) => read(from, |(): ()| Answer::Done),
+            | Self::Uncover(..)
+            | Self::Begin(..)
+            | Self::End(..) => read(from, |(): ()| Answer::Done),
             Self::Cover(..) => read(from, |it: replica::cover::Granted| {
                 let term = Duration::from_millis(it.term_ms.into());
                 Answer::Covered(Serial(it.serial), kind(it.writes), term)

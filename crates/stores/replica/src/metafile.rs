@@ -91,6 +91,13 @@ impl Metafile {
         self.attributes.changed = next.into();
     }
 
+    /// The same of a directory in which a name was changed; it is there afterwards.
+    pub(crate) fn touch_at(&mut self, now: FileTime) -> bool {
+        self.change_at(now);
+        self.attributes.modified = self.attributes.changed;
+        true
+    }
+
     /// The attributes as clients see them.
     pub(crate) fn seen(&self) -> Attributes {
         let of = &self.attributes;

@@ -36,8 +36,8 @@ const DEPTH_MAX: usize = 4096;
 /// What waits until it is on stable storage.
 #[derive(Clone, Debug)]
 pub(crate) enum Chore {
-    /// A metafile was changed for this, and another in the same moment.
-    Metafile(Box<Changing>, Option<Box<Changing>>),
+    /// Metafiles that were changed in one moment.
+    Metafiles(Vec<Changing>),
     /// Who has leave.
     Leave,
 }
@@ -67,6 +67,8 @@ pub(crate) enum For {
     Loss,
     /// What was changed elsewhere, or here.
     Asked(Asker),
+    /// The times of a directory, which another home has changed a name in.
+    End(Asker),
 }
 
 /// Whom an answer goes to.
@@ -98,6 +100,8 @@ pub(crate) enum Why {
     Stands(Call),
     Above(Call),
     Ended(moves::Move),
+    Begun(u64),
+    End(Ticket),
     Change(Call),
     Evicted(Evicted),
     Cover(Call),
@@ -406,6 +410,8 @@ impl Node {
         self.peers(peers::Event::Tick);
         self.covers(covers::Event::Tick);
         self.wake_lending();
+        self.wake_begun();
+        self.wake_changing();
         self.copies(copies::Event::Tick);
         self.changes(changes::Event::Tick);
         self.home(home::Event::Tick);
@@ -443,19 +449,24 @@ impl Node {
                 (vec![Record::Note(place.clone(), *claims, *cookie)], Urgency::Now)
             }
             For::NoNote(place) => (vec![Record::NoNote(place.clone())], Urgency::Soon),
-            For::Names(_) | For::Loss | For::Asked(_) => (Vec::new(), Urgency::Now),
+            For::Names(_) | For::Loss | For::Asked(_) | For::End(_) => (Vec::new(), Urgency::Now),
         };
         let Some((changing, record)) = self.prepare(object, what_for, change) else { return false };
         records.push(record);
-        self.append(&records, urgency, Some(Chore::Metafile(Box::new(changing), None)));
+        self.append(&records, urgency, Some(Chore::Metafiles(vec![changing])));
         true
     }
 
-    /// Changes two metafiles in one moment, which a crash finds both done or none.
-    pub(crate) fn store_both(&mut self, one: (Changing, Record), other: (Changing, Record)) {
-        let both = Record::Both(Box::new([one.1, other.1]));
-        let chore = Chore::Metafile(Box::new(one.0), Some(Box::new(other.0)));
-        self.append(&[both], Urgency::Now, Some(chore));
+    /// Changes metafiles in one moment: nobody sees one without the others. A crash finds the last two
+    /// both done or none, and the others done where those are.
+    pub(crate) fn store_all(&mut self, changes: Vec<(Changing, Record)>) {
+        let (changes, mut records): (Vec<_>, Vec<_>) = changes.into_iter().unzip();
+        let last = records.split_off(records.len().saturating_sub(2));
+        records.extend(match <[Record; 2]>::try_from(last) {
+            Ok(both) => vec![Record::Both(Box::new(both))],
+            Err(one) => one,
+        });
+        self.append(&records, Urgency::Now, Some(Chore::Metafiles(changes)));
     }
 
     /// A change of a metafile, with the next stamp, and what is to be stored of it.
@@ -483,12 +494,9 @@ impl Node {
     pub(crate) fn stored(&mut self, chore: Chore) {
         match chore {
             Chore::Leave => self.moves(moves::Event::Noted),
-            Chore::Metafile(one, other) => {
-                // Nobody sees one without the other.
-                let both = [Some(one), other].into_iter().flatten();
-                let both: Vec<Changing> = both.map(|changing| *changing).collect();
-                both.iter().for_each(|changing| self.take_stored(changing));
-                both.into_iter().for_each(|changing| self.has_stored(changing));
+            Chore::Metafiles(changes) => {
+                changes.iter().for_each(|changing| self.take_stored(changing));
+                changes.into_iter().for_each(|changing| self.has_stored(changing));
             }
         }
     }
@@ -512,13 +520,14 @@ impl Node {
     fn has_stored(&mut self, changing: Changing) {
         let Changing { object, version, what_for, lease, .. } = changing;
         match what_for {
-            For::Names(ticket) => self.home(home::Event::Stored(ticket, version)),
+            For::Names(ticket) => self.has_stored_names(ticket, version),
             For::Note(place, claims, cookie) => {
                 self.disk.take(Record::Note(place.clone(), claims, cookie));
                 self.names(names::Event::Noted(place));
             }
             For::NoNote(_) | For::Loss => {}
             For::Asked(asker) => self.answer(asker, Answer::Version(version)),
+            For::End(asker) => self.answer(asker, Answer::Done),
         }
         lease.into_iter().for_each(|ticket| self.has_changed_leased(object, ticket));
     }
@@ -526,10 +535,12 @@ impl Node {
     /// What was to be on stable storage never will be: nobody is served any more, and nothing is changed.
     pub(crate) fn fail(&mut self, chore: &Chore) {
         (self.refuses, self.has_failed) = (true, true);
-        if let Chore::Metafile(one, other) = chore {
-            for changing in [Some(one), other.as_ref()].into_iter().flatten() {
-                if let For::Asked(asker) = changing.what_for {
-                    self.leave(asker);
+        if let Chore::Metafiles(changes) = chore {
+            for changing in changes {
+                match changing.what_for {
+                    For::Asked(asker) | For::End(asker) => self.leave(asker),
+                    For::Names(ticket) => drop(self.end_within(ticket)),
+                    For::Note(..) | For::NoNote(_) | For::Loss => {}
                 }
                 // What is there is shown, as before a change that is under way.
                 let lease = changing.lease.into_iter();

@@ -273,8 +273,7 @@ impl Store for Metaserver {
             can_set_time: true,
             symlinks: true,
             links: true,
-            // There are covers of files alone.
-            leases_names: false,
+            leases_names: self.lends(),
         }
     }
 

@@ -4,6 +4,7 @@ mod conformance;
 mod covers;
 mod data;
 mod lan;
+mod names;
 mod slow;
 mod strict;
 mod taken;

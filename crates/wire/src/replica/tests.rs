@@ -164,6 +164,14 @@ fn covers() {
 }
 
 #[test]
+fn changes_of_names() {
+    let begin = begin::Args { caller: CALLER, directory: 9, change: 11, by: Some(1) };
+    vector!(begin, "{WHO} 0000000000000009 000000000000000b 00000001 00000001");
+    let end = end::Args { caller: CALLER, directory: 9, change: 11, done: true };
+    vector!(end, "{WHO} 0000000000000009 000000000000000b 00000001");
+}
+
+#[test]
 fn loads() {
     vector!(load::Args { caller: CALLER }, "{WHO}");
     vector!(load::Load { busy_tenths: 3, connections: 40 }, "00000003 00000028");

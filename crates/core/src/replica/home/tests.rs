@@ -39,6 +39,7 @@ fn dialogues() {
                     let version = Stamp(value(words, "version").expect("a version"));
                     Event::Stored(ticket(), version)
                 }
+                "undone" => Event::Undone(ticket()),
                 "about" => {
                     let about = home.is_about_to_stand(object(words[1]), &place(words[2]));
                     return vec![about.to_string()];

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use bytes::Bytes;
-use leasehold_fs::{FsError, Guard, NewFile, ObjectId, Place, SetAttributes, Stability, Store};
+use leasehold_fs::{
+    FsError, Guard, NewFile, NewNode, ObjectId, Place, SetAttributes, Stability, Store,
+};
 use leasehold_store_striped::Striped;
 
 use super::data::{Iods, new_file};
@@ -474,17 +476,24 @@ fn what_is_only_listed_is_lent_where_nobody_is_asked() {
 }
 
 #[test]
-fn nothing_is_lent_of_directories_nor_by_who_is_not_to() {
-    let (_, _, [home, ..]) = three();
+fn nothing_is_lent_of_links_nor_by_who_is_not_to() {
+    let (lan, _, [home, ..]) = three();
     let root = home.volume.root();
-    assert!(!home.volume.properties().leases_names);
-    assert_eq!(home.lend(root, Guard::Changes), Err(FsError::NotSupported));
+    assert!(home.volume.properties().leases_names);
+    assert_eq!(home.lend(root, Guard::Changes), Ok(()));
+    assert_eq!(home.lend(root, Guard::Everything), Err(FsError::NotSupported));
     assert_eq!(home.lend(root, Guard::Nothing), Ok(()));
+    let (who, none) = (who(), SetAttributes::default());
+    let place = Place { directory: root, name: name("link") };
+    let made = home.volume.make(&who, place, &NewNode::Symlink(b"target"), &none);
+    let made = lan.run(made).result.expect("it is free").object;
+    assert_eq!(home.lend(made, Guard::Changes), Err(FsError::NotSupported));
     let (lan, iods) = (Lan::strict(2, new_file), Iods::new());
     let volume = iods.open(&lan, 0);
+    assert!(!volume.properties().leases_names);
     let how = NewFile::Guarded(SetAttributes::default());
     let place = Place { directory: volume.root(), name: name("file") };
-    let made = lan.run(volume.create(&who(), place, &how)).result.expect("it is free").object;
+    let made = lan.run(volume.create(&who, place, &how)).result.expect("it is free").object;
     assert_eq!(lan.run(volume.cover(&made, Guard::Changes, false)), Err(FsError::NotSupported));
 }
 

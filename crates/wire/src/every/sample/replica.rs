@@ -33,6 +33,8 @@ structures! {
     replica::uncover::Args { caller object serial }
     replica::load::Args { caller }
     replica::load::Load { busy_tenths connections }
+    replica::begin::Args { caller directory change by }
+    replica::end::Args { caller directory change done }
 }
 
 impl<Results: Sample> Sample for replica::Answer<Results> {

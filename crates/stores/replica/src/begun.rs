@@ -1,0 +1,123 @@
+//! Changes of names that other homes make in directories that have their home here.
+//!
+//! As long as one is under way no other metaserver is granted a cover on the directory, since clients
+//! would cache by it what is about to be another way. It ends by itself after a window: its home stores
+//! it in the first half of that, or not at all.
+
+use std::collections::BTreeMap;
+
+use leasehold_base::units::{FileId, Time};
+use leasehold_core::leases::table::{Access, Event, Outcome};
+use leasehold_core::leases::{Kind, Ticket};
+use leasehold_core::replica::Peer;
+
+use crate::leasing::{Turn, covered, covering};
+use crate::message::{Answer, Begins};
+use crate::node::{Asker, For, Node};
+
+/// How many are under way at most.
+const BEGUN_MAX: usize = 65_536;
+
+/// What others change.
+#[derive(Default)]
+pub(crate) struct Begun(BTreeMap<(Peer, Begins), State>);
+
+/// A change that others make.
+struct State {
+    ticket: Ticket,
+    /// Who waits until it begins, or until when it lasts.
+    waits: Result<Asker, Time>,
+}
+
+impl Begun {
+    pub(crate) fn next_wake(&self) -> Option<Time> {
+        self.0.values().filter_map(|it| it.waits.err()).min()
+    }
+}
+
+impl Node {
+    /// Another home is about to change a name, for whom.
+    pub(crate) fn asked_to_begin(&mut self, asker: Asker, naming: Begins, by: Option<Peer>) {
+        let (peer, directory) = (self.peer_of(asker), naming.directory);
+        let by = by.filter(|by| by.0 < self.options.count);
+        if !self.has_directory(directory) || !self.options.strict {
+            self.answer(asker, Answer::Gone);
+            return;
+        }
+        if let Some(before) = self.leasing.begun.0.get_mut(&(peer, naming)) {
+            match &mut before.waits {
+                Ok(waits) => {
+                    let before = core::mem::replace(waits, asker);
+                    self.answer(before, Answer::Later);
+                }
+                Err(_) => self.answer(asker, Answer::Done),
+            }
+            return;
+        }
+        let is_full = self.leasing.begun.0.len() >= BEGUN_MAX;
+        if is_full || self.is_held_off(by.unwrap_or(peer), directory, Kind::Write) {
+            self.answer(asker, Answer::Later);
+            return;
+        }
+        let ticket = Ticket(self.number());
+        self.leasing.begun.0.insert((peer, naming), State { ticket, waits: Ok(asker) });
+        let on = (covered(directory), by.map(covering), Access::Write);
+        self.take_turn_as(ticket, on, None, Turn::Begins(peer, naming));
+    }
+
+    /// Nobody else has a cover on the directory.
+    pub(crate) fn begins(&mut self, peer: Peer, naming: Begins) {
+        let until = self.now + self.options.bounds.window;
+        let Some(state) = self.leasing.begun.0.get_mut(&(peer, naming)) else { return };
+        if let Ok(asker) = core::mem::replace(&mut state.waits, Err(until)) {
+            self.answer(asker, Answer::Done);
+        }
+    }
+
+    /// Another home has changed a name, or will not.
+    pub(crate) fn asked_to_end(&mut self, asker: Asker, naming: Begins, done: bool) {
+        let before = self.leasing.begun.0.remove(&(self.peer_of(asker), naming));
+        let Some(State { ticket, waits }) = before else {
+            // It has ended by itself.
+            self.answer(asker, Answer::Done);
+            return;
+        };
+        match waits {
+            Ok(waits) => {
+                self.leasing.turns.remove(&ticket);
+                self.leases(Event::GivenUp(covered(naming.directory), ticket));
+                self.answer(waits, Answer::Later);
+                self.answer(asker, Answer::Done);
+            }
+            Err(_) if done => {
+                let directory = naming.directory;
+                self.changing_under((directory, ticket), move |node| {
+                    if !node.touch(directory, For::End(asker)) {
+                        node.answer(asker, Answer::Done);
+                    }
+                });
+            }
+            Err(_) => {
+                self.begun_ends(naming.directory, ticket);
+                self.answer(asker, Answer::Done);
+            }
+        }
+    }
+
+    /// Those of which nothing was heard may have been done.
+    pub(crate) fn wake_begun(&mut self) {
+        let now = self.now;
+        let is_over = |state: &State| state.waits.is_err_and(|until| until <= now);
+        let over = self.leasing.begun.0.extract_if(.., |_, state| is_over(state));
+        for ((_, naming), State { ticket, .. }) in over.collect::<Vec<_>>() {
+            self.begun_ends(naming.directory, ticket);
+            self.changing(None, &[naming.directory], move |node| {
+                node.touch(naming.directory, For::Loss);
+            });
+        }
+    }
+
+    fn begun_ends(&mut self, directory: FileId, ticket: Ticket) {
+        self.leases(Event::Done(covered(directory), ticket, Outcome::default()));
+    }
+}

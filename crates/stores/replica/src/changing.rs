@@ -1,0 +1,343 @@
+//! Changes of objects that have their home here, each of which waits until nobody is in its way.
+//!
+//! Those of names wait for directories that have their home elsewhere, too, as clients may cache names
+//! in them: such a change begins there, is stored here, and ends there before it is answered. See
+//! [`crate::begun`] for their homes' side, and rules 28 and 29 of `spec/replica.x`.
+
+use core::cmp::Reverse;
+use core::time::Duration;
+use std::collections::{BTreeMap, BTreeSet};
+
+use leasehold_base::units::{FileId, Time};
+use leasehold_core::leases::table::{Access, Event, Outcome};
+use leasehold_core::leases::{Kind, Ticket};
+use leasehold_core::replica::{Peer, Stamp, Ticket as Waiting, home};
+
+use crate::leasing::{Turn, copied, covered, covering};
+use crate::message::{Answer, Ask, Begins};
+use crate::node::{Node, Waiter, Why};
+
+/// What is done once it may be.
+type Then = Box<dyn FnOnce(&mut Node) + Send>;
+
+/// A change of some objects.
+pub(crate) struct Change {
+    by: Option<Peer>,
+    /// Whether clients that cache what is changed are to know of it.
+    shows: bool,
+    /// Those that may not be changed yet, the next one last.
+    to_have: Vec<FileId>,
+    had: Vec<(FileId, Ticket)>,
+    /// What there is to a change of names.
+    names: Option<Names>,
+    then: Then,
+}
+
+/// A change of names.
+struct Names {
+    ticket: Waiting,
+    since: Time,
+    /// The directories.
+    within: Vec<FileId>,
+    /// For whom the turn that comes next was asked for.
+    asked_by: Option<Peer>,
+    /// Which that is, and until when it is waited for.
+    waits: Option<((FileId, Ticket), Time)>,
+    /// Those that have their home elsewhere in which it has not begun, the next one last.
+    to_begin: Vec<FileId>,
+    begun: Vec<BegunAt>,
+}
+
+/// Where a change has begun.
+#[derive(Clone, Copy)]
+struct BegunAt {
+    directory: FileId,
+    /// When that was asked for.
+    asked: Time,
+    /// In which epoch of its home.
+    epoch: u64,
+}
+
+/// Changes of names that are on their way to stable storage, or have not ended in all directories.
+#[derive(Default)]
+pub(crate) struct Naming {
+    storing: BTreeMap<Waiting, Within>,
+    /// Their versions, and in how many directories elsewhere they have not ended.
+    ending: BTreeMap<Waiting, (Stamp, usize)>,
+}
+
+/// The directories of a change of names that is being stored.
+#[derive(Default)]
+struct Within {
+    /// The turns on those that have their home here.
+    here: Vec<(FileId, Ticket)>,
+    elsewhere: Vec<FileId>,
+}
+
+impl Change {
+    /// Until when a directory is waited for.
+    pub(crate) fn waits_until(&self) -> Option<Time> {
+        Some(self.names.as_ref()?.waits?.1)
+    }
+}
+
+impl Node {
+    /// Changes objects that have their home here, for a metaserver or for none, as soon as nobody else
+    /// has a lease on them.
+    pub(crate) fn changing(
+        &mut self,
+        by: Option<Peer>,
+        objects: &[FileId],
+        then: impl FnOnce(&mut Self) + Send + 'static,
+    ) {
+        self.begin_change(by, objects, (true, None), Box::new(then));
+    }
+
+    /// Changes what is noted of the names in a directory, which clients are told of by no lease of theirs.
+    pub(crate) fn noting(
+        &mut self,
+        directory: FileId,
+        then: impl FnOnce(&mut Self) + Send + 'static,
+    ) {
+        self.begin_change(None, &[directory], (false, None), Box::new(then));
+    }
+
+    /// Changes a directory on which a turn on the covers is had, which ends with this.
+    pub(crate) fn changing_under(
+        &mut self,
+        (directory, ticket): (FileId, Ticket),
+        then: impl FnOnce(&mut Self) + Send + 'static,
+    ) {
+        let (number, then, names) = (self.number(), Box::new(then), None);
+        let (by, shows, to_have, had) = (None, true, Vec::new(), Vec::new());
+        self.leasing.changes.insert(number, Change { by, shows, to_have, had, names, then });
+        self.take_copies(number, (directory, ticket));
+    }
+
+    /// Changes the names of objects that have their home here.
+    pub(crate) fn change_names(&mut self, ticket: Waiting, change: home::Change) {
+        let by = match self.waiting.get(&ticket) {
+            Some(Waiter::Asker(asker)) => Some(self.peer_of(*asker)),
+            Some(Waiter::Operation(_)) => Some(self.me()),
+            None => None,
+        };
+        let from = change.from.iter().map(|(from, _)| from.directory);
+        let to = change.to.iter().map(|to| to.directory);
+        let mut within: Vec<FileId> = from.chain(to).collect();
+        within.sort_unstable_by_key(|directory| Reverse(*directory));
+        within.dedup();
+        let (mine, to_begin): (Vec<_>, Vec<_>) =
+            within.iter().partition(|directory| self.is_mine(**directory));
+        let is_held_off =
+            |directory: &FileId| self.is_held_off(by.unwrap_or(self.me()), *directory, Kind::Write);
+        if mine.iter().any(is_held_off) {
+            self.home(home::Event::Undone(ticket));
+            return;
+        }
+        let objects: Vec<FileId> = mine.into_iter().chain(change.objects()).collect();
+        let (since, asked_by, begun) = (self.now, by, Vec::new());
+        let names = Names { ticket, since, within, asked_by, waits: None, to_begin, begun };
+        let then = Box::new(move |node: &mut Self| node.store_names(ticket, change));
+        self.begin_change(by, &objects, (true, Some(names)), then);
+    }
+
+    fn begin_change(
+        &mut self,
+        by: Option<Peer>,
+        objects: &[FileId],
+        (shows, names): (bool, Option<Names>),
+        then: Then,
+    ) {
+        if !self.options.strict {
+            then(self);
+            return;
+        }
+        // Directories come behind what has names in them, and of both the lower number first: who waits
+        // for one has none that others wait for who have that.
+        let within = names.iter().flat_map(|names| &names.within).copied().collect::<BTreeSet<_>>();
+        let mut to_have = objects.to_vec();
+        to_have.sort_unstable_by_key(|object| Reverse((within.contains(object), *object)));
+        to_have.dedup();
+        let (number, had) = (self.number(), Vec::new());
+        self.leasing.changes.insert(number, Change { by, shows, to_have, had, names, then });
+        self.change_next(number);
+    }
+
+    fn change_next(&mut self, number: u64) {
+        let Some(change) = self.leasing.changes.get_mut(&number) else { return };
+        if let Some(object) = change.to_have.pop() {
+            self.take_covers(number, object);
+            return;
+        }
+        if let Some(names) = &mut change.names
+            && let Some(directory) = names.to_begin.pop()
+        {
+            self.begin_at(number, directory);
+            return;
+        }
+        let Some(Change { mut had, names, then, .. }) = self.leasing.changes.remove(&number) else {
+            return;
+        };
+        if let Some(names) = names {
+            if !names.begun.iter().all(|begun| self.still_stands(*begun)) {
+                self.undo(had, &names);
+                return;
+            }
+            let is_within = |had: &mut (FileId, Ticket)| names.within.contains(&had.0);
+            let here = had.extract_if(.., is_within).collect();
+            let elsewhere = names.begun.iter().map(|begun| begun.directory).collect();
+            self.leasing.naming.storing.insert(names.ticket, Within { here, elsewhere });
+        }
+        self.leasing.under = had.into_iter().collect();
+        then(self);
+        // What there was nothing to change of.
+        for (object, ticket) in core::mem::take(&mut self.leasing.under) {
+            self.has_changed_leased(object, ticket);
+        }
+    }
+
+    /// The turn on the covers of one of the objects of a change.
+    pub(crate) fn take_covers(&mut self, number: u64, object: FileId) {
+        let by = self.change_is_for(number, object);
+        let (ticket, until) = (Ticket(self.number()), self.now + self.options.bounds.window);
+        let Some(change) = self.leasing.changes.get_mut(&number) else { return };
+        if let Some(names) = &mut change.names {
+            names.asked_by = by;
+            let is_within = names.within.contains(&object);
+            names.waits = is_within.then_some(((object, ticket), until));
+        }
+        let access = if change.shows { Access::Write } else { Access::Nothing };
+        let on = (covered(object), by.map(covering), access);
+        self.take_turn_as(ticket, on, None, Turn::Covers(number));
+    }
+
+    /// For whom an object is changed; for nobody where that one may have given up: then its clients are
+    /// not kept from a directory by it any more (`spec/replica.x`, rule 29).
+    fn change_is_for(&self, number: u64, object: FileId) -> Option<Peer> {
+        let change = self.leasing.changes.get(&number)?;
+        let within = change.names.as_ref().filter(|names| names.within.contains(&object));
+        let is_old = |names: &Names| names.since + self.options.bounds.window <= self.now;
+        change.by.filter(|_| !within.is_some_and(is_old))
+    }
+
+    /// Whether a turn that comes now was asked for by whom the change is still for.
+    pub(crate) fn is_for_whom_it_was(&self, number: u64, object: FileId) -> bool {
+        let names = self.leasing.changes.get(&number).and_then(|change| change.names.as_ref());
+        names.is_none_or(|names| names.asked_by == self.change_is_for(number, object))
+    }
+
+    /// The turn on the copies of an object, once that on the covers is had.
+    pub(crate) fn take_copies(&mut self, number: u64, (object, ticket): (FileId, Ticket)) {
+        let names = self.leasing.changes.get_mut(&number).and_then(|change| change.names.as_mut());
+        names.into_iter().for_each(|names| names.waits = None);
+        let on = (copied(object), None, Access::Write);
+        self.take_turn_as(ticket, on, None, Turn::Change(number));
+    }
+
+    /// A change has its turn on an object.
+    pub(crate) fn may_change(&mut self, number: u64, had: (FileId, Ticket)) {
+        self.leasing.changes.get_mut(&number).into_iter().for_each(|change| change.had.push(had));
+        self.change_next(number);
+    }
+
+    /// Gives up what waits for clients elsewhere that do not answer, and cache names.
+    pub(crate) fn wake_changing(&mut self) {
+        let now = self.now;
+        let is_late = |change: &Change| change.waits_until().is_some_and(|until| until <= now);
+        let late = self.leasing.changes.extract_if(.., |_, change| is_late(change));
+        for (_, Change { had, names, .. }) in late.collect::<Vec<_>>() {
+            let Some(names) = names else { continue };
+            if let Some(((directory, ticket), _)) = names.waits {
+                self.leasing.turns.remove(&ticket);
+                self.leases(Event::GivenUp(covered(directory), ticket));
+            }
+            self.undo(had, &names);
+        }
+    }
+
+    fn begin_at(&mut self, number: u64, directory: FileId) {
+        let by = self.change_is_for(number, directory);
+        let names = self.leasing.changes.get(&number).and_then(|change| change.names.as_ref());
+        let Some(Names { ticket, .. }) = names else { return };
+        let naming = Begins { directory, number: ticket.0 };
+        let epoch = self.homes.of(directory).map_or(0, |home| self.peers.epoch_of(home));
+        let asked = BegunAt { directory, asked: self.now, epoch };
+        let change = self.leasing.changes.get_mut(&number).and_then(|it| it.names.as_mut());
+        change.into_iter().for_each(|names| names.begun.push(asked));
+        self.call_home(directory, Ask::Begin(naming, by), Why::Begun(number));
+    }
+
+    /// The home of a directory has answered.
+    pub(crate) fn has_begun(&mut self, number: u64, answer: &Answer) {
+        if *answer == Answer::Done {
+            self.change_next(number);
+        } else if let Some(Change { had, names, .. }) = self.leasing.changes.remove(&number)
+            && let Some(names) = names
+        {
+            self.undo(had, &names);
+        }
+    }
+
+    /// Whether nobody else can have a cover on a directory by now, nor while the change is stored.
+    fn still_stands(&self, begun: BegunAt) -> bool {
+        let epoch = self.homes.of(begun.directory).map(|home| self.peers.epoch_of(home));
+        Some(begun.epoch) == epoch && self.now < begun.asked + lasts(self.options.bounds.window)
+    }
+
+    fn undo(&mut self, had: Vec<(FileId, Ticket)>, names: &Names) {
+        for (object, ticket) in had {
+            self.has_changed_leased(object, ticket);
+        }
+        for BegunAt { directory, .. } in &names.begun {
+            let naming = Begins { directory: *directory, number: names.ticket.0 };
+            self.call_home(*directory, Ask::End(naming, false), Why::Announce);
+        }
+        self.home(home::Event::Undone(names.ticket));
+    }
+
+    /// A change of an object that was waited for is on stable storage.
+    pub(crate) fn has_changed_leased(&mut self, object: FileId, ticket: Ticket) {
+        self.leases(Event::Done(copied(object), ticket, Outcome::default()));
+        self.leases(Event::Done(covered(object), ticket, Outcome::default()));
+    }
+
+    /// A change of names is on stable storage: it is answered once it has ended everywhere.
+    pub(crate) fn has_stored_names(&mut self, ticket: Waiting, version: Stamp) {
+        let elsewhere = self.end_within(ticket);
+        if elsewhere.is_empty() {
+            self.home(home::Event::Stored(ticket, version));
+            return;
+        }
+        self.leasing.naming.ending.insert(ticket, (version, elsewhere.len()));
+        for directory in elsewhere {
+            let naming = Begins { directory, number: ticket.0 };
+            self.call_home(directory, Ask::End(naming, true), Why::End(ticket));
+        }
+    }
+
+    /// Ends the turns of a change on directories here, and gives its others.
+    pub(crate) fn end_within(&mut self, ticket: Waiting) -> Vec<FileId> {
+        let Within { here, elsewhere } =
+            self.leasing.naming.storing.remove(&ticket).unwrap_or_default();
+        for (directory, ticket) in here {
+            self.has_changed_leased(directory, ticket);
+        }
+        elsewhere
+    }
+
+    /// The change has ended in one more directory, or does by itself: its home says nothing.
+    pub(crate) fn has_ended(&mut self, ticket: Waiting) {
+        let Some((version, left)) = self.leasing.naming.ending.get_mut(&ticket) else { return };
+        *left -= 1;
+        if *left == 0 {
+            let version = *version;
+            self.leasing.naming.ending.remove(&ticket);
+            self.home(home::Event::Stored(ticket, version));
+        }
+    }
+}
+
+/// For how long after it was asked for a change may still be stored by what it was answered.
+fn lasts(window: Duration) -> Duration {
+    window / 2
+}

@@ -1,0 +1,368 @@
+//! What metaservers let their clients cache of names: until another's client is to change them.
+
+use core::time::Duration;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use bytes::Bytes;
+use futures_util::future::{join, join_all};
+use leasehold_fs::{FsError, Guard, NewFile, NewNode, ObjectId, Place, SetAttributes, Store};
+
+use super::lan::{Lan, name, who};
+use crate::{Later, Lender, Metaserver};
+
+const WINDOW: Duration = Duration::from_secs(3);
+
+/// A directory and a name in it.
+type At = (ObjectId, &'static str);
+
+/// What clients of a metaserver have by leases.
+#[derive(Default)]
+struct Cached {
+    /// How often each directory was taken back.
+    evicted: BTreeMap<ObjectId, u64>,
+    leased: BTreeSet<ObjectId>,
+    names: BTreeMap<At, Option<ObjectId>>,
+    /// Directories in which one of them changes a name.
+    changing: BTreeSet<ObjectId>,
+    are_away: bool,
+}
+
+/// A metaserver with such clients.
+#[derive(Clone)]
+struct One {
+    lan: Lan,
+    me: usize,
+    cached: Arc<Mutex<Cached>>,
+}
+
+impl Lender for One {
+    fn is_recovering(&self) -> bool {
+        false
+    }
+
+    fn evict(&self, object: ObjectId) -> Later<bool> {
+        let gone = !self.cached().are_away;
+        if gone {
+            self.lost(object);
+        }
+        Box::pin(async move { gone })
+    }
+
+    fn lost(&self, object: ObjectId) {
+        let mut cached = self.cached();
+        *cached.evicted.entry(object).or_default() += 1;
+        cached.leased.remove(&object);
+        cached.names.retain(|(directory, _), _| *directory != object);
+    }
+}
+
+/// What a client does.
+#[derive(Clone, Copy, Debug)]
+enum Change {
+    Create(At),
+    Mkdir(At),
+    Remove(At),
+    Rmdir(At),
+    Rename(At, At),
+    Link(ObjectId, At),
+}
+
+fn place((directory, text): At) -> Place<'static> {
+    Place { directory, name: name(text) }
+}
+
+impl One {
+    fn cached(&self) -> MutexGuard<'_, Cached> {
+        self.cached.lock().expect("no test panics with it")
+    }
+
+    fn store(&self) -> Metaserver {
+        self.lan.at(self.me)
+    }
+
+    /// Has clients hold a lease on a directory.
+    async fn lease(&self, directory: ObjectId) -> Result<(), FsError> {
+        let evicted = self.cached().evicted.get(&directory).copied();
+        self.store().cover(&directory, Guard::Changes, false).await?;
+        let mut cached = self.cached();
+        // It may be gone by now.
+        if cached.evicted.get(&directory).copied() == evicted {
+            cached.leased.insert(directory);
+        }
+        Ok(())
+    }
+
+    /// What stands at a place, as a client sees it.
+    async fn look(&self, at: At) -> Result<Option<ObjectId>, FsError> {
+        let evicted = self.cached().evicted.get(&at.0).copied();
+        if let Some(known) = self.cached().names.get(&at) {
+            return Ok(*known);
+        }
+        let found = match self.store().lookup(&who(), &at.0, name(at.1)).await {
+            Ok(found) => Some(found.object),
+            Err(FsError::NotFound) => None,
+            Err(error) => return Err(error),
+        };
+        let mut cached = self.cached();
+        let is_same = cached.evicted.get(&at.0).copied() == evicted;
+        if is_same && cached.leased.contains(&at.0) && !cached.changing.contains(&at.0) {
+            cached.names.insert(at, found);
+        }
+        Ok(found)
+    }
+
+    /// Changes names. Other clients of the same metaserver are kept from the directories meanwhile.
+    async fn change(&self, change: Change) -> Result<(), FsError> {
+        let within = match change {
+            Change::Create(at) | Change::Mkdir(at) => vec![at.0],
+            Change::Remove(at) | Change::Rmdir(at) | Change::Link(_, at) => vec![at.0],
+            Change::Rename(from, to) => vec![from.0, to.0],
+        };
+        {
+            let mut cached = self.cached();
+            cached.changing.extend(&within);
+            cached.names.retain(|(directory, _), _| !within.contains(directory));
+        }
+        let (store, who, none) = (self.store(), who(), SetAttributes::default());
+        let done = match change {
+            Change::Create(at) => {
+                let how = NewFile::Guarded(none);
+                store.create(&who, place(at), &how).await.result.map(|_| ())
+            }
+            Change::Mkdir(at) => {
+                let made = store.make(&who, place(at), &NewNode::Directory, &none).await;
+                made.result.map(|_| ())
+            }
+            Change::Remove(at) => store.remove(&who, place(at)).await.result,
+            Change::Rmdir(at) => store.rmdir(&who, place(at)).await.result,
+            Change::Rename(from, to) => store.rename(&who, place(from), place(to)).await.result,
+            Change::Link(object, at) => store.link(&who, &object, place(at)).await.result,
+        };
+        self.cached().changing.retain(|directory| !within.contains(directory));
+        done
+    }
+
+    fn run<T>(&self, work: impl Future<Output = T>) -> T {
+        self.lan.run(work)
+    }
+}
+
+fn three() -> (Lan, [One; 3]) {
+    let lan = Lan::giving_up(
+        3,
+        |_, _| Bytes::from_static(b"head"),
+        (true, true),
+        Duration::from_secs(20),
+    );
+    let all = [0, 1, 2].map(|me| {
+        let one = One { lan: lan.clone(), me, cached: Arc::default() };
+        lan.at(me).lend_by(Arc::new(one.clone()));
+        one
+    });
+    lan.pass(WINDOW);
+    (lan, all)
+}
+
+/// The root, whose home is the first metaserver, and a directory of each of the others.
+fn directories(lan: &Lan, all: &[One; 3]) -> [ObjectId; 3] {
+    let root = lan.at(0).root();
+    let made = |one: usize, text: &'static str| {
+        lan.run(all[one].change(Change::Mkdir((root, text)))).expect("the name is free");
+        lan.run(all[one].look((root, text))).expect("it is there").expect("it is there")
+    };
+    [root, made(1, "one"), made(2, "two")]
+}
+
+/// Every change, by a client of each metaserver, of an object at home at each, in a directory at home at
+/// each: who caches the name elsewhere has dropped it when the change is answered, and who makes the
+/// change keeps what it has on the directory.
+#[test]
+fn what_is_cached_of_names_is_taken_back_before_they_change() {
+    let (lan, all) = three();
+    assert!(lan.at(0).lends());
+    let directories = directories(&lan, &all);
+    let (mut taken, mut kept) = (0, 0);
+    for (by, home, directory) in (0..27).map(|case| (case / 9, case / 3 % 3, case % 3)) {
+        let within = directories[directory];
+        let [at, to] = [(within, "name"), (within, "other")];
+        let file = |text| lan.run(all[home].look((within, text))).expect("it is told");
+        let steps: [(usize, &dyn Fn() -> Change); 7] = [
+            (home, &|| Change::Create(at)),
+            (by, &|| Change::Rename(at, to)),
+            (by, &|| Change::Link(file("other").expect("it is there"), at)),
+            (by, &|| Change::Remove(at)),
+            (by, &|| Change::Remove(to)),
+            (home, &|| Change::Mkdir(at)),
+            (by, &|| Change::Rmdir(at)),
+        ];
+        for (who, step) in steps {
+            let change = step();
+            for one in &all {
+                assert_eq!(lan.run(one.lease(within)), Ok(()));
+                lan.run(one.look(at)).expect("it is told");
+                lan.run(one.look(to)).expect("it is told");
+            }
+            assert_eq!(lan.run(all[who].change(change)), Ok(()), "{change:?}");
+            for one in &all {
+                let is_leased = one.cached().leased.contains(&within);
+                taken += usize::from(!is_leased);
+                kept += usize::from(is_leased);
+                assert_eq!(is_leased, one.me == who, "{change:?} by {who}, at {}", one.me);
+            }
+        }
+    }
+    assert_eq!((taken, kept), (27 * 7 * 2, 27 * 7));
+}
+
+/// Names change while clients elsewhere look them up under leases, and messages and disks take their
+/// time: what a client has cached is what is there.
+#[test]
+fn what_is_cached_of_names_is_never_old() {
+    const NAMES: [&str; 3] = ["a", "b", "c"];
+    let mut hits = 0;
+    for seed in 1..=60_u64 {
+        let (lan, all) = three();
+        let directories = directories(&lan, &all);
+        let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let mut random = move |below: u64| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            (state >> 11) % below
+        };
+        for me in 0..3 {
+            lan.delay(me, Duration::from_millis(1 + random(30)));
+            lan.slow(me, Duration::from_millis(1 + random(60)));
+        }
+        for _ in 0..12 {
+            let mut pick = |of: usize| usize::try_from(random(of as u64)).expect("few");
+            let mut at = || (directories[pick(3)], NAMES[pick(3)]);
+            let (one, other) = (at(), at());
+            let file = lan.run(all[0].look(other)).ok().flatten();
+            let change = match (pick(4), file) {
+                (0, _) => Change::Create(one),
+                (1, _) => Change::Remove(one),
+                (2, Some(file)) => Change::Link(file, one),
+                _ => Change::Rename(other, one),
+            };
+            let by = pick(3);
+            let pauses: Vec<Duration> =
+                (0..3).map(|_| Duration::from_millis(pick(200) as u64)).collect();
+            let watch = |watcher: One, pause: Duration| async move {
+                let outside = watcher.store().shared.outside.clone();
+                for _ in 0..4 {
+                    outside.sleep(pause).await;
+                    for at in [one, other] {
+                        // Who gets none looks all the same.
+                        let _ = watcher.lease(at.0).await;
+                        let _ = watcher.look(at).await;
+                    }
+                }
+            };
+            let watching =
+                all.iter().zip(pauses).map(|(watcher, pause)| watch(watcher.clone(), pause));
+            let (_, changed) = lan.run(join(join_all(watching), all[by].change(change)));
+            assert!(!matches!(changed, Err(FsError::Io)), "{change:?}");
+            for watcher in &all {
+                let known: Vec<_> =
+                    watcher.cached().names.iter().map(|(at, known)| (*at, *known)).collect();
+                for (at, known) in known {
+                    hits += 1;
+                    for store in &all {
+                        let found = lan.run(store.store().lookup(&who(), &at.0, name(at.1)));
+                        let found = found.ok().map(|found| found.object);
+                        assert_eq!(
+                            known, found,
+                            "{at:?} at {} after {change:?}, seed {seed}",
+                            watcher.me
+                        );
+                    }
+                }
+            }
+        }
+    }
+    assert!(hits > 1000, "{hits}");
+}
+
+/// Clients that do not answer keep others from the names until what they have is over, and who changes
+/// one is told to come again.
+#[test]
+fn clients_that_do_not_answer_hold_up_a_directory_and_no_other() {
+    let (lan, all) = three();
+    let [root, one, two] = directories(&lan, &all);
+    assert_eq!(all[2].run(all[2].lease(one)), Ok(()));
+    all[2].cached().are_away = true;
+    for by in 0..3 {
+        let done = lan.run(all[by].change(Change::Create((two, ["a", "b", "c"][by]))));
+        assert_eq!(done, Ok(()));
+    }
+    for by in &all[..2] {
+        let begun = lan.now();
+        assert_eq!(lan.run(by.change(Change::Create((one, "name")))), Err(FsError::Later));
+        assert!(lan.now() - begun < 2 * WINDOW);
+    }
+    assert_eq!(lan.run(all[0].change(Change::Create((root, "name")))), Ok(()));
+    all[2].cached().are_away = false;
+    lan.pass(4 * WINDOW);
+    assert_eq!(lan.run(all[0].change(Change::Create((one, "name")))), Ok(()));
+    assert_eq!(lan.run(all[2].look((one, "name"))).map(|found| found.is_some()), Ok(true));
+}
+
+/// One that begins a change and is not heard of any more keeps others from leases for a window.
+#[test]
+fn a_change_whose_home_is_away_ends_by_itself() {
+    let (lan, all) = three();
+    let [_, one, _] = directories(&lan, &all);
+    assert_eq!(lan.run(all[2].change(Change::Create((one, "name")))), Ok(()));
+    assert_eq!(lan.run(all[0].lease(one)), Ok(()));
+    let before = lan.run(all[0].store().getattr(&one)).expect("it is there").modified;
+    lan.slow(2, Duration::from_millis(500));
+    lan.delay(2, Duration::from_millis(10));
+    let outside = lan.at(0).shared.outside.clone();
+    let cut = async {
+        while all[0].cached().leased.contains(&one) {
+            outside.sleep(Duration::from_millis(5)).await;
+        }
+        lan.cut(2, true);
+        let begun = lan.now();
+        while all[0].lease(one).await.is_err() {
+            outside.sleep(Duration::from_millis(50)).await;
+        }
+        lan.now() - begun
+    };
+    let (waited, _) = lan.run(join(cut, all[2].change(Change::Remove((one, "name")))));
+    assert!(waited > WINDOW / 2 && waited < 2 * WINDOW, "{waited:?}");
+    // It may have been done, as here.
+    let after = lan.run(all[0].store().getattr(&one)).expect("it is there").modified;
+    assert!(after > before);
+    lan.cut(2, false);
+    lan.pass(4 * WINDOW);
+    assert_eq!(lan.run(all[0].look((one, "name"))), Ok(None));
+}
+
+/// Who asked for a change may have given up when that is done at last: its clients are not kept from the
+/// directory then.
+#[test]
+fn who_waits_for_long_has_its_names_taken_back_too() {
+    let (lan, all) = three();
+    let [root, one, two] = directories(&lan, &all);
+    for (directory, text) in [(root, "first"), (one, "second"), (two, "third")] {
+        for away in [Duration::from_millis(100), 2 * WINDOW] {
+            let at = (directory, text);
+            assert_eq!(lan.run(all[1].change(Change::Create(at))), Ok(()));
+            let file = lan.run(all[1].look(at)).expect("it is there").expect("it is there");
+            assert_eq!(lan.run(all[0].lease(directory)), Ok(()));
+            assert_eq!(lan.run(all[2].lease(file)), Ok(()));
+            all[2].cached().are_away = true;
+            let outside = lan.at(0).shared.outside.clone();
+            let comes_back = async {
+                outside.sleep(away).await;
+                all[2].cached().are_away = false;
+            };
+            let (removed, ()) = lan.run(join(all[0].change(Change::Remove(at)), comes_back));
+            assert_eq!(removed, Ok(()));
+            assert_eq!(all[0].cached().leased.contains(&directory), away < WINDOW, "{text}");
+        }
+    }
+}
