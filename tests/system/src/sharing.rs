@@ -16,14 +16,16 @@ use leasehold_wire::nfs3::{DirectoryArgs, Handle, Name, Reply, lookup, read};
 
 use self::kernel::Kernel;
 use crate::history::{Done, What, explained};
-use crate::mounted::Mounted;
-use crate::{Client, Lost, Server, output};
+use crate::mounted::{Mounted, source};
+use crate::{Client, Group, Lost, Mount, Server, Version, output};
 
 /// How much is done.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sharing {
     /// How many mounts there are.
     pub mounts: usize,
+    /// How many strict metaservers there are, each mount being of the next; none for one server.
+    pub metaservers: usize,
     /// Whether the kernel's client has the files mounted, too.
     pub kernel: bool,
     /// What each mount does.
@@ -45,6 +47,57 @@ const PLACES: [u64; 4] = [0, 16, 8192, 100_000];
 
 /// The term of the leases of mounts that stand still.
 const TERM: Duration = Duration::from_secs(2);
+
+/// What is mounted.
+enum Served {
+    One(Server),
+    Group(Group, usize),
+}
+
+impl Served {
+    /// Starts so many strict metaservers over iods, or one server.
+    fn start(metaservers: usize) -> Self {
+        match metaservers {
+            0 => Self::One(Server::start()),
+            count => Self::Group(Group::start(count, &["--strict"]), count),
+        }
+    }
+
+    /// What a mount mounts.
+    fn source(&self, mount: usize) -> String {
+        match self {
+            Self::One(server) => source(server),
+            Self::Group(group, count) => group.source(mount % count),
+        }
+    }
+
+    /// What a guest mounts.
+    fn mount(&self) -> Mount {
+        match self {
+            Self::One(server) => server.mount(Version::V3),
+            Self::Group(group, _) => group.mount(0, Version::V3),
+        }
+    }
+
+    /// Where plain clients go.
+    fn port(&self) -> u16 {
+        match self {
+            Self::One(server) => server.port(),
+            Self::Group(group, count) => group.port(count - 1),
+        }
+    }
+
+    /// Kills the next, and starts it again.
+    fn restart(&mut self, round: usize) {
+        match self {
+            Self::One(server) => server.restart(),
+            Self::Group(group, count) => {
+                group.kill(round % *count);
+                group.start_again(round % *count);
+            }
+        }
+    }
+}
 
 /// What a worker says of an operation.
 struct Line {
@@ -71,23 +124,24 @@ struct Seen {
 /// # Panics
 /// If anything fails that may not.
 pub fn run(sharing: Sharing, limit: Duration) -> Result<(), String> {
-    let mut server = Server::start();
+    let mut served = Served::start(sharing.metaservers);
     let mut options = "cache=lease".to_owned();
     if sharing.stops > 0 {
         options += &format!(",term={}", TERM.as_secs());
     }
     let mounts: Vec<Mounted> =
-        (0..sharing.mounts).map(|_| Mounted::new(&server, &options, limit)).collect();
+        (0..sharing.mounts).map(|at| Mounted::of(&served.source(at), &options, limit)).collect();
     let first = mounts.first().expect("there is one");
     fs::write(first.path("cells"), vec![b'0'; 200_000]).expect("there is room");
     let last = sharing.seed + u64::try_from(mounts.len()).expect("they are few");
-    let kernel = sharing.kernel.then(|| Kernel::join(&server, last, limit));
+    let kernel = sharing.kernel.then(|| Kernel::join(&served.mount(), last, limit));
     let workers: Vec<Child> = mounts
         .iter()
         .zip(sharing.seed..)
         .map(|(mount, seed)| begun(mount, sharing, seed))
         .collect();
-    let (over, address) = (AtomicBool::new(false), address(&server));
+    let over = AtomicBool::new(false);
+    let address = SocketAddr::from(([127, 0, 0, 1], served.port()));
     let seen = scope(|threads| {
         let end = AtEnd(&over);
         let plain = threads.spawn(|| watch(address, &over));
@@ -97,7 +151,7 @@ pub fn run(sharing: Sharing, limit: Duration) -> Result<(), String> {
             .map(|worker| threads.spawn(|| worker.wait_with_output().expect("it is our child")))
             .collect();
         let is_over = || told.iter().all(ScopedJoinHandle::is_finished);
-        let kills = disturb(&mut server, &mounts, sharing, is_over);
+        let kills = disturb(&mut served, &mounts, sharing, is_over);
         let told = told.into_iter().map(|told| told.join().expect("it waits"));
         let mut lines: Vec<Line> = told.flat_map(|done| lines(&done)).collect();
         drop(end);
@@ -136,7 +190,7 @@ fn lines(done: &Output) -> Vec<Line> {
 /// Kills the server amid the work, and has the last of the mounts stand still; says when the kills
 /// were.
 fn disturb(
-    server: &mut Server,
+    served: &mut Served,
     mounts: &[Mounted],
     sharing: Sharing,
     is_over: impl Fn() -> bool,
@@ -157,7 +211,7 @@ fn disturb(
         }
         if round < sharing.kills {
             let begin = now();
-            server.restart();
+            served.restart(round);
             kills.push(begin..now());
         }
         if stands {
@@ -191,10 +245,6 @@ impl Seen {
         }
         histories
     }
-}
-
-fn address(server: &Server) -> SocketAddr {
-    SocketAddr::from(([127, 0, 0, 1], server.port()))
 }
 
 /// What was worked on, what was done, and what may have been done before if the server was killed

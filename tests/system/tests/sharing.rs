@@ -32,15 +32,35 @@ fn what_they_see_has_one_order_while_the_server_is_killed() {
 
 #[test]
 fn it_has_one_order_with_the_kernel_s_client_too() {
-    let sharing =
-        Sharing { mounts: 3, kernel: true, operations: 300, kills: 2, stops: 0, seed: 20 };
+    let sharing = Sharing {
+        mounts: 3,
+        kernel: true,
+        operations: 300,
+        kills: 2,
+        seed: 20,
+        ..Sharing::default()
+    };
     sharing::run(sharing, LIMIT).expect("there is one");
 }
 
 #[test]
 fn it_has_one_order_where_a_mount_stands_still_past_its_term() {
+    let sharing = Sharing {
+        mounts: 3,
+        kernel: true,
+        operations: 200,
+        kills: 1,
+        stops: 2,
+        seed: 30,
+        ..Sharing::default()
+    };
+    sharing::run(sharing, LIMIT).expect("there is one");
+}
+
+#[test]
+fn it_has_one_order_where_each_mounts_another_metaserver() {
     let sharing =
-        Sharing { mounts: 3, kernel: true, operations: 200, kills: 1, stops: 2, seed: 30 };
+        Sharing { mounts: 3, metaservers: 3, operations: 100, seed: 40, ..Sharing::default() };
     sharing::run(sharing, LIMIT).expect("there is one");
 }
 

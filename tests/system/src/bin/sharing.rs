@@ -38,6 +38,9 @@ struct Arguments {
     /// How often a mount stands still in a round, for longer than the term of its leases.
     #[arg(long, default_value_t = 0)]
     stops: usize,
+    /// Of how many strict metaservers they are, in turn; 0 for one server.
+    #[arg(long, default_value_t = 0)]
+    metaservers: usize,
     /// Let the kernel's client take part: it runs in a guest.
     #[arg(long)]
     kernel: bool,
@@ -45,11 +48,15 @@ struct Arguments {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let Arguments { minutes, seed, mounts, operations, kills, stops, kernel } = arguments;
+    let Arguments { minutes, seed, mounts, operations, kills, stops, metaservers, kernel } =
+        arguments;
     let (start, limit) = (Instant::now(), Duration::from_secs_f64(minutes * 60.0));
     // Each mount has a seed of its own.
     for seed in (seed..).step_by(mounts.max(1)) {
-        match sharing::run(Sharing { mounts, kernel, operations, kills, stops, seed }, LIMIT) {
+        match sharing::run(
+            Sharing { mounts, metaservers, kernel, operations, kills, stops, seed },
+            LIMIT,
+        ) {
             Ok(()) => println!("seed {seed}: one order explains it"),
             Err(text) => {
                 println!("seed {seed}: no order explains {text}");

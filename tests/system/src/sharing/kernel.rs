@@ -15,7 +15,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use super::{Line, WORKER, now};
-use crate::{Guest, Link, Server, Version, output};
+use crate::{Guest, Link, Mount, output};
 
 /// What it does at least.
 const LEAST: usize = 60;
@@ -34,7 +34,7 @@ impl Kernel {
     ///
     /// # Panics
     /// If it does not come.
-    pub(super) fn join(server: &Server, seed: u64, limit: Duration) -> Self {
+    pub(super) fn join(mount: &Mount, seed: u64, limit: Duration) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("there are ports left");
         listener.set_nonblocking(true).expect("it is a socket");
         let port = listener.local_addr().expect("it is bound").port();
@@ -46,7 +46,7 @@ impl Kernel {
         let kept = write!(case, "{worker}{}", include_str!("../../cases/sharing.sh"));
         kept.expect("text can be written to");
         let link = Arc::new(Link::new());
-        let mut guest = Guest::boot(&link, &server.mount(Version::V3), &case, limit);
+        let mut guest = Guest::boot(&link, mount, &case, limit);
         let stream = loop {
             match listener.accept() {
                 Ok((stream, _)) => break stream,
