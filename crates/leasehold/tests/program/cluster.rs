@@ -342,7 +342,7 @@ fn put_again(server: &Mounted, name: &[u8], data: &Bytes) {
 }
 
 /// Waits until all files lie where they should.
-fn wait_until_settled(home: &Home) -> serde_json::Value {
+pub(crate) fn wait_until_settled(home: &Home) -> serde_json::Value {
     let end = Instant::now() + 3 * PATIENCE;
     loop {
         let status = ["cluster", "status", "--json", "--state", &home.path("state")];

@@ -5,6 +5,7 @@
 mod cluster;
 mod config;
 mod control;
+mod copies;
 mod direct;
 mod doctor;
 mod hostile;

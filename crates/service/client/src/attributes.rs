@@ -80,12 +80,13 @@ impl Client {
                 return Err(self.failed(node, status));
             }
         };
+        if is_file {
+            // It has ended what was told of where the data is. What is read anew is asked for there
+            // no more.
+            self.with(|state, _, doings| state.layouts.forget(node, doings));
+        }
         if let Some(size) = attributes.size {
             self.step(Event::Resized { file: node.key(), size });
-        }
-        if is_file {
-            // It has ended what was told of where the data is to be written.
-            self.with(|state, _, doings| state.layouts.forget(node, doings));
         }
         change.finish(&wcc, (&ride, FIRST));
         drop(hold);

@@ -167,6 +167,7 @@ async fn write_under(
         let reply =
             ride.nfs.write_and_set(who, file, offset, (data.clone(), stability), also).await;
         writing.answered(&ride);
+        client.with(|state, _, doings| state.layouts.changed(node, doings));
         if let Some(now) = ride.told().late {
             if client.is_late_for_ours(node, base).await {
                 continue;

@@ -541,6 +541,7 @@ impl Change {
                 if self.is_cached {
                     state.step(now, Event::EndChange { object: node.key(), wcc }, doings);
                 }
+                state.layouts.changed(node, doings);
                 state.changed(now, node, how, doings);
             });
         }

@@ -1,5 +1,7 @@
 //! Data past the cache.
 
+use core::ops::Range;
+
 use bytes::Bytes;
 use leasehold_core::cache::Event;
 use leasehold_session::{Credential, Error};
@@ -70,7 +72,7 @@ impl Client {
             };
             let count = done.written.count;
             let range = done.offset..done.offset.saturating_add(count.into());
-            self.step(Event::Overwritten { file: node.key(), range });
+            self.overwritten(node, range);
             change.finish(&done.written.file, (&ride, FIRST));
             if count == 0 {
                 return Err(Error::Failed(nfs3::Status::Io));
@@ -100,7 +102,7 @@ impl Client {
             let stability = Stability::FileSync;
             let ride = self.ride(&[], None);
             let reply = ride.nfs.write(who, &handle, at, (part, stability)).await?;
-            self.step(Event::Overwritten { file: node.key(), range: at..at + length });
+            self.overwritten(node, at..at + length);
             let done = match reply {
                 nfs3::Reply::Done(done) => done,
                 nfs3::Reply::Failed(status, wcc) => {
@@ -117,5 +119,13 @@ impl Client {
         }
         drop(hold);
         Ok(())
+    }
+
+    /// What is known of bytes is not good any more, nor where to read them again.
+    fn overwritten(&self, node: NodeId, range: Range<u64>) {
+        self.with(|state, now, doings| {
+            state.layouts.changed(node, doings);
+            state.step(now, Event::Overwritten { file: node.key(), range }, doings);
+        });
     }
 }

@@ -13,6 +13,8 @@
 //!    server said what that server knew of it.
 //! 5. It calls those servers only as users that no machine has: what one server says has it do
 //!    nothing at another that a user could.
+//! 6. Where a file is read that it has changed by a call to the file's own server, it asks anew: of
+//!    two copies the one that it was told of may lack that change.
 
 use core::future::poll_fn;
 use core::net::{Ipv6Addr, SocketAddr};
@@ -83,6 +85,8 @@ pub trait Servers: Send + Sync {
 #[derive(Default)]
 pub(crate) struct Layouts {
     files: BTreeMap<NodeId, File>,
+    /// How many questions there were.
+    questions: u64,
     servers: BTreeMap<SocketAddr, Server>,
     turns: Option<Arc<Both>>,
 }
@@ -96,10 +100,26 @@ struct Both {
 /// A lease that may be cached under, by its kind as well: one to read may become one to write.
 type Lease = (Kind, Serial);
 
-/// What is known of one file, under one lease.
-struct File {
+/// A question where the data of a file lies: under which lease, and which of all it is, as what was
+/// asked before a change is no answer to who asks after it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Question {
     lease: Lease,
+    number: u64,
+}
+
+/// What is known of one file, by one question.
+struct File {
+    question: Question,
     what: What,
+}
+
+/// What who comes to a file finds of it.
+enum Known {
+    Lies(Question, Arc<LaidOut>),
+    Nowhere,
+    /// Nothing: it is to ask this.
+    Asks(Question),
 }
 
 enum What {
@@ -146,13 +166,31 @@ impl Layouts {
         }
     }
 
-    /// Takes note of what came of a question under a lease, or of a use of what it brought.
-    fn learn(&mut self, node: NodeId, lease: Lease, what: What, doings: &mut Doings) {
-        // It may have been forgotten, or the lease be another.
-        if let Some(file) = self.files.get_mut(&node).filter(|file| file.lease == lease) {
-            let before = core::mem::replace(file, File { lease, what });
-            doings.wakers.extend(before.waiting());
+    /// Forgets where a node's data is read, since a call of ours has changed it; who waits for that
+    /// asks anew.
+    pub(crate) fn changed(&mut self, node: NodeId, doings: &mut Doings) {
+        if self.files.get(&node).is_some_and(|file| file.question.lease.0 == Kind::Read) {
+            self.forget(node, doings);
         }
+    }
+
+    /// Has a question begin, in place of what was known; gives who waited for that.
+    fn ask(&mut self, node: NodeId, lease: Lease) -> (Question, Vec<Waker>) {
+        let question = Question { lease, number: self.questions };
+        self.questions += 1;
+        let before = self.files.insert(node, File { question, what: What::Asked(Vec::new()) });
+        (question, before.map(File::waiting).unwrap_or_default())
+    }
+
+    /// Takes note of what came of a question, or of a use of what it brought; whether that is still
+    /// to be known.
+    fn learn(&mut self, node: NodeId, question: Question, what: What, doings: &mut Doings) -> bool {
+        // It may have been forgotten, or another have been asked.
+        let file = self.files.get_mut(&node).filter(|file| file.question == question);
+        let before = file.map(|file| core::mem::replace(file, File { question, what }));
+        let is_known = before.is_some();
+        doings.wakers.extend(before.into_iter().flat_map(File::waiting));
+        is_known
     }
 }
 
@@ -193,14 +231,14 @@ impl Client {
         if size < LEAST_BYTES {
             return None;
         }
-        let (lease, laid_out) = self.laid_out(who, node, handle).await?;
+        let (question, laid_out) = self.laid_out(who, node, handle).await?;
         let length = size.saturating_sub(offset).min(count.into());
         let Some(data) = laid_out.read(offset, length).await else {
-            self.avoid(node, lease);
+            self.avoid(node, question);
             return None;
         };
         // Under another lease others may have changed it meanwhile.
-        let is_same = self.with(|state, now, _| state.cachable(now, node)) == Some(lease);
+        let is_same = self.with(|state, now, _| state.cachable(now, node)) == Some(question.lease);
         let end = offset.saturating_add(length) >= size;
         is_same.then_some(Fetched { data, end, attributes: None })
     }
@@ -219,14 +257,14 @@ impl Client {
         if offset.saturating_add(data.len() as u64) < LEAST_BYTES {
             return Ok(None);
         }
-        let Some((lease, laid_out)) = self.laid_out(who, node, handle).await else {
+        let Some((question, laid_out)) = self.laid_out(who, node, handle).await else {
             return Ok(None);
         };
         if laid_out.kind != Kind::Write {
             return Ok(None);
         }
         if !laid_out.write(offset, data, stability).await {
-            self.avoid(node, lease);
+            self.avoid(node, question);
             self.part_with_layout(who, node, handle).await?;
             return Ok(None);
         }
@@ -289,15 +327,20 @@ impl Client {
     }
 
     /// Goes by the file's own server for a while.
-    fn avoid(&self, node: NodeId, lease: Lease) {
-        self.learn_objects(node, lease, None);
+    fn avoid(&self, node: NodeId, question: Question) {
+        self.learn_objects(node, question, None);
     }
 
-    fn learn_objects(&self, node: NodeId, lease: Lease, laid_out: Option<Arc<LaidOut>>) {
+    fn learn_objects(
+        &self,
+        node: NodeId,
+        question: Question,
+        laid_out: Option<Arc<LaidOut>>,
+    ) -> bool {
         self.with(|state, now, doings| {
             let what = laid_out.map_or_else(|| What::Nowhere(now + AGAIN), What::Lies);
-            state.layouts.learn(node, lease, what, doings);
-        });
+            state.layouts.learn(node, question, what, doings)
+        })
     }
 
     /// Where the data of a file lies under the lease that is held, asked for once.
@@ -306,40 +349,39 @@ impl Client {
         who: &Credential,
         node: NodeId,
         handle: &Handle,
-    ) -> Option<(Lease, Arc<LaidOut>)> {
+    ) -> Option<(Question, Arc<LaidOut>)> {
         self.shared.servers.get()?;
         let (lease, now) = self.with(|state, now, _| Some((state.cachable(now, node)?, now)))?;
         let known = poll_fn(|context| {
             let mut state = self.shared.state();
-            match state.layouts.files.get_mut(&node).filter(|file| file.lease == lease) {
+            match state.layouts.files.get_mut(&node).filter(|file| file.question.lease == lease) {
                 Some(File { what: What::Asked(waiting), .. }) => {
                     waiting.push(context.waker().clone());
                     Poll::Pending
                 }
-                Some(File { what: What::Lies(laid_out), .. }) => {
-                    Poll::Ready(Some(Some(Arc::clone(laid_out))))
+                Some(File { question, what: What::Lies(laid_out) }) => {
+                    Poll::Ready(Known::Lies(*question, Arc::clone(laid_out)))
                 }
                 Some(File { what: What::Nowhere(until), .. }) if now < *until => {
-                    Poll::Ready(Some(None))
+                    Poll::Ready(Known::Nowhere)
                 }
                 Some(File { what: What::Nowhere(_), .. }) | None => {
-                    let asked = File { lease, what: What::Asked(Vec::new()) };
-                    let before = state.layouts.files.insert(node, asked);
+                    let (question, waited) = state.layouts.ask(node, lease);
                     drop(state);
-                    before.into_iter().flat_map(File::waiting).for_each(Waker::wake);
-                    Poll::Ready(None)
+                    waited.into_iter().for_each(Waker::wake);
+                    Poll::Ready(Known::Asks(question))
                 }
             }
         });
-        let laid_out = match known.await {
-            Some(known) => known?,
-            None => {
+        match known.await {
+            Known::Lies(question, laid_out) => Some((question, laid_out)),
+            Known::Nowhere => None,
+            Known::Asks(question) => {
                 let found = self.find_objects(who, node, handle, lease.0).await.map(Arc::new);
-                self.learn_objects(node, lease, found.clone());
-                found?
+                let is_known = self.learn_objects(node, question, found.clone());
+                found.filter(|_| is_known).map(|found| (question, found))
             }
-        };
-        Some((lease, laid_out))
+        }
     }
 
     async fn find_objects(
