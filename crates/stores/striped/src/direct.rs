@@ -12,6 +12,9 @@
 //!    failed while numbers were given, nobody was sent there, and there is nothing to show.
 //! 4. Nobody is sent to an object that lacks something, or that is about to move. Of two copies the
 //!    first can be read; both are only written here, since one that misses a change has to be noted.
+//!    What lies in the first is stable before anybody is sent there: else its iod may lose that, and
+//!    be away when COMMIT finds it behind, which ends no lease to read. Who changes the file under
+//!    the lease that it reads by, as by a WRITE here, asks anew where to read.
 //! 5. SETATTR ends it: permissions are others then, and times that were set are not changed later.
 //! 6. Where several metaservers change the same files, one gives a number only while no other may
 //!    write the file, and asks the iods for the last before; and it has given nothing out that others
@@ -101,6 +104,9 @@ impl Volume {
             return Ok(None);
         }
         self.take_back(object, objects).await?;
+        if has_two && !self.commit_first_copies(objects).await {
+            return Ok(None);
+        }
         let known = objects.owner();
         let owner = match known {
             Some(owner) if !writes && OWNERS.contains(&owner) && !is_given_out(owner) => owner,
@@ -121,6 +127,26 @@ impl Volume {
         let verifier = self.verifier(names, &[]);
         let unit = objects.head.layout.unit();
         Ok(Some(Layout { unit, owner, verifier, objects: self.laid_out(spots) }))
+    }
+
+    /// Has what the first copies have on stable storage; whether all of them do. Of one that does not
+    /// answer nothing is noted, since nothing is asked for.
+    async fn commit_first_copies(&self, objects: &Objects) -> bool {
+        let copies: Vec<_> =
+            (0..objects.head.layout.width()).map(|number| objects.head.copy(number, 0)).collect();
+        if copies.iter().any(|&(iod, _)| self.iod(iod).is_away()) {
+            return false;
+        }
+        let commits = copies.iter().map(async |&(iod, name)| {
+            let said = self.iod(iod).commit(name).await;
+            said.map(|verifier| (iod, verifier))
+        });
+        let Ok(said) = join_all(commits).await.into_iter().collect::<Result<Vec<_>, _>>() else {
+            return false;
+        };
+        // What one has lost before shows to who wrote it.
+        drop(self.heard(&said));
+        true
     }
 
     /// A client may write the objects from now on. Others see by the change time of the metafile that

@@ -596,3 +596,44 @@ fn who_looked_before_a_file_was_given_out_does_not_end_that() {
     block_on(world.write(&layout, (1, 2), 255, 0));
     assert!(block_on(look(&store, &file)).0.contains(&255), "the client was refused");
 }
+
+/// Of two copies an iod loses the first with its power, and is away when COMMIT finds that out: then
+/// the second is good, and everybody else is told to ask that. What a client was sent to before,
+/// under a lease that no COMMIT ends, had been stable.
+#[test]
+fn what_is_read_of_two_copies_is_not_lost() {
+    let mut world = World::new(15, false);
+    world.volume.copies = 2;
+    let store = world.start();
+    let file = make(&store, "file");
+    put(&store, &file, 0, &text(60), Stability::FileSync);
+    let new = [99; 60];
+    put(&store, &file, 0, &new, Stability::Unstable);
+    let layout = read_at(&store, &file);
+    let read = || world.read(&layout, 0).expect("it may");
+    assert!(read().iter().all(|&byte| byte == 99));
+    let away = usize::from(layout.objects[0].spot.address.port());
+    world.volume.iods[away].crash();
+    world.set_away(away, true);
+    block_on(store.commit(&superuser(), &file, 0, 0)).result.expect("the other copies are there");
+    world.set_away(away, false);
+    assert!(read().iter().all(|&byte| byte == 99), "{:?}", read());
+    assert_eq!(store.behind_count(), 1, "it is noted");
+    let told = block_on(store.open_layout(&superuser(), &file, Purpose::Read));
+    assert_eq!(told, Ok(None), "nobody is sent there any more");
+}
+
+/// Who asks where to read while an iod is away asks for no change, so no copy is noted as behind.
+#[test]
+fn a_question_where_to_read_changes_nothing() {
+    let mut world = World::new(16, false);
+    world.volume.copies = 2;
+    let store = world.start();
+    let file = make(&store, "file");
+    put(&store, &file, 0, &text(60), Stability::FileSync);
+    world.set_away(1, true);
+    let told = block_on(store.open_layout(&superuser(), &file, Purpose::Read));
+    assert_eq!((told, store.behind_count()), (Ok(None), 0));
+    world.set_away(1, false);
+    read_at(&store, &file);
+}
