@@ -40,7 +40,7 @@ pub(crate) fn iod_command(home: &Home, name: &str, key: &str, port: u16) -> std:
     command
 }
 
-fn started(command: std::process::Command) -> (Serving, u16) {
+pub(crate) fn started(command: std::process::Command) -> (Serving, u16) {
     ready(Serving::start(command))
 }
 

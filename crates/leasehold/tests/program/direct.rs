@@ -1,7 +1,11 @@
 //! Clients that read and write at the iods themselves: `spec/lease.x`, rules 23 to 26. They are
 //! told apart there, so the iods need root.
 
+use std::fs::{self, Permissions};
 use std::net::SocketAddr;
+use std::os::unix::fs::{PermissionsExt as _, chown};
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -18,10 +22,16 @@ use leasehold_session::{Credential, Options as Calling};
 use leasehold_shell::client::{Mounted, Runtime, SourcePort, block_on};
 use rustix::process::{Signal, geteuid};
 
-use crate::cluster::{iod, meta, try_mount};
-use crate::support::{Home, PATIENCE, Serving, address, leasehold, put, run, who};
+use crate::cluster::{iod, iod_command, meta, started, try_mount};
+use crate::support::{Home, PATIENCE, Serving, address, leasehold, port, put, run, who};
 
 const MODE: Mode = Mode::from_bits(0o644);
+
+/// An ordinary user.
+const USER: u32 = 1000;
+
+/// An iod that runs at a port, and what a metaserver is told of where it is.
+type Iod = ((Serving, u16), String);
 
 /// A metaserver over three iods.
 struct Cluster {
@@ -52,13 +62,22 @@ impl Servers for Reach {
 impl Cluster {
     /// None where iods cannot tell users apart.
     fn start(more: &[&str]) -> Option<Self> {
+        Self::start_with(|home| of_cluster(iod(home, "three", "key", 0)), more)
+    }
+
+    /// The same with another third iod.
+    fn start_with(third: impl FnOnce(&Home) -> Iod, more: &[&str]) -> Option<Self> {
         if !geteuid().is_root() {
             return None;
         }
         let home = Home::new();
-        let iods: Vec<_> = ["one", "two", "three"].map(|name| iod(&home, name, "key", 0)).into();
+        let mut iods: Vec<_> = ["one", "two"].map(|name| iod(&home, name, "key", 0)).into();
         let ports: Vec<u16> = iods.iter().map(|(_, port)| *port).collect();
-        let serving = Serving::start(meta(&home, &ports, more));
+        let (third, at) = third(&home);
+        iods.push(third);
+        let mut command = meta(&home, &ports, more);
+        command.args(["--iod", &at]);
+        let serving = Serving::start(command);
         let port = address(&serde_json::from_str(&serving.line()).unwrap()).port();
         Some(Self { home, runtime: Runtime::start().unwrap(), iods, serving, port })
     }
@@ -97,6 +116,43 @@ impl Cluster {
         let bytes = |way: &str| told["total"][way].as_u64().unwrap();
         bytes("bytes_in") + bytes("bytes_out")
     }
+}
+
+fn of_cluster(iod: (Serving, u16)) -> Iod {
+    let at = format!("127.0.0.1:{}", iod.1);
+    (iod, at)
+}
+
+/// An iod that an ordinary user runs, who can give no object to anybody.
+fn iod_of_user(home: &Home) -> Iod {
+    fs::set_permissions(home.0.path(), Permissions::from_mode(0o755)).unwrap();
+    let (program, own) = (home.path("program"), Some(USER));
+    fs::copy(env!("CARGO_BIN_EXE_leasehold"), &program).unwrap();
+    fs::copy(home.path("key"), home.path("key-user")).unwrap();
+    fs::create_dir(home.path("state-user")).unwrap();
+    let command = iod_command(home, "user", "key-user", port());
+    for name in ["key-user", "state-user", "user"] {
+        chown(home.path(name), own, own).unwrap();
+    }
+    let mut by_user = Command::new(program);
+    by_user.args(command.get_args()).uid(USER).gid(USER);
+    of_cluster(started(by_user))
+}
+
+/// A server to which all are root: it gives objects away, and lets everybody write them.
+fn iod_without_users(home: &Home) -> Iod {
+    fs::create_dir(home.path("all")).unwrap();
+    let text = format!(
+        "[server]\nlisten = ['127.0.0.1:0']\nstate = '{}'\n[[export]]\ndirectory = '{}'\n\
+         [[export.client]]\nfrom = ['127.0.0.0/8']\nsquash = 'all'\nanonuid = 0\nanongid = 0\n",
+        home.path("state-all"),
+        home.path("all"),
+    );
+    fs::write(home.path("all.toml"), text).unwrap();
+    let config = home.path("all.toml");
+    let serving = Serving::start(leasehold(&["serve", "--json", "--config", &config]));
+    let port = address(&serde_json::from_str(&serving.line()).unwrap()).port();
+    ((serving, port), format!("nfs://127.0.0.1:{port}/all"))
 }
 
 pub(crate) fn data(length: u32) -> Bytes {
@@ -138,6 +194,61 @@ fn data_goes_to_the_iods_and_nowhere_else() {
     assert_eq!(found.attributes.unwrap().size, whole.len() as u64);
     let read = block_on(plain.nfs.read(&who(), &found.object, 5 << 20, 4096)).unwrap();
     assert_eq!(read.done().unwrap().data, whole.slice(5 << 20..(5 << 20) + 4096));
+}
+
+/// What clients that hold leases write and read is right; gives the bytes that went by the
+/// metaserver, of so many each time, when one wrote and when the other read.
+fn by_the_metaserver(cluster: &Cluster) -> (u64, u64, u64) {
+    let (one, other) = (cluster.user(1), cluster.user(2));
+    let mut whole = data(4 << 20).to_vec();
+    let (written, read) = block_on(async {
+        let before = cluster.bytes();
+        let file = one.create(b"file", MODE, false).await.unwrap();
+        file.write_at(0, whole.clone().into()).await.unwrap();
+        file.sync().await.unwrap();
+        file.close().await.unwrap();
+        let written = cluster.bytes() - before;
+        let before = cluster.bytes();
+        assert!(other.read(b"file").await.unwrap() == whole, "it is not what was written");
+        let read = cluster.bytes() - before;
+        // The other way round, over all iods and past the end.
+        let part = data(1 << 20).slice(4..);
+        whole.truncate(3_900_001);
+        whole.extend_from_slice(&part);
+        let file = other.open(b"file", OpenHow::READ_WRITE).await.unwrap();
+        file.write_at(3_900_001, part).await.unwrap();
+        file.close().await.unwrap();
+        assert!(one.read(b"file").await.unwrap() == whole, "nor the other way round");
+        (written, read)
+    });
+    // A plain client has all of it, from the metaserver.
+    let plain = cluster.mount();
+    let found = block_on(plain.nfs.lookup(&who(), &plain.root, b"file")).unwrap().done().unwrap();
+    assert_eq!(found.attributes.unwrap().size, whole.len() as u64);
+    for start in (0..whole.len()).step_by(64 << 10) {
+        let end = whole.len().min(start + (64 << 10));
+        let count = u32::try_from(end - start).unwrap();
+        let read = block_on(plain.nfs.read(&who(), &found.object, start as u64, count));
+        assert!(read.unwrap().done().unwrap().data == whole[start..end], "at {start}");
+    }
+    (4 << 20, written, read)
+}
+
+/// No client is sent to an iod that cannot refuse it later: all goes by the metaserver.
+#[test]
+fn an_iod_that_gives_nothing_away_is_used_by_the_metaserver_alone() {
+    let Some(cluster) = Cluster::start_with(iod_of_user, &[]) else { return };
+    let (all, written, read) = by_the_metaserver(&cluster);
+    assert!(written >= all, "{written} bytes of {all} went by the metaserver to write");
+    assert!(read >= all, "{read} bytes of {all} went by the metaserver to read");
+}
+
+/// One that would let others write as well is told apart by the client, which does not write there.
+#[test]
+fn an_iod_that_lets_everybody_write_is_written_by_the_metaserver_alone() {
+    let Some(cluster) = Cluster::start_with(iod_without_users, &[]) else { return };
+    let (all, written, _) = by_the_metaserver(&cluster);
+    assert!(written >= all, "{written} bytes of {all} went by the metaserver to write");
 }
 
 /// What a client cuts off and writes anew goes there as well, though the cut has ended the layout.
