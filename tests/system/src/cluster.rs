@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::server::port;
-use crate::{Mount, Scratch, Version, built};
+use crate::{Mount, Scratch, Version, built, output};
 
 /// What starts a program of a role over a folder of this name.
 type Words = dyn Fn(&str, &str) -> Vec<String>;
@@ -85,6 +85,21 @@ impl Cluster {
     /// Kills an iod.
     pub fn kill_iod(&mut self, number: usize) {
         self.iods[number].kill();
+    }
+
+    /// The files at iods that have the data of a file.
+    ///
+    /// # Panics
+    /// If it has none there.
+    #[must_use]
+    pub fn objects(&self, name: &str) -> Vec<PathBuf> {
+        let mut layout = Command::new(built());
+        let told = output(layout.args(["layout", "--json"]).arg(self.names().join(name)));
+        let told: Value = serde_json::from_str(&told).expect("it tells of a file on iods");
+        let object = told["object"].as_str().expect("a name");
+        let iods = told["iods"].as_array().expect("those that have it").iter();
+        let folder = |iod: &Value| self.folder.path().join(format!("iod{iod}"));
+        iods.map(|iod| folder(iod).join(&object[..2]).join(object)).collect()
     }
 
     /// Waits until all files lie where they should, with their copies.
