@@ -501,6 +501,45 @@ fn an_iod_that_is_killed_loses_nothing() {
     });
 }
 
+/// One iod is killed and comes back, and the client writes to another: the COMMIT goes to both, and has
+/// all written again. That is done once.
+#[test]
+fn what_is_written_again_is_so_once() {
+    let Some(mut cluster) = Cluster::start(&[]) else { return };
+    let user = cluster.user(1);
+    let file = block_on(async {
+        let file = user.create(b"file", MODE, false).await.unwrap();
+        file.write_at(0, data(2 << 20)).await.unwrap();
+        file.sync().await.unwrap();
+        file
+    });
+    let layout = leasehold(&["layout", &cluster.home.path("data/file"), "--json"]);
+    let told: serde_json::Value = serde_json::from_str(&run(layout).1).unwrap();
+    let last = usize::try_from(told["iods"][2].as_u64().unwrap()).unwrap();
+    let port = cluster.iods[last].1;
+    assert!(cluster.iods[last].0.end(Signal::KILL).code().is_none());
+    cluster.iods[last] = iod(&cluster.home, ["one", "two", "three"][last], "key", port);
+    let (ended, end) = std::sync::mpsc::channel();
+    // The first stripe of a row is on the first of its iods. What is one WRITE needs no COMMIT.
+    let rows = [100, 110].map(|row| row * 3 * 4096);
+    std::thread::spawn(move || {
+        block_on(async {
+            for at in rows {
+                file.write_at(at, vec![7; 4096].into()).await.unwrap();
+            }
+            file.sync().await.unwrap();
+            file.close().await.unwrap();
+        });
+        ended.send(()).unwrap();
+    });
+    end.recv_timeout(PATIENCE).expect("it is safe, and not written again and again");
+    let mut expected = data(2 << 20).to_vec();
+    for at in rows.map(|at| usize::try_from(at).unwrap()) {
+        expected[at..at + 4096].fill(7);
+    }
+    assert!(block_on(cluster.user(2).read(b"file")).unwrap() == expected);
+}
+
 /// Who goes waits no longer for an iod that is away than for a server that is: what it had is ended
 /// when somebody else comes.
 #[test]

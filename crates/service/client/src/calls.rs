@@ -232,6 +232,7 @@ async fn commit(
     writing.answered(&ride);
     match reply? {
         nfs3::Reply::Done(done) => {
+            client.with(|state, _, doings| state.layouts.committed(node, done.verifier, doings));
             Ok(Committed { verifier: done.verifier, wcc: convert::wcc(&done.file) })
         }
         nfs3::Reply::Failed(status, _) => Err(Error::Failed(status)),

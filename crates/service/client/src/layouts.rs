@@ -10,7 +10,8 @@
 //! 3. A server that would let another user write an object is not written to, since it could not
 //!    refuse this client either when its lease is over.
 //! 4. A WRITE counts under the verifier that a COMMIT by the own server brings, if each object's
-//!    server said what that server knew of it.
+//!    server said what that server knew of it. Where COMMIT brings another, as a server of objects
+//!    has restarted that this client wrote nothing to, it asks anew before it writes again.
 //! 5. It calls those servers only as users that no machine has: what one server says has it do
 //!    nothing at another that a user could.
 //! 6. Where a file is read that it has changed by a call to the file's own server, it asks anew: of
@@ -170,6 +171,18 @@ impl Layouts {
     /// asks anew.
     pub(crate) fn changed(&mut self, node: NodeId, doings: &mut Doings) {
         if self.files.get(&node).is_some_and(|file| file.question.lease.0 == Kind::Read) {
+            self.forget(node, doings);
+        }
+    }
+
+    /// Forgets where a node's data is written, if COMMIT has brought another verifier than what is
+    /// written there counts under: by that, it would be written again without end.
+    pub(crate) fn committed(&mut self, node: NodeId, verifier: [u8; 8], doings: &mut Doings) {
+        let file = self.files.get(&node);
+        if let Some(File { what: What::Lies(laid_out), .. }) = file
+            && laid_out.kind == Kind::Write
+            && laid_out.verifier != verifier
+        {
             self.forget(node, doings);
         }
     }
