@@ -135,24 +135,35 @@ impl Cluster {
     }
 }
 
-/// Metaservers of one file system over two iods, all on 127.0.0.1; stopped when this is dropped.
+/// Metaservers of one file system over iods, all on 127.0.0.1; stopped when this is dropped.
 pub struct Group {
     metaservers: Vec<Program>,
-    _iods: Vec<Program>,
+    iods: Vec<Program>,
     folder: Scratch,
 }
 
 impl Group {
-    /// Starts so many metaservers over new, empty folders, with these options besides.
+    /// Starts so many metaservers over two iods, all over new, empty folders, with these options
+    /// besides.
     ///
     /// # Panics
     /// If one does not get ready.
     #[must_use]
     pub fn start(count: usize, options: &[&str]) -> Self {
+        Self::start_over(2, count, options)
+    }
+
+    /// The same over so many iods.
+    ///
+    /// # Panics
+    /// If one does not get ready.
+    #[must_use]
+    pub fn start_over(iods: usize, count: usize, options: &[&str]) -> Self {
         let folder = Scratch::new("group");
         let words = words(folder.path().to_owned());
-        let iods: Vec<Program> =
-            (0..2).map(|number| Program::start(words("iod", &format!("iod{number}")), 0)).collect();
+        let iods: Vec<Program> = (0..iods)
+            .map(|number| Program::start(words("iod", &format!("iod{number}")), port()))
+            .collect();
         // Each is told of all before the first is started.
         let ports: Vec<u16> = (0..count).map(|_| port()).collect();
         let mut options: Vec<String> = options.iter().map(|&option| option.to_owned()).collect();
@@ -167,7 +178,7 @@ impl Group {
             Program::start(meta(role, iods.iter(), &own), *port)
         };
         let metaservers = ports.iter().enumerate().map(start).collect();
-        Self { metaservers, _iods: iods, folder }
+        Self { metaservers, iods, folder }
     }
 
     /// What a guest mounts at one of them.
@@ -189,8 +200,8 @@ impl Group {
     /// If their folders cannot be read.
     #[must_use]
     pub fn files(&self) -> usize {
-        let folders = ["iod0", "iod1"].map(|iod| self.folder.path().join(iod));
-        folders.iter().map(|folder| files(folder)).sum()
+        let folder = |iod| self.folder.path().join(format!("iod{iod}"));
+        (0..self.iods.len()).map(|iod| files(&folder(iod))).sum()
     }
 
     /// The port of one of them.
@@ -211,6 +222,20 @@ impl Group {
     pub fn start_again(&mut self, number: usize) {
         let Program { words, port, .. } = &self.metaservers[number];
         self.metaservers[number] = Program::start(words.clone(), *port);
+    }
+
+    /// Kills an iod.
+    pub fn kill_iod(&mut self, number: usize) {
+        self.iods[number].kill();
+    }
+
+    /// Starts an iod again that was killed.
+    ///
+    /// # Panics
+    /// If it does not get ready.
+    pub fn start_iod(&mut self, number: usize) {
+        let Program { words, port, .. } = &self.iods[number];
+        self.iods[number] = Program::start(words.clone(), *port);
     }
 }
 

@@ -1,11 +1,14 @@
 //! Metaservers whose iods are killed at random under load, for as long as one likes: mounts of ours
-//! and, if wanted, the kernel's client, with programs that know each byte they wrote.
+//! and, if wanted, the kernel's client, with programs that know each byte they wrote. Where several
+//! metaservers serve one file system the mounts are spread over them, and they are killed, too.
 //!
 //! A cluster outlives many rounds. In each, programs work on new mounts while iods are killed and
 //! started again; now and then one more iod comes, and one is left. Every other round ends with the
 //! mounts killed: then what was synced must be there. At the end of the others it must be all. What
 //! was found is compared past every cache, once behind its round and, of the last rounds, once more
 //! at the end.
+
+mod served;
 
 use std::collections::VecDeque;
 use std::fs;
@@ -21,7 +24,8 @@ use std::time::{Duration, Instant};
 use leasehold_base::random::Random;
 
 use crate::mounted::Mounted;
-use crate::{Cluster, Guest, Link, Scratch, Version, output};
+use crate::{Cluster, Guest, Link, Scratch, output};
+use served::Served;
 
 /// The program that works on files, and compares them.
 const WORKER: &str = include_str!("soak/worker.py");
@@ -48,6 +52,9 @@ const PATIENCE: Duration = Duration::from_mins(5);
 /// An iod is away for less than this: for longer than a call waits for it, or for no time at all.
 const AWAY_MS: u64 = 4000;
 
+/// Longer than what lazy metaservers show may be old: two windows of a second.
+const WINDOWS: Duration = Duration::from_secs(3);
+
 /// So many rounds are kept until the end.
 const KEPT_MAX: usize = 4;
 
@@ -57,13 +64,17 @@ const CHANGE: u64 = 3;
 /// What is done.
 #[derive(Clone, Copy, Debug)]
 pub struct Soak {
-    /// How many copies there are of the data.
+    /// How many copies there are of the data: one where there are several metaservers.
     pub copies: u16,
+    /// How many metaservers serve the file system.
+    pub peers: usize,
+    /// Whether several of them are strict, or else lazy.
+    pub strict: bool,
     /// Whether the kernel's client works on files, too.
     pub kernel: bool,
-    /// Whether iods come and go.
+    /// Whether iods come and go: at one metaserver.
     pub changes: bool,
-    /// How often one is killed in a round.
+    /// How often one is killed in a round, or a metaserver of several.
     pub kills: u64,
     /// Where chance begins.
     pub seed: u64,
@@ -74,7 +85,7 @@ pub struct Soak {
 pub struct Report {
     /// Rounds.
     pub rounds: u64,
-    /// Kills of iods.
+    /// Kills of iods and of metaservers.
     pub kills: u64,
     /// How often an iod came and another was left.
     pub changes: u64,
@@ -105,7 +116,7 @@ pub fn run(soak: Soak, mut goes_on: impl FnMut(&Report) -> bool) -> Result<Repor
         }
     }
     let kept = mem::take(&mut world.kept);
-    let mounted = world.mounted("cache=none");
+    let mounted = world.mounted(0, "cache=none");
     kept.iter().flatten().try_for_each(|place| world.compare(&mounted, place))?;
     Ok(world.report)
 }
@@ -135,7 +146,7 @@ struct Place {
 /// A cluster and what was done with it.
 struct World {
     soak: Soak,
-    cluster: Cluster,
+    served: Served,
     random: Random,
     /// The iods that have data, the oldest first, and those that are gone.
     used: VecDeque<usize>,
@@ -147,12 +158,9 @@ struct World {
 
 impl World {
     fn new(soak: Soak) -> Self {
-        let copies = soak.copies.to_string();
-        let options = ["--stripe-unit", "64", "--iod-timeout", "86400", "--rebalance"];
-        let cluster = Cluster::start(IODS, &[&options[..], &["--copies", &copies]].concat());
         Self {
             soak,
-            cluster,
+            served: Served::start(&soak, IODS),
             random: Random::from_seed(soak.seed),
             used: (0..IODS).collect(),
             lost: Vec::new(),
@@ -162,15 +170,17 @@ impl World {
         }
     }
 
-    fn mounted(&self, options: &str) -> Mounted {
-        Mounted::of(&self.cluster.source(), options, LIMIT)
+    /// A mount; those of each number are at another metaserver than those of the next.
+    fn mounted(&self, number: usize, options: &str) -> Mounted {
+        Mounted::of(&self.served.source(number), options, LIMIT)
     }
 
     /// One round, and what is wrong behind it.
     fn round(&mut self) -> Result<(), String> {
         let round = self.report.rounds;
         let over = self.scratch.path().join(format!("over-{round}"));
-        let mounts = MOUNTS.map(|options| self.mounted(options));
+        let mounts: Vec<Mounted> =
+            (0..).zip(MOUNTS).map(|(number, options)| self.mounted(number, options)).collect();
         let mut load = Load::default();
         for (number, mounted) in (0..).zip(mounts.iter().flat_map(|it| [it; PROGRAMS])) {
             let directory = format!("round-{round}-{number}");
@@ -200,8 +210,11 @@ impl World {
             }
         }
         self.report.steps += load.steps();
-        for options in LOOKS {
-            let mounted = self.mounted(options);
+        if self.soak.peers > 1 && !self.soak.strict {
+            sleep(WINDOWS);
+        }
+        for (number, options) in (0..).zip(LOOKS) {
+            let mounted = self.mounted(number, options);
             load.places.iter().try_for_each(|place| self.compare(&mounted, place))?;
             end(&mounted)?;
         }
@@ -211,7 +224,7 @@ impl World {
     /// Keeps what a round has left, or the oldest in its place; what a killed mount has left may
     /// be anything, now that it was looked at.
     fn keep(&mut self, places: Vec<Place>, is_killed: bool) -> Result<(), String> {
-        let mounted = self.mounted("cache=none");
+        let mounted = self.mounted(0, "cache=none");
         if is_killed {
             places.iter().for_each(|place| remove(&mounted, place));
             return Ok(());
@@ -238,7 +251,8 @@ impl World {
 
     /// Kills iods and starts them again, amid the load.
     fn disturb(&mut self, load: &mut Load) -> Result<(), String> {
-        let changes = self.soak.changes && self.report.rounds % CHANGE == CHANGE - 1;
+        let has_changes = self.soak.changes && self.soak.peers < 2;
+        let changes = has_changes && self.report.rounds % CHANGE == CHANGE - 1;
         for kill in 0..self.soak.kills {
             if changes && kill == self.soak.kills / 2 {
                 self.change(load)?;
@@ -252,7 +266,7 @@ impl World {
     /// The same, with a guest that has the same file system mounted.
     fn disturb_with_guest(&mut self, load: &mut Load) -> Result<(), String> {
         let (case, link) = (include_str!("../cases/iods.sh"), Arc::new(Link::new()));
-        let guest = Guest::boot(&link, &self.cluster.mount(Version::V3), case, LIMIT);
+        let guest = Guest::boot(&link, &self.served.mount(), case, LIMIT);
         let mut done = Err("the guest asks for nothing".to_owned());
         let ended = guest.wait(|request| {
             assert_eq!(request, "iods", "no such request");
@@ -264,22 +278,42 @@ impl World {
         }
     }
 
-    /// Kills one that has data and starts it again, after a while.
+    /// Kills a metaserver of several, or an iod that has data, and starts it again, after a while.
     fn kill_one(&mut self, load: &mut Load) -> Result<(), String> {
         load.grows(10 + self.random.below(150))?;
+        if self.kill_metaserver() {
+            return Ok(());
+        }
         let count = u64::try_from(self.used.len()).expect("they are few");
         let at = usize::try_from(self.random.below(count)).expect("they are few");
         let iod = self.used[at];
-        self.cluster.kill_iod(iod);
+        self.served.kill_iod(iod);
         if self.random.one_in(2) {
             sleep(Duration::from_millis(self.random.below(AWAY_MS)));
         }
-        self.cluster.start_iod(iod);
+        self.served.start_iod(iod);
         self.report.kills += 1;
         if self.random.one_in(2) {
-            self.cluster.wait_until_settled();
+            self.served.wait_until_settled();
         }
         Ok(())
+    }
+
+    /// Where there are several it is as often one of them as an iod.
+    fn kill_metaserver(&mut self) -> bool {
+        let Served::Several(group, count) = &mut self.served else { return false };
+        if self.random.one_in(2) {
+            return false;
+        }
+        let count = u64::try_from(*count).expect("they are few");
+        let one = usize::try_from(self.random.below(count)).expect("they are few");
+        group.kill(one);
+        if self.random.one_in(2) {
+            sleep(Duration::from_millis(self.random.below(AWAY_MS)));
+        }
+        group.start_again(one);
+        self.report.kills += 1;
+        true
     }
 
     /// One more iod comes and the oldest is left, for good once all that it had is elsewhere; the
@@ -287,13 +321,13 @@ impl World {
     fn change(&mut self, load: &mut Load) -> Result<(), String> {
         load.grows(20)?;
         let new = self.used.len() + self.lost.len();
-        self.cluster.add_iod();
+        self.one().add_iod();
         let old = self.used.pop_front().expect("some are always used");
         self.used.push_back(new);
         self.restart_meta(Some(old));
         self.kill_one(load)?;
-        self.cluster.wait_until_settled();
-        self.cluster.kill_iod(old);
+        self.served.wait_until_settled();
+        self.served.kill_iod(old);
         self.lost.push(old);
         self.restart_meta(None);
         self.report.changes += 1;
@@ -306,7 +340,16 @@ impl World {
         let words: Vec<String> =
             words.flat_map(|(option, iod)| [option.to_owned(), iod.to_string()]).collect();
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        self.cluster.restart_meta(&words, &self.lost);
+        let lost = self.lost.clone();
+        self.one().restart_meta(&words, &lost);
+    }
+
+    /// The metaserver that is there alone.
+    fn one(&mut self) -> &mut Cluster {
+        match &mut self.served {
+            Served::One(cluster) => cluster,
+            Served::Several(..) => unreachable!("iods come and go at one metaserver"),
+        }
     }
 }
 
