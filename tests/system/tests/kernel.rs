@@ -69,6 +69,22 @@ fn show_measured(folder: &Path) {
     }
 }
 
+fn kill_at_random(cluster: &mut Cluster) {
+    const KILLS: usize = 12;
+    const LONG: Duration = Duration::from_secs(3);
+    let growing = cluster.names().join("appended");
+    let mut random = Random::from_seed(u64::from(std::process::id()));
+    for kill in 0..KILLS {
+        wait_until_grown(&growing, 40 + random.below(200));
+        let iod = usize::try_from(random.below(3)).expect("it is small");
+        cluster.kill_iod(iod);
+        if kill == KILLS / 2 {
+            sleep(LONG);
+        }
+        cluster.start_iod(iod);
+    }
+}
+
 /// Iods of a metaserver are killed at random under the load, one of them for longer than a call
 /// waits. Then all of them at once, and what was not committed is not there when they are back: the
 /// client really writes it again.
@@ -84,22 +100,6 @@ fn killed_iods_lose_nothing() {
         other => panic!("no such request: {other}"),
     });
     ended.expect_success();
-}
-
-fn kill_at_random(cluster: &mut Cluster) {
-    const KILLS: usize = 12;
-    const LONG: Duration = Duration::from_secs(3);
-    let growing = cluster.names().join("appended");
-    let mut random = Random::from_seed(u64::from(std::process::id()));
-    for kill in 0..KILLS {
-        wait_until_grown(&growing, 40 + random.below(200));
-        let iod = usize::try_from(random.below(3)).expect("it is small");
-        cluster.kill_iod(iod);
-        if kill == KILLS / 2 {
-            sleep(LONG);
-        }
-        cluster.start_iod(iod);
-    }
 }
 
 /// Kills all three iods, and has them find nothing but zeros of a file's data when they are back.

@@ -124,8 +124,7 @@ impl Volume {
             self.give_out(object, objects).await?;
             objects.alone_by(alone.number);
         }
-        let verifier = self.verifier(names, &[]);
-        let unit = objects.head.layout.unit();
+        let (verifier, unit) = (self.verifier(names, &[]), objects.head.layout.unit());
         Ok(Some(Layout { unit, owner, verifier, objects: self.laid_out(spots) }))
     }
 
