@@ -168,6 +168,17 @@ impl Node {
                 left.into_iter().for_each(|left| self.has_left(left, object));
                 self.answer(asker, Answer::Done);
             }
+            Ask::Evict(_) | Ask::Cover(..) | Ask::Uncover(..) | Ask::Begin(..) | Ask::End(..) => {
+                self.asked_of_leases(asker, ask);
+            }
+            Ask::Load if !self.refuses => self.answer(asker, Answer::Load(self.load)),
+            Ask::Load | Ask::Hello(..) => self.answer(asker, Answer::Later),
+        }
+    }
+
+    /// The same of what goes between metaservers with leases.
+    fn asked_of_leases(&mut self, asker: Asker, ask: Ask) {
+        match ask {
             Ask::Evict(object) => {
                 self.copies(copies::Event::Evicted(object));
                 self.answer(asker, Answer::Done);
@@ -184,8 +195,7 @@ impl Node {
             Ask::Uncover(object, serial) => self.asked_to_uncover(asker, object, serial),
             Ask::Begin(naming, by) => self.asked_to_begin(asker, naming, by),
             Ask::End(naming, done) => self.asked_to_end(asker, naming, done),
-            Ask::Load if !self.refuses => self.answer(asker, Answer::Load(self.load)),
-            Ask::Load | Ask::Hello(..) => self.answer(asker, Answer::Later),
+            _ => {}
         }
     }
 
