@@ -399,7 +399,7 @@ impl Node {
                 }
             }
             Why::Begun(number) => self.has_begun(number, &answer),
-            Why::End(ticket) => self.has_ended(ticket),
+            Why::End(ticket, naming) => self.has_ended(ticket, naming, &answer),
             Why::Change(call) => self.released(call, &answer),
             Why::Evicted(evicted) => self.evicted(evicted, &answer),
             Why::Cover(call) => self.has_cover(call, &answer),

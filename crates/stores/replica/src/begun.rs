@@ -54,8 +54,12 @@ impl Node {
             }
             return;
         }
+        // One whose disk has failed could not change the directory's times.
         let is_full = self.leasing.begun.0.len() >= BEGUN_MAX;
-        if is_full || self.is_held_off(by.unwrap_or(peer), directory, Kind::Write) {
+        if is_full
+            || self.has_failed
+            || self.is_held_off(by.unwrap_or(peer), directory, Kind::Write)
+        {
             self.answer(asker, Answer::Later);
             return;
         }
@@ -78,8 +82,13 @@ impl Node {
     pub(crate) fn asked_to_end(&mut self, asker: Asker, naming: Begins, done: bool) {
         let before = self.leasing.begun.0.remove(&(self.peer_of(asker), naming));
         let Some(State { ticket, waits }) = before else {
-            // It has ended by itself.
-            self.answer(asker, Answer::Done);
+            // It has ended by itself, or this metaserver has started anew since.
+            let directory = naming.directory;
+            if done && self.has_directory(directory) {
+                self.changing(None, &[directory], move |node| node.end_by(directory, asker));
+            } else {
+                self.answer(asker, Answer::Done);
+            }
             return;
         };
         match waits {
@@ -91,11 +100,7 @@ impl Node {
             }
             Err(_) if done => {
                 let directory = naming.directory;
-                self.changing_under((directory, ticket), move |node| {
-                    if !node.touch(directory, For::End(asker)) {
-                        node.answer(asker, Answer::Done);
-                    }
-                });
+                self.changing_under((directory, ticket), move |node| node.end_by(directory, asker));
             }
             Err(_) => {
                 self.begun_ends(naming.directory, ticket);
@@ -110,10 +115,21 @@ impl Node {
         let is_over = |state: &State| state.waits.is_err_and(|until| until <= now);
         let over = self.leasing.begun.0.extract_if(.., |_, state| is_over(state));
         for ((_, naming), State { ticket, .. }) in over.collect::<Vec<_>>() {
-            self.begun_ends(naming.directory, ticket);
-            self.changing(None, &[naming.directory], move |node| {
-                node.touch(naming.directory, For::Loss);
+            let directory = naming.directory;
+            // Before anybody else has a cover, and once more for whom it was done.
+            self.changing_under((directory, ticket), move |node| {
+                node.touch(directory, For::Loss);
+                node.changing(None, &[directory], move |node| {
+                    node.touch(directory, For::Loss);
+                });
             });
+        }
+    }
+
+    /// The directory has the times of a change that has ended.
+    fn end_by(&mut self, directory: FileId, asker: Asker) {
+        if !self.touch(directory, For::End(asker)) {
+            self.answer(asker, Answer::Done);
         }
     }
 

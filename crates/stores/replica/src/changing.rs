@@ -39,6 +39,8 @@ struct Names {
     since: Time,
     /// The directories.
     within: Vec<FileId>,
+    /// In which epoch who it is for asked for it.
+    epoch_of_by: u64,
     /// For whom the turn that comes next was asked for.
     asked_by: Option<Peer>,
     /// Which that is, and until when it is waited for.
@@ -64,6 +66,15 @@ pub(crate) struct Naming {
     storing: BTreeMap<Waiting, Within>,
     /// Their versions, and in how many directories elsewhere they have not ended.
     ending: BTreeMap<Waiting, (Stamp, usize)>,
+    /// Those of which a directory's home has not said that it knows, and when it is told again.
+    unheard: BTreeMap<Begins, Time>,
+}
+
+impl Naming {
+    /// When a directory's home is told again.
+    pub(crate) fn next_wake(&self) -> Option<Time> {
+        self.unheard.values().min().copied()
+    }
 }
 
 /// The directories of a change of names that is being stored.
@@ -136,7 +147,9 @@ impl Node {
         }
         let objects: Vec<FileId> = mine.into_iter().chain(change.objects()).collect();
         let (since, asked_by, begun) = (self.now, by, Vec::new());
-        let names = Names { ticket, since, within, asked_by, waits: None, to_begin, begun };
+        let epoch_of_by = by.map_or(0, |by| self.peers.epoch_of(by));
+        let names =
+            Names { ticket, since, within, epoch_of_by, asked_by, waits: None, to_begin, begun };
         let then = Box::new(move |node: &mut Self| node.store_names(ticket, change));
         self.begin_change(by, &objects, (true, Some(names)), then);
     }
@@ -175,11 +188,14 @@ impl Node {
             self.begin_at(number, directory);
             return;
         }
-        let Some(Change { mut had, names, then, .. }) = self.leasing.changes.remove(&number) else {
+        let Some(Change { by, mut had, names, then, .. }) = self.leasing.changes.remove(&number)
+        else {
             return;
         };
         if let Some(names) = names {
-            if !names.begun.iter().all(|begun| self.still_stands(*begun)) {
+            // Who it is for and has begun anew waits for it no more, and keeps nobody from anything.
+            let is_for_it = by.is_none_or(|by| self.peers.epoch_of(by) == names.epoch_of_by);
+            if !is_for_it || !names.begun.iter().all(|begun| self.still_stands(*begun)) {
                 self.undo(had, &names);
                 return;
             }
@@ -244,14 +260,25 @@ impl Node {
     pub(crate) fn wake_changing(&mut self) {
         let now = self.now;
         let is_late = |change: &Change| change.waits_until().is_some_and(|until| until <= now);
-        let late = self.leasing.changes.extract_if(.., |_, change| is_late(change));
-        for (_, Change { had, names, .. }) in late.collect::<Vec<_>>() {
-            let Some(names) = names else { continue };
+        // One by one: what waits behind one that is given up may have its turn then.
+        while let Some((_, Change { had, names: Some(names), .. })) =
+            self.leasing.changes.extract_if(.., |_, change| is_late(change)).next()
+        {
             if let Some(((directory, ticket), _)) = names.waits {
                 self.leasing.turns.remove(&ticket);
                 self.leases(Event::GivenUp(covered(directory), ticket));
             }
             self.undo(had, &names);
+        }
+    }
+
+    /// Tells homes of directories again what has ended there.
+    pub(crate) fn wake_naming(&mut self) {
+        let now = self.now;
+        let due = self.leasing.naming.unheard.extract_if(.., |_, again| *again <= now);
+        for (naming, _) in due.collect::<Vec<_>>() {
+            let why = Why::End(Waiting(naming.number), naming);
+            self.call_home(naming.directory, Ask::End(naming, true), why);
         }
     }
 
@@ -311,8 +338,17 @@ impl Node {
         self.leasing.naming.ending.insert(ticket, (version, elsewhere.len()));
         for directory in elsewhere {
             let naming = Begins { directory, number: ticket.0 };
-            self.call_home(directory, Ask::End(naming, true), Why::End(ticket));
+            self.call_home(directory, Ask::End(naming, true), Why::End(ticket, naming));
         }
+    }
+
+    /// A change of names came to nothing before it was stored.
+    pub(crate) fn not_stored(&mut self, ticket: Waiting) {
+        for directory in self.end_within(ticket) {
+            let naming = Begins { directory, number: ticket.0 };
+            self.call_home(directory, Ask::End(naming, false), Why::Announce);
+        }
+        self.home(home::Event::Undone(ticket));
     }
 
     /// Ends the turns of a change on directories here, and gives its others.
@@ -325,8 +361,15 @@ impl Node {
         elsewhere
     }
 
-    /// The change has ended in one more directory, or does by itself: its home says nothing.
-    pub(crate) fn has_ended(&mut self, ticket: Waiting) {
+    /// The change has ended in one more directory. If its home does not say so it does by itself; but a home
+    /// that starts anew knows of none, so it is told until it answers.
+    pub(crate) fn has_ended(&mut self, ticket: Waiting, naming: Begins, answer: &Answer) {
+        let is_known = matches!(answer, Answer::Done | Answer::Gone);
+        if is_known {
+            self.leasing.naming.unheard.remove(&naming);
+        } else if self.leasing.naming.unheard.len() < UNHEARD_MAX {
+            self.leasing.naming.unheard.insert(naming, self.now + TOLD_AGAIN);
+        }
         let Some((version, left)) = self.leasing.naming.ending.get_mut(&ticket) else { return };
         *left -= 1;
         if *left == 0 {
@@ -336,6 +379,12 @@ impl Node {
         }
     }
 }
+
+/// How many that end are told again at most.
+const UNHEARD_MAX: usize = 65_536;
+
+/// How long until a directory's home is told again that a change has ended.
+const TOLD_AGAIN: Duration = Duration::from_secs(1);
 
 /// For how long after it was asked for a change may still be stored by what it was answered.
 fn lasts(window: Duration) -> Duration {

@@ -180,6 +180,11 @@ impl Node {
     pub(crate) fn store_names(&mut self, ticket: Ticket, change: home::Change) {
         let now = self.outside.wall();
         let home::Change { object, from, to, over, .. } = change;
+        if self.latest(object).is_none() {
+            // Who was to have it made has given up.
+            self.not_stored(ticket);
+            return;
+        }
         // A name that is had is noted before, by its directory's home, which without leases has the times
         // changed then.
         let had = to.iter().filter(|_| self.options.strict).map(|to| to.directory);

@@ -105,7 +105,7 @@ impl Leasing {
 
     pub(crate) fn next_wake(&self) -> Option<Time> {
         let changes = self.changes.values().filter_map(Change::waits_until);
-        let next = [self.table.next_wake(), self.begun.next_wake()];
+        let next = [self.table.next_wake(), self.begun.next_wake(), self.naming.next_wake()];
         next.into_iter().flatten().chain(changes).min()
     }
 

@@ -21,7 +21,7 @@ use crate::choosing::Choosing;
 use crate::covering::{COVERS_MAX, Lending};
 use crate::disk::{Disk, ROOT, first_at};
 use crate::leasing::{Evicted, Leasing, lent, waited};
-use crate::message::{Answer, Ask};
+use crate::message::{Answer, Ask, Begins};
 use crate::metafile::{Metafile, Wrote};
 use crate::outside::{Outside, Urgency};
 use crate::placing::SLOTS;
@@ -101,7 +101,7 @@ pub(crate) enum Why {
     Above(Call),
     Ended(moves::Move),
     Begun(u64),
-    End(Ticket),
+    End(Ticket, Begins),
     Change(Call),
     Evicted(Evicted),
     Cover(Call),
@@ -412,6 +412,7 @@ impl Node {
         self.wake_lending();
         self.wake_begun();
         self.wake_changing();
+        self.wake_naming();
         self.copies(copies::Event::Tick);
         self.changes(changes::Event::Tick);
         self.home(home::Event::Tick);

@@ -366,3 +366,53 @@ fn who_waits_for_long_has_its_names_taken_back_too() {
         }
     }
 }
+
+/// The home of a directory starts anew while a name in it is changed: what it knew of the change is lost,
+/// and its times show it all the same.
+#[test]
+fn a_directory_whose_home_starts_anew_shows_what_was_changed_meanwhile() {
+    let (lan, all) = three();
+    let [.., two] = directories(&lan, &all);
+    assert_eq!(lan.run(all[1].change(Change::Create((two, "name")))), Ok(()));
+    assert_eq!(lan.run(all[0].lease(two)), Ok(()));
+    let before = lan.run(all[0].store().getattr(&two)).expect("it is there").modified;
+    lan.slow(1, Duration::from_millis(500));
+    let outside = lan.at(0).shared.outside.clone();
+    let killed = async {
+        while all[0].cached().leased.contains(&two) {
+            outside.sleep(Duration::from_millis(5)).await;
+        }
+        lan.kill(2, None);
+    };
+    let ((), removed) = lan.run(join(killed, all[1].change(Change::Remove((two, "name")))));
+    assert_eq!(removed, Ok(()));
+    lan.start(2);
+    lan.at(2).lend_by(Arc::new(all[2].clone()));
+    lan.pass(4 * WINDOW);
+    let after = lan.run(all[0].store().getattr(&two)).expect("it is there").modified;
+    assert!(after > before, "{after:?}");
+}
+
+/// Several changes that wait for the same client are given up at one time, and the directory is as before.
+#[test]
+fn changes_that_are_given_up_together_leave_nothing() {
+    let (lan, all) = three();
+    let [_, one, _] = directories(&lan, &all);
+    assert_eq!(lan.run(all[1].change(Change::Create((one, "d")))), Ok(()));
+    assert_eq!(lan.run(all[2].look((one, "d"))).map(|found| found.is_some()), Ok(true));
+    assert_eq!(lan.run(all[2].lease(one)), Ok(()));
+    all[2].cached().are_away = true;
+    let names = ["a", "b", "c"];
+    let changes = names.map(|name| all[1].change(Change::Create((one, name))));
+    // Whose clients those are waits behind the others alone.
+    let own = all[2].change(Change::Remove((one, "d")));
+    let (changed, _) = lan.run(join(join_all(changes), own));
+    assert!(changed.iter().all(|changed| *changed == Err(FsError::Later)), "{changed:?}");
+    all[2].cached().are_away = false;
+    lan.pass(2 * WINDOW);
+    for by in &all {
+        assert_eq!(lan.run(by.lease(one)), Ok(()));
+        assert!(lan.run(by.store().getattr(&one)).is_ok());
+    }
+    assert_eq!(lan.run(all[0].change(Change::Create((one, "e")))), Ok(()));
+}
