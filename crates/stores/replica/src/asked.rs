@@ -169,7 +169,7 @@ impl Node {
                 self.answer(asker, Answer::Done);
             }
             Ask::Evict(_) | Ask::Cover(..) | Ask::Uncover(..) | Ask::Begin(..) | Ask::End(..) => {
-                self.asked_of_leases(asker, ask);
+                self.asked_of_leases(asker, &ask);
             }
             Ask::Load if !self.refuses => self.answer(asker, Answer::Load(self.load)),
             Ask::Load | Ask::Hello(..) => self.answer(asker, Answer::Later),
@@ -177,8 +177,8 @@ impl Node {
     }
 
     /// The same of what goes between metaservers with leases.
-    fn asked_of_leases(&mut self, asker: Asker, ask: Ask) {
-        match ask {
+    fn asked_of_leases(&mut self, asker: Asker, ask: &Ask) {
+        match *ask {
             Ask::Evict(object) => {
                 self.copies(copies::Event::Evicted(object));
                 self.answer(asker, Answer::Done);
