@@ -103,7 +103,7 @@ impl Node {
                 self.changing_under((directory, ticket), move |node| node.end_by(directory, asker));
             }
             Err(_) => {
-                self.begun_ends(naming.directory, ticket);
+                self.leases(Event::Done(covered(naming.directory), ticket, Outcome::default()));
                 self.answer(asker, Answer::Done);
             }
         }
@@ -131,9 +131,5 @@ impl Node {
         if !self.touch(directory, For::End(asker)) {
             self.answer(asker, Answer::Done);
         }
-    }
-
-    fn begun_ends(&mut self, directory: FileId, ticket: Ticket) {
-        self.leases(Event::Done(covered(directory), ticket, Outcome::default()));
     }
 }

@@ -6,7 +6,7 @@
 
 use core::cmp::Reverse;
 use core::time::Duration;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use leasehold_base::units::{FileId, Time};
 use leasehold_core::leases::table::{Access, Event, Outcome};
@@ -167,9 +167,10 @@ impl Node {
         }
         // Directories come behind what has names in them, and of both the lower number first: who waits
         // for one has none that others wait for who have that.
-        let within = names.iter().flat_map(|names| &names.within).copied().collect::<BTreeSet<_>>();
+        let is_within =
+            |object: FileId| names.as_ref().is_some_and(|names| names.within.contains(&object));
         let mut to_have = objects.to_vec();
-        to_have.sort_unstable_by_key(|object| Reverse((within.contains(object), *object)));
+        to_have.sort_unstable_by_key(|object| Reverse((is_within(*object), *object)));
         to_have.dedup();
         let (number, had) = (self.number(), Vec::new());
         self.leasing.changes.insert(number, Change { by, shows, to_have, had, names, then });

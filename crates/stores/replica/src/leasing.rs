@@ -318,7 +318,7 @@ impl Node {
         }
     }
 
-    pub(crate) fn take_turn(
+    fn take_turn(
         &mut self,
         object: Object,
         client: Option<Client>,

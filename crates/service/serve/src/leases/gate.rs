@@ -132,11 +132,11 @@ impl Gate {
             && is_first(place)
             && asked.is_some_and(Asked::names_base);
         let alone = self.before_change(&id, access, attributes.file_type).await?;
-        // Before anything is looked at that a lease then covers.
         // What a call is about is worth that others are asked to read it, which spares the calls after it:
         // a directory is walked for each name in it, a file that is looked at is so again.
         let is_worth_it = |ask: Ask| is_first(place) && ask.kind == Kind::Read;
         let is_opportune = ask.is_some_and(|ask| ask.opportune && !is_worth_it(ask));
+        // Before anything is looked at that a lease then covers.
         let (grant, is_guarded) = self.guarded(&turn, &id, grant, is_opportune).await;
         let attributes = self.store.getattr(&id).await?;
         let modrev = self.seen(turn.object, &id, attributes.changed);
