@@ -11,6 +11,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::{env, fs, process};
 
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use serde::Deserialize;
 
 use crate::{Mount, Scratch, Version, output};
@@ -168,7 +169,10 @@ impl Server {
     /// # Panics
     /// If it has ended.
     pub fn pause(&mut self) {
-        output(Command::new("kill").arg("-STOP").arg(self.process.id().to_string()));
+        let process = Pid::from_child(&self.process);
+        kill_process(process, Signal::STOP).expect("it runs");
+        // Until the last of its threads stands, one may still answer.
+        waitpid(Some(process), WaitOptions::UNTRACED).expect("it is a child");
     }
 
     /// Has the server go on as another program with the same sockets; what is said of it.
