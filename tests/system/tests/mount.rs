@@ -354,6 +354,22 @@ fn a_tree_that_was_replaced_is_looked_up_again() {
     }
 }
 
+/// A RENAME that was done before its server was killed is asked for again, and the old name is not
+/// there then. The kernel went on believing that the new one is not either.
+#[test]
+fn a_file_that_has_its_new_name_already_is_found_by_it() {
+    let server = Server::start();
+    let mounted = new_mount(&server, "cache=close-to-open,acdirmin=60");
+    let [old, new] = ["old", "new"].map(|name| mounted.path(name));
+    fs::write(&old, "content").expect("there is room");
+    assert!(fs::metadata(&old).is_ok() && fs::metadata(&new).is_err());
+    let [from, to] = ["old", "new"].map(|name| server.folder().join(name));
+    fs::rename(from, to).expect("it is there");
+    let error = fs::rename(&old, &new).expect_err("it has been done");
+    assert_eq!(error.kind(), ErrorKind::NotFound);
+    assert_eq!(fs::read_to_string(&new).expect("it is there"), "content");
+}
+
 #[test]
 fn a_file_that_stays_open_shows_changes_of_others_in_time() {
     let server = Server::start();

@@ -60,7 +60,13 @@ impl Files {
                 let to = (NodeId(to.0), &new_name[..]);
                 // The kernel moves what it has of the name.
                 let _naming = self.keeper.naming(to.0);
-                client.rename(&who, (directory, &name), to).await.map_err(errno)?;
+                let renamed = client.rename(&who, (directory, &name), to).await;
+                if matches!(renamed, Err(Error::Failed(Status::NotFound))) {
+                    // A server that was killed may have done it. Else the kernel would go on in the
+                    // belief that the new name is absent.
+                    self.notifier.names_changed();
+                }
+                renamed.map_err(errno)?;
                 Ok(Reply::Done)
             }
             _ => Err(Errno::NOSYS),
