@@ -11,6 +11,7 @@
 //! kernel's own client has it; see `docs/design/0015-fuse.md`.
 
 mod attributes;
+mod drops;
 mod dying;
 mod init;
 mod listing;

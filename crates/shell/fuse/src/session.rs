@@ -76,9 +76,7 @@ impl Session {
         }
         let hub = Arc::clone(&session.hub);
         session.helpers.push(start("fuse-watch", move || hub.watch())?);
-        let hub = Arc::clone(&session.hub);
-        // Nobody waits for its end: it may wait for a read that will not be answered any more.
-        drop(start("fuse-notify", move || hub.tell())?);
+        session.hub.start_dropping()?;
         session.readers = Mutex::new(readers);
         Ok(session)
     }

@@ -55,21 +55,32 @@ impl Files {
         let appends = writes && flags & APPEND != 0;
         let past = appends || self.client.options().variant == Variant::None;
         let shared = !self.client.is_usable(node) && self.notifier.maps_direct();
-        let handle = self.openings.insert(Open::new(id, node, who, !past));
+        let direct = past || shared;
+        let open = Open::new(id, node, who).with_pages(!past, direct);
+        let handle = self.openings.insert(open);
         // Who only reads has nothing to push, and no error of its own to hear of.
-        Opened { handle, direct: past || shared, no_flush: !writes, ..Opened::default() }
+        Opened { handle, direct, no_flush: !writes, ..Opened::default() }
     }
 
     /// Reads as much as is asked for, or to the end of the file.
-    pub(crate) async fn read(&self, open: &Open, offset: u64, size: u32) -> Result<Reply, Errno> {
+    pub(crate) async fn read(
+        &self,
+        open: &Open,
+        offset: u64,
+        size: u32,
+        for_pages: bool,
+    ) -> Result<Reply, Errno> {
+        let kept = for_pages || !open.direct;
+        if kept {
+            self.keeper.reading(open.node, offset, u64::from(size));
+        }
         let read = self.client.read_to_keep(open.id, offset, size).await;
         let (data, may_be_kept) = read.map_err(errno)?;
-        if may_be_kept && self.client.is_usable(open.node) {
-            self.keeper.filled(open.node);
-        } else if open.keeps_pages {
+        if kept && open.keeps_pages && !(may_be_kept && self.client.is_usable(open.node)) {
             // The kernel does so when it has this answer. If it has not copied the data by then, it
             // reads again: a little later, others would see what is old.
-            self.notifier.data_changed(leasehold_fuse::NodeId(open.node.0));
+            let (node, data) = (leasehold_fuse::NodeId(open.node.0), self.keeper.take(open.node));
+            self.notifier.data_changed(node, data);
         }
         Ok(Reply::Data(data.into_bytes()))
     }
@@ -82,6 +93,9 @@ impl Files {
         how: Write,
     ) -> Result<Reply, Errno> {
         let count = u32::try_from(data.len()).map_err(|_| Errno::INVAL)?;
+        if !open.direct {
+            self.keeper.writing(open.node, offset, u64::from(count));
+        }
         let written = if how.cached {
             self.client.write_back(open.id, offset, data).await
         } else if how.append {

@@ -30,6 +30,7 @@ mod kept;
 mod listing;
 mod names;
 mod open;
+mod pages;
 mod withdraw;
 
 pub use files::{Files, Holdings};
