@@ -11,7 +11,6 @@
 //! kernel's own client has it; see `docs/design/0015-fuse.md`.
 
 mod attributes;
-mod drops;
 mod dying;
 mod init;
 mod listing;

@@ -1,10 +1,8 @@
 //! What the kernel is told without having asked.
 
-use std::ops::Range;
 use std::sync::Weak;
 
 use crate::NodeId;
-use crate::drops::Done;
 use crate::reply::send_raw;
 use crate::tasks::Hub;
 
@@ -19,15 +17,13 @@ const INVALIDATE_INODE: i32 = 2;
 const NEXT_EPOCH: i32 = 8;
 /// Stands for an offset: the attributes alone.
 const ATTRIBUTES_ONLY: i64 = -1;
-/// Stands for a length: to the end.
-const TO_THE_END: i64 = 0;
 
 impl Notifier {
     /// The attributes of a node are asked for anew before they are used again. This waits for
     /// nothing, so it may be said also before a request for the node is answered.
     pub fn attributes_changed(&self, node: NodeId) {
         if let Some(hub) = self.hub.upgrade() {
-            invalidate_attributes(&hub, node);
+            invalidate(&hub, node, ATTRIBUTES_ONLY);
         }
     }
 
@@ -52,44 +48,30 @@ impl Notifier {
         }
     }
 
-    /// These bytes of a node and its attributes are asked for anew. That waits for reads of them that
-    /// are under way, so it is done by a thread of its own, soon.
-    pub fn data_changed(&self, node: NodeId, data: Vec<Range<u64>>) {
+    /// The data and the attributes of a node are asked for anew. That waits for reads under way, so
+    /// it is done by a thread of its own, soon.
+    pub fn data_changed(&self, node: NodeId) {
         if let Some(hub) = self.hub.upgrade() {
-            hub.drop_data(node, data, None);
+            hub.notice(node);
         }
     }
 
-    /// The same, and `done` is called when the kernel has nothing of these bytes any more, nor of
-    /// those that it was told of before. Whatever it had written to a mapping was brought back then.
-    pub fn withdraw(&self, node: NodeId, data: Vec<Range<u64>>, done: Done) {
+    /// The same, and `done` is called when the kernel has nothing of the node any more. Whatever it
+    /// had written to a mapping was brought back before.
+    pub fn withdraw(&self, node: NodeId, done: Box<dyn FnOnce() + Send>) {
         match self.hub.upgrade() {
-            Some(hub) => hub.drop_data(node, data, Some(done)),
+            Some(hub) => hub.withdraw(node, done),
             None => done(),
         }
     }
 }
 
-/// Has the kernel ask anew for the attributes of a node. This waits for nothing.
-pub(crate) fn invalidate_attributes(hub: &Hub, node: NodeId) {
-    invalidate(hub, node, ATTRIBUTES_ONLY, TO_THE_END);
-}
-
-/// Has the kernel drop some bytes of a node, whose attributes it asks for anew. This waits for every
-/// request by which it has one of their pages locked.
-pub(crate) fn invalidate_data(hub: &Hub, node: NodeId, data: &Range<u64>) {
-    let [offset, length] = [data.start, data.end.saturating_sub(data.start)]
-        .map(|bytes| i64::try_from(bytes).unwrap_or(i64::MAX));
-    // Nothing is longer than the kernel can count.
-    let is_rest = offset.checked_add(length).is_none_or(|end| end == i64::MAX);
-    invalidate(hub, node, offset, if is_rest { TO_THE_END } else { length });
-}
-
-fn invalidate(hub: &Hub, node: NodeId, offset: i64, length: i64) {
+/// Tells the kernel so; with the data, from there to the end.
+pub(crate) fn invalidate(hub: &Hub, node: NodeId, offset: i64) {
     let mut body = vec![0; 16];
     body.extend(node.0.to_ne_bytes());
     body.extend(offset.to_ne_bytes());
-    body.extend(length.to_ne_bytes());
+    body.extend(0_i64.to_ne_bytes());
     // A node that the kernel does not have has nothing that is stale.
     let _ = send_raw(&hub.device, 0, INVALIDATE_INODE, body, &[]);
 }

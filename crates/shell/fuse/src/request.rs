@@ -73,8 +73,8 @@ pub enum Operation {
     Open { flags: u32 },
     /// Opens a directory.
     Opendir,
-    /// Reads data; for a program alone, or for the kernel's pages.
-    Read { handle: u64, offset: u64, size: u32, for_pages: bool },
+    /// Reads data.
+    Read { handle: u64, offset: u64, size: u32 },
     /// Reads a part of a directory, with attributes if `plus`.
     Readdir { handle: u64, offset: u64, size: u32, plus: bool },
     /// The target of a symbolic link.
@@ -381,10 +381,7 @@ fn opened(code: u32, rest: &mut Rest<'_>) -> Result<Option<Operation>, TooShort>
         code::OPEN => Operation::Open { flags: rest.u32()? },
         code::OPENDIR => Operation::Opendir,
         code::READ => {
-            // The kernel names an owner in what a program waits for, and its pages have none.
-            const OWNED: u32 = 2;
-            let (handle, offset, size) = (rest.u64()?, rest.u64()?, rest.u32()?);
-            Operation::Read { handle, offset, size, for_pages: rest.u32()? & OWNED == 0 }
+            Operation::Read { handle: rest.u64()?, offset: rest.u64()?, size: rest.u32()? }
         }
         code::READDIR | code::READDIRPLUS => Operation::Readdir {
             handle: rest.u64()?,

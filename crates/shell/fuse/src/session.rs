@@ -76,7 +76,9 @@ impl Session {
         }
         let hub = Arc::clone(&session.hub);
         session.helpers.push(start("fuse-watch", move || hub.watch())?);
-        session.hub.start_dropping()?;
+        let hub = Arc::clone(&session.hub);
+        // Nobody waits for its end: it may wait for a read that will not be answered any more.
+        drop(start("fuse-notify", move || hub.tell())?);
         session.readers = Mutex::new(readers);
         Ok(session)
     }

@@ -16,13 +16,16 @@ use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 
-use crate::drops::Drops;
 use crate::dying::is_dying;
 use crate::init::Kernel;
-use crate::{Answer, Reply, RequestId, reply};
+use crate::notify::invalidate;
+use crate::{Answer, NodeId, Reply, RequestId, reply};
 
 /// How often the processes of suspects are looked at.
 const GLANCE: Duration = Duration::from_millis(20);
+
+/// What is called when the kernel has dropped data.
+type Done = Box<dyn FnOnce() + Send>;
 
 /// A request under way.
 pub(crate) struct Task {
@@ -51,8 +54,8 @@ pub(crate) struct Hub {
     woken: Condvar,
     /// There is a suspect, or all is over.
     suspected: Condvar,
-    /// What the kernel is to drop.
-    pub(crate) drops: Drops,
+    /// There is a notice, or all is over.
+    noticed: Condvar,
     /// What the kernel can do.
     kernel: OnceLock<Kernel>,
 }
@@ -63,6 +66,10 @@ struct State {
     queue: VecDeque<Arc<Task>>,
     /// Requests whose process may be dying.
     suspects: BTreeSet<RequestId>,
+    /// Nodes whose data the kernel is to drop.
+    notices: BTreeSet<NodeId>,
+    /// The same, where somebody waits for that.
+    withdrawals: VecDeque<(NodeId, Done)>,
     over: bool,
 }
 
@@ -90,7 +97,7 @@ impl Hub {
             state: Mutex::default(),
             woken: Condvar::new(),
             suspected: Condvar::new(),
-            drops: Drops::default(),
+            noticed: Condvar::new(),
             kernel: OnceLock::new(),
         }
     }
@@ -225,6 +232,49 @@ impl Hub {
         }
     }
 
+    /// The kernel is to drop the data of a node.
+    pub(crate) fn notice(&self, node: NodeId) {
+        self.state().notices.insert(node);
+        self.noticed.notify_one();
+    }
+
+    /// The same, and `done` is called when that is so; at once where all is over.
+    pub(crate) fn withdraw(&self, node: NodeId, done: Done) {
+        let mut state = self.state();
+        if state.over {
+            drop(state);
+            return done();
+        }
+        state.withdrawals.push_back((node, done));
+        self.noticed.notify_one();
+    }
+
+    /// Has the kernel drop data, until all is over. It answers when no read of it is under way, so
+    /// no request may wait for this.
+    pub(crate) fn tell(&self) {
+        let mut state = self.state();
+        while !state.over {
+            // What somebody waits for comes first.
+            let (node, done) = if let Some((node, done)) = state.withdrawals.pop_front() {
+                (node, Some(done))
+            } else if let Some(node) = state.notices.pop_first() {
+                (node, None)
+            } else {
+                state = self.noticed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            drop(state);
+            invalidate(self, node, 0);
+            if let Some(done) = done {
+                done();
+            }
+            state = self.state();
+        }
+        let withdrawals = core::mem::take(&mut state.withdrawals);
+        drop(state);
+        withdrawals.into_iter().for_each(|(_, done)| done());
+    }
+
     /// The requests that wait.
     pub(crate) fn parked(&self) -> Vec<Arc<Task>> {
         self.state().parked.values().cloned().collect()
@@ -239,7 +289,7 @@ impl Hub {
         drop(state);
         self.woken.notify_all();
         self.suspected.notify_all();
-        self.drops.finish();
+        self.noticed.notify_all();
         drop(parked);
     }
 

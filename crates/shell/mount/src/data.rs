@@ -49,38 +49,30 @@ impl Files {
     }
 
     /// How a file is opened where the kernel has nothing of it. Where others share it with a writer
-    /// nothing of it is kept, and the kernel need not ask for attributes before each read.
+    /// nothing of it is kept, and the kernel need not ask for attributes before each read. What a program
+    /// writes under a lease goes past the kernel's pages: it would keep one locked that is written in
+    /// part, while that waits for others to give their leases back, which may wait for this page.
     pub(crate) fn opened(&self, id: OpenId, node: NodeId, who: Credential, flags: u32) -> Opened {
         let writes = how(flags).write;
         let appends = writes && flags & APPEND != 0;
         let past = appends || self.client.options().variant == Variant::None;
-        let shared = !self.client.is_usable(node) && self.notifier.maps_direct();
-        let direct = past || shared;
-        let open = Open::new(id, node, who).with_pages(!past, direct);
-        let handle = self.openings.insert(open);
+        let keeps_nothing = (writes && self.is_leased()) || !self.client.is_usable(node);
+        let direct = past || (keeps_nothing && self.notifier.maps_direct());
+        let handle = self.openings.insert(Open::new(id, node, who, !past));
         // Who only reads has nothing to push, and no error of its own to hear of.
         Opened { handle, direct, no_flush: !writes, ..Opened::default() }
     }
 
     /// Reads as much as is asked for, or to the end of the file.
-    pub(crate) async fn read(
-        &self,
-        open: &Open,
-        offset: u64,
-        size: u32,
-        for_pages: bool,
-    ) -> Result<Reply, Errno> {
-        let kept = for_pages || !open.direct;
-        if kept {
-            self.keeper.reading(open.node, offset, u64::from(size));
-        }
+    pub(crate) async fn read(&self, open: &Open, offset: u64, size: u32) -> Result<Reply, Errno> {
         let read = self.client.read_to_keep(open.id, offset, size).await;
         let (data, may_be_kept) = read.map_err(errno)?;
-        if kept && open.keeps_pages && !(may_be_kept && self.client.is_usable(open.node)) {
+        if may_be_kept && self.client.is_usable(open.node) {
+            self.keeper.filled(open.node);
+        } else if open.keeps_pages {
             // The kernel does so when it has this answer. If it has not copied the data by then, it
             // reads again: a little later, others would see what is old.
-            let (node, data) = (leasehold_fuse::NodeId(open.node.0), self.keeper.take(open.node));
-            self.notifier.data_changed(node, data);
+            self.notifier.data_changed(leasehold_fuse::NodeId(open.node.0));
         }
         Ok(Reply::Data(data.into_bytes()))
     }
@@ -93,9 +85,6 @@ impl Files {
         how: Write,
     ) -> Result<Reply, Errno> {
         let count = u32::try_from(data.len()).map_err(|_| Errno::INVAL)?;
-        if !open.direct {
-            self.keeper.writing(open.node, offset, u64::from(count));
-        }
         let written = if how.cached {
             self.client.write_back(open.id, offset, data).await
         } else if how.append {

@@ -102,11 +102,11 @@ impl Files {
             Operation::Opendir => {
                 let who = who();
                 let id = self.client.open(&who, node, OpenHow::READ).await.map_err(errno)?;
-                let handle = self.openings.insert(Open::new(id, node, who));
+                let handle = self.openings.insert(Open::new(id, node, who, false));
                 Ok(Reply::Opened(Opened { handle, ..Opened::default() }))
             }
-            Operation::Read { handle, offset, size, for_pages } => {
-                self.read(&*self.openings.find(handle)?, offset, size, for_pages).await
+            Operation::Read { handle, offset, size } => {
+                self.read(&*self.openings.find(handle)?, offset, size).await
             }
             Operation::Write { handle, offset, data, cached, append, kill_privileges } => {
                 let how = Write { cached, append, kill_privileges };
@@ -188,7 +188,7 @@ impl Files {
 
     fn told(&self, node: NodeId, attributes: &leasehold_client::Attributes, telling: Telling) {
         if self.keeper.told(node, attributes, self.client.replaced(node), telling) {
-            self.notifier.data_changed(leasehold_fuse::NodeId(node.0), self.keeper.take(node));
+            self.notifier.data_changed(leasehold_fuse::NodeId(node.0));
         }
     }
 

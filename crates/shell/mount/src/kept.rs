@@ -1,29 +1,25 @@
 //! What the kernel has been told of files, and may have of their data.
 
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
-use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use leasehold_base::units::FileTime;
-use leasehold_client::{Attributes, FileType, NodeId};
-
-use crate::pages::{Pages, around, within};
+use leasehold_client::{Attributes, NodeId};
 
 /// What the kernel has of one object.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 struct Kept {
     /// When it was changed last, as the kernel was told.
     changed: FileTime,
     /// What the kernel compares, as it was told last; none where it has changed that by itself.
     shown: Option<Shown>,
     /// What counts changes by others, when the kernel's pages were last found good, or dropped.
-    good: Option<u64>,
+    pages: Option<u64>,
     /// The same, when the kernel was last told to drop them.
     dropped: u64,
-    /// What it may have of the data.
-    pages: Pages,
+    /// The kernel was told to drop all, and was given nothing to keep since.
+    empty: bool,
 }
 
 /// What tells the kernel that pages are old, where it looks.
@@ -84,11 +80,8 @@ pub(crate) struct Opening {
 }
 
 impl Kept {
-    fn new(attributes: &Attributes, good: Option<u64>, dropped: u64) -> Self {
-        // It keeps the target of a symbolic link without being told to.
-        let is_link = attributes.file_type == FileType::Symlink;
-        let pages = if is_link { Pages::all() } else { Pages::none() };
-        Self { changed: attributes.changed, shown: None, good, dropped, pages }
+    const fn new(attributes: &Attributes, pages: Option<u64>, dropped: u64) -> Self {
+        Self { changed: attributes.changed, shown: None, pages, dropped, empty: false }
     }
 }
 
@@ -111,61 +104,52 @@ impl Keeper {
             known.shown = Some(shown);
         }
         known.changed = attributes.changed;
-        let is_old = known.good.is_some_and(|good| good != replaced);
-        let tell = is_old && known.dropped != replaced && !is_seen && !known.pages.is_none();
+        let is_old = known.pages.is_some_and(|pages| pages != replaced);
+        let tell = is_old && known.dropped != replaced && !is_seen && !known.empty;
         known.dropped = replaced;
         tell
     }
 
-    /// What the kernel may have of the data of a node, which it is told to drop now.
-    pub(crate) fn take(&self, node: NodeId) -> Vec<Range<u64>> {
-        match self.kept().get_mut(&node) {
-            Some(known) => known.pages.take(),
-            None => Pages::all().take(),
-        }
-    }
-
-    /// The kernel will have the pages of these bytes, as it reads them.
-    pub(crate) fn reading(&self, node: NodeId, offset: u64, count: u64) {
+    /// The kernel is told to drop what it has of a file.
+    pub(crate) fn emptied(&self, node: NodeId) {
         if let Some(known) = self.kept().get_mut(&node) {
-            known.pages.add(&around(offset, count));
+            known.empty = true;
         }
     }
 
-    /// A program on this machine writes these bytes to a file by the kernel's pages. Of a page of which
-    /// it has not all it keeps nothing.
-    pub(crate) fn writing(&self, node: NodeId, offset: u64, count: u64) {
+    /// The kernel is given data of a file to keep.
+    pub(crate) fn filled(&self, node: NodeId) {
         if let Some(known) = self.kept().get_mut(&node) {
-            known.pages.add(&within(offset, count));
+            known.empty = false;
         }
     }
 
-    /// A program on this machine has written to a file: the kernel has a size that it was not told.
+    /// A program on this machine writes to a file: the kernel has something to keep, and a size that
+    /// it was not told.
     pub(crate) fn written(&self, node: NodeId) {
         if let Some(known) = self.kept().get_mut(&node) {
-            known.shown = None;
+            (known.empty, known.shown) = (false, None);
         }
+    }
+
+    /// Whether the kernel was told to drop what it has of a file, and has nothing new to keep.
+    pub(crate) fn is_empty(&self, node: NodeId) -> bool {
+        self.kept().get(&node).is_some_and(|known| known.empty)
     }
 
     /// The kernel opens a file; from now on its pages are those of this count.
     pub(crate) fn open(&self, node: NodeId, attributes: &Attributes, replaced: u64) -> Opening {
-        let mut kept = self.kept();
         let new = Kept::new(attributes, Some(replaced), replaced);
-        let (pages_are_good, attributes_are_old) = match kept.entry(node) {
-            Entry::Vacant(place) => {
-                place.insert(new);
-                (false, true)
-            }
-            Entry::Occupied(place) => {
-                let known = place.into_mut();
-                let found = (known.good == Some(replaced), known.changed != attributes.changed);
-                // It brings the kernel neither pages nor attributes.
-                (known.changed, known.good, known.dropped) = (new.changed, new.good, new.dropped);
-                found
-            }
-        };
+        let mut kept = self.kept();
+        let before = kept.get(&node).copied();
+        // It brings the kernel neither pages nor attributes.
+        let (empty, shown) = before.map_or((false, None), |before| (before.empty, before.shown));
+        kept.insert(node, Kept { empty, shown, ..new });
         drop(kept);
-        Opening { pages_are_good, attributes_are_old }
+        Opening {
+            pages_are_good: before.is_some_and(|before| before.pages == Some(replaced)),
+            attributes_are_old: before.is_none_or(|before| before.changed != attributes.changed),
+        }
     }
 
     /// The kernel has nothing of an object any more.
@@ -224,10 +208,8 @@ impl Drop for Naming<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::iter;
-
     use leasehold_base::units::{FileId, FileSystemId};
-    use leasehold_client::{Device, Mode};
+    use leasehold_client::{Device, FileType, Mode};
 
     use super::*;
 
@@ -272,10 +254,6 @@ mod tests {
         let told =
             |changed, replaced| keeper.told(NODE, &attributes(changed), replaced, Telling::Taken);
         keeper.open(NODE, &attributes(1), 1);
-        assert!(!told(2, 2), "there are none");
-        keeper.reading(NODE, 0, 1);
-        assert!(!told(2, 2), "it has been told");
-        keeper.open(NODE, &attributes(1), 1);
         assert!(!told(1, 1));
         assert!(told(2, 2));
         assert!(!told(2, 2), "it has been told");
@@ -293,7 +271,6 @@ mod tests {
         };
         assert!(!told(&attributes(1), 1));
         keeper.open(NODE, &attributes(1), 1);
-        keeper.reading(NODE, 0, 1);
         assert!(!told(&attributes(2), 2), "it sees another time");
         let longer = Attributes { size: 5, ..attributes(2) };
         assert!(!told(&longer, 3), "it sees another size");
@@ -309,30 +286,16 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_back_is_what_the_kernel_may_have() {
-        let page = rustix::param::page_size() as u64;
+    fn what_was_dropped_for_a_lease_is_empty_until_there_is_something_new() {
         let keeper = Keeper::default();
-        let is_all = |taken: Vec<_>| taken.into_iter().eq(iter::once(0..u64::MAX));
-        assert!(is_all(keeper.take(NODE)), "nothing is known");
         keeper.open(NODE, &attributes(1), 1);
-        assert_eq!(keeper.take(NODE), [], "what is opened brings no pages");
-        keeper.writing(NODE, page + 1, 2 * page);
-        keeper.reading(NODE, 7 * page, 1);
+        assert!(!keeper.is_empty(NODE), "pages may be left of before");
+        keeper.emptied(NODE);
         keeper.open(NODE, &attributes(2), 2);
-        assert_eq!(keeper.take(NODE), [2 * page..3 * page, 7 * page..8 * page]);
+        assert!(keeper.is_empty(NODE), "what is opened brings no pages");
         assert!(!keeper.told(NODE, &attributes(3), 3, Telling::Taken), "there is nothing to drop");
-        keeper.writing(NODE, 0, page - 1);
-        assert_eq!(keeper.take(NODE), [], "of a page that it has not all of it keeps nothing");
-    }
-
-    #[test]
-    fn what_the_kernel_keeps_unasked_is_taken_back_each_time() {
-        let keeper = Keeper::default();
-        let link = Attributes { file_type: FileType::Symlink, ..attributes(1) };
-        keeper.told(NODE, &link, 1, Telling::Taken);
-        for _ in 0..2 {
-            assert!(keeper.take(NODE).into_iter().eq(iter::once(0..u64::MAX)));
-        }
+        keeper.filled(NODE);
+        assert!(!keeper.is_empty(NODE));
     }
 
     #[test]

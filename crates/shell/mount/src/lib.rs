@@ -30,7 +30,6 @@ mod kept;
 mod listing;
 mod names;
 mod open;
-mod pages;
 mod withdraw;
 
 pub use files::{Files, Holdings};

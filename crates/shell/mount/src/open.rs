@@ -14,8 +14,6 @@ pub(crate) struct Open {
     pub(crate) who: Credential,
     /// Whether the kernel keeps pages of what is read by it.
     pub(crate) keeps_pages: bool,
-    /// Whether it is read and written past the kernel's pages, but for those that are mapped.
-    pub(crate) direct: bool,
     /// The part of a directory that was read last.
     listed: Mutex<Option<Listed>>,
 }
@@ -34,14 +32,8 @@ pub(crate) struct Listed {
 pub(crate) struct Openings(Mutex<BTreeMap<OpenId, Arc<Open>>>);
 
 impl Open {
-    /// An opening past the kernel's pages, which it does not keep.
-    pub(crate) fn new(id: OpenId, node: NodeId, who: Credential) -> Self {
-        Self { id, node, who, keeps_pages: false, direct: true, listed: Mutex::default() }
-    }
-
-    /// What it has to do with the kernel's pages.
-    pub(crate) fn with_pages(self, keeps_pages: bool, direct: bool) -> Self {
-        Self { keeps_pages, direct, ..self }
+    pub(crate) fn new(id: OpenId, node: NodeId, who: Credential, keeps_pages: bool) -> Self {
+        Self { id, node, who, keeps_pages, listed: Mutex::default() }
     }
 
     pub(crate) fn take_listed(&self) -> Option<Listed> {

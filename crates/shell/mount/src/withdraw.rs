@@ -32,9 +32,10 @@ impl Taker {
 impl Watcher for Taker {
     fn withdraw(&self, client: &Client, node: NodeId) {
         self.take_names(node);
+        self.keeper.emptied(node);
         let client = client.clone();
         let done = Box::new(move || client.withdrawn(node));
-        self.notifier.withdraw(leasehold_fuse::NodeId(node.0), self.keeper.take(node), done);
+        self.notifier.withdraw(leasehold_fuse::NodeId(node.0), done);
     }
 
     fn replaced(&self, client: &Client, node: NodeId) {
@@ -43,7 +44,9 @@ impl Watcher for Taker {
         if client.is_referred(node) {
             self.take_names(node);
             // Else the kernel would not heed the attributes that are on their way to it.
-            self.notifier.data_changed(leasehold_fuse::NodeId(node.0), self.keeper.take(node));
+            if !self.keeper.is_empty(node) {
+                self.notifier.data_changed(leasehold_fuse::NodeId(node.0));
+            }
         }
     }
 }
