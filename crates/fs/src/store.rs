@@ -104,6 +104,15 @@ pub trait Store: Send + Sync {
     /// The attributes of an object; needs no permission.
     fn getattr<'a>(&'a self, object: &'a ObjectId) -> Answer<'a, Result<Attributes, FsError>>;
 
+    /// The same with nobody waited for who may be away, and whether all of it is true: where it is
+    /// not, size and bytes used may be others.
+    fn known<'a>(
+        &'a self,
+        object: &'a ObjectId,
+    ) -> Answer<'a, Result<(Attributes, bool), FsError>> {
+        Answer::later(async move { Ok((self.getattr(object).await?, true)) })
+    }
+
     /// When an object was changed last, as its attributes say; known also while what else they say
     /// has to be waited for.
     fn changed<'a>(&'a self, object: &'a ObjectId) -> Answer<'a, Result<FileTime, FsError>> {
@@ -147,6 +156,16 @@ pub trait Store: Send + Sync {
         object: &'a ObjectId,
         wanted: Access,
     ) -> Answer<'a, Result<(Access, Attributes), FsError>>;
+
+    /// The same without attributes, known also while what those say has to be waited for.
+    fn rights<'a>(
+        &'a self,
+        caller: &'a Caller,
+        object: &'a ObjectId,
+        wanted: Access,
+    ) -> Answer<'a, Result<Access, FsError>> {
+        Answer::later(async move { Ok(self.access(caller, object, wanted).await?.0) })
+    }
 
     /// The target of a symbolic link; [`FsError::Invalid`] for any other object.
     fn readlink<'a>(

@@ -156,6 +156,25 @@ impl Volume {
         Ok(apparent(&data, attributes))
     }
 
+    /// The same with no iod asked, nor anybody waited for who may ask one; and whether all is true.
+    pub(crate) fn known_of(&self, object: &ObjectId, attributes: Attributes) -> (Attributes, bool) {
+        if attributes.file_type != FileType::Regular || attributes.size == 0 {
+            return (attributes, true);
+        }
+        let file = self.file(object);
+        let Ok(data) = file.try_read() else { return (attributes, false) };
+        let is_known = match &*data {
+            Data::OnIods(objects) => {
+                let is_older = self.options.shared && objects.is_older_than(attributes.changed);
+                let may_grow = objects.is_in_doubt() || objects.is_given_out();
+                !is_older && !may_grow && !objects.has_shown_since(attributes.changed)
+            }
+            Data::Nowhere | Data::Inline(_) => true,
+            Data::Unknown | Data::Gone => false,
+        };
+        (apparent(&data, attributes), is_known)
+    }
+
     /// Whether who wants to know of a file, whose metafile was changed last then, would wait for an
     /// iod that is away, or for somebody else who may.
     pub(crate) async fn would_wait(&self, object: &ObjectId, changed: FileTime) -> bool {

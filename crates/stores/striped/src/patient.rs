@@ -12,7 +12,9 @@
 //!    one that is silent is asked again and again until it answers, whether anybody needs it or not.
 //! 3. A change that nobody waits for any more is not forgotten: the iod may do it at any time. What
 //!    comes next to its object waits behind it, so that no old change is done after a newer one.
-//! 4. Every call takes such changes on, of whatever object, and everybody who waits for one is woken
+//! 4. Its room is what it last was where it does not say so soon: who asks for that may have little
+//!    time, as a client whose lease is to be renewed, and it changes slowly.
+//! 5. Every call takes such changes on, of whatever object, and everybody who waits for one is woken
 //!    when one has come to its end. What one of them wakes may be a caller's work, done there and
 //!    then (`leasehold_session::spawn`): while they are polled nothing is locked that it waits for.
 
@@ -43,6 +45,9 @@ const AGAIN: Duration = Duration::from_secs(1);
 
 /// An iod that was not asked for so long, as this machine stood still, was not silent meanwhile.
 const AGAIN_MAX: Duration = Duration::from_secs(20);
+
+/// How long an iod is waited for that is asked for its room and has said it before.
+const ROOM_PATIENCE: Duration = Duration::from_millis(250);
 
 /// How often it is looked whether anything moves, in the time that an iod may be silent.
 const LOOKS: u32 = 8;
@@ -85,6 +90,10 @@ struct State {
     seen: Option<(Time, Traffic)>,
     /// Changes that nobody waits for any more, on their way to those before.
     given_up_on: Vec<Left>,
+    /// What room it last said that it has.
+    room: Option<Room>,
+    /// Since when it owes the answer to that question.
+    owes_room: Option<Time>,
     /// How many changes there are that nobody waits for.
     left: usize,
     /// How many of them are of each object that has any.
@@ -306,6 +315,52 @@ impl Patient {
         if now.since(since) >= self.patience.give_up { FsError::Io } else { FsError::Later }
     }
 
+    /// The room that it last told, if it has not answered that question for a while, nor any since.
+    fn room_owed(&self) -> Option<Room> {
+        let now = self.clock.now();
+        let state = self.state();
+        let since = state.owes_room.filter(|since| now < *since + AGAIN)?;
+        state.room.filter(|_| state.heard.is_none_or(|heard| heard <= since))
+    }
+
+    async fn room(&self) -> Result<Room, FsError> {
+        if let Some(room) = self.room_owed() {
+            return Ok(room);
+        }
+        let iod = Arc::clone(&self.iod);
+        let asked = pin!(self.asked(None, Box::pin(async move { iod.space().await })));
+        let limit = pin!(self.clock.sleep(ROOM_PATIENCE));
+        let told = match select(asked, limit).await {
+            Either::Left((told, _)) => told,
+            Either::Right(((), asked)) => match self.owe_room() {
+                Some(room) => return Ok(room),
+                None => asked.await,
+            },
+        };
+        if let Ok(room) = told {
+            let mut state = self.state();
+            (state.room, state.owes_room) = (Some(room), None);
+        }
+        told
+    }
+
+    /// It does not tell its room soon; what it last was. Whether it is silent is found out without
+    /// those who ask for that.
+    fn owe_room(&self) -> Option<Room> {
+        let now = self.clock.now();
+        let mut state = self.state();
+        state.owes_room = Some(now);
+        let room = state.room?;
+        drop(state);
+        let me = Weak::clone(&self.me);
+        spawn(async move {
+            if let Some(patient) = me.upgrade() {
+                let _ = patient.verifier().await;
+            }
+        });
+        Some(room)
+    }
+
     /// Whether it is to be asked on; where not, the next silence begins that anew.
     fn is_to_be_asked_on(&self) -> bool {
         let mut state = self.state();
@@ -444,8 +499,7 @@ impl Iod for Patient {
     }
 
     fn space(&self) -> Answer<'_, Result<Room, FsError>> {
-        let iod = Arc::clone(&self.iod);
-        Answer::later(self.asked(None, Box::pin(async move { iod.space().await })))
+        Answer::later(self.room())
     }
 
     fn is_away(&self) -> bool {

@@ -311,15 +311,16 @@ impl Striped {
     ) -> Result<(Space, Attributes), FsError> {
         let (names, attributes) = self.names.space(caller, object).await?;
         let attributes = self.true_of(object, attributes).await?;
-        let asked = join_all(self.iods.iter().map(|iod| iod.space())).await;
+        // One that is away has no room to give, and is waited for only where all are.
+        let all_are_away = self.iods.iter().all(|iod| iod.is_away());
+        let there = self.iods.iter().filter(|iod| all_are_away || !iod.is_away());
+        let asked = join_all(there.map(|iod| iod.space())).await;
         let mut all = Space { bytes: 0, free_bytes: 0, available_bytes: 0, ..names };
         let mut counted = BTreeSet::new();
-        if let [Err(error), ..] = &*asked
-            && asked.iter().all(Result::is_err)
-        {
-            return Err(*error);
+        if asked.iter().all(Result::is_err) {
+            let error = asked.into_iter().find_map(Result::err);
+            return Err(error.unwrap_or(FsError::Later));
         }
-        // An iod that is away has no room to give.
         for Room { space, place } in asked.into_iter().flatten() {
             if !counted.insert(place) {
                 continue;
@@ -372,6 +373,16 @@ impl Store for Striped {
         Answer::later(async move {
             let attributes = self.names.getattr(object).await?;
             self.true_of(object, attributes).await
+        })
+    }
+
+    fn known<'a>(
+        &'a self,
+        object: &'a ObjectId,
+    ) -> Answer<'a, Result<(Attributes, bool), FsError>> {
+        Answer::later(async move {
+            let attributes = self.names.getattr(object).await?;
+            Ok(self.known_of(object, attributes))
         })
     }
 
@@ -451,6 +462,15 @@ impl Store for Striped {
             let (access, attributes) = self.names.access(caller, object, wanted).await?;
             Ok((access, self.true_of(object, attributes).await?))
         })
+    }
+
+    fn rights<'a>(
+        &'a self,
+        caller: &'a Caller,
+        object: &'a ObjectId,
+        wanted: Access,
+    ) -> Answer<'a, Result<Access, FsError>> {
+        self.names.rights(caller, object, wanted)
     }
 
     fn readlink<'a>(

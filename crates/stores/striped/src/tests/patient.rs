@@ -14,7 +14,7 @@ use leasehold_base::random::Random;
 use leasehold_base::units::{Cookie, FileTime};
 use leasehold_fs::suite::block_on;
 use leasehold_fs::{
-    Allowance, Answer, Budget, Found, FsError, Mode, NewFile, Page, SetAttributes, SetTime,
+    Access, Allowance, Answer, Budget, Found, FsError, Mode, NewFile, Page, SetAttributes, SetTime,
     Stability, Store as _, Verifier, Wanted,
 };
 use leasehold_session::{Driver, Options, Session, Traffic, spawn};
@@ -277,6 +277,62 @@ fn what_is_taken_at_once_is_no_sign_of_life() {
         assert_eq!(write.now_or_never(), Some(Err(FsError::Later)));
     }
     assert!(world.iod.is_away());
+}
+
+/// Who asks for room may have a lease to renew: an iod that has told it before is waited for no
+/// longer than for a moment, and by who comes next not at all; nor does that hide that it is away.
+#[test]
+fn room_is_what_it_was_where_an_iod_does_not_tell() {
+    let world = World::new();
+    world.held.set_held(true);
+    let mut first = world.iod.space();
+    assert!((&mut first).now_or_never().is_none());
+    world.pass(Duration::from_millis(300));
+    assert!((&mut first).now_or_never().is_none(), "it is not known");
+    world.held.set_held(false);
+    let room = block_on(first).expect("it is there");
+    world.held.set_held(true);
+    let mut next = world.iod.space();
+    assert!((&mut next).now_or_never().is_none());
+    world.pass(Duration::from_millis(251));
+    assert_eq!(next.now_or_never(), Some(Ok(room)));
+    assert_eq!(world.iod.space().now_or_never(), Some(Ok(room)));
+    world.pass(Duration::from_millis(2001));
+    assert!(world.iod.is_away());
+    world.held.set_held(false);
+    world.pass(Duration::from_millis(1001));
+    assert!(!world.iod.is_away(), "it was asked whether it is there");
+    assert_eq!(world.iod.space().now_or_never(), Some(Ok(room)));
+}
+
+/// What a lease is renewed by is known without an iod, whose file it is and when that was changed;
+/// the size, too, but where the iod may have changed that and not said so.
+#[test]
+fn what_a_lease_needs_waits_for_no_iod() {
+    let world = World::new();
+    let file = make(&world.store, "file");
+    put(&world.store, &file, 0, &text(200), Stability::FileSync);
+    let wanted = Access { modify: true, ..Access::default() };
+    let told = || {
+        let known = world.store.known(&file).now_or_never().expect("nobody is waited for");
+        let rights = world.store.rights(&superuser(), &file, wanted).now_or_never();
+        assert_eq!(rights, Some(Ok(wanted)));
+        known.expect("it is there")
+    };
+    let whole = block_on(world.store.getattr(&file)).expect("it is there");
+    world.held.set_held(true);
+    assert_eq!(told(), (whole, true));
+    let (caller, new) = (superuser(), Bytes::copy_from_slice(&text(250)));
+    let mut write = world.store.write(&caller, &file, 0, new, Stability::FileSync);
+    assert!((&mut write).now_or_never().is_none());
+    world.pass(Duration::from_millis(2001));
+    write.now_or_never().expect("it is done in part, or told to come again");
+    let (known, is_whole) = told();
+    let changed = block_on(world.store.changed(&file)).expect("it is there");
+    assert!(!is_whole && (known.file_id, known.changed) == (whole.file_id, changed));
+    world.held.set_held(false);
+    block_on(world.store.getattr(&file)).expect("it is back");
+    assert!(told().1);
 }
 
 /// One that was away for a moment, long ago, has not been silent since then: nobody asked, as
