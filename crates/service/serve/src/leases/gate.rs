@@ -71,6 +71,9 @@ struct Held {
     is_behind: bool,
     /// That nobody who serves the same files elsewhere is at it, where that matters before it is used.
     _alone: Alone,
+    /// Whether all attributes are true: nobody is waited for to know them where a lease but goes on,
+    /// since none but its holder has changed the object.
+    is_known: bool,
     /// Whether the call may come too late for it, as no lease covers it.
     may_be_late: bool,
 }
@@ -87,7 +90,8 @@ impl Gate {
 
     /// The turn on an object, once it has begun.
     async fn hold(&self, used: Use) -> Result<Held, FsError> {
-        let attributes = self.store.getattr(&used.id).await?;
+        // Which object it is, and whose, is always true.
+        let (attributes, _) = self.store.known(&used.id).await?;
         self.hold_as(used, &attributes).await
     }
 
@@ -113,21 +117,11 @@ impl Gate {
             beside: None,
         };
         wanted.beside = self.let_go_of_before(&wanted).await?;
+        let before = self.serial(wanted.object);
         let mut turn = Turn::ask(&self.leases, &wanted)?;
         let Run { standing, grant, told, .. } = turn.begin().await?;
         turn.outcome.void = true;
-        if self.leases.to_be_recalled(turn.object).is_some() {
-            let _alone = self.leases.alone(turn.object).await;
-            if let Some(laid_out) = self.leases.to_be_recalled(turn.object) {
-                let own = asked.filter(|asked| asked.client == laid_out.client && is_first(place));
-                let change = self.end_over(turn.object, &id, &laid_out).await?;
-                if let (Some(asked), Some((before, after))) = (own, change) {
-                    self.refuse_late(turn.object, asked, before)?;
-                    let change = Change { place: place::FIRST, before: before.0, after: after.0 };
-                    asked.changed(turn.object, change);
-                }
-            }
-        }
+        self.recall_before(turn.object, &id, place).await?;
         let may_be_late = (access, standing) == (Access::Write, Standing::Free)
             && is_first(place)
             && asked.is_some_and(Asked::names_base);
@@ -138,7 +132,13 @@ impl Gate {
         let is_opportune = ask.is_some_and(|ask| ask.opportune && !is_worth_it(ask));
         // Before anything is looked at that a lease then covers.
         let (grant, is_guarded) = self.guarded(&turn, &id, grant, is_opportune).await;
-        let attributes = self.store.getattr(&id).await?;
+        let is_reclaimed = ask.is_some_and(|ask| ask.reclaim) && self.leases.standing().1;
+        let goes_on = grant.is_some_and(|grant| is_reclaimed || before == Some(grant.serial));
+        let (attributes, is_known) = if goes_on && access == Access::Nothing {
+            self.store.known(&id).await?
+        } else {
+            (self.store.getattr(&id).await?, true)
+        };
         let modrev = self.seen(turn.object, &id, attributes.changed);
         if let Some(asked) = asked.filter(|_| may_be_late) {
             self.refuse_late(turn.object, asked, modrev)?;
@@ -159,8 +159,32 @@ impl Gate {
             place,
             is_behind,
             _alone: alone,
+            is_known,
             may_be_late,
         })
+    }
+
+    /// Ends a layout that goes with a lease which is over, before anybody else has a part in its file.
+    async fn recall_before(
+        &self,
+        object: Object,
+        id: &ObjectId,
+        place: Option<u32>,
+    ) -> Result<(), FsError> {
+        if self.leases.to_be_recalled(object).is_none() {
+            return Ok(());
+        }
+        let _alone = self.leases.alone(object).await;
+        let Some(laid_out) = self.leases.to_be_recalled(object) else { return Ok(()) };
+        let is_own = |asked: &&Asked| asked.client == laid_out.client && is_first(place);
+        let own = self.asked().filter(is_own);
+        let change = self.end_over(object, id, &laid_out).await?;
+        if let (Some(asked), Some((before, after))) = (own, change) {
+            self.refuse_late(object, asked, before)?;
+            let change = Change { place: place::FIRST, before: before.0, after: after.0 };
+            asked.changed(object, change);
+        }
+        Ok(())
     }
 
     /// Keeps others, who serve the same files, from a file that is to be changed, until what this gives
@@ -230,40 +254,47 @@ impl Gate {
         let may = is_file
             && !read_only
             && (attributes.uid == caller.uid
-                || self.store.access(caller, id, wanted).await.is_ok_and(|(has, _)| has.modify));
+                || self.store.rights(caller, id, wanted).await.is_ok_and(|has| has.modify));
         if !may {
             return None;
         }
-        if ask.space > 0 {
+        let space = match ask.space {
+            0 => 0,
             // What is reclaimed was reserved before, and in a recovery nobody is called back.
-            let makes_room = !ask.opportune && !ask.reclaim && is_first(Some(place));
-            self.look_for_room(id, object_of(attributes), ask.space, makes_room).await?;
-        }
-        Some(ask)
+            space => {
+                let makes_room = !ask.opportune && !ask.reclaim && is_first(Some(place));
+                self.look_for_room(id, object_of(attributes), space, makes_room).await?
+            }
+        };
+        Some(Ask { space, ..ask })
     }
 
-    /// Tells how many bytes are free where an object lies, before so many are reserved there; none,
-    /// while others keep what is reserved for them of those: its client asks again then.
+    /// Tells how many bytes are free where an object lies, before so many are reserved there, and how
+    /// many to reserve: no more than are already, where that is not known, so that nobody loses a
+    /// lease for it. None, while others keep what is reserved for them of those: its client asks again
+    /// then.
     async fn look_for_room(
         &self,
         id: &ObjectId,
         object: Object,
         bytes: u64,
         makes_room: bool,
-    ) -> Option<()> {
+    ) -> Option<u64> {
         let By { asked, caller, .. } = self.by.as_ref()?;
         for _ in 0..ROUNDS_MAX {
             let reserved = self.leases.reserved(object, Some(asked.client));
             if bytes <= reserved.own {
-                return Some(());
+                return Some(bytes);
             }
-            let (space, _) = self.store.space(caller, id).await.ok()?;
+            let Ok((space, _)) = self.store.space(caller, id).await else {
+                return Some(reserved.own);
+            };
             // Who asks for a disk has nobody called back for all of it.
             let wanted = reserved.elsewhere.saturating_add(bytes.min(ROOM_AHEAD));
             let lacking = wanted.saturating_sub(space.available_bytes);
             if reserved.elsewhere == 0 || lacking == 0 || !makes_room {
                 self.leases.has_space(object.file_system, space.available_bytes);
-                return Some(());
+                return Some(bytes);
             }
             // At most the turn on a directory is held then, and for a while only.
             if !self.leases.make_room(object, lacking).await {
@@ -303,6 +334,14 @@ impl Gate {
             let (store, id) = (Arc::clone(&self.store), held.id);
             self.leases.disturbed(held.turn.object, Program { store, id }, Access::Write);
         }
+    }
+
+    /// The lease that the caller has on an object and may cache under.
+    fn serial(&self, object: Object) -> Option<Serial> {
+        let client = self.asked()?.client;
+        [Kind::Write, Kind::Read]
+            .iter()
+            .find_map(|kind| self.leases.cachable(object, client, *kind))
     }
 
     fn asked(&self) -> Option<&Asked> {

@@ -224,7 +224,7 @@ async fn lease(context: &mut Context, wanted: getlease::Wanted) -> Result<getlea
     };
     let (store, leases) = (&target.offer.export.store, &context.service.leases);
     let gate = Gate::new(Arc::clone(store), target.offer.export.id, Arc::clone(leases), Some(by));
-    let (attributes, modrev) = gate.lease(&target.object).await?;
+    let (attributes, modrev) = gate.lease_known(&target.object).await?;
     let none = Terms { cachable: false, seconds: TERM_SECONDS_MIN, modrev: modrev.0 };
     let terms = granted(ask, &asked).map_or(none, |grant| grant.terms);
     Ok(getlease::Done { terms, attributes: convert::attributes(&attributes) })

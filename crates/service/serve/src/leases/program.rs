@@ -300,7 +300,7 @@ async fn granted(
         Gate::new(store, target.offer.export.id, Arc::clone(&context.service.leases), Some(by));
     let (attributes, _) = gate.lease(&target.object).await.ok()?;
     let grant = asked.outcome().granted.first()?.grant;
-    let attributes = Some(crate::nfs3::convert::attributes(&attributes));
+    let attributes = attributes.as_ref().map(crate::nfs3::convert::attributes);
     Some(leases::Held { place, grant, attributes })
 }
 

@@ -21,10 +21,21 @@ impl Gate {
         self.hold(Use { id: *id, access, place: Some(place::FIRST) }).await
     }
 
-    /// Has what is asked for granted alone, and says what the object is then.
-    pub(crate) async fn lease(&self, id: &ObjectId) -> Result<(Attributes, Modrev), FsError> {
+    /// Has what is asked for granted alone, and says what the object is then; of a lease that goes on
+    /// only where nobody has to be waited for: it is renewed, or reclaimed, in the time that is left.
+    pub(crate) async fn lease(
+        &self,
+        id: &ObjectId,
+    ) -> Result<(Option<Attributes>, Modrev), FsError> {
         let held = self.first(id, Turns::Nothing).await?;
-        Ok((held.attributes, held.modrev))
+        Ok((held.is_known.then_some(held.attributes), held.modrev))
+    }
+
+    /// The same for a client that has to be told what the object is.
+    pub(crate) async fn lease_known(&self, id: &ObjectId) -> Result<(Attributes, Modrev), FsError> {
+        let held = self.first(id, Turns::Nothing).await?;
+        let known = if held.is_known { held.attributes } else { self.store.getattr(id).await? };
+        Ok((known, held.modrev))
     }
 
     pub(super) async fn get_attributes(&self, id: &ObjectId) -> Result<Attributes, FsError> {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use bytes::Bytes;
 use leasehold_base::units::{ConnectionId, Cookie, FileId, FileSystemId, FileTime, Time};
 use leasehold_core::leases::table::{self, Access};
-use leasehold_core::leases::{Client, Modrev, Object, Serial};
+use leasehold_core::leases::{Client, Modrev, Object, Serial, clients};
 use leasehold_fs::suite::{Subject, block_on, run_all, run_model};
 use leasehold_fs::{
     Access as Rights, Alone, Answer, Attributes, Budget, Caller, Changed, Committed, ExportId,
@@ -20,7 +20,8 @@ use leasehold_wire::lease::{self, Base, Kind, Terms, place};
 
 use super::{Asked, Asks, By, Gate, MadeFrom, Turn, Under, Use, Wanted, covered, object_of};
 use crate::HandleKey;
-use crate::leases::{Leases, Protocol, Way};
+use crate::handles::Handles;
+use crate::leases::{Leases, Protocol, Remembered, Way};
 
 /// A store in memory behind a gate of a plain client, or of one that asks for leases with all that
 /// it does.
@@ -173,6 +174,11 @@ impl Store for Away {
         self.store.getattr(id)
     }
 
+    fn known<'a>(&'a self, id: &'a ObjectId) -> Answer<'a, Result<(Attributes, bool), FsError>> {
+        let is_known = !self.is_away.load(Ordering::Relaxed);
+        Answer::later(async move { Ok((self.store.getattr(id).await?, is_known)) })
+    }
+
     fn changed<'a>(&'a self, id: &'a ObjectId) -> Answer<'a, Result<FileTime, FsError>> {
         self.store.changed(id)
     }
@@ -319,6 +325,9 @@ impl Store for Away {
         caller: &'a Caller,
         id: &'a ObjectId,
     ) -> Answer<'a, Result<(Space, Attributes), FsError>> {
+        if self.is_away.load(Ordering::Relaxed) {
+            return Answer::now(Err(FsError::Later));
+        }
         self.store.space(caller, id)
     }
 
@@ -420,6 +429,40 @@ fn a_change_is_told_while_the_size_is_not_known() {
         lease::Change { place: place::FIRST, before: writer.base.modrev, after: writer.now() };
     assert!(due.before < due.after, "it was changed");
     assert_eq!(changes, [due]);
+}
+
+/// Who renews a lease, or reclaims it from a server that was started anew, has little time: it waits
+/// for no iod, whatever that would tell of the file's size, or of room. Who asks for one anew waits.
+#[test]
+fn a_lease_goes_on_while_an_iod_is_away() {
+    let mut writer = Writer::new();
+    let terms = Terms { kind: Kind::Write, term_ms: 0, opportune: false, space: 1 << 20 };
+    let granted = |writer: &Writer, reclaim| {
+        let (gate, asked) = writer.call(Asks::first(&terms, reclaim), None);
+        let told = block_on(gate.lease(&writer.file));
+        told.map(|(attributes, _)| (attributes, asked.outcome().granted.pop()))
+    };
+    writer.store.is_away.store(true, Ordering::Relaxed);
+    let Ok((None, Some(renewed))) = granted(&writer, false) else { panic!("it is not renewed") };
+    assert_eq!(renewed.grant.serial, writer.base.serial);
+    // The server is started anew.
+    let remembered = Remembered { epoch: 2, list: vec![([1; 16], 1)] };
+    let handles = Handles::new(HandleKey([1; 16]));
+    writer.leases = Arc::new(Leases::new(handles, remembered, None, Time::ZERO));
+    let (who, way) = (([1; 16], 1), Way::Connection(ConnectionId::default()));
+    writer.leases.hello(Time::ZERO, way, who, Protocol::Lease, "").expect("it is known");
+    let caller = lease::Caller { client: who.0, instance: who.1, epoch: 2 };
+    writer.client = writer.leases.admit(Time::ZERO, way, &caller).expect("it is known");
+    let Ok((None, Some(reclaimed))) = granted(&writer, true) else { panic!("not reclaimed") };
+    assert!(reclaimed.grant.cachable && reclaimed.grant.serial > renewed.grant.serial);
+    writer.leases.end(ExportId(1), writer.store.identity(&writer.file));
+    writer.leases.progressed(clients::Event::Reclaimed(writer.client));
+    writer.leases.progressed(clients::Event::Recovered(writer.client));
+    for reclaim in [false, true] {
+        assert_eq!(granted(&writer, reclaim), Err(FsError::Later), "it is another lease");
+    }
+    writer.store.is_away.store(false, Ordering::Relaxed);
+    assert!(matches!(granted(&writer, false), Ok((Some(_), Some(_)))));
 }
 
 /// What others, who serve the same files, change while a call waits for leave is no part of its change:
