@@ -378,6 +378,12 @@ impl Holder {
         })
     }
 
+    /// Whether a lease on an object from before a restart is being reclaimed.
+    #[must_use]
+    pub fn is_reclaiming(&self, object: Object) -> bool {
+        self.states.get(&object).is_some_and(State::is_reclaiming)
+    }
+
     /// Whether what others were given of an object is being taken back.
     #[must_use]
     pub fn is_withdrawing(&self, object: Object) -> bool {

@@ -453,8 +453,12 @@ impl State {
         }
     }
 
-    fn is_writing(&self, node: NodeId) -> bool {
-        self.leases.as_ref().is_some_and(|leased| leased.writing.contains_key(&node))
+    /// Whether the modrev of a file that others of ours have changed is about to be told: by the
+    /// answer to a WRITE, or to who reclaims the lease that they were made under.
+    fn is_to_be_told(&self, node: NodeId) -> bool {
+        self.leases.as_ref().is_some_and(|leased| {
+            leased.writing.contains_key(&node) || leased.holder.is_reclaiming(object_of(node))
+        })
     }
 
     /// Data of a file came too late, and was refused.
@@ -655,13 +659,13 @@ impl Client {
     }
 
     /// Whether a WRITE that was made from `base` may have come too late only because others of ours
-    /// came before it: those may still have to be answered. Whether somebody else came behind them
-    /// the server says, if it is asked once more.
+    /// came before it: those may still have to be answered, or were not before the server was started
+    /// anew. Whether somebody else came behind them the server says, if it is asked once more.
     pub(crate) async fn is_late_for_ours(&self, node: NodeId, base: Option<Base>) -> bool {
         loop {
             let (known, waits) = {
                 let state = self.shared.state();
-                (state.base(node), state.is_writing(node))
+                (state.base(node), state.is_to_be_told(node))
             };
             if known != base && known.is_some() {
                 return true;
