@@ -13,7 +13,8 @@
 //! 3. A change that nobody waits for any more is not forgotten: the iod may do it at any time. What
 //!    comes next to its object waits behind it, so that no old change is done after a newer one.
 //! 4. Its room is what it last was where it does not say so soon: who asks for that may have little
-//!    time, as a client whose lease is to be renewed, and it changes slowly.
+//!    time, as a client whose lease is to be renewed, and it changes slowly. One that owes the answer
+//!    for longer than it may be silent is waited for, and so found to be away.
 //! 5. Every call takes such changes on, of whatever object, and everybody who waits for one is woken
 //!    when one has come to its end. What one of them wakes may be a caller's work, done there and
 //!    then (`leasehold_session::spawn`): while they are polled nothing is locked that it waits for.
@@ -92,8 +93,8 @@ struct State {
     given_up_on: Vec<Left>,
     /// What room it last said that it has.
     room: Option<Room>,
-    /// Since when it owes the answer to that question.
-    owes_room: Option<Time>,
+    /// Since when it owes the answer to that question, and when it was last asked.
+    owes_room: Option<(Time, Time)>,
     /// How many changes there are that nobody waits for.
     left: usize,
     /// How many of them are of each object that has any.
@@ -319,8 +320,9 @@ impl Patient {
     fn room_owed(&self) -> Option<Room> {
         let now = self.clock.now();
         let state = self.state();
-        let since = state.owes_room.filter(|since| now < *since + AGAIN)?;
-        state.room.filter(|_| state.heard.is_none_or(|heard| heard <= since))
+        let (_, asked) = state.owes_room.filter(|(_, asked)| now < *asked + AGAIN)?;
+        let is_owed = state.heard.is_none_or(|heard| heard <= asked);
+        state.room.filter(|_| is_owed && state.silent_since.is_none())
     }
 
     async fn room(&self) -> Result<Room, FsError> {
@@ -349,8 +351,12 @@ impl Patient {
     fn owe_room(&self) -> Option<Room> {
         let now = self.clock.now();
         let mut state = self.state();
-        state.owes_room = Some(now);
-        let room = state.room?;
+        // What was heard since then was no silence.
+        let owed = state.owes_room.filter(|(_, asked)| state.heard.is_none_or(|at| at <= *asked));
+        let (since, _) = owed.unwrap_or((now, now));
+        state.owes_room = Some((since, now));
+        let is_late = state.silent_since.is_some() || now >= since + self.patience.later;
+        let room = state.room.filter(|_| !is_late)?;
         drop(state);
         let me = Weak::clone(&self.me);
         spawn(async move {
