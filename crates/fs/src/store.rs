@@ -268,6 +268,15 @@ pub trait Store: Send + Sync {
         object: &'a ObjectId,
     ) -> Answer<'a, Result<(Space, Attributes), FsError>>;
 
+    /// The same without attributes, known also while what those say has to be waited for.
+    fn room<'a>(
+        &'a self,
+        caller: &'a Caller,
+        object: &'a ObjectId,
+    ) -> Answer<'a, Result<Space, FsError>> {
+        Answer::later(async move { Ok(self.space(caller, object).await?.0) })
+    }
+
     /// Where the data of a file lies, for a client that goes there itself; none where it is to be
     /// had here alone. One to write by is good until [`Store::recall`]; while there is one, sizes
     /// are those that the servers of objects tell.

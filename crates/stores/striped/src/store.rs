@@ -304,13 +304,13 @@ impl Striped {
         self.true_of(&object, attributes).await.ok()
     }
 
-    async fn room(
+    /// Room, and the attributes that an object's metafile has.
+    async fn looked_for_room(
         &self,
         caller: &Caller,
         object: &ObjectId,
     ) -> Result<(Space, Attributes), FsError> {
         let (names, attributes) = self.names.space(caller, object).await?;
-        let attributes = self.true_of(object, attributes).await?;
         // One that is away has no room to give, and is waited for only where all are.
         let all_are_away = self.iods.iter().all(|iod| iod.is_away());
         let there = self.iods.iter().filter(|iod| all_are_away || !iod.is_away());
@@ -594,7 +594,18 @@ impl Store for Striped {
         caller: &'a Caller,
         object: &'a ObjectId,
     ) -> Answer<'a, Result<(Space, Attributes), FsError>> {
-        Answer::later(self.room(caller, object))
+        Answer::later(async move {
+            let (space, attributes) = self.looked_for_room(caller, object).await?;
+            Ok((space, self.true_of(object, attributes).await?))
+        })
+    }
+
+    fn room<'a>(
+        &'a self,
+        caller: &'a Caller,
+        object: &'a ObjectId,
+    ) -> Answer<'a, Result<Space, FsError>> {
+        Answer::later(async move { Ok(self.looked_for_room(caller, object).await?.0) })
     }
 
     fn open_layout<'a>(

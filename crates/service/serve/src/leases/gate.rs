@@ -286,7 +286,7 @@ impl Gate {
             if bytes <= reserved.own {
                 return Some(bytes);
             }
-            let Ok((space, _)) = self.store.space(caller, id).await else {
+            let Ok(space) = self.store.room(caller, id).await else {
                 return Some(reserved.own);
             };
             // Who asks for a disk has nobody called back for all of it.

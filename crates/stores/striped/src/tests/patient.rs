@@ -327,6 +327,8 @@ fn what_a_lease_needs_waits_for_no_iod() {
     assert!((&mut write).now_or_never().is_none());
     world.pass(Duration::from_millis(2001));
     write.now_or_never().expect("it is done in part, or told to come again");
+    let room = world.store.room(&caller, &file).now_or_never();
+    assert!(room.is_some_and(|room| room.is_ok()), "there is some whatever size the file has");
     let (known, is_whole) = told();
     let changed = block_on(world.store.changed(&file)).expect("it is there");
     assert!(!is_whole && (known.file_id, known.changed) == (whole.file_id, changed));

@@ -331,6 +331,14 @@ impl Store for Away {
         self.store.space(caller, id)
     }
 
+    fn room<'a>(
+        &'a self,
+        caller: &'a Caller,
+        id: &'a ObjectId,
+    ) -> Answer<'a, Result<Space, FsError>> {
+        Answer::later(async move { Ok(self.store.space(caller, id).await?.0) })
+    }
+
     fn open_layout<'a>(
         &'a self,
         _: &'a Caller,
@@ -455,6 +463,7 @@ fn a_lease_goes_on_while_an_iod_is_away() {
     writer.client = writer.leases.admit(Time::ZERO, way, &caller).expect("it is known");
     let Ok((None, Some(reclaimed))) = granted(&writer, true) else { panic!("not reclaimed") };
     assert!(reclaimed.grant.cachable && reclaimed.grant.serial > renewed.grant.serial);
+    assert!(reclaimed.grant.space > 0, "there is room, whatever size the file has");
     writer.leases.end(ExportId(1), writer.store.identity(&writer.file));
     writer.leases.progressed(clients::Event::Reclaimed(writer.client));
     writer.leases.progressed(clients::Event::Recovered(writer.client));
