@@ -1,7 +1,9 @@
 //! The front end of the lease program (`spec/lease.x`): the procedures of NFS version 3 with
 //! leases, and those of its own.
 
+use core::future::{Future as _, poll_fn};
 use core::net::IpAddr;
+use core::task::Poll;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -24,6 +26,9 @@ use crate::errors::Errors;
 use crate::nfs3::{Nfs3, data, objects};
 use crate::procedure::{Dialect, Plain, Procedure, Refusal, Running, garbage, null};
 use crate::table::{Keep, Row, row};
+
+/// How many leases that are wanted by one call are looked at together.
+const TOGETHER_MAX: usize = 64;
 
 /// The procedures in the order of their numbers.
 pub(crate) const ROWS: &[Row] = &[
@@ -265,10 +270,7 @@ async fn lease(context: &Context, args: leases::Args) -> Result<leases::Reply, R
     if !args.wanted.0.is_empty() && service.leases.may_ask(client).await.is_err() {
         return Ok(Answer::Later);
     }
-    let mut held = Vec::new();
-    for (place, wanted) in (0..).zip(args.wanted.0) {
-        held.extend(granted(context, client, place, &wanted).await);
-    }
+    let held = all_granted(context, client, &args.wanted.0).await;
     match args.progress {
         leases::Progress::Reclaiming => {}
         leases::Progress::Reclaimed => service.leases.progressed(Event::Reclaimed(client)),
@@ -278,6 +280,34 @@ async fn lease(context: &Context, args: leases::Args) -> Result<leases::Reply, R
         }
     }
     Ok(done(leases::AllHeld { held: List(held) }))
+}
+
+/// What is granted of all leases that are wanted. None waits for another: some seconds for each of a few,
+/// whose iods or homes are away, and the answer is later than the terms of all, which count from when
+/// they were asked for.
+async fn all_granted(
+    context: &Context,
+    client: Client,
+    wanted: &[leases::Wanted],
+) -> Vec<leases::Held> {
+    let mut held = Vec::new();
+    for (some, first) in wanted.chunks(TOGETHER_MAX).zip((0..).step_by(TOGETHER_MAX)) {
+        let granted = |(place, wanted)| Box::pin(granted(context, client, place, wanted));
+        let mut asked: Vec<_> = (first..).zip(some).map(granted).collect();
+        poll_fn(|task| {
+            asked.retain_mut(|one| match one.as_mut().poll(task) {
+                Poll::Ready(granted) => {
+                    held.extend(granted);
+                    false
+                }
+                Poll::Pending => true,
+            });
+            if asked.is_empty() { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+    }
+    held.sort_unstable_by_key(|held: &leases::Held| held.place);
+    held
 }
 
 /// What is granted of one lease that is wanted.

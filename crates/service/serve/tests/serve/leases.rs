@@ -323,6 +323,30 @@ fn a_plain_write_waits_for_the_reader_to_vacate() {
     assert!(next.modrev > grant.modrev && next.serial > grant.serial);
 }
 
+/// Three that each waited for some seconds, as where an iod is away, made all that were asked for with
+/// them over before they were told: terms count from when they were asked for.
+#[test]
+fn none_of_what_one_call_asks_for_waits_for_another() {
+    let mut world = World::new();
+    let files = [world.file(b"one"), world.file(b"two"), world.file(b"three")];
+    world.hello(1);
+    world.hello(2);
+    let serials = [0, 1].map(|file| world.granted(1, files[file], Kind::Write).serial);
+    let mut args = world.asking(2, files[0], Kind::Read);
+    let first = args.wanted.0[0];
+    args.wanted.0.extend(files[1..].iter().map(|file| leases::Wanted { object: *file, ..first }));
+    let mut asked = world.send(2, (lease::PROGRAM, lease::VERSION, leases::NUMBER), &args);
+    assert_eq!(asked.poll(), None);
+    let evicted: Vec<_> = world.evictions(1).iter().map(|it| it.serial).collect();
+    assert_eq!(evicted, serials, "both are asked for at once");
+    for (file, serial) in files.into_iter().zip(serials).rev() {
+        world.give_back(1, file, serial);
+    }
+    let Answer::Done(done) = asked.results::<leases::Reply>() else { panic!("it is granted") };
+    let held = done.results.held.0.iter().map(|held| (held.place, held.grant.cachable));
+    assert!(held.eq([(0, true), (1, true), (2, true)]));
+}
+
 #[test]
 fn an_eviction_is_sent_again_until_it_was_received() {
     let mut world = World::new();
