@@ -280,9 +280,15 @@ impl Node {
         self.covers.had().filter(is_its).collect()
     }
 
-    /// Whether what a metaserver asks for has to wait until others know what their clients hold.
+    /// Whether what a metaserver asks for has to wait until others know what their clients hold. Not
+    /// until it knows that of its own: it lets them do only what is in the way of none, and has not
+    /// recovered before what is late of theirs is in.
     pub(crate) fn is_held_off(&self, peer: Peer, object: FileId, kind: Kind) -> bool {
-        if !self.options.lends || self.lending.recovering.is_empty() && !self.is_recovering() {
+        let others_recover = || {
+            let mine = peer != self.me() && self.is_recovering();
+            mine || self.lending.recovering.keys().any(|it| *it != peer)
+        };
+        if !self.options.lends || !others_recover() {
             return false;
         }
         // Names in a directory are only read under leases.

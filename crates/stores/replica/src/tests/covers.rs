@@ -396,6 +396,33 @@ fn what_is_late_after_a_start_comes_in_before_another_sees_the_file() {
     assert_eq!(two.read(file).as_deref(), Ok(&b"late"[..]));
 }
 
+/// Nobody has a cover of before where its home has started as well. A metaserver recovers once what is
+/// late of its clients is in, so that does not wait for its recovery.
+#[test]
+fn what_is_late_does_not_wait_for_who_brings_it() {
+    for recovers in [0, 1] {
+        let (lan, iods, [home, one, two]) = three();
+        let file = home.create_with("file", b"old");
+        lan.kill(0, None);
+        lan.kill(1, None);
+        lan.start(0);
+        lan.start(1);
+        let home = One { volume: iods.open(&lan, 0), ..home };
+        let one = One { volume: iods.open(&lan, 1), ..one };
+        let (late, other) = if recovers == 0 { (&home, &one) } else { (&one, &home) };
+        late.clients().is_recovering = true;
+        home.join(0);
+        one.join(1);
+        lan.pass(3 * SECOND);
+        assert_eq!(two.read(file), Err(FsError::Later), "clients have not said what they hold");
+        assert_eq!(other.write(file, b"new"), Err(FsError::Later));
+        assert_eq!(late.write(file, b"late"), Ok(()));
+        late.clients().is_recovering = false;
+        lan.pass(SECOND);
+        assert_eq!(two.read(file).as_deref(), Ok(&b"late"[..]));
+    }
+}
+
 /// A reader has its turn before who writes next, and need not ask once more.
 #[test]
 fn who_reads_is_not_overtaken_by_the_next_writer() {
