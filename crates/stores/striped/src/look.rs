@@ -109,7 +109,7 @@ impl Volume {
         objects.saw(changed);
         if objects.extents().iter().any(|extent| is_given_out(extent.owner)) {
             objects.found_given_out(self.shown_before(before, &objects));
-            self.take_back(object, &objects).await?;
+            self.take_back_of_before(object, &objects).await?;
         }
         if let Some(size) = change.cut {
             // A crash came before it was done.
@@ -117,6 +117,29 @@ impl Volume {
             self.touch_unasked(object, &objects).await?;
         }
         Ok(Data::OnIods(objects))
+    }
+
+    /// Ends what a client was told of a file before a start, or by another metaserver that is gone. Where
+    /// several serve the same files, the metafile had another change time before a client was told. So
+    /// whoever has made something from what it has now is that client: that it is shown is upkeep to him,
+    /// and what he brings late is no later than another's change. If nobody else changes it meanwhile.
+    async fn take_back_of_before(
+        &self,
+        object: &ObjectId,
+        objects: &Objects,
+    ) -> Result<(), FsError> {
+        if !self.options.shared {
+            return self.take_back(object, objects).await;
+        }
+        let alone = self.names.alone(object).await;
+        let before = self.names.changed(object).await?;
+        self.take_back(object, objects).await?;
+        let after = self.names.changed(object).await?;
+        // Until here.
+        if alone.is_ok_and(|alone| alone.number > 0) {
+            self.upkeep.note(self.names.identity(object), before, after);
+        }
+        Ok(())
     }
 
     /// How objects that clients may write were when the metafile last showed it, where that is known

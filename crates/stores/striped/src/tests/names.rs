@@ -10,9 +10,9 @@ use leasehold_base::random::Random;
 use leasehold_base::units::{Cookie, FileTime};
 use leasehold_fs::suite::block_on;
 use leasehold_fs::{
-    Access, Answer, Attributes, Budget, Caller, Changed, Committed, Found, FsError, Linked, Name,
-    NewFile, NewNode, ObjectId, Page, Place, Properties, ReadDone, Renamed, SetAttributes, SetTime,
-    Space, Stability, Store, Target, Wanted, WriteDone, others_first,
+    Access, Alone, Answer, Attributes, Budget, Caller, Changed, Committed, Found, FsError, Linked,
+    Name, NewFile, NewNode, ObjectId, Page, Place, Properties, ReadDone, Renamed, SetAttributes,
+    SetTime, Space, Stability, Store, Target, Wanted, WriteDone, others_first,
 };
 use leasehold_store_mem::MemStore;
 
@@ -31,12 +31,20 @@ pub(super) struct Names {
     random: Mutex<Random>,
     heads: AtomicU8,
     power: Power,
+    /// Whether nobody else is at a file who is alone at it.
+    keeps_others_off: bool,
 }
 
 impl Names {
     pub(super) fn new(store: Arc<dyn Store>, seed: u64, power: Power) -> Self {
         let random = Mutex::new(Random::from_seed(seed));
-        Self { store, random, heads: AtomicU8::new(ALL_IS_WELL), power }
+        let (heads, keeps_others_off) = (AtomicU8::new(ALL_IS_WELL), false);
+        Self { store, random, heads, power, keeps_others_off }
+    }
+
+    /// The same, that several metaservers share.
+    pub(super) fn shared(self) -> Self {
+        Self { keeps_others_off: true, ..self }
     }
 
     /// How heads are written from now on.
@@ -77,6 +85,11 @@ impl Store for Names {
 
     fn properties(&self) -> Properties {
         self.store.properties()
+    }
+
+    fn alone<'a>(&'a self, _: &'a ObjectId) -> Answer<'a, Result<Alone, FsError>> {
+        let alone = if self.keeps_others_off { Alone::until(1, || ()) } else { Alone::default() };
+        Answer::now(Ok(alone))
     }
 
     fn write<'a>(
