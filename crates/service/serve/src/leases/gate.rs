@@ -117,7 +117,8 @@ impl Gate {
             beside: None,
         };
         wanted.beside = self.let_go_of_before(&wanted).await?;
-        let before = self.serial(wanted.object);
+        let may_go_on = access == Access::Nothing;
+        let before = may_go_on.then(|| self.serial(wanted.object)).flatten();
         let mut turn = Turn::ask(&self.leases, &wanted)?;
         let Run { standing, grant, told, .. } = turn.begin().await?;
         turn.outcome.void = true;
@@ -132,9 +133,10 @@ impl Gate {
         let is_opportune = ask.is_some_and(|ask| ask.opportune && !is_worth_it(ask));
         // Before anything is looked at that a lease then covers.
         let (grant, is_guarded) = self.guarded(&turn, &id, grant, is_opportune).await;
-        let is_reclaimed = ask.is_some_and(|ask| ask.reclaim) && self.leases.standing().1;
-        let goes_on = grant.is_some_and(|grant| is_reclaimed || before == Some(grant.serial));
-        let (attributes, is_known) = if goes_on && access == Access::Nothing {
+        let is_reclaimed = || ask.is_some_and(|ask| ask.reclaim) && self.leases.standing().1;
+        let goes_on = grant
+            .is_some_and(|grant| before == Some(grant.serial) || (may_go_on && is_reclaimed()));
+        let (attributes, is_known) = if goes_on {
             self.store.known(&id).await?
         } else {
             (self.store.getattr(&id).await?, true)

@@ -1,12 +1,12 @@
 //! The front end of the lease program (`spec/lease.x`): the procedures of NFS version 3 with
 //! leases, and those of its own.
 
-use core::future::{Future as _, poll_fn};
+use core::future::ready;
 use core::net::IpAddr;
-use core::task::Poll;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use futures_util::stream::{self, StreamExt as _};
 use leasehold_base::units::Xid;
 use leasehold_base::xdr::{Encode as _, Message, Reader, Writer, decode_all};
 use leasehold_core::leases::clients::{Event, Refusal as Refused};
@@ -270,7 +270,7 @@ async fn lease(context: &Context, args: leases::Args) -> Result<leases::Reply, R
     if !args.wanted.0.is_empty() && service.leases.may_ask(client).await.is_err() {
         return Ok(Answer::Later);
     }
-    let held = all_granted(context, client, &args.wanted.0).await;
+    let held = all_granted(context, client, args.wanted.0).await;
     match args.progress {
         leases::Progress::Reclaiming => {}
         leases::Progress::Reclaimed => service.leases.progressed(Event::Reclaimed(client)),
@@ -288,26 +288,11 @@ async fn lease(context: &Context, args: leases::Args) -> Result<leases::Reply, R
 async fn all_granted(
     context: &Context,
     client: Client,
-    wanted: &[leases::Wanted],
+    wanted: Vec<leases::Wanted>,
 ) -> Vec<leases::Held> {
-    let mut held = Vec::new();
-    for (some, first) in wanted.chunks(TOGETHER_MAX).zip((0..).step_by(TOGETHER_MAX)) {
-        let granted = |(place, wanted)| Box::pin(granted(context, client, place, wanted));
-        let mut asked: Vec<_> = (first..).zip(some).map(granted).collect();
-        poll_fn(|task| {
-            asked.retain_mut(|one| match one.as_mut().poll(task) {
-                Poll::Ready(granted) => {
-                    held.extend(granted);
-                    false
-                }
-                Poll::Pending => true,
-            });
-            if asked.is_empty() { Poll::Ready(()) } else { Poll::Pending }
-        })
-        .await;
-    }
-    held.sort_unstable_by_key(|held: &leases::Held| held.place);
-    held
+    let granted = |(place, wanted)| granted(context, client, place, wanted);
+    let asked = stream::iter((0..).zip(wanted).map(granted));
+    asked.buffered(TOGETHER_MAX).filter_map(ready).collect().await
 }
 
 /// What is granted of one lease that is wanted.
@@ -315,7 +300,7 @@ async fn granted(
     context: &Context,
     client: Client,
     place: u32,
-    wanted: &leases::Wanted,
+    wanted: leases::Wanted,
 ) -> Option<leases::Held> {
     let target = context.target(wanted.object.as_bytes()).await.ok()?;
     let asks = Asks::first(&wanted.terms, wanted.reclaim);

@@ -336,7 +336,7 @@ impl Store for Away {
         caller: &'a Caller,
         id: &'a ObjectId,
     ) -> Answer<'a, Result<Space, FsError>> {
-        Answer::later(async move { Ok(self.store.space(caller, id).await?.0) })
+        self.store.room(caller, id)
     }
 
     fn open_layout<'a>(
