@@ -188,14 +188,19 @@ impl Volume {
         let Ok(data) = file.try_read() else { return (attributes, false) };
         let is_known = match &*data {
             Data::OnIods(objects) => {
-                let is_older = self.options.shared && objects.is_older_than(attributes.changed);
-                let may_grow = objects.is_in_doubt() || objects.is_given_out();
-                !is_older && !may_grow && !objects.has_shown_since(attributes.changed)
+                let changed = attributes.changed;
+                !self.has_to_ask(objects, changed) && !objects.has_shown_since(changed)
             }
             Data::Nowhere | Data::Inline(_) => true,
             Data::Unknown | Data::Gone => false,
         };
         (apparent(&data, attributes), is_known)
+    }
+
+    /// Whether who wants to know of a file, whose metafile was changed last then, has its iods asked.
+    fn has_to_ask(&self, objects: &Objects, changed: FileTime) -> bool {
+        let is_older = self.options.shared && objects.is_older_than(changed);
+        is_older || objects.is_in_doubt() || objects.is_given_out()
     }
 
     /// Whether who wants to know of a file, whose metafile was changed last then, would wait for an
@@ -205,9 +210,7 @@ impl Volume {
         let Ok(data) = file.try_read() else { return true };
         match &*data {
             Data::OnIods(objects) => {
-                let is_older = self.options.shared && objects.is_older_than(changed);
-                let is_asked = is_older || objects.is_in_doubt() || objects.is_given_out();
-                return is_asked && self.lacks_one(objects);
+                return self.has_to_ask(objects, changed) && self.lacks_one(objects);
             }
             Data::Nowhere | Data::Inline(_) | Data::Gone => return false,
             Data::Unknown => {}

@@ -102,6 +102,13 @@ struct State {
 }
 
 impl State {
+    /// Since when it owes the answer about its room, and when it was last asked: if nothing was heard
+    /// since then.
+    fn room_is_owed(&self) -> Option<(Time, Time)> {
+        let is_silence = |asked| self.heard.is_none_or(|heard| heard <= asked);
+        self.owes_room.filter(|(_, asked)| is_silence(*asked))
+    }
+
     /// Nobody waits for a change of this object any more.
     fn leave(&mut self, object: ObjectName, work: Left) {
         self.given_up_on.push(work);
@@ -320,9 +327,8 @@ impl Patient {
     fn room_owed(&self) -> Option<Room> {
         let now = self.clock.now();
         let state = self.state();
-        let (_, asked) = state.owes_room.filter(|(_, asked)| now < *asked + AGAIN)?;
-        let is_owed = state.heard.is_none_or(|heard| heard <= asked);
-        state.room.filter(|_| is_owed && state.silent_since.is_none())
+        let (_, asked) = state.room_is_owed()?;
+        state.room.filter(|_| now < asked + AGAIN && state.silent_since.is_none())
     }
 
     async fn room(&self) -> Result<Room, FsError> {
@@ -351,9 +357,7 @@ impl Patient {
     fn owe_room(&self) -> Option<Room> {
         let now = self.clock.now();
         let mut state = self.state();
-        // What was heard since then was no silence.
-        let owed = state.owes_room.filter(|(_, asked)| state.heard.is_none_or(|at| at <= *asked));
-        let (since, _) = owed.unwrap_or((now, now));
+        let (since, _) = state.room_is_owed().unwrap_or((now, now));
         state.owes_room = Some((since, now));
         let is_late = state.silent_since.is_some() || now >= since + self.patience.later;
         let room = state.room.filter(|_| !is_late)?;
