@@ -135,6 +135,14 @@ fn three_of(lan: Lan) -> (Lan, Iods, [One; 3]) {
     (lan, iods, all)
 }
 
+/// The first two of them, killed and started again; they are yet to join.
+fn started_anew(lan: &Lan, iods: &Iods, ones: [One; 2]) -> [One; 2] {
+    (0..ones.len()).for_each(|me| lan.kill(me, None));
+    (0..ones.len()).for_each(|me| lan.start(me));
+    let [home, one] = ones;
+    [(0, home), (1, one)].map(|(me, one)| One { volume: iods.open(lan, me), ..one })
+}
+
 /// The metaservers in the order of each rotation: the home of a file, and two others.
 fn rotations(all: &[One; 3]) -> impl Iterator<Item = [&One; 3]> {
     (0..3).map(|at| [0, 1, 2].map(|next| &all[(at + next) % 3]))
@@ -327,12 +335,7 @@ fn a_home_that_starts_again_makes_nothing_shorter_that_was_lent() {
 fn one_that_recovers_and_is_gone_is_waited_out() {
     let (lan, iods, [home, one, two]) = three();
     let file = home.create_with("file", b"old");
-    lan.kill(0, None);
-    lan.kill(1, None);
-    lan.start(0);
-    lan.start(1);
-    let home = One { volume: iods.open(&lan, 0), ..home };
-    let one = One { volume: iods.open(&lan, 1), ..one };
+    let [home, one] = started_anew(&lan, &iods, [home, one]);
     one.clients().is_recovering = true;
     home.join(0);
     one.join(1);
@@ -403,12 +406,7 @@ fn what_is_late_does_not_wait_for_who_brings_it() {
     for recovers in [0, 1] {
         let (lan, iods, [home, one, two]) = three();
         let file = home.create_with("file", b"old");
-        lan.kill(0, None);
-        lan.kill(1, None);
-        lan.start(0);
-        lan.start(1);
-        let home = One { volume: iods.open(&lan, 0), ..home };
-        let one = One { volume: iods.open(&lan, 1), ..one };
+        let [home, one] = started_anew(&lan, &iods, [home, one]);
         let (late, other) = if recovers == 0 { (&home, &one) } else { (&one, &home) };
         late.clients().is_recovering = true;
         home.join(0);
