@@ -172,7 +172,8 @@ impl Server {
         let process = Pid::from_child(&self.process);
         kill_process(process, Signal::STOP).expect("it runs");
         // Until the last of its threads stands, one may still answer.
-        waitpid(Some(process), WaitOptions::UNTRACED).expect("it is a child");
+        let told = waitpid(Some(process), WaitOptions::UNTRACED).expect("it is a child");
+        assert!(told.is_some_and(|(_, status)| status.stopped()), "it goes on");
     }
 
     /// Has the server go on as another program with the same sockets; what is said of it.

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use leasehold_session::nfs::messages::{Handle, write};
 use leasehold_shell::client::{Mounted, Runtime, block_on};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
 use crate::cluster::{iod, iod_command, meta, try_mount};
 use crate::metaservers::{Cluster, look};
@@ -42,17 +42,10 @@ fn status(reply: &[u8]) -> u32 {
 
 /// Has a server stand still, all of it.
 fn stop(serving: &Serving) {
-    kill_process(Pid::from_child(&serving.child), Signal::STOP).unwrap();
-    let tasks = format!("/proc/{}/task", serving.child.id());
-    let stands = |task: fs::DirEntry| {
-        let stat = fs::read_to_string(task.path().join("stat")).unwrap();
-        stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
-    };
-    let end = Instant::now() + PATIENCE;
-    while !fs::read_dir(&tasks).unwrap().all(|task| stands(task.unwrap())) {
-        assert!(Instant::now() < end, "it goes on");
-        thread::sleep(Duration::from_millis(10));
-    }
+    let process = Pid::from_child(&serving.child);
+    kill_process(process, Signal::STOP).unwrap();
+    let (_, status) = waitpid(Some(process), WaitOptions::UNTRACED).unwrap().unwrap();
+    assert!(status.stopped(), "it goes on");
 }
 
 fn go_on(serving: &Serving) {
