@@ -22,7 +22,9 @@
 //!    was sent, for then the server may have dropped it; otherwise the connection is taken for dead.
 //! 8. A connection is opened when a call needs it. A lost one is opened anew at once; after that,
 //!    until a reply comes, there is a pause before each attempt that doubles.
-//! 9. A soft call ends without reply when its time is over, wherever it then is.
+//! 9. A soft call ends without reply when its time is over, wherever it then is. On a stream it
+//!    has its whole time from the last sign of life, for ten minutes and unless it was overtaken, as
+//!    in rule 7: many calls on a narrow link take long, and silence is what it is to notice.
 //! 10. A call that nobody waits for any more is forgotten: it frees its place, and is not sent again.
 //!
 //! What it does not do: it holds no message. Its owner keeps the bytes of a call until it ends and
@@ -138,6 +140,8 @@ pub struct Calls {
     /// When which call needs attention; each at most once.
     alarms: BTreeSet<(Time, CallId)>,
     link: Link,
+    /// When the server gave the last sign of life on a stream, on whichever connection.
+    alive: Option<Time>,
     /// The pause before the next attempt to connect.
     pause: Duration,
     light: Estimate,
@@ -147,8 +151,7 @@ pub struct Calls {
 #[derive(Clone, Debug)]
 struct Call {
     weight: Weight,
-    /// When it ends without reply.
-    deadline: Option<Time>,
+    begun: Time,
     /// Its alarm, when it has one.
     alarm: Option<Time>,
     /// Its copies, once there are any.
@@ -210,6 +213,7 @@ impl Calls {
             waiting: BTreeSet::new(),
             alarms: BTreeSet::new(),
             link,
+            alive: None,
             pause: Duration::ZERO,
             light: Estimate::default(),
             heavy: Estimate::default(),
@@ -229,6 +233,7 @@ impl Calls {
             Event::Connected => self.connected(now, effects),
             Event::Disconnected => self.disconnected(now),
             Event::Moved => {
+                self.alive = Some(now);
                 if let Link::Connected { moved, .. } = &mut self.link {
                     *moved = now;
                 }
@@ -288,9 +293,8 @@ impl Calls {
         let alarms = self.calls.values().filter(|call| call.alarm.is_some());
         assert_eq!(alarms.count(), self.alarms.len(), "an alarm has a call");
         assert_eq!(self.waiting.len() + self.on_their_way.len(), self.calls.len());
-        let can_send = matches!(self.link, Link::Datagrams | Link::Connected { .. });
         let room = self.on_their_way.len() < self.options.in_flight_max;
-        assert!(!can_send || !room || self.waiting.is_empty(), "nothing waits in vain");
+        assert!(!self.can_send() || !room || self.waiting.is_empty(), "nothing waits in vain");
     }
 
     fn begin(&mut self, now: Time, id: CallId, weight: Weight, effects: &mut Vec<Effect>) {
@@ -299,8 +303,7 @@ impl Calls {
         }
         let newest = self.calls.last_key_value().map(|(newest, _)| *newest);
         assert!(newest.is_none_or(|newest| newest < id), "calls are numbered upwards");
-        let deadline = self.options.soft.map(|soft| now + soft);
-        self.calls.insert(id, Call { weight, deadline, alarm: None, sent: None });
+        self.calls.insert(id, Call { weight, begun: now, alarm: None, sent: None });
         self.waiting.insert(id);
         self.set_alarm(id, None);
     }
@@ -366,7 +369,7 @@ impl Calls {
     }
 
     fn send_what_waits(&mut self, now: Time, effects: &mut Vec<Effect>) {
-        if !matches!(self.link, Link::Datagrams | Link::Connected { .. }) {
+        if !self.can_send() {
             return;
         }
         while self.on_their_way.len() < self.options.in_flight_max
@@ -374,6 +377,11 @@ impl Calls {
         {
             self.send(now, id, effects);
         }
+    }
+
+    /// Whether what is sent now has a way.
+    fn can_send(&self) -> bool {
+        matches!(self.link, Link::Datagrams | Link::Connected { .. })
     }
 
     /// Sends one more copy of a call, or the first.
@@ -413,11 +421,13 @@ impl Calls {
             && time <= now
         {
             let call = &self.calls[&id];
-            if call.deadline.is_some_and(|deadline| deadline <= now) {
+            if self.deadline(call).is_some_and(|deadline| deadline <= now) {
                 self.end(id);
                 effects.push(Effect::TimedOut(id));
-            } else if let Some(sent) = call.sent {
+            } else if let (true, Some(sent)) = (self.can_send(), call.sent) {
                 self.unanswered(now, id, sent, effects);
+            } else {
+                self.set_alarm(id, None);
             }
         }
     }
@@ -464,6 +474,18 @@ impl Calls {
         }
     }
 
+    /// When a call ends without reply, by what was heard of the server so far; never if it is hard.
+    fn deadline(&self, call: &Call) -> Option<Time> {
+        let soft = self.options.soft?;
+        let overtaken = match (self.link, call.sent) {
+            (Link::Connected { answered, .. }, Some(sent)) => answered > sent.at,
+            _ => false,
+        };
+        let alive = self.alive.filter(|_| !overtaken).unwrap_or(call.begun);
+        let slow = (alive + soft).min(call.begun + STREAM_PATIENCE_MAX);
+        Some(slow.max(call.begun + soft))
+    }
+
     /// Lets nothing ring but deadlines: without a connection there is nothing to be sent again.
     fn silence(&mut self) {
         let ids: Vec<CallId> = self.on_their_way.values().copied().collect();
@@ -474,11 +496,12 @@ impl Calls {
 
     /// Sets a call's alarm to a time, or to its deadline where that is sooner.
     fn set_alarm(&mut self, id: CallId, time: Option<Time>) {
+        let deadline = self.deadline(&self.calls[&id]);
         let call = self.calls.get_mut(&id).expect("what has an alarm was begun");
         if let Some(old) = call.alarm.take() {
             self.alarms.remove(&(old, id));
         }
-        call.alarm = [time, call.deadline].into_iter().flatten().min();
+        call.alarm = [time, deadline].into_iter().flatten().min();
         if let Some(new) = call.alarm {
             self.alarms.insert((new, id));
         }

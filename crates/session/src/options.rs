@@ -15,7 +15,8 @@ pub struct Options {
     pub in_flight_max: usize,
     /// The number of calls on their way and waiting on each connection.
     pub calls_max: usize,
-    /// When a call ends without reply: never for a hard mount.
+    /// When a call ends without reply, on a stream counted from the server's last sign of life: never
+    /// for a hard mount.
     pub soft: Option<Duration>,
     /// How long a reply on a stream is waited for before anything is done about it, at first.
     pub patience: Duration,

@@ -60,6 +60,7 @@ struct World {
     begun: u64,
     /// Calls that have not ended, and the xid of those that were sent.
     open: BTreeMap<CallId, Option<Xid>>,
+    begun_at: BTreeMap<CallId, Time>,
     /// Calls that reached the server, answered or not.
     at_server: Vec<Xid>,
     connected: bool,
@@ -73,6 +74,7 @@ impl World {
             now: Time::ZERO,
             begun: 0,
             open: BTreeMap::new(),
+            begun_at: BTreeMap::new(),
             at_server: Vec::new(),
             connected: carrier == Carrier::Datagram,
             asked_to_connect: false,
@@ -103,7 +105,9 @@ impl World {
                 }
                 Effect::TimedOut(call) => {
                     self.open.remove(&call).expect("an open call ends");
-                    assert!(self.calls.options.soft.is_some(), "a hard call never times out");
+                    let soft = self.calls.options.soft.expect("a hard call never times out");
+                    let waited = self.now.since(self.begun_at[&call]);
+                    assert!(waited >= soft, "a soft call has its time");
                 }
                 Effect::Refused(call) => {
                     self.open.remove(&call).expect("a new call is refused");
@@ -120,6 +124,7 @@ impl World {
         let call = CallId(self.begun);
         self.begun += 1;
         self.open.insert(call, None);
+        self.begun_at.insert(call, self.now);
         self.step(Event::Begin { call, weight }, lose);
     }
 

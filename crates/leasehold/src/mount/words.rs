@@ -72,8 +72,8 @@ Options for -o, with commas between them:
   port=N             the port of NFS [default: what the portmapper says, else 2049]
   mountport=N        the port of MOUNT [default: that of NFS, or what the portmapper says]
   hard               wait for a server that does not answer, for ever [default]
-  soft[=SECONDS]     fail with an I/O error after so long [default: 60, or what timeo=TENTHS and
-                     retrans=N say: TENTHS for the first try and for each other]
+  soft[=SECONDS]     fail with an I/O error when the server was silent for so long [default: 60, or
+                     what timeo=TENTHS and retrans=N say: TENTHS for the first try and each other]
   rsize=N, wsize=N   the largest READ and WRITE, in bytes [default: what the server likes]
   inflight=N         calls on their way at once on a connection [default: 64; over UDP 16]
   nconnect=N         connections [default: 1]

@@ -110,7 +110,7 @@ pub(crate) struct How {
     #[arg(long, value_name = "N", default_value = "16", help_heading = SERVER)]
     pub(crate) in_flight: NonZeroUsize,
 
-    /// Seconds after which a server that does not answer is given up; 0 waits for ever
+    /// Seconds of silence after which a server is given up; 0 waits for ever
     #[arg(long, value_name = "SECONDS", default_value_t = 60, help_heading = SERVER)]
     pub(crate) timeout: u32,
 }
