@@ -8,9 +8,10 @@
 //!
 //! What is checked is checked when it happens, against the truth, which a world knows: what the
 //! homes have on their disks. That is a tree at every moment, from which nothing goes that nobody
-//! asked away: what replaces another object stands at its old name or at the new one. What is shown
-//! was so at most a window ago; in strict worlds, where copies are had by leases, when the client
-//! had asked already.
+//! asked away: what replaces another object stands at its old name or at the new one, and somebody
+//! has the new one all the while, but for two homes, where one is removed before the other is renamed.
+//! What is shown was so at most a window ago; in strict worlds, where copies are had by leases, when
+//! the client had asked already.
 
 mod effects;
 mod leasing;
@@ -78,6 +79,8 @@ pub enum ReplicaMutant {
     ReplacesFull,
     /// What does not get another name loses the one that it has.
     LosesRefused,
+    /// What one home has is removed, and then what replaces it renamed.
+    ReplacesInTwoSteps,
     /// A note of a name is dropped though its object stands there.
     DropsStanding,
     /// Each gets leave that asks.
@@ -113,6 +116,7 @@ impl ReplicaMutant {
         Self::TakesRefused,
         Self::ReplacesFull,
         Self::LosesRefused,
+        Self::ReplacesInTwoSteps,
         Self::DropsStanding,
         Self::LooksNowhere,
         Self::GivesUp,
@@ -157,6 +161,7 @@ impl ReplicaMutant {
             | Self::LooksNowhere => &["tree"],
             Self::ClaimsNothing | Self::TakesRefused => &["one-name", "tree"],
             Self::LosesRefused | Self::DropsStanding => &["no-file-lost"],
+            Self::ReplacesInTwoSteps => &["name-stays"],
         }
     }
 }

@@ -3,6 +3,7 @@
 use leasehold_base::units::{FileId, Time};
 use leasehold_core::replica::{Place, Ticket, changes, copies, home};
 
+use super::ReplicaMutant;
 use super::message::{Answer, Ask, Metafile};
 use super::node::{Node, Out, Why};
 
@@ -116,13 +117,19 @@ impl Node {
                 self.changes(changes::Event::Commit(ticket, object));
             }
             What::Place { object, from, to, over } => match over {
-                Some(over) if self.home_of(over) != self.home_of(object) => {
+                Some(over) if !self.replaces_at_once(object, over) => {
                     self.begins_with_another(ticket);
                     self.place(ticket, over, (to, None), None);
                 }
                 Some(_) | None => self.place(ticket, object, (Some(from), to), over),
             },
         }
+    }
+
+    /// Whether one home replaces one by the other in one moment.
+    fn replaces_at_once(&self, object: FileId, over: FileId) -> bool {
+        let in_two_steps = self.mutant == Some(ReplicaMutant::ReplacesInTwoSteps);
+        self.home_of(over) == self.home_of(object) && !in_two_steps
     }
 
     fn begins_with_another(&mut self, ticket: Ticket) {

@@ -32,6 +32,10 @@ pub(super) struct Truth {
     contents: BTreeSet<u64>,
     /// What a client asked to be removed, or to be replaced.
     may_go: BTreeSet<FileId>,
+    /// Those of them whose name may be nobody's when they are gone.
+    may_leave: BTreeSet<FileId>,
+    /// Names of what is gone in this moment, which somebody is to have at its end.
+    to_be_had: Vec<Place>,
     /// What a metaserver has shown as gone, or was told.
     gone: BTreeSet<(u32, FileId)>,
 }
@@ -63,9 +67,12 @@ impl Truth {
         self.objects.keys().copied().collect()
     }
 
-    /// A client asks that an object be removed, or that another take its place.
-    pub(super) fn asked_away(&mut self, object: FileId) {
+    /// A client asks that an object be removed, or that another take its place; whether in one step.
+    pub(super) fn asked_away(&mut self, object: FileId, is_replaced: bool) {
         self.may_go.insert(object);
+        if !is_replaced {
+            self.may_leave.insert(object);
+        }
     }
 
     /// A home changed an object on its disk.
@@ -83,9 +90,24 @@ impl Truth {
         if is.is_none() && !self.may_go.contains(&object) {
             self.broke("no-file-lost", || format!("{object:?} is gone, which nobody asked for"));
         }
+        if is.is_none() && !self.may_leave.contains(&object) {
+            let place = self.is(object).and_then(|was| was.place.clone());
+            self.to_be_had.extend(place);
+        }
         self.contents.extend(is.iter().map(|metafile| metafile.content));
         self.objects.entry(object).or_default().push(State { since: now, version, is });
         self.is_tree();
+    }
+
+    /// A moment has ended: what took the place of another has its name.
+    pub(super) fn names_stay(&mut self) {
+        for place in core::mem::take(&mut self.to_be_had) {
+            if !self.standing().any(|metafile| metafile.place.as_ref() == Some(&place)) {
+                self.broke("name-stays", || {
+                    format!("{place:?} is nobody's, of what was only to be replaced")
+                });
+            }
+        }
     }
 
     /// Each object has a parent that is a directory and there, no two have one place, and all ways

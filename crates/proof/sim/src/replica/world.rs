@@ -343,8 +343,13 @@ impl World {
             },
         };
         if let What::Place { object, to, over, .. } = &what {
-            let goes = if to.is_none() { Some(*object) } else { *over };
-            goes.into_iter().for_each(|object| self.truth.asked_away(object));
+            if to.is_none() {
+                self.truth.asked_away(*object, false);
+            } else if let Some(over) = *over {
+                // Of two homes the one removes before the other renames.
+                let [home, other] = [*object, over].map(|one| self.nodes[node].home_of(one));
+                self.truth.asked_away(over, home == other);
+            }
         }
         self.report.operations += 1;
         self.began[node] = self.now;
@@ -440,6 +445,7 @@ impl World {
         for out in core::mem::take(&mut self.nodes[node].outs) {
             self.come_out(node, out);
         }
+        self.truth.names_stay();
         if self.older[node] && self.nodes[node].live.peers.is_open() {
             self.truth.broke("older-metadata", || format!("{node} serves what is old"));
         }
