@@ -455,15 +455,20 @@ impl Calls {
                 self.link = Link::NotConnected;
             }
             Link::NotConnected | Link::Pausing { .. } | Link::Connecting => {
-                self.set_alarm(id, None);
+                unreachable!("what has no way is not sent again")
             }
         }
+    }
+
+    /// Whether a call was answered that was sent later on the connection.
+    fn is_overtaken(&self, sent: Sent) -> bool {
+        matches!(self.link, Link::Connected { answered, .. } if answered > sent.at)
     }
 
     /// Until when a call is waited for as its connection may be slow; none where it was overtaken.
     fn moves_until(&self, sent: Sent) -> Option<Time> {
         match self.link {
-            Link::Connected { moved, answered, .. } if answered <= sent.at => {
+            Link::Connected { moved, .. } if !self.is_overtaken(sent) => {
                 Some((moved + sent.patience).min(sent.at + STREAM_PATIENCE_MAX))
             }
             Link::Connected { .. }
@@ -477,11 +482,8 @@ impl Calls {
     /// When a call ends without reply, by what was heard of the server so far; never if it is hard.
     fn deadline(&self, call: &Call) -> Option<Time> {
         let soft = self.options.soft?;
-        let overtaken = match (self.link, call.sent) {
-            (Link::Connected { answered, .. }, Some(sent)) => answered > sent.at,
-            _ => false,
-        };
-        let alive = self.alive.filter(|_| !overtaken).unwrap_or(call.begun);
+        let is_overtaken = call.sent.is_some_and(|sent| self.is_overtaken(sent));
+        let alive = self.alive.filter(|_| !is_overtaken).unwrap_or(call.begun);
         let slow = (alive + soft).min(call.begun + STREAM_PATIENCE_MAX);
         Some(slow.max(call.begun + soft))
     }

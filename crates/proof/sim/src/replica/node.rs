@@ -211,6 +211,11 @@ impl Node {
         self.homes.of(object).expect("every id was given")
     }
 
+    /// Whether one home has both, and so may replace one by the other in one moment.
+    pub(super) fn has_one_home(&self, one: FileId, other: FileId) -> bool {
+        self.home_of(one) == self.home_of(other)
+    }
+
     /// A number that was never given before, in any epoch.
     pub(super) const fn number(&mut self) -> u64 {
         self.live.last += 1;

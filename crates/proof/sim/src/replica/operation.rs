@@ -129,7 +129,7 @@ impl Node {
     /// Whether one home replaces one by the other in one moment.
     fn replaces_at_once(&self, object: FileId, over: FileId) -> bool {
         let in_two_steps = self.mutant == Some(ReplicaMutant::ReplacesInTwoSteps);
-        self.home_of(over) == self.home_of(object) && !in_two_steps
+        self.has_one_home(object, over) && !in_two_steps
     }
 
     fn begins_with_another(&mut self, ticket: Ticket) {

@@ -67,10 +67,10 @@ impl Truth {
         self.objects.keys().copied().collect()
     }
 
-    /// A client asks that an object be removed, or that another take its place; whether in one step.
-    pub(super) fn asked_away(&mut self, object: FileId, is_replaced: bool) {
+    /// A client asks that an object be removed, or that another take its place, in one step or not.
+    pub(super) fn asked_away(&mut self, object: FileId, in_one_step: bool) {
         self.may_go.insert(object);
-        if !is_replaced {
+        if !in_one_step {
             self.may_leave.insert(object);
         }
     }

@@ -347,8 +347,8 @@ impl World {
                 self.truth.asked_away(*object, false);
             } else if let Some(over) = *over {
                 // Of two homes the one removes before the other renames.
-                let [home, other] = [*object, over].map(|one| self.nodes[node].home_of(one));
-                self.truth.asked_away(over, home == other);
+                let in_one_step = self.nodes[node].has_one_home(*object, over);
+                self.truth.asked_away(over, in_one_step);
             }
         }
         self.report.operations += 1;
