@@ -22,8 +22,9 @@ use leasehold_store_replica::{
 use leasehold_wire::list::List;
 use leasehold_wire::nfs3::{self, Name, SetAttributes};
 use leasehold_wire::replica::{
-    Caller, Content, PROGRAM, Place, VERSION, announce, begin, change, claim, cover, end, evict,
-    fetch, hello, list, load, r#move, moving, named, place, search, stands, uncover,
+    Caller, Content, PROGRAM, Place, VERSION, Yielded, announce, begin, change, claim, cover, end,
+    evict, fetch, hello, list, load, r#move, moving, named, place, replaced, search, stands,
+    uncover, r#yield,
 };
 use leasehold_wire::rpc::{AuthSys, Call, OpaqueAuth, Reply, flavor};
 
@@ -151,6 +152,17 @@ fn written(value: &impl Encode) -> Vec<u8> {
     writer.finish().into_bytes().to_vec()
 }
 
+/// The calls by which an object of the peer's takes a name from one of ours.
+fn replaces_ours(place: Place<'_>) -> [(u32, Vec<u8>); 2] {
+    let (caller, change, by) = (CALLER, 1, Some(1));
+    let yielded = Yielded { place, object: THEIRS, over: ROOT };
+    let version = Some(9);
+    [
+        (r#yield::NUMBER, written(&r#yield::Args { caller, change, yielded, by })),
+        (replaced::NUMBER, written(&replaced::Args { caller, change, yielded, by, version })),
+    ]
+}
+
 /// A call of each procedure by itself, and all of them together.
 #[must_use]
 pub fn starters() -> Vec<Vec<u8>> {
@@ -161,6 +173,7 @@ pub fn starters() -> Vec<Vec<u8>> {
     let wrote = change::Wrote { offset: 3, data: Content(b"what was written"), modified };
     let attributes = SetAttributes { mode: Some(0o755), ..SetAttributes::default() };
     let claims = claim::Args { caller, place: here, object: other, replaces: true };
+    let stands = stands::Args { caller, place: here, object, claimant: Some(other) };
     let (from, to) = (Some(here), Some(Place { name: Name(b"other"), ..here }));
     let (number, over) = (7, Some(object));
     let replaces = place::Args { caller, number, object: other, from: None, to, over };
@@ -174,7 +187,7 @@ pub fn starters() -> Vec<Vec<u8>> {
         (search::NUMBER, written(&search::Args { caller, place: here, behind: List(vec![0, 1]) })),
         (claim::NUMBER, written(&claims)),
         (named::NUMBER, written(&named::Args { caller, place: here })),
-        (stands::NUMBER, written(&claims)),
+        (stands::NUMBER, written(&stands)),
         (change::NUMBER, written(&changes(None))),
         (change::NUMBER, written(&changes(Some(wrote)))),
         (place::NUMBER, written(&place::Args { caller, number: 6, object, from, to, over: None })),
@@ -215,7 +228,7 @@ pub fn starters() -> Vec<Vec<u8>> {
         let length = u16::try_from(args.len()).expect("they are short");
         [&[procedure][..], &length.to_be_bytes(), args].concat()
     };
-    let mut starters: Vec<Vec<u8>> = calls.iter().map(script).collect();
+    let mut starters: Vec<Vec<u8>> = calls.iter().chain(&replaces_ours(here)).map(script).collect();
     starters.push(starters.concat());
     starters
 }

@@ -1,12 +1,12 @@
 //! Several metaservers, one file system, kept consistent lazily (Avila et al. 2004, after Keleher,
 //! Cox and Zwaenepoel 1992). `spec/replica.x` has what they say to each other.
 //!
-//! Each object has a home, which alone has its metafile; other metaservers have copies of it. Eight
+//! Each object has a home, which alone has its metafile; other metaservers have copies of it. Nine
 //! machines, none of which holds a metafile: [`peers`] knows who there is and whether this one may
 //! serve; [`copies`] when a copy is good, [`covers`] what clients may cache of it, and [`changes`]
 //! when what was changed goes to the home; [`search`] whom to ask for a name; [`home`] makes places
-//! for objects, [`names`] keeps names apart, and [`moves`] keeps directories from becoming their own
-//! ancestors. Each has its rules by number at its head. A ninth, [`epochs`], is for iods: by it they
+//! for objects, and [`yields`] gives them up for those of other homes; [`names`] keeps names apart,
+//! and [`moves`] keeps directories from becoming their own ancestors. Each has its rules by number at its head. A tenth, [`epochs`], is for iods: by it they
 //! refuse a metaserver that is over.
 //! [`distances`] tells a search who is near.
 //!
@@ -26,6 +26,7 @@ pub mod moves;
 pub mod names;
 pub mod peers;
 pub mod search;
+pub mod yields;
 
 use core::fmt;
 use core::time::Duration;

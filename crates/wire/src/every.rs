@@ -232,7 +232,7 @@ macro_rules! for_every_procedure {
             }
             replica::PROGRAM, replica::VERSION {
                 NULL rpc::null: Args => Reply;
-                HELLO replica::hello: Args => Reply;
+                HELLO replica::hello: Args => Reply<'_>;
                 FETCH replica::fetch: Args => Reply<'_>;
                 SEARCH replica::search: Args<'_> => Reply<'_>;
                 NAMED replica::named: Args<'_> => Reply;
@@ -250,6 +250,8 @@ macro_rules! for_every_procedure {
                 LOAD replica::load: Args => Reply;
                 BEGIN replica::begin: Args => Reply;
                 END replica::end: Args => Reply;
+                YIELD replica::r#yield: Args<'_> => Reply;
+                REPLACED replica::replaced: Args<'_> => Reply;
             }
             binding::PROGRAM, binding::VERSION {
                 NULL rpc::null: Args => Reply;

@@ -11,7 +11,7 @@ use crate::nfs3::{self, Attributes, SetAttributes};
 pub const PROGRAM: u32 = 0x2001_ea60;
 
 /// The program's version.
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 7;
 
 opaques! {
     /// Where a file's data lies, or what a symbolic link holds.
@@ -39,6 +39,18 @@ xdr_struct! {
         pub directory: u64,
         /// The name.
         pub name: nfs3::Name<'a>,
+    }
+
+    /// An object that is to lose a name to another, which has another home.
+    #[doc(alias = "replica_yielded")]
+    #[derive(Copy)]
+    pub struct Yielded<'a> {
+        /// The name.
+        pub place: Place<'a>,
+        /// The object that gets it.
+        pub object: u64,
+        /// The object that loses it.
+        pub over: u64,
     }
 
     /// All that is known of an object but its data.
@@ -131,7 +143,7 @@ impl<Results: Encode> Encode for Answer<Results> {
 
 /// HELLO, procedure 1: a peer has started.
 pub mod hello {
-    use super::{Answer, xdr_struct};
+    use super::{Answer, Yielded, xdr_struct};
     use crate::list::List;
 
     /// The procedure's number.
@@ -166,7 +178,7 @@ pub mod hello {
 
         /// What the other knew of it.
         #[doc(alias = "replica_hello_ok")]
-        pub struct Known {
+        pub struct Known<'a> {
             /// The other's own epoch.
             pub epoch: u64,
             /// The last epoch that it knew of the caller.
@@ -177,11 +189,13 @@ pub mod hello {
             pub recovers: bool,
             /// What it has covers on that the caller granted.
             pub covered: List<Covered>,
+            /// What has its home at the caller and is to lose names to objects of the other's.
+            pub replaced: List<Yielded<'a>>,
         }
     }
 
     /// The results.
-    pub type Reply = Answer<Known>;
+    pub type Reply<'a> = Answer<Known<'a>>;
 }
 
 /// FETCH, procedure 2: a metafile, if it is newer than the copy.
@@ -288,12 +302,26 @@ pub mod claim {
 
 /// STANDS, procedure 6: whether an object has a name, or is about to.
 pub mod stands {
-    use super::Answer;
-
-    pub use super::claim::Args;
+    use super::{Answer, Caller, Place, xdr_struct};
 
     /// The procedure's number.
     pub const NUMBER: u32 = 6;
+
+    xdr_struct! {
+        /// Which.
+        #[doc(alias = "replica_stands_args")]
+        #[derive(Copy)]
+        pub struct Args<'a> {
+            /// Who asks.
+            pub caller: Caller,
+            /// The name.
+            pub place: Place<'a>,
+            /// The object.
+            pub object: u64,
+            /// Who claims the name, if anybody does: to that it may have been yielded.
+            pub claimant: Option<u64>,
+        }
+    }
 
     /// Whether.
     #[doc(alias = "replica_stands_ok")]
@@ -664,6 +692,62 @@ pub mod end {
     }
 
     /// That the times of the directory are those of the change.
+    pub type Reply = Answer<()>;
+}
+
+/// YIELD, procedure 19: an object is about to lose a name to one of another home.
+pub mod r#yield {
+    use super::{Answer, Caller, Yielded, xdr_struct};
+
+    /// The procedure's number.
+    pub const NUMBER: u32 = 19;
+
+    xdr_struct! {
+        /// Which.
+        #[doc(alias = "replica_yield_args")]
+        #[derive(Copy)]
+        pub struct Args<'a> {
+            /// The home of what gets the name.
+            pub caller: Caller,
+            /// The number that it gives this change.
+            pub change: u64,
+            /// The objects, and the name.
+            pub yielded: Yielded<'a>,
+            /// The peer whose client waits for it.
+            pub by: Option<u32>,
+        }
+    }
+
+    /// That nothing is shown any more of what loses the name.
+    pub type Reply = Answer<()>;
+}
+
+/// REPLACED, procedure 20: it has lost the name, or will not.
+pub mod replaced {
+    use super::{Answer, Caller, Yielded, xdr_struct};
+
+    /// The procedure's number.
+    pub const NUMBER: u32 = 20;
+
+    xdr_struct! {
+        /// Which.
+        #[doc(alias = "replica_replaced_args")]
+        #[derive(Copy)]
+        pub struct Args<'a> {
+            /// The home of what gets the name.
+            pub caller: Caller,
+            /// The number of the change.
+            pub change: u64,
+            /// The objects, and the name.
+            pub yielded: Yielded<'a>,
+            /// The peer whose client waits for it.
+            pub by: Option<u32>,
+            /// The version of what has the name by now; none if it will not get it.
+            pub version: Option<u64>,
+        }
+    }
+
+    /// That this is on stable storage.
     pub type Reply = Answer<()>;
 }
 

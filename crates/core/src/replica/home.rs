@@ -16,12 +16,30 @@
 //!    or given up. A move is under way just as long.
 //! 9. What has its home here as well, and is to lose a name to the object, is under way with it: if it
 //!    is a directory it is closed, and both metafiles are changed in one.
+//! 10. What has its home elsewhere, and is to lose a name to the object, yields it first, and the name
+//!     is claimed when the change is stored. Then that home takes it from it. Both are tried again until
+//!     they are done, and the change is under way as long; so is one that a start finds stored.
+//! 11. A home that begins another epoch has yielded nothing: what is not on its way to stable storage is
+//!     given up.
 
+use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 
 use leasehold_base::units::{FileId, Time};
 
-use super::{Bounds, Place, Stamp, Ticket};
+use super::{Bounds, Peer, Place, Stamp, Ticket};
+
+/// How long until what is stored, and was refused what comes behind that, asks for it again.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// What loses a name to another object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Over {
+    /// It has its home here; with whether it is a directory.
+    Here(FileId, bool),
+    /// It has its home at this peer, and is no directory.
+    There(FileId, Peer),
+}
 
 /// What is to be done about an object's names.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,24 +52,42 @@ pub struct Change {
     pub from: Option<(Place, bool)>,
     /// The name that it gets.
     pub to: Option<Place>,
-    /// What has its home here and loses that name to it, and whether that is a directory.
-    pub over: Option<(FileId, bool)>,
+    /// What loses that name to it.
+    pub over: Option<Over>,
 }
 
 impl Change {
     /// The directory that is to be empty for it.
     fn closes(&self) -> Option<FileId> {
         match self.over {
-            Some((over, true)) => Some(over),
-            Some((_, false)) | None => {
+            Some(Over::Here(over, true)) => Some(over),
+            Some(Over::Here(_, false) | Over::There(..)) | None => {
                 (self.is_directory && self.to.is_none()).then_some(self.object)
             }
         }
     }
 
+    /// What has its home here and loses the name to it.
+    #[must_use]
+    pub const fn over_here(&self) -> Option<FileId> {
+        match self.over {
+            Some(Over::Here(over, _)) => Some(over),
+            Some(Over::There(..)) | None => None,
+        }
+    }
+
+    /// What has its home elsewhere and loses that name to it, and where that is.
+    #[must_use]
+    pub fn over_there(&self) -> Option<(Place, FileId, Peer)> {
+        match (self.over, &self.to) {
+            (Some(Over::There(over, peer)), Some(to)) => Some((to.clone(), over, peer)),
+            _ => None,
+        }
+    }
+
     /// All that is under way with it.
     pub fn objects(&self) -> impl Iterator<Item = FileId> + use<> {
-        [Some(self.object), self.over.map(|(over, _)| over)].into_iter().flatten()
+        [Some(self.object), self.over_here()].into_iter().flatten()
     }
 
     /// The parent that it gets instead of another.
@@ -87,6 +123,10 @@ pub enum Event {
     Stored(Ticket, Stamp),
     /// The change cannot be stored now, and will not be.
     Undone(Ticket),
+    /// A start finds this stored, with this version, and what it replaces not gone (rule 10).
+    Found(Ticket, Change, Stamp),
+    /// A peer has begun another epoch.
+    Restarted(Peer),
     /// Time went on.
     Tick,
 }
@@ -94,13 +134,21 @@ pub enum Event {
 /// What is to be done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// The root's home is asked for leave; [`Event::Had`] follows, as after the next two.
+    /// The root's home is asked for leave; [`Event::Had`] follows, as after all that asks.
     Leave(Ticket, FileId, FileId),
     /// The home of its directory is asked for the name, which that other object has by now, unless
     /// anything else stands there that has its home here (rule 4).
     Claim(Ticket, FileId, Place, Option<FileId>),
     /// The directory, which has its home here, is to be closed.
     Close(Ticket, FileId),
+    /// The home of that other is asked to have it yield the place to the object.
+    Yield(Ticket, FileId, Place, FileId),
+    /// It is told that the object will not stand there.
+    Keep(Ticket, FileId, Place, FileId),
+    /// It is asked to take the place from it, where the object stands by a change with this version.
+    Replace(Ticket, FileId, Place, FileId, Stamp),
+    /// That is done: it need not be known any more that the object has replaced something.
+    Replaced(FileId),
     /// The metafile is changed on stable storage, and that of what it replaces, in one;
     /// [`Event::Stored`] follows.
     Store(Ticket, Change),
@@ -117,9 +165,13 @@ pub enum Effect {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Step {
     Leave,
+    Yield,
     Claim,
     Close,
     Store,
+    /// What is stored claims the name.
+    Note,
+    Replace,
 }
 
 #[derive(Clone, Debug)]
@@ -128,6 +180,9 @@ struct Under {
     change: Change,
     step: Step,
     until: Time,
+    version: Stamp,
+    /// When what is stored asks again.
+    again: Option<Time>,
 }
 
 /// A deliberate fault.
@@ -146,6 +201,8 @@ pub enum Mutant {
     ReplacesFull,
     /// What does not get another name loses the one that it has.
     LosesRefused,
+    /// A change that a start finds stored is not under way.
+    ForgetsReplaced,
 }
 
 /// What is under way about objects that have their home here.
@@ -189,27 +246,44 @@ impl Home {
     pub fn step(&mut self, now: Time, event: Event, effects: &mut Vec<Effect>) {
         match event {
             Event::Change(ticket, change) => self.change(now, ticket, change, effects),
-            Event::Had(ticket, had) => self.had(ticket, had, effects),
+            Event::Had(ticket, had) => self.had(now, ticket, had, effects),
             Event::Stored(ticket, version) => {
-                if let Some(under) = self.take(ticket) {
-                    effects.push(Effect::Done(ticket, version));
-                    effects.extend(under.change.closes().map(Effect::Open));
-                    let Change { object, from, to, over, .. } = under.change;
-                    if let Some((from, _)) = from {
-                        effects.push(Effect::Announce(object, version, from));
+                if let Some(mut under) = self.take(ticket) {
+                    under.version = version;
+                    if under.change.over_there().is_some() {
+                        under.step = Step::Note;
+                        Self::go_on(&under, effects);
+                        self.put_back(under);
+                    } else {
+                        Self::end(under, effects);
                     }
-                    if let (Some((over, _)), Some(to)) = (over, to) {
-                        effects.push(Effect::Announce(over, version, to));
-                    }
+                }
+            }
+            Event::Found(ticket, change, version) => {
+                self.found(now, ticket, change, version, effects);
+            }
+            Event::Restarted(peer) => {
+                let is_void = |under: &&Under| {
+                    under.step < Step::Store
+                        && under.change.over_there().is_some_and(|it| it.2 == peer)
+                };
+                let void = self.under.values().filter(is_void).map(|under| under.ticket);
+                for ticket in void.collect::<Vec<_>>() {
+                    self.give_up(ticket, Refusal::Later, effects);
                 }
             }
             Event::Undone(ticket) => self.give_up(ticket, Refusal::Later, effects),
             Event::Tick => {}
         }
-        let late = |under: &&Under| under.until <= now && under.step != Step::Store;
+        let late = |under: &&Under| under.until <= now && under.step < Step::Store;
         let late = self.under.values().filter(late).map(|under| under.ticket);
         for ticket in late.collect::<Vec<_>>() {
             self.give_up(ticket, Refusal::Later, effects);
+        }
+        for under in self.under.values_mut() {
+            if under.again.take_if(|again| *again <= now).is_some() {
+                Self::go_on(under, effects);
+            }
         }
         if cfg!(debug_assertions) {
             self.check();
@@ -225,8 +299,22 @@ impl Home {
         }
         let under = self.under.get(&object);
         under.is_some_and(|under| {
-            under.step >= Step::Claim && under.change.to.as_ref() == Some(place)
+            under.step >= Step::Yield && under.change.to.as_ref() == Some(place)
         })
+    }
+
+    /// Whether anything is under way about an object's names.
+    #[must_use]
+    pub fn is_under(&self, object: FileId) -> bool {
+        self.under.contains_key(&object) || self.replaced.contains(&object)
+    }
+
+    /// Whether a change by which something loses a name that has its home at a peer is on its way to
+    /// stable storage.
+    #[must_use]
+    pub fn is_storing_over(&self, peer: Peer) -> bool {
+        let of_it = |under: &Under| under.change.over_there().is_some_and(|it| it.2 == peer);
+        self.under.values().any(|under| under.step == Step::Store && of_it(under))
     }
 
     /// Whether the change of this ticket, for which leave was asked, is under way.
@@ -238,8 +326,9 @@ impl Home {
     /// When something is given up.
     #[must_use]
     pub fn next_wake(&self) -> Option<Time> {
-        let under = self.under.values().filter(|under| under.step != Step::Store);
-        under.map(|under| under.until).min()
+        let next =
+            |under: &Under| (under.step < Step::Store).then_some(under.until).or(under.again);
+        self.under.values().filter_map(next).min()
     }
 
     /// Audits the whole state.
@@ -251,7 +340,7 @@ impl Home {
         for (ticket, object) in &self.objects {
             assert_eq!(self.under.get(object).map(|under| under.ticket), Some(*ticket));
         }
-        let replaced = self.under.values().filter_map(|under| Some(under.change.over?.0));
+        let replaced = self.under.values().filter_map(|under| under.change.over_here());
         assert_eq!(replaced.collect::<BTreeSet<_>>(), self.replaced, "they are under way");
         assert!(
             self.replaced.iter().all(|over| !self.under.contains_key(over)),
@@ -261,8 +350,7 @@ impl Home {
 
     fn change(&mut self, now: Time, ticket: Ticket, change: Change, effects: &mut Vec<Effect>) {
         let is_full = self.under.len() >= self.bounds.most;
-        let is_under = |one| self.under.contains_key(&one) || self.replaced.contains(&one);
-        if is_full || change.objects().any(is_under) {
+        if is_full || change.objects().any(|one| self.is_under(one)) {
             effects.push(Effect::Refused(ticket, Refusal::Later));
             return;
         }
@@ -270,10 +358,62 @@ impl Home {
             effects.push(Effect::Refused(ticket, Refusal::Gone));
             return;
         }
-        let until = now + self.bounds.patience;
-        let mut under = Under { ticket, change, step: Step::Leave, until };
+        let mut under = self.begins(now, ticket, change);
         self.go(&mut under, Step::Leave, effects);
         self.put_back(under);
+    }
+
+    fn begins(&self, now: Time, ticket: Ticket, change: Change) -> Under {
+        let (until, version, again) = (now + self.bounds.patience, Stamp::default(), None);
+        Under { ticket, change, step: Step::Leave, until, version, again }
+    }
+
+    /// Goes on with what is stored, and was not answered.
+    fn found(
+        &mut self,
+        now: Time,
+        ticket: Ticket,
+        change: Change,
+        version: Stamp,
+        effects: &mut Vec<Effect>,
+    ) {
+        #[cfg(feature = "mutants")]
+        if self.is(Mutant::ForgetsReplaced) {
+            return;
+        }
+        if !change.objects().any(|one| self.is_under(one)) {
+            let under = self.begins(now, ticket, change);
+            let under = Under { step: Step::Note, version, ..under };
+            Self::go_on(&under, effects);
+            self.put_back(under);
+        }
+    }
+
+    /// What is stored claims the name, and then has it taken from what it replaces.
+    fn go_on(under: &Under, effects: &mut Vec<Effect>) {
+        let Under { ticket, change, step, version, .. } = under;
+        let Some((place, over, _)) = change.over_there() else { return };
+        let (ticket, object) = (*ticket, change.object);
+        effects.push(if *step == Step::Replace {
+            Effect::Replace(ticket, object, place, over, *version)
+        } else {
+            Effect::Claim(ticket, object, place, None)
+        });
+    }
+
+    fn end(under: Under, effects: &mut Vec<Effect>) {
+        let Under { ticket, change, version, .. } = under;
+        effects.push(Effect::Done(ticket, version));
+        effects.extend(change.closes().map(Effect::Open));
+        let (there, here) = (change.over_there(), change.over_here());
+        let Change { object, from, to, .. } = change;
+        effects.extend(there.map(|_| Effect::Replaced(object)));
+        if let Some((from, _)) = from {
+            effects.push(Effect::Announce(object, version, from));
+        }
+        if let (Some(over), Some(to)) = (here, to) {
+            effects.push(Effect::Announce(over, version, to));
+        }
     }
 
     /// Takes the next step that there is something to do in.
@@ -289,13 +429,16 @@ impl Home {
         let closes = change.closes();
         #[cfg(feature = "mutants")]
         let closes = closes.filter(|_| change.over.is_none() || !self.is(Mutant::ReplacesFull));
+        let there = change.over_there();
         if let (Step::Leave, Some(parent)) = (step, parent) {
             under.step = Step::Leave;
             effects.push(Effect::Leave(ticket, object, parent));
-        } else if let (Step::Leave | Step::Claim, Some(to)) = (step, to) {
+        } else if let (true, Some((to, over, _))) = (step <= Step::Yield, &there) {
+            under.step = Step::Yield;
+            effects.push(Effect::Yield(ticket, object, to.clone(), *over));
+        } else if let (true, Some(to)) = (step <= Step::Claim && there.is_none(), to) {
             under.step = Step::Claim;
-            let over = change.over.map(|(over, _)| over);
-            effects.push(Effect::Claim(ticket, object, to, over));
+            effects.push(Effect::Claim(ticket, object, to, change.over_here()));
         } else if let (true, Some(closes)) = (step <= Step::Close, closes) {
             under.step = Step::Close;
             effects.push(Effect::Close(ticket, closes));
@@ -305,24 +448,49 @@ impl Home {
         }
     }
 
-    fn had(&mut self, ticket: Ticket, had: Result<(), Refusal>, effects: &mut Vec<Effect>) {
+    fn had(
+        &mut self,
+        now: Time,
+        ticket: Ticket,
+        had: Result<(), Refusal>,
+        effects: &mut Vec<Effect>,
+    ) {
         let Some(mut under) = self.take(ticket) else { return };
         #[cfg(feature = "mutants")]
-        let had = if self.is(Mutant::TakesRefused) { had.or(Ok(())) } else { had };
-        let next = match under.step {
-            Step::Leave => Step::Claim,
-            Step::Claim => Step::Close,
-            Step::Close | Step::Store => Step::Store,
+        let had = if self.is(Mutant::TakesRefused) && under.step < Step::Store {
+            had.or(Ok(()))
+        } else {
+            had
         };
-        if under.step == Step::Store {
-            self.put_back(under);
-            return;
-        }
-        if let Err(refusal) = had {
-            self.put_back(under);
-            self.give_up(ticket, refusal, effects);
-            return;
-        }
+        let next = match (under.step, had) {
+            (Step::Store, _) => {
+                self.put_back(under);
+                return;
+            }
+            (Step::Note | Step::Replace, Err(_)) => {
+                under.again = Some(now + AGAIN);
+                self.put_back(under);
+                return;
+            }
+            (Step::Note, Ok(())) => {
+                under.step = Step::Replace;
+                Self::go_on(&under, effects);
+                self.put_back(under);
+                return;
+            }
+            (Step::Replace, Ok(())) => {
+                Self::end(under, effects);
+                return;
+            }
+            (_, Err(refusal)) => {
+                self.put_back(under);
+                self.give_up(ticket, refusal, effects);
+                return;
+            }
+            (Step::Leave, Ok(())) => Step::Yield,
+            (Step::Claim, Ok(())) => Step::Close,
+            (Step::Yield | Step::Close, Ok(())) => Step::Store,
+        };
         self.go(&mut under, next, effects);
         self.put_back(under);
     }
@@ -332,12 +500,16 @@ impl Home {
         if under.step >= Step::Close {
             effects.extend(under.change.closes().map(Effect::Open));
         }
+        if let (true, Some((place, over, _))) =
+            (under.step >= Step::Yield, under.change.over_there())
+        {
+            effects.push(Effect::Keep(ticket, under.change.object, place, over));
+        }
         #[cfg(feature = "mutants")]
         if self.is(Mutant::LosesRefused) && under.change.from.is_some() {
-            let Under { change, until, .. } = under;
-            let change = Change { to: None, over: None, ..change };
+            let change = Change { to: None, over: None, ..under.change };
             effects.push(Effect::Store(ticket, change.clone()));
-            self.put_back(Under { ticket, change, step: Step::Store, until });
+            self.put_back(Under { change, step: Step::Store, ..under });
             return;
         }
         effects.push(Effect::Refused(ticket, refusal));
@@ -346,7 +518,7 @@ impl Home {
     fn take(&mut self, ticket: Ticket) -> Option<Under> {
         let object = self.objects.remove(&ticket)?;
         let under = self.under.remove(&object)?;
-        under.change.over.iter().for_each(|(over, _)| {
+        under.change.over_here().iter().for_each(|over| {
             self.replaced.remove(over);
         });
         Some(under)
@@ -354,7 +526,7 @@ impl Home {
 
     fn put_back(&mut self, under: Under) {
         self.objects.insert(under.ticket, under.change.object);
-        self.replaced.extend(under.change.over.map(|(over, _)| over));
+        self.replaced.extend(under.change.over_here());
         self.under.insert(under.change.object, under);
     }
 }

@@ -8,7 +8,7 @@
 //! 1. A name that nobody has claimed is claimed as soon as that is noted.
 //! 2. Who has claimed a name may claim it again.
 //! 3. If another has claimed it that one's home is asked. If the object stands there, or is about
-//!    to, the name exists; if not, the note is written over.
+//!    to, the name exists; if not, or it has yielded the name to who claims it, the note is written over.
 //! 4. If that home does not say, who claims is told to come again.
 //! 5. One thing is done about a name at a time; who else claims it meanwhile comes again.
 //! 6. A directory may go if the homes of all that claimed a name in it say that none stands there or
@@ -53,8 +53,9 @@ pub enum Event {
 /// What is to be done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// The object's home is asked whether it stands there; [`Event::Stands`] follows, always.
-    Ask(Call, Place, FileId),
+    /// The object's home is asked whether it stands there, and has not yielded the name to that other;
+    /// [`Event::Stands`] follows, always.
+    Ask(Call, Place, FileId, Option<FileId>),
     /// It goes to stable storage that the object has claimed the place; [`Event::Noted`] follows.
     Note(Place, FileId),
     /// The note is dropped, some time.
@@ -139,7 +140,7 @@ impl Names {
                 let is_free = !self.work.contains_key(&place);
                 if is_free && !self.closed.contains_key(&place.directory) {
                     self.work.insert(place.clone(), Work::Sweeping);
-                    self.ask(place, object, false, effects);
+                    self.ask(place, (object, None), false, effects);
                 }
             }
             Event::Stands(call, stands) => match self.calls.remove(&call) {
@@ -162,14 +163,14 @@ impl Names {
     fn ask(
         &mut self,
         place: Place,
-        object: FileId,
+        (object, claimant): (FileId, Option<FileId>),
         is_for_end: bool,
         effects: &mut Vec<Effect>,
     ) -> Call {
         self.last_call += 1;
         let call = Call(self.last_call);
         self.calls.insert(call, (place.clone(), is_for_end));
-        effects.push(Effect::Ask(call, place, object));
+        effects.push(Effect::Ask(call, place, object, claimant));
         call
     }
 
@@ -194,7 +195,7 @@ impl Names {
             Some(other) if other == object => effects.push(Effect::Granted(ticket)),
             Some(other) => {
                 self.work.insert(place.clone(), Work::Asking { ticket, object });
-                self.ask(place, other, false, effects);
+                self.ask(place, (other, Some(object)), false, effects);
             }
             None => {
                 effects.push(Effect::Note(place.clone(), object));
@@ -223,7 +224,7 @@ impl Names {
         #[cfg(feature = "mutants")]
         let claims = if self.is(Mutant::ClosesFull) { Vec::new() } else { claims };
         let claims = claims.into_iter().map(|(name, object)| (Place { directory, name }, object));
-        let asked = claims.map(|(place, object)| self.ask(place, object, true, effects));
+        let asked = claims.map(|(place, object)| self.ask(place, (object, None), true, effects));
         let closed = Closed { ticket, asked: asked.collect() };
         if closed.asked.is_empty() {
             effects.push(Effect::Retired(ticket));

@@ -9,7 +9,8 @@
 //! What is checked is checked when it happens, against the truth, which a world knows: what the
 //! homes have on their disks. That is a tree at every moment, from which nothing goes that nobody
 //! asked away: what replaces another object stands at its old name or at the new one, and somebody
-//! has the new one all the while, but for two homes, where one is removed before the other is renamed.
+//! has the new one all the while, but for directories of two homes, where one is removed before the
+//! other is renamed.
 //! What is shown was so at most a window ago; in strict worlds, where copies are had by leases, when
 //! the client had asked already.
 
@@ -22,6 +23,7 @@ mod searching;
 mod serve;
 mod truth;
 mod world;
+mod yielding;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -79,8 +81,14 @@ pub enum ReplicaMutant {
     ReplacesFull,
     /// What does not get another name loses the one that it has.
     LosesRefused,
-    /// What one home has is removed, and then what replaces it renamed.
+    /// What is replaced is removed, and then what replaces it renamed.
     ReplacesInTwoSteps,
+    /// What yields its name is shown.
+    ShowsYielded,
+    /// What has lost its name to what has another home just now is nowhere.
+    ForgetsLost,
+    /// What a start finds to have replaced what has another home is left as it is.
+    ForgetsReplaced,
     /// A note of a name is dropped though its object stands there.
     DropsStanding,
     /// Each gets leave that asks.
@@ -117,6 +125,9 @@ impl ReplicaMutant {
         Self::ReplacesFull,
         Self::LosesRefused,
         Self::ReplacesInTwoSteps,
+        Self::ShowsYielded,
+        Self::ForgetsLost,
+        Self::ForgetsReplaced,
         Self::DropsStanding,
         Self::LooksNowhere,
         Self::GivesUp,
@@ -131,7 +142,8 @@ impl ReplicaMutant {
     pub const fn is_strict(self) -> bool {
         matches!(
             self,
-            Self::IgnoresEvictions
+            Self::ShowsYielded
+                | Self::IgnoresEvictions
                 | Self::IgnoresRestarts
                 | Self::EvictsNobody
                 | Self::GrantsMeanwhile
@@ -161,6 +173,8 @@ impl ReplicaMutant {
             | Self::LooksNowhere => &["tree"],
             Self::ClaimsNothing | Self::TakesRefused => &["one-name", "tree"],
             Self::LosesRefused | Self::DropsStanding => &["no-file-lost"],
+            Self::ForgetsLost | Self::ForgetsReplaced => &["no-file-lost", "bounded-staleness"],
+            Self::ShowsYielded => &["bounded-staleness"],
             Self::ReplacesInTwoSteps => &["name-stays"],
         }
     }

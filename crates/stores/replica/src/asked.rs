@@ -10,7 +10,9 @@ use leasehold_base::units::FileId;
 use leasehold_core::leases::Kind;
 use leasehold_core::replica::names;
 use leasehold_core::replica::peers::{self, Known, Refusal};
-use leasehold_core::replica::{Call, Peer, Place, Stamp, Ticket, changes, copies, home, moves};
+use leasehold_core::replica::{
+    Call, Peer, Place, Stamp, Ticket, changes, copies, home, moves, yields,
+};
 use leasehold_wire::replica::Caller;
 
 use crate::NoResults;
@@ -65,9 +67,12 @@ impl Node {
                 self.do_peers(effect);
             }
         }
+        // It is not known yet what will be replaced of what it has.
+        let known_of = known_of.filter(|_| !self.home.is_storing_over(peer));
         let recovers = self.is_recovering();
         let told = known_of.map_or(Answer::Later, |known| {
-            Answer::Known(self.epoch(), Told { known, recovers, covered: self.covered_by(peer) })
+            let (covered, replaced) = (self.covered_by(peer), self.replaced_of(peer));
+            Answer::Known(self.epoch(), Told { known, recovers, covered, replaced })
         });
         self.answer(asker, told);
     }
@@ -95,6 +100,7 @@ impl Node {
             Ask::Named(place) => self.ask_leased(peer, asker, place.directory, ask),
             Ask::Search(place, behind) if behind.is_empty() => match self.disk.standing_at(place) {
                 Some(object) => self.ask_leased(peer, asker, object, ask),
+                None if self.yields.was_lost(self.now, place) => self.answer(asker, Answer::Later),
                 None => self.answer(asker, Answer::Nowhere),
             },
             _ => self.asked(asker, ask),
@@ -104,6 +110,7 @@ impl Node {
     /// What is known here of what is fetched or named.
     pub(crate) fn known_of(&self, ask: &Ask) -> Answer {
         match ask {
+            Ask::Fetch(object, _) if self.yields.hides(*object).is_some() => Answer::Later,
             Ask::Fetch(object, known) => match self.disk.metafiles.get(object) {
                 Some(metafile) if Some(metafile.version) == *known => Answer::Same,
                 Some(metafile) => Answer::Metafile(metafile.clone()),
@@ -124,7 +131,13 @@ impl Node {
             Ask::Search(place, behind) => {
                 let found = self.disk.standing_at(&place);
                 match found.and_then(|object| self.disk.metafiles.get(&object).cloned()) {
+                    Some(found) if self.yields.hides(found.object).is_some() => {
+                        self.answer(asker, Answer::Later);
+                    }
                     Some(found) => self.answer(asker, Answer::Metafile(found)),
+                    None if self.yields.was_lost(self.now, &place) => {
+                        self.answer(asker, Answer::Later);
+                    }
                     None => self.search_behind(asker, place, &behind),
                 }
             }
@@ -140,11 +153,15 @@ impl Node {
                 self.listed(asker, directory, behind, count);
             }
             Ask::Claim(..) | Ask::List { .. } => self.answer(asker, Answer::Gone),
-            Ask::Stands(place, object) => {
+            Ask::Stands(place, object, claimant) => {
                 let is_about = self.home.is_about_to_stand(object, &place);
-                let stands = self.disk.standing_at(&place).is_some();
-                self.answer(asker, Answer::Is(is_about || stands));
+                let stands = self.disk.standing_at(&place).filter(|there| {
+                    !claimant.is_some_and(|to| self.yields.has_to(*there, &place, to))
+                });
+                self.answer(asker, Answer::Is(is_about || stands.is_some()));
             }
+            Ask::Yield(it, by) => self.asked_to_yield(asker, it, by),
+            Ask::Replaced(it, by, version) => self.asked_to_lose(asker, it, by, version),
             Ask::Change { object, .. } | Ask::Place { object, .. }
                 if self.is_held_off(self.peer_of(asker), object, Kind::Write) =>
             {
@@ -219,10 +236,20 @@ impl Node {
             self.answer(asker, answer);
             return;
         }
+        if [Some(object), over].into_iter().flatten().any(|it| self.yields.has(it)) {
+            self.answer(asker, Answer::Later);
+            return;
+        }
         let from = from.map(|from| (from.clone(), self.stands(object, &from)));
-        let over =
-            over.filter(|over| *over != object && to.iter().any(|to| self.stands(*over, to)));
-        let over = over.map(|over| (over, self.has_directory(over)));
+        let over = over.filter(|over| *over != object).and_then(|over| {
+            let is_there = to.iter().any(|to| self.stands(over, to));
+            match self.homes.of(over)? {
+                home if home == self.me() => {
+                    is_there.then(|| home::Over::Here(over, self.has_directory(over)))
+                }
+                home => (!is_directory && to.is_some()).then_some(home::Over::There(over, home)),
+            }
+        });
         let change = home::Change { object, is_directory, from, to, over };
         let ticket = self.ticket(Waiter::Asker(asker));
         self.home(home::Event::Change(ticket, change));
@@ -355,6 +382,7 @@ impl Node {
             Answer::Known(epoch, told) => {
                 if !self.peers.is_open() {
                     self.had_covers(peer, &told.covered);
+                    self.had_yielded(told.replaced);
                 }
                 self.recovers(peer, told.recovers);
                 self.peers(peers::Event::Answered(peer, epoch, told.known));
@@ -377,15 +405,13 @@ impl Node {
             Why::Leave(ticket) | Why::Claim(ticket) => {
                 self.home(home::Event::Had(ticket, answer.had()));
             }
-            Why::Stands(call) => {
-                let stands = match answer {
-                    Answer::Is(true) => names::Stands::Yes,
-                    // Of an id that nobody gave nothing stands.
-                    Answer::Is(false) | Answer::Gone => names::Stands::No,
-                    _ => names::Stands::Unknown,
-                };
-                self.names(names::Event::Stands(call, stands));
+            // It does not have the name any more: whoever has is looked for.
+            Why::Yield(ticket) if answer == Answer::Gone => {
+                self.home(home::Event::Had(ticket, Err(home::Refusal::Exists)));
             }
+            Why::Yield(ticket) => self.home(home::Event::Had(ticket, answer.had())),
+            Why::Stands(call) => self.names(names::Event::Stands(call, answer.stands())),
+            Why::YieldedTo(call) => self.yields(yields::Event::Stands(call, answer.stands())),
             Why::Above(call) => {
                 let above = match answer {
                     Answer::Metafile(metafile) => metafile.places.first().map(|it| it.directory),

@@ -125,13 +125,17 @@ impl Node {
         self.take_copies(number, (directory, ticket));
     }
 
+    /// For which metaserver a change of names is made, if anybody waits for it.
+    pub(crate) fn is_for(&self, ticket: Waiting) -> Option<Peer> {
+        Some(match self.waiting.get(&ticket)? {
+            Waiter::Asker(asker) => self.peer_of(*asker),
+            Waiter::Operation(_) => self.me(),
+        })
+    }
+
     /// Changes the names of objects that have their home here.
     pub(crate) fn change_names(&mut self, ticket: Waiting, change: home::Change) {
-        let by = match self.waiting.get(&ticket) {
-            Some(Waiter::Asker(asker)) => Some(self.peer_of(*asker)),
-            Some(Waiter::Operation(_)) => Some(self.me()),
-            None => None,
-        };
+        let by = self.is_for(ticket);
         let from = change.from.iter().map(|(from, _)| from.directory);
         let to = change.to.iter().map(|to| to.directory);
         let mut within: Vec<FileId> = from.chain(to).collect();

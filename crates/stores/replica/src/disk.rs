@@ -28,6 +28,8 @@ pub(crate) struct Disk {
     pub(crate) ids: u64,
     pub(crate) heard: BTreeMap<Peer, Noted>,
     pub(crate) leave: Option<Move>,
+    /// Objects by which others lose names that have other homes, and have not yet.
+    pub(crate) replacing: BTreeMap<FileId, (Place, FileId)>,
     pub(crate) metafiles: BTreeMap<FileId, Metafile>,
     /// Which objects stand where.
     at: BTreeSet<(Place, FileId)>,
@@ -79,6 +81,7 @@ impl Disk {
             ids: 2,
             heard: BTreeMap::new(),
             leave: None,
+            replacing: BTreeMap::new(),
             metafiles: BTreeMap::new(),
             at: BTreeSet::new(),
             notes: BTreeMap::new(),
@@ -119,6 +122,12 @@ impl Disk {
                 self.heard.insert(peer, noted);
             }
             Record::Leave(leave) => self.leave = leave,
+            Record::Replaces(object, Some(replaced)) => {
+                self.replacing.insert(object, replaced);
+            }
+            Record::Replaces(object, None) => {
+                self.replacing.remove(&object);
+            }
             Record::Both(both) => both.into_iter().for_each(|record| self.take(record)),
         }
     }
@@ -132,7 +141,10 @@ impl Disk {
         let notes = notes.map(|(place, note)| Record::Note(place, note.object, note.cookie));
         let leave = self.leave.map(|given| Record::Leave(Some(given)));
         let metafiles = self.metafiles.into_values().map(Record::Put);
-        known.into_iter().chain([last]).chain(heard).chain(leave).chain(notes).chain(metafiles)
+        let replacing = self.replacing.into_iter();
+        let replacing = replacing.map(|(object, it)| Record::Replaces(object, Some(it)));
+        let all = known.into_iter().chain([last]).chain(heard).chain(leave).chain(notes);
+        all.chain(metafiles).chain(replacing)
     }
 
     fn put(&mut self, metafile: Metafile) {

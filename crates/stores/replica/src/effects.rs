@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 
 use leasehold_base::units::FileId;
-use leasehold_core::replica::{Peer, Place, Ticket, changes, copies, home, moves, names, peers};
+use leasehold_core::replica::{
+    Peer, Place, Stamp, Ticket, changes, copies, home, moves, names, peers, yields,
+};
 
 use crate::Notice;
 use crate::disk::ROOT;
@@ -25,12 +27,16 @@ impl Node {
             peers::Effect::Note(peer, noted) => {
                 let was = self.disk.heard.insert(peer, noted);
                 if was.is_none_or(|was| was.epoch != noted.epoch) {
+                    self.home(home::Event::Restarted(peer));
                     self.has_restarted(peer);
                 }
                 // It is for who comes back with an old backup: the last second of it may be lost.
                 self.append(&[Record::Heard(peer, noted)], Urgency::Soon, None);
             }
-            peers::Effect::Open => self.notice(&Notice::Open),
+            peers::Effect::Open => {
+                self.notice(&Notice::Open);
+                self.go_on_replacing();
+            }
             peers::Effect::Older(peer, known) => {
                 self.refuses = true;
                 let (known, stored) = ((known.epoch, known.stamp.0), self.stored);
@@ -139,19 +145,27 @@ impl Node {
                 let retire = names::Event::Retire(close, directory, inside.collect());
                 self.names(retire);
             }
-            home::Effect::Store(ticket, change) => self.change_names(ticket, change),
-            home::Effect::Announce(object, version, left) => {
-                let metafile = self.disk.metafiles.get(&object);
-                let places = metafile.map(|metafile| metafile.places.clone()).unwrap_or_default();
-                let me = self.me();
-                let others = self.options.peers().filter(|peer| *peer != me);
-                for peer in others.collect::<Vec<Peer>>() {
-                    let (places, left) = (places.clone(), Some(left.clone()));
-                    let announce = Ask::Announce { object, version, places, left };
-                    self.call(peer, announce, Why::Announce);
-                }
-                self.has_left(left, object);
+            home::Effect::Yield(ticket, to, place, over) => {
+                let (number, by) = (ticket.0, self.is_for(ticket));
+                let ask = Ask::Yield(yields::Yield { over, place, to, number }, by);
+                self.call_home(over, ask, Why::Yield(ticket));
             }
+            home::Effect::Keep(ticket, to, place, over) => {
+                let it = yields::Yield { over, place, to, number: ticket.0 };
+                self.call_home(over, Ask::Replaced(it, None, None), Why::Announce);
+            }
+            home::Effect::Replace(ticket, to, place, over, version) => {
+                let (number, by) = (ticket.0, self.is_for(ticket));
+                let it = yields::Yield { over, place, to, number };
+                self.call_home(over, Ask::Replaced(it, by, Some(version)), Why::Claim(ticket));
+            }
+            home::Effect::Replaced(object) => {
+                let record = Record::Replaces(object, None);
+                self.append(core::slice::from_ref(&record), Urgency::Soon, None);
+                self.disk.take(record);
+            }
+            home::Effect::Store(ticket, change) => self.change_names(ticket, change),
+            home::Effect::Announce(object, version, left) => self.announce(object, version, left),
             home::Effect::Done(ticket, version) => self.finish(ticket, Answer::Version(version)),
             home::Effect::Refused(ticket, refusal) => {
                 let answer = match refusal {
@@ -177,9 +191,25 @@ impl Node {
         }
     }
 
+    /// Tells all others that an object has lost a name.
+    pub(crate) fn announce(&mut self, object: FileId, version: Stamp, left: Place) {
+        let metafile = self.disk.metafiles.get(&object);
+        let places = metafile.map(|metafile| metafile.places.clone()).unwrap_or_default();
+        let me = self.me();
+        let others = self.options.peers().filter(|peer| *peer != me);
+        for peer in others.collect::<Vec<Peer>>() {
+            let (places, left) = (places.clone(), Some(left.clone()));
+            let announce = Ask::Announce { object, version, places, left };
+            self.call(peer, announce, Why::Announce);
+        }
+        self.has_left(left, object);
+    }
+
     pub(crate) fn store_names(&mut self, ticket: Ticket, change: home::Change) {
         let now = self.outside.wall();
-        let home::Change { object, from, to, over, .. } = change;
+        let (here, there) = (change.over_here(), change.over_there());
+        let replaced = there.map(|(place, over, _)| (place, over));
+        let home::Change { object, from, to, .. } = change;
         if self.latest(object).is_none() {
             // Who was to have it made has given up.
             self.not_stored(ticket);
@@ -193,8 +223,9 @@ impl Node {
         let mut changes: Vec<_> =
             within.into_iter().filter_map(|it| self.touched(it, For::Loss)).collect();
         let place = to.clone();
+        let what_for = For::Names(ticket, replaced.clone());
         // The later stamp is that of what is replaced: its announcement has the earlier.
-        changes.extend(self.prepare(object, For::Names(ticket), |metafile| {
+        changes.extend(self.prepare(object, what_for, |metafile| {
             if let Some((from, _)) = &from {
                 metafile.places.retain(|place| place != from);
             }
@@ -204,14 +235,14 @@ impl Node {
             }
             metafile.has_names()
         }));
-        if let (Some((over, _)), Some(place)) = (over, place) {
+        if let (Some(over), Some(place)) = (here, place) {
             changes.extend(self.prepare(over, For::Loss, |metafile| {
                 metafile.places.retain(|other| *other != place);
                 metafile.change_at(now);
                 metafile.has_names()
             }));
         }
-        self.store_all(changes);
+        self.store_all(changes, replaced.map(|it| Record::Replaces(object, Some(it))));
     }
 
     pub(crate) fn names(&mut self, event: names::Event) {
@@ -219,8 +250,9 @@ impl Node {
         self.names.step(event, &mut effects);
         for effect in effects {
             match effect {
-                names::Effect::Ask(call, place, object) => {
-                    self.call_home(object, Ask::Stands(place, object), Why::Stands(call));
+                names::Effect::Ask(call, place, object, claimant) => {
+                    let stands = Ask::Stands(place, object, claimant);
+                    self.call_home(object, stands, Why::Stands(call));
                 }
                 names::Effect::Note(place, object) => {
                     self.noting(place.directory, move |node| {

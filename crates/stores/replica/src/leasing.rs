@@ -410,9 +410,8 @@ impl Node {
                 }
             }
             Turn::Look(waiting) => {
-                let seen = self.view(object).map_or(Answer::Gone, Answer::Metafile);
                 self.leases(ended(covered(object), false));
-                self.finish(waiting, seen);
+                self.finish(waiting, self.shown(object));
             }
             Turn::Cover(peer, asker) => {
                 self.leasing.asking.remove(&(object, peer));
@@ -437,6 +436,14 @@ impl Node {
                 self.has_changed_leased(object, ticket);
                 self.has_told(covering(peer), object, grant.serial);
             }
+        }
+    }
+
+    /// What is shown here of an object that has its home here.
+    fn shown(&self, object: FileId) -> Answer {
+        match self.yields.hides(object) {
+            Some(_) => Answer::Later,
+            None => self.view(object).map_or(Answer::Gone, Answer::Metafile),
         }
     }
 

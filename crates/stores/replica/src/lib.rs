@@ -32,6 +32,7 @@ mod store;
 #[cfg(test)]
 mod tests;
 mod using;
+mod yielding;
 
 use core::time::Duration;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

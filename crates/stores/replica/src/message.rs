@@ -8,7 +8,9 @@ use leasehold_core::leases::{Kind, Serial};
 use leasehold_core::replica::covers::Purpose;
 use leasehold_core::replica::home::Refusal;
 use leasehold_core::replica::moves::Move;
+use leasehold_core::replica::names::Stands;
 use leasehold_core::replica::peers::Known;
+use leasehold_core::replica::yields::Yield;
 use leasehold_core::replica::{Peer, Place, Stamp};
 use leasehold_wire::list::{List, ListOf};
 use leasehold_wire::{nfs3, replica};
@@ -30,7 +32,8 @@ pub(crate) enum Ask {
     Named(Place),
     /// With whether it replaces what has the same home.
     Claim(Place, FileId, bool),
-    Stands(Place, FileId),
+    /// With who claims the name.
+    Stands(Place, FileId, Option<FileId>),
     Change {
         object: FileId,
         wanted: Setting,
@@ -66,6 +69,10 @@ pub(crate) enum Ask {
     Begin(Begins, Option<Peer>),
     /// It was, or will not be.
     End(Begins, bool),
+    /// What has its home at the callee is about to lose a name to one of the caller's, for whom.
+    Yield(Yield, Option<Peer>),
+    /// It has, by this version of the other; or will not.
+    Replaced(Yield, Option<Peer>, Option<Stamp>),
 }
 
 /// A change of a name, in a directory that has its home elsewhere.
@@ -84,6 +91,8 @@ pub(crate) struct Told {
     pub(crate) recovers: bool,
     /// What it has covers on that the one that starts granted.
     pub(crate) covered: Vec<(FileId, Kind)>,
+    /// What has its home at the one that starts and is to lose names.
+    pub(crate) replaced: Vec<Yield>,
 }
 
 /// A name that is listed.
@@ -148,6 +157,18 @@ impl Answer {
         }
     }
 
+    /// Whether an object stands at a place, where that was asked.
+    pub(crate) const fn stands(&self) -> Stands {
+        if matches!(self, Self::Is(true)) {
+            Stands::Yes
+        } else if matches!(self, Self::Is(false) | Self::Gone) {
+            // Of an id that nobody gave nothing stands.
+            Stands::No
+        } else {
+            Stands::Unknown
+        }
+    }
+
     /// Writes the results of a call.
     pub(crate) fn encode(&self, stamp: Stamp, to: &mut Writer) {
         let refused = match self {
@@ -190,8 +211,16 @@ impl Answer {
                 };
                 let covered = List(told.covered.iter().map(covered).collect());
                 let (epoch, recovers) = (*epoch, told.recovers);
-                replica::hello::Known { epoch, known_epoch, known_stamp, recovers, covered }
-                    .encode(to);
+                let replaced = List(told.replaced.iter().map(yielded).collect());
+                replica::hello::Known {
+                    epoch,
+                    known_epoch,
+                    known_stamp,
+                    recovers,
+                    covered,
+                    replaced,
+                }
+                .encode(to);
             }
             Self::Covered(serial, kind, term) => {
                 let term_ms = u32::try_from(term.as_millis()).unwrap_or(u32::MAX);
@@ -247,7 +276,12 @@ impl Ask {
     /// Whether it is to be done once, also where it comes twice.
     pub(crate) const fn has_effect(&self) -> bool {
         match self {
-            Self::Claim(..) | Self::Change { .. } | Self::Place { .. } | Self::Move(_) => true,
+            Self::Claim(..)
+            | Self::Change { .. }
+            | Self::Place { .. }
+            | Self::Move(_)
+            | Self::Yield(..)
+            | Self::Replaced(..) => true,
             Self::Hello(..)
             | Self::Fetch(..)
             | Self::Search(..)
@@ -286,6 +320,8 @@ impl Ask {
             Self::Load => replica::load::NUMBER,
             Self::Begin(..) => replica::begin::NUMBER,
             Self::End(..) => replica::end::NUMBER,
+            Self::Yield(..) => replica::r#yield::NUMBER,
+            Self::Replaced(..) => replica::replaced::NUMBER,
         }
     }
 
@@ -307,17 +343,6 @@ impl Ask {
             Self::Search(place, behind) => {
                 let behind = List(behind.iter().map(|peer| peer.0).collect());
                 replica::search::Args { caller, place: wire_place(place), behind }.encode(to);
-            }
-            Self::Named(place) => {
-                replica::named::Args { caller, place: wire_place(place) }.encode(to);
-            }
-            Self::Claim(place, FileId(object), replaces) => {
-                let (place, object, replaces) = (wire_place(place), *object, *replaces);
-                replica::claim::Args { caller, place, object, replaces }.encode(to);
-            }
-            Self::Stands(place, FileId(object)) => {
-                let (place, object, replaces) = (wire_place(place), *object, false);
-                replica::claim::Args { caller, place, object, replaces }.encode(to);
             }
             Self::Change { object, wanted, wrote } => {
                 let wrote = wrote.as_ref().map(|wrote| replica::change::Wrote {
@@ -356,7 +381,36 @@ impl Ask {
             | Self::End(..) => {
                 self.encode_of_leases(caller, to);
             }
+            Self::Named(_)
+            | Self::Claim(..)
+            | Self::Stands(..)
+            | Self::Yield(..)
+            | Self::Replaced(..) => self.encode_of_names(caller, to),
             Self::Load => replica::load::Args { caller }.encode(to),
+        }
+    }
+
+    fn encode_of_names(&self, caller: replica::Caller, to: &mut Writer) {
+        if let Self::Named(place) = self {
+            replica::named::Args { caller, place: wire_place(place) }.encode(to);
+        }
+        if let Self::Claim(place, FileId(object), replaces) = self {
+            let (place, object, replaces) = (wire_place(place), *object, *replaces);
+            replica::claim::Args { caller, place, object, replaces }.encode(to);
+        }
+        if let Self::Stands(place, FileId(object), claimant) = self {
+            let (place, object) = (wire_place(place), *object);
+            let claimant = claimant.map(|claimant| claimant.0);
+            replica::stands::Args { caller, place, object, claimant }.encode(to);
+        }
+        if let Self::Yield(it, by) = self {
+            let (change, yielded, by) = (it.number, yielded(it), by.map(|by| by.0));
+            replica::r#yield::Args { caller, change, yielded, by }.encode(to);
+        }
+        if let Self::Replaced(it, by, version) = self {
+            let (change, yielded, by) = (it.number, yielded(it), by.map(|by| by.0));
+            let version = version.map(|version| version.0);
+            replica::replaced::Args { caller, change, yielded, by, version }.encode(to);
         }
     }
 
@@ -402,17 +456,6 @@ impl Ask {
                 let behind = it.behind.0.into_iter().map(Peer).collect();
                 (it.caller, Self::Search(place(&it.place), behind))
             }
-            replica::named::NUMBER => {
-                let it: replica::named::Args<'_> = decode_all(from)?;
-                (it.caller, Self::Named(place(&it.place)))
-            }
-            replica::claim::NUMBER | replica::stands::NUMBER => {
-                let it: replica::claim::Args<'_> = decode_all(from)?;
-                let (at, object) = (place(&it.place), FileId(it.object));
-                let claims = procedure == replica::claim::NUMBER;
-                let claim = |at| Self::Claim(at, object, it.replaces);
-                (it.caller, if claims { claim(at) } else { Self::Stands(at, object) })
-            }
             replica::change::NUMBER => {
                 let it: replica::change::Args<'_> = decode_all(from)?;
                 (it.caller, Self::change(&it))
@@ -448,9 +491,44 @@ impl Ask {
             | replica::uncover::NUMBER
             | replica::begin::NUMBER
             | replica::end::NUMBER => Self::decode_of_leases(procedure, from)?,
+            replica::named::NUMBER
+            | replica::claim::NUMBER
+            | replica::stands::NUMBER
+            | replica::r#yield::NUMBER
+            | replica::replaced::NUMBER => Self::decode_of_names(procedure, from)?,
             replica::load::NUMBER => (decode_all::<replica::load::Args>(from)?.caller, Self::Load),
             _ => return Ok(None),
         }))
+    }
+
+    fn decode_of_names(
+        procedure: u32,
+        from: &mut Reader<'_>,
+    ) -> Result<(replica::Caller, Self), Error> {
+        Ok(match procedure {
+            replica::named::NUMBER => {
+                let it: replica::named::Args<'_> = decode_all(from)?;
+                (it.caller, Self::Named(place(&it.place)))
+            }
+            replica::claim::NUMBER => {
+                let it: replica::claim::Args<'_> = decode_all(from)?;
+                (it.caller, Self::Claim(place(&it.place), FileId(it.object), it.replaces))
+            }
+            replica::stands::NUMBER => {
+                let it: replica::stands::Args<'_> = decode_all(from)?;
+                let (at, object) = (place(&it.place), FileId(it.object));
+                (it.caller, Self::Stands(at, object, it.claimant.map(FileId)))
+            }
+            replica::r#yield::NUMBER => {
+                let it: replica::r#yield::Args<'_> = decode_all(from)?;
+                (it.caller, Self::Yield(yielding(&it.yielded, it.change), it.by.map(Peer)))
+            }
+            _ => {
+                let it: replica::replaced::Args<'_> = decode_all(from)?;
+                let (yielded, by) = (yielding(&it.yielded, it.change), it.by.map(Peer));
+                (it.caller, Self::Replaced(yielded, by, it.version.map(Stamp)))
+            }
+        })
     }
 
     fn decode_of_leases(
@@ -500,12 +578,13 @@ impl Ask {
         let from = &mut Reader::of_part(results);
         let nothing = |it: Option<Metafile>, otherwise| it.map_or(otherwise, Answer::Metafile);
         match self {
-            Self::Hello(..) => read(from, |it: replica::hello::Known| {
+            Self::Hello(..) => read(from, |it: replica::hello::Known<'_>| {
                 let (epoch, stamp) = (it.known_epoch, Stamp(it.known_stamp));
                 let covered = it.covered.0.iter();
                 let covered = covered.map(|one| (FileId(one.object), kind(one.writes))).collect();
                 let (known, recovers) = (Known { epoch, stamp }, it.recovers);
-                Answer::Known(it.epoch, Told { known, recovers, covered })
+                let replaced = it.replaced.0.iter().map(|it| yielding(it, 0)).collect();
+                Answer::Known(it.epoch, Told { known, recovers, covered, replaced })
             }),
             Self::Fetch(..) => read(from, |it: Option<replica::Metafile<'_>>| {
                 nothing(it.as_ref().map(Metafile::of), Answer::Same)
@@ -524,7 +603,9 @@ impl Ask {
             | Self::Evict(_)
             | Self::Uncover(..)
             | Self::Begin(..)
-            | Self::End(..) => read(from, |(): ()| Answer::Done),
+            | Self::End(..)
+            | Self::Yield(..)
+            | Self::Replaced(..) => read(from, |(): ()| Answer::Done),
             Self::Cover(..) => read(from, |it: replica::cover::Granted| {
                 let term = Duration::from_millis(it.term_ms.into());
                 Answer::Covered(Serial(it.serial), kind(it.writes), term)
@@ -543,6 +624,14 @@ impl Ask {
             }),
         }
     }
+}
+
+fn yielded(it: &Yield) -> replica::Yielded<'_> {
+    replica::Yielded { place: wire_place(&it.place), object: it.to.0, over: it.over.0 }
+}
+
+fn yielding(it: &replica::Yielded<'_>, number: u64) -> Yield {
+    Yield { over: FileId(it.over), place: place(&it.place), to: FileId(it.object), number }
 }
 
 const fn kind(writes: bool) -> Kind {

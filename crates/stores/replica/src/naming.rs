@@ -353,7 +353,8 @@ impl Metaserver {
                 if source.is_directory() && self.is_within(to.directory, source.object).await? {
                     return Err(FsError::Invalid);
                 }
-                if self.has_one_home(source.object, replaced.object) {
+                // An empty directory loses nothing in between.
+                if !source.is_directory() || self.has_one_home(source.object, replaced.object) {
                     over = Some(replaced.object);
                 } else {
                     match self.place(replaced.object, Some(&to), None, None).await {

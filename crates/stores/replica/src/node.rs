@@ -14,6 +14,7 @@ use leasehold_core::replica::home::{self, Home};
 use leasehold_core::replica::moves::{self, Moves};
 use leasehold_core::replica::names::{self, Names};
 use leasehold_core::replica::peers::{self, Known, Peers};
+use leasehold_core::replica::yields::{self, Yields};
 use leasehold_core::replica::{Bounds, Call, Homes, Ids, Peer, Place, Stamp, Ticket};
 use leasehold_wire::replica::Caller;
 
@@ -57,8 +58,10 @@ pub(crate) struct Changing {
 /// What a change is for.
 #[derive(Clone, Debug)]
 pub(crate) enum For {
-    /// Names of an object.
-    Names(Ticket),
+    /// Names of an object; with what loses one to it that has another home.
+    Names(Ticket, Option<(Place, FileId)>),
+    /// A name that was yielded, and is lost.
+    Yielded(Asker, Place),
     /// Who claims a place in it.
     Note(Place, FileId, u64),
     /// A note that is dropped.
@@ -97,6 +100,8 @@ pub(crate) enum Why {
     SearchFetch(u64),
     Leave(Ticket),
     Claim(Ticket),
+    Yield(Ticket),
+    YieldedTo(Call),
     Stands(Call),
     Above(Call),
     Ended(moves::Move),
@@ -169,6 +174,7 @@ pub(crate) struct Node {
     pub(crate) home: Home,
     pub(crate) names: Names,
     pub(crate) moves: Moves,
+    pub(crate) yields: Yields,
     pub(crate) leasing: Leasing,
     pub(crate) covers: Covers,
     pub(crate) lending: Lending,
@@ -237,6 +243,7 @@ impl Node {
             home: Home::new(bounds),
             names: Names::default(),
             moves: Moves::new(now, ROOT, disk.leave),
+            yields: Yields::new(bounds),
             leasing: Leasing::new(bounds, options.count as usize, epoch),
             covers: Covers::new(Bounds { most: bounds.most.min(COVERS_MAX), ..bounds }, lent()),
             lending: Lending::default(),
@@ -393,6 +400,7 @@ impl Node {
             self.changes.next_wake(),
             self.home.next_wake(),
             self.moves.next_wake(),
+            self.yields.next_wake(),
             self.leasing.next_wake(),
             self.covers.next_wake(),
             self.lending.next_wake(),
@@ -417,6 +425,7 @@ impl Node {
         self.changes(changes::Event::Tick);
         self.home(home::Event::Tick);
         self.moves(moves::Event::Tick);
+        self.yields(yields::Event::Tick);
         self.wake_silence();
     }
 
@@ -450,7 +459,9 @@ impl Node {
                 (vec![Record::Note(place.clone(), *claims, *cookie)], Urgency::Now)
             }
             For::NoNote(place) => (vec![Record::NoNote(place.clone())], Urgency::Soon),
-            For::Names(_) | For::Loss | For::Asked(_) | For::End(_) => (Vec::new(), Urgency::Now),
+            For::Names(..) | For::Yielded(..) | For::Loss | For::Asked(_) | For::End(_) => {
+                (Vec::new(), Urgency::Now)
+            }
         };
         let Some((changing, record)) = self.prepare(object, what_for, change) else { return false };
         records.push(record);
@@ -459,9 +470,10 @@ impl Node {
     }
 
     /// Changes metafiles in one moment: nobody sees one without the others. A crash finds the last two
-    /// both done or none, and the others done where those are.
-    pub(crate) fn store_all(&mut self, changes: Vec<(Changing, Record)>) {
+    /// records both done or none, and the others done where those are.
+    pub(crate) fn store_all(&mut self, changes: Vec<(Changing, Record)>, last: Option<Record>) {
         let (changes, mut records): (Vec<_>, Vec<_>) = changes.into_iter().unzip();
+        records.extend(last);
         let last = records.split_off(records.len().saturating_sub(2));
         records.extend(match <[Record; 2]>::try_from(last) {
             Ok(both) => vec![Record::Both(Box::new(both))],
@@ -521,7 +533,13 @@ impl Node {
     fn has_stored(&mut self, changing: Changing) {
         let Changing { object, version, what_for, lease, .. } = changing;
         match what_for {
-            For::Names(ticket) => self.has_stored_names(ticket, version),
+            For::Names(ticket, replaced) => {
+                if let Some(replaced) = replaced {
+                    self.disk.take(Record::Replaces(object, Some(replaced)));
+                }
+                self.has_stored_names(ticket, version);
+            }
+            For::Yielded(asker, place) => self.has_lost((object, version), place, asker),
             For::Note(place, claims, cookie) => {
                 self.disk.take(Record::Note(place.clone(), claims, cookie));
                 self.names(names::Event::Noted(place));
@@ -539,8 +557,10 @@ impl Node {
         if let Chore::Metafiles(changes) = chore {
             for changing in changes {
                 match changing.what_for {
-                    For::Asked(asker) | For::End(asker) => self.leave(asker),
-                    For::Names(ticket) => drop(self.end_within(ticket)),
+                    For::Asked(asker) | For::End(asker) | For::Yielded(asker, _) => {
+                        self.leave(asker);
+                    }
+                    For::Names(ticket, _) => drop(self.end_within(ticket)),
                     For::Note(..) | For::NoNote(_) | For::Loss => {}
                 }
                 // What is there is shown, as before a change that is under way.

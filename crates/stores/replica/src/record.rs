@@ -28,6 +28,8 @@ pub(crate) enum Record {
     Heard(Peer, Noted),
     /// Which move has leave.
     Leave(Option<Move>),
+    /// What an object has replaced that has another home, and where, if that has not lost the name yet.
+    Replaces(FileId, Option<(Place, FileId)>),
     /// Two that count together, or not at all.
     Both(Box<[Self; 2]>),
 }
@@ -81,6 +83,15 @@ impl Record {
                         .for_each(|word| to.u64(word));
                 }
             }
+            Self::Replaces(object, replaced) => {
+                to.u32(10);
+                to.u64(object.0);
+                replaced.is_some().encode(&mut to);
+                if let Some((place, over)) = replaced {
+                    wire_place(place).encode(&mut to);
+                    to.u64(over.0);
+                }
+            }
             Self::Both(both) => {
                 to.u32(BOTH);
                 both.iter().for_each(|record| to.opaque(&record.encode()));
@@ -119,6 +130,12 @@ impl Record {
                 Self::Leave(Some(Move { home, number, directory, parent }))
             }
             8 => Self::Leave(None),
+            10 => {
+                let object = FileId(from.u64()?);
+                let is_there = bool::decode(from)?;
+                let mut replaced = || Ok((place(from)?, FileId(from.u64()?)));
+                Self::Replaces(object, is_there.then(&mut replaced).transpose()?)
+            }
             _ => return Err(Error::BadValue),
         };
         from.finish().map(|()| record)
@@ -138,6 +155,7 @@ mod tests {
     #[test]
     fn what_is_written_is_read() {
         let place = Place { directory: FileId(7), name: b"name".to_vec() };
+        let elsewhere = place.clone();
         let given = Move { home: Peer(2), number: 3, directory: FileId(4), parent: FileId(5) };
         let noted = Noted { epoch: 9, before: 8, stamp: Stamp(7) };
         let metafile = crate::disk::root(nfs3::Time::default(), &crate::Owner::default());
@@ -154,6 +172,8 @@ mod tests {
             Record::Heard(Peer(1), noted),
             Record::Leave(Some(given)),
             Record::Leave(None),
+            Record::Replaces(FileId(8), Some((elsewhere, FileId(9)))),
+            Record::Replaces(FileId(8), None),
         ] {
             assert_eq!(Record::decode(&record.encode()), Ok(record));
         }

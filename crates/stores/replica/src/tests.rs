@@ -5,6 +5,7 @@ mod covers;
 mod data;
 mod lan;
 mod names;
+mod replaced;
 mod slow;
 mod strict;
 mod taken;

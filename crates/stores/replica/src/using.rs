@@ -105,10 +105,13 @@ impl Metaserver {
 
     async fn acquired(&self, object: FileId, at_once: bool) -> Result<Metafile, FsError> {
         self.serves()?;
-        let (mine, is_known) = self.with(|node| {
+        let (mine, is_known, yielded_to) = self.with(|node| {
             let mine = node.is_mine(object).then(|| node.seen_at_once(object));
-            (mine, node.homes.of(object).is_some())
+            (mine, node.homes.of(object).is_some(), node.yields.hides(object))
         });
+        if let Some(to) = yielded_to {
+            return Err(self.not_yet(&[object, to]));
+        }
         match mine {
             Some(Some(seen)) => return seen.ok_or(FsError::Stale),
             Some(None) => return self.looked(object).await,
@@ -294,6 +297,9 @@ impl Node {
 
     fn look_for(&self, place: &Place) -> Where {
         if let Some(object) = self.disk.standing_at(place) {
+            if self.yields.hides(object).is_some() {
+                return Where::Copy(object);
+            }
             let seen = self.seen_at_once(object).map(|seen| seen.map(Where::Home));
             if let Some(found) = seen.unwrap_or(Some(Where::Copy(object))) {
                 return found;

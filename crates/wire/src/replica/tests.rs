@@ -37,6 +37,8 @@ fn metafile() -> Metafile<'static> {
 }
 
 /// The bytes of [`metafile`].
+const YIELDED: Yielded<'_> = Yielded { place: PLACE, object: 9, over: 8 };
+
 const METAFILE: &str = "0000000000000009 0000000000000006
     00000001 0001000000000002 00000005 'paper' 000000 00000000
     00000001 000001a4 00000001 000003e8 00000064 0000000100000000 0000000000001000
@@ -48,11 +50,13 @@ fn hello() {
     let args = hello::Args { peer: 2, epoch: 7, stored_epoch: 6, stored_stamp: 40, strict: true };
     vector!(args, "00000002 0000000000000007 0000000000000006 0000000000000028 00000001");
     let covered = List(vec![hello::Covered { object: 9, writes: true }]);
-    let known = hello::Known { epoch: 3, known_epoch: 6, known_stamp: 40, recovers: true, covered };
+    let replaced = List(vec![YIELDED]);
+    let (epoch, known_epoch, known_stamp, recovers) = (3, 6, 40, true);
     vector!(
-        known,
+        hello::Known { epoch, known_epoch, known_stamp, recovers, covered, replaced },
         "0000000000000003 0000000000000006 0000000000000028 00000001
-         00000001 0000000000000009 00000001 00000000"
+         00000001 0000000000000009 00000001 00000000
+         00000001 {WHERE} 0000000000000009 0000000000000008 00000000"
     );
 }
 
@@ -83,6 +87,10 @@ fn names() {
     vector!(
         claim::Args { caller: CALLER, place: PLACE, object: 9, replaces: true },
         "{WHO} {WHERE} 0000000000000009 00000001"
+    );
+    vector!(
+        stands::Args { caller: CALLER, place: PLACE, object: 9, claimant: Some(7) },
+        "{WHO} {WHERE} 0000000000000009 00000001 0000000000000007"
     );
     vector!(stands::Reply::Done { stamp: 8, results: true }, "00000000 0000000000000008 00000001");
 }
@@ -169,6 +177,19 @@ fn changes_of_names() {
     vector!(begin, "{WHO} 0000000000000009 000000000000000b 00000001 00000001");
     let end = end::Args { caller: CALLER, directory: 9, change: 11, done: true };
     vector!(end, "{WHO} 0000000000000009 000000000000000b 00000001");
+}
+
+#[test]
+fn what_is_replaced_elsewhere() {
+    vector!(
+        r#yield::Args { caller: CALLER, change: 11, yielded: YIELDED, by: Some(3) },
+        "{WHO} 000000000000000b {WHERE} 0000000000000009 0000000000000008 00000001 00000003"
+    );
+    vector!(
+        replaced::Args { caller: CALLER, change: 11, yielded: YIELDED, by: None, version: Some(6) },
+        "{WHO} 000000000000000b {WHERE} 0000000000000009 0000000000000008 00000000
+         00000001 0000000000000006"
+    );
 }
 
 #[test]

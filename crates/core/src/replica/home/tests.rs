@@ -11,18 +11,21 @@ fn dialogues() {
         move |now, words| {
             let ticket = || Ticket(words[1].parse().expect("a ticket"));
             let event = match words[0] {
-                "change" => {
+                "change" | "found" => {
                     let at = |name: &str| value::<String>(words, name).map(|word| place(&word));
                     let lacks = words.contains(&"lacks");
                     let from = at("from").or_else(|| at("lacks")).map(|from| (from, !lacks));
                     let is_directory = words.contains(&"directory");
                     let object = object(words[2]);
-                    let over =
-                        value(words, "over").map(|over| (FileId(over), words.contains(&"full")));
-                    Event::Change(
-                        ticket(),
-                        Change { object, is_directory, from, to: at("to"), over },
-                    )
+                    let over = value(words, "over").map(FileId).map(|over| {
+                        let here = Over::Here(over, words.contains(&"full"));
+                        value(words, "at").map_or(here, |at| Over::There(over, Peer(at)))
+                    });
+                    let change = Change { object, is_directory, from, to: at("to"), over };
+                    match value(words, "version") {
+                        Some(version) => Event::Found(ticket(), change, Stamp(version)),
+                        None => Event::Change(ticket(), change),
+                    }
                 }
                 "had" => Event::Had(ticket(), Ok(())),
                 "refused" => Event::Had(
@@ -40,6 +43,11 @@ fn dialogues() {
                     Event::Stored(ticket(), version)
                 }
                 "undone" => Event::Undone(ticket()),
+                "restarted" => Event::Restarted(Peer(words[1].parse().expect("a peer"))),
+                "storing" => {
+                    let peer = Peer(words[1].parse().expect("a peer"));
+                    return vec![home.is_storing_over(peer).to_string()];
+                }
                 "about" => {
                     let about = home.is_about_to_stand(object(words[1]), &place(words[2]));
                     return vec![about.to_string()];

@@ -1,6 +1,9 @@
 //! What the machines of a metaserver ask it to do.
 
-use leasehold_core::replica::{Peer, Ticket, changes, copies, home, moves, names, peers};
+use leasehold_base::units::FileId;
+use leasehold_core::replica::{
+    Peer, Place, Stamp, Ticket, changes, copies, home, moves, names, peers,
+};
 
 use super::message::{Answer, Ask};
 use super::node::{Asker, Chore, Node, ROOT, Why};
@@ -18,11 +21,12 @@ impl Node {
             peers::Effect::Note(peer, known) => {
                 let was = self.disk.heard.insert(peer, known);
                 if was.is_none_or(|was| was.epoch != known.epoch) {
+                    self.home(home::Event::Restarted(peer));
                     self.has_restarted(peer);
                 }
             }
+            peers::Effect::Open => self.go_on_replacing(),
             peers::Effect::Answer(..)
-            | peers::Effect::Open
             | peers::Effect::Older(..)
             | peers::Effect::Over(..)
             | peers::Effect::Unlike(_) => {}
@@ -108,17 +112,12 @@ impl Node {
                     let objects: Vec<_> = change.objects().collect();
                     self.changing(&objects, Chore::Store(ticket, change));
                 }
+                home::Effect::Yield(..)
+                | home::Effect::Keep(..)
+                | home::Effect::Replace(..)
+                | home::Effect::Replaced(_) => self.replaces_elsewhere(effect),
                 home::Effect::Announce(object, version, left) => {
-                    let metafile = self.disk.metafiles.get(&object);
-                    let place = metafile.and_then(|metafile| metafile.place.clone());
-                    let places: Vec<_> = place.into_iter().collect();
-                    let peers = (0..self.count).map(Peer).filter(|peer| *peer != self.me);
-                    for peer in peers.collect::<Vec<_>>() {
-                        let (places, left) = (places.clone(), left.clone());
-                        let announce = Ask::Announce { object, version, places, left };
-                        self.call(peer, announce, Why::Announce);
-                    }
-                    self.has_left(left, object);
+                    self.announce(object, version, left);
                 }
                 home::Effect::Done(ticket, version) => {
                     self.finish(ticket, Answer::Version(version));
@@ -143,14 +142,28 @@ impl Node {
         }
     }
 
+    /// Tells all others that an object has lost a name.
+    pub(super) fn announce(&mut self, object: FileId, version: Stamp, left: Place) {
+        let metafile = self.disk.metafiles.get(&object);
+        let place = metafile.and_then(|metafile| metafile.place.clone());
+        let places: Vec<_> = place.into_iter().collect();
+        let peers = (0..self.count).map(Peer).filter(|peer| *peer != self.me);
+        for peer in peers.collect::<Vec<_>>() {
+            let (places, left) = (places.clone(), left.clone());
+            let announce = Ask::Announce { object, version, places, left };
+            self.call(peer, announce, Why::Announce);
+        }
+        self.has_left(left, object);
+    }
+
     pub(super) fn names(&mut self, event: names::Event) {
         let mut effects = Vec::new();
         self.live.names.step(event, &mut effects);
         for effect in effects {
             match effect {
-                names::Effect::Ask(call, place, object) => {
+                names::Effect::Ask(call, place, object, claimant) => {
                     let home = self.home_of(object);
-                    self.call(home, Ask::Stands(place, object), Why::Stands(call));
+                    self.call(home, Ask::Stands(place, object, claimant), Why::Stands(call));
                 }
                 names::Effect::Note(place, object) => {
                     self.changing(&[place.directory], Chore::Note(place, object));

@@ -3,7 +3,9 @@
 use leasehold_base::units::FileId;
 use leasehold_core::replica::home::Refusal;
 use leasehold_core::replica::moves::Move;
+use leasehold_core::replica::names::Stands;
 use leasehold_core::replica::peers::Known;
+use leasehold_core::replica::yields::Yield;
 use leasehold_core::replica::{Peer, Place, Stamp};
 
 use super::node::ROOT;
@@ -34,7 +36,11 @@ pub(super) enum Ask {
     Named(Place),
     /// With whether it replaces what has the same home.
     Claim(Place, FileId, bool),
-    Stands(Place, FileId),
+    /// With who claims the name.
+    Stands(Place, FileId, Option<FileId>),
+    Yield(Yield),
+    /// With the version of what has the name, if it has.
+    Replaced(Yield, Option<Stamp>),
     Change(FileId, u64),
     Place {
         object: FileId,
@@ -56,7 +62,8 @@ pub(super) enum Ask {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
-    Known(Known),
+    /// With what is to lose names of those that have their home at who is answered.
+    Known(Known, Vec<Yield>),
     Metafile(Metafile),
     Same,
     Nowhere,
@@ -74,6 +81,17 @@ pub(super) enum Answer {
 }
 
 impl Answer {
+    /// Whether an object stands at a place, where that was asked.
+    pub(super) fn stands(&self) -> Stands {
+        if *self == Self::Is(true) {
+            Stands::Yes
+        } else if *self == Self::Is(false) {
+            Stands::No
+        } else {
+            Stands::Unknown
+        }
+    }
+
     /// Whether what was asked for is had, where that is all there is to say.
     pub(super) const fn had(&self) -> Result<(), Refusal> {
         match self {
@@ -82,7 +100,7 @@ impl Answer {
             Self::Exists => Err(Refusal::Exists),
             Self::Full => Err(Refusal::Full),
             Self::Loop => Err(Refusal::Loop),
-            Self::Known(_)
+            Self::Known(..)
             | Self::Metafile(_)
             | Self::Same
             | Self::Nowhere

@@ -14,6 +14,7 @@ use leasehold_core::replica::moves::{self, Move, Moves};
 use leasehold_core::replica::names::{self, Names};
 use leasehold_core::replica::peers::{self, Known, Noted, Peers};
 use leasehold_core::replica::search::Order;
+use leasehold_core::replica::yields::{self, Yield, Yields};
 use leasehold_core::replica::{Bounds, Call, Homes, Ids, Peer, Place, Stamp, Ticket};
 
 use crate::faults::upto;
@@ -43,6 +44,8 @@ pub(super) struct Disk {
     pub(super) leave: Option<Move>,
     pub(super) metafiles: BTreeMap<FileId, Metafile>,
     pub(super) notes: BTreeMap<Place, FileId>,
+    /// Objects by which others lose names that have other homes, and have not yet.
+    pub(super) replacing: BTreeMap<FileId, (Place, FileId)>,
 }
 
 impl Disk {
@@ -57,6 +60,7 @@ impl Disk {
             leave: None,
             metafiles,
             notes: BTreeMap::new(),
+            replacing: BTreeMap::new(),
         }
     }
 
@@ -71,7 +75,14 @@ pub(super) enum Chore {
     Store(Ticket, home::Change),
     Note(Place, FileId),
     Leave(Move),
-    Content { object: FileId, id: u64, asker: Asker },
+    Content {
+        object: FileId,
+        id: u64,
+        asker: Asker,
+    },
+    /// A name is yielded, and then lost.
+    Yield(Asker, Yield),
+    Lose(Asker, Yield),
 }
 
 /// Whom an answer goes to.
@@ -91,6 +102,8 @@ pub(super) enum Out {
     Ended(Operation, Outcome),
     /// A metafile was changed on the disk, on behalf of a call.
     Stored(FileId, Option<Metafile>, Option<Asker>),
+    /// This has lost its name to what is stored in this moment.
+    Replaced(FileId),
     /// This is put in a listing.
     Showed(Metafile),
     /// It was heard that this is gone.
@@ -108,6 +121,8 @@ pub(super) enum Why {
     SearchFetch(u64),
     Leave(Ticket),
     Claim(Ticket),
+    Yield(Ticket),
+    YieldedTo(Call),
     Stands(Call),
     Above(Call),
     Ended(Move),
@@ -133,6 +148,7 @@ pub(super) struct Live {
     pub(super) home: Home,
     pub(super) names: Names,
     pub(super) moves: Moves,
+    pub(super) yields: Yields,
     pub(super) leasing: Leasing,
     pub(super) ids: Ids,
     /// The copies.
@@ -211,9 +227,14 @@ impl Node {
         self.homes.of(object).expect("every id was given")
     }
 
-    /// Whether one home has both, and so may replace one by the other in one moment.
-    pub(super) fn has_one_home(&self, one: FileId, other: FileId) -> bool {
-        self.home_of(one) == self.home_of(other)
+    /// Whether an object replaces another in one step: all but directories of two homes.
+    pub(super) fn replaces_in_one_step(
+        &self,
+        one: FileId,
+        other: FileId,
+        is_directory: bool,
+    ) -> bool {
+        self.home_of(one) == self.home_of(other) || !is_directory
     }
 
     /// A number that was never given before, in any epoch.
@@ -249,13 +270,14 @@ impl Node {
     }
 
     pub(super) fn next_wake(&self) -> Option<Time> {
-        let Live { peers, copies, changes, home, moves, leasing, calls, .. } = &self.live;
+        let Live { peers, copies, changes, home, moves, yields, leasing, calls, .. } = &self.live;
         let machines = [
             peers.next_wake(),
             copies.next_wake(),
             changes.next_wake(),
             home.next_wake(),
             moves.next_wake(),
+            yields.next_wake(),
             leasing.next_wake(),
         ];
         let calls = calls.values().map(|called| called.again.min(called.until));
@@ -270,6 +292,7 @@ impl Node {
         self.changes(changes::Event::Tick);
         self.home(home::Event::Tick);
         self.moves(moves::Event::Tick);
+        self.yields(yields::Event::Tick);
         let over = self.live.calls.iter().filter(|(_, called)| called.until <= now);
         for call in over.map(|(call, _)| *call).collect::<Vec<_>>() {
             let called = self.live.calls.remove(&call).expect("it is under way");
@@ -324,8 +347,12 @@ impl Node {
                 let asker = self.live.waiting.get(&ticket).copied();
                 let (to, is_directory) = (change.to.clone(), change.is_directory);
                 // In the same moment: a crash finds both done or none.
-                if let Some((over, _)) = change.over {
+                if let Some(over) = change.over_here() {
                     self.store(over, None, |_| false);
+                }
+                if let Some((place, over, _)) = change.over_there() {
+                    self.disk.replacing.insert(change.object, (place, over));
+                    self.outs.push(Out::Replaced(over));
                 }
                 let version = self.store(change.object, asker, |metafile| {
                     metafile.is_directory = is_directory;
@@ -363,6 +390,15 @@ impl Node {
                     self.answer(asker, answer);
                 }
             }
+            Chore::Yield(asker, it) if !crashes => self.yield_to(asker, it),
+            Chore::Yield(..) => {}
+            Chore::Lose(asker, it) => {
+                let stands = self.stands(it.over, &it.place);
+                let version = stands.then(|| self.store(it.over, None, |_| false));
+                if !crashes {
+                    self.has_lost(asker, it, version);
+                }
+            }
         }
     }
 }
@@ -379,6 +415,7 @@ impl Live {
             home: Home::new(BOUNDS),
             names: Names::default(),
             moves: Moves::new(now, ROOT, disk.leave),
+            yields: Yields::new(BOUNDS),
             leasing: Leasing::new(mutant),
             ids: Ids::new(u64::from(me.0) + 1, disk.ids),
             kept: BTreeMap::new(),
@@ -420,6 +457,9 @@ impl Live {
             ReplicaMutant::TakesRefused => self.home.plant(home::Mutant::TakesRefused),
             ReplicaMutant::ReplacesFull => self.home.plant(home::Mutant::ReplacesFull),
             ReplicaMutant::LosesRefused => self.home.plant(home::Mutant::LosesRefused),
+            ReplicaMutant::ForgetsReplaced => self.home.plant(home::Mutant::ForgetsReplaced),
+            ReplicaMutant::ShowsYielded => self.yields.plant(yields::Mutant::ShowsYielded),
+            ReplicaMutant::ForgetsLost => self.yields.plant(yields::Mutant::ForgetsLost),
             ReplicaMutant::LooksNowhere => self.moves.look_nowhere(),
             ReplicaMutant::IgnoresEvictions => self.copies.plant(copies::Mutant::IgnoresEvictions),
             ReplicaMutant::IgnoresRestarts => self.copies.plant(copies::Mutant::IgnoresRestarts),

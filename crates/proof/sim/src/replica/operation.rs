@@ -29,6 +29,7 @@ pub(super) enum What {
         from: Place,
         to: Option<Place>,
         over: Option<FileId>,
+        is_directory: bool,
     },
 }
 
@@ -91,6 +92,9 @@ impl Node {
                 let home = self.home_of(directory);
                 self.call(home, Ask::List(directory), Why::Operation(ticket));
             }
+            What::Use(object) | What::Miss(object) if self.live.yields.hides(object).is_some() => {
+                self.end(ticket, Outcome::Later);
+            }
             What::Use(object) | What::Miss(object) if self.home_of(object) == self.me => {
                 match self.disk.metafiles.get(&object).cloned() {
                     Some(metafile) => self.end(ticket, Outcome::Found(metafile)),
@@ -116,8 +120,8 @@ impl Node {
                 self.begins_with_another(ticket);
                 self.changes(changes::Event::Commit(ticket, object));
             }
-            What::Place { object, from, to, over } => match over {
-                Some(over) if !self.replaces_at_once(object, over) => {
+            What::Place { object, from, to, over, is_directory } => match over {
+                Some(over) if !self.replaces_at_once(object, over, is_directory) => {
                     self.begins_with_another(ticket);
                     self.place(ticket, over, (to, None), None);
                 }
@@ -126,10 +130,9 @@ impl Node {
         }
     }
 
-    /// Whether one home replaces one by the other in one moment.
-    fn replaces_at_once(&self, object: FileId, over: FileId) -> bool {
+    fn replaces_at_once(&self, object: FileId, over: FileId, is_directory: bool) -> bool {
         let in_two_steps = self.mutant == Some(ReplicaMutant::ReplacesInTwoSteps);
-        self.has_one_home(object, over) && !in_two_steps
+        self.replaces_in_one_step(object, over, is_directory) && !in_two_steps
     }
 
     fn begins_with_another(&mut self, ticket: Ticket) {
@@ -168,6 +171,10 @@ impl Node {
     }
 
     fn look(&mut self, ticket: Ticket, place: Place) {
+        if self.is_hidden(&place) && self.disk.standing_at(&place).is_some() {
+            self.end(ticket, Outcome::Later);
+            return;
+        }
         if let Some(metafile) = self.disk.standing_at(&place).cloned() {
             self.end(ticket, Outcome::Found(metafile));
             return;
@@ -210,9 +217,14 @@ impl Node {
                 self.copies(copies::Event::Use(ticket, object));
                 return;
             }
-            operation.to_list.pop();
+            if self.is_hidden(&place) {
+                self.end(ticket, Outcome::Later);
+                return;
+            }
             let here = self.disk.standing_at(&place).cloned();
             self.outs.extend(here.clone().map(Out::Showed));
+            let Some((_, operation)) = &mut self.live.operation else { return };
+            operation.to_list.pop();
             operation.listed.extend(here);
         }
     }

@@ -119,7 +119,7 @@ impl Node {
             Answer::Named(None) | Answer::Nowhere => search::Answer::Nowhere,
             Answer::Gone if !matches!(why, Why::Search(_)) => search::Answer::Nowhere,
             Answer::Gone
-            | Answer::Known(_)
+            | Answer::Known(..)
             | Answer::Same
             | Answer::Is(_)
             | Answer::Listed(_)

@@ -2,7 +2,9 @@
 
 use leasehold_base::units::{FileId, Time};
 use leasehold_core::replica::peers::{self, Known, Refusal};
-use leasehold_core::replica::{Call, Place, Stamp, Ticket, changes, copies, home, moves, names};
+use leasehold_core::replica::{
+    Call, Place, Stamp, Ticket, changes, copies, home, moves, names, yields,
+};
 
 use super::message::{Answer, Ask, Body, Message};
 use super::node::{Asker, Chore, Node, Out, ROOT, Why};
@@ -19,7 +21,10 @@ impl Node {
                 let stamp = if epoch == 0 { Stamp(0) } else { stamp };
                 self.peers(peers::Event::Heard(from, Known { epoch, stamp }));
                 if let Some(called) = self.live.calls.remove(&call) {
-                    if let Answer::Known(known) = answer {
+                    if let Answer::Known(known, replaced) = answer {
+                        if !self.live.peers.is_open() {
+                            self.had_yielded(replaced);
+                        }
                         self.peers(peers::Event::Answered(from, epoch, known));
                     } else {
                         self.answered(called.why, answer);
@@ -59,6 +64,9 @@ impl Node {
                             (true, Ask::Search(place, behind)) if behind.is_empty() => {
                                 match self.disk.standing_at(place).map(|found| found.object) {
                                     Some(object) => self.ask_leased(asker, object, ask),
+                                    None if self.is_hidden(place) => {
+                                        self.answer(asker, Answer::Later);
+                                    }
                                     None => self.answer(asker, Answer::Nowhere),
                                 }
                             }
@@ -82,7 +90,10 @@ impl Node {
         self.live.peers.step(self.now, hello, &mut effects);
         for effect in effects {
             if let peers::Effect::Answer(_, known) = effect {
-                self.reply_only(asker, Answer::Known(known));
+                // It is not known yet what will be replaced of what it has.
+                let is_storing = self.live.home.is_storing_over(asker.peer);
+                let answer = Answer::Known(known, self.replaced_of(asker.peer));
+                self.reply_only(asker, if is_storing { Answer::Later } else { answer });
             } else {
                 self.do_peers(effect);
             }
@@ -96,6 +107,9 @@ impl Node {
     /// What is known here of what is fetched or named.
     pub(super) fn known_of(&self, ask: &Ask) -> Answer {
         if let Ask::Fetch(object, known) = ask {
+            if self.live.yields.hides(*object).is_some() {
+                return Answer::Later;
+            }
             return match self.disk.metafiles.get(object) {
                 Some(metafile) if Some(metafile.version) == *known => Answer::Same,
                 Some(metafile) => Answer::Metafile(metafile.clone()),
@@ -121,6 +135,7 @@ impl Node {
                 self.copies(copies::Event::Evicted(object));
                 self.answer(asker, Answer::Done);
             }
+            Ask::Search(place, _) if self.is_hidden(&place) => self.answer(asker, Answer::Later),
             Ask::Search(place, behind) => match self.disk.standing_at(&place).cloned() {
                 Some(found) => self.answer(asker, Answer::Metafile(found)),
                 None => self.search_behind(asker, place, &behind),
@@ -140,11 +155,16 @@ impl Node {
                 self.answer(asker, Answer::Listed(inside));
             }
             Ask::Claim(..) | Ask::List(_) => self.answer(asker, Answer::Gone),
-            Ask::Stands(place, object) => {
-                let stands = self.disk.standing_at(&place).is_some();
+            Ask::Stands(place, object, claimant) => {
+                let stands = self.disk.standing_at(&place).is_some_and(|there| {
+                    let has_to = |to| self.live.yields.has_to(there.object, &place, to);
+                    !claimant.is_some_and(has_to)
+                });
                 let is_about = self.live.home.is_about_to_stand(object, &place);
                 self.answer(asker, Answer::Is(stands || is_about));
             }
+            Ask::Yield(it) => self.asked_to_yield(asker, it),
+            Ask::Replaced(it, version) => self.asked_to_lose(asker, it, version),
             Ask::Change(object, id) => {
                 self.changing(&[object], Chore::Content { object, id, asker });
             }
@@ -183,10 +203,20 @@ impl Node {
             return;
         };
         let is_directory = metafile.is_directory;
+        if [Some(object), over].into_iter().flatten().any(|it| self.live.yields.has(it)) {
+            self.answer(asker, Answer::Later);
+            return;
+        }
         let from = from.map(|from| (from.clone(), self.stands(object, &from)));
-        let over =
-            over.filter(|over| *over != object && to.iter().any(|to| self.stands(*over, to)));
-        let over = over.map(|over| (over, self.has_directory(over)));
+        let over = over.filter(|over| *over != object).and_then(|over| {
+            let is_there = to.iter().any(|to| self.stands(over, to));
+            let home = self.home_of(over);
+            if home == self.me {
+                is_there.then(|| home::Over::Here(over, self.has_directory(over)))
+            } else {
+                (!is_directory && to.is_some()).then_some(home::Over::There(over, home))
+            }
+        });
         let change = home::Change { object, is_directory, from, to, over };
         let ticket = self.waits(asker);
         self.home(home::Event::Change(ticket, change));
@@ -216,16 +246,13 @@ impl Node {
             Why::Leave(ticket) | Why::Claim(ticket) => {
                 self.home(home::Event::Had(ticket, answer.had()));
             }
-            Why::Stands(call) => {
-                let stands = if answer == Answer::Is(true) {
-                    names::Stands::Yes
-                } else if answer == Answer::Is(false) {
-                    names::Stands::No
-                } else {
-                    names::Stands::Unknown
-                };
-                self.names(names::Event::Stands(call, stands));
+            // It does not have the name any more.
+            Why::Yield(ticket) if answer == Answer::Gone => {
+                self.home(home::Event::Had(ticket, Err(home::Refusal::Exists)));
             }
+            Why::Yield(ticket) => self.home(home::Event::Had(ticket, answer.had())),
+            Why::Stands(call) => self.names(names::Event::Stands(call, answer.stands())),
+            Why::YieldedTo(call) => self.yields(yields::Event::Stands(call, answer.stands())),
             Why::Above(call) => {
                 let place =
                     if let Answer::Metafile(metafile) = answer { metafile.place } else { None };

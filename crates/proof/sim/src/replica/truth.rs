@@ -34,6 +34,8 @@ pub(super) struct Truth {
     may_go: BTreeSet<FileId>,
     /// Those of them whose name may be nobody's when they are gone.
     may_leave: BTreeSet<FileId>,
+    /// What has lost its name to what has another home, which its own home may not have stored yet.
+    replaced: BTreeSet<FileId>,
     /// Names of what is gone in this moment, which somebody is to have at its end.
     to_be_had: Vec<Place>,
     /// What a metaserver has shown as gone, or was told.
@@ -95,8 +97,19 @@ impl Truth {
             self.to_be_had.extend(place);
         }
         self.contents.extend(is.iter().map(|metafile| metafile.content));
+        if self.replaced.contains(&object) {
+            return;
+        }
         self.objects.entry(object).or_default().push(State { since: now, version, is });
         self.is_tree();
+    }
+
+    /// An object has lost its name to one that is stored in this moment by another home.
+    pub(super) fn replaced(&mut self, now: Time, object: FileId) {
+        let last = self.objects.get(&object).and_then(|states| states.last());
+        let version = last.map(|state| state.version).unwrap_or_default();
+        self.stored(now, object, None, None, version);
+        self.replaced.insert(object);
     }
 
     /// A moment has ended: what took the place of another has its name.
@@ -206,7 +219,7 @@ impl Truth {
         }
     }
 
-    /// A metaserver has listed a directory: all that stood in it meanwhile is there.
+    /// A metaserver has listed a directory: all names of what stood in it meanwhile are there.
     pub(super) fn listed(
         &mut self,
         (began, now): (Time, Time),
@@ -219,9 +232,10 @@ impl Truth {
             let Some(all) = before.map(|at| &states[at..]) else { return false };
             let place = all[0].is.as_ref().and_then(|is| is.place.clone());
             let stays = |state: &State| state.is.as_ref().is_some_and(|is| is.place == place);
+            // What it has replaced may be listed for it, if that is not too old.
             place.as_ref().is_some_and(|place| place.directory == directory)
                 && all.iter().all(stays)
-                && !listed.iter().any(|one| one.object == **object)
+                && !listed.iter().any(|one| one.object == **object || one.place == place)
         });
         if let Some(missing) = missing.map(|(object, _)| *object) {
             self.broke("no-file-lost", || {

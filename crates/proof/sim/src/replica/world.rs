@@ -306,6 +306,8 @@ impl World {
         // One alone: who is put back itself forgets what it knew of others.
         let is_first = !self.older.contains(&true);
         let backup = self.backups[node].take().filter(|_| self.faults.backups && is_first);
+        // What it has replaced and has told nobody of would be shown again.
+        let backup = backup.filter(|_| self.nodes[node].disk.replacing.is_empty());
         if let Some(backup) = backup {
             // It is older only if somebody knows that; nobody can tell a loss that nobody saw.
             let others = self.nodes.iter().filter_map(|other| other.disk.heard.get(&me));
@@ -342,12 +344,12 @@ impl World {
                 None => return,
             },
         };
-        if let What::Place { object, to, over, .. } = &what {
+        if let What::Place { object, to, over, is_directory, .. } = &what {
             if to.is_none() {
                 self.truth.asked_away(*object, false);
             } else if let Some(over) = *over {
-                // Of two homes the one removes before the other renames.
-                let in_one_step = self.nodes[node].has_one_home(*object, over);
+                let in_one_step =
+                    self.nodes[node].replaces_in_one_step(*object, over, *is_directory);
                 self.truth.asked_away(over, in_one_step);
             }
         }
@@ -383,9 +385,13 @@ impl World {
                 let over = self.replaceable(&standing, &one, true);
                 let over = over.into_iter().find(|other| other.place.as_ref() == Some(&place));
                 let over = over.map(|other| other.object);
-                What::Place { object: one.object, from, to: Some(place), over }
+                let (object, is_directory) = (one.object, one.is_directory);
+                What::Place { object, from, to: Some(place), over, is_directory }
             }
-            6..9 => What::Place { object: one.object, from, to: None, over: None },
+            6..9 => {
+                let (object, is_directory) = (one.object, one.is_directory);
+                What::Place { object, from, to: None, over: None, is_directory }
+            }
             9..12 => What::Look(place),
             12 => What::Look(from),
             13..15 => What::Use(object),
@@ -432,7 +438,8 @@ impl World {
         let over = self.replaceable(standing, one, has_same_home).first().copied();
         let place = over.and_then(|over| over.place.clone()).unwrap_or(place);
         let to = (place != from).then_some(place);
-        What::Place { object, from, to, over: over.map(|over| over.object) }
+        let over = over.map(|over| over.object);
+        What::Place { object, from, to, over, is_directory: one.is_directory }
     }
 
     fn random_index(&mut self, count: usize) -> usize {
@@ -465,6 +472,7 @@ impl World {
                 self.tell(|| format!("{node} stored {object:?} as {is:?}"));
                 self.truth.stored(self.now, object, is, asker, version);
             }
+            Out::Replaced(object) => self.truth.replaced(self.now, object),
             Out::Showed(metafile) => self.truth.saw(self.since(node), peer, &metafile),
             // An answer that is on its way was true when the use had begun.
             Out::Gone(_) if self.strict => {}

@@ -20,19 +20,29 @@ const SECOND: Duration = Duration::from_secs(1);
 const WINDOW: Duration = Duration::from_secs(3);
 
 impl Lan {
-    fn look(&self, at: usize, directory: ObjectId, text: &str) -> Result<Found, FsError> {
+    pub(super) fn look(
+        &self,
+        at: usize,
+        directory: ObjectId,
+        text: &str,
+    ) -> Result<Found, FsError> {
         let store = self.at(at);
         self.run(store.lookup(&who(), &directory, name(text)))
     }
 
-    fn create(&self, at: usize, directory: ObjectId, text: &str) -> Result<Found, FsError> {
+    pub(super) fn create(
+        &self,
+        at: usize,
+        directory: ObjectId,
+        text: &str,
+    ) -> Result<Found, FsError> {
         let store = self.at(at);
         let place = Place { directory, name: name(text) };
         let how = NewFile::Guarded(SetAttributes::default());
         self.run(store.create(&who(), place, &how)).result
     }
 
-    fn mkdir(&self, at: usize, directory: ObjectId, text: &str) -> ObjectId {
+    pub(super) fn mkdir(&self, at: usize, directory: ObjectId, text: &str) -> ObjectId {
         let store = self.at(at);
         let place = Place { directory, name: name(text) };
         let none = SetAttributes::default();
@@ -40,7 +50,7 @@ impl Lan {
         made.result.expect("the name is free").object
     }
 
-    fn remove(&self, at: usize, directory: ObjectId, text: &str) -> Result<(), FsError> {
+    pub(super) fn remove(&self, at: usize, directory: ObjectId, text: &str) -> Result<(), FsError> {
         let store = self.at(at);
         self.run(store.remove(&who(), Place { directory, name: name(text) })).result
     }
@@ -50,7 +60,7 @@ impl Lan {
         self.run(store.rmdir(&who(), Place { directory, name: name(text) })).result
     }
 
-    fn rename(
+    pub(super) fn rename(
         &self,
         at: usize,
         from: (ObjectId, &str),
@@ -61,7 +71,7 @@ impl Lan {
         self.run(store.rename(&who(), place(from), place(to))).result
     }
 
-    fn names(&self, at: usize, directory: ObjectId) -> Vec<String> {
+    pub(super) fn names(&self, at: usize, directory: ObjectId) -> Vec<String> {
         let store = self.at(at);
         let budget = Budget { reply: Allowance::UNLIMITED, names: Allowance::UNLIMITED };
         let who = who();
@@ -72,7 +82,7 @@ impl Lan {
         names.collect()
     }
 
-    fn root(&self) -> ObjectId {
+    pub(super) fn root(&self) -> ObjectId {
         self.at(0).root()
     }
 }

@@ -11,14 +11,16 @@ borrowed! {
 structures! {
     replica::Caller { peer epoch callee_epoch }
     replica::Place<'static> { directory name }
+    replica::Yielded<'static> { place object over }
     replica::Metafile<'static> { object version places attributes content }
     replica::hello::Args { peer epoch stored_epoch stored_stamp strict }
     replica::hello::Covered { object writes }
-    replica::hello::Known { epoch known_epoch known_stamp recovers covered }
+    replica::hello::Known<'static> { epoch known_epoch known_stamp recovers covered replaced }
     replica::fetch::Args { caller object known }
     replica::search::Args<'static> { caller place behind }
     replica::named::Args<'static> { caller place }
     replica::claim::Args<'static> { caller place object replaces }
+    replica::stands::Args<'static> { caller place object claimant }
     replica::change::Wrote<'static> { offset data modified }
     replica::change::Args<'static> { caller object attributes clear_set_ids wrote }
     replica::place::Args<'static> { caller number object from to over }
@@ -35,6 +37,8 @@ structures! {
     replica::load::Load { busy_tenths connections }
     replica::begin::Args { caller directory change by }
     replica::end::Args { caller directory change done }
+    replica::r#yield::Args<'static> { caller change yielded by }
+    replica::replaced::Args<'static> { caller change yielded by version }
 }
 
 impl<Results: Sample> Sample for replica::Answer<Results> {

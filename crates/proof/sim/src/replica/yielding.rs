@@ -1,0 +1,131 @@
+//! A name that one object takes from another of another home.
+
+use leasehold_core::replica::peers::{self, Known};
+use leasehold_core::replica::yields::{Effect, Event, Yield};
+use leasehold_core::replica::{Peer, Place, Stamp, Ticket, home};
+
+use super::message::{Answer, Ask};
+use super::node::{Asker, Chore, Node, Why};
+
+impl Node {
+    pub(super) fn yields(&mut self, event: Event) {
+        let mut effects = Vec::new();
+        self.live.yields.step(self.now, event, &mut effects);
+        for Effect::Ask(call, place, to) in effects {
+            let home = self.home_of(to);
+            self.call(home, Ask::Stands(place, to, None), Why::YieldedTo(call));
+        }
+    }
+
+    /// What replaces something of another home asks that.
+    pub(super) fn replaces_elsewhere(&mut self, effect: home::Effect) {
+        let of = |over, place, to, ticket: Ticket| Yield { over, place, to, number: ticket.0 };
+        if let home::Effect::Yield(ticket, to, place, over) = effect {
+            let ask = Ask::Yield(of(over, place, to, ticket));
+            self.call(self.home_of(over), ask, Why::Yield(ticket));
+        } else if let home::Effect::Keep(ticket, to, place, over) = effect {
+            let ask = Ask::Replaced(of(over, place, to, ticket), None);
+            self.call(self.home_of(over), ask, Why::Announce);
+        } else if let home::Effect::Replace(ticket, to, place, over, version) = effect {
+            let ask = Ask::Replaced(of(over, place, to, ticket), Some(version));
+            self.call(self.home_of(over), ask, Why::Claim(ticket));
+        } else if let home::Effect::Replaced(object) = effect {
+            self.disk.replacing.remove(&object);
+        }
+    }
+
+    /// Another home is to have a name of what has its home here.
+    pub(super) fn asked_to_yield(&mut self, asker: Asker, it: Yield) {
+        match self.why_not_yielded(&it) {
+            Some(answer) => self.answer(asker, answer),
+            None => self.changing(&[it.over], Chore::Yield(asker, it)),
+        }
+    }
+
+    fn why_not_yielded(&self, it: &Yield) -> Option<Answer> {
+        if !self.stands(it.over, &it.place) {
+            return Some(Answer::Gone);
+        }
+        let is_free = !self.live.home.is_under(it.over) && self.live.yields.may(it);
+        (!is_free).then_some(Answer::Later)
+    }
+
+    /// Nobody else has a copy of what yields.
+    pub(super) fn yield_to(&mut self, asker: Asker, it: Yield) {
+        let answer = self.why_not_yielded(&it).unwrap_or(Answer::Done);
+        if answer == Answer::Done {
+            self.yields(Event::Yielded(it));
+        }
+        self.answer(asker, answer);
+    }
+
+    /// Another home has the name, by this version, or will not.
+    pub(super) fn asked_to_lose(&mut self, asker: Asker, it: Yield, version: Option<Stamp>) {
+        let Some(stamp) = version else {
+            self.yields(Event::Kept(it.over, it.number));
+            self.answer(asker, Answer::Done);
+            return;
+        };
+        let known = Known { epoch: asker.epoch, stamp };
+        self.peers(peers::Event::Heard(asker.peer, known));
+        if !self.stands(it.over, &it.place) {
+            self.answer(asker, Answer::Done);
+        } else if self.live.yields.has_to(it.over, &it.place, it.to) {
+            self.changing(&[it.over], Chore::Lose(asker, it));
+        } else {
+            // It came late, or what was yielded was forgotten.
+            if self.why_not_yielded(&it).is_none() {
+                self.yields(Event::Yielded(it));
+            }
+            self.answer(asker, Answer::Later);
+        }
+    }
+
+    pub(super) fn has_lost(&mut self, asker: Asker, it: Yield, version: Option<Stamp>) {
+        if let Some(version) = version {
+            self.yields(Event::Lost(it.over));
+            self.announce(it.over, version, it.place);
+        }
+        self.answer(asker, Answer::Done);
+    }
+
+    /// Whether this metaserver shows nothing of an object that stands at a place, or did just now.
+    pub(super) fn is_hidden(&self, place: &Place) -> bool {
+        match self.disk.standing_at(place) {
+            Some(there) => self.live.yields.hides(there.object).is_some(),
+            None => self.live.yields.was_lost(self.now, place),
+        }
+    }
+
+    /// What has its home at a peer that starts, and is to lose names to objects here.
+    pub(super) fn replaced_of(&self, peer: Peer) -> Vec<Yield> {
+        let all = self.disk.replacing.iter().map(|(to, (place, over))| Yield {
+            over: *over,
+            place: place.clone(),
+            to: *to,
+            number: 0,
+        });
+        all.filter(|it| self.home_of(it.over) == peer).collect()
+    }
+
+    /// What has its home here is to lose names to objects of a peer, as that says when this one starts.
+    pub(super) fn had_yielded(&mut self, replaced: Vec<Yield>) {
+        for it in replaced {
+            if self.stands(it.over, &it.place) {
+                self.yields(Event::Yielded(it));
+            }
+        }
+    }
+
+    /// Goes on with what a start finds.
+    pub(super) fn go_on_replacing(&mut self) {
+        for (object, (place, over)) in self.disk.replacing.clone() {
+            let version = self.disk.metafiles[&object].version;
+            let (is_directory, from, to) = (false, None, Some(place));
+            let over = Some(home::Over::There(over, self.home_of(over)));
+            let change = home::Change { object, is_directory, from, to, over };
+            let ticket = Ticket(self.number());
+            self.home(home::Event::Found(ticket, change, version));
+        }
+    }
+}
