@@ -22,6 +22,7 @@ mod over;
 mod portmap;
 mod remote;
 mod repair;
+mod replaced;
 mod replies;
 mod restart;
 mod restarts;

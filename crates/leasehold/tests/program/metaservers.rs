@@ -45,6 +45,10 @@ impl Cluster {
         Self::of(count, WINDOW, false)
     }
 
+    pub(crate) fn strict(count: usize) -> Self {
+        Self::of(count, WINDOW, true)
+    }
+
     fn of(count: usize, window: Duration, strict: bool) -> Self {
         Self::with(count, window, strict, &[])
     }
@@ -134,7 +138,7 @@ pub(crate) fn look(server: &Mounted, name: &str) -> Option<Handle> {
     }
 }
 
-fn read(server: &Mounted, file: &Handle, length: usize) -> Bytes {
+pub(crate) fn read(server: &Mounted, file: &Handle, length: usize) -> Bytes {
     let length = u32::try_from(length).unwrap();
     block_on(server.nfs.read(&who(), file, 0, length)).unwrap().done().unwrap().data
 }
