@@ -17,8 +17,8 @@
 //! 9. What has its home here as well, and is to lose a name to the object, is under way with it: if it
 //!    is a directory it is closed, and both metafiles are changed in one.
 //! 10. What has its home elsewhere, and is to lose a name to the object, yields it first, and the name
-//!     is claimed when the change is stored. Then that home takes it from it. Both are tried again until
-//!     they are done, and the change is under way as long; so is one that a start finds stored.
+//!     is claimed when the change is stored. Then that home takes it from it. All is tried again until it
+//!     is done, from the yield on, and the change is under way as long; so is one that a start finds stored.
 //! 11. A home that begins another epoch has yielded nothing: what is not on its way to stable storage is
 //!     given up.
 
@@ -169,7 +169,9 @@ enum Step {
     Claim,
     Close,
     Store,
-    /// What is stored claims the name.
+    /// What is stored asks for the name again: what was yielded may be forgotten.
+    Again,
+    /// It claims the name.
     Note,
     Replace,
 }
@@ -326,8 +328,10 @@ impl Home {
     /// When something is given up.
     #[must_use]
     pub fn next_wake(&self) -> Option<Time> {
-        let next =
-            |under: &Under| (under.step < Step::Store).then_some(under.until).or(under.again);
+        let next = |under: &Under| {
+            let until = (under.step < Step::Store).then_some(under.until);
+            until.into_iter().chain(under.again).min()
+        };
         self.under.values().filter_map(next).min()
     }
 
@@ -396,8 +400,10 @@ impl Home {
         let (ticket, object) = (*ticket, change.object);
         effects.push(if *step == Step::Replace {
             Effect::Replace(ticket, object, place, over, *version)
-        } else {
+        } else if *step == Step::Note {
             Effect::Claim(ticket, object, place, None)
+        } else {
+            Effect::Yield(ticket, object, place, over)
         });
     }
 
@@ -467,13 +473,20 @@ impl Home {
                 self.put_back(under);
                 return;
             }
-            (Step::Note | Step::Replace, Err(_)) => {
+            (Step::Yield | Step::Again, Err(Refusal::Later)) => {
                 under.again = Some(now + AGAIN);
                 self.put_back(under);
                 return;
             }
-            (Step::Note, Ok(())) => {
-                under.step = Step::Replace;
+            (Step::Note | Step::Replace, Err(_)) => {
+                (under.step, under.again) = (Step::Again, Some(now + AGAIN));
+                self.put_back(under);
+                return;
+            }
+            // What does not stand there any more need not yield.
+            (Step::Again, _) | (Step::Note, Ok(())) => {
+                let is_again = under.step == Step::Again;
+                under.step = if is_again { Step::Note } else { Step::Replace };
                 Self::go_on(&under, effects);
                 self.put_back(under);
                 return;

@@ -135,9 +135,6 @@ impl Node {
                         self.answer(asker, Answer::Later);
                     }
                     Some(found) => self.answer(asker, Answer::Metafile(found)),
-                    None if self.yields.was_lost(self.now, &place) => {
-                        self.answer(asker, Answer::Later);
-                    }
                     None => self.search_behind(asker, place, &behind),
                 }
             }

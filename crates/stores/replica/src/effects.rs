@@ -159,11 +159,7 @@ impl Node {
                 let it = yields::Yield { over, place, to, number };
                 self.call_home(over, Ask::Replaced(it, by, Some(version)), Why::Claim(ticket));
             }
-            home::Effect::Replaced(object) => {
-                let record = Record::Replaces(object, None);
-                self.append(core::slice::from_ref(&record), Urgency::Soon, None);
-                self.disk.take(record);
-            }
+            home::Effect::Replaced(object) => self.has_replaced(object),
             home::Effect::Store(ticket, change) => self.change_names(ticket, change),
             home::Effect::Announce(object, version, left) => self.announce(object, version, left),
             home::Effect::Done(ticket, version) => self.finish(ticket, Answer::Version(version)),

@@ -29,6 +29,7 @@ use crate::placing::SLOTS;
 use crate::record::Record;
 use crate::searching::Searching;
 use crate::silence::Silence;
+use crate::yielding::Yielding;
 use crate::{Load, Notice, Options};
 
 /// So many names are told of a path at most: more than programs can use in one.
@@ -175,6 +176,7 @@ pub(crate) struct Node {
     pub(crate) names: Names,
     pub(crate) moves: Moves,
     pub(crate) yields: Yields,
+    pub(crate) yielding: Yielding,
     pub(crate) leasing: Leasing,
     pub(crate) covers: Covers,
     pub(crate) lending: Lending,
@@ -244,6 +246,7 @@ impl Node {
             names: Names::default(),
             moves: Moves::new(now, ROOT, disk.leave),
             yields: Yields::new(bounds),
+            yielding: Yielding::default(),
             leasing: Leasing::new(bounds, options.count as usize, epoch),
             covers: Covers::new(Bounds { most: bounds.most.min(COVERS_MAX), ..bounds }, lent()),
             lending: Lending::default(),

@@ -117,11 +117,12 @@ impl Node {
     }
 
     fn search_ended(&mut self, searching: Searching, effect: &search::Effect) {
-        let Searching { of, found, is_claimed, .. } = searching;
+        let Searching { of, found, is_claimed, place, .. } = searching;
         let is_nowhere = *effect == search::Effect::Nowhere;
         match (of, found) {
             (Of::Asker(asker), Some(found)) => self.answer(asker, Answer::Metafile(found)),
             (Of::Asker(asker), None) => {
+                let is_nowhere = is_nowhere && !self.yields.was_lost(self.now, &place);
                 self.answer(asker, if is_nowhere { Answer::Nowhere } else { Answer::Later });
             }
             (Of::Copies(call), Some(found)) if !self.is_mine(found.object) => {

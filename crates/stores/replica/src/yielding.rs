@@ -2,6 +2,8 @@
 //!
 //! `core::replica::home` says what the home of the one does, `core::replica::yields` that of the other.
 
+use std::collections::BTreeMap;
+
 use leasehold_base::units::FileId;
 use leasehold_core::leases::Kind;
 use leasehold_core::replica::peers::{self, Known};
@@ -10,6 +12,15 @@ use leasehold_core::replica::{Peer, Place, Stamp, Ticket, home};
 
 use crate::message::{Answer, Ask};
 use crate::node::{Asker, For, Node, Why};
+use crate::outside::Urgency;
+use crate::record::Record;
+
+/// Who waits until nobody else has leases on what is to yield a name, and then on what is to lose it.
+#[derive(Default)]
+pub(crate) struct Yielding {
+    yields: BTreeMap<FileId, (Asker, Yield)>,
+    loses: BTreeMap<FileId, Asker>,
+}
 
 impl Node {
     pub(crate) fn yields(&mut self, event: Event) {
@@ -22,21 +33,28 @@ impl Node {
 
     /// Another home is to have a name of what has its home here.
     pub(crate) fn asked_to_yield(&mut self, asker: Asker, it: Yield, by: Option<Peer>) {
-        let peer = self.peer_of(asker);
+        let (peer, over) = (self.peer_of(asker), it.over);
+        let by = by.filter(|by| by.0 < self.options.count);
         if let Some(answer) = self.why_not_yielded(peer, &it) {
             self.answer(asker, answer);
-        } else if self.is_held_off(by.unwrap_or(peer), it.over, Kind::Write) {
+        } else if self.is_held_off(by.unwrap_or(peer), over, Kind::Write) {
             self.answer(asker, Answer::Later);
+        } else if let Some((before, _)) = self.yielding.yields.insert(over, (asker, it)) {
+            // Who asks again keeps its turn.
+            self.answer(before, Answer::Later);
         } else {
             // Nobody shows a copy of it from then on.
-            self.changing(by, &[it.over], move |node| {
-                let answer = node.why_not_yielded(peer, &it).unwrap_or(Answer::Done);
-                if answer == Answer::Done {
-                    node.yields(Event::Yielded(it));
-                }
-                node.answer(asker, answer);
-            });
+            self.changing(by, &[over], move |node| node.may_yield(over));
         }
+    }
+
+    fn may_yield(&mut self, over: FileId) {
+        let Some((asker, it)) = self.yielding.yields.remove(&over) else { return };
+        let answer = self.why_not_yielded(self.peer_of(asker), &it).unwrap_or(Answer::Done);
+        if answer == Answer::Done {
+            self.yields(Event::Yielded(it));
+        }
+        self.answer(asker, answer);
     }
 
     fn why_not_yielded(&self, peer: Peer, it: &Yield) -> Option<Answer> {
@@ -56,29 +74,42 @@ impl Node {
         by: Option<Peer>,
         version: Option<Stamp>,
     ) {
-        let peer = self.peer_of(asker);
+        let (peer, over) = (self.peer_of(asker), it.over);
+        if self.homes.of(it.to) != Some(peer) {
+            self.answer(asker, Answer::Gone);
+            return;
+        }
         let Some(stamp) = version else {
-            self.yields(Event::Kept(it.over, it.number));
+            self.yields(Event::Kept(over, it.number));
+            let waits = self.yielding.yields.get(&over);
+            if waits.is_some_and(|(_, waits)| waits.number == it.number)
+                && let Some((waits, _)) = self.yielding.yields.remove(&over)
+            {
+                self.answer(waits, Answer::Later);
+            }
             self.answer(asker, Answer::Done);
             return;
         };
+        let by = by.filter(|by| by.0 < self.options.count);
         // It is for who comes back with an old backup, as what it answers would be.
         let epoch = self.peers.epoch_of(peer);
         self.peers(peers::Event::Heard(peer, Known { epoch, stamp }));
-        if !self.stands(it.over, &it.place) {
+        if !self.stands(over, &it.place) {
             self.answer(asker, Answer::Done);
-        } else if self.yields.has_to(it.over, &it.place, it.to) {
-            self.changing(by, &[it.over], move |node| node.lose(asker, &it));
-        } else {
-            // It came late, or what was yielded was forgotten.
-            if self.why_not_yielded(peer, &it).is_none() {
-                self.yields(Event::Yielded(it));
-            }
+        } else if !self.yields.has_to(over, &it.place, it.to)
+            || self.is_held_off(by.unwrap_or(peer), over, Kind::Write)
+        {
+            // It came late, or what was yielded was forgotten: then it is asked to yield again.
             self.answer(asker, Answer::Later);
+        } else if let Some(before) = self.yielding.loses.insert(over, asker) {
+            self.answer(before, Answer::Later);
+        } else {
+            self.changing(by, &[over], move |node| node.lose(&it));
         }
     }
 
-    fn lose(&mut self, asker: Asker, it: &Yield) {
+    fn lose(&mut self, it: &Yield) {
+        let Some(asker) = self.yielding.loses.remove(&it.over) else { return };
         let latest = self.latest(it.over);
         if !latest.is_some_and(|metafile| metafile.stands_at(&it.place)) {
             // That may not be stable yet.
@@ -120,6 +151,13 @@ impl Node {
         }
     }
 
+    /// What has replaced something has done so for good.
+    pub(crate) fn has_replaced(&mut self, object: FileId) {
+        let record = Record::Replaces(object, None);
+        self.append(core::slice::from_ref(&record), Urgency::Soon, None);
+        self.disk.take(record);
+    }
+
     /// Goes on with what a start finds.
     pub(crate) fn go_on_replacing(&mut self) {
         for (object, (place, over)) in self.disk.replacing.clone() {
@@ -127,8 +165,14 @@ impl Node {
             let (Some(version), Some(peer)) =
                 (metafile.map(|metafile| metafile.version), self.homes.of(over))
             else {
+                self.has_replaced(object);
                 continue;
             };
+            // It could not yield the place, nor leave it, if it had not replaced that.
+            if self.yields.has(object) || !self.stands(object, &place) {
+                self.has_replaced(object);
+                continue;
+            }
             let change = home::Change {
                 object,
                 is_directory: false,

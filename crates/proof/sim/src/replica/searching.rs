@@ -83,6 +83,7 @@ impl Node {
         match (of, found) {
             (For::Peer(asker), Some(found)) => self.answer(asker, Answer::Metafile(found)),
             (For::Peer(asker), None) => {
+                let is_nowhere = is_nowhere && !self.is_hidden(&place);
                 self.answer(asker, if is_nowhere { Answer::Nowhere } else { Answer::Later });
             }
             (For::Copies(call), Some(found)) if self.home_of(found.object) != self.me => {

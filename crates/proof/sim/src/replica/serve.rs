@@ -135,8 +135,8 @@ impl Node {
                 self.copies(copies::Event::Evicted(object));
                 self.answer(asker, Answer::Done);
             }
-            Ask::Search(place, _) if self.is_hidden(&place) => self.answer(asker, Answer::Later),
             Ask::Search(place, behind) => match self.disk.standing_at(&place).cloned() {
+                Some(_) if self.is_hidden(&place) => self.answer(asker, Answer::Later),
                 Some(found) => self.answer(asker, Answer::Metafile(found)),
                 None => self.search_behind(asker, place, &behind),
             },

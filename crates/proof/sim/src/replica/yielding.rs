@@ -73,10 +73,7 @@ impl Node {
         } else if self.live.yields.has_to(it.over, &it.place, it.to) {
             self.changing(&[it.over], Chore::Lose(asker, it));
         } else {
-            // It came late, or what was yielded was forgotten.
-            if self.why_not_yielded(&it).is_none() {
-                self.yields(Event::Yielded(it));
-            }
+            // It came late, or what was yielded was forgotten: then it is asked to yield again.
             self.answer(asker, Answer::Later);
         }
     }
@@ -120,6 +117,11 @@ impl Node {
     /// Goes on with what a start finds.
     pub(super) fn go_on_replacing(&mut self) {
         for (object, (place, over)) in self.disk.replacing.clone() {
+            // It could not yield the place, nor leave it, if it had not replaced that.
+            if self.live.yields.has(object) || !self.stands(object, &place) {
+                self.disk.replacing.remove(&object);
+                continue;
+            }
             let version = self.disk.metafiles[&object].version;
             let (is_directory, from, to) = (false, None, Some(place));
             let over = Some(home::Over::There(over, self.home_of(over)));

@@ -211,6 +211,8 @@ fn begun(files: &Files, span: Duration, kills: usize) {
     let poll = rename.as_mut().poll(&mut Context::from_waker(Waker::noop()));
     assert!(matches!(poll, Poll::Pending), "it takes its time");
     files.lan.pass(span);
+    // What it waits for goes on, and is heard by nobody.
+    files.lan.cut(kills, true);
     files.lan.kill(kills, None);
 }
 
@@ -225,6 +227,7 @@ fn what_is_yielded_is_shown_by_nobody_until_it_is_known_what_came_of_it() {
         assert_eq!(lan.run(files.seen(OLD)), Err(FsError::Later));
         assert_eq!(lan.run(files.seen(ABOVE)), Err(FsError::Later));
         lan.slow(NEW, Duration::ZERO);
+        lan.cut(NEW, false);
         lan.start(NEW);
         lan.pass(2 * WINDOW);
         assert_eq!((files.all_see(), files.replacing()), ("new", 0));
@@ -237,6 +240,7 @@ fn what_is_yielded_is_shown_by_nobody_until_it_is_known_what_came_of_it() {
         begun(&files, Duration::from_millis(1500), NEW);
         lan.delay(OLD, Duration::ZERO);
         lan.pass(2 * WINDOW);
+        lan.cut(NEW, false);
         lan.start(NEW);
         lan.pass(2 * WINDOW);
         assert_eq!((files.all_see(), files.replacing()), ("old", 0));
@@ -255,6 +259,7 @@ fn who_has_yielded_and_starts_anew_does_not_show_it_either() {
         begun(&files, Duration::from_millis(2100), OLD);
         lan.slow(OLD, Duration::ZERO);
         lan.cut(ABOVE, true);
+        lan.cut(OLD, false);
         lan.start(OLD);
         lan.pass(SECOND);
         lan.cut(ABOVE, false);
@@ -263,6 +268,45 @@ fn who_has_yielded_and_starts_anew_does_not_show_it_either() {
         assert_ne!(lan.run(files.seen(OLD)), Ok("old"));
         lan.pass(3 * WINDOW);
         assert_eq!((files.all_see(), files.replacing()), ("new", 0));
+    }
+}
+
+/// Who has yielded starts anew without asking who it has yielded to, and before the name was claimed.
+#[test]
+fn what_was_forgotten_is_yielded_once_more() {
+    for lan in Files::lans() {
+        let files = Files::of(lan.clone());
+        lan.slow(NEW, SECOND);
+        // It is on the disk, and nobody has heard of that.
+        begun(&files, SECOND / 2, NEW);
+        lan.kill(OLD, None);
+        lan.without(u32::try_from(NEW).expect("few")).start(OLD);
+        lan.pass(3 * WINDOW);
+        assert_eq!(lan.run(files.seen(OLD)), Ok("old"));
+        lan.slow(NEW, Duration::ZERO);
+        lan.cut(NEW, false);
+        lan.start(NEW);
+        lan.pass(3 * WINDOW);
+        assert_eq!((files.all_see(), files.replacing()), ("new", 0));
+        assert_eq!(lan.remove(OLD, files.directory, "old"), Ok(()));
+    }
+}
+
+/// In a tree one is asked with others behind it, of which one has what replaced that of the first.
+#[test]
+fn what_has_replaced_another_is_found_at_once() {
+    for order in [Order::Sequential, Order::Tree, Order::Constant] {
+        for (new, old) in [(1, 2), (2, 1), (3, 1), (1, 3), (0, 1)] {
+            let lan = Lan::new(4, order);
+            let root = lan.root();
+            let [new, _] = [(new, "new"), (old, "old")]
+                .map(|(at, text)| lan.create(at, root, text).expect("the name is free").object);
+            lan.rename(0, (root, "new"), (root, "old")).expect("both are there");
+            for at in 0..4 {
+                let found = lan.look(at, root, "old").map(|found| found.object);
+                assert_eq!(found, Ok(new), "{order:?}, at {at}");
+            }
+        }
     }
 }
 
