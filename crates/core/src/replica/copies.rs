@@ -17,7 +17,8 @@
 //!    calls that are under way are void.
 //! 9. That an object is gone of which there was a copy is remembered likewise. If there was none it
 //!    may be about to be made, and somebody named it before: that is not remembered, and what
-//!    searches bring that are under way is void.
+//!    searches bring that are under way is void. If there was none when that was asked and there is one
+//!    by now the object may have been made in between: it is asked again.
 //! 10. If there is no room for another copy that which was acquired first is dropped; names that are
 //!     known to be nowhere likewise.
 //! 11. Where homes grant leases, one that takes a lease back is told so: the copy is dropped, and what
@@ -110,6 +111,8 @@ struct Asked {
     what: What,
     sent: Time,
     is_void: bool,
+    /// Whether there was a copy when it was sent.
+    had_copy: bool,
     /// Objects of which leases were taken back meanwhile.
     evicted: BTreeSet<FileId>,
     /// Who waits, and how many of them since before it was sent.
@@ -299,16 +302,18 @@ impl Copies {
         }
         let call = Call(self.next_call);
         self.next_call += 1;
+        let mut known = None;
         effects.push(match &what {
             What::Object(object) => {
-                let known = self.copies.get(object).map(|kept| kept.version);
+                known = self.copies.get(object).map(|kept| kept.version);
                 Effect::Fetch(call, *object, known)
             }
             What::Name(place) => Effect::Search(call, place.clone()),
         });
         self.asking.insert(what.clone(), call);
         let (evicted, first_count) = (BTreeSet::new(), waiting.len());
-        let asked = Asked { what, sent: now, is_void: false, evicted, waiting, first_count };
+        let (is_void, had_copy) = (false, known.is_some());
+        let asked = Asked { what, sent: now, is_void, had_copy, evicted, waiting, first_count };
         self.calls.insert(call, asked);
     }
 
@@ -334,6 +339,10 @@ impl Copies {
             },
             Answer::Gone => {
                 if let Some(last) = self.copies.get(&object).map(|kept| kept.version) {
+                    if !asked.had_copy {
+                        self.ask(now, asked.what, asked.waiting, effects);
+                        return;
+                    }
                     self.remember(now, object, Stamp(last.0 + 1), true);
                     self.drop_copy(object, effects);
                 } else {
