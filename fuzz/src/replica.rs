@@ -172,7 +172,7 @@ pub fn starters() -> Vec<Vec<u8>> {
     let modified = nfs3::Time { seconds: 1_700_000_001, nanoseconds: 0 };
     let wrote = change::Wrote { offset: 3, data: Content(b"what was written"), modified };
     let attributes = SetAttributes { mode: Some(0o755), ..SetAttributes::default() };
-    let claims = claim::Args { caller, place: here, object: other, replaces: true };
+    let claims = claim::Args { caller, place: here, object: other, over: Some(other) };
     let stands = stands::Args { caller, place: here, object, claimant: Some(other) };
     let (from, to) = (Some(here), Some(Place { name: Name(b"other"), ..here }));
     let (number, over) = (7, Some(object));

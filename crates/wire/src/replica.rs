@@ -11,7 +11,7 @@ use crate::nfs3::{self, Attributes, SetAttributes};
 pub const PROGRAM: u32 = 0x2001_ea60;
 
 /// The program's version.
-pub const VERSION: u32 = 7;
+pub const VERSION: u32 = 8;
 
 opaques! {
     /// Where a file's data lies, or what a symbolic link holds.
@@ -291,8 +291,8 @@ pub mod claim {
             pub place: Place<'a>,
             /// The object.
             pub object: u64,
-            /// Whether it may replace what has the same home.
-            pub replaces: bool,
+            /// What loses the name to it.
+            pub over: Option<u64>,
         }
     }
 
@@ -318,7 +318,7 @@ pub mod stands {
             pub place: Place<'a>,
             /// The object.
             pub object: u64,
-            /// Who claims the name, if anybody does: to that it may have been yielded.
+            /// Who claims the name and has it, if what may stand there has yielded it.
             pub claimant: Option<u64>,
         }
     }

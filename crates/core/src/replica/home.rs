@@ -19,18 +19,28 @@
 //! 10. What has its home elsewhere, and is to lose a name to the object, yields it first, and the name
 //!     is claimed when the change is stored. Then that home takes it from it. All is tried again until it
 //!     is done, from the yield on, and the change is under way as long; so is one that a start finds stored.
-//! 11. A home that begins another epoch has yielded nothing: what is not on its way to stable storage is
+//! 11. Whoever has leases on the object gives them back before, however long that takes: what has
+//!     yielded is shown by nobody, and so it does not wait for them.
+//! 12. A home that begins another epoch has yielded nothing: what is not on its way to stable storage is
 //!     given up.
+//! 13. What was replaced elsewhere is told its home for a window more when that starts anew: whoever
+//!     looks for the name may still come too late to it.
+//! 14. Of those that are to replace each other, the lower number does: what waits for another to yield
+//!     gives way.
 
 use core::time::Duration;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use leasehold_base::units::{FileId, Time};
 
+use super::yields::Yield;
 use super::{Bounds, Peer, Place, Stamp, Ticket};
 
 /// How long until what is stored, and was refused what comes behind that, asks for it again.
 const AGAIN: Duration = Duration::from_secs(1);
+
+/// How much of what was replaced just now is remembered: an answer to HELLO has all of it.
+const LATELY_MAX: usize = 4096;
 
 /// What loses a name to another object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,6 +137,8 @@ pub enum Event {
     Found(Ticket, Change, Stamp),
     /// A peer has begun another epoch.
     Restarted(Peer),
+    /// The first object is asked to yield a name to the second, which has its home elsewhere.
+    Wanted(FileId, FileId),
     /// Time went on.
     Tick,
 }
@@ -136,11 +148,13 @@ pub enum Event {
 pub enum Effect {
     /// The root's home is asked for leave; [`Event::Had`] follows, as after all that asks.
     Leave(Ticket, FileId, FileId),
-    /// The home of its directory is asked for the name, which that other object has by now, unless
-    /// anything else stands there that has its home here (rule 4).
+    /// The home of its directory is asked for the name, which that other loses to it, unless anything
+    /// else stands there that has its home here (rule 4).
     Claim(Ticket, FileId, Place, Option<FileId>),
     /// The directory, which has its home here, is to be closed.
     Close(Ticket, FileId),
+    /// Nobody else is to have a lease on the object, from then on until the change has ended.
+    Turn(Ticket, FileId),
     /// The home of that other is asked to have it yield the place to the object.
     Yield(Ticket, FileId, Place, FileId),
     /// It is told that the object will not stand there.
@@ -165,6 +179,7 @@ pub enum Effect {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Step {
     Leave,
+    Turn,
     Yield,
     Claim,
     Close,
@@ -174,6 +189,13 @@ enum Step {
     /// It claims the name.
     Note,
     Replace,
+}
+
+impl Step {
+    /// Whether a change is given up that is not further in time.
+    const fn is_limited(self) -> bool {
+        matches!(self, Self::Leave | Self::Yield | Self::Claim | Self::Close)
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -215,6 +237,8 @@ pub struct Home {
     objects: BTreeMap<Ticket, FileId>,
     /// What is about to be replaced.
     replaced: BTreeSet<FileId>,
+    /// What was replaced just now that has its home elsewhere, at which peer, and until when that is told.
+    lately: VecDeque<(Time, Peer, Yield)>,
     #[cfg(feature = "mutants")]
     mutant: Option<Mutant>,
 }
@@ -228,6 +252,7 @@ impl Home {
             under: BTreeMap::new(),
             objects: BTreeMap::new(),
             replaced: BTreeSet::new(),
+            lately: VecDeque::new(),
             #[cfg(feature = "mutants")]
             mutant: None,
         }
@@ -257,31 +282,25 @@ impl Home {
                         Self::go_on(&under, effects);
                         self.put_back(under);
                     } else {
-                        Self::end(under, effects);
+                        self.end(now, under, effects);
                     }
                 }
             }
             Event::Found(ticket, change, version) => {
                 self.found(now, ticket, change, version, effects);
             }
-            Event::Restarted(peer) => {
-                let is_void = |under: &&Under| {
-                    under.step < Step::Store
-                        && under.change.over_there().is_some_and(|it| it.2 == peer)
-                };
-                let void = self.under.values().filter(is_void).map(|under| under.ticket);
-                for ticket in void.collect::<Vec<_>>() {
-                    self.give_up(ticket, Refusal::Later, effects);
-                }
-            }
+            Event::Restarted(peer) => self.give_up_all(effects, |under| {
+                let there = under.change.over_there();
+                under.step == Step::Yield && there.is_some_and(|it| it.2 == peer)
+            }),
+            Event::Wanted(object, to) => self.give_up_all(effects, |under| {
+                under.step == Step::Yield && under.change.object == object && to < object
+            }),
             Event::Undone(ticket) => self.give_up(ticket, Refusal::Later, effects),
             Event::Tick => {}
         }
-        let late = |under: &&Under| under.until <= now && under.step < Step::Store;
-        let late = self.under.values().filter(late).map(|under| under.ticket);
-        for ticket in late.collect::<Vec<_>>() {
-            self.give_up(ticket, Refusal::Later, effects);
-        }
+        self.give_up_all(effects, |under| under.until <= now && under.step.is_limited());
+        while self.lately.pop_front_if(|(until, ..)| *until <= now).is_some() {}
         for under in self.under.values_mut() {
             if under.again.take_if(|again| *again <= now).is_some() {
                 Self::go_on(under, effects);
@@ -319,7 +338,12 @@ impl Home {
         self.under.values().any(|under| under.step == Step::Store && of_it(under))
     }
 
-    /// Whether the change of this ticket, for which leave was asked, is under way.
+    /// What was replaced just now and has its home at a peer.
+    pub fn replaced_lately(&self, peer: Peer) -> impl Iterator<Item = &Yield> {
+        self.lately.iter().filter(move |(_, home, _)| *home == peer).map(|(.., it)| it)
+    }
+
+    /// Whether the change of this ticket is under way.
     #[must_use]
     pub fn is_moving(&self, ticket: Ticket) -> bool {
         self.objects.contains_key(&ticket)
@@ -329,7 +353,7 @@ impl Home {
     #[must_use]
     pub fn next_wake(&self) -> Option<Time> {
         let next = |under: &Under| {
-            let until = (under.step < Step::Store).then_some(under.until);
+            let until = under.step.is_limited().then_some(under.until);
             until.into_iter().chain(under.again).min()
         };
         self.under.values().filter_map(next).min()
@@ -401,14 +425,19 @@ impl Home {
         effects.push(if *step == Step::Replace {
             Effect::Replace(ticket, object, place, over, *version)
         } else if *step == Step::Note {
-            Effect::Claim(ticket, object, place, None)
+            Effect::Claim(ticket, object, place, Some(over))
         } else {
             Effect::Yield(ticket, object, place, over)
         });
     }
 
-    fn end(under: Under, effects: &mut Vec<Effect>) {
+    fn end(&mut self, now: Time, under: Under, effects: &mut Vec<Effect>) {
         let Under { ticket, change, version, .. } = under;
+        if let Some((place, over, peer)) = change.over_there() {
+            let it = Yield { over, place, to: change.object, number: ticket.0 };
+            self.lately.push_back((now + self.bounds.window, peer, it));
+            self.lately.drain(..self.lately.len().saturating_sub(LATELY_MAX));
+        }
         effects.push(Effect::Done(ticket, version));
         effects.extend(change.closes().map(Effect::Open));
         let (there, here) = (change.over_there(), change.over_here());
@@ -439,6 +468,9 @@ impl Home {
         if let (Step::Leave, Some(parent)) = (step, parent) {
             under.step = Step::Leave;
             effects.push(Effect::Leave(ticket, object, parent));
+        } else if step <= Step::Turn && there.is_some() {
+            under.step = Step::Turn;
+            effects.push(Effect::Turn(ticket, object));
         } else if let (true, Some((to, over, _))) = (step <= Step::Yield, &there) {
             under.step = Step::Yield;
             effects.push(Effect::Yield(ticket, object, to.clone(), *over));
@@ -492,7 +524,7 @@ impl Home {
                 return;
             }
             (Step::Replace, Ok(())) => {
-                Self::end(under, effects);
+                self.end(now, under, effects);
                 return;
             }
             (_, Err(refusal)) => {
@@ -500,12 +532,23 @@ impl Home {
                 self.give_up(ticket, refusal, effects);
                 return;
             }
-            (Step::Leave, Ok(())) => Step::Yield,
+            (Step::Leave, Ok(())) => Step::Turn,
+            (Step::Turn, Ok(())) => {
+                under.until = now + self.bounds.patience;
+                Step::Yield
+            }
             (Step::Claim, Ok(())) => Step::Close,
             (Step::Yield | Step::Close, Ok(())) => Step::Store,
         };
         self.go(&mut under, next, effects);
         self.put_back(under);
+    }
+
+    fn give_up_all(&mut self, effects: &mut Vec<Effect>, is_over: impl Fn(&Under) -> bool) {
+        let over = self.under.values().filter(|under| is_over(under)).map(|under| under.ticket);
+        for ticket in over.collect::<Vec<_>>() {
+            self.give_up(ticket, Refusal::Later, effects);
+        }
     }
 
     fn give_up(&mut self, ticket: Ticket, refusal: Refusal, effects: &mut Vec<Effect>) {

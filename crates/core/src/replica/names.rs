@@ -8,7 +8,8 @@
 //! 1. A name that nobody has claimed is claimed as soon as that is noted.
 //! 2. Who has claimed a name may claim it again.
 //! 3. If another has claimed it that one's home is asked. If the object stands there, or is about
-//!    to, the name exists; if not, or it has yielded the name to who claims it, the note is written over.
+//!    to, the name exists; if not, the note is written over. So it is if it has yielded the name to who
+//!    claims it, where that has replaced what stands there: to one that has not it still stands there.
 //! 4. If that home does not say, who claims is told to come again.
 //! 5. One thing is done about a name at a time; who else claims it meanwhile comes again.
 //! 6. A directory may go if the homes of all that claimed a name in it say that none stands there or
@@ -36,8 +37,19 @@ pub enum Stands {
 /// What happens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// The object is to have a name, which that other has claimed, if any.
-    Claim(Ticket, Place, FileId, Option<FileId>),
+    /// The object is to have a name.
+    Claim {
+        /// Who is to be told.
+        ticket: Ticket,
+        /// The name.
+        place: Place,
+        /// The object.
+        object: FileId,
+        /// Which other has claimed it, if any.
+        noted: Option<FileId>,
+        /// Whether the object has it, and what has its home elsewhere has yielded it.
+        yielded: bool,
+    },
     /// The directory is to go; these have claimed names in it.
     Retire(Ticket, FileId, Vec<(Vec<u8>, FileId)>),
     /// The object, which has claimed the place, has left it.
@@ -95,6 +107,8 @@ struct Closed {
 pub enum Mutant {
     /// A name that another has claimed is taken from it.
     TakesNames,
+    /// What has yielded a name to who claims it does not stand there, whether that has replaced it or not.
+    TakesYielded,
     /// A directory is closed without asking.
     ClosesFull,
     /// A directory that is asked about is open.
@@ -130,8 +144,8 @@ impl Names {
     /// Takes one event, and appends what is to be done in order.
     pub fn step(&mut self, event: Event, effects: &mut Vec<Effect>) {
         match event {
-            Event::Claim(ticket, place, object, other) => {
-                self.claim(ticket, place, object, other, effects);
+            Event::Claim { ticket, place, object, noted, yielded } => {
+                self.claim(ticket, place, (object, yielded), noted, effects);
             }
             Event::Retire(ticket, directory, claims) => {
                 self.retire(ticket, directory, claims, effects);
@@ -178,13 +192,15 @@ impl Names {
         &mut self,
         ticket: Ticket,
         place: Place,
-        object: FileId,
+        (object, yielded): (FileId, bool),
         other: Option<FileId>,
         effects: &mut Vec<Effect>,
     ) {
         let is_closed = self.closed.contains_key(&place.directory);
         #[cfg(feature = "mutants")]
         let is_closed = is_closed && !self.is(Mutant::LeavesOpen);
+        #[cfg(feature = "mutants")]
+        let yielded = yielded || self.is(Mutant::TakesYielded);
         #[cfg(feature = "mutants")]
         let other = other.filter(|_| !self.is(Mutant::TakesNames));
         if is_closed || self.work.contains_key(&place) {
@@ -195,7 +211,7 @@ impl Names {
             Some(other) if other == object => effects.push(Effect::Granted(ticket)),
             Some(other) => {
                 self.work.insert(place.clone(), Work::Asking { ticket, object });
-                self.ask(place, (other, Some(object)), false, effects);
+                self.ask(place, (other, yielded.then_some(object)), false, effects);
             }
             None => {
                 effects.push(Effect::Note(place.clone(), object));

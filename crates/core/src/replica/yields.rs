@@ -11,10 +11,11 @@
 //!    to, again and again: if it does not the name was not lost. It is not known as long as nobody says.
 //! 5. Who looked for the name at the other's home may have been too early, and would not find it here:
 //!    for a window after it was lost nobody is told that it is nowhere.
-//! 6. A home that starts has yielded what others' answers to its HELLO say, and shows nothing before.
+//! 6. A home that starts has yielded what others' answers to its HELLO say, or has lost it just now, and
+//!    shows nothing before.
 
 use core::time::Duration;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, VecDeque};
 
 use leasehold_base::units::{FileId, Time};
 
@@ -44,8 +45,8 @@ pub enum Event {
     Yielded(Yield),
     /// The change of this number is given up.
     Kept(FileId, u64),
-    /// The object has lost the name.
-    Lost(FileId),
+    /// The object has lost the name, perhaps in an epoch before.
+    Lost(FileId, Place),
     /// What a home says that was asked.
     Stands(Call, Stands),
     /// Time went on.
@@ -82,7 +83,9 @@ pub struct Yields {
     bounds: Bounds,
     given: BTreeMap<FileId, Given>,
     /// When names were lost, until nobody can have looked for them before.
-    lost: BTreeSet<(Time, Place)>,
+    lost: BTreeMap<Place, Time>,
+    /// The same in the order in which that ends.
+    ends: VecDeque<(Time, Place)>,
     last_call: u64,
     #[cfg(feature = "mutants")]
     mutant: Option<Mutant>,
@@ -95,7 +98,8 @@ impl Yields {
         Self {
             bounds,
             given: BTreeMap::new(),
-            lost: BTreeSet::new(),
+            lost: BTreeMap::new(),
+            ends: VecDeque::new(),
             last_call: 0,
             #[cfg(feature = "mutants")]
             mutant: None,
@@ -120,10 +124,11 @@ impl Yields {
                     self.given.remove(&over);
                 }
             }
-            Event::Lost(over) => {
-                if let Some(given) = self.given.remove(&over) {
-                    self.lost.insert((now + self.bounds.window, given.it.place));
-                }
+            Event::Lost(over, place) => {
+                self.given.remove(&over);
+                let until = now + self.bounds.window;
+                self.ends.push_back((until, place.clone()));
+                self.lost.insert(place, until);
             }
             Event::Stands(call, stands) => {
                 let mut all = self.given.iter_mut();
@@ -138,7 +143,12 @@ impl Yields {
             }
             Event::Tick => {}
         }
-        self.lost.retain(|(until, _)| *until > now);
+        let is_due = |(until, _): &mut (Time, Place)| *until <= now;
+        while let Some((until, place)) = self.ends.pop_front_if(is_due) {
+            if self.lost.get(&place) == Some(&until) {
+                self.lost.remove(&place);
+            }
+        }
         for given in self.given.values_mut() {
             if given.asks.is_none() && given.again <= now {
                 self.last_call += 1;
@@ -154,7 +164,7 @@ impl Yields {
     pub fn may(&self, it: &Yield) -> bool {
         match self.given.get(&it.over) {
             Some(given) => (&given.it.place, given.it.to) == (&it.place, it.to),
-            None => self.given.len() + self.lost.len() < self.bounds.most,
+            None => self.given.len() + self.ends.len() < self.bounds.most,
         }
     }
 
@@ -188,14 +198,14 @@ impl Yields {
         if self.mutant == Some(Mutant::ForgetsLost) {
             return false;
         }
-        self.lost.iter().any(|(until, lost)| lost == place && *until > now)
+        self.lost.get(place).is_some_and(|until| *until > now)
     }
 
     /// When something is asked, or forgotten.
     #[must_use]
     pub fn next_wake(&self) -> Option<Time> {
         let asks = self.given.values().filter(|given| given.asks.is_none());
-        let lost = self.lost.first().map(|(until, _)| *until);
+        let lost = self.ends.front().map(|(until, _)| *until);
         asks.map(|given| given.again).chain(lost).min()
     }
 }

@@ -65,6 +65,8 @@ pub enum ReplicaMutant {
     CommitsEarly,
     /// A name that another has claimed is taken from it.
     TakesNames,
+    /// A name is taken from what has yielded it to a change that came to nothing.
+    TakesYielded,
     /// A directory is closed without asking.
     ClosesFull,
     /// A directory that is asked about is open.
@@ -116,6 +118,7 @@ impl ReplicaMutant {
         Self::NeverAsks,
         Self::CommitsEarly,
         Self::TakesNames,
+        Self::TakesYielded,
         Self::ClosesFull,
         Self::LeavesOpen,
         Self::ClaimsNothing,
@@ -165,7 +168,7 @@ impl ReplicaMutant {
             | Self::IgnoresRestarts
             | Self::EvictsNobody
             | Self::GrantsMeanwhile => &["bounded-staleness"],
-            Self::TakesNames | Self::HidesClaims => &["one-name", "tree"],
+            Self::TakesNames | Self::TakesYielded | Self::HidesClaims => &["one-name", "tree"],
             Self::ClosesFull
             | Self::LeavesOpen
             | Self::ReplacesFull

@@ -101,7 +101,7 @@ impl Node {
         objects: &[FileId],
         then: impl FnOnce(&mut Self) + Send + 'static,
     ) {
-        self.begin_change(by, objects, (true, None), Box::new(then));
+        self.begin_change(by, (objects, None), (true, None), Box::new(then));
     }
 
     /// Changes what is noted of the names in a directory, which clients are told of by no lease of theirs.
@@ -110,7 +110,7 @@ impl Node {
         directory: FileId,
         then: impl FnOnce(&mut Self) + Send + 'static,
     ) {
-        self.begin_change(None, &[directory], (false, None), Box::new(then));
+        self.begin_change(None, (&[directory], None), (false, None), Box::new(then));
     }
 
     /// Changes a directory on which a turn on the covers is had, which ends with this.
@@ -149,19 +149,21 @@ impl Node {
             self.home(home::Event::Undone(ticket));
             return;
         }
-        let objects: Vec<FileId> = mine.into_iter().chain(change.objects()).collect();
+        let had = self.turn_had(ticket);
+        let to_have = change.objects().filter(|object| had.is_none_or(|had| had.0 != *object));
+        let objects: Vec<FileId> = mine.into_iter().chain(to_have).collect();
         let (since, asked_by, begun) = (self.now, by, Vec::new());
         let epoch_of_by = by.map_or(0, |by| self.peers.epoch_of(by));
         let names =
             Names { ticket, since, within, epoch_of_by, asked_by, waits: None, to_begin, begun };
         let then = Box::new(move |node: &mut Self| node.store_names(ticket, change));
-        self.begin_change(by, &objects, (true, Some(names)), then);
+        self.begin_change(by, (&objects, had), (true, Some(names)), then);
     }
 
     fn begin_change(
         &mut self,
         by: Option<Peer>,
-        objects: &[FileId],
+        (objects, had): (&[FileId], Option<(FileId, Ticket)>),
         (shows, names): (bool, Option<Names>),
         then: Then,
     ) {
@@ -176,7 +178,7 @@ impl Node {
         let mut to_have = objects.to_vec();
         to_have.sort_unstable_by_key(|object| Reverse((is_within(*object), *object)));
         to_have.dedup();
-        let (number, had) = (self.number(), Vec::new());
+        let (number, had) = (self.number(), had.into_iter().collect());
         self.leasing.changes.insert(number, Change { by, shows, to_have, had, names, then });
         self.change_next(number);
     }

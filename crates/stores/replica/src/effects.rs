@@ -123,7 +123,7 @@ impl Node {
             return;
         }
         let directory = place.directory;
-        let claim = Ask::Claim(place, object, over.is_some());
+        let claim = Ask::Claim(place, object, over);
         self.call_home(directory, claim, Why::Claim(ticket));
     }
 
@@ -145,6 +145,7 @@ impl Node {
                 let retire = names::Event::Retire(close, directory, inside.collect());
                 self.names(retire);
             }
+            home::Effect::Turn(ticket, object) => self.takes_turn_first(ticket, object),
             home::Effect::Yield(ticket, to, place, over) => {
                 let (number, by) = (ticket.0, self.is_for(ticket));
                 let ask = Ask::Yield(yields::Yield { over, place, to, number }, by);
@@ -164,6 +165,7 @@ impl Node {
             home::Effect::Announce(object, version, left) => self.announce(object, version, left),
             home::Effect::Done(ticket, version) => self.finish(ticket, Answer::Version(version)),
             home::Effect::Refused(ticket, refusal) => {
+                self.gives_turn_back(ticket);
                 let answer = match refusal {
                     home::Refusal::Later => Answer::Later,
                     home::Refusal::Gone => Answer::Gone,

@@ -31,7 +31,7 @@ pub(crate) enum Ask {
     Search(Place, Vec<Peer>),
     Named(Place),
     /// With whether it replaces what has the same home.
-    Claim(Place, FileId, bool),
+    Claim(Place, FileId, Option<FileId>),
     /// With who claims the name.
     Stands(Place, FileId, Option<FileId>),
     Change {
@@ -394,9 +394,10 @@ impl Ask {
         if let Self::Named(place) = self {
             replica::named::Args { caller, place: wire_place(place) }.encode(to);
         }
-        if let Self::Claim(place, FileId(object), replaces) = self {
-            let (place, object, replaces) = (wire_place(place), *object, *replaces);
-            replica::claim::Args { caller, place, object, replaces }.encode(to);
+        if let Self::Claim(place, FileId(object), over) = self {
+            let (place, object) = (wire_place(place), *object);
+            let over = over.map(|over| over.0);
+            replica::claim::Args { caller, place, object, over }.encode(to);
         }
         if let Self::Stands(place, FileId(object), claimant) = self {
             let (place, object) = (wire_place(place), *object);
@@ -512,7 +513,8 @@ impl Ask {
             }
             replica::claim::NUMBER => {
                 let it: replica::claim::Args<'_> = decode_all(from)?;
-                (it.caller, Self::Claim(place(&it.place), FileId(it.object), it.replaces))
+                let at = place(&it.place);
+                (it.caller, Self::Claim(at, FileId(it.object), it.over.map(FileId)))
             }
             replica::stands::NUMBER => {
                 let it: replica::stands::Args<'_> = decode_all(from)?;

@@ -1,11 +1,11 @@
-//! A name that one object takes from another of another home: rules 30 to 33 of `spec/replica.x`.
+//! A name that one object takes from another of another home: rules 30 to 34 of `spec/replica.x`.
 //!
 //! `core::replica::home` says what the home of the one does, `core::replica::yields` that of the other.
 
 use std::collections::BTreeMap;
 
 use leasehold_base::units::FileId;
-use leasehold_core::leases::Kind;
+use leasehold_core::leases::{Kind, Ticket as Turn};
 use leasehold_core::replica::peers::{self, Known};
 use leasehold_core::replica::yields::{Effect, Event, Yield};
 use leasehold_core::replica::{Peer, Place, Stamp, Ticket, home};
@@ -18,6 +18,8 @@ use crate::record::Record;
 /// Who waits until nobody else has leases on what is to yield a name, and then on what is to lose it.
 #[derive(Default)]
 pub(crate) struct Yielding {
+    /// The turns of changes by which something else is to yield, on what is changed.
+    turns: BTreeMap<Ticket, (FileId, Turn)>,
     yields: BTreeMap<FileId, (Asker, Yield)>,
     loses: BTreeMap<FileId, Asker>,
 }
@@ -31,10 +33,36 @@ impl Node {
         }
     }
 
+    /// Nobody else has leases on what is to have a name, from before that is yielded until it has.
+    pub(crate) fn takes_turn_first(&mut self, ticket: Ticket, object: FileId) {
+        self.changing(self.is_for(ticket), &[object], move |node| {
+            if node.home.is_moving(ticket) {
+                let turn = node.leasing.under.remove(&object);
+                node.yielding.turns.extend(turn.map(|turn| (ticket, (object, turn))));
+                node.home(home::Event::Had(ticket, Ok(())));
+            }
+        });
+    }
+
+    /// The turn that was taken first.
+    pub(crate) fn turn_had(&mut self, ticket: Ticket) -> Option<(FileId, Turn)> {
+        self.yielding.turns.remove(&ticket)
+    }
+
+    /// It will not have the name.
+    pub(crate) fn gives_turn_back(&mut self, ticket: Ticket) {
+        if let Some((object, turn)) = self.turn_had(ticket) {
+            self.has_changed_leased(object, turn);
+        }
+    }
+
     /// Another home is to have a name of what has its home here.
     pub(crate) fn asked_to_yield(&mut self, asker: Asker, it: Yield, by: Option<Peer>) {
         let (peer, over) = (self.peer_of(asker), it.over);
         let by = by.filter(|by| by.0 < self.options.count);
+        if self.homes.of(it.to) == Some(peer) {
+            self.home(home::Event::Wanted(over, it.to));
+        }
         if let Some(answer) = self.why_not_yielded(peer, &it) {
             self.answer(asker, answer);
         } else if self.is_held_off(by.unwrap_or(peer), over, Kind::Write) {
@@ -126,12 +154,12 @@ impl Node {
 
     /// An object has lost a name that was yielded, on stable storage.
     pub(crate) fn has_lost(&mut self, (over, version): (FileId, Stamp), left: Place, asker: Asker) {
-        self.yields(Event::Lost(over));
+        self.yields(Event::Lost(over, left.clone()));
         self.announce(over, version, left);
         self.answer(asker, Answer::Done);
     }
 
-    /// What has its home at a peer that starts, and is to lose names to objects here.
+    /// What has its home at a peer that starts, and is to lose names to objects here or has just now.
     pub(crate) fn replaced_of(&self, peer: Peer) -> Vec<Yield> {
         let all = self.disk.replacing.iter().map(|(to, (place, over))| Yield {
             over: *over,
@@ -139,15 +167,15 @@ impl Node {
             to: *to,
             number: 0,
         });
-        all.filter(|it| self.homes.of(it.over) == Some(peer)).collect()
+        let all = all.filter(|it| self.homes.of(it.over) == Some(peer));
+        all.chain(self.home.replaced_lately(peer).cloned()).collect()
     }
 
     /// What has its home here is to lose names to objects of a peer, as that says when this one starts.
     pub(crate) fn had_yielded(&mut self, replaced: Vec<Yield>) {
         for it in replaced {
-            if self.stands(it.over, &it.place) {
-                self.yields(Event::Yielded(it));
-            }
+            let stands = self.stands(it.over, &it.place);
+            self.yields(if stands { Event::Yielded(it) } else { Event::Lost(it.over, it.place) });
         }
     }
 

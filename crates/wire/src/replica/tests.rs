@@ -85,8 +85,8 @@ fn names() {
         "00000000 0000000000000008 00000001 0000000000000009"
     );
     vector!(
-        claim::Args { caller: CALLER, place: PLACE, object: 9, replaces: true },
-        "{WHO} {WHERE} 0000000000000009 00000001"
+        claim::Args { caller: CALLER, place: PLACE, object: 9, over: Some(8) },
+        "{WHO} {WHERE} 0000000000000009 00000001 0000000000000008"
     );
     vector!(
         stands::Args { caller: CALLER, place: PLACE, object: 9, claimant: Some(7) },

@@ -44,9 +44,17 @@ fn dialogues() {
                 }
                 "undone" => Event::Undone(ticket()),
                 "restarted" => Event::Restarted(Peer(words[1].parse().expect("a peer"))),
+                "wanted" => {
+                    let to = value(words, "to").expect("what it is to yield to");
+                    Event::Wanted(object(words[1]), FileId(to))
+                }
                 "storing" => {
                     let peer = Peer(words[1].parse().expect("a peer"));
                     return vec![home.is_storing_over(peer).to_string()];
+                }
+                "lately" => {
+                    let peer = Peer(words[1].parse().expect("a peer"));
+                    return lines(&home.replaced_lately(peer).collect::<Vec<_>>());
                 }
                 "about" => {
                     let about = home.is_about_to_stand(object(words[1]), &place(words[2]));

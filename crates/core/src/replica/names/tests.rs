@@ -12,8 +12,10 @@ fn dialogues() {
             let ticket = || Ticket(words[1].parse().expect("a ticket"));
             let event = match words[0] {
                 "claim" => {
-                    let other = value(words, "of").map(FileId);
-                    Event::Claim(ticket(), place(words[2]), object(words[3]), other)
+                    let (noted, yielded) =
+                        (value(words, "of").map(FileId), words.contains(&"yielded"));
+                    let (place, object) = (place(words[2]), object(words[3]));
+                    Event::Claim { ticket: ticket(), place, object, noted, yielded }
                 }
                 "retire" => {
                     let claims = words[3..].iter().map(|word| {

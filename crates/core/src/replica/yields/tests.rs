@@ -21,7 +21,7 @@ fn dialogues() {
                     Event::Yielded(it)
                 }
                 "kept" => Event::Kept(object(words[1]), number()),
-                "lost" => Event::Lost(object(words[1])),
+                "lost" => Event::Lost(object(words[1]), place(words[2])),
                 "stands" => Event::Stands(Call(number()), Stands::Yes),
                 "not" => Event::Stands(Call(number()), Stands::No),
                 "unknown" => Event::Stands(Call(number()), Stands::Unknown),

@@ -96,7 +96,7 @@ impl Node {
                         continue;
                     }
                     let home = self.home_of(place.directory);
-                    let claim = Ask::Claim(place, object, over.is_some());
+                    let claim = Ask::Claim(place, object, over);
                     self.call(home, claim, Why::Claim(ticket));
                 }
                 home::Effect::Close(ticket, directory) => {
@@ -108,11 +108,9 @@ impl Node {
                     let retire = names::Event::Retire(close, directory, inside.collect());
                     self.names(retire);
                 }
-                home::Effect::Store(ticket, change) => {
-                    let objects: Vec<_> = change.objects().collect();
-                    self.changing(&objects, Chore::Store(ticket, change));
-                }
-                home::Effect::Yield(..)
+                home::Effect::Store(ticket, change) => self.change_names(ticket, change),
+                home::Effect::Turn(..)
+                | home::Effect::Yield(..)
                 | home::Effect::Keep(..)
                 | home::Effect::Replace(..)
                 | home::Effect::Replaced(_) => self.replaces_elsewhere(effect),
@@ -123,6 +121,7 @@ impl Node {
                     self.finish(ticket, Answer::Version(version));
                 }
                 home::Effect::Refused(ticket, refusal) => {
+                    self.gives_turns_back(ticket);
                     let answer = match refusal {
                         home::Refusal::Later => Answer::Later,
                         home::Refusal::Gone => Answer::Gone,

@@ -73,18 +73,24 @@ const fn leased(file: FileId) -> Object {
 impl Node {
     /// Leaves a change of objects to the disk, once nobody else has a lease on them.
     pub(super) fn changing(&mut self, objects: &[FileId], chore: Chore) {
+        self.changing_with(objects, Vec::new(), chore);
+    }
+
+    /// The same where turns on others of them are had.
+    pub(super) fn changing_with(&mut self, objects: &[FileId], had: Turns, chore: Chore) {
         let mut to_have = objects.to_vec();
         to_have.sort_unstable_by(|one, other| other.cmp(one));
-        self.change_next(chore, to_have, Vec::new());
+        self.change_next(chore, to_have, had);
     }
 
     fn change_next(&mut self, chore: Chore, mut to_have: Vec<FileId>, had: Turns) {
-        match to_have.pop().filter(|_| self.strict) {
-            Some(object) => {
+        match (to_have.pop().filter(|_| self.strict), chore) {
+            (Some(object), chore) => {
                 let turn = Turn::Change(chore, to_have, had);
                 self.take_turn(object, None, Access::Write, turn);
             }
-            None => self.put_off(chore, had),
+            (None, Chore::Turn(ticket)) => self.has_turn(ticket, had),
+            (None, chore) => self.put_off(chore, had),
         }
     }
 

@@ -35,7 +35,7 @@ pub(super) enum Ask {
     Search(Place, Vec<Peer>),
     Named(Place),
     /// With whether it replaces what has the same home.
-    Claim(Place, FileId, bool),
+    Claim(Place, FileId, Option<FileId>),
     /// With who claims the name.
     Stands(Place, FileId, Option<FileId>),
     Yield(Yield),

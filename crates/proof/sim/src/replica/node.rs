@@ -73,6 +73,8 @@ impl Disk {
 #[derive(Clone, Debug)]
 pub(super) enum Chore {
     Store(Ticket, home::Change),
+    /// Nothing yet: nobody else is to have a lease on what is changed then.
+    Turn(Ticket),
     Note(Place, FileId),
     Leave(Move),
     Content {
@@ -162,6 +164,8 @@ pub(super) struct Live {
     /// Calls that came, with the answer once there is one.
     pub(super) seen: BTreeMap<Asker, Option<Answer>>,
     pub(super) waiting: BTreeMap<Ticket, Asker>,
+    /// Turns of changes that are not left to the disk yet.
+    pub(super) first: BTreeMap<Ticket, Turns>,
     /// Which change waits for a directory's end.
     pub(super) closing: BTreeMap<Ticket, Ticket>,
     pub(super) operation: Option<(Ticket, Operation)>,
@@ -391,7 +395,7 @@ impl Node {
                 }
             }
             Chore::Yield(asker, it) if !crashes => self.yield_to(asker, it),
-            Chore::Yield(..) => {}
+            Chore::Yield(..) | Chore::Turn(_) => {}
             Chore::Lose(asker, it) => {
                 let stands = self.stands(it.over, &it.place);
                 let version = stands.then(|| self.store(it.over, None, |_| false));
@@ -426,6 +430,7 @@ impl Live {
             calls: BTreeMap::new(),
             seen: BTreeMap::new(),
             waiting: BTreeMap::new(),
+            first: BTreeMap::new(),
             closing: BTreeMap::new(),
             operation: None,
             last: 0,
@@ -448,6 +453,7 @@ impl Live {
             ReplicaMutant::NeverAsks => self.copies.plant(copies::Mutant::NeverAsks),
             ReplicaMutant::CommitsEarly => self.changes.commit_early(),
             ReplicaMutant::TakesNames => self.names.plant(names::Mutant::TakesNames),
+            ReplicaMutant::TakesYielded => self.names.plant(names::Mutant::TakesYielded),
             ReplicaMutant::ClosesFull => self.names.plant(names::Mutant::ClosesFull),
             ReplicaMutant::LeavesOpen => self.names.plant(names::Mutant::LeavesOpen),
             ReplicaMutant::DropsStanding => self.names.plant(names::Mutant::DropsStanding),

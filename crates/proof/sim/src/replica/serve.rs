@@ -140,13 +140,15 @@ impl Node {
                 Some(found) => self.answer(asker, Answer::Metafile(found)),
                 None => self.search_behind(asker, place, &behind),
             },
-            Ask::Claim(place, object, replaces) if self.has_directory(place.directory) => {
+            Ask::Claim(place, object, over) if self.has_directory(place.directory) => {
                 let ticket = self.waits(asker);
-                let other = self.disk.notes.get(&place).copied();
-                // What is replaced has the same home, which sees to it.
+                let noted = self.disk.notes.get(&place).copied();
                 let is_elsewhere = |other| self.home_of(other) != self.home_of(object);
-                let other = other.filter(|other| !replaces || is_elsewhere(*other));
-                self.names(names::Event::Claim(ticket, place, object, other));
+                let yielded = over.is_some_and(is_elsewhere);
+                // What is replaced and has the same home is seen to by that.
+                let is_seen_to = over.is_some() && !yielded;
+                let noted = noted.filter(|noted| !is_seen_to || is_elsewhere(*noted));
+                self.names(names::Event::Claim { ticket, place, object, noted, yielded });
             }
             Ask::List(directory) if self.has_directory(directory) => {
                 let notes = self.disk.notes.iter();

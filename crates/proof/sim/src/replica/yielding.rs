@@ -1,9 +1,11 @@
 //! A name that one object takes from another of another home.
 
+use leasehold_base::units::FileId;
 use leasehold_core::replica::peers::{self, Known};
 use leasehold_core::replica::yields::{Effect, Event, Yield};
 use leasehold_core::replica::{Peer, Place, Stamp, Ticket, home};
 
+use super::leasing::Turns;
 use super::message::{Answer, Ask};
 use super::node::{Asker, Chore, Node, Why};
 
@@ -20,7 +22,9 @@ impl Node {
     /// What replaces something of another home asks that.
     pub(super) fn replaces_elsewhere(&mut self, effect: home::Effect) {
         let of = |over, place, to, ticket: Ticket| Yield { over, place, to, number: ticket.0 };
-        if let home::Effect::Yield(ticket, to, place, over) = effect {
+        if let home::Effect::Turn(ticket, object) = effect {
+            self.changing(&[object], Chore::Turn(ticket));
+        } else if let home::Effect::Yield(ticket, to, place, over) = effect {
             let ask = Ask::Yield(of(over, place, to, ticket));
             self.call(self.home_of(over), ask, Why::Yield(ticket));
         } else if let home::Effect::Keep(ticket, to, place, over) = effect {
@@ -34,8 +38,34 @@ impl Node {
         }
     }
 
+    /// Nobody else has a lease on what is to replace something elsewhere, until that is done.
+    pub(super) fn has_turn(&mut self, ticket: Ticket, turns: Turns) {
+        self.live.first.insert(ticket, turns);
+        if self.live.home.is_moving(ticket) {
+            self.home(home::Event::Had(ticket, Ok(())));
+        } else {
+            self.gives_turns_back(ticket);
+        }
+    }
+
+    /// It is not done.
+    pub(super) fn gives_turns_back(&mut self, ticket: Ticket) {
+        for (object, turn) in self.live.first.remove(&ticket).unwrap_or_default() {
+            self.has_changed(object, turn);
+        }
+    }
+
+    /// Changes the names of objects that have their home here.
+    pub(super) fn change_names(&mut self, ticket: Ticket, change: home::Change) {
+        let had = self.live.first.remove(&ticket).unwrap_or_default();
+        let is_had = |object: &FileId| had.iter().any(|(it, _)| it == object);
+        let objects: Vec<_> = change.objects().filter(|object| !is_had(object)).collect();
+        self.changing_with(&objects, had, Chore::Store(ticket, change));
+    }
+
     /// Another home is to have a name of what has its home here.
     pub(super) fn asked_to_yield(&mut self, asker: Asker, it: Yield) {
+        self.home(home::Event::Wanted(it.over, it.to));
         match self.why_not_yielded(&it) {
             Some(answer) => self.answer(asker, answer),
             None => self.changing(&[it.over], Chore::Yield(asker, it)),
@@ -80,7 +110,7 @@ impl Node {
 
     pub(super) fn has_lost(&mut self, asker: Asker, it: Yield, version: Option<Stamp>) {
         if let Some(version) = version {
-            self.yields(Event::Lost(it.over));
+            self.yields(Event::Lost(it.over, it.place.clone()));
             self.announce(it.over, version, it.place);
         }
         self.answer(asker, Answer::Done);
@@ -94,7 +124,7 @@ impl Node {
         }
     }
 
-    /// What has its home at a peer that starts, and is to lose names to objects here.
+    /// What has its home at a peer that starts, and is to lose names to objects here or has just now.
     pub(super) fn replaced_of(&self, peer: Peer) -> Vec<Yield> {
         let all = self.disk.replacing.iter().map(|(to, (place, over))| Yield {
             over: *over,
@@ -102,15 +132,15 @@ impl Node {
             to: *to,
             number: 0,
         });
-        all.filter(|it| self.home_of(it.over) == peer).collect()
+        let all = all.filter(|it| self.home_of(it.over) == peer);
+        all.chain(self.live.home.replaced_lately(peer).cloned()).collect()
     }
 
     /// What has its home here is to lose names to objects of a peer, as that says when this one starts.
     pub(super) fn had_yielded(&mut self, replaced: Vec<Yield>) {
         for it in replaced {
-            if self.stands(it.over, &it.place) {
-                self.yields(Event::Yielded(it));
-            }
+            let stands = self.stands(it.over, &it.place);
+            self.yields(if stands { Event::Yielded(it) } else { Event::Lost(it.over, it.place) });
         }
     }
 

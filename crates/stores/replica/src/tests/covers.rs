@@ -21,31 +21,31 @@ const COVER: Duration = Duration::from_secs(180);
 
 /// Clients of a metaserver that hold leases.
 #[derive(Default)]
-struct Clients {
+pub(super) struct Clients {
     /// What each file was when its lease was taken back.
     given: BTreeMap<ObjectId, Vec<u8>>,
     lost: Vec<ObjectId>,
     is_recovering: bool,
     /// Whether they do not answer.
-    are_away: bool,
+    pub(super) are_away: bool,
     /// What is written when a lease is given up.
     late: Option<&'static [u8]>,
 }
 
 /// A metaserver with such clients.
 #[derive(Clone)]
-struct One {
-    lan: Lan,
-    volume: Arc<Striped>,
-    clients: Arc<Mutex<Clients>>,
+pub(super) struct One {
+    pub(super) lan: Lan,
+    pub(super) volume: Arc<Striped>,
+    pub(super) clients: Arc<Mutex<Clients>>,
 }
 
 impl One {
-    fn clients(&self) -> MutexGuard<'_, Clients> {
+    pub(super) fn clients(&self) -> MutexGuard<'_, Clients> {
         self.clients.lock().expect("no test panics with it")
     }
 
-    fn lend(&self, file: ObjectId, guard: Guard) -> Result<(), FsError> {
+    pub(super) fn lend(&self, file: ObjectId, guard: Guard) -> Result<(), FsError> {
         self.lan.run(self.volume.cover(&file, guard, false))
     }
 
@@ -56,7 +56,7 @@ impl One {
         made.result.expect("the name is free").object
     }
 
-    fn create_with(&self, text: &str, data: &'static [u8]) -> ObjectId {
+    pub(super) fn create_with(&self, text: &str, data: &'static [u8]) -> ObjectId {
         let file = self.create(text);
         self.write(file, data).expect("there is room");
         file
@@ -74,12 +74,12 @@ impl One {
     }
 
     /// What was given up of a file, since the last time that was asked.
-    fn given(&self, file: ObjectId) -> Option<Vec<u8>> {
+    pub(super) fn given(&self, file: ObjectId) -> Option<Vec<u8>> {
         self.clients().given.remove(&file)
     }
 
     /// Has the metaserver that runs now be that of these clients.
-    fn join(&self, me: usize) {
+    pub(super) fn join(&self, me: usize) {
         self.lan.at(me).lend_by(Arc::new(self.clone()));
     }
 }
@@ -122,7 +122,7 @@ fn three() -> (Lan, Iods, [One; 3]) {
     three_of(Lan::lending(3, new_file))
 }
 
-fn three_of(lan: Lan) -> (Lan, Iods, [One; 3]) {
+pub(super) fn three_of(lan: Lan) -> (Lan, Iods, [One; 3]) {
     let iods = Iods::new();
     let all = [0, 1, 2].map(|me| {
         let clients = Arc::default();

@@ -4,7 +4,7 @@ use core::pin::pin;
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::task::{Context, Poll, Waker};
 use core::time::Duration;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use bytes::Bytes;
@@ -52,6 +52,9 @@ struct State {
     now: u64,
     sleepers: Vec<(u64, oneshot::Sender<()>)>,
     metaservers: Vec<Option<Metaserver>>,
+    /// The start of each, and those whose metaservers were killed.
+    started: BTreeMap<usize, u64>,
+    killed: BTreeSet<u64>,
     disks: Vec<Vec<Bytes>>,
     /// How many records a disk has room for, of those that do not have it for all.
     room: BTreeMap<usize, usize>,
@@ -93,6 +96,14 @@ pub(super) struct Lan {
 struct At {
     lan: Lan,
     me: usize,
+    start: u64,
+}
+
+impl At {
+    /// What a killed one has begun goes on: it writes nothing any more, and is heard by nobody.
+    fn is_killed(&self) -> bool {
+        self.lan.state().killed.contains(&self.start)
+    }
 }
 
 impl Lan {
@@ -171,6 +182,8 @@ impl Lan {
         let (count, starts, records) = {
             let mut state = self.state();
             state.starts += 1;
+            let start = state.starts;
+            state.started.insert(me, start);
             let records = compacted(&state.disks[me]).expect("it was written");
             (state.metaservers.len(), state.starts, records)
         };
@@ -191,7 +204,7 @@ impl Lan {
             content: Box::new(move || content(starts, made.fetch_add(1, Ordering::Relaxed))),
             word: WORD.to_owned(),
         };
-        let outside = Arc::new(At { lan: self.clone(), me });
+        let outside = Arc::new(At { lan: self.clone(), me, start: starts });
         let random = self.state().now.wrapping_mul(0x9E37_79B9_7F4A_7C15);
         let metaserver = Metaserver::open(options, &records, outside, random).expect("it is whole");
         self.state().metaservers[me] = Some(metaserver);
@@ -208,9 +221,17 @@ impl Lan {
         let mut state = self.state();
         let gone = state.metaservers[me].take();
         state.room.remove(&me);
+        let start = state.started.remove(&me);
+        state.killed.extend(start);
         disk.into_iter().for_each(|disk| state.disks[me] = disk);
         drop(state);
         drop(gone);
+    }
+
+    /// Starts one with another disk while that which runs goes on.
+    pub(super) fn start_elsewhere(&self, me: usize, disk: Vec<Bytes>) {
+        self.state().disks[me] = disk;
+        self.start(me);
     }
 
     /// Has the disk of one fail behind so many records.
@@ -381,6 +402,9 @@ impl Outside for At {
     }
 
     fn call(&self, peer: u32, procedure: u32, args: Bytes) -> Later<Result<Bytes, NoResults>> {
+        if self.is_killed() {
+            return Box::pin(async { Err(NoResults::Silence) });
+        }
         let reply = self.lan.deliver((self.me, peer as usize), procedure, &args);
         if self.lan.give_up.is_none() {
             return reply;
@@ -401,6 +425,9 @@ impl Outside for At {
 
     fn append(&self, records: Vec<Vec<u8>>, _: Urgency) -> oneshot::Receiver<()> {
         let (sender, receiver) = oneshot::channel();
+        if self.is_killed() {
+            return receiver;
+        }
         let mut state = self.lan.state();
         let room = state.room.get(&self.me).copied();
         let disk = &mut state.disks[self.me];

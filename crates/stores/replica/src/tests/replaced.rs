@@ -2,17 +2,20 @@
 //! name, and whoever crashes leaves all of it or nothing.
 
 use core::sync::atomic::{AtomicBool, Ordering};
-use core::task::{Context, Poll, Waker};
 use core::time::Duration;
 
 use bytes::Bytes;
-use futures_util::future::join;
+use futures_util::future::{Either, join, select};
 use leasehold_base::units::FileId;
-use leasehold_fs::{FsError, ObjectId, Place, Store};
+use leasehold_core::replica::Place as At;
+use leasehold_fs::{FsError, Guard, ObjectId, Place, Store};
 
+use super::covers::{One, three_of};
+use super::data::new_file;
 use super::lan::{Lan, name, who};
 use crate::Order;
 use crate::record::Record;
+use crate::using::object;
 
 const SECOND: Duration = Duration::from_secs(1);
 const WINDOW: Duration = Duration::from_secs(3);
@@ -132,10 +135,7 @@ fn replaced_by_half(lan: &dyn Fn() -> Lan, fails: usize) -> Vec<&'static str> {
         let is_done = lan.run(async {
             let give_up = lan.at(ABOVE).shared.outside.sleep(8 * SECOND);
             let rename = core::pin::pin!(files.rename(ABOVE));
-            matches!(
-                futures_util::future::select(rename, give_up).await,
-                futures_util::future::Either::Left((Ok(()), _))
-            )
+            matches!(select(rename, give_up).await, Either::Left((Ok(()), _)))
         });
         lan.kill(fails, None);
         lan.start(fails);
@@ -207,12 +207,10 @@ fn somebody_always_has_the_name() {
 
 /// Begins the rename, lets it go on for so long, and kills whoever it is.
 fn begun(files: &Files, span: Duration, kills: usize) {
-    let mut rename = Box::pin(files.rename(ABOVE));
-    let poll = rename.as_mut().poll(&mut Context::from_waker(Waker::noop()));
-    assert!(matches!(poll, Poll::Pending), "it takes its time");
-    files.lan.pass(span);
-    // What it waits for goes on, and is heard by nobody.
-    files.lan.cut(kills, true);
+    let rename = core::pin::pin!(files.rename(ABOVE));
+    let is_over = files.lan.at(ABOVE).shared.outside.sleep(span);
+    let either = files.lan.run(select(rename, is_over));
+    assert!(matches!(either, Either::Right(_)), "it takes its time");
     files.lan.kill(kills, None);
 }
 
@@ -227,7 +225,6 @@ fn what_is_yielded_is_shown_by_nobody_until_it_is_known_what_came_of_it() {
         assert_eq!(lan.run(files.seen(OLD)), Err(FsError::Later));
         assert_eq!(lan.run(files.seen(ABOVE)), Err(FsError::Later));
         lan.slow(NEW, Duration::ZERO);
-        lan.cut(NEW, false);
         lan.start(NEW);
         lan.pass(2 * WINDOW);
         assert_eq!((files.all_see(), files.replacing()), ("new", 0));
@@ -240,7 +237,6 @@ fn what_is_yielded_is_shown_by_nobody_until_it_is_known_what_came_of_it() {
         begun(&files, Duration::from_millis(1500), NEW);
         lan.delay(OLD, Duration::ZERO);
         lan.pass(2 * WINDOW);
-        lan.cut(NEW, false);
         lan.start(NEW);
         lan.pass(2 * WINDOW);
         assert_eq!((files.all_see(), files.replacing()), ("old", 0));
@@ -259,7 +255,6 @@ fn who_has_yielded_and_starts_anew_does_not_show_it_either() {
         begun(&files, Duration::from_millis(2100), OLD);
         lan.slow(OLD, Duration::ZERO);
         lan.cut(ABOVE, true);
-        lan.cut(OLD, false);
         lan.start(OLD);
         lan.pass(SECOND);
         lan.cut(ABOVE, false);
@@ -284,11 +279,108 @@ fn what_was_forgotten_is_yielded_once_more() {
         lan.pass(3 * WINDOW);
         assert_eq!(lan.run(files.seen(OLD)), Ok("old"));
         lan.slow(NEW, Duration::ZERO);
-        lan.cut(NEW, false);
         lan.start(NEW);
         lan.pass(3 * WINDOW);
         assert_eq!((files.all_see(), files.replacing()), ("new", 0));
         assert_eq!(lan.remove(OLD, files.directory, "old"), Ok(()));
+    }
+}
+
+/// Who was to replace it starts anew, and is asked to go there by somebody who does not know of what stands
+/// there: it has yielded to a change that nobody goes on with.
+#[test]
+fn what_has_yielded_to_a_change_that_is_void_still_has_the_name() {
+    for lan in Files::lans() {
+        let files = Files::of(lan.clone());
+        lan.pass(WINDOW);
+        lan.delay(OLD, SECOND);
+        begun(&files, Duration::from_millis(1500), NEW);
+        lan.delay(OLD, Duration::ZERO);
+        lan.start(NEW);
+        let [from, to] = ["new", "old"].map(|text| At {
+            directory: object(&files.directory).expect("it is of this volume"),
+            name: text.as_bytes().to_vec(),
+        });
+        let new = object(&files.new).expect("it is of this volume");
+        let (by, other) = (lan.at(ABOVE), lan.at(OLD));
+        let old = object(&files.old).expect("it is of this volume");
+        assert!(other.with(|node| node.yields.has_to(old, &to, new)));
+        let placed = lan.run(by.place(new, Some(&from), Some(&to), None));
+        assert_eq!(placed, Err(FsError::AlreadyExists));
+        lan.pass(2 * WINDOW);
+        assert_eq!((files.all_see(), files.replacing()), ("old", 0));
+        assert_eq!(lan.run(files.rename(OLD)), Ok(()));
+    }
+}
+
+/// Whoever caches what is renamed takes its time to give that up: what it replaces is there as long, and
+/// its home may start anew.
+#[test]
+fn what_is_replaced_is_seen_while_somebody_has_leases_on_what_replaces_it() {
+    let (lan, iods, [above, new, old]) =
+        three_of(Lan::giving_up(3, new_file, (true, true), SECOND));
+    let files = [(&new, "new", &b"after"[..]), (&old, "old", b"before")];
+    let [file, replaced] = files.map(|(at, text, data)| at.create_with(text, data));
+    for (at, file) in
+        [(&above, file), (&new, file), (&old, file), (&new, replaced), (&old, replaced)]
+    {
+        assert_eq!(at.lend(file, Guard::Changes), Ok(()));
+    }
+    above.clients().are_away = true;
+    let place = |text| Place { directory: lan.root(), name: name(text) };
+    let (who, clock) = (who(), lan.at(ABOVE).shared.outside.clone());
+    let rename = new.volume.rename(&who, place("new"), place("old"));
+    let meanwhile = async {
+        for _ in 0..20 {
+            clock.sleep(SECOND).await;
+            for at in [&above, &new] {
+                let seen = at.volume.lookup(&who, &lan.root(), name("old")).await;
+                assert_eq!(seen.map(|found| found.object), Ok(replaced));
+            }
+        }
+        assert_eq!(new.given(file).as_deref(), None, "its own clients are its own matter");
+        assert_eq!(old.given(file).as_deref(), Some(&b"after"[..]));
+        assert_eq!((old.given(replaced), new.given(replaced)), (None, None));
+        lan.kill(OLD, None);
+        lan.start(OLD);
+        clock.sleep(5 * SECOND).await;
+        let old = One { volume: iods.open(&lan, OLD), ..old.clone() };
+        old.join(OLD);
+        let seen = old.volume.lookup(&who, &lan.root(), name("old")).await;
+        assert_eq!(seen.map(|found| found.object), Ok(replaced));
+        above.clients().are_away = false;
+    };
+    let (renamed, ()) = lan.run(join(rename, meanwhile));
+    assert_eq!(renamed.result, Ok(()));
+    for at in [ABOVE, NEW, OLD] {
+        assert_eq!(lan.look(at, lan.root(), "old").map(|found| found.object), Ok(file));
+        assert_eq!(lan.run(lan.at(at).getattr(&replaced)), Err(FsError::Stale));
+    }
+}
+
+/// Each of two files is renamed over the other, and both wait for clients first.
+#[test]
+fn of_two_that_replace_each_other_one_does() {
+    let (lan, _, [above, new, old]) = three_of(Lan::lending(3, new_file));
+    let files = [(&new, "new"), (&old, "old")].map(|(at, text)| at.create_with(text, b"data"));
+    files.iter().for_each(|file| assert_eq!(above.lend(*file, Guard::Changes), Ok(())));
+    above.clients().are_away = true;
+    let place = |text| Place { directory: lan.root(), name: name(text) };
+    let (who, clock) = (who(), lan.at(ABOVE).shared.outside.clone());
+    let comes_back = async {
+        clock.sleep(2 * SECOND).await;
+        above.clients().are_away = false;
+    };
+    let replaces = new.volume.rename(&who, place("new"), place("old"));
+    let is_replaced = old.volume.rename(&who, place("old"), place("new"));
+    let began = lan.now();
+    let (renamed, ()) = lan.run(join(join(replaces, is_replaced), comes_back));
+    let (replaces, is_replaced) = (renamed.0.result, renamed.1.result);
+    assert_eq!((replaces, is_replaced), (Ok(()), Err(FsError::Later)));
+    assert!(lan.now() - began < 6 * SECOND, "{:?}", lan.now() - began);
+    for at in [ABOVE, NEW, OLD] {
+        let seen = |text| lan.look(at, lan.root(), text).map(|found| found.object);
+        assert_eq!((seen("new"), seen("old")), (Err(FsError::NotFound), Ok(files[0])));
     }
 }
 
@@ -312,7 +404,7 @@ fn what_has_replaced_another_is_found_at_once() {
 
 #[test]
 fn a_record_of_what_is_replaced_outlives_a_start() {
-    let place = leasehold_core::replica::Place { directory: FileId(7), name: b"name".to_vec() };
+    let place = At { directory: FileId(7), name: b"name".to_vec() };
     let record = Record::Replaces(FileId(8), Some((place, FileId(9))));
     let kept = crate::compacted(&[Bytes::from(record.encode())]).expect("it can be read");
     assert!(kept.contains(&record.encode()));

@@ -327,8 +327,7 @@ fn who_was_moved_elsewhere_serves_nobody() {
     let file = lan.create(1, lan.root(), "file").expect("the name is free").object;
     let (old, disk) = (lan.at(1), lan.disk(1));
     let elsewhere = moved(&disk).expect("it was written").into_iter().map(Bytes::from).collect();
-    lan.kill(1, Some(elsewhere));
-    lan.start(1);
+    lan.start_elsewhere(1, elsewhere);
     lan.pass(WINDOW);
     assert!(lan.at(1).is_open());
     assert_eq!(lan.look(0, lan.root(), "file").map(|found| found.object), Ok(file));

@@ -19,7 +19,7 @@ structures! {
     replica::fetch::Args { caller object known }
     replica::search::Args<'static> { caller place behind }
     replica::named::Args<'static> { caller place }
-    replica::claim::Args<'static> { caller place object replaces }
+    replica::claim::Args<'static> { caller place object over }
     replica::stands::Args<'static> { caller place object claimant }
     replica::change::Wrote<'static> { offset data modified }
     replica::change::Args<'static> { caller object attributes clear_set_ids wrote }
