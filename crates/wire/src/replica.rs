@@ -189,7 +189,7 @@ pub mod hello {
             pub recovers: bool,
             /// What it has covers on that the caller granted.
             pub covered: List<Covered>,
-            /// What has its home at the caller and is to lose names to objects of the other's.
+            /// What has its home at the caller and is to lose names to objects of the other's, or has just now.
             pub replaced: List<Yielded<'a>>,
         }
     }

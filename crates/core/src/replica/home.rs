@@ -39,8 +39,11 @@ use super::{Bounds, Peer, Place, Stamp, Ticket};
 /// How long until what is stored, and was refused what comes behind that, asks for it again.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// How much of what was replaced just now is remembered: an answer to HELLO has all of it.
-const LATELY_MAX: usize = 4096;
+/// How many are to replace something elsewhere at one time, and how many that did just now are remembered:
+/// a home that starts is told of all.
+pub const REPLACES_MAX: usize = 128;
+/// See there.
+pub const LATELY_MAX: usize = 96;
 
 /// What loses a name to another object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -377,7 +380,12 @@ impl Home {
     }
 
     fn change(&mut self, now: Time, ticket: Ticket, change: Change, effects: &mut Vec<Effect>) {
-        let is_full = self.under.len() >= self.bounds.most;
+        let are_many = |under: &BTreeMap<FileId, Under>| {
+            let there = under.values().filter(|under| under.change.over_there().is_some());
+            there.count() >= REPLACES_MAX
+        };
+        let is_full = self.under.len() >= self.bounds.most
+            || (change.over_there().is_some() && are_many(&self.under));
         if is_full || change.objects().any(|one| self.is_under(one)) {
             effects.push(Effect::Refused(ticket, Refusal::Later));
             return;

@@ -125,7 +125,9 @@ impl Yields {
                 }
             }
             Event::Lost(over, place) => {
-                self.given.remove(&over);
+                if self.given.get(&over).is_some_and(|given| given.it.place == place) {
+                    self.given.remove(&over);
+                }
                 let until = now + self.bounds.window;
                 self.ends.push_back((until, place.clone()));
                 self.lost.insert(place, until);

@@ -16,6 +16,7 @@ use leasehold_core::replica::{Peer, Stamp, Ticket as Waiting, home};
 use crate::leasing::{Turn, copied, covered, covering};
 use crate::message::{Answer, Ask, Begins};
 use crate::node::{Node, Waiter, Why};
+use crate::yielding::Asked;
 
 /// What is done once it may be.
 type Then = Box<dyn FnOnce(&mut Node) + Send>;
@@ -149,11 +150,13 @@ impl Node {
             self.home(home::Event::Undone(ticket));
             return;
         }
-        let had = self.turn_had(ticket);
+        let first = self.turn_had(ticket);
+        let Asked { since, epoch_of_by } =
+            first.as_ref().map_or_else(|| self.asked_now(ticket), |first| first.asked);
+        let had = first.map(|first| (first.object, first.turn));
         let to_have = change.objects().filter(|object| had.is_none_or(|had| had.0 != *object));
         let objects: Vec<FileId> = mine.into_iter().chain(to_have).collect();
-        let (since, asked_by, begun) = (self.now, by, Vec::new());
-        let epoch_of_by = by.map_or(0, |by| self.peers.epoch_of(by));
+        let (asked_by, begun) = (by, Vec::new());
         let names =
             Names { ticket, since, within, epoch_of_by, asked_by, waits: None, to_begin, begun };
         let then = Box::new(move |node: &mut Self| node.store_names(ticket, change));

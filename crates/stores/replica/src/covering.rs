@@ -11,7 +11,7 @@ use leasehold_base::limits::MESSAGE_BYTES_MAX;
 use leasehold_base::units::{FileId, Time};
 use leasehold_core::leases::{Kind, Serial};
 use leasehold_core::replica::covers::{self, Need, Purpose};
-use leasehold_core::replica::{Call, Peer, Ticket};
+use leasehold_core::replica::{Call, Peer, Ticket, home};
 use leasehold_fs::{Alone, FileType, FsError, Guard, ObjectId};
 use leasehold_session::spawn;
 
@@ -32,7 +32,13 @@ const EVICT_AGAIN: Duration = Duration::from_millis(200);
 /// How many covers are had: as many as can be told to a home that starts, in one message.
 pub(crate) const COVERS_MAX: usize = 1 << 16;
 const COVER_BYTES: usize = 16;
-const _: () = assert!(COVERS_MAX * COVER_BYTES < MESSAGE_BYTES_MAX, "all are told");
+/// What a home that starts is told besides: what is replaced (`spec/replica.x`, 32), with a name each.
+const REPLACED_BYTES: usize = 8 + 4 + 256 + 8 + 8;
+const REPLACED_MAX: usize = home::REPLACES_MAX + home::LATELY_MAX;
+const _: () = assert!(
+    COVERS_MAX * COVER_BYTES + REPLACED_MAX * REPLACED_BYTES + 1024 < MESSAGE_BYTES_MAX,
+    "all are told"
+);
 
 /// For how long it is tried to get a cover before a lease is granted that may not be cached.
 const LEND_PATIENCE: Duration = Duration::from_secs(1);

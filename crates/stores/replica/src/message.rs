@@ -30,9 +30,9 @@ pub(crate) enum Ask {
     Fetch(FileId, Option<Stamp>),
     Search(Place, Vec<Peer>),
     Named(Place),
-    /// With whether it replaces what has the same home.
+    /// With what loses the name to it.
     Claim(Place, FileId, Option<FileId>),
-    /// With who claims the name.
+    /// With who claims the name and has it.
     Stands(Place, FileId, Option<FileId>),
     Change {
         object: FileId,

@@ -163,7 +163,8 @@ impl Node {
         let moves = from.zip(to).is_some_and(|(from, to)| from.directory != to.directory)
             && self.view(object).is_some_and(|metafile| metafile.is_directory());
         // It does not leave a place before what it replaced there has lost it.
-        let replaced = self.disk.replacing.get(&object).map(|(_, replaced)| *replaced);
+        let replaced = [Some(object), over].into_iter().flatten();
+        let replaced = replaced.filter_map(|it| Some(self.disk.replacing.get(&it)?.1));
         let needed = [object].into_iter().chain(over).chain(directories).chain(inside);
         let needed = needed.chain(replaced);
         self.homes_of(needed.chain(moves.then_some(ROOT)))

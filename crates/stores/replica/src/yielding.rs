@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use leasehold_base::units::FileId;
+use leasehold_base::units::{FileId, Time};
 use leasehold_core::leases::{Kind, Ticket as Turn};
 use leasehold_core::replica::peers::{self, Known};
 use leasehold_core::replica::yields::{Effect, Event, Yield};
@@ -19,9 +19,23 @@ use crate::record::Record;
 #[derive(Default)]
 pub(crate) struct Yielding {
     /// The turns of changes by which something else is to yield, on what is changed.
-    turns: BTreeMap<Ticket, (FileId, Turn)>,
-    yields: BTreeMap<FileId, (Asker, Yield)>,
+    turns: BTreeMap<Ticket, First>,
+    yields: BTreeMap<FileId, (Asker, Yield, Option<Peer>)>,
     loses: BTreeMap<FileId, Asker>,
+}
+
+/// A turn that is taken before the rest of a change, as that may take long.
+pub(crate) struct First {
+    pub(crate) object: FileId,
+    pub(crate) turn: Turn,
+    pub(crate) asked: Asked,
+}
+
+/// Since when a change has been asked for, and in which epoch of whom it is for.
+#[derive(Clone, Copy)]
+pub(crate) struct Asked {
+    pub(crate) since: Time,
+    pub(crate) epoch_of_by: u64,
 }
 
 impl Node {
@@ -35,23 +49,38 @@ impl Node {
 
     /// Nobody else has leases on what is to have a name, from before that is yielded until it has.
     pub(crate) fn takes_turn_first(&mut self, ticket: Ticket, object: FileId) {
-        self.changing(self.is_for(ticket), &[object], move |node| {
-            if node.home.is_moving(ticket) {
-                let turn = node.leasing.under.remove(&object);
-                node.yielding.turns.extend(turn.map(|turn| (ticket, (object, turn))));
-                node.home(home::Event::Had(ticket, Ok(())));
+        let (by, asked) = (self.is_for(ticket), self.asked_now(ticket));
+        self.changing(by, &[object], move |node| {
+            if !node.home.is_moving(ticket) {
+                return;
             }
+            // Who has begun anew waits for it no more, and nothing is yielded for it.
+            if node.asked_now(ticket).epoch_of_by != asked.epoch_of_by {
+                node.home(home::Event::Had(ticket, Err(home::Refusal::Later)));
+                return;
+            }
+            let turn = node.leasing.under.remove(&object);
+            let first = turn.map(|turn| (ticket, First { object, turn, asked }));
+            node.yielding.turns.extend(first);
+            node.home(home::Event::Had(ticket, Ok(())));
         });
     }
 
+    /// What a change is that is asked for now.
+    pub(crate) fn asked_now(&self, ticket: Ticket) -> Asked {
+        let by = self.is_for(ticket);
+        let epoch_of_by = by.map_or(0, |by| self.peers.epoch_of(by));
+        Asked { since: self.now, epoch_of_by }
+    }
+
     /// The turn that was taken first.
-    pub(crate) fn turn_had(&mut self, ticket: Ticket) -> Option<(FileId, Turn)> {
+    pub(crate) fn turn_had(&mut self, ticket: Ticket) -> Option<First> {
         self.yielding.turns.remove(&ticket)
     }
 
     /// It will not have the name.
     pub(crate) fn gives_turn_back(&mut self, ticket: Ticket) {
-        if let Some((object, turn)) = self.turn_had(ticket) {
+        if let Some(First { object, turn, .. }) = self.turn_had(ticket) {
             self.has_changed_leased(object, turn);
         }
     }
@@ -60,24 +89,29 @@ impl Node {
     pub(crate) fn asked_to_yield(&mut self, asker: Asker, it: Yield, by: Option<Peer>) {
         let (peer, over) = (self.peer_of(asker), it.over);
         let by = by.filter(|by| by.0 < self.options.count);
-        if self.homes.of(it.to) == Some(peer) {
+        if self.can_yield(peer, &it) {
             self.home(home::Event::Wanted(over, it.to));
         }
         if let Some(answer) = self.why_not_yielded(peer, &it) {
             self.answer(asker, answer);
         } else if self.is_held_off(by.unwrap_or(peer), over, Kind::Write) {
             self.answer(asker, Answer::Later);
-        } else if let Some((before, _)) = self.yielding.yields.insert(over, (asker, it)) {
+        } else if let Some((before, ..)) = self.yielding.yields.insert(over, (asker, it, by)) {
             // Who asks again keeps its turn.
             self.answer(before, Answer::Later);
         } else {
             // Nobody shows a copy of it from then on.
-            self.changing(by, &[over], move |node| node.may_yield(over));
+            self.changing(by, &[over], move |node| node.may_yield(over, by));
         }
     }
 
-    fn may_yield(&mut self, over: FileId) {
-        let Some((asker, it)) = self.yielding.yields.remove(&over) else { return };
+    /// It has the turn of a change for that metaserver, which still has what it had.
+    fn may_yield(&mut self, over: FileId, turn_for: Option<Peer>) {
+        let Some((asker, it, by)) = self.yielding.yields.remove(&over) else { return };
+        if by != turn_for {
+            self.answer(asker, Answer::Later);
+            return;
+        }
         let answer = self.why_not_yielded(self.peer_of(asker), &it).unwrap_or(Answer::Done);
         if answer == Answer::Done {
             self.yields(Event::Yielded(it));
@@ -85,9 +119,13 @@ impl Node {
         self.answer(asker, answer);
     }
 
-    fn why_not_yielded(&self, peer: Peer, it: &Yield) -> Option<Answer> {
+    fn can_yield(&self, peer: Peer, it: &Yield) -> bool {
         let is_its = self.homes.of(it.to) == Some(peer) && peer != self.me();
-        if !is_its || !self.stands(it.over, &it.place) || self.has_directory(it.over) {
+        is_its && self.stands(it.over, &it.place) && !self.has_directory(it.over)
+    }
+
+    fn why_not_yielded(&self, peer: Peer, it: &Yield) -> Option<Answer> {
+        if !self.can_yield(peer, it) {
             return Some(Answer::Gone);
         }
         let is_free = !self.home.is_under(it.over) && self.yields.may(it);
@@ -110,8 +148,8 @@ impl Node {
         let Some(stamp) = version else {
             self.yields(Event::Kept(over, it.number));
             let waits = self.yielding.yields.get(&over);
-            if waits.is_some_and(|(_, waits)| waits.number == it.number)
-                && let Some((waits, _)) = self.yielding.yields.remove(&over)
+            if waits.is_some_and(|(_, waits, _)| waits.number == it.number)
+                && let Some((waits, ..)) = self.yielding.yields.remove(&over)
             {
                 self.answer(waits, Answer::Later);
             }
@@ -168,7 +206,9 @@ impl Node {
             number: 0,
         });
         let all = all.filter(|it| self.homes.of(it.over) == Some(peer));
-        all.chain(self.home.replaced_lately(peer).cloned()).collect()
+        // If it has left the place again, what it replaced may be there.
+        let lately = self.home.replaced_lately(peer);
+        all.chain(lately.filter(|it| self.stands(it.to, &it.place)).cloned()).collect()
     }
 
     /// What has its home here is to lose names to objects of a peer, as that says when this one starts.

@@ -34,9 +34,9 @@ pub(super) enum Ask {
     Fetch(FileId, Option<Stamp>),
     Search(Place, Vec<Peer>),
     Named(Place),
-    /// With whether it replaces what has the same home.
+    /// With what loses the name to it.
     Claim(Place, FileId, Option<FileId>),
-    /// With who claims the name.
+    /// With who claims the name and has it.
     Stands(Place, FileId, Option<FileId>),
     Yield(Yield),
     /// With the version of what has the name, if it has.

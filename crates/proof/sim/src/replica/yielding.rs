@@ -65,7 +65,9 @@ impl Node {
 
     /// Another home is to have a name of what has its home here.
     pub(super) fn asked_to_yield(&mut self, asker: Asker, it: Yield) {
-        self.home(home::Event::Wanted(it.over, it.to));
+        if self.stands(it.over, &it.place) {
+            self.home(home::Event::Wanted(it.over, it.to));
+        }
         match self.why_not_yielded(&it) {
             Some(answer) => self.answer(asker, answer),
             None => self.changing(&[it.over], Chore::Yield(asker, it)),
@@ -133,7 +135,9 @@ impl Node {
             number: 0,
         });
         let all = all.filter(|it| self.home_of(it.over) == peer);
-        all.chain(self.live.home.replaced_lately(peer).cloned()).collect()
+        // If it has left the place again, what it replaced may be there.
+        let lately = self.live.home.replaced_lately(peer);
+        all.chain(lately.filter(|it| self.stands(it.to, &it.place)).cloned()).collect()
     }
 
     /// What has its home here is to lose names to objects of a peer, as that says when this one starts.

@@ -102,7 +102,7 @@ struct At {
 impl At {
     /// What a killed one has begun goes on: it writes nothing any more, and is heard by nobody.
     fn is_killed(&self) -> bool {
-        self.lan.state().killed.contains(&self.start)
+        self.lan.is_killed(self.start)
     }
 }
 
@@ -315,6 +315,10 @@ impl Lan {
         }
     }
 
+    fn is_killed(&self, start: u64) -> bool {
+        self.state().killed.contains(&start)
+    }
+
     fn deliver(
         &self,
         (from, to): (usize, usize),
@@ -340,8 +344,12 @@ impl Lan {
         Call { xid, program, version, procedure, credential, verifier }.encode(&mut call);
         call.fixed(args);
         let answer = callee.answer(&call.finish().into_bytes(), Writer::new());
+        let (lan, start) = (self.clone(), self.state().started.get(&to).copied());
         let reply: Later<_> = Box::pin(async move {
-            let reply = answer.await.ok_or(NoResults::Silence)?.into_bytes();
+            let answer = answer.await;
+            // A killed one is heard by nobody.
+            let answer = answer.filter(|_| start.is_some_and(|start| !lan.is_killed(start)));
+            let reply = answer.ok_or(NoResults::Silence)?.into_bytes();
             let mut reader = Reader::new(&reply);
             let head = Reply::decode(&mut reader).map_err(|_| NoResults::Refused)?;
             let is_done = head.status == ReplyStatus::Success;

@@ -286,6 +286,28 @@ fn what_was_forgotten_is_yielded_once_more() {
     }
 }
 
+/// It has lost the name, and starts anew: whoever looks for the name, and came too early to what has it now, is
+/// not told that it is nowhere.
+#[test]
+fn what_was_replaced_just_now_is_not_nowhere_behind_a_start() {
+    for lan in Files::lans() {
+        let files = Files::of(lan.clone());
+        assert_eq!((lan.run(files.rename(NEW)), files.replacing()), (Ok(()), 0));
+        let place = At {
+            directory: object(&files.directory).expect("it is of this volume"),
+            name: b"old".to_vec(),
+        };
+        let was_lost = || lan.at(OLD).with(|node| node.yields.was_lost(node.now, &place));
+        assert!(was_lost());
+        lan.kill(OLD, None);
+        lan.start(OLD);
+        lan.pass(SECOND / 2);
+        assert!(lan.at(OLD).is_open() && was_lost());
+        lan.pass(WINDOW);
+        assert!(!was_lost());
+    }
+}
+
 /// Who was to replace it starts anew, and is asked to go there by somebody who does not know of what stands
 /// there: it has yielded to a change that nobody goes on with.
 #[test]
@@ -355,6 +377,37 @@ fn what_is_replaced_is_seen_while_somebody_has_leases_on_what_replaces_it() {
     for at in [ABOVE, NEW, OLD] {
         assert_eq!(lan.look(at, lan.root(), "old").map(|found| found.object), Ok(file));
         assert_eq!(lan.run(lan.at(at).getattr(&replaced)), Err(FsError::Stale));
+    }
+}
+
+/// Whose client has it done starts anew meanwhile, and its clients cache names again: nobody waits for it.
+#[test]
+fn nothing_is_replaced_for_who_has_begun_anew() {
+    for starts_anew in [true, false] {
+        let (lan, iods, [above, new, old]) = three_of(Lan::lending(3, new_file));
+        let files = [(&new, "new"), (&old, "old")].map(|(at, text)| at.create_with(text, b"data"));
+        let [file, replaced] = files;
+        assert_eq!(old.lend(file, Guard::Changes), Ok(()));
+        old.clients().are_away = true;
+        let place = |text| Place { directory: lan.root(), name: name(text) };
+        let (who, clock) = (who(), lan.at(NEW).shared.outside.clone());
+        let rename = core::pin::pin!(above.volume.rename(&who, place("new"), place("old")));
+        let either = lan.run(select(rename, clock.sleep(SECOND)));
+        assert!(matches!(either, Either::Right(_)), "it takes its time");
+        if starts_anew {
+            lan.kill(ABOVE, None);
+            lan.start(ABOVE);
+            One { volume: iods.open(&lan, ABOVE), ..above.clone() }.join(ABOVE);
+            lan.pass(2 * SECOND);
+        }
+        old.clients().are_away = false;
+        lan.pass(10 * SECOND);
+        let seen = |text| lan.look(OLD, lan.root(), text).map(|found| found.object);
+        if starts_anew {
+            assert_eq!((seen("new"), seen("old")), (Ok(file), Ok(replaced)));
+        } else {
+            assert_eq!((seen("new"), seen("old")), (Err(FsError::NotFound), Ok(file)));
+        }
     }
 }
 
