@@ -107,11 +107,11 @@ impl Volume {
         if has_two && !self.commit_first_copies(objects).await {
             return Ok(None);
         }
-        let known = objects.owner();
-        let owner = match known {
-            Some(owner) if !writes && OWNERS.contains(&owner) && !is_given_out(owner) => owner,
-            Some(_) | None => next(objects.greatest_owner(), writes),
-        };
+        // Who reads may have the number of others who do. Not all objects belong to it yet where another
+        // metaserver is giving it just now: a number of its own would have that one's clients refused.
+        let greatest = objects.greatest_owner();
+        let is_readers = OWNERS.contains(&greatest) && !is_given_out(greatest);
+        let owner = if is_readers && !writes { greatest } else { next(greatest, writes) };
         if writes && self.options.shared && objects.is_unwritten() {
             // Of such a file other metaservers would not ask the iods.
             let (all, stability) = (superuser(), Stability::FileSync);

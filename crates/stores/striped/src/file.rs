@@ -249,14 +249,6 @@ impl Objects {
         self.state(|state| changed < state.shown_at)
     }
 
-    /// The user that all objects belong to, where that is one.
-    pub(crate) fn owner(&self) -> Option<u32> {
-        self.state(|state| {
-            let owner = state.extents.first()?.owner;
-            state.extents.iter().all(|extent| extent.owner == owner).then_some(owner)
-        })
-    }
-
     /// The greatest number of a user that an object belongs to.
     pub(crate) fn greatest_owner(&self) -> u32 {
         self.state(|state| {

@@ -605,6 +605,32 @@ fn a_layout_of_before_a_start_ends_with_nobodys_change() {
     }
 }
 
+/// Several metaservers are asked at one time where to read what nobody was sent to before: none has clients
+/// refused that another has just sent there.
+#[test]
+fn readers_of_several_metaservers_have_one_number() {
+    for seed in 0..50 {
+        let mut world = World::new(seed, false);
+        world.volume.shared = true;
+        let stores = [(); 3].map(|()| world.start());
+        let file = make(&stores[0], "file");
+        put(&stores[0], &file, 0, &text(60), Stability::FileSync);
+        let user = superuser();
+        let told = stores.iter().enumerate().map(async |(late, store)| {
+            for _ in 0..4 * late {
+                others_first().await;
+            }
+            store.open_layout(&user, &file, Purpose::Read).await
+        });
+        for layout in block_on(join_all(told)) {
+            let layout = layout.expect("all are there").expect("it can be read there");
+            for object in 0..layout.objects.len() {
+                assert!(world.read(&layout, object).is_ok(), "{seed}: {}", layout.owner);
+            }
+        }
+    }
+}
+
 /// Where several metaservers serve the same files, a look from before one of them was given out is no
 /// sign that another has changed it.
 #[test]
