@@ -57,7 +57,10 @@ pub(crate) fn meta(home: &Home, ports: &[u16], more: &[&str]) -> std::process::C
     for port in ports {
         command.args(["--iod", &format!("127.0.0.1:{port}")]);
     }
-    command.args(["--stripe-unit", "4", "--stripe-inline", "4"]).args(more);
+    if !more.contains(&"--stripe-unit") {
+        command.args(["--stripe-unit", "4"]);
+    }
+    command.args(["--stripe-inline", "4"]).args(more);
     command
 }
 

@@ -23,6 +23,7 @@ use leasehold_shell::client::{Mounted, Runtime, SourcePort, block_on};
 use rustix::process::{Signal, geteuid};
 
 use crate::cluster::{iod, iod_command, meta, started, try_mount};
+use crate::over::{go_on, stop};
 use crate::support::{Home, PATIENCE, Serving, address, leasehold, port, put, run, who};
 
 const MODE: Mode = Mode::from_bits(0o644);
@@ -180,6 +181,40 @@ pub(crate) fn data_goes_to_the_iods(one: &User, other: &User, bytes: impl Fn() -
         assert!(read < 100_000, "{read} bytes went by metaservers to read");
     });
     whole
+}
+
+/// One iod does not answer for a while: what lies there is had by the metaserver then, and all else is not.
+#[test]
+fn an_iod_that_is_late_is_left_alone_and_no_other() {
+    let Some(cluster) = Cluster::start(&["--stripe-unit", "1024"]) else { return };
+    let (one, other) = (cluster.user(1), cluster.user(2));
+    let (mib, whole) = (1_usize << 20, data(60 << 20));
+    block_on(async {
+        one.write(b"file", MODE, whole.clone()).await.unwrap();
+        let file = other.open(b"file", OpenHow::READ).await.unwrap();
+        let first = file.read_at(0, 1 << 20).await.unwrap().into_bytes();
+        assert!(first == whole[..mib], "it is not what was written");
+        let before = cluster.bytes();
+        let late = &cluster.iods[1].0;
+        stop(late);
+        let read = async {
+            for start in (mib..whole.len()).step_by(mib) {
+                let read = file.read_at(start as u64, 1 << 20).await.unwrap().into_bytes();
+                assert!(read == whole[start..start + mib], "at {start}");
+            }
+        };
+        std::thread::scope(|scope| {
+            let reader = scope.spawn(|| block_on(read));
+            // Longer than a client waits for an iod.
+            std::thread::sleep(Duration::from_secs(6));
+            go_on(late);
+            reader.join().unwrap();
+        });
+        let by_metaserver = usize::try_from(cluster.bytes() - before).unwrap();
+        let there = whole.len() / 3;
+        assert!(by_metaserver > there / 2, "{by_metaserver} bytes of {there} that lie there");
+        assert!(by_metaserver < there * 3 / 2, "{by_metaserver} bytes of {there} that lie there");
+    });
 }
 
 /// Nothing but names, sizes and leases goes by the metaserver, and everybody sees the same.

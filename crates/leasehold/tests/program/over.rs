@@ -41,14 +41,14 @@ fn status(reply: &[u8]) -> u32 {
 }
 
 /// Has a server stand still, all of it.
-fn stop(serving: &Serving) {
+pub(crate) fn stop(serving: &Serving) {
     let process = Pid::from_child(&serving.child);
     kill_process(process, Signal::STOP).unwrap();
     let (_, status) = waitpid(Some(process), WaitOptions::UNTRACED).unwrap().unwrap();
     assert!(status.stopped(), "it goes on");
 }
 
-fn go_on(serving: &Serving) {
+pub(crate) fn go_on(serving: &Serving) {
     kill_process(Pid::from_child(&serving.child), Signal::CONT).unwrap();
 }
 

@@ -5,7 +5,8 @@
 //! 1. It does so only while it holds a cachable lease, by what it was told under that lease; what
 //!    was read counts only if the lease is still the same when it is here.
 //! 2. Whatever is odd has it go by its own server again, for [`AGAIN`] or until it holds another
-//!    lease: that is always right. Before data is written there that may still be on its way to an
+//!    lease: that is always right. Where one server of objects does not answer a READ in time that is so
+//!    for what is read there: where many share a link one of them may have to wait. Before data is written there that may still be on its way to an
 //!    object, the layout is given back, so that the old comes to nothing.
 //! 3. A server that would let another user write an object is not written to, since it could not
 //!    refuse this client either when its lease is over.
@@ -22,7 +23,7 @@ use core::net::{Ipv6Addr, SocketAddr};
 use core::task::{Poll, Waker};
 use core::time::Duration;
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::{Bytes, BytesMut};
 use futures_util::future::join_all;
@@ -64,7 +65,7 @@ const RETURN_PAUSE_MAX: Duration = Duration::from_millis(6400);
 
 /// How many rows of stripes a file is read ahead that is read in order: while one comes, the next
 /// is asked for.
-const AHEAD_ROWS: u64 = 2;
+const AHEAD_ROWS: u64 = 4;
 
 /// How many layouts are given back at once.
 const TOGETHER_MAX: usize = 16;
@@ -150,6 +151,8 @@ struct LaidOut {
     who: Credential,
     objects: Vec<Object>,
     turns: Arc<Both>,
+    /// The one server that did not answer a READ in time, and until when it is left alone.
+    late: Mutex<Option<(SocketAddr, Time)>>,
 }
 
 struct Object {
@@ -246,9 +249,25 @@ impl Client {
         }
         let (question, laid_out) = self.laid_out(who, node, handle).await?;
         let length = size.saturating_sub(offset).min(count.into());
-        let Some(data) = laid_out.read(offset, length).await else {
-            self.avoid(node, question);
-            return None;
+        let now = self.with(|_, now, _| now);
+        match laid_out.late() {
+            // It may be known by now that it is away.
+            Some((_, until)) if until <= now => {
+                self.with(|state, _, doings| state.layouts.forget(node, doings));
+                return None;
+            }
+            Some((late, _)) if laid_out.is_at(late, offset, length) => return None,
+            Some(_) | None => {}
+        }
+        let data = match laid_out.read(offset, length).await {
+            Ok(data) => data,
+            Err(odd) => {
+                let until = self.with(|_, now, _| now) + AGAIN;
+                if !laid_out.can_spare(odd, until) {
+                    self.avoid(node, question);
+                }
+                return None;
+            }
         };
         // Under another lease others may have changed it meanwhile.
         let is_same = self.with(|state, now, _| state.cachable(now, node)) == Some(question.lease);
@@ -429,13 +448,15 @@ impl Client {
         // Less than a row of stripes leaves servers idle.
         let row = u64::from(unit) * u64::from(width);
         self.step(Event::Spread { file: node.key(), ahead: row * AHEAD_ROWS });
-        Some(LaidOut { kind, layout, verifier, who, objects: found, turns: self.turns() })
+        let (objects, turns, late) = (found, self.turns(), Mutex::default());
+        Some(LaidOut { kind, layout, verifier, who, objects, turns, late })
     }
 
     fn turns(&self) -> Arc<Both> {
         let clock = self.shared.nfs.session();
+        let order = self.with(|state, _, _| state.random.next_u64());
         let new = || {
-            let turns = || Turns::new(clock.clone());
+            let turns = || Turns::new(clock.clone(), order);
             Arc::new(Both { reads: turns(), writes: turns() })
         };
         Arc::clone(self.shared.state().layouts.turns.get_or_insert_with(new))
@@ -508,6 +529,14 @@ impl Client {
     }
 }
 
+/// Why something was not read where it lies.
+#[derive(Clone, Copy)]
+enum Odd {
+    /// This server did not answer in time.
+    Late(SocketAddr),
+    Else,
+}
+
 impl LaidOut {
     fn object(&self, piece: &Piece) -> &Object {
         &self.objects[usize::from(piece.object)]
@@ -527,8 +556,27 @@ impl LaidOut {
         self.layout.pieces(offset, length).flat_map(cut).collect()
     }
 
-    /// A range within the file; none where something is odd.
-    async fn read(&self, offset: u64, length: u64) -> Option<Bytes> {
+    fn late(&self) -> Option<(SocketAddr, Time)> {
+        *self.late.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether any of a range lies at a server.
+    fn is_at(&self, server: SocketAddr, offset: u64, length: u64) -> bool {
+        self.layout.pieces(offset, length).any(|piece| self.object(&piece).server == server)
+    }
+
+    /// Whether what was odd is one server, without which the others can be read: it is left alone for
+    /// a while.
+    fn can_spare(&self, odd: Odd, until: Time) -> bool {
+        let Odd::Late(server) = odd else { return false };
+        let mut late = self.late.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_first = late.is_none_or(|(late, _)| late == server);
+        late.get_or_insert((server, until));
+        is_first && self.objects.iter().any(|object| object.server != server)
+    }
+
+    /// A range within the file.
+    async fn read(&self, offset: u64, length: u64) -> Result<Bytes, Odd> {
         let turns = &self.turns.reads;
         let pieces = self.parts(offset, length, turns.part_bytes());
         let parts = pieces.iter().map(|piece| async {
@@ -536,16 +584,16 @@ impl LaidOut {
             let turn = turns.turn(object.server, piece.length).await;
             let read = object.read(&self.who, piece).await?;
             turn.done();
-            Some(read)
+            Ok(read)
         });
-        let parts: Option<Vec<Bytes>> = join_all(parts).await.into_iter().collect();
+        let parts: Result<Vec<Bytes>, Odd> = join_all(parts).await.into_iter().collect();
         let mut parts = parts?;
         if parts.len() <= 1 {
-            return Some(parts.pop().unwrap_or_default());
+            return Ok(parts.pop().unwrap_or_default());
         }
         let mut whole = BytesMut::with_capacity(parts.iter().map(Bytes::len).sum());
         parts.iter().for_each(|part| whole.extend_from_slice(part));
-        Some(whole.freeze())
+        Ok(whole.freeze())
     }
 
     /// Whether all was written, and nothing was odd.
@@ -570,24 +618,28 @@ impl LaidOut {
 
 impl Object {
     /// A piece; what the object does not have is zero, for the file is longer.
-    async fn read(&self, who: &Credential, piece: &Piece) -> Option<Bytes> {
-        let wanted = usize::try_from(piece.length).ok()?;
+    async fn read(&self, who: &Credential, piece: &Piece) -> Result<Bytes, Odd> {
+        let wanted = usize::try_from(piece.length).map_err(|_| Odd::Else)?;
         let mut whole = BytesMut::new();
         loop {
-            let rest = u32::try_from(wanted - whole.len()).ok()?;
+            let rest = u32::try_from(wanted - whole.len()).map_err(|_| Odd::Else)?;
             let at = piece.object_offset + whole.len() as u64;
-            let read = self.nfs.read(who, &self.handle, at, rest).await.ok()?.done().ok()?;
+            let read = match self.nfs.read(who, &self.handle, at, rest).await {
+                Ok(read) => read.done().map_err(|_| Odd::Else)?,
+                Err(Error::TimedOut) => return Err(Odd::Late(self.server)),
+                Err(_) => return Err(Odd::Else),
+            };
             if whole.is_empty() && read.data.len() == wanted {
-                return Some(read.data);
+                return Ok(read.data);
             }
             let is_stuck = read.data.is_empty() && !read.end;
             whole.extend_from_slice(&read.data);
             if is_stuck {
-                return None;
+                return Err(Odd::Else);
             }
             if read.end || whole.len() >= wanted {
                 whole.resize(wanted, 0);
-                return Some(whole.freeze());
+                return Ok(whole.freeze());
             }
         }
     }

@@ -18,9 +18,11 @@
 mod tests;
 
 use core::future::poll_fn;
+use core::hash::{Hash as _, Hasher as _};
 use core::net::SocketAddr;
 use core::task::{Poll, Waker};
 use std::collections::{BTreeMap, VecDeque};
+use std::hash::DefaultHasher;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use leasehold_base::units::Time;
@@ -49,6 +51,8 @@ struct State {
     /// Who waits, in order.
     waiting: VecDeque<Waiting>,
     next: u64,
+    /// Makes the order of servers this client's own.
+    order: u64,
 }
 
 struct Waiting {
@@ -74,9 +78,16 @@ struct Place<'a> {
 }
 
 impl State {
-    fn new(now: Time) -> Self {
+    fn new(now: Time, order: u64) -> Self {
         let (servers, waiting) = (BTreeMap::new(), VecDeque::new());
-        Self { flow: Flow::new(now, LEAST_BYTES), servers, waiting, next: 0 }
+        Self { flow: Flow::new(now, LEAST_BYTES), servers, waiting, next: 0, order }
+    }
+
+    /// Which of several servers comes first.
+    fn rank(&self, server: SocketAddr) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        (self.order, server).hash(&mut hasher);
+        hasher.finish()
     }
 
     /// Whether as much may be on its way to a server besides; it then counts.
@@ -102,7 +113,9 @@ impl State {
     fn go_on(&mut self) -> Vec<Waker> {
         let mut wakers = Vec::new();
         loop {
-            let out = |waiting: &Waiting| self.servers.get(&waiting.server).copied();
+            let out = |waiting: &Waiting| {
+                (self.servers.get(&waiting.server).copied(), self.rank(waiting.server))
+            };
             // Of several the first.
             let next = (0..self.waiting.len()).min_by_key(|at| out(&self.waiting[*at]));
             let Some(at) = next else { return wakers };
@@ -117,8 +130,8 @@ impl State {
 
 impl Turns {
     /// An order, by the clock of a session.
-    pub(crate) fn new(clock: Session) -> Self {
-        let state = Mutex::new(State::new(clock.now()));
+    pub(crate) fn new(clock: Session, order: u64) -> Self {
+        let state = Mutex::new(State::new(clock.now(), order));
         Self { clock, state }
     }
 

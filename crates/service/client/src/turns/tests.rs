@@ -16,7 +16,7 @@ fn wait(state: &mut State, number: u64, at: u16) {
 /// Twice as many parts as may be on their way, first all for one server, then for three others.
 #[test]
 fn what_is_on_its_way_is_bounded_and_spread_over_servers() {
-    let mut state = State::new(Time::ZERO);
+    let mut state = State::new(Time::ZERO, 0);
     let fits = LEAST_BYTES / PART;
     (0..fits).for_each(|number| wait(&mut state, number, 1));
     for number in 0..fits {
@@ -34,9 +34,26 @@ fn what_is_on_its_way_is_bounded_and_spread_over_servers() {
     assert_eq!(state.flow.out(), LEAST_BYTES);
 }
 
+/// Two clients that want the same of the same servers begin at different ones.
+#[test]
+fn clients_do_not_all_begin_at_the_same_servers() {
+    let firsts = [1, 2].map(|order| {
+        let mut state = State::new(Time::ZERO, order);
+        let servers = 64;
+        for at in 0..servers {
+            wait(&mut state, at, u16::try_from(at).expect("it is small"));
+        }
+        let fits = usize::try_from(LEAST_BYTES / PART).expect("few");
+        assert_eq!(state.go_on().len(), fits);
+        assert_eq!(state.servers.len(), fits, "each has one");
+        state.servers.into_keys().collect::<Vec<_>>()
+    });
+    assert_ne!(firsts[0], firsts[1]);
+}
+
 #[test]
 fn one_alone_goes_however_large_it_is() {
-    let mut state = State::new(Time::ZERO);
+    let mut state = State::new(Time::ZERO, 0);
     let waker = Waker::noop().clone();
     let bytes = 2 * LEAST_BYTES;
     state.waiting.push_back(Waiting { number: 0, server: server(1), bytes, waker });
