@@ -302,17 +302,17 @@ impl Copies {
         }
         let call = Call(self.next_call);
         self.next_call += 1;
-        let mut known = None;
-        effects.push(match &what {
+        let (asks, had_copy) = match &what {
             What::Object(object) => {
-                known = self.copies.get(object).map(|kept| kept.version);
-                Effect::Fetch(call, *object, known)
+                let known = self.copies.get(object).map(|kept| kept.version);
+                (Effect::Fetch(call, *object, known), known.is_some())
             }
-            What::Name(place) => Effect::Search(call, place.clone()),
-        });
+            What::Name(place) => (Effect::Search(call, place.clone()), false),
+        };
+        effects.push(asks);
         self.asking.insert(what.clone(), call);
         let (evicted, first_count) = (BTreeSet::new(), waiting.len());
-        let (is_void, had_copy) = (false, known.is_some());
+        let is_void = false;
         let asked = Asked { what, sent: now, is_void, had_copy, evicted, waiting, first_count };
         self.calls.insert(call, asked);
     }
@@ -337,19 +337,18 @@ impl Copies {
                 }
                 Some(_) | None => self.ask(now, asked.what, asked.waiting, effects),
             },
-            Answer::Gone => {
-                if let Some(last) = self.copies.get(&object).map(|kept| kept.version) {
-                    if !asked.had_copy {
-                        self.ask(now, asked.what, asked.waiting, effects);
-                        return;
-                    }
+            Answer::Gone => match self.copies.get(&object).map(|kept| kept.version) {
+                Some(_) if !asked.had_copy => self.ask(now, asked.what, asked.waiting, effects),
+                Some(last) => {
                     self.remember(now, object, Stamp(last.0 + 1), true);
                     self.drop_copy(object, effects);
-                } else {
-                    self.calls.values_mut().for_each(|asked| asked.is_void = true);
+                    self.is_gone(now, asked, effects);
                 }
-                self.is_gone(now, asked, effects);
-            }
+                None => {
+                    self.calls.values_mut().for_each(|asked| asked.is_void = true);
+                    self.is_gone(now, asked, effects);
+                }
+            },
         }
     }
 

@@ -39,10 +39,10 @@ use super::{Bounds, Peer, Place, Stamp, Ticket};
 /// How long until what is stored, and was refused what comes behind that, asks for it again.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// How many are to replace something elsewhere at one time, and how many that did just now are remembered:
-/// a home that starts is told of all.
+/// How many are to replace something elsewhere at one time: a home that starts is told of all.
 pub const REPLACES_MAX: usize = 128;
-/// See there.
+
+/// How many that did so just now are remembered: it is told of these as well.
 pub const LATELY_MAX: usize = 96;
 
 /// What loses a name to another object.
@@ -96,6 +96,11 @@ impl Change {
             (Some(Over::There(over, peer)), Some(to)) => Some((to.clone(), over, peer)),
             _ => None,
         }
+    }
+
+    /// Whether what loses that name has its home elsewhere, at such a peer.
+    fn is_over_there(&self, is_meant: impl FnOnce(Peer) -> bool) -> bool {
+        matches!(self.over, Some(Over::There(_, peer)) if is_meant(peer))
     }
 
     /// All that is under way with it.
@@ -293,12 +298,14 @@ impl Home {
                 self.found(now, ticket, change, version, effects);
             }
             Event::Restarted(peer) => self.give_up_all(effects, |under| {
-                let there = under.change.over_there();
-                under.step == Step::Yield && there.is_some_and(|it| it.2 == peer)
+                under.step == Step::Yield && under.change.is_over_there(|home| home == peer)
             }),
-            Event::Wanted(object, to) => self.give_up_all(effects, |under| {
-                under.step == Step::Yield && under.change.object == object && to < object
-            }),
+            Event::Wanted(object, to) => {
+                let waits = self.under.get(&object).filter(|under| under.step == Step::Yield);
+                if let Some(ticket) = waits.filter(|_| to < object).map(|under| under.ticket) {
+                    self.give_up(ticket, Refusal::Later, effects);
+                }
+            }
             Event::Undone(ticket) => self.give_up(ticket, Refusal::Later, effects),
             Event::Tick => {}
         }
@@ -337,8 +344,9 @@ impl Home {
     /// stable storage.
     #[must_use]
     pub fn is_storing_over(&self, peer: Peer) -> bool {
-        let of_it = |under: &Under| under.change.over_there().is_some_and(|it| it.2 == peer);
-        self.under.values().any(|under| under.step == Step::Store && of_it(under))
+        self.under.values().any(|under| {
+            under.step == Step::Store && under.change.is_over_there(|home| home == peer)
+        })
     }
 
     /// What was replaced just now and has its home at a peer.
@@ -380,12 +388,10 @@ impl Home {
     }
 
     fn change(&mut self, now: Time, ticket: Ticket, change: Change, effects: &mut Vec<Effect>) {
-        let are_many = |under: &BTreeMap<FileId, Under>| {
-            let there = under.values().filter(|under| under.change.over_there().is_some());
-            there.count() >= REPLACES_MAX
-        };
+        let is_there = |change: &Change| change.is_over_there(|_| true);
+        let replaces = || self.under.values().filter(|under| is_there(&under.change)).count();
         let is_full = self.under.len() >= self.bounds.most
-            || (change.over_there().is_some() && are_many(&self.under));
+            || (is_there(&change) && replaces() >= REPLACES_MAX);
         if is_full || change.objects().any(|one| self.is_under(one)) {
             effects.push(Effect::Refused(ticket, Refusal::Later));
             return;

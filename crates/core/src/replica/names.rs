@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use leasehold_base::units::FileId;
 
-use super::{Call, Place, Ticket};
+use super::{Call, Homes, Place, Ticket};
 
 /// Whether an object stands at a place or is about to, as its home says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +60,24 @@ pub enum Event {
     Noted(Place),
     /// The directory is gone, or is not to go after all.
     Reopened(FileId),
+}
+
+impl Event {
+    /// An object is to have a name, which that other loses to it, if any does, and which `noted` has claimed.
+    #[must_use]
+    pub fn claim(
+        homes: &Homes,
+        ticket: Ticket,
+        (place, object, over): (Place, FileId, Option<FileId>),
+        noted: Option<FileId>,
+    ) -> Self {
+        let is_elsewhere = |other: FileId| homes.of(other) != homes.of(object);
+        let yielded = over.is_some_and(is_elsewhere);
+        // What is replaced and has the same home is seen to by that.
+        let is_seen_to = over.is_some() && !yielded;
+        let noted = noted.filter(|noted| !is_seen_to || is_elsewhere(*noted));
+        Self::Claim { ticket, place, object, noted, yielded }
+    }
 }
 
 /// What is to be done.

@@ -5,9 +5,10 @@
 //! 1. It does so only while it holds a cachable lease, by what it was told under that lease; what
 //!    was read counts only if the lease is still the same when it is here.
 //! 2. Whatever is odd has it go by its own server again, for [`AGAIN`] or until it holds another
-//!    lease: that is always right. Where one server of objects does not answer a READ in time that is so
-//!    for what is read there: where many share a link one of them may have to wait. Before data is written there that may still be on its way to an
-//!    object, the layout is given back, so that the old comes to nothing.
+//!    lease: that is always right. Where one server of objects does not answer a READ in time that is
+//!    so for what is read there: where many share a link one of them may have to wait. Before data is
+//!    written there that may still be on its way to an object, the layout is given back, so that the
+//!    old comes to nothing.
 //! 3. A server that would let another user write an object is not written to, since it could not
 //!    refuse this client either when its lease is over.
 //! 4. A WRITE counts under the verifier that a COMMIT by the own server brings, if each object's
@@ -249,15 +250,18 @@ impl Client {
         }
         let (question, laid_out) = self.laid_out(who, node, handle).await?;
         let length = size.saturating_sub(offset).min(count.into());
-        let now = self.with(|_, now, _| now);
-        match laid_out.late() {
-            // It may be known by now that it is away.
-            Some((_, until)) if until <= now => {
-                self.with(|state, _, doings| state.layouts.forget(node, doings));
+        if let Some((late, until)) = laid_out.late() {
+            let is_over = self.with(|state, now, doings| {
+                let is_over = until <= now;
+                if is_over {
+                    // It may be known by now that it is away.
+                    state.layouts.forget(node, doings);
+                }
+                is_over
+            });
+            if is_over || laid_out.is_at(late, offset, length) {
                 return None;
             }
-            Some((late, _)) if laid_out.is_at(late, offset, length) => return None,
-            Some(_) | None => {}
         }
         let data = match laid_out.read(offset, length).await {
             Ok(data) => data,
@@ -454,12 +458,14 @@ impl Client {
 
     fn turns(&self) -> Arc<Both> {
         let clock = self.shared.nfs.session();
-        let order = self.with(|state, _, _| state.random.next_u64());
+        let mut state = self.shared.state();
+        let State { random, layouts, .. } = &mut *state;
         let new = || {
+            let order = random.next_u64();
             let turns = || Turns::new(clock.clone(), order);
             Arc::new(Both { reads: turns(), writes: turns() })
         };
-        Arc::clone(self.shared.state().layouts.turns.get_or_insert_with(new))
+        Arc::clone(layouts.turns.get_or_insert_with(new))
     }
 
     /// What calls the server of an object; none where that cannot be reached, or is not to be

@@ -9,9 +9,9 @@
 //! 1. What is on its way is at most what came through a moment ago, and may always be a part of
 //!    [`PART_BYTES_MIN`] at several servers ([`LEAST_BYTES`], [`Flow`]); others wait for their turn. So where servers are near the bound grows until the link is full, and where a link is full,
 //!    it stays at what keeps it so.
-//! 2. The turn is that of the server to which the least is on its way, then of who came first: so
-//!    clients that use one file in order do not all go to the same server, and one that is slow
-//!    has the fewest.
+//! 2. The turn is that of the server to which the least is on its way, of several of the first in an
+//!    order of this client's own, then of who came first: so clients that use one file in order do not
+//!    all go to the same server, and one that is slow has the fewest.
 //! 3. The time that a call may take begins with its turn.
 
 #[cfg(test)]
@@ -58,6 +58,8 @@ struct State {
 struct Waiting {
     number: u64,
     server: SocketAddr,
+    /// Where the server comes in the order of servers.
+    rank: u64,
     bytes: u64,
     waker: Waker,
 }
@@ -113,9 +115,7 @@ impl State {
     fn go_on(&mut self) -> Vec<Waker> {
         let mut wakers = Vec::new();
         loop {
-            let out = |waiting: &Waiting| {
-                (self.servers.get(&waiting.server).copied(), self.rank(waiting.server))
-            };
+            let out = |waiting: &Waiting| (self.servers.get(&waiting.server), waiting.rank);
             // Of several the first.
             let next = (0..self.waiting.len()).min_by_key(|at| out(&self.waiting[*at]));
             let Some(at) = next else { return wakers };
@@ -153,8 +153,8 @@ impl Turns {
                 let number = state.next;
                 state.next += 1;
                 place.number = Some(number);
-                let waker = context.waker().clone();
-                state.waiting.push_back(Waiting { number, server, bytes, waker });
+                let (rank, waker) = (state.rank(server), context.waker().clone());
+                state.waiting.push_back(Waiting { number, server, rank, bytes, waker });
                 let wakers = state.go_on();
                 let has_turn = !state.waiting.iter().any(|waiting| waiting.number == number);
                 drop(state);

@@ -141,12 +141,8 @@ impl Node {
             Ask::Claim(place, object, over) if self.has_directory(place.directory) => {
                 let ticket = self.ticket(Waiter::Asker(asker));
                 let noted = self.disk.notes.get(&place).map(|note| note.object);
-                let is_elsewhere = |other| self.homes.of(other) != self.homes.of(object);
-                let yielded = over.is_some_and(is_elsewhere);
-                // What is replaced and has the same home is seen to by that.
-                let is_seen_to = over.is_some() && !yielded;
-                let noted = noted.filter(|noted| !is_seen_to || is_elsewhere(*noted));
-                self.names(names::Event::Claim { ticket, place, object, noted, yielded });
+                let wanted = (place, object, over);
+                self.names(names::Event::claim(&self.homes, ticket, wanted, noted));
             }
             Ask::List { directory, behind, count } if self.has_directory(directory) => {
                 self.listed(asker, directory, behind, count);

@@ -143,12 +143,8 @@ impl Node {
             Ask::Claim(place, object, over) if self.has_directory(place.directory) => {
                 let ticket = self.waits(asker);
                 let noted = self.disk.notes.get(&place).copied();
-                let is_elsewhere = |other| self.home_of(other) != self.home_of(object);
-                let yielded = over.is_some_and(is_elsewhere);
-                // What is replaced and has the same home is seen to by that.
-                let is_seen_to = over.is_some() && !yielded;
-                let noted = noted.filter(|noted| !is_seen_to || is_elsewhere(*noted));
-                self.names(names::Event::Claim { ticket, place, object, noted, yielded });
+                let wanted = (place, object, over);
+                self.names(names::Event::claim(&self.homes, ticket, wanted, noted));
             }
             Ask::List(directory) if self.has_directory(directory) => {
                 let notes = self.disk.notes.iter();

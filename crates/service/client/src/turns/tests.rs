@@ -9,8 +9,9 @@ fn server(number: u16) -> SocketAddr {
 }
 
 fn wait(state: &mut State, number: u64, at: u16) {
-    let waker = Waker::noop().clone();
-    state.waiting.push_back(Waiting { number, server: server(at), bytes: PART, waker });
+    let (server, waker) = (server(at), Waker::noop().clone());
+    let rank = state.rank(server);
+    state.waiting.push_back(Waiting { number, server, rank, bytes: PART, waker });
 }
 
 /// Twice as many parts as may be on their way, first all for one server, then for three others.
@@ -56,7 +57,8 @@ fn one_alone_goes_however_large_it_is() {
     let mut state = State::new(Time::ZERO, 0);
     let waker = Waker::noop().clone();
     let bytes = 2 * LEAST_BYTES;
-    state.waiting.push_back(Waiting { number: 0, server: server(1), bytes, waker });
+    let rank = state.rank(server(1));
+    state.waiting.push_back(Waiting { number: 0, server: server(1), rank, bytes, waker });
     assert_eq!(state.go_on().len(), 1);
     wait(&mut state, 1, 2);
     assert!(state.go_on().is_empty());

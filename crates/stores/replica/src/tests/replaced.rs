@@ -214,6 +214,15 @@ fn begun(files: &Files, span: Duration, kills: usize) {
     files.lan.kill(kills, None);
 }
 
+/// Kills who renames when the other has yielded, whose answer is on its way: so nothing was stored.
+fn crashed_behind_its_yield(files: &Files) {
+    let lan = &files.lan;
+    lan.pass(WINDOW);
+    lan.delay(OLD, SECOND);
+    begun(files, Duration::from_millis(1500), NEW);
+    lan.delay(OLD, Duration::ZERO);
+}
+
 #[test]
 fn what_is_yielded_is_shown_by_nobody_until_it_is_known_what_came_of_it() {
     for lan in Files::lans() {
@@ -230,12 +239,8 @@ fn what_is_yielded_is_shown_by_nobody_until_it_is_known_what_came_of_it() {
         assert_eq!((files.all_see(), files.replacing()), ("new", 0));
     }
     for lan in Files::lans() {
-        // It was not stored: the answer to YIELD is on its way.
         let files = Files::of(lan.clone());
-        lan.pass(WINDOW);
-        lan.delay(OLD, SECOND);
-        begun(&files, Duration::from_millis(1500), NEW);
-        lan.delay(OLD, Duration::ZERO);
+        crashed_behind_its_yield(&files);
         lan.pass(2 * WINDOW);
         lan.start(NEW);
         lan.pass(2 * WINDOW);
@@ -314,10 +319,7 @@ fn what_was_replaced_just_now_is_not_nowhere_behind_a_start() {
 fn what_has_yielded_to_a_change_that_is_void_still_has_the_name() {
     for lan in Files::lans() {
         let files = Files::of(lan.clone());
-        lan.pass(WINDOW);
-        lan.delay(OLD, SECOND);
-        begun(&files, Duration::from_millis(1500), NEW);
-        lan.delay(OLD, Duration::ZERO);
+        crashed_behind_its_yield(&files);
         lan.start(NEW);
         let [from, to] = ["new", "old"].map(|text| At {
             directory: object(&files.directory).expect("it is of this volume"),
