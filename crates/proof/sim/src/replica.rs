@@ -97,6 +97,8 @@ pub enum ReplicaMutant {
     LooksNowhere,
     /// Who does not answer does not have the name.
     GivesUp,
+    /// What has come to stand at home while others were asked is nowhere.
+    MissesHome,
     /// A lease that is taken back is kept.
     IgnoresEvictions,
     /// What was had from a home before its last epoch is kept.
@@ -134,6 +136,7 @@ impl ReplicaMutant {
         Self::DropsStanding,
         Self::LooksNowhere,
         Self::GivesUp,
+        Self::MissesHome,
         Self::IgnoresEvictions,
         Self::IgnoresRestarts,
         Self::EvictsNobody,
@@ -159,9 +162,11 @@ impl ReplicaMutant {
         match self {
             Self::IgnoresEpochs => &["once"],
             Self::ServesOlder => &["older-metadata"],
-            Self::CountsFromAnswer | Self::UsesOld | Self::NeverAsks | Self::GivesUp => {
-                &["bounded-staleness"]
-            }
+            Self::CountsFromAnswer
+            | Self::UsesOld
+            | Self::NeverAsks
+            | Self::GivesUp
+            | Self::MissesHome => &["bounded-staleness"],
             Self::ForgetsAnnouncements => &["gone"],
             Self::CommitsEarly => &["released"],
             Self::IgnoresEvictions

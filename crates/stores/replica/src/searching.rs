@@ -118,11 +118,13 @@ impl Node {
 
     fn search_ended(&mut self, searching: Searching, effect: &search::Effect) {
         let Searching { of, found, is_claimed, place, .. } = searching;
-        let is_nowhere = *effect == search::Effect::Nowhere;
+        // Others were asked, and something may have come to stand at home meanwhile.
+        let is_here =
+            self.disk.standing_at(&place).is_some() || self.yields.was_lost(self.now, &place);
+        let is_nowhere = *effect == search::Effect::Nowhere && !is_here;
         match (of, found) {
             (Of::Asker(asker), Some(found)) => self.answer(asker, Answer::Metafile(found)),
             (Of::Asker(asker), None) => {
-                let is_nowhere = is_nowhere && !self.yields.was_lost(self.now, &place);
                 self.answer(asker, if is_nowhere { Answer::Nowhere } else { Answer::Later });
             }
             (Of::Copies(call), Some(found)) if !self.is_mine(found.object) => {
@@ -135,7 +137,7 @@ impl Node {
                 self.copies(copies::Event::Vacant(call));
             }
             (Of::Copies(call), None) if is_nowhere => self.copies(copies::Event::Nowhere(call)),
-            // What has come to stand at home meanwhile is found the next time.
+            // What stands at home is found the next time.
             (Of::Copies(call), _) => self.copies(copies::Event::Failed(call)),
         }
     }

@@ -470,6 +470,7 @@ impl Live {
             ReplicaMutant::IgnoresEvictions => self.copies.plant(copies::Mutant::IgnoresEvictions),
             ReplicaMutant::IgnoresRestarts => self.copies.plant(copies::Mutant::IgnoresRestarts),
             ReplicaMutant::GivesUp
+            | ReplicaMutant::MissesHome
             | ReplicaMutant::ReplacesInTwoSteps
             | ReplicaMutant::EvictsNobody
             | ReplicaMutant::GrantsMeanwhile => {}

@@ -79,11 +79,14 @@ impl Node {
         let Searching { of, found, is_claimed, place, .. } = searching;
         // No lease says when that ends.
         let is_for_now = is_claimed || self.home_of(place.directory) == self.me;
-        let is_nowhere = *effect == search::Effect::Nowhere;
+        // Others were asked, and something may have come to stand at home meanwhile.
+        let is_here = self.disk.standing_at(&place).is_some() || self.is_hidden(&place);
+        let misses_home = self.mutant == Some(ReplicaMutant::MissesHome);
+        let is_here = is_here && !(misses_home && matches!(of, For::Copies(_)));
+        let is_nowhere = *effect == search::Effect::Nowhere && !is_here;
         match (of, found) {
             (For::Peer(asker), Some(found)) => self.answer(asker, Answer::Metafile(found)),
             (For::Peer(asker), None) => {
-                let is_nowhere = is_nowhere && !self.is_hidden(&place);
                 self.answer(asker, if is_nowhere { Answer::Nowhere } else { Answer::Later });
             }
             (For::Copies(call), Some(found)) if self.home_of(found.object) != self.me => {
@@ -95,7 +98,7 @@ impl Node {
                 self.copies(copies::Event::Vacant(call));
             }
             (For::Copies(call), None) if is_nowhere => self.copies(copies::Event::Nowhere(call)),
-            // What has come to stand at home meanwhile is found the next time.
+            // What stands at home is found the next time.
             (For::Copies(call), _) => self.copies(copies::Event::Failed(call)),
         }
     }
