@@ -9,6 +9,7 @@ use futures_util::future::{join, join_all};
 use leasehold_fs::{Found, FsError, NewFile, NewNode, ObjectId, Place, SetAttributes, Store};
 
 use super::lan::{Lan, name, who};
+use crate::Order;
 use crate::placing::SLOTS;
 
 /// How long the home's disk takes: longer than a call may.
@@ -218,4 +219,20 @@ fn few_changes_wait_at_a_home() {
         assert!(matches!(told, Ok(()) | Err(FsError::NotFound)), "{text}: {told:?}");
         assert_eq!(look(&lan, HOME, text).err(), Some(FsError::NotFound));
     }
+}
+
+/// The search of a name asks others, and is no sooner over than the name is given at home.
+#[test]
+fn what_is_made_while_others_are_asked_is_not_nowhere() {
+    let lan = Lan::new(3, Order::Sequential);
+    lan.delay(2, SLOW / 4);
+    let (store, how) = (lan.at(HOME), NewFile::Guarded(SetAttributes::default()));
+    let (root, who) = (lan.at(ASKER).root(), who());
+    let makes = async {
+        lan.at(HOME).shared.outside.sleep(SLOW / 8).await;
+        store.create(&who, place(&lan, "file"), &how).await.result.map(|made| made.object)
+    };
+    let (told, made) = lan.run(join(store.lookup(&who, &root, name("file")), makes));
+    assert!(made.is_ok());
+    assert_eq!(told.map(|found| found.object), made);
 }
