@@ -43,7 +43,7 @@ use leasehold_wire::nfs3::{self, Handle};
 use crate::client::{Client, Doings, State};
 use crate::convert;
 use crate::nodes::NodeId;
-use crate::turns::Turns;
+use crate::turns::{Part, Turns};
 
 /// Smaller files are not worth the question where they lie.
 const LEAST_BYTES: u64 = 256 << 10;
@@ -146,6 +146,7 @@ struct Server {
 
 /// Where the data of a file lies.
 struct LaidOut {
+    file: NodeId,
     kind: Kind,
     layout: stripes::Layout,
     verifier: [u8; 8],
@@ -453,7 +454,7 @@ impl Client {
         let row = u64::from(unit) * u64::from(width);
         self.step(Event::Spread { file: node.key(), ahead: row * AHEAD_ROWS });
         let (objects, turns, late) = (found, self.turns(), Mutex::default());
-        Some(LaidOut { kind, layout, verifier, who, objects, turns, late })
+        Some(LaidOut { file: node, kind, layout, verifier, who, objects, turns, late })
     }
 
     fn turns(&self) -> Arc<Both> {
@@ -548,6 +549,11 @@ impl LaidOut {
         &self.objects[usize::from(piece.object)]
     }
 
+    fn part(&self, piece: &Piece) -> Part {
+        let (server, file) = (self.object(piece).server, self.file);
+        Part { server, file, offset: piece.file_offset, bytes: piece.length }
+    }
+
     /// The pieces of a range, cut to what goes at once.
     fn parts(&self, offset: u64, length: u64, most: u64) -> Vec<Piece> {
         let cut = |piece: Piece| {
@@ -587,7 +593,7 @@ impl LaidOut {
         let pieces = self.parts(offset, length, turns.part_bytes());
         let parts = pieces.iter().map(|piece| async {
             let object = self.object(piece);
-            let turn = turns.turn(object.server, piece.length).await;
+            let turn = turns.turn(self.part(piece)).await;
             let read = object.read(&self.who, piece).await?;
             turn.done();
             Ok(read)
@@ -611,7 +617,7 @@ impl LaidOut {
             let length = usize::try_from(piece.length).unwrap_or(usize::MAX);
             let part = data.slice(start..start + length);
             let object = self.object(piece);
-            let turn = turns.turn(object.server, piece.length).await;
+            let turn = turns.turn(self.part(piece)).await;
             let written = object.write(&self.who, piece.object_offset, part, stability).await;
             if written {
                 turn.done();

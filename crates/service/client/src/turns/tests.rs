@@ -4,64 +4,100 @@ use super::*;
 
 const PART: u64 = 128 << 10;
 
+/// How many of them may be on their way.
+const FITS: u16 = 10;
+const _: () = assert!(FITS as u64 * PART == LEAST_BYTES, "they are all that fits");
+
 fn server(number: u16) -> SocketAddr {
     (Ipv4Addr::LOCALHOST, number).into()
 }
 
-fn wait(state: &mut State, number: u64, at: u16) {
-    let (server, waker) = (server(at), Waker::noop().clone());
-    let rank = state.rank(server);
-    state.waiting.push_back(Waiting { number, server, rank, bytes: PART, waker });
+fn part(at: u16, file: u64, offset: u64) -> Part {
+    Part { server: server(at), file: NodeId(file), offset, bytes: PART }
+}
+
+fn wait(state: &mut State, part: Part) {
+    let number = state.next;
+    state.next += 1;
+    state.wait(number, part, Waker::noop().clone());
+}
+
+fn out(state: &State, at: u16) -> u64 {
+    state.servers[&server(at)].out / PART
+}
+
+/// Has one go on, and tells which.
+fn next(state: &mut State) -> Option<Part> {
+    let at = state.first()?;
+    let part = state.waiting[at].part;
+    assert!(state.take(part), "there is room");
+    state.waiting.remove(at);
+    Some(part)
 }
 
 /// Twice as many parts as may be on their way, first all for one server, then for three others.
 #[test]
 fn what_is_on_its_way_is_bounded_and_spread_over_servers() {
     let mut state = State::new(Time::ZERO, 0);
-    let fits = LEAST_BYTES / PART;
-    (0..fits).for_each(|number| wait(&mut state, number, 1));
-    for number in 0..fits {
-        wait(&mut state, fits + number, 2 + u16::try_from(number % 3).expect("it is small"));
-    }
-    assert_eq!(state.go_on().len() as u64, fits);
+    (0..FITS).for_each(|number| wait(&mut state, part(1, 1, number.into())));
+    (0..FITS).for_each(|number| wait(&mut state, part(2 + number % 3, 1, number.into())));
+    assert_eq!(state.go_on().len(), usize::from(FITS));
     assert_eq!(state.flow.out(), LEAST_BYTES);
-    let each: Vec<u64> = state.servers.values().map(|out| out / PART).collect();
-    assert_eq!(each, [4, 4, 4, 4], "the servers that come last have as many as the first");
+    let each = [1, 2, 3, 4].map(|at| out(&state, at));
+    let (least, most) = (u64::from(FITS) / 4, u64::from(FITS).div_ceil(4));
+    assert!(each.iter().all(|out| (least..=most).contains(out)), "all have as many: {each:?}");
     assert!(state.go_on().is_empty());
     // Whoever has the fewest goes next, though others have waited for longer.
-    state.give_back(server(3), PART);
-    assert_eq!(state.go_on().len(), 1);
-    assert_eq!(state.servers[&server(3)], 4 * PART);
-    assert_eq!(state.flow.out(), LEAST_BYTES);
+    (0..least).for_each(|_| state.give_back(part(3, 1, 0)));
+    assert_eq!(next(&mut state).map(|part| part.server), Some(server(3)));
 }
 
-/// Two clients that want the same of the same servers begin at different ones.
+/// Two clients that want the same of the same servers begin at different ones, and come round to them in
+/// the same order.
 #[test]
-fn clients_do_not_all_begin_at_the_same_servers() {
-    let firsts = [1, 2].map(|order| {
+fn clients_go_round_one_behind_the_other() {
+    let rounds = [1, 2].map(|order| {
         let mut state = State::new(Time::ZERO, order);
-        let servers = 64;
-        for at in 0..servers {
-            wait(&mut state, at, u16::try_from(at).expect("it is small"));
+        for offset in 0..3 {
+            (0..FITS).for_each(|at| wait(&mut state, part(at, 1, offset)));
         }
-        let fits = usize::try_from(LEAST_BYTES / PART).expect("few");
-        assert_eq!(state.go_on().len(), fits);
-        assert_eq!(state.servers.len(), fits, "each has one");
-        state.servers.into_keys().collect::<Vec<_>>()
+        let mut round = Vec::new();
+        while let Some(part) = next(&mut state) {
+            state.give_back(part);
+            round.push(part.server);
+        }
+        let (first, rest) = round.split_at(usize::from(FITS));
+        assert_eq!([first, first].concat(), rest, "each round is as the first");
+        first.to_vec()
     });
-    assert_ne!(firsts[0], firsts[1]);
+    assert_ne!(rounds[0][0], rounds[1][0]);
+    let begin = rounds[1].iter().position(|server| *server == rounds[0][0]).expect("it is there");
+    let turned = [&rounds[1][begin..], &rounds[1][..begin]].concat();
+    assert_eq!(rounds[0], turned);
+}
+
+/// A program waits for what comes first in a file, though that was asked for last; no other file waits
+/// for longer therefore.
+#[test]
+fn what_comes_first_in_a_file_goes_first() {
+    let mut state = State::new(Time::ZERO, 0);
+    for (file, offset) in [(1, 2), (2, 9), (1, 3), (2, 8), (1, 1)] {
+        wait(&mut state, part(1, file, offset));
+    }
+    let order: Vec<(u64, u64)> = core::iter::from_fn(|| next(&mut state))
+        .map(|Part { file, offset, .. }| (file.0, offset))
+        .collect();
+    assert_eq!(order, [(1, 1), (2, 8), (1, 2), (2, 9), (1, 3)]);
 }
 
 #[test]
 fn one_alone_goes_however_large_it_is() {
     let mut state = State::new(Time::ZERO, 0);
-    let waker = Waker::noop().clone();
-    let bytes = 2 * LEAST_BYTES;
-    let rank = state.rank(server(1));
-    state.waiting.push_back(Waiting { number: 0, server: server(1), rank, bytes, waker });
+    let large = Part { bytes: 2 * LEAST_BYTES, ..part(1, 1, 0) };
+    wait(&mut state, large);
     assert_eq!(state.go_on().len(), 1);
-    wait(&mut state, 1, 2);
+    wait(&mut state, part(2, 1, 0));
     assert!(state.go_on().is_empty());
-    state.give_back(server(1), bytes);
+    state.give_back(large);
     assert_eq!(state.go_on().len(), 1);
 }
