@@ -116,7 +116,8 @@ impl Options {
         name[8..].copy_from_slice(&number.to_be_bytes());
         // What differs from name to name comes first, for iods keep objects by the first byte.
         name.reverse();
-        let iods = shape.iods(self, number);
+        // The first files of all metaservers do not begin at the same one.
+        let iods = shape.iods(self, self.start.wrapping_add(number));
         let (layout, copies) = (shape.layout(self, iods.len()), shape.copies(self));
         Head { volume: self.volume, name: ObjectName(name), layout, iods, copies, inline }
     }

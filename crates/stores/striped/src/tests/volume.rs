@@ -79,7 +79,8 @@ impl Volume {
             volume: 5,
             unit: UNIT,
             inline_bytes_max: INLINE,
-            start: self.starts,
+            // So that the first file begins at the first of two or three iods.
+            start: 6 * self.starts,
             used: self.used.clone(),
             copies: self.copies,
             rebalance: self.rebalance,
