@@ -45,6 +45,9 @@ host() {
     # As the machines had that this is compared with. BBR, which some systems have, sends by what each
     # connection had when it had least of the link.
     in_host "$1" sysctl -qw "net.ipv4.tcp_congestion_control=${CONGESTION-reno}"
+    # Linux sends larger pieces on a connection that once saw no queue. Here all of a host share one,
+    # where others share by connection (fq_codel), so who came first would have five times as much.
+    in_host "$1" sysctl -qw net.ipv4.tcp_tso_rtt_log=20
     # Several frames go through in one piece, of which a link counts each with its head; but what is
     # larger than the 32 KiB of a burst it takes apart. Then each host has to look at single frames,
     # and a machine that is all hosts at once has no time for that at these rates.

@@ -10,11 +10,13 @@
 # themselves, and metaservers that are strict, since others grant none; BENCH is leasehold-bench.
 # `RATE=20` has links of 20 Mbit/s, `META_RATE=1000` those of metaservers of 1 Gbit/s; `WHAT=read` has
 # clients that only read. Needs root, and a kernel with namespaces, bridge, veth and tbf.
+# The data is MIB, 144 where nothing else is said: a number of whole rows of stripes, so that no iod has
+# more of it than another.
 # Prints a line for each measurement: read or write, how many entry points, `direct` or `alone`, the
 # number of clients, MB/s of all together, the share of this machine's processors that was idle, and
 # what entry points have sent, in parts of the data.
 set -euo pipefail
-leasehold=$(realpath "$1") mib=${2-128}
+leasehold=$(realpath "$1") mib=${2-144}
 shift $(($# < 2 ? $# : 2))
 counts=("$@")
 ((${#counts[@]})) || counts=(1 2 4 7 10 12 14 17 21)

@@ -38,7 +38,7 @@ struct Options {
     #[arg(long, default_value_t = 1.0)]
     seconds: f64,
     /// How much each client reads and writes over narrow links of metaservers, in MiB.
-    #[arg(long, default_value_t = 128, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    #[arg(long, default_value_t = 144, value_parser = clap::value_parser!(u32).range(1..=4096))]
     mib: u32,
     /// Measure only the figures whose names begin so.
     #[arg(long, default_value = "")]

@@ -73,7 +73,7 @@ struct Width {
     figure: &'static str,
     /// How many entry points there are, in turn.
     entries: &'static str,
-    /// The data of each client in MiB.
+    /// The data of each client in MiB: whole rows of stripes.
     mib: &'static str,
     clients: &'static [&'static str],
 }
@@ -82,13 +82,13 @@ const AT_100: Width = Width {
     mbit: "100",
     figure: "links",
     entries: "1 7 alone",
-    mib: "128",
+    mib: "144",
     clients: &["1", "7", "21"],
 };
 
 /// A fifth of all: what of the other the machine that is all hosts at once holds up, this shows.
 const AT_20: Width =
-    Width { mbit: "20", figure: "slow-links", entries: "7", mib: "26", clients: &["7"] };
+    Width { mbit: "20", figure: "slow-links", entries: "7", mib: "36", clients: &["7"] };
 
 /// What `links.sh` says of one server alone, in place of how many entry points there are.
 const ALONE: &str = "alone";
