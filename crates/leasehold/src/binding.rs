@@ -152,6 +152,7 @@ pub(crate) fn run(options: &options::Names) -> Result<(), Failure> {
     let descriptors = own::prepare();
     let usual = || vec![SocketAddr::from(([127, 0, 0, 1], PORT))];
     let server = Server::bind(shell::Options {
+        replies_in_turn: false,
         listen: if options.listen.is_empty() { usual() } else { options.listen.clone() },
         loops: NonZeroUsize::MIN,
         connections_max: CONNECTIONS_MAX.min(descriptors / 2),

@@ -72,6 +72,7 @@ impl Telling {
             connections_of_client_max: None,
             stall_max: STALL_MAX,
             policy: None,
+            replies_in_turn: false,
         };
         let server = Server::bind_given(options, Purpose::Portmap, given)
             .map_err(|error| Kind::Address.because(advice(&error)))?;

@@ -256,6 +256,7 @@ fn server_options(plan: &Plan, given: &Given, descriptors: usize) -> shell::Opti
         loops: plan.server.loops(),
         connections_max: connections_max.min(descriptors / 2),
         connections_of_client_max: plan.limits.connections_per_client.map(usize::from),
+        replies_in_turn: plan.is_iod(),
         ..usual
     }
 }

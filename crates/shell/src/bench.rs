@@ -31,6 +31,8 @@ pub(crate) struct Bench {
     pub(crate) now: Time,
     /// Whether anything is still received: not while the server ends.
     pub(crate) receiving: bool,
+    /// When to look whose turn it is to send a large reply.
+    pub(crate) look_for_departures: Option<Time>,
     /// Bytes of memory that connections hold for replies that are not all sent.
     pub(crate) unsent: usize,
     /// Bytes of memory that connections hold for records of which a part has come.
@@ -61,6 +63,7 @@ impl Bench {
             meter: Meter::default(),
             now: Time::ZERO,
             receiving: true,
+            look_for_departures: None,
             unsent: 0,
             held: 0,
             writers: Vec::new(),
@@ -72,6 +75,38 @@ impl Bench {
     pub(crate) fn connection_id(&self, key: Key) -> ConnectionId {
         let event_loop = u32::try_from(self.remote.index).expect("there are few loops");
         ConnectionId { event_loop, slot: key.index, generation: key.generation }
+    }
+
+    /// Whether a connection may send a large reply now; else it has to wait until it is told.
+    pub(crate) fn ask_to_depart(&mut self, key: Key) -> bool {
+        let Some(departures) = &self.shared.departures else { return true };
+        let has_turn = departures.ask(self.connection_id(key), self.now);
+        if !has_turn {
+            self.look_for_departures = departures.latest();
+        }
+        has_turn
+    }
+
+    /// Notes that a connection has sent its large reply, or is no more.
+    pub(crate) fn has_departed(&mut self, key: Key) {
+        if let Some(departures) = &self.shared.departures {
+            departures.leave(self.connection_id(key));
+            self.look_for_departures = Some(self.now);
+        }
+    }
+
+    /// Tells the connections whose turn it has become to send large replies.
+    pub(crate) fn let_depart(&mut self) {
+        let Some(departures) = &self.shared.departures else { return };
+        if self.look_for_departures.is_none_or(|look| self.now < look) {
+            return;
+        }
+        while let Some(ConnectionId { event_loop, slot, generation }) = departures.next(self.now) {
+            if let Some(remote) = self.shared.remotes.get(event_loop as usize) {
+                remote.depart(Key { index: slot, generation });
+            }
+        }
+        self.look_for_departures = departures.latest();
     }
 
     /// Hands a message of a client to the service.

@@ -282,6 +282,7 @@ mod tests {
             connections_of_client_max: None,
             stall_max: STALL_MAX,
             policy: None,
+            replies_in_turn: false,
         };
         let server = Server::bind(options).expect("a free port");
         let port = server.addresses()[0].port();

@@ -13,6 +13,7 @@ use rustix::io::Errno;
 use crate::bench::{Answered, Bench};
 use crate::buffers::{Held, Received};
 use crate::counters::Counters;
+use crate::departures::{LARGE_BYTES, REST_BYTES};
 use crate::limits::{
     BATCH_BYTES_MAX, BATCH_CALLS_MAX, CONNECTION_PARKED_BYTES_MAX, CONNECTION_PARKED_MAX,
 };
@@ -43,6 +44,8 @@ pub(crate) struct Connection {
     /// Calls that wait, and the memory that they hold.
     parked: u32,
     parked_bytes: usize,
+    /// Whether it has its turn to send a large reply.
+    departs: bool,
     /// Whether the socket may have more to read, and whether it takes more to send.
     readable: bool,
     writable: bool,
@@ -124,6 +127,7 @@ impl Connection {
             held: 0,
             parked: 0,
             parked_bytes: 0,
+            departs: false,
             readable: true,
             writable: true,
             end_came: false,
@@ -206,7 +210,7 @@ impl Connection {
         if !self.readable {
             self.threshold.expect(&self.socket, self.missing);
         }
-        self.send(bench)?;
+        self.send(key, bench)?;
         self.count_unsent(bench);
         bench.reclaim(&mut self.outbox);
         bench.buffers.settle(&mut self.received);
@@ -290,13 +294,29 @@ impl Connection {
         Ok(calls)
     }
 
-    fn send(&mut self, bench: &Bench) -> Result<(), Closing> {
+    /// Sends as much as the socket takes, unless it is a large reply's turn that others have.
+    fn send(&mut self, key: Key, bench: &mut Bench) -> Result<(), Closing> {
         let before = self.outbox.len();
+        if before >= LARGE_BYTES && !self.departs {
+            self.departs = bench.ask_to_depart(key);
+            if !self.departs {
+                return Ok(());
+            }
+        }
         self.writable = self.outbox.send(&self.socket).map_err(Closing::Failed)? == Sent::All;
         if self.outbox.len() != before {
             self.moved = bench.now;
         }
+        if self.departs && self.outbox.len() <= REST_BYTES {
+            self.departs = false;
+            bench.has_departed(key);
+        }
         Ok(())
+    }
+
+    /// Has its turn to send a large reply.
+    pub(crate) const fn depart(&mut self) {
+        self.departs = true;
     }
 
     /// Whether the connection is in the middle of something, and since when nothing moved.

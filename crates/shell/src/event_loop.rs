@@ -19,6 +19,7 @@ use crate::clock;
 use crate::connection::{Closing, Connection, Turn};
 use crate::counters::Counters;
 use crate::datagrams::Datagrams;
+use crate::departures::SOCKET_BYTES;
 use crate::limits::{
     BATCH_ACCEPTS_MAX, KEEPALIVE, LOOP_HELD_BYTES_MAX, LOOP_UNSENT_BYTES_MAX, PUT_OFF_MAX,
     SWEEP_INTERVAL,
@@ -29,6 +30,7 @@ use crate::report::{LoopReport, Told};
 use crate::server::Shared;
 use crate::slab::{Key, Slab};
 use crate::spin::{CROWD_MIN, LOOK_MAX, Look, Spin};
+use crate::sys;
 use crate::tasks::Origin;
 
 /// Events that are taken at once.
@@ -183,6 +185,7 @@ impl EventLoop {
             for socket in &mut self.datagrams {
                 socket.turn(&mut self.bench, &mut self.judge);
             }
+            self.bench.let_depart();
             self.go_on_with_own();
             if self.bench.now.since(self.swept) >= self.sweep_interval() {
                 self.sweep();
@@ -232,7 +235,11 @@ impl EventLoop {
         } else {
             None
         };
-        let until = until.into_iter().chain(self.seat.links.next_wake()).min();
+        let until = until
+            .into_iter()
+            .chain(self.seat.links.next_wake())
+            .chain(self.bench.look_for_departures)
+            .min();
         until.map(|until| until.since(now))
     }
 
@@ -363,6 +370,13 @@ impl EventLoop {
                 self.list(key);
             }
         }
+        for key in requests.departing.drain(..) {
+            match self.connections.get_mut(key) {
+                Some(connection) => connection.depart(),
+                None => self.bench.has_departed(key),
+            }
+            self.list(key);
+        }
         for (route, message) in requests.datagrams.drain(..) {
             for socket in &self.datagrams {
                 socket.post(message.clone(), &route, &mut self.bench);
@@ -416,6 +430,9 @@ impl EventLoop {
         let _ = sockopt::set_tcp_keepidle(&socket, idle);
         let _ = sockopt::set_tcp_keepintvl(&socket, interval);
         let _ = sockopt::set_tcp_keepcnt(&socket, count);
+        if self.bench.shared.departures.is_some() {
+            let _ = sys::hold_unsent(&socket, SOCKET_BYTES);
+        }
         let Some(Ok(to)) = net::getsockname(&socket).ok().map(SocketAddr::try_from) else {
             // The client is gone already.
             self.bench.shared.connection_ended(from, self.bench.remote.index);
@@ -543,6 +560,7 @@ impl EventLoop {
     fn close(&mut self, key: Key, closing: &Closing) {
         if let Some(connection) = self.connections.remove(key) {
             self.bench.meter.disconnected(connection.client);
+            self.bench.has_departed(key);
             if connection.wants_room {
                 self.want_room.retain(|other| *other != key);
             }

@@ -19,6 +19,7 @@ mod connection;
 pub mod control;
 mod counters;
 mod datagrams;
+mod departures;
 mod event_loop;
 pub mod given;
 mod handler;

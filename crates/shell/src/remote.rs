@@ -40,6 +40,8 @@ pub(crate) struct Requests {
     pub(crate) posted: Vec<(Key, Message)>,
     /// The same by datagrams: to whom, and from which address of this machine.
     pub(crate) datagrams: Vec<(Route, Message)>,
+    /// Connections that have their turn to send a large reply.
+    pub(crate) departing: Vec<Key>,
     /// Whether the handler is to be woken now.
     pub(crate) hurried: bool,
     /// Where to tell what was counted.
@@ -113,6 +115,12 @@ impl Remote {
     /// Has a datagram sent to a client that did not ask for it.
     pub(crate) fn post_datagram(&self, route: Route, message: Message) {
         self.requests().datagrams.push((route, message));
+        self.ring();
+    }
+
+    /// Tells a connection that it has its turn to send a large reply.
+    pub(crate) fn depart(&self, connection: Key) {
+        self.requests().departing.push(connection);
         self.ring();
     }
 

@@ -19,6 +19,7 @@ use leasehold_serve::Post;
 use crate::census::Census;
 use crate::clock;
 use crate::counters::Counters;
+use crate::departures::Departures;
 use crate::event_loop::EventLoop;
 use crate::given::{Given, Purpose};
 use crate::handler::Handler;
@@ -53,6 +54,9 @@ pub struct Options {
     pub stall_max: Duration,
     /// Whose word about its user is taken; nobody's, where nothing depends on who asks.
     pub policy: Option<Policy>,
+    /// Whether large replies leave one after the other, first come, first served; else all that is
+    /// sent at one time shares the server's link.
+    pub replies_in_turn: bool,
 }
 
 impl Options {
@@ -66,6 +70,7 @@ impl Options {
             connections_of_client_max: None,
             stall_max: STALL_MAX,
             policy: Some(policy),
+            replies_in_turn: false,
         }
     }
 }
@@ -147,6 +152,7 @@ impl Server {
             started: clock::now(),
             remotes,
             counters: Counters::default(),
+            departures: self.options.replies_in_turn.then(Departures::default),
             stall_max: self.options.stall_max,
             connections_max: self.options.connections_max,
             connections_of_client_max: self.options.connections_of_client_max,
@@ -200,6 +206,8 @@ pub(crate) struct Shared {
     pub(crate) started: Time,
     pub(crate) remotes: Vec<Arc<Remote>>,
     pub(crate) counters: Counters,
+    /// The order of large replies, where they have one.
+    pub(crate) departures: Option<Departures>,
     pub(crate) stall_max: Duration,
     connections_max: usize,
     connections_of_client_max: Option<usize>,

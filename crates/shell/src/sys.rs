@@ -24,8 +24,21 @@ pub(crate) fn receive(socket: &OwnedFd, buffer: &mut BytesMut) -> Result<usize, 
 
 /// Has the socket of a stream become readable when so many bytes have come, or its end.
 pub(crate) fn readable_from(socket: &OwnedFd, bytes: usize) -> Result<(), Errno> {
+    set_bytes(socket, (libc::SOL_SOCKET, libc::SO_RCVLOWAT), bytes)
+}
+
+/// Has the socket of a stream take no more than so many bytes that it cannot send yet.
+pub(crate) fn hold_unsent(socket: &OwnedFd, bytes: usize) -> Result<(), Errno> {
+    set_bytes(socket, (libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT), bytes)
+}
+
+/// Sets an option of a socket, by its level and name, that is a number of bytes.
+fn set_bytes(
+    socket: &OwnedFd,
+    (level, name): (libc::c_int, libc::c_int),
+    bytes: usize,
+) -> Result<(), Errno> {
     let bytes = libc::c_int::try_from(bytes).map_err(|_| Errno::INVAL)?;
-    let (level, name) = (libc::SOL_SOCKET, libc::SO_RCVLOWAT);
     let (value, length) = ((&raw const bytes).cast(), length_of::<libc::c_int>());
     // SAFETY: the option's value is a whole integer that outlives the call.
     let result = unsafe { libc::setsockopt(socket.as_raw_fd(), level, name, value, length) };
