@@ -152,7 +152,6 @@ pub(crate) fn run(options: &options::Names) -> Result<(), Failure> {
     let descriptors = own::prepare();
     let usual = || vec![SocketAddr::from(([127, 0, 0, 1], PORT))];
     let server = Server::bind(shell::Options {
-        replies_in_turn: false,
         listen: if options.listen.is_empty() { usual() } else { options.listen.clone() },
         loops: NonZeroUsize::MIN,
         connections_max: CONNECTIONS_MAX.min(descriptors / 2),
@@ -164,6 +163,7 @@ pub(crate) fn run(options: &options::Names) -> Result<(), Failure> {
             uid: rustix::process::geteuid().as_raw(),
             reserved_ports_end: shell::reserved_ports_end(),
         }),
+        replies_in_turn: false,
     })
     .map_err(|error| Kind::Address.because(checks::address_advice(&error)))?;
     let addresses: Vec<_> = server.addresses().iter().map(ToString::to_string).collect();

@@ -294,7 +294,7 @@ impl Connection {
         Ok(calls)
     }
 
-    /// Sends as much as the socket takes, unless it is a large reply's turn that others have.
+    /// Sends as much as the socket takes, but of a large reply nothing before its turn.
     fn send(&mut self, key: Key, bench: &mut Bench) -> Result<(), Closing> {
         let before = self.outbox.len();
         if before >= LARGE_BYTES && !self.departs {

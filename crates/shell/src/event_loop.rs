@@ -371,11 +371,11 @@ impl EventLoop {
             }
         }
         for key in requests.departing.drain(..) {
-            match self.connections.get_mut(key) {
-                Some(connection) => connection.depart(),
-                None => self.bench.has_departed(key),
+            // One that is no more has left already.
+            if let Some(connection) = self.connections.get_mut(key) {
+                connection.depart();
+                self.list(key);
             }
-            self.list(key);
         }
         for (route, message) in requests.datagrams.drain(..) {
             for socket in &self.datagrams {

@@ -24,22 +24,22 @@ pub(crate) fn receive(socket: &OwnedFd, buffer: &mut BytesMut) -> Result<usize, 
 
 /// Has the socket of a stream become readable when so many bytes have come, or its end.
 pub(crate) fn readable_from(socket: &OwnedFd, bytes: usize) -> Result<(), Errno> {
-    set_bytes(socket, (libc::SOL_SOCKET, libc::SO_RCVLOWAT), bytes)
+    set_number(socket, (libc::SOL_SOCKET, libc::SO_RCVLOWAT), bytes)
 }
 
 /// Has the socket of a stream take no more than so many bytes that it cannot send yet.
 pub(crate) fn hold_unsent(socket: &OwnedFd, bytes: usize) -> Result<(), Errno> {
-    set_bytes(socket, (libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT), bytes)
+    set_number(socket, (libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT), bytes)
 }
 
-/// Sets an option of a socket, by its level and name, that is a number of bytes.
-fn set_bytes(
+/// Sets an option of a socket, by its level and name, that is a number.
+fn set_number(
     socket: &OwnedFd,
     (level, name): (libc::c_int, libc::c_int),
-    bytes: usize,
+    number: usize,
 ) -> Result<(), Errno> {
-    let bytes = libc::c_int::try_from(bytes).map_err(|_| Errno::INVAL)?;
-    let (value, length) = ((&raw const bytes).cast(), length_of::<libc::c_int>());
+    let number = libc::c_int::try_from(number).map_err(|_| Errno::INVAL)?;
+    let (value, length) = ((&raw const number).cast(), length_of::<libc::c_int>());
     // SAFETY: the option's value is a whole integer that outlives the call.
     let result = unsafe { libc::setsockopt(socket.as_raw_fd(), level, name, value, length) };
     if result == 0 { Ok(()) } else { Err(last_error()) }
@@ -161,22 +161,11 @@ const _: () = assert!(size_of::<Control>() >= 2 * size_of::<libc::in6_pktinfo>()
 
 /// Has the kernel say with every datagram which address it was sent to.
 pub(crate) fn tell_local_address(socket: &OwnedFd, address: IpAddr) -> Result<(), Errno> {
-    let (level, name) = match address {
+    let option = match address {
         IpAddr::V4(_) => (libc::IPPROTO_IP, libc::IP_PKTINFO),
         IpAddr::V6(_) => (libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO),
     };
-    let on: libc::c_int = 1;
-    // SAFETY: the option's value is a whole integer that outlives the call.
-    let result = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            level,
-            name,
-            (&raw const on).cast(),
-            length_of::<libc::c_int>(),
-        )
-    };
-    if result == 0 { Ok(()) } else { Err(last_error()) }
+    set_number(socket, option, 1)
 }
 
 /// Receives one datagram into the free room of `buffer`.
