@@ -116,8 +116,9 @@ impl Options {
         name[8..].copy_from_slice(&number.to_be_bytes());
         // What differs from name to name comes first, for iods keep objects by the first byte.
         name.reverse();
-        // The first files of all metaservers do not begin at the same one.
-        let iods = shape.iods(self, self.start.wrapping_add(number));
+        // The first files of several metaservers need not begin at the same one.
+        let first = if self.shared { self.start } else { 0 };
+        let iods = shape.iods(self, first.wrapping_add(number));
         let (layout, copies) = (shape.layout(self, iods.len()), shape.copies(self));
         Head { volume: self.volume, name: ObjectName(name), layout, iods, copies, inline }
     }
