@@ -79,9 +79,12 @@ impl Mark {
     /// As [`MarkError`] says.
     pub async fn of(files: &impl Files) -> Result<Option<Self>, MarkError> {
         let root = files.root();
-        let Some(file) = files.lookup(root, MARK).await.map_err(MarkError::Files)? else {
-            let empty = files.is_empty(root).await.map_err(MarkError::Files)?;
-            return if empty { Ok(None) } else { Err(MarkError::NotEmpty) };
+        let find = async || files.lookup(root, MARK).await.map_err(MarkError::Files);
+        let file = match find().await? {
+            Some(file) => file,
+            None if files.is_empty(root).await.map_err(MarkError::Files)? => return Ok(None),
+            // Another metaserver may have made it just now.
+            None => find().await?.ok_or(MarkError::NotEmpty)?,
         };
         let (text, _) = files.read(file, 0, MARK_BYTES_MAX).await.map_err(MarkError::Files)?;
         // A crash may have come before it was written.
