@@ -1,6 +1,6 @@
 # Hosts in network namespaces, each with a link of 100 Mbit/s to one switch, and programs of them.
-# `RATE=20` in the environment has links of 20 Mbit/s. Sourced; needs root, and a kernel with
-# namespaces, bridge, veth and tbf. Who sources it sets `leasehold` to the program.
+# `RATE=20` in the environment has links of 20 Mbit/s. Sourced; needs root, and Linux 5.18 or later
+# with namespaces, bridge, veth and tbf. Who sources it sets `leasehold` to the program.
 folder=$(mktemp -d)
 prefix=lh$$-
 

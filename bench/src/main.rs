@@ -37,7 +37,8 @@ struct Options {
     /// How long one measurement takes, in seconds.
     #[arg(long, default_value_t = 1.0)]
     seconds: f64,
-    /// How much each client reads and writes over narrow links of metaservers, in MiB.
+    /// How much each client reads and writes over narrow links of metaservers, in MiB; rounded up to whole
+    /// rows of stripes.
     #[arg(long, default_value_t = 144, value_parser = clap::value_parser!(u32).range(1..=4096))]
     mib: u32,
     /// Measure only the figures whose names begin so.

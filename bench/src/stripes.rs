@@ -86,7 +86,8 @@ const AT_100: Width = Width {
     clients: &["1", "7", "21"],
 };
 
-/// A fifth of all: what of the other the machine that is all hosts at once holds up, this shows.
+/// A fifth of the rate and a quarter of the data: what of the other the machine that is all hosts at once
+/// holds up, this shows.
 const AT_20: Width =
     Width { mbit: "20", figure: "slow-links", entries: "7", mib: "36", clients: &["7"] };
 

@@ -81,7 +81,7 @@ pub(super) fn measure(options: &Options) -> Result<()> {
 fn run(options: &Options, width: &Width, way: Way, wanted: &[(&str, &str)]) -> Result<String> {
     let mut command = script("links.sh")?;
     // On slow links less is as long on its way. Of whole rows of stripes no iod has more than another.
-    let mib = (options.mib * width.mbit / 100).next_multiple_of(IODS);
+    let mib = (options.mib * width.mbit / 100).max(1).next_multiple_of(IODS);
     command.arg(mib.to_string()).args(CLIENTS.map(|count| count.to_string()));
     let what: Vec<&str> = wanted.iter().map(|(_, what)| *what).collect();
     command.env("WHAT", what.join(" ")).env("ENTRIES", METASERVERS.to_string());
