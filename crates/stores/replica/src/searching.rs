@@ -119,9 +119,9 @@ impl Node {
     fn search_ended(&mut self, searching: Searching, effect: &search::Effect) {
         let Searching { of, found, is_claimed, place, .. } = searching;
         // Others were asked, and something may have come to stand at home meanwhile.
-        let is_here =
+        let may_stand =
             self.disk.standing_at(&place).is_some() || self.yields.was_lost(self.now, &place);
-        let is_nowhere = *effect == search::Effect::Nowhere && !is_here;
+        let is_nowhere = *effect == search::Effect::Nowhere && !may_stand;
         match (of, found) {
             (Of::Asker(asker), Some(found)) => self.answer(asker, Answer::Metafile(found)),
             (Of::Asker(asker), None) => {

@@ -80,10 +80,11 @@ impl Node {
         // No lease says when that ends.
         let is_for_now = is_claimed || self.home_of(place.directory) == self.me;
         // Others were asked, and something may have come to stand at home meanwhile.
-        let is_here = self.disk.standing_at(&place).is_some() || self.is_hidden(&place);
-        let misses_home = self.mutant == Some(ReplicaMutant::MissesHome);
-        let is_here = is_here && !(misses_home && matches!(of, For::Copies(_)));
-        let is_nowhere = *effect == search::Effect::Nowhere && !is_here;
+        let was_lost = self.live.yields.was_lost(self.now, &place);
+        let misses_home =
+            self.mutant == Some(ReplicaMutant::MissesHome) && matches!(of, For::Copies(_));
+        let may_stand = (self.disk.standing_at(&place).is_some() || was_lost) && !misses_home;
+        let is_nowhere = *effect == search::Effect::Nowhere && !may_stand;
         match (of, found) {
             (For::Peer(asker), Some(found)) => self.answer(asker, Answer::Metafile(found)),
             (For::Peer(asker), None) => {
