@@ -6,7 +6,19 @@ use leasehold_fs::{
 };
 
 use super::volume::{Volume, data, make, place, put, superuser, text};
-use crate::{Placed, Shape, Striped, Tended};
+use crate::{Options, Placed, Shape, Striped, Tended};
+
+const OPTIONS: Options = Options {
+    volume: 5,
+    unit: 1 << 16,
+    inline_bytes_max: 0,
+    start: 0,
+    used: Vec::new(),
+    copies: 1,
+    rebalance: false,
+    shared: false,
+    leased: false,
+};
 
 const DEFAULT: SetAttributes = SetAttributes {
     mode: None,
@@ -170,4 +182,19 @@ fn iods_that_are_left_are_left_whatever_was_said() {
         assert_eq!(data(&store, &file), text(100));
     }
     assert_eq!(placed(&volume, &file).iods, [1, 2], "they are there again");
+}
+
+/// That of one metaserver at the next in turn; those of several not all at the first.
+#[test]
+fn files_begin_at_iods_in_turn() {
+    let first = |start, number, shared| {
+        let used = vec![0, 1, 2];
+        let options = Options { start, used, shared, ..OPTIONS };
+        let placed = Placed::read(&options.new_file(number)).expect("it is sound");
+        placed.expect("it has a head").iods[0]
+    };
+    assert_eq!([0, 1, 2, 3].map(|number| first(7, number, false)), [0, 1, 2, 0]);
+    let begins = [0, 1, 2].map(|start| first(start, 0, true));
+    assert_eq!(begins, [0, 1, 2]);
+    assert_eq!([0, 1, 2].map(|number| first(1, number, true)), [1, 2, 0]);
 }
