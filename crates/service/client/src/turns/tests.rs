@@ -1,4 +1,11 @@
 use core::net::Ipv4Addr;
+use core::pin::{Pin, pin};
+use core::task::Context;
+use std::sync::Arc;
+
+use leasehold_base::random::Random;
+use leasehold_base::xdr::Message;
+use leasehold_session::{Connection, Options, Transport};
 
 use super::*;
 
@@ -17,22 +24,16 @@ fn part(at: u16, file: u64, offset: u64) -> Part {
 }
 
 fn wait(state: &mut State, part: Part) {
-    let number = state.next;
-    state.next += 1;
-    state.wait(number, part, Waker::noop().clone());
+    state.wait(part, Waker::noop().clone());
 }
 
 fn out(state: &State, at: u16) -> u64 {
-    state.servers[&server(at)].out / PART
+    state.out[&server(at)] / PART
 }
 
 /// Has one go on, and tells which.
 fn next(state: &mut State) -> Option<Part> {
-    let at = state.first()?;
-    let part = state.waiting[at].part;
-    assert!(state.take(part), "there is room");
-    state.waiting.remove(at);
-    Some(part)
+    state.go().map(|waiting| waiting.part)
 }
 
 /// Twice as many parts as may be on their way, first all for one server, then for three others.
@@ -53,11 +54,13 @@ fn what_is_on_its_way_is_bounded_and_spread_over_servers() {
 }
 
 /// Two clients that want the same of the same servers begin at different ones, and come round to them in
-/// the same order.
+/// the same order; also of a file that is not their first, and that both opened at the same server.
 #[test]
 fn clients_go_round_one_behind_the_other() {
     let rounds = [1, 2].map(|order| {
         let mut state = State::new(Time::ZERO, order);
+        wait(&mut state, part(7, 1, 0));
+        next(&mut state).into_iter().for_each(|part| state.give_back(part));
         for offset in 0..3 {
             (0..FITS).for_each(|at| wait(&mut state, part(at, 1, offset)));
         }
@@ -90,6 +93,20 @@ fn what_comes_first_in_a_file_goes_first() {
     assert_eq!(order, [(1, 1), (2, 8), (1, 2), (2, 9), (1, 3)]);
 }
 
+/// What is far in a file is not waited with for as long as there is something before it.
+#[test]
+fn nobody_is_overtaken_for_ever() {
+    let mut state = State::new(Time::ZERO, 0);
+    wait(&mut state, part(1, 1, u64::MAX));
+    let overtakers = core::iter::repeat_with(|| {
+        wait(&mut state, part(1, 1, 0));
+        let part = next(&mut state).expect("there is room");
+        state.give_back(part);
+        part.offset
+    });
+    assert_eq!(overtakers.take_while(|offset| *offset == 0).count() as u64, OVERTAKERS - 1);
+}
+
 #[test]
 fn one_alone_goes_however_large_it_is() {
     let mut state = State::new(Time::ZERO, 0);
@@ -100,4 +117,73 @@ fn one_alone_goes_however_large_it_is() {
     assert!(state.go_on().is_empty());
     state.give_back(large);
     assert_eq!(state.go_on().len(), 1);
+}
+
+/// A clock that stands still.
+struct Still;
+
+impl Transport for Still {
+    fn now(&self) -> Time {
+        Time::ZERO
+    }
+
+    fn connect(&self, _connection: Connection) {}
+
+    fn send(&self, _connection: Connection, _message: &Arc<Message>) {}
+
+    fn wake_at(&self, _time: Time) {}
+}
+
+/// An order in which there is room for one more, and what is on its way.
+fn nearly_full() -> (Turns, Part) {
+    let clock = Session::new(Options::stream(), Random::from_seed(0), |_| Still);
+    let most = Part { bytes: LEAST_BYTES - PART, ..part(1, 1, 0) };
+    let turns = Turns::new(clock, 0);
+    assert!(turns.state().take(most));
+    (turns, most)
+}
+
+/// What a future says now.
+fn poll<T>(future: Pin<&mut impl Future<Output = T>>) -> Poll<T> {
+    future.poll(&mut Context::from_waker(Waker::noop()))
+}
+
+#[test]
+fn a_turn_ends_when_it_is_dropped_and_the_next_begins() {
+    let (turns, _most) = nearly_full();
+    let (one, mut other) = (pin!(turns.turn(part(2, 1, 0))), pin!(turns.turn(part(2, 1, 1))));
+    let Poll::Ready(turn) = poll(one) else { panic!("there is room") };
+    assert!(poll(other.as_mut()).is_pending());
+    drop(turn);
+    assert_eq!(turns.state().flow.out(), LEAST_BYTES);
+    assert!(poll(other).is_ready());
+}
+
+#[test]
+fn who_gives_up_waiting_leaves_nothing() {
+    let (turns, most) = nearly_full();
+    turns.state().take(part(2, 1, 0));
+    let mut one = Box::pin(turns.turn(part(2, 1, 1)));
+    assert!(poll(one.as_mut()).is_pending());
+    drop(one);
+    assert!(turns.state().waiting.is_empty());
+    [part(2, 1, 0), most].into_iter().for_each(|part| turns.end(part));
+    assert_eq!(turns.state().flow.out(), 0);
+}
+
+/// Its turn came, and it did not come to know.
+#[test]
+fn who_gives_up_at_its_turn_leaves_it_to_the_next() {
+    let (turns, most) = nearly_full();
+    turns.state().take(part(2, 1, 0));
+    let mut one = Box::pin(turns.turn(part(2, 1, 1)));
+    let mut other = pin!(turns.turn(part(2, 1, 2)));
+    assert!(poll(one.as_mut()).is_pending() && poll(other.as_mut()).is_pending());
+    turns.end(part(2, 1, 0));
+    assert!(poll(other.as_mut()).is_pending());
+    drop(one);
+    let Poll::Ready(turn) = poll(other) else { panic!("there is room again") };
+    drop(turn);
+    turns.end(most);
+    assert_eq!(turns.state().flow.out(), 0);
 }
