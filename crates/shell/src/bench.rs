@@ -80,6 +80,10 @@ impl Bench {
     /// Whether a connection may send a large reply now; else it has to wait until it is told.
     pub(crate) fn ask_to_depart(&mut self, key: Key) -> bool {
         let Some(departures) = &self.shared.departures else { return true };
+        if self.unsent >= LOOP_UNSENT_BYTES_MAX / 2 {
+            // What waits must not fill the memory that those are closed for who read nothing.
+            return true;
+        }
         let has_turn = departures.ask(self.connection_id(key), self.now);
         if !has_turn {
             self.look_for_departures = departures.latest();
@@ -101,10 +105,10 @@ impl Bench {
         if self.look_for_departures.is_none_or(|look| self.now < look) {
             return;
         }
-        while let Some(ConnectionId { event_loop, slot, generation }) = departures.next(self.now) {
-            if let Some(remote) = self.shared.remotes.get(event_loop as usize) {
-                remote.depart(Key { index: slot, generation });
-            }
+        if let Some(ConnectionId { event_loop, slot, generation }) = departures.next(self.now)
+            && let Some(remote) = self.shared.remotes.get(event_loop as usize)
+        {
+            remote.depart(Key { index: slot, generation });
         }
         self.look_for_departures = departures.latest();
     }

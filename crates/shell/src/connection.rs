@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use crate::bench::{Answered, Bench};
 use crate::buffers::{Held, Received};
 use crate::counters::Counters;
-use crate::departures::{LARGE_BYTES, REST_BYTES};
+use crate::departures::{Departure, LARGE_BYTES};
 use crate::limits::{
     BATCH_BYTES_MAX, BATCH_CALLS_MAX, CONNECTION_PARKED_BYTES_MAX, CONNECTION_PARKED_MAX,
 };
@@ -44,8 +44,7 @@ pub(crate) struct Connection {
     /// Calls that wait, and the memory that they hold.
     parked: u32,
     parked_bytes: usize,
-    /// Whether it has its turn to send a large reply.
-    departs: bool,
+    departure: Departure,
     /// Whether the socket may have more to read, and whether it takes more to send.
     readable: bool,
     writable: bool,
@@ -127,7 +126,7 @@ impl Connection {
             held: 0,
             parked: 0,
             parked_bytes: 0,
-            departs: false,
+            departure: Departure::default(),
             readable: true,
             writable: true,
             end_came: false,
@@ -219,7 +218,7 @@ impl Connection {
             return Err(Closing::Ended);
         }
         let more = self.missing == 0 || (self.readable && bench.receiving);
-        if !more || !self.writable {
+        if !more || !self.writable || self.departure.waits() {
             return Ok(Turn::Wait);
         }
         if self.may_answer(bench) {
@@ -297,26 +296,35 @@ impl Connection {
     /// Sends as much as the socket takes, but of a large reply nothing before its turn.
     fn send(&mut self, key: Key, bench: &mut Bench) -> Result<(), Closing> {
         let before = self.outbox.len();
-        if before >= LARGE_BYTES && !self.departs {
-            self.departs = bench.ask_to_depart(key);
-            if !self.departs {
-                return Ok(());
+        if before >= LARGE_BYTES && self.departure.is_free() {
+            if self.departure.is_slow() || bench.ask_to_depart(key) {
+                self.departure.begin(before, bench.now);
+            } else {
+                self.departure.wait();
             }
         }
+        if self.departure.waits() {
+            return Ok(());
+        }
         self.writable = self.outbox.send(&self.socket).map_err(Closing::Failed)? == Sent::All;
-        if self.outbox.len() != before {
+        let sent = before - self.outbox.len();
+        if sent > 0 {
             self.moved = bench.now;
         }
-        if self.departs && self.outbox.len() <= REST_BYTES {
-            self.departs = false;
+        if self.departure.sent(sent, bench.now) {
             bench.has_departed(key);
         }
         Ok(())
     }
 
-    /// Has its turn to send a large reply.
-    pub(crate) const fn depart(&mut self) {
-        self.departs = true;
+    /// Has its turn to send what it waits with.
+    pub(crate) fn depart(&mut self, now: Time) {
+        self.departure.begin(self.outbox.len(), now);
+    }
+
+    /// Whether it has a turn to send, or waits for one.
+    pub(crate) const fn departs(&self) -> bool {
+        !self.departure.is_free()
     }
 
     /// Whether the connection is in the middle of something, and since when nothing moved.

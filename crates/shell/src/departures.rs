@@ -1,14 +1,18 @@
 //! Large replies of a server leave one after the other: first come, first served.
 //!
 //! Replies that are sent at the same time share the server's link, and all of them come as late as the
-//! last. One after the other the first comes in a small part of that time, and the last no later. It
-//! matters most where several clients read the same from many servers, in the same order: those that
+//! last. One after the other the first comes in a small part of that time, and where clients can take
+//! what the link carries, the last comes no later. It matters most where several clients read the same from many servers, in the same order: those that
 //! come first are at the next server while the others still wait at this one, so that all servers
 //! have something to do. Where links are shared, all clients wait at one server together, and go
 //! together to the next.
 //!
 //! Who is slow to take a reply is waited for no longer than [`WAIT_MAX`]; the rest of it goes along with
-//! the next.
+//! the next. If it takes longer than [`SLOW`], the next of that connection goes along with others at
+//! once: so clients whose own links are narrow do not leave the server's idle, and one that reads
+//! nothing is waited for once on each connection.
+//!
+//! Large is what a connection has to send, of one reply or of several.
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -19,15 +23,78 @@ use leasehold_base::units::{ConnectionId, Time};
 /// How long others wait for a reply at most: as long as a link of 100 Mbit/s takes for a MiB.
 const WAIT_MAX: Duration = Duration::from_millis(100);
 
+/// What shows that the client does not take what the server's link carries.
+const SLOW: Duration = Duration::from_millis(400);
+
 /// What a connection has to send at least before it waits for others, in bytes.
 pub(crate) const LARGE_BYTES: usize = 384 << 10;
 
 /// What it has left when the next may begin, in bytes, so that a link is not idle in between.
-pub(crate) const REST_BYTES: usize = 64 << 10;
+const REST_BYTES: usize = 64 << 10;
 
 /// How much a socket holds at most that is not sent yet, in bytes. What the system has taken leaves
 /// whoever's turn it is; it would take several MiB.
 pub(crate) const SOCKET_BYTES: usize = 128 << 10;
+
+/// What one connection may send.
+#[derive(Debug, Default)]
+pub(crate) struct Departure {
+    stage: Stage,
+    /// Whether what was large and went last was slow.
+    is_slow: bool,
+}
+
+#[derive(Debug, Default)]
+enum Stage {
+    /// What is not large.
+    #[default]
+    Free,
+    /// Nothing before its turn.
+    Waits,
+    /// What there was when its turn began, and since when; what has come meanwhile is for another turn.
+    Leaves { rest: usize, since: Time },
+}
+
+impl Departure {
+    /// Whether nobody knows of it: it has no turn, and waits for none.
+    pub(crate) const fn is_free(&self) -> bool {
+        matches!(self.stage, Stage::Free)
+    }
+
+    /// Whether it may send nothing.
+    pub(crate) const fn waits(&self) -> bool {
+        matches!(self.stage, Stage::Waits)
+    }
+
+    /// Whether it goes without a turn.
+    pub(crate) const fn is_slow(&self) -> bool {
+        self.is_slow
+    }
+
+    pub(crate) fn wait(&mut self) {
+        self.stage = Stage::Waits;
+    }
+
+    /// Begins to send so many bytes.
+    pub(crate) fn begin(&mut self, bytes: usize, now: Time) {
+        self.stage = Stage::Leaves { rest: bytes, since: now };
+    }
+
+    /// Has sent so many bytes; says whether its turn ends with them.
+    pub(crate) fn sent(&mut self, bytes: usize, now: Time) -> bool {
+        let Stage::Leaves { rest, since } = &mut self.stage else { return false };
+        let had_turn = *rest > REST_BYTES;
+        *rest = rest.saturating_sub(bytes);
+        let ends = had_turn && *rest <= REST_BYTES;
+        if ends {
+            self.is_slow = now.since(*since) > SLOW;
+        }
+        if *rest == 0 {
+            self.stage = Stage::Free;
+        }
+        ends
+    }
+}
 
 /// Whose turn it is to send a large reply, of all connections of a server.
 #[derive(Debug, Default)]
@@ -55,16 +122,14 @@ impl Departures {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has a connection wait for its turn; says whether it has it at once.
+    /// Has a connection that has none wait for its turn; says whether it has it at once.
     pub(crate) fn ask(&self, connection: ConnectionId, now: Time) -> bool {
         let mut state = self.state();
         if state.waiting.is_empty() && !state.is_taken(now) {
             state.leaving = Some((connection, now));
             return true;
         }
-        if !state.waiting.contains(&connection) {
-            state.waiting.push_back(connection);
-        }
+        state.waiting.push_back(connection);
         false
     }
 
@@ -108,7 +173,7 @@ mod tests {
     fn who_comes_first_goes_first() {
         let departures = Departures::default();
         assert!(departures.ask(connection(1), NOW));
-        for slot in [2, 3, 2, 4] {
+        for slot in [2, 3, 4] {
             assert!(!departures.ask(connection(slot), NOW));
         }
         assert_eq!(departures.next(NOW), None, "one at a time");
@@ -137,5 +202,26 @@ mod tests {
         departures.leave(connection(2));
         assert_eq!(departures.next(late), Some(connection(3)));
         assert!(departures.ask(connection(4), late + WAIT_MAX), "nobody waits, and one is late");
+    }
+    /// What comes while its turn lasts has a turn of its own, and nothing of its end is held back for that.
+    #[test]
+    fn a_turn_is_for_what_there_was() {
+        let mut departure = Departure::default();
+        departure.begin(LARGE_BYTES, NOW);
+        assert!(!departure.sent(LARGE_BYTES - REST_BYTES - 1, NOW));
+        assert!(departure.sent(1, NOW), "the next may begin");
+        assert!(!departure.waits() && !departure.is_free(), "the rest may go");
+        assert!(!departure.sent(2 * REST_BYTES, NOW), "it has ended already");
+        assert!(departure.is_free());
+    }
+
+    #[test]
+    fn who_was_slow_is_so_until_it_was_not() {
+        let mut departure = Departure::default();
+        for (took, is_slow) in [(WAIT_MAX, false), (SLOW + WAIT_MAX, true), (SLOW, false)] {
+            departure.begin(LARGE_BYTES, NOW);
+            assert!(departure.sent(LARGE_BYTES, NOW + took));
+            assert_eq!(departure.is_slow(), is_slow);
+        }
     }
 }

@@ -373,7 +373,7 @@ impl EventLoop {
         for key in requests.departing.drain(..) {
             // One that is no more has left already.
             if let Some(connection) = self.connections.get_mut(key) {
-                connection.depart();
+                connection.depart(self.bench.now);
                 self.list(key);
             }
         }
@@ -560,7 +560,9 @@ impl EventLoop {
     fn close(&mut self, key: Key, closing: &Closing) {
         if let Some(connection) = self.connections.remove(key) {
             self.bench.meter.disconnected(connection.client);
-            self.bench.has_departed(key);
+            if connection.departs() {
+                self.bench.has_departed(key);
+            }
             if connection.wants_room {
                 self.want_room.retain(|other| *other != key);
             }

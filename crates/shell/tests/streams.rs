@@ -257,8 +257,21 @@ fn a_small_call_holds_no_receive_buffer() {
 /// longest go, until what is left is within the limit; and others are served.
 #[test]
 fn replies_that_nobody_reads_are_bounded() {
+    are_bounded(false);
+}
+
+#[test]
+fn replies_in_turn_that_nobody_reads_are_bounded() {
+    are_bounded(true);
+}
+
+/// Four clients ask for more than there is memory for, and do not read.
+fn are_bounded(replies_in_turn: bool) {
     const CALLS: u32 = 128;
-    let server = Fixture::with(|options| options.loops = 1.try_into().unwrap());
+    let server = Fixture::with(|options| {
+        options.loops = 1.try_into().unwrap();
+        options.replies_in_turn = replies_in_turn;
+    });
     let mut deaf = Vec::new();
     for client in 0..4 {
         let mut one = server.client();
@@ -281,6 +294,44 @@ fn replies_that_nobody_reads_are_bounded() {
     let last = deaf.last_mut().unwrap();
     for _ in 0..CALLS {
         assert_eq!(last.reply().len(), 4 + (1 << 20));
+    }
+}
+
+/// Some read nothing, of which one has the turn and others wait for it; some of them come to an end so.
+#[test]
+fn large_replies_in_turn_all_come() {
+    const BYTES: u32 = 1 << 20;
+    for loops in [1, 2] {
+        let server = Fixture::with(|options| {
+            options.loops = loops.try_into().unwrap();
+            options.replies_in_turn = true;
+        });
+        let mut deaf: Vec<_> = (0..6).map(|_| server.client()).collect();
+        for client in &mut deaf {
+            (0..3).for_each(|_| client.send(LARGE, BYTES));
+        }
+        let end = Instant::now() + PATIENCE;
+        while server.state.large.load(Ordering::Relaxed) < deaf.len() {
+            assert!(Instant::now() < end, "not all were called");
+            thread::yield_now();
+        }
+        let mut reader = server.client();
+        (0..5).for_each(|_| reader.send(LARGE, BYTES));
+        // Among those that are no more is who came first.
+        deaf.drain(..2);
+        for client in [&mut reader].into_iter().chain(&mut deaf[..3]) {
+            for _ in 0..3 {
+                assert!(client.reply()[12..] == pattern(BYTES), "it has its bytes");
+            }
+        }
+        reader.send(ECHO, 1);
+        for _ in 0..2 {
+            assert!(reader.reply()[12..] == pattern(BYTES), "it has its bytes");
+        }
+        assert_eq!(reader.reply(), message(ECHO, 1));
+        deaf.drain(..3);
+        // The last has its turn after all others.
+        assert!(deaf[0].reply()[12..] == pattern(BYTES), "it has its bytes");
     }
 }
 
