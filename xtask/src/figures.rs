@@ -213,15 +213,17 @@ const METASERVERS: &str = "Each host is a network namespace with a link of 100 M
      a time that a client is shown is older than one that another client had been answered at another \
      metaserver, at worst in 10 s. Figures 4 and 5 have 7 metaservers and 12 iods, under 1 to 21 \
      clients that read one file (`fig4`) or write one each (`fig5`), 144 MiB, twelve \
-     rows of stripes: through lazy metaservers (`relay`), and by clients with leases of strict ones, which go to the iods themselves (`direct`); \
-     such a client is a program on our library, without a mount. The first figure of each is the worst \
+     rows of stripes, so that each iod has as much to do and what links allow can be reached exactly: \
+     through lazy metaservers (`relay`), and by clients with leases of strict ones, which go to the \
+     iods themselves (`direct`); such a client is a program on our library, without a mount. The first figure of each is the worst \
      point in parts of what is asked for: 95% of what links allow, and 90% beyond 12 clients where the \
      iods' links are shared. Clients come to metaservers in turn and all have the same to do, so that 8 \
      wait for the two that share a metaserver's link: relayed, no more is allowed, while `steps` says \
      that nobody waits so on the direct path, and `relayed` what went by metaservers all the same. \
      `gigabit` has links of 1 Gbit/s at metaservers; `slow` has 20 Mbit/s everywhere and three \
      rows, for which the machine has time. All connections of a host share one queue before its link, \
-     in pieces of one size (`bench/hosts.sh`).";
+     in pieces of one size (`bench/hosts.sh`). Earlier versions of this table may be of other machines: \
+     what changed between two is told by runs in turn on one, in the commits that changed it.";
 
 /// What is said behind the figures of metaservers.
 const PICTURES: &str = "
