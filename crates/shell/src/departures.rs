@@ -2,10 +2,10 @@
 //!
 //! Replies that are sent at the same time share the server's link, and all of them come as late as the
 //! last. One after the other the first comes in a small part of that time, and where clients can take
-//! what the link carries, the last comes no later. It matters most where several clients read the same from many servers, in the same order: those that
-//! come first are at the next server while the others still wait at this one, so that all servers
-//! have something to do. Where links are shared, all clients wait at one server together, and go
-//! together to the next.
+//! what the link carries, the last comes no later. It matters most where several clients read the same
+//! from many servers, in the same order: those that come first are at the next server while the others
+//! still wait at this one, so that all servers have something to do. Where links are shared, all
+//! clients wait at one server together, and go together to the next.
 //!
 //! Who is slow to take a reply is waited for no longer than [`WAIT_MAX`]; the rest of it goes along with
 //! the next. If it takes longer than [`SLOW`], the next of that connection goes along with others at
@@ -203,6 +203,7 @@ mod tests {
         assert_eq!(departures.next(late), Some(connection(3)));
         assert!(departures.ask(connection(4), late + WAIT_MAX), "nobody waits, and one is late");
     }
+
     /// What comes while its turn lasts has a turn of its own, and nothing of its end is held back for that.
     #[test]
     fn a_turn_is_for_what_there_was() {

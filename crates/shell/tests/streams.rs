@@ -681,6 +681,32 @@ fn a_stop_answers_what_was_received() {
     assert!(client.is_closed());
 }
 
+/// One that reads nothing has the turn, and those that wait for it behind it read what they asked for.
+#[test]
+fn a_stop_answers_those_that_wait_for_their_turn() {
+    const BYTES: u32 = 1 << 20;
+    let server = Fixture::with(|options| {
+        options.loops = 1.try_into().unwrap();
+        options.replies_in_turn = true;
+    });
+    let mut deaf = server.client();
+    (0..3).for_each(|_| deaf.send(LARGE, BYTES));
+    let mut readers: Vec<_> = (0..3).map(|_| server.client()).collect();
+    readers.iter_mut().for_each(|reader| reader.send(LARGE, BYTES));
+    let end = Instant::now() + PATIENCE;
+    while server.state.large.load(Ordering::Relaxed) < 1 + readers.len() {
+        assert!(Instant::now() < end, "not all were called");
+        thread::yield_now();
+    }
+    let stopped = thread::spawn(move || server.stop(PATIENCE));
+    for reader in &mut readers {
+        assert!(reader.reply()[12..] == pattern(BYTES), "it has its bytes");
+    }
+    drop(deaf);
+    assert!(stopped.join().unwrap() < PATIENCE);
+    assert!(readers.iter_mut().all(|reader| reader.is_closed()));
+}
+
 #[test]
 fn a_stop_waits_no_longer_than_told() {
     let server = Fixture::start();
