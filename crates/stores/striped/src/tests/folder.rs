@@ -10,18 +10,25 @@ use leasehold_store_mem::MemStore;
 
 use super::volume::mark;
 use crate::iod::{Extent, Iod as _, ObjectName, Room};
-use crate::{Files, Folder, Local};
+use crate::{Files, Folder, Local, Mark, MarkError};
 
 /// Files by handles that are good until they are renewed; but the root's always is.
 #[derive(Clone)]
 struct Renewed {
     files: Arc<Local>,
     times: Arc<AtomicU32>,
+    /// What another metaserver has as its mark there from when the names are read.
+    marked: Option<&'static str>,
 }
 
 type Handle = (ObjectId, Option<u32>);
 
 impl Renewed {
+    fn new(marked: Option<&'static str>) -> Self {
+        let files = Arc::new(Local::new(Arc::new(MemStore::default())));
+        Self { files, times: Arc::default(), marked }
+    }
+
     fn object(&self, (object, times): Handle) -> Result<ObjectId, FsError> {
         let is_good = times.is_none_or(|times| times == self.times.load(Ordering::Relaxed));
         if is_good { Ok(object) } else { Err(FsError::Stale) }
@@ -40,6 +47,9 @@ impl Files for Renewed {
     }
 
     async fn names(&self, directory: Handle) -> Result<Vec<Vec<u8>>, FsError> {
+        if let Some(text) = self.marked {
+            self.files.put_note("leasehold-iod", text).await?;
+        }
         self.files.names(self.object(directory)?).await
     }
 
@@ -102,8 +112,7 @@ fn put(iod: &Folder<Renewed>, text: &'static str) -> Result<Extent, FsError> {
 /// is gone is an error of the iod, and nothing is made in its place.
 #[test]
 fn what_has_a_new_handle_is_found() {
-    let files = Arc::new(Local::new(Arc::new(MemStore::default())));
-    let files = Renewed { files, times: Arc::default() };
+    let files = Renewed::new(None);
     let iod = block_on(Folder::open(files.clone(), &mark(0))).expect("it has room");
     let renew = || files.times.fetch_add(1, Ordering::Relaxed);
     let other = ObjectName([7, 8, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7]);
@@ -131,4 +140,16 @@ fn what_has_a_new_handle_is_found() {
     assert_eq!(block_on(iod.extent(NAME)), Ok(Extent::default()));
     // The mark itself is not looked up.
     assert_eq!(block_on(iod.verifier()), Err(FsError::Io));
+}
+
+/// Two metaservers look for it, find none, and the other makes it before this one has read the names.
+#[test]
+fn a_mark_that_is_made_meanwhile_is_found() {
+    let text = "volume 0000000000000007\niod 3\nend\n";
+    let found = block_on(Mark::of(&Renewed::new(Some(text)))).expect("it is whole");
+    assert_eq!(found.map(|mark| (mark.volume, mark.number)), Some((7, 3)));
+    let files = Renewed::new(None);
+    assert_eq!(block_on(Mark::of(&files)), Ok(None));
+    block_on(files.put_note("of somebody else", "text")).expect("it has room");
+    assert_eq!(block_on(Mark::of(&files)), Err(MarkError::NotEmpty));
 }
