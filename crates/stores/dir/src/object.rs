@@ -2,12 +2,13 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 use leasehold_base::units::FileTime;
 use leasehold_fs::{FileType, ObjectId};
 
 use crate::descriptors::Moment;
+use crate::locks::lock;
 use crate::sync::Syncs;
 
 /// What a descriptor can be used for, each for all that stands before it as well.
@@ -30,6 +31,9 @@ pub(crate) struct Descriptor {
     file: Option<OwnedFd>,
     reach: Reach,
     dirty: AtomicBool,
+    /// How many bytes were written since the kernel was last told to write.
+    behind: AtomicU64,
+    telling: Mutex<()>,
     used: AtomicBool,
     home: OnceLock<(Arc<Syncs>, ObjectId)>,
 }
@@ -40,6 +44,8 @@ impl Descriptor {
             file: Some(file),
             reach,
             dirty: AtomicBool::new(false),
+            behind: AtomicU64::new(0),
+            telling: Mutex::default(),
             used: AtomicBool::new(true),
             home: OnceLock::new(),
         }
@@ -65,6 +71,25 @@ impl Descriptor {
     /// Notes that all written so far is about to be synced.
     pub(crate) fn clean(&self) {
         self.dirty.store(false, Ordering::SeqCst);
+        self.behind.store(0, Ordering::Relaxed);
+    }
+
+    /// Adds to what was written and the kernel has not been told to write; how many bytes that is.
+    pub(crate) fn fall_behind(&self, bytes: u32) -> u64 {
+        let bytes = u64::from(bytes);
+        self.behind.fetch_add(bytes, Ordering::Relaxed) + bytes
+    }
+
+    /// Has the kernel told to write what was written so far.
+    pub(crate) fn tell(&self, tell: impl FnOnce(BorrowedFd<'_>)) {
+        let _told = lock(&self.telling);
+        self.behind.store(0, Ordering::Relaxed);
+        tell(self.as_fd());
+    }
+
+    /// Waits until it was told: what that has found out is of what was written before.
+    pub(crate) fn was_told(&self) {
+        drop(lock(&self.telling));
     }
 
     /// Whether data was written that no sync has begun for.

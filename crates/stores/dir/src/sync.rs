@@ -20,6 +20,8 @@
 //!   finds out: for so long, the losses of those who waited for the journal are all that tells.
 //! - At most one sync runs per object; who comes while it runs waits for the next, which starts
 //!   behind its change and serves all that wait.
+//! - A COMMIT finds little to write: the kernel, which leaves data in memory for up to half a minute, is
+//!   told to write a file's after each [`BEHIND_BYTES`]. What that loses counts as a failed sync does.
 //! - A sync begins behind all calls that came in together. Behind another sync it waits a little
 //!   for those who were answered to come back: else they and those who came meanwhile would take
 //!   turns, each with a sync of their own, for ever. Nothing else is delayed on purpose.
@@ -42,6 +44,7 @@ use rustix::io::{Errno, retry_on_intr};
 use crate::Durability;
 use crate::locks::{Mixing, lock, spread};
 use crate::object::Descriptor;
+use crate::sys::begin_to_write;
 
 /// How much a sync takes along, each all that stands before it as well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -60,6 +63,10 @@ const GATHERING_SHARE: u32 = 2;
 /// And for no longer: what a client takes that is farther away.
 const GATHERING_MAX: Duration = Duration::from_millis(2);
 
+/// How many bytes of a file are in memory before the kernel is told to write them. A file that is shorter
+/// than that may be gone before anybody wants it on the disk.
+const BEHIND_BYTES: u64 = 1 << 20;
+
 /// The system calls, so that a test can let them fail, and a measurement let them take as long as
 /// those of another disk.
 pub trait Syncer: Send + Sync {
@@ -68,6 +75,15 @@ pub trait Syncer: Send + Sync {
     /// # Errors
     /// What the kernel says; the store takes the data for lost then.
     fn sync(&self, file: BorrowedFd<'_>, extent: Extent) -> Result<(), Errno>;
+
+    /// Has the kernel begin to write what a file has in memory, as a sync will want it written; may
+    /// sleep, but not until it is.
+    ///
+    /// # Errors
+    /// What the kernel says; the store takes the data for lost then.
+    fn begin(&self, _file: BorrowedFd<'_>) -> Result<(), Errno> {
+        Ok(())
+    }
 
     /// How long the next sync of an object waits, behind one that took so long, for those to come
     /// back whom that has served.
@@ -116,6 +132,14 @@ impl Syncer for Kernel {
         }
         synced.and_then(|()| self.must_live(file))
     }
+
+    fn begin(&self, file: BorrowedFd<'_>) -> Result<(), Errno> {
+        match begin_to_write(file) {
+            // Not every system has it, and then nothing was begun, nor lost.
+            Err(Errno::NOSYS | Errno::INVAL | Errno::SPIPE | Errno::PERM) => Ok(()),
+            begun => begun,
+        }
+    }
 }
 
 /// What syncs came to, since the start.
@@ -146,6 +170,10 @@ impl Syncer for Counting {
         synced
     }
 
+    fn begin(&self, file: BorrowedFd<'_>) -> Result<(), Errno> {
+        self.syncer.begin(file)
+    }
+
     fn patience(&self, took: Duration) -> Duration {
         self.syncer.patience(took)
     }
@@ -161,6 +189,8 @@ pub(crate) struct Syncs {
     syncer: Box<dyn Syncer>,
     start: Verifier,
     losses: AtomicU64,
+    /// Whether the kernel is being told to write: by one thread at a time, as it may sleep.
+    is_behind: AtomicBool,
     shards: Box<[Shard]>,
 }
 
@@ -217,7 +247,8 @@ impl Syncs {
         start: Verifier,
     ) -> Self {
         let shards = (0..SHARDS).map(|_| Shard::default()).collect();
-        Self { durability, blocking, syncer, start, losses: AtomicU64::new(0), shards }
+        let (losses, is_behind) = (AtomicU64::new(0), AtomicBool::new(false));
+        Self { durability, blocking, syncer, start, losses, is_behind, shards }
     }
 
     /// Begins a change, before anything is changed.
@@ -281,6 +312,26 @@ impl Syncs {
         Joined { start: is_new.then(|| (Arc::clone(self), *object)), answer }
     }
 
+    /// Has the kernel write what is not to be synced yet, if with these bytes it is enough.
+    pub(crate) fn write_behind(self: &Arc<Self>, descriptor: &Arc<Descriptor>, bytes: u32) {
+        if !self.commits_are_wanted()
+            || descriptor.fall_behind(bytes) < BEHIND_BYTES
+            || self.is_behind.swap(true, Ordering::SeqCst)
+        {
+            return;
+        }
+        let (syncs, descriptor) = (Arc::clone(self), Arc::clone(descriptor));
+        self.blocking.run(Box::new(move || {
+            descriptor.tell(|file| {
+                if syncs.syncer.begin(file).is_err() {
+                    // A sync may not be told again, as of what finds no room on the disk.
+                    syncs.losses.fetch_add(1, Ordering::SeqCst);
+                }
+            });
+            syncs.is_behind.store(false, Ordering::SeqCst);
+        }));
+    }
+
     /// Syncs data by a descriptor that is to be closed, unless its file has no name any more.
     pub(crate) fn sync_at_last(self: Arc<Self>, object: &ObjectId, descriptor: Descriptor) {
         let has_name = rustix::fs::fstat(&descriptor).is_ok_and(|seen| seen.st_nlink > 0);
@@ -302,6 +353,7 @@ impl Syncs {
             self.blocking.run(Box::new(move || {
                 descriptor.clean();
                 let result = syncs.syncer.sync(descriptor.as_fd(), Extent::Data);
+                descriptor.was_told();
                 if result.is_err() {
                     // At once: a COMMIT of the same file would not be told, and must not be late.
                     syncs.losses.fetch_add(1, Ordering::SeqCst);
@@ -385,7 +437,9 @@ impl Syncs {
         for Waiter { descriptor, .. } in waiters {
             if last.is_none_or(|last| !Arc::ptr_eq(last, descriptor)) {
                 descriptor.clean();
-                self.syncer.sync(descriptor.as_fd(), extent)?;
+                let synced = self.syncer.sync(descriptor.as_fd(), extent);
+                descriptor.was_told();
+                synced?;
                 last = Some(descriptor);
             }
         }

@@ -53,6 +53,18 @@ pub(crate) fn file_system_uuid(object: BorrowedFd<'_>) -> Result<[u8; 16]> {
     Ok(found.uuid)
 }
 
+/// Has the kernel begin to write what a file has in memory. Sleeps where the disk has more to do than
+/// it takes, but does not wait for what is written; who had the file open is still told of what is
+/// lost.
+pub(crate) fn begin_to_write(file: BorrowedFd<'_>) -> Result<()> {
+    let (start, to_the_end) = (0, 0);
+    // SAFETY: no memory of ours is involved.
+    let result = unsafe {
+        libc::sync_file_range(file.as_raw_fd(), start, to_the_end, libc::SYNC_FILE_RANGE_WRITE)
+    };
+    if result == 0 { Ok(()) } else { Err(last_error()) }
+}
+
 /// What the last call failed with.
 fn last_error() -> Errno {
     Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)

@@ -47,6 +47,9 @@ impl Volume {
             (Ok(_), Stability::Unstable) | (Err(_), _) => {}
         }
         drop(held);
+        if let (Ok(done), Stability::Unstable) = (&result, stability) {
+            self.syncs.write_behind(&descriptor, done.count);
+        }
         change.settle(Changed { result, wcc })
     }
 

@@ -17,8 +17,12 @@ pub(super) struct Script(Arc<(Mutex<State>, Condvar)>);
 #[derive(Default)]
 pub(super) struct State {
     pub(super) synced: Vec<(Extent, String)>,
+    told: usize,
     pub(super) is_closed: bool,
     pub(super) is_failing: bool,
+    /// Whether to tell it to write takes long, and fails.
+    pub(super) telling_is_held: bool,
+    pub(super) telling_fails: bool,
     /// Whose syncs do not end for now.
     pub(super) held: Option<&'static str>,
     /// How long a sync waits for those who were answered to come back.
@@ -45,6 +49,17 @@ impl Script {
         drop(self.0.1.wait_while(state, |state| state.synced.len() < count));
     }
 
+    /// How often the kernel was told to write.
+    pub(super) fn told(&self) -> usize {
+        self.0.0.lock().expect("no test panics with it").told
+    }
+
+    /// Waits until the kernel was told to write so often.
+    pub(super) fn wait_until_told(&self, times: usize) {
+        let state = self.0.0.lock().expect("no test panics with it");
+        drop(self.0.1.wait_while(state, |state| state.told < times));
+    }
+
     pub(super) fn world(&self) -> World {
         World::make(Make { syncer: Box::new(self.clone()), ..Make::default() })
     }
@@ -62,6 +77,15 @@ impl Syncer for Script {
         let state = self.0.1.wait_while(state, waits);
         let is_failing = state.expect("no test panics with it").is_failing;
         if is_failing { Err(Errno::IO) } else { Ok(()) }
+    }
+
+    fn begin(&self, _: BorrowedFd<'_>) -> Result<(), Errno> {
+        let mut state = self.0.0.lock().expect("no test panics with it");
+        state.told += 1;
+        self.0.1.notify_all();
+        let state = self.0.1.wait_while(state, |state| state.telling_is_held);
+        let fails = state.expect("no test panics with it").telling_fails;
+        if fails { Err(Errno::NOSPC) } else { Ok(()) }
     }
 
     fn patience(&self, _: Duration) -> Duration {

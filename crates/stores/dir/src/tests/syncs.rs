@@ -206,6 +206,62 @@ fn a_failed_sync_of_a_directory_fails_what_changed_it() {
     assert!(made.wcc.before.is_some() && made.wcc.after.is_some());
 }
 
+fn write_kib(world: &World, file: ObjectId, kib: usize) -> WriteDone {
+    let data = Bytes::from(vec![7; kib << 10]);
+    let written = wait(world.store.write(&superuser(), &file, 0, data, Stability::Unstable));
+    written.result.expect("there is room")
+}
+
+/// So little is left to be written for a COMMIT.
+#[test]
+fn the_kernel_is_told_to_write_what_is_much() {
+    let script = Script::default();
+    let world = script.world();
+    let [file, other] = ["a", "b"].map(|name| world.file(name));
+    for file in [file, other] {
+        write_kib(&world, file, 1023);
+        commit(&world, file).expect("it is synced");
+        write_kib(&world, file, 1023);
+    }
+    assert_eq!(script.told(), 0);
+    write_kib(&world, file, 1);
+    script.wait_until_told(1);
+    // One at a time: whoever comes meanwhile does so again.
+    while script.told() == 1 {
+        write_kib(&world, other, 1);
+    }
+}
+
+#[test]
+fn in_memory_the_kernel_writes_when_it_will() {
+    let script = Script::default();
+    let durability = Durability::Memory;
+    let syncer = Box::new(script.clone());
+    let world = World::make(Make { durability, syncer, ..Make::default() });
+    write_kib(&world, world.file("a"), 2048);
+    assert_eq!(script.told(), 0);
+}
+
+/// Where the disk is full, say. The kernel does not tell of it again.
+#[test]
+fn what_is_lost_while_it_is_written_behind_changes_the_verifier() {
+    let script = Script::default();
+    let world = script.world();
+    let file = world.file("a");
+    script.change(|state| (state.telling_is_held, state.telling_fails) = (true, true));
+    let written = write_kib(&world, file, 1024);
+    script.wait_until_told(1);
+    script.take();
+    thread::scope(|scope| {
+        let committed = scope.spawn(|| commit(&world, file));
+        script.wait_for(1);
+        script.change(|state| state.telling_is_held = false);
+        assert_eq!(committed.join().expect("it does not panic"), Err(FsError::Io));
+    });
+    let verifier = commit(&world, file).expect("all that is left is synced");
+    assert_ne!(verifier, written.verifier);
+}
+
 /// The kernel tells of lost data whoever had the file open, so it stays open until it is synced.
 #[test]
 fn no_descriptor_is_closed_on_data_that_is_not_synced() {
