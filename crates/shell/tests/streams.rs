@@ -704,7 +704,7 @@ fn a_stop_answers_those_that_wait_for_their_turn() {
     }
     drop(deaf);
     assert!(stopped.join().unwrap() < PATIENCE);
-    assert!(readers.iter_mut().all(|reader| reader.is_closed()));
+    assert!(readers.iter_mut().all(Client::is_closed));
 }
 
 #[test]
