@@ -65,6 +65,11 @@ impl SlowDisk {
 }
 
 impl Syncer for SlowDisk {
+    /// The disks of the seed's servers did nothing before they were asked to sync.
+    fn begin(&self, _file: BorrowedFd<'_>, _end: u64) -> Result<(), Errno> {
+        Ok(())
+    }
+
     fn sync(&self, file: BorrowedFd<'_>, extent: Extent) -> Result<(), Errno> {
         // One after another, as the arm moves.
         let mut has = self.has.lock().unwrap_or_else(PoisonError::into_inner);

@@ -2,13 +2,12 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use leasehold_base::units::FileTime;
 use leasehold_fs::{FileType, ObjectId};
 
 use crate::descriptors::Moment;
-use crate::locks::lock;
 use crate::sync::Syncs;
 
 /// What a descriptor can be used for, each for all that stands before it as well.
@@ -33,7 +32,6 @@ pub(crate) struct Descriptor {
     dirty: AtomicBool,
     /// How many bytes were written since the kernel was last told to write.
     behind: AtomicU64,
-    telling: Mutex<()>,
     used: AtomicBool,
     home: OnceLock<(Arc<Syncs>, ObjectId)>,
 }
@@ -45,7 +43,6 @@ impl Descriptor {
             reach,
             dirty: AtomicBool::new(false),
             behind: AtomicU64::new(0),
-            telling: Mutex::default(),
             used: AtomicBool::new(true),
             home: OnceLock::new(),
         }
@@ -71,7 +68,7 @@ impl Descriptor {
     /// Notes that all written so far is about to be synced.
     pub(crate) fn clean(&self) {
         self.dirty.store(false, Ordering::SeqCst);
-        self.behind.store(0, Ordering::Relaxed);
+        self.catch_up();
     }
 
     /// Adds to what was written and the kernel has not been told to write; how many bytes that is.
@@ -80,16 +77,9 @@ impl Descriptor {
         self.behind.fetch_add(bytes, Ordering::Relaxed) + bytes
     }
 
-    /// Has the kernel told to write what was written so far.
-    pub(crate) fn tell(&self, tell: impl FnOnce(BorrowedFd<'_>)) {
-        let _told = lock(&self.telling);
+    /// Notes that the kernel is about to be told to write all of it.
+    pub(crate) fn catch_up(&self) {
         self.behind.store(0, Ordering::Relaxed);
-        tell(self.as_fd());
-    }
-
-    /// Waits until it was told: what that has found out is of what was written before.
-    pub(crate) fn was_told(&self) {
-        drop(lock(&self.telling));
     }
 
     /// Whether data was written that no sync has begun for.

@@ -22,6 +22,7 @@
 //!   behind its change and serves all that wait.
 //! - A COMMIT finds little to write: the kernel, which leaves data in memory for up to half a minute, is
 //!   told to write a file's after each [`BEHIND_BYTES`]. What that loses counts as a failed sync does.
+//!   Not below a log, which is answered for by what was synced, and hears of no other loss.
 //! - A sync begins behind all calls that came in together. Behind another sync it waits a little
 //!   for those who were answered to come back: else they and those who came meanwhile would take
 //!   turns, each with a sync of their own, for ever. Nothing else is delayed on purpose.
@@ -76,14 +77,12 @@ pub trait Syncer: Send + Sync {
     /// What the kernel says; the store takes the data for lost then.
     fn sync(&self, file: BorrowedFd<'_>, extent: Extent) -> Result<(), Errno>;
 
-    /// Has the kernel begin to write what a file has in memory, as a sync will want it written; may
-    /// sleep, but not until it is.
+    /// Has the kernel begin to write what it has in memory of a file up to there, as a sync will want it
+    /// written; may sleep, but not until it is.
     ///
     /// # Errors
     /// What the kernel says; the store takes the data for lost then.
-    fn begin(&self, _file: BorrowedFd<'_>) -> Result<(), Errno> {
-        Ok(())
-    }
+    fn begin(&self, file: BorrowedFd<'_>, end: u64) -> Result<(), Errno>;
 
     /// How long the next sync of an object waits, behind one that took so long, for those to come
     /// back whom that has served.
@@ -133,10 +132,19 @@ impl Syncer for Kernel {
         synced.and_then(|()| self.must_live(file))
     }
 
-    fn begin(&self, file: BorrowedFd<'_>) -> Result<(), Errno> {
-        match begin_to_write(file) {
-            // Not every system has it, and then nothing was begun, nor lost.
-            Err(Errno::NOSYS | Errno::INVAL | Errno::SPIPE | Errno::PERM) => Ok(()),
+    fn begin(&self, file: BorrowedFd<'_>, end: u64) -> Result<(), Errno> {
+        match retry_on_intr(|| begin_to_write(file, end)) {
+            // Not every system has it, or lets us.
+            Err(
+                Errno::NOSYS
+                | Errno::INVAL
+                | Errno::SPIPE
+                | Errno::OPNOTSUPP
+                | Errno::PERM
+                | Errno::ACCESS,
+            ) => Ok(()),
+            // It still has the data, and a sync tries again.
+            Err(Errno::NOMEM | Errno::AGAIN) => Ok(()),
             begun => begun,
         }
     }
@@ -170,8 +178,8 @@ impl Syncer for Counting {
         synced
     }
 
-    fn begin(&self, file: BorrowedFd<'_>) -> Result<(), Errno> {
-        self.syncer.begin(file)
+    fn begin(&self, file: BorrowedFd<'_>, end: u64) -> Result<(), Errno> {
+        self.syncer.begin(file, end)
     }
 
     fn patience(&self, took: Duration) -> Duration {
@@ -189,9 +197,18 @@ pub(crate) struct Syncs {
     syncer: Box<dyn Syncer>,
     start: Verifier,
     losses: AtomicU64,
-    /// Whether the kernel is being told to write: by one thread at a time, as it may sleep.
-    is_behind: AtomicBool,
+    behind: Behind,
     shards: Box<[Shard]>,
+}
+
+/// Whom the kernel is told to write: one at a time, as that may sleep.
+#[derive(Default)]
+struct Behind {
+    /// Whether it is to be told of one, or is just now.
+    is_taken: AtomicBool,
+    /// Of which it is just now.
+    telling: Mutex<Option<ObjectId>>,
+    told: Condvar,
 }
 
 #[derive(Default)]
@@ -247,8 +264,8 @@ impl Syncs {
         start: Verifier,
     ) -> Self {
         let shards = (0..SHARDS).map(|_| Shard::default()).collect();
-        let (losses, is_behind) = (AtomicU64::new(0), AtomicBool::new(false));
-        Self { durability, blocking, syncer, start, losses, is_behind, shards }
+        let (losses, behind) = (AtomicU64::new(0), Behind::default());
+        Self { durability, blocking, syncer, start, losses, behind, shards }
     }
 
     /// Begins a change, before anything is changed.
@@ -312,24 +329,45 @@ impl Syncs {
         Joined { start: is_new.then(|| (Arc::clone(self), *object)), answer }
     }
 
-    /// Has the kernel write what is not to be synced yet, if with these bytes it is enough.
-    pub(crate) fn write_behind(self: &Arc<Self>, descriptor: &Arc<Descriptor>, bytes: u32) {
-        if !self.commits_are_wanted()
-            || descriptor.fall_behind(bytes) < BEHIND_BYTES
-            || self.is_behind.swap(true, Ordering::SeqCst)
+    /// Has the kernel write what is not to be synced yet, if with what came now it is enough: so many
+    /// bytes from there on.
+    pub(crate) fn write_behind(
+        self: &Arc<Self>,
+        object: &ObjectId,
+        descriptor: &Descriptor,
+        (offset, count): (u64, u32),
+    ) {
+        if !self.are_wanted()
+            || descriptor.fall_behind(count) < BEHIND_BYTES
+            || self.behind.is_taken.swap(true, Ordering::SeqCst)
         {
             return;
         }
-        let (syncs, descriptor) = (Arc::clone(self), Arc::clone(descriptor));
+        descriptor.catch_up();
+        // One of its own, so that the descriptor is closed, and synced for that, as if this were not.
+        let Ok(file) = descriptor.as_fd().try_clone_to_owned() else {
+            self.behind.is_taken.store(false, Ordering::SeqCst);
+            return;
+        };
+        let (syncs, object) = (Arc::clone(self), *object);
         self.blocking.run(Box::new(move || {
-            descriptor.tell(|file| {
-                if syncs.syncer.begin(file).is_err() {
-                    // A sync may not be told again, as of what finds no room on the disk.
-                    syncs.losses.fetch_add(1, Ordering::SeqCst);
-                }
-            });
-            syncs.is_behind.store(false, Ordering::SeqCst);
+            *lock(&syncs.behind.telling) = Some(object);
+            if syncs.syncer.begin(file.as_fd(), offset + u64::from(count)).is_err() {
+                // A sync may not be told again, as of what finds no room on the disk.
+                syncs.losses.fetch_add(1, Ordering::SeqCst);
+            }
+            *lock(&syncs.behind.telling) = None;
+            syncs.behind.told.notify_all();
+            syncs.behind.is_taken.store(false, Ordering::SeqCst);
         }));
+    }
+
+    /// Waits until the kernel is not being told to write any of these: what that finds out is of what
+    /// was written before.
+    fn wait_for_told(&self, is_one: impl Fn(&ObjectId) -> bool) {
+        let telling = lock(&self.behind.telling);
+        let is_told = |telling: &mut Option<ObjectId>| telling.as_ref().is_some_and(&is_one);
+        drop(self.behind.told.wait_while(telling, is_told));
     }
 
     /// Syncs data by a descriptor that is to be closed, unless its file has no name any more.
@@ -353,7 +391,6 @@ impl Syncs {
             self.blocking.run(Box::new(move || {
                 descriptor.clean();
                 let result = syncs.syncer.sync(descriptor.as_fd(), Extent::Data);
-                descriptor.was_told();
                 if result.is_err() {
                     // At once: a COMMIT of the same file would not be told, and must not be late.
                     syncs.losses.fetch_add(1, Ordering::SeqCst);
@@ -364,6 +401,7 @@ impl Syncs {
         }
         drop(sender);
         let synced = results.iter().filter(Result::is_ok).count();
+        self.wait_for_told(|_| true);
         // What a client gave up waiting for, or what was closed just now, may still be synced.
         let none_runs = self.shards.iter().all(|shard| lock(&shard.groups).is_empty());
         let all = synced == count && none_runs;
@@ -384,6 +422,7 @@ impl Syncs {
         let start = Instant::now();
         let result = self.sync(&served).map_err(|_| FsError::Io);
         let took = start.elapsed();
+        self.wait_for_told(|told| *told == object);
         let mut more = false;
         if result.is_ok() {
             let mut groups = lock(groups);
@@ -437,9 +476,7 @@ impl Syncs {
         for Waiter { descriptor, .. } in waiters {
             if last.is_none_or(|last| !Arc::ptr_eq(last, descriptor)) {
                 descriptor.clean();
-                let synced = self.syncer.sync(descriptor.as_fd(), extent);
-                descriptor.was_told();
-                synced?;
+                self.syncer.sync(descriptor.as_fd(), extent)?;
                 last = Some(descriptor);
             }
         }

@@ -53,15 +53,13 @@ pub(crate) fn file_system_uuid(object: BorrowedFd<'_>) -> Result<[u8; 16]> {
     Ok(found.uuid)
 }
 
-/// Has the kernel begin to write what a file has in memory. Sleeps where the disk has more to do than
-/// it takes, but does not wait for what is written; who had the file open is still told of what is
+/// Has the kernel begin to write what it has in memory of a file up to there. Sleeps where the disk has
+/// more to do than it takes, but not until it is written; who had the file open is still told of what is
 /// lost.
-pub(crate) fn begin_to_write(file: BorrowedFd<'_>) -> Result<()> {
-    let (start, to_the_end) = (0, 0);
+pub(crate) fn begin_to_write(file: BorrowedFd<'_>, end: u64) -> Result<()> {
+    let (file, end) = (file.as_raw_fd(), end.cast_signed());
     // SAFETY: no memory of ours is involved.
-    let result = unsafe {
-        libc::sync_file_range(file.as_raw_fd(), start, to_the_end, libc::SYNC_FILE_RANGE_WRITE)
-    };
+    let result = unsafe { libc::sync_file_range(file, 0, end, libc::SYNC_FILE_RANGE_WRITE) };
     if result == 0 { Ok(()) } else { Err(last_error()) }
 }
 

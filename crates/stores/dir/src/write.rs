@@ -48,7 +48,7 @@ impl Volume {
         }
         drop(held);
         if let (Ok(done), Stability::Unstable) = (&result, stability) {
-            self.syncs.write_behind(&descriptor, done.count);
+            self.syncs.write_behind(&object.id, &descriptor, (offset, done.count));
         }
         change.settle(Changed { result, wcc })
     }

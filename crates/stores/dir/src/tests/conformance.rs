@@ -33,6 +33,10 @@ impl Syncer for Lazy {
     fn sync(&self, _file: BorrowedFd<'_>, _extent: Extent) -> Result<(), Errno> {
         Ok(())
     }
+
+    fn begin(&self, _file: BorrowedFd<'_>, _end: u64) -> Result<(), Errno> {
+        Ok(())
+    }
 }
 
 /// How a store is opened.

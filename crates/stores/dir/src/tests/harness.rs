@@ -63,6 +63,7 @@ pub(crate) struct Make {
     pub(crate) descriptors_max: usize,
     pub(crate) handles: HandleSource,
     pub(crate) syncer: Box<dyn Syncer>,
+    pub(crate) blocking: Arc<dyn Blocking>,
 }
 
 impl Default for Make {
@@ -72,6 +73,7 @@ impl Default for Make {
             descriptors_max: 256,
             handles: HandleSource::Probe,
             syncer: Box::new(Kernel::of(&std::env::temp_dir())),
+            blocking: Arc::new(Pool::new(4)),
         }
     }
 }
@@ -91,8 +93,7 @@ impl World {
     }
 
     pub(crate) fn open(path: &Path, make: Make) -> DirStore {
-        let Make { durability, descriptors_max, handles, syncer } = make;
-        let blocking = Arc::new(Pool::new(4));
+        let Make { durability, descriptors_max, handles, syncer, blocking } = make;
         let options =
             Options { blocking, verifier: VERIFIER, durability, descriptors_max, handles };
         DirStore::with_syncer(path, options, syncer).expect("the directory can be served")

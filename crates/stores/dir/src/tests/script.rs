@@ -79,7 +79,7 @@ impl Syncer for Script {
         if is_failing { Err(Errno::IO) } else { Ok(()) }
     }
 
-    fn begin(&self, _: BorrowedFd<'_>) -> Result<(), Errno> {
+    fn begin(&self, _: BorrowedFd<'_>, _: u64) -> Result<(), Errno> {
         let mut state = self.0.0.lock().expect("no test panics with it");
         state.told += 1;
         self.0.1.notify_all();

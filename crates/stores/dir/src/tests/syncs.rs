@@ -1,11 +1,13 @@
 //! What is synced when, and what a failed sync does.
 
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
 use bytes::Bytes;
 use leasehold_fs::{
-    Changed, FsError, NewFile, ObjectId, SetAttributes, Stability, Store, Verifier, WriteDone,
+    Changed, FsError, Inline, NewFile, ObjectId, SetAttributes, Stability, Store, Verifier,
+    WriteDone,
 };
 
 use super::harness::{Make, VERIFIER, World, superuser, wait};
@@ -224,22 +226,32 @@ fn the_kernel_is_told_to_write_what_is_much() {
         write_kib(&world, file, 1023);
     }
     assert_eq!(script.told(), 0);
+    script.change(|state| state.telling_is_held = true);
     write_kib(&world, file, 1);
     script.wait_until_told(1);
-    // One at a time: whoever comes meanwhile does so again.
+    write_kib(&world, other, 1);
+    commit(&world, other).expect("it does not wait for another's");
+    write_kib(&world, other, 1024);
+    assert_eq!(script.told(), 1, "one at a time");
+    script.change(|state| state.telling_is_held = false);
+    // Whoever came meanwhile does so again.
     while script.told() == 1 {
         write_kib(&world, other, 1);
     }
 }
 
+/// In memory nobody asked for it, and below a log what it loses would not be heard of.
 #[test]
-fn in_memory_the_kernel_writes_when_it_will() {
-    let script = Script::default();
-    let durability = Durability::Memory;
-    let syncer = Box::new(script.clone());
-    let world = World::make(Make { durability, syncer, ..Make::default() });
-    write_kib(&world, world.file("a"), 2048);
-    assert_eq!(script.told(), 0);
+fn only_a_disk_that_is_synced_is_told_to_write() {
+    for (durability, told) in [(Durability::Memory, 0), (Durability::Log, 0), (Durability::Disk, 1)]
+    {
+        let script = Script::default();
+        let syncer = Box::new(script.clone());
+        let blocking = Arc::new(Inline);
+        let world = World::make(Make { durability, syncer, blocking, ..Make::default() });
+        write_kib(&world, world.file("a"), 1024);
+        assert_eq!(script.told(), told, "{durability:?}");
+    }
 }
 
 /// Where the disk is full, say. The kernel does not tell of it again.
@@ -255,11 +267,36 @@ fn what_is_lost_while_it_is_written_behind_changes_the_verifier() {
     thread::scope(|scope| {
         let committed = scope.spawn(|| commit(&world, file));
         script.wait_for(1);
+        // It is synced, and only the answer could come now.
+        thread::sleep(Duration::from_millis(20));
         script.change(|state| state.telling_is_held = false);
         assert_eq!(committed.join().expect("it does not panic"), Err(FsError::Io));
     });
     let verifier = commit(&world, file).expect("all that is left is synced");
     assert_ne!(verifier, written.verifier);
+}
+
+/// Its object is closed while the kernel is being told, and nothing is vouched for before it is synced.
+#[test]
+fn what_is_written_behind_is_synced_at_its_close() {
+    let script = Script::default();
+    let world = script.world();
+    let file = world.file("a");
+    script.take();
+    script.change(|state| state.telling_is_held = true);
+    write_kib(&world, file, 1024);
+    script.wait_until_told(1);
+    let volume = &world.store.volume;
+    volume.descriptors.remove(&volume.open_object(&file).expect("it is open"));
+    script.wait_for(1);
+    assert_eq!(script.take(), [(Extent::Data, "a".to_owned())]);
+    script.change(|state| (state.telling_is_held, state.telling_fails) = (false, true));
+    let settled = loop {
+        if let Some(settled) = world.store.settle() {
+            break settled;
+        }
+    };
+    assert_ne!(settled, VERIFIER, "it was lost");
 }
 
 /// The kernel tells of lost data whoever had the file open, so it stays open until it is synced.
