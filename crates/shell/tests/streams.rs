@@ -297,6 +297,15 @@ fn are_bounded(replies_in_turn: bool) {
     }
 }
 
+/// Waits until so many large replies were asked for.
+fn wait_for_large(server: &Fixture, calls: usize) {
+    let end = Instant::now() + PATIENCE;
+    while server.state.large.load(Ordering::Relaxed) < calls {
+        assert!(Instant::now() < end, "not all were called");
+        thread::yield_now();
+    }
+}
+
 /// Some read nothing, of which one has the turn and others wait for it; some of them come to an end so.
 #[test]
 fn large_replies_in_turn_all_come() {
@@ -310,11 +319,7 @@ fn large_replies_in_turn_all_come() {
         for client in &mut deaf {
             (0..3).for_each(|_| client.send(LARGE, BYTES));
         }
-        let end = Instant::now() + PATIENCE;
-        while server.state.large.load(Ordering::Relaxed) < deaf.len() {
-            assert!(Instant::now() < end, "not all were called");
-            thread::yield_now();
-        }
+        wait_for_large(&server, deaf.len());
         let mut reader = server.client();
         (0..5).for_each(|_| reader.send(LARGE, BYTES));
         // Among those that are no more is who came first.
@@ -693,11 +698,7 @@ fn a_stop_answers_those_that_wait_for_their_turn() {
     (0..3).for_each(|_| deaf.send(LARGE, BYTES));
     let mut readers: Vec<_> = (0..3).map(|_| server.client()).collect();
     readers.iter_mut().for_each(|reader| reader.send(LARGE, BYTES));
-    let end = Instant::now() + PATIENCE;
-    while server.state.large.load(Ordering::Relaxed) < 1 + readers.len() {
-        assert!(Instant::now() < end, "not all were called");
-        thread::yield_now();
-    }
+    wait_for_large(&server, 1 + readers.len());
     let stopped = thread::spawn(move || server.stop(PATIENCE));
     for reader in &mut readers {
         assert!(reader.reply()[12..] == pattern(BYTES), "it has its bytes");

@@ -17,8 +17,16 @@ use crate::sync::Extent;
 use crate::{Durability, HandleSource};
 
 fn write(world: &World, file: ObjectId, stability: Stability) -> Changed<WriteDone> {
-    let data = Bytes::from_static(b"data");
-    wait(world.store.write(&superuser(), &file, 0, data, stability))
+    write_data(world, file, Bytes::from_static(b"data"), stability)
+}
+
+fn write_kib(world: &World, file: ObjectId, kib: usize) -> WriteDone {
+    let data = Bytes::from(vec![7; kib << 10]);
+    write_data(world, file, data, Stability::Unstable).result.expect("there is room")
+}
+
+fn write_data(world: &World, file: ObjectId, data: Bytes, how: Stability) -> Changed<WriteDone> {
+    wait(world.store.write(&superuser(), &file, 0, data, how))
 }
 
 fn commit(world: &World, file: ObjectId) -> Result<Verifier, FsError> {
@@ -206,12 +214,6 @@ fn a_failed_sync_of_a_directory_fails_what_changed_it() {
     let made = wait(world.store.create(&superuser(), world.at("a"), &file));
     assert_eq!(made.result, Err(FsError::Io));
     assert!(made.wcc.before.is_some() && made.wcc.after.is_some());
-}
-
-fn write_kib(world: &World, file: ObjectId, kib: usize) -> WriteDone {
-    let data = Bytes::from(vec![7; kib << 10]);
-    let written = wait(world.store.write(&superuser(), &file, 0, data, Stability::Unstable));
-    written.result.expect("there is room")
 }
 
 /// So little is left to be written for a COMMIT.
