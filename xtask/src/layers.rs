@@ -75,7 +75,7 @@ const TEST_EDGES: &[(&str, &str)] =
 
 /// Checks every dependency that a manifest of the workspace declares.
 pub(crate) fn checks(repository: &Repository) -> Vec<Check> {
-    let packages = repository.packages(false);
+    let packages = repository.packages();
     let faults = packages.iter().flat_map(|package| faults_of(repository.root(), package));
     vec![Check { rule: "each crate uses lower tiers only", faults: faults.collect() }]
 }
@@ -129,7 +129,6 @@ mod tests {
         Package {
             name: folder.to_owned(),
             manifest_path: format!("{folder}/Cargo.toml").into(),
-            license: None,
             dependencies: edges.iter().map(dependency).collect(),
         }
     }

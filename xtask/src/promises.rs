@@ -11,7 +11,7 @@ const DOCUMENT: &str = "SEMANTICS.md";
 
 /// Checks every `crate: module::test` that stands behind a promise.
 pub(crate) fn checks(repository: &Repository) -> Vec<Check> {
-    let (files, packages) = (repository.files(), repository.packages(false));
+    let (files, packages) = (repository.files(), repository.packages());
     let text = repository.text(DOCUMENT).unwrap_or_default();
     let mut faults = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
@@ -64,7 +64,7 @@ mod tests {
     #[test]
     fn a_crate_is_found_by_its_own_name() {
         let repository = Repository::here();
-        let packages = repository.packages(false);
+        let packages = repository.packages();
         let system = folder(&repository, &packages, "system-tests");
         assert_eq!(system.as_deref(), Some("tests/system/"));
         assert_eq!(

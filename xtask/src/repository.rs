@@ -44,12 +44,9 @@ impl Repository {
         String::from_utf8(fs::read(self.root.join(path)).ok()?).ok()
     }
 
-    /// The crates of the workspace, and with `outside` all that they are built from.
-    pub(crate) fn packages(&self, outside: bool) -> Vec<Package> {
-        let mut words = vec!["cargo", "metadata", "--format-version=1"];
-        if !outside {
-            words.push("--no-deps");
-        }
+    /// The crates of the workspace.
+    pub(crate) fn packages(&self) -> Vec<Package> {
+        let words = ["cargo", "metadata", "--format-version=1", "--no-deps"];
         let json = program::output(&self.root, &words).expect("the manifests can be read");
         let metadata: Metadata = serde_json::from_str(&json).expect("cargo writes this format");
         metadata.packages
@@ -66,7 +63,6 @@ struct Metadata {
 pub(crate) struct Package {
     pub(crate) name: String,
     pub(crate) manifest_path: PathBuf,
-    pub(crate) license: Option<String>,
     pub(crate) dependencies: Vec<Dependency>,
 }
 

