@@ -1,6 +1,7 @@
 //! A metaserver and its iods, of the built program.
 
 use std::io::{BufRead as _, BufReader};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
@@ -80,6 +81,18 @@ impl Cluster {
     #[must_use]
     pub fn source(&self) -> String {
         format!("127.0.0.1:{}:/export", self.meta.port)
+    }
+
+    /// Where its metaserver is.
+    #[must_use]
+    pub fn metaserver(&self) -> SocketAddr {
+        SocketAddr::from(([127, 0, 0, 1], self.meta.port))
+    }
+
+    /// Where one of its iods is.
+    #[must_use]
+    pub fn iod(&self, number: usize) -> SocketAddr {
+        SocketAddr::from(([127, 0, 0, 1], self.iods[number].port))
     }
 
     /// Kills an iod.

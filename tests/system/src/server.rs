@@ -45,6 +45,7 @@ const USER: u32 = 1000;
 struct Ready {
     addresses: Vec<Address>,
     exports: Vec<Export>,
+    pid: u32,
 }
 
 #[derive(Deserialize)]
@@ -197,6 +198,25 @@ impl Server {
     #[must_use]
     pub fn folder(&self) -> &Path {
         self.folder.path()
+    }
+
+    /// The number of its process.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.ready.pid
+    }
+
+    /// The memory that its process holds, in KiB.
+    ///
+    /// # Panics
+    /// If the process has ended.
+    #[must_use]
+    pub fn resident_kib(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.pid()));
+        let status = status.expect("the process runs");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let memory = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
+        memory.expect("the kernel says how much memory a process holds")
     }
 
     /// Where it keeps its state.
