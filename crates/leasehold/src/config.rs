@@ -267,6 +267,17 @@ impl Plan {
         Ok(key.transpose()?.map_or(own, Key::of_handles))
     }
 
+    /// What it serves, in words.
+    pub(crate) fn served(&self) -> String {
+        let directories = self.exports.iter().map(|export| export.directory.display().to_string());
+        let directories: Vec<_> = directories.collect();
+        let directories = directories.join(", ");
+        match &self.file {
+            Some(file) => format!("{directories} by the file {}", file.display()),
+            None => directories,
+        }
+    }
+
     /// Where it serves.
     pub(crate) fn listen(&self) -> Vec<SocketAddr> {
         match self.server.listen.as_slice() {

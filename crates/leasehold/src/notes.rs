@@ -1,19 +1,25 @@
 //! The notes of replies, which a server makes for the one that is started after it.
 
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
 use leasehold_serve::Service;
+use leasehold_shell::state::StateError;
 use leasehold_shell::{Changes, Notebook, clock};
 
+use crate::failure::{Failure, Kind};
 use crate::options::Durability;
 
 /// Has a service recall what was noted, and note its replies, where it can.
+///
+/// # Errors
+/// When another server has the notes, or another user could have written them.
 pub(crate) fn begin(
     service: Service,
     state: &Path,
     durability: Durability,
-) -> (Service, Option<Arc<Notebook>>) {
+) -> Result<(Service, Option<Arc<Notebook>>), Failure> {
     let changes = match durability {
         Durability::Disk => Changes::Stable,
         Durability::Memory => Changes::InMemory,
@@ -24,13 +30,20 @@ pub(crate) fn begin(
             tracing::info!(replies = noted.len(), "known from before");
             let notebook = Arc::new(notebook);
             let pages: Arc<dyn leasehold_serve::Notebook> = Arc::<Notebook>::clone(&notebook);
-            (service.with_notebook(&pages, &noted, now), Some(notebook))
+            Ok((service.with_notebook(&pages, &noted, now), Some(notebook)))
         }
+        Err(error) if is_other_owners(&error) => Err(Kind::State.because(error.to_string())),
         Err(error) => {
             tracing::warn!("{error}: a call that comes again after a restart may run again");
-            (service, None)
+            Ok((service, None))
         }
     }
+}
+
+/// Whether another server, or another user, has a file of the state. A server of an earlier version
+/// locks its notes, and not the state directory.
+fn is_other_owners(error: &StateError) -> bool {
+    matches!(error.error.kind(), ErrorKind::PermissionDenied | ErrorKind::WouldBlock)
 }
 
 /// Has the notes on stable storage, when the server has come to its end.

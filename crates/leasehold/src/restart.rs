@@ -9,9 +9,9 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use leasehold_shell::Running;
 use leasehold_shell::given::{Purpose, go_on_as};
 use leasehold_shell::process::{self, Asked, Termination};
+use leasehold_shell::{Ownership, Running};
 use leasehold_view::Snapshot;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -155,9 +155,9 @@ impl Sockets {
     }
 
     /// Goes on as the next program, where there is to be one; that returns only where it cannot.
-    pub(crate) fn go_on(self) -> Result<(), Failure> {
+    pub(crate) fn go_on(self, state: &Ownership) -> Result<(), Failure> {
         let Some(kept) = self.kept else { return Ok(()) };
-        let error = go_on_as(&program(), &kept);
+        let error = go_on_as(&program(), &kept, state);
         Err(Kind::Running.because(format!("cannot go on as {}: {error}", program().display())))
     }
 }

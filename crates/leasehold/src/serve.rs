@@ -1,8 +1,8 @@
 //! `leasehold serve`.
 
-use std::io;
+use std::io::{self, ErrorKind};
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +11,9 @@ use leasehold_shell::control::Control;
 use leasehold_shell::given::{Given, Purpose};
 use leasehold_shell::process::{self, Termination};
 use leasehold_shell::systemd::{self, State};
-use leasehold_shell::{self as shell, Notebook, Periodic, Policy, Running, Server, users};
+use leasehold_shell::{
+    self as shell, GivenLock, Notebook, Ownership, Periodic, Policy, Running, Server, users,
+};
 use leasehold_store_logged::Standing;
 use tracing_subscriber::filter::LevelFilter;
 
@@ -64,7 +66,7 @@ fn serve(
     said: &Said,
     json: bool,
 ) -> Result<(), Failure> {
-    let mut given = given()?;
+    let (mut given, lock) = (given()?, GivenLock::take());
     let mut plan = plan()?;
     start_logging(&plan);
     // Without a file there is nothing to read again, and a terminal that hangs up ends it.
@@ -73,6 +75,8 @@ fn serve(
     for unknown in plan.look_up() {
         tracing::warn!("a rule names a host without an address: {unknown}");
     }
+    // Before anything in it is read: what is read may be another server's to change.
+    let owned = own_state(&plan, lock)?;
     let log = match plan.exports.as_slice() {
         [only] => stable_log::check(&plan.server, &only.directory)?,
         _ => None,
@@ -100,7 +104,7 @@ fn serve(
 
     let service = service(&serving, key, epochs.as_ref())?;
     // Behind the address: a server that was just killed has given up that, and its notes too.
-    let (service, notebook) = notes::begin(service, &state, durability);
+    let (service, notebook) = notes::begin(service, &state, durability)?;
     let service = Arc::new(leases::begin(service, &state)?);
     serving.followed_by(Arc::clone(&service))?;
     let running = server
@@ -125,7 +129,7 @@ fn serve(
     say(&ready, is_handed_over, json)?;
 
     let again = restart::wait(&termination, &serving);
-    Live { state, serving, log, running, telling, http_socket, control, known, notebook, tending }
+    Live { owned, serving, log, running, telling, http_socket, control, known, notebook, tending }
         .end(again)
 }
 
@@ -145,7 +149,7 @@ fn service(
 
 /// What is to be ended in order.
 struct Live {
-    state: PathBuf,
+    owned: Ownership,
     serving: Arc<Serving>,
     log: Option<StableLog>,
     running: Running,
@@ -179,9 +183,20 @@ impl Live {
         if let Some(log) = self.log {
             log.close();
         }
-        verifier::end(&self.state, &self.serving.stores());
-        sockets.go_on()
+        verifier::end(self.owned.directory(), &self.serving.stores());
+        sockets.go_on(&self.owned)
     }
+}
+
+/// Has the state directory for this server alone.
+fn own_state(plan: &Plan, lock: GivenLock) -> Result<Ownership, Failure> {
+    Ownership::take(&plan.state, lock, &plan.served()).map_err(|error| {
+        let text = match error.error.kind() == ErrorKind::WouldBlock {
+            true => "end that server, or name another directory with --state DIR",
+            false => "choose another place with --state DIR",
+        };
+        Kind::State.because(format!("{error}; {text}"))
+    })
 }
 
 /// Sockets that the process had when it was started.

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_fs::Store;
+use leasehold_shell::private::{self, Secrecy};
 use leasehold_shell::{Periodic, Pool, state as shell_state};
 use leasehold_store_dir::DirStore;
 use leasehold_store_logged::{Event, FileMedia, Logged, OpenError, Options, Standing};
@@ -150,7 +151,7 @@ pub(crate) fn standing(
     state: &Path,
 ) -> Result<Standing, Failure> {
     let note = state.join(NOTE);
-    let text = match fs::read(&note) {
+    let text = match private::read(&note, Secrecy::Readable) {
         Ok(text) => text,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Standing::Unknown),
         Err(error) => {

@@ -1,6 +1,7 @@
 //! The write verifier of a start: a new one, or that of the server before, where nothing of what
 //! it called written can be lost any more.
 
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -15,6 +16,9 @@ pub(crate) fn begin(state: &Path) -> Result<Verifier, Failure> {
     match shell::take_verifier(state) {
         Ok(Some(verifier)) => return Ok(Verifier(verifier)),
         Ok(None) => {}
+        Err(error) if error.error.kind() == ErrorKind::PermissionDenied => {
+            return Err(Kind::State.because(error.to_string()));
+        }
         Err(error) => tracing::warn!("{error}: clients write again what they did not commit"),
     }
     state::random().map(Verifier).map_err(|error| {

@@ -15,6 +15,7 @@ use std::{env, fmt};
 use rustix::io::FdFlags;
 use rustix::net::{SocketType, getsockname, sockopt};
 
+use crate::ownership::Ownership;
 use crate::sys;
 
 /// How systemd says which sockets it gives, and to which process: the first has number 3.
@@ -186,13 +187,17 @@ fn handed_over(text: &str, own: u32) -> Option<Vec<(i32, Purpose)>> {
     list.split(',').filter(|one| !one.is_empty()).map(one).collect()
 }
 
-/// Goes on as another program with the same words, in the same process and with these sockets;
-/// every other thread ends. Requests to read the configuration or to start anew that come
+/// Goes on as another program with the same words, in the same process and with these sockets and the
+/// lock of the state; every other thread ends. Requests to read the configuration or to start anew that come
 /// meanwhile count as done.
 ///
 /// Returns only where that cannot be.
 #[must_use]
-pub fn go_on_as(program: &OsStr, sockets: &[(Purpose, OwnedFd)]) -> io::Error {
+pub fn go_on_as(program: &OsStr, sockets: &[(Purpose, OwnedFd)], state: &Ownership) -> io::Error {
+    let (lock, number) = match state.hand_over() {
+        Ok(told) => told,
+        Err(error) => return error,
+    };
     let mut list = Vec::new();
     for (purpose, socket) in sockets {
         if let Err(error) = rustix::io::fcntl_setfd(socket, FdFlags::empty()) {
@@ -206,6 +211,7 @@ pub fn go_on_as(program: &OsStr, sockets: &[(Purpose, OwnedFd)]) -> io::Error {
     for name in [PID, COUNT, NAMES] {
         command.env_remove(name);
     }
+    command.env(lock, number);
     command.env(HANDED_OVER, format!("{}:{}", process::id(), list.join(","))).exec()
 }
 

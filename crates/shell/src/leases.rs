@@ -5,7 +5,6 @@
 //! client its id and its instance, numbers in the order of the network. It is replaced in one step,
 //! and is on stable storage before a client on it is granted its first lease.
 
-use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,6 +13,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use leasehold_fs::Blocking;
 use leasehold_serve::{Ledger, Remembered};
 
+use crate::private::{self, Secrecy};
 use crate::state::{self, StateError};
 
 /// The file in the state directory.
@@ -96,7 +96,7 @@ impl Place {
 }
 
 fn read(path: &Path) -> io::Result<Remembered> {
-    let bytes = match fs::read(path) {
+    let bytes = match private::read(path, Secrecy::Readable) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Remembered::default()),
         Err(error) => return Err(error),
@@ -123,6 +123,7 @@ fn this_hour() -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::sync::mpsc;
 
     use leasehold_fs::Inline;

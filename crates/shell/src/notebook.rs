@@ -6,7 +6,8 @@
 //! - A note that counts as written is in the kernel's hands, so it survives whatever ends the
 //!   process. Nothing is synced but at a clean end: the machine may lose what is not older than
 //!   the kernel lets unwritten data become, about half a minute.
-//! - No file keeps a server from starting, and no disk one from serving.
+//! - No damaged file keeps a server from starting, and no disk one from serving. A file that another
+//!   user could have written, or another server has, does: its notes would be answers of ours.
 //!
 //! The file has a slot for each note, and a slot is one sector: a write that was cut short costs
 //! one note, and nothing else in the file could be damaged. A slot holds a head (what it is, the
@@ -20,10 +21,10 @@
 //! newest one of its own boot was written: for how long the machine was off nobody knows.
 
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::hash::Hasher as _;
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -33,10 +34,11 @@ use bytes::Bytes;
 use leasehold_base::limits::{NOTE_BYTES_MAX, REPLIES_MAX};
 use leasehold_base::units::Time;
 use leasehold_serve::Noted;
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
 use siphasher::sip::SipHasher13;
 
+use crate::private::{self, Secrecy};
 use crate::state::{StateError, this_boot};
 
 /// The file in the state directory.
@@ -106,9 +108,8 @@ impl Notebook {
             let path = path.clone();
             move |error| StateError { task, path, error }
         };
-        let mut options = OpenOptions::new();
-        let options = options.read(true).write(true).create(true).truncate(false).mode(0o600);
-        let file = options.open(&path).map_err(failed("open the notes of replies"))?;
+        let file = private::open(&path, OFlags::RDWR | OFlags::CREATE, Secrecy::Readable);
+        let file = file.map_err(failed("open the notes of replies"))?;
         lock(&file).map_err(failed("have the notes of replies for itself"))?;
         let boot = this_boot().map_err(failed("tell which boot this is for"))?;
         let notebook = Self { file, boot, changes, lost: AtomicU64::new(0) };

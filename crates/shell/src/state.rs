@@ -1,13 +1,15 @@
 //! What a server keeps over restarts.
 
 use std::fmt;
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use leasehold_serve::HandleKey;
 use rustix::rand::{GetRandomFlags, getrandom};
+
+use crate::private::{self, Secrecy};
 
 /// The file with the key that handles are made with.
 const HANDLE_KEY: &str = "handle-key";
@@ -54,9 +56,10 @@ pub fn default_directory() -> Option<PathBuf> {
 /// Two servers that start at once get the same key. It is on stable storage when this returns.
 ///
 /// # Errors
-/// When the directory cannot be made or written, or holds something that is no key.
+/// When the directory cannot be made or written, holds something that is no key, or could have been
+/// written by another user.
 pub fn handle_key(directory: &Path) -> Result<HandleKey, StateError> {
-    kept(directory, HANDLE_KEY).map(HandleKey)
+    kept(directory, HANDLE_KEY, Secrecy::Secret).map(HandleKey)
 }
 
 /// What tells the server from every other; made when it is first asked for and the same from then
@@ -65,22 +68,18 @@ pub fn handle_key(directory: &Path) -> Result<HandleKey, StateError> {
 /// # Errors
 /// As [`handle_key`].
 pub fn identifier(directory: &Path) -> Result<[u8; 16], StateError> {
-    kept(directory, IDENTIFIER)
+    kept(directory, IDENTIFIER, Secrecy::Readable)
 }
 
 /// Random bytes under a name, which are made at the first time.
-fn kept(directory: &Path, name: &str) -> Result<[u8; 16], StateError> {
+fn kept(directory: &Path, name: &str, secrecy: Secrecy) -> Result<[u8; 16], StateError> {
     let path = directory.join(name);
     let failed = |task, path: &Path| {
         let path = path.to_path_buf();
         move |error| StateError { task, path, error }
     };
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(directory)
-        .map_err(failed("make the directory", directory))?;
-    match fs::read(&path) {
+    private::directory(directory).map_err(failed("make the directory", directory))?;
+    match private::read(&path, secrecy) {
         Ok(key) => {
             let damaged = || io::Error::new(ErrorKind::InvalidData, "is not a key of 16 bytes");
             let key = key.try_into().map_err(|_| damaged());
@@ -88,7 +87,7 @@ fn kept(directory: &Path, name: &str) -> Result<[u8; 16], StateError> {
         }
         Err(error) if error.kind() == ErrorKind::NotFound => {
             make(directory, name).map_err(failed("write", &path))?;
-            kept(directory, name)
+            kept(directory, name, secrecy)
         }
         Err(error) => Err(failed("read", &path)(error)),
     }
@@ -209,7 +208,7 @@ mod tests {
     fn a_damaged_key_is_not_replaced() {
         let home = tempfile::tempdir().expect("a directory for the test");
         let path = home.path().join(HANDLE_KEY);
-        fs::write(&path, "short").expect("can be written");
+        put(home.path(), HANDLE_KEY, &[b"short"]).expect("can be written");
         let error = handle_key(home.path()).err().expect("is no key");
         assert_eq!(
             error.to_string(),

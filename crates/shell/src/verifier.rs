@@ -10,6 +10,9 @@ use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read as _};
 use std::path::Path;
 
+use rustix::fs::OFlags;
+
+use crate::private::{self, Secrecy};
 use crate::state::{self, StateError};
 
 /// The file in the state directory.
@@ -49,7 +52,8 @@ fn taken(directory: &Path, path: &Path) -> io::Result<Option<[u8; 8]>> {
         result => result?,
     }
     let mut found = Vec::new();
-    let read = File::open(&own).and_then(|file| file.take(9).read_to_end(&mut found));
+    let file = private::open(&own, OFlags::RDONLY, Secrecy::Readable);
+    let read = file.and_then(|file| file.take(9).read_to_end(&mut found));
     fs::remove_file(&own)?;
     File::open(directory)?.sync_all()?;
     read?;

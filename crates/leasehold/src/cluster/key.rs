@@ -1,12 +1,13 @@
 //! The key of a cluster, by which its iods know their metaserver.
 
-use std::fs::{self, OpenOptions};
+use std::fs::OpenOptions;
 use std::hash::Hasher as _;
 use std::io::{ErrorKind, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 use leasehold_serve::{EpochKey, HandleKey};
+use leasehold_shell::private::{self, Secrecy};
 use leasehold_shell::state;
 use siphasher::sip128::{Hasher128 as _, SipHasher24};
 
@@ -21,7 +22,7 @@ impl Key {
     pub(crate) fn of(path: &Path) -> Result<Self, Failure> {
         let shown = path.display();
         let failed = |error| Kind::State.because(format!("cannot use the key {shown}: {error}"));
-        let text = match fs::read_to_string(path) {
+        let text = match private::read(path, Secrecy::Secret) {
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 let random = u128::from_be_bytes(state::random().map_err(failed)?);
                 let mut options = OpenOptions::new();
@@ -33,7 +34,7 @@ impl Key {
                 .map_err(failed)?;
                 text
             }
-            read => read.map_err(failed)?,
+            read => String::from_utf8(read.map_err(failed)?).unwrap_or_default(),
         };
         let digits = text.trim();
         let key = u128::from_str_radix(digits, 16).ok().filter(|_| digits.len() == 32);
@@ -83,7 +84,7 @@ mod tests {
         assert_eq!(key.path().len(), 33);
         let other = Key(key.0 ^ 1);
         assert_ne!(other.path(), key.path());
-        fs::write(&path, "secret\n").expect("there is room");
+        std::fs::write(&path, "secret\n").expect("there is room");
         assert!(Key::of(&path).is_err());
     }
 }

@@ -6,14 +6,15 @@
 //! locked is of one that died. Nothing is synced: after a power cut of this machine a name may stay.
 
 use std::collections::BTreeSet;
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use leasehold_client::{Aside, Client, Credential, Handle, Notes, remove_left};
 use leasehold_shell::client::{Mounted, block_on};
+use leasehold_shell::private::{self, Secrecy};
 use leasehold_shell::state;
 
 /// Has the names noted that this mount gives, and removes those that others have left. Where there
@@ -84,13 +85,18 @@ impl Noted {
 }
 
 fn new_file(folder: &Path, heading: &str) -> io::Result<(PathBuf, File)> {
-    DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    private::directory(folder)?;
     let chance = u64::from_ne_bytes(state::random()?);
     let path = folder.join(format!("aside-{chance:016x}"));
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
     file.lock()?;
     file.write_all(format!("{heading}\n").as_bytes())?;
     Ok((path, file))
+}
+
+/// The text of a file that no other user has written: its lines are calls that this user makes.
+fn text_of(path: &Path) -> Option<String> {
+    String::from_utf8(private::read(path, Secrecy::Readable).ok()?).ok()
 }
 
 /// Removes the names that mounts of the same server have left which are no more.
@@ -100,11 +106,11 @@ fn clean(folder: &Path, heading: &str, found: &Mounted, machine: &str) {
         |text: &str| text.strip_prefix(heading).is_some_and(|rest| rest.starts_with('\n'));
     for path in files.map(|entry| entry.path()) {
         // Others' are not locked even to look: who holds the lock is taken for one that lives.
-        if !fs::read_to_string(&path).is_ok_and(|text| is_of_server(&text)) {
+        if !text_of(&path).is_some_and(|text| is_of_server(&text)) {
             continue;
         }
         let left = File::open(&path).ok().filter(|file| file.try_lock().is_ok());
-        let Some(text) = left.as_ref().and_then(|_| fs::read_to_string(&path).ok()) else {
+        let Some(text) = left.as_ref().and_then(|_| text_of(&path)) else {
             continue;
         };
         let gone = left_in(&text, machine).iter().all(|aside| {

@@ -1,8 +1,6 @@
 //! What a mount tells of itself, by a socket like that of a server.
 
-use std::fs::DirBuilder;
 use std::io;
-use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -11,6 +9,7 @@ use leasehold_fuse::Session;
 use leasehold_mount::Files;
 use leasehold_shell::client::{Mounted, block_on};
 use leasehold_shell::control::{Asker, Control};
+use leasehold_shell::private;
 use serde_json::{Value, json};
 
 use super::options::Mount;
@@ -116,11 +115,8 @@ pub(crate) fn begin(
         }
         Err(error) => json!({ "error": error.to_string() }).to_string(),
     };
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(&place)
-        .and_then(|()| Control::take(&place, Arc::new(answer)))
+    private::directory(&place)
+        .and_then(|_| Control::take(&place, Arc::new(answer)))
         .inspect_err(|error| tracing::warn!(%error, "`status --mount` cannot reach this mount"))
         .ok()
 }

@@ -161,22 +161,6 @@ fn a_damaged_file_is_told_of() {
 }
 
 #[test]
-fn the_first_of_two_servers_keeps_its_replies() {
-    let home = Home::new();
-    let (mut first, address) = start(&home);
-    let (mut second, other) = start(&home);
-    let root = root(address);
-    let mkdir = call(1, MKDIR, &root, "first");
-    let mkdir_of_other = call(2, MKDIR, &root, "second");
-    assert!(done(&over_stream(address, &mkdir)) && done(&over_stream(other, &mkdir_of_other)));
-    first.end(Signal::KILL);
-    second.end(Signal::KILL);
-    let (_serving, address) = start(&home);
-    assert!(done(&over_stream(address, &mkdir)));
-    assert!(!done(&over_stream(address, &mkdir_of_other)));
-}
-
-#[test]
 fn what_cannot_be_written_is_answered_all_the_same() {
     let home = Home::new();
     start(&home).0.end(Signal::TERM);

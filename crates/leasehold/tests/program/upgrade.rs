@@ -6,6 +6,7 @@
 //! in another boot: a note of this one grows old with the machine.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -67,7 +68,9 @@ fn the_state_of_every_version_is_read() {
         let home = Home::new();
         fs::create_dir(home.path("state")).unwrap();
         FILES.iter().for_each(|file| {
-            fs::write(home.path(&format!("state/{file}")), kept(file)).unwrap();
+            let path = home.path(&format!("state/{file}"));
+            fs::write(&path, kept(file)).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
         });
         let begin = String::from_utf8(kept("replies-begin")).unwrap().trim().parse().unwrap();
         let notes = [vec![0; begin], kept("replies")].concat();

@@ -1,4 +1,4 @@
-use std::fs;
+use std::fs::{self, OpenOptions};
 
 use leasehold_serve::Notebook as _;
 use tempfile::TempDir;

@@ -60,8 +60,9 @@ impl FileMedia {
     /// link at its end.
     ///
     /// # Errors
-    /// When it cannot be had, is neither file nor block device, or has another name, or when
-    /// another server, a mount or anything else has it.
+    /// When it cannot be had, is neither file nor block device, or has another name, when another
+    /// user could have written it: changes are replayed from it; or when another server, a mount or
+    /// anything else has it.
     pub fn open(path: &Path) -> io::Result<Self> {
         let is_device = is_device(path);
         let flags = if is_device { OFlags::EXCL } else { OFlags::CREATE };
@@ -73,6 +74,16 @@ impl FileMedia {
         if !seen.is_file() && !is_device {
             let what = "it is neither a file nor a block device";
             return Err(io::Error::new(ErrorKind::InvalidInput, what));
+        }
+        let (own, owner) = (rustix::process::geteuid().as_raw(), seen.uid());
+        if owner != own && owner != 0 {
+            let what = format!("it belongs to the user {owner}: make it the server's user's");
+            return Err(io::Error::new(ErrorKind::PermissionDenied, what));
+        }
+        // A device is given to a group of administrators by the system.
+        if seen.is_file() && seen.mode() & 0o022 != 0 {
+            let what = "other users may write it: take that away with `chmod go-w`";
+            return Err(io::Error::new(ErrorKind::PermissionDenied, what));
         }
         if seen.is_file() && seen.nlink() != 1 {
             let what = "it is a file with several names";

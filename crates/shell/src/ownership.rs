@@ -1,0 +1,219 @@
+//! The lock of a state directory: one server at a time keeps its state there.
+//!
+//! Two servers with one state would issue an epoch of leases twice, and each would put its list of
+//! lease holders in the place of the other's. The lock is on the file `lock` and ends with the
+//! process, whatever ends that. The file says in words which server has the lock; the words are for
+//! people, and no decision rests on them.
+//!
+//! A server that goes on as another program leaves the locked file open for it and tells its number
+//! by a variable of the environment, so that no other server can take the directory between both.
+
+use std::env;
+use std::fs::File;
+use std::io::{self, ErrorKind, Read as _, Seek as _, Write as _};
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::process;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::fs::{FlockOperation, OFlags, flock};
+use rustix::io::{Errno, FdFlags};
+
+use crate::private::{self, Secrecy};
+use crate::state::StateError;
+use crate::sys;
+
+/// The file in the state directory.
+const NAME: &str = "lock";
+
+/// How a server tells the next program in its process which descriptor has the lock: `PID:NUMBER`.
+pub(crate) const HANDED_OVER: &str = "LEASEHOLD_STATE_LOCK";
+
+/// How long a server that was just killed may take to be gone.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// More than the words of an owner have.
+const WORDS_BYTES_MAX: u64 = 16 << 10;
+
+/// A state directory that no other server uses meanwhile.
+#[derive(Debug)]
+pub struct Ownership {
+    file: File,
+    directory: PathBuf,
+}
+
+/// A lock that the process had when it was started as another program.
+#[derive(Debug, Default)]
+pub struct GivenLock(Option<OwnedFd>);
+
+impl GivenLock {
+    /// Takes it. To be called once, before anything is opened.
+    #[must_use]
+    pub fn take() -> Self {
+        let text = env::var(HANDED_OVER).unwrap_or_default();
+        let number = text.split_once(':').filter(|(pid, _)| pid.parse() == Ok(process::id()));
+        let number = number.and_then(|(_, number)| number.parse().ok());
+        let file = number.and_then(|number| sys::inherited(number).ok());
+        Self(file.filter(|file| rustix::io::fcntl_setfd(file, FdFlags::CLOEXEC).is_ok()))
+    }
+}
+
+impl Ownership {
+    /// Has a state directory for this process alone; makes the directory where there is none.
+    /// `served` says in words to whom the state belongs, for who is refused it meanwhile.
+    ///
+    /// # Errors
+    /// When another server has it, when another user could have written it, or when it cannot be
+    /// made or locked.
+    pub fn take(directory: &Path, given: GivenLock, served: &str) -> Result<Self, StateError> {
+        let failed = |task, path: &Path| {
+            let path = path.to_path_buf();
+            move |error| StateError { task, path, error }
+        };
+        private::directory(directory).map_err(failed("use the state directory", directory))?;
+        let path = directory.join(NAME);
+        let flags = OFlags::RDWR | OFlags::CREATE;
+        let file = private::open(&path, flags, Secrecy::Readable)
+            .map_err(failed("open the lock of the state", &path))?;
+        let file = match given.0.map(File::from).filter(|given| is_same(given, &file)) {
+            Some(given) => given,
+            None => {
+                lock(&file).map_err(failed("use the state directory", directory))?;
+                file
+            }
+        };
+        let owned = Self { file, directory: directory.to_path_buf() };
+        // A full disk has no room for the words, and the lock needs none.
+        if let Err(error) = owned.say(served) {
+            tracing::warn!(%error, "the lock of the state does not tell which server has it");
+        }
+        Ok(owned)
+    }
+
+    /// The state directory.
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Leaves the lock to the program that follows in this process; gives the variable that tells it.
+    ///
+    /// # Errors
+    /// When the kernel does not keep the descriptor open.
+    pub fn hand_over(&self) -> io::Result<(&'static str, String)> {
+        rustix::io::fcntl_setfd(&self.file, FdFlags::empty())?;
+        Ok((HANDED_OVER, format!("{}:{}", process::id(), self.file.as_raw_fd())))
+    }
+
+    fn say(&self, served: &str) -> io::Result<()> {
+        let mut file = &self.file;
+        file.set_len(0)?;
+        file.rewind()?;
+        file.write_all(format!("{}\n{served}\n", process::id()).as_bytes())
+    }
+}
+
+/// Whether two open files are one.
+fn is_same(one: &File, other: &File) -> bool {
+    let number = |file: &File| file.metadata().ok().map(|seen| (seen.dev(), seen.ino()));
+    number(one).is_some_and(|one| number(other) == Some(one))
+}
+
+fn lock(file: &File) -> io::Result<()> {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        match flock(file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(()),
+            Err(Errno::INTR) => {}
+            Err(Errno::WOULDBLOCK) if Instant::now() < end => {
+                thread::sleep(Duration::from_millis(10));
+            }
+            Err(Errno::WOULDBLOCK) => {
+                return Err(io::Error::new(ErrorKind::WouldBlock, owner(file)));
+            }
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+}
+
+/// Which server has the lock, as that says.
+fn owner(mut file: &File) -> String {
+    let mut text = String::new();
+    let read = file.rewind().and_then(|()| file.take(WORDS_BYTES_MAX).read_to_string(&mut text));
+    let words = read.is_ok().then(|| text.trim_end().split_once('\n')).flatten();
+    match words {
+        Some((pid, served)) => {
+            format!("the server with the pid {pid} has it and serves {}", served.escape_debug())
+        }
+        None => "another server has it".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn take(directory: &Path, served: &str) -> Result<Ownership, StateError> {
+        Ownership::take(directory, GivenLock::default(), served)
+    }
+
+    #[test]
+    fn a_second_owner_is_refused_and_told_of_the_first() {
+        let home = tempfile::tempdir().expect("a directory for the test");
+        let state = home.path().join("some/where");
+        let first = take(&state, "/srv/a").expect("nobody has it");
+        let refused = take(&state, "/srv/b").expect_err("the first has it").to_string();
+        let pid = process::id().to_string();
+        for word in [state.to_str().expect("is text"), &pid, "/srv/a"] {
+            assert!(refused.contains(word), "{word}: {refused}");
+        }
+        drop(first);
+        take(&state, "/srv/b").expect("nobody has it any more");
+    }
+
+    #[test]
+    fn a_lock_that_is_handed_over_is_never_free() {
+        let home = tempfile::tempdir().expect("a directory for the test");
+        let first = take(home.path(), "/srv/a").expect("nobody has it");
+        let (name, word) = first.hand_over().expect("it stays open");
+        assert_eq!(name, HANDED_OVER);
+        assert_eq!(word, format!("{}:{}", process::id(), first.file.as_raw_fd()));
+        // What follows in the process has the same open file.
+        let given = GivenLock(Some(first.file.try_clone().expect("there is room").into()));
+        let next = Ownership::take(home.path(), given, "/srv/a").expect("it is its own");
+        drop(first);
+        take(home.path(), "/srv/b").expect_err("the next has it");
+        drop(next);
+        // A lock of another directory is of no use.
+        let other = tempfile::tempdir().expect("a directory for the test");
+        let stranger = take(other.path(), "/srv/c").expect("nobody has it");
+        let owner = take(home.path(), "/srv/a").expect("nobody has it");
+        let given = GivenLock(Some(stranger.file.try_clone().expect("there is room").into()));
+        Ownership::take(home.path(), given, "/srv/b").expect_err("the owner has it");
+        drop(owner);
+    }
+
+    #[test]
+    fn the_words_of_an_owner_cannot_make_a_line_of_their_own() {
+        let home = tempfile::tempdir().expect("a directory for the test");
+        let _first = take(home.path(), "/srv/a\u{1b}[2J\nb").expect("nobody has it");
+        let refused = take(home.path(), "/srv/b").expect_err("the first has it").to_string();
+        assert!(!refused.contains(['\n', '\u{1b}']), "{refused:?}");
+    }
+
+    #[test]
+    fn a_lock_that_is_a_link_is_refused() {
+        let home = tempfile::tempdir().expect("a directory for the test");
+        let victim = home.path().join("victim");
+        fs::write(&victim, "kept").expect("there is room");
+        let state = home.path().join("state");
+        fs::create_dir(&state).expect("there is room");
+        std::os::unix::fs::symlink(&victim, state.join(NAME)).expect("there is room");
+        take(&state, "/srv/a").expect_err("it is a link");
+        assert_eq!(fs::read(&victim).expect("it is there"), b"kept");
+    }
+}

@@ -1,0 +1,206 @@
+//! Files and directories that no other user may have written: the state of a server, and keys.
+//!
+//! Whoever can write the state of a server can name every object of its exports: with the key of
+//! handles, with the list of clients that hold leases, or with a log of changes to be replayed. A
+//! server that runs as root is a deputy of that user then. So the rules are those of ssh:
+//!
+//! 1. A file or directory belongs to the user of the process, or to root.
+//! 2. Neither its group nor others may write it.
+//! 3. A secret of the user of the process gives its group and others no permission at all. A secret
+//!    of root may be readable by a group, which is how root lends a key to a service.
+//! 4. No symbolic link is followed in the place of a file, and nothing but a regular file is read.
+//!
+//! What lies above a state directory is not judged: another user who can exchange the directory
+//! cannot make one that passes rule 1.
+
+use std::fs::{DirBuilder, File, Metadata};
+use std::io::{self, ErrorKind, Read as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::path::Path;
+
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+
+/// More than any file of the state has that is read at once.
+const BYTES_MAX: u64 = 64 << 20;
+
+/// Whether a file is a secret.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Secrecy {
+    /// Others may read the file, and not write it.
+    Readable,
+    /// Others may do neither.
+    Secret,
+}
+
+/// Makes a directory for the user of the process alone where there is none; refuses one that
+/// another user could have written.
+///
+/// # Errors
+/// When it cannot be made, is no directory, or breaks a rule.
+pub fn directory(path: &Path) -> io::Result<File> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let directory = File::from(rustix::fs::open(path, flags, Mode::empty())?);
+    judge(&directory.metadata()?, Secrecy::Readable)?;
+    Ok(directory)
+}
+
+/// Reads a whole file that no other user can have written.
+///
+/// # Errors
+/// When it cannot be read, breaks a rule, or has more than 64 MiB.
+pub fn read(path: &Path, secrecy: Secrecy) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    open(path, OFlags::RDONLY, secrecy)?.take(BYTES_MAX + 1).read_to_end(&mut bytes)?;
+    match u64::try_from(bytes.len()).is_ok_and(|length| length <= BYTES_MAX) {
+        true => Ok(bytes),
+        false => Err(refused("is longer than any file of the state".to_owned())),
+    }
+}
+
+/// Opens a file that no other user can have written; one that is made is its owner's alone.
+///
+/// # Errors
+/// When it cannot be opened, or breaks a rule.
+pub fn open(path: &Path, flags: OFlags, secrecy: Secrecy) -> io::Result<File> {
+    // What is no file may have the process wait.
+    let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    // Rule 4.
+    let file = match rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR) {
+        Err(Errno::LOOP) => {
+            return Err(refused("is a symbolic link: put the file itself there".to_owned()));
+        }
+        opened => File::from(opened?),
+    };
+    let seen = file.metadata()?;
+    if !seen.is_file() {
+        return Err(refused("is no regular file".to_owned()));
+    }
+    judge(&seen, secrecy)?;
+    Ok(file)
+}
+
+/// Judges an open file or directory by rules 1 to 3.
+///
+/// # Errors
+/// The rule that it breaks, and the command that mends it.
+pub fn judge(seen: &Metadata, secrecy: Secrecy) -> io::Result<()> {
+    let (own, owner, mode) = (rustix::process::geteuid().as_raw(), seen.uid(), seen.mode());
+    // Rule 1.
+    if owner != own && owner != 0 {
+        let text = format!(
+            "belongs to the user {owner}, and the server runs as {own}: make it that user's with \
+             `chown {own}`, or name another one"
+        );
+        return Err(refused(text));
+    }
+    // Rules 2 and 3.
+    let (forbidden, lacks) = match (secrecy, owner == own) {
+        (Secrecy::Readable, _) => (0o022, "go-w"),
+        (Secrecy::Secret, true) => (0o077, "go="),
+        (Secrecy::Secret, false) => (0o027, "g-w,o="),
+    };
+    match mode & forbidden {
+        0 => Ok(()),
+        found => {
+            let what = if found & 0o022 == 0 { "read" } else { "written" };
+            Err(refused(format!(
+                "may be {what} by other users (mode {:o}): take that away with `chmod {lacks}`",
+                mode & 0o7777
+            )))
+        }
+    }
+}
+
+fn refused(text: String) -> io::Error {
+    io::Error::new(ErrorKind::PermissionDenied, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
+
+    use super::*;
+
+    fn set(path: &Path, mode: u32) {
+        fs::set_permissions(path, Permissions::from_mode(mode)).expect("it is the test's own");
+    }
+
+    #[test]
+    fn a_file_that_others_may_write_is_refused() {
+        let home = tempfile::tempdir().expect("a directory for the test");
+        let path = home.path().join("note");
+        fs::write(&path, "text").expect("there is room");
+        for (mode, secrecy, word) in [
+            (0o644, Secrecy::Readable, None),
+            (0o664, Secrecy::Readable, Some("written")),
+            (0o646, Secrecy::Readable, Some("written")),
+            (0o600, Secrecy::Secret, None),
+            (0o400, Secrecy::Secret, None),
+            (0o640, Secrecy::Secret, Some("read")),
+            (0o604, Secrecy::Secret, Some("read")),
+            (0o620, Secrecy::Secret, Some("written")),
+        ] {
+            set(&path, mode);
+            match (read(&path, secrecy), word) {
+                (Ok(text), None) => assert_eq!(text, b"text"),
+                (Err(error), Some(word)) => {
+                    let text = error.to_string();
+                    assert!(text.contains(word) && text.contains("chmod"), "{mode:o}: {text}");
+                }
+                (other, _) => panic!("{mode:o} {secrecy:?}: {other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_directory_that_others_may_write_is_refused() {
+        let home = tempfile::tempdir().expect("a directory for the test");
+        let path = home.path().join("state");
+        directory(&path).expect("it is made");
+        let mode = fs::metadata(&path).expect("it is there").permissions().mode();
+        assert_eq!(mode & 0o777, 0o700);
+        for (mode, is_good) in [(0o755, true), (0o770, false), (0o707, false), (0o1777, false)] {
+            set(&path, mode);
+            assert_eq!(directory(&path).is_ok(), is_good, "{mode:o}");
+        }
+    }
+
+    #[test]
+    fn neither_links_nor_what_is_no_file_are_opened() {
+        let home = tempfile::tempdir().expect("a directory for the test");
+        let [real, link, pipe] = ["real", "link", "pipe"].map(|name| home.path().join(name));
+        fs::write(&real, "text").expect("there is room");
+        symlink(&real, &link).expect("there is room");
+        let error = read(&link, Secrecy::Readable).expect_err("it is a link");
+        assert!(error.to_string().contains("symbolic link"), "{error}");
+        // Nor is a file made where a link that leads nowhere says.
+        let nowhere = home.path().join("nowhere");
+        symlink(home.path().join("made"), &nowhere).expect("there is room");
+        open(&nowhere, OFlags::RDWR | OFlags::CREATE, Secrecy::Readable).expect_err("a link");
+        assert!(!home.path().join("made").exists());
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, Mode::RUSR, 0)
+            .expect("there is room");
+        let error = read(&pipe, Secrecy::Readable).expect_err("it is a pipe");
+        assert!(error.to_string().contains("no regular file"), "{error}");
+    }
+
+    #[test]
+    fn what_belongs_to_another_user_is_refused() {
+        let home = tempfile::tempdir().expect("a directory for the test");
+        let path = home.path().join("note");
+        fs::write(&path, "text").expect("there is room");
+        // To give a file away takes root; without it rule 1 cannot be broken here.
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        set(&path, 0o600);
+        chown(&path, Some(12_345), None).expect("root may");
+        let error = read(&path, Secrecy::Secret).expect_err("it is another user's");
+        assert!(error.to_string().contains("12345"), "{error}");
+        chown(home.path(), Some(12_345), None).expect("root may");
+        directory(home.path()).expect_err("it is another user's");
+    }
+}
