@@ -1,62 +1,213 @@
-//! The numbers of exports, which are part of every handle: each directory keeps its own for ever.
+//! The numbers of exports, which are part of every handle: a directory keeps its own for good, and
+//! no other directory ever gets it.
 //!
-//! They stand in the state directory: the number, a blank, the path and a NUL, each. A server of
-//! one directory that is named on the command line needs none of it: that is number 1 unless the
-//! list has it.
+//! A handle is sealed with its export's number, so the number is what ties a handle to the rules of
+//! one export. Rules:
+//! 1. Each directory that is served gets a number, which is noted in the state before a handle has
+//!    it, with the directory's origin: its file system and its root object.
+//! 2. A directory that is found under another name has the number that it had, if nothing that has
+//!    its origin is left under the name of before: else it is a copy of its file system.
+//! 3. Another directory under a name that is known gets a number of its own.
+//! 4. Of a name whose origin is not noted, as an earlier version left it, what has the name now
+//!    counts. That version noted no name for a server of one directory: the first directory in a
+//!    state without any has the number that such a server gave.
+//!
+//! The file `exports` has the number, a blank, the path and a NUL, each; earlier versions read it.
+//! The file `origins` has a line for each number: the number, the UUID of the file system or `-`, and
+//! the root object.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
-use std::fs;
+use std::fmt::Write as _;
 use std::io::{self, ErrorKind};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use leasehold_fs::ExportId;
+use leasehold_fs::{ExportId, ObjectId};
+use leasehold_shell::private::{self, Secrecy};
 use leasehold_shell::state;
+use leasehold_store_dir::Origin;
 
 use crate::failure::{Failure, Kind};
 
-const NAME: &str = "exports";
+const NAMES: &str = "exports";
+const ORIGINS: &str = "origins";
 
-/// The number of a server's only export.
-pub(crate) const ONLY: ExportId = ExportId(1);
+/// The number of a server's first export.
+const FIRST: ExportId = ExportId(1);
 
-/// The number of one directory, which is not noted.
-pub(crate) fn of_directory(state: &Path, directory: &Path) -> Result<ExportId, Failure> {
-    let listed = read(state).map_err(|error| unusable(state, &error))?;
-    Ok(listed.get(directory).copied().unwrap_or(ONLY))
+/// What is noted of numbers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Numbers {
+    names: BTreeMap<PathBuf, ExportId>,
+    origins: BTreeMap<ExportId, Origin>,
 }
 
-/// The numbers of directories; new ones get one that was never given out, and are noted.
+/// The number of what several metaservers serve, whose handles are the same at all of them: it goes
+/// by the name alone, as their directories differ.
+pub(crate) fn of_group(state: &Path, directory: &Path) -> Result<ExportId, Failure> {
+    let names = read_names(state).map_err(|error| unusable(state, &error))?;
+    Ok(names.get(directory).copied().unwrap_or(FIRST))
+}
+
+/// The numbers of directories; what is new is noted.
 pub(crate) fn of(state: &Path, directories: &[&Path]) -> Result<Vec<ExportId>, Failure> {
-    let mut listed = read(state).map_err(|error| unusable(state, &error))?;
-    let before = listed.len();
-    for &directory in directories {
-        let last = listed.values().max().copied();
-        if !listed.contains_key(directory) {
-            let next = last.map_or(Some(ONLY), |last| last.0.checked_add(1).map(ExportId));
-            let full = || Kind::State.because("all 65,535 numbers of exports are given out");
-            listed.insert(directory.to_path_buf(), next.ok_or_else(full)?);
+    let before = Numbers::read(state).map_err(|error| unusable(state, &error))?;
+    let mut numbers = before.clone();
+    let found = numbers.number(directories, &|path| Origin::of(path).ok());
+    let found =
+        found.ok_or_else(|| Kind::State.because("all 65,535 numbers of exports are given out"))?;
+    // A number is out of use before a name leads to the next one: origins go first.
+    if numbers.origins != before.origins
+        && let Err(error) = state::put(state, ORIGINS, &[numbers.origins_text().as_bytes()])
+    {
+        if numbers.names != before.names {
+            return Err(unusable(state, &error));
         }
+        tracing::warn!(%error, "the origins of exports are not noted: names alone tell them apart");
     }
-    if listed.len() > before {
-        write(state, &listed).map_err(|error| unusable(state, &error))?;
+    if numbers.names != before.names {
+        let put = state::put(state, NAMES, &[&numbers.names_text()]);
+        put.map_err(|error| unusable(state, &error))?;
     }
-    Ok(directories.iter().map(|directory| listed[*directory]).collect())
+    Ok(found)
 }
 
 fn unusable(state: &Path, error: &io::Error) -> Failure {
-    let path = state.join(NAME);
-    Kind::State.because(format!("cannot use the numbers of exports, {}: {error}", path.display()))
+    let shown = state.display();
+    Kind::State.because(format!("cannot use the numbers of exports in {shown}: {error}"))
 }
 
-fn read(state: &Path) -> io::Result<BTreeMap<PathBuf, ExportId>> {
-    let text = match fs::read(state.join(NAME)) {
-        Ok(text) => text,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(BTreeMap::new()),
-        Err(error) => return Err(error),
-    };
-    let damaged = || io::Error::new(ErrorKind::InvalidData, "it is damaged");
+impl Numbers {
+    /// The numbers of directories, where there are enough.
+    fn number(
+        &mut self,
+        directories: &[&Path],
+        origin: &dyn Fn(&Path) -> Option<Origin>,
+    ) -> Option<Vec<ExportId>> {
+        let mut found = BTreeMap::new();
+        for &directory in directories {
+            let now = origin(directory);
+            if let Some(id) = self.named(directory, now.as_ref()) {
+                self.note(id, now);
+                found.insert(directory, id);
+            }
+        }
+        for &directory in directories {
+            if found.contains_key(directory) {
+                continue;
+            }
+            let now = origin(directory);
+            let taken: BTreeSet<_> = found.values().copied().collect();
+            let renamed = now.and_then(|now| self.renamed(&now, &taken, origin));
+            let id = renamed.map_or_else(|| self.next(), Some)?;
+            self.names.insert(directory.to_path_buf(), id);
+            self.note(id, now);
+            found.insert(directory, id);
+        }
+        Some(directories.iter().map(|directory| found[directory]).collect())
+    }
+
+    /// The number of a name, if that leads to the same directory as before.
+    fn named(&mut self, directory: &Path, now: Option<&Origin>) -> Option<ExportId> {
+        let id = *self.names.get(directory)?;
+        let noted = self.origins.get(&id);
+        // Rule 4, and a file system that does not tell.
+        if noted.zip(now).is_none_or(|(noted, now)| noted.may_be(now)) {
+            return Some(id);
+        }
+        // Rule 3. The number stays with its origin, and is not given out again.
+        self.names.remove(directory);
+        None
+    }
+
+    /// The number that a directory had under another name, which is forgotten. Rule 2.
+    fn renamed(
+        &mut self,
+        now: &Origin,
+        taken: &BTreeSet<ExportId>,
+        origin: &dyn Fn(&Path) -> Option<Origin>,
+    ) -> Option<ExportId> {
+        let mut same =
+            self.origins.iter().filter(|(id, noted)| noted.is(now) && !taken.contains(id));
+        let (&id, _) = same.next()?;
+        let name = self.names.iter().find(|(_, other)| **other == id).map(|(name, _)| name.clone());
+        if let Some(name) = name {
+            if origin(&name).is_some_and(|there| there.may_be(now)) {
+                return None;
+            }
+            self.names.remove(&name);
+        }
+        Some(id)
+    }
+
+    fn note(&mut self, id: ExportId, now: Option<Origin>) {
+        let noted = self.origins.get(&id);
+        // What the kernel once told of a file system is not forgotten when it does not tell.
+        let is_known = noted.is_some_and(|noted| noted.volume.is_some());
+        if let Some(now) = now.filter(|now| now.volume.is_some() || !is_known) {
+            self.origins.insert(id, now);
+        }
+    }
+
+    /// A number that was never given out.
+    fn next(&self) -> Option<ExportId> {
+        let last = self.names.values().chain(self.origins.keys()).max();
+        last.map_or(Some(FIRST), |last| last.0.checked_add(1).map(ExportId))
+    }
+
+    fn read(state: &Path) -> io::Result<Self> {
+        Ok(Self { names: read_names(state)?, origins: read_origins(state)? })
+    }
+
+    fn names_text(&self) -> Vec<u8> {
+        let mut text = Vec::new();
+        for (path, ExportId(number)) in &self.names {
+            text.extend_from_slice(format!("{number} ").as_bytes());
+            text.extend_from_slice(path.as_os_str().as_bytes());
+            text.push(0);
+        }
+        text
+    }
+
+    fn origins_text(&self) -> String {
+        let mut text = String::new();
+        for (ExportId(number), Origin { volume, object }) in &self.origins {
+            let volume = volume.map_or_else(|| "-".to_owned(), |volume| digits(&volume));
+            // Nothing can fail that writes to memory.
+            let _ = writeln!(text, "{number} {volume} {}", digits(object.as_bytes()));
+        }
+        text
+    }
+}
+
+/// Bytes as hexadecimal digits.
+fn digits(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn bytes_of(digits: &str) -> Option<Vec<u8>> {
+    let (pairs, []) = digits.as_bytes().as_chunks::<2>() else { return None };
+    let pair = |pair: &[u8; 2]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+    pairs.iter().map(pair).collect()
+}
+
+fn damaged(name: &str) -> io::Error {
+    io::Error::new(ErrorKind::InvalidData, format!("{name} is damaged"))
+}
+
+/// A file of the state; nothing where there is none.
+fn read(state: &Path, name: &str) -> io::Result<Vec<u8>> {
+    let path = state.join(name);
+    match private::read(&path, Secrecy::Readable) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) => Err(io::Error::new(error.kind(), format!("{} {error}", path.display()))),
+        read => read,
+    }
+}
+
+fn read_names(state: &Path) -> io::Result<BTreeMap<PathBuf, ExportId>> {
+    let text = read(state, NAMES)?;
     let line = |line: &[u8]| {
         let blank = line.iter().position(|byte| *byte == b' ')?;
         let number = std::str::from_utf8(&line[..blank]).ok()?.parse().ok()?;
@@ -64,38 +215,24 @@ fn read(state: &Path) -> io::Result<BTreeMap<PathBuf, ExportId>> {
     };
     // A path may hold every byte but NUL.
     let lines = text.split(|byte| *byte == 0).filter(|text| !text.is_empty());
-    lines.map(|text| line(text).ok_or_else(damaged)).collect()
+    lines.map(|text| line(text).ok_or_else(|| damaged(NAMES))).collect()
 }
 
-fn write(state: &Path, listed: &BTreeMap<PathBuf, ExportId>) -> io::Result<()> {
-    let mut text = Vec::new();
-    for (path, ExportId(number)) in listed {
-        text.extend_from_slice(format!("{number} ").as_bytes());
-        text.extend_from_slice(path.as_os_str().as_bytes());
-        text.push(0);
-    }
-    state::put(state, NAME, &[&text])
+fn read_origins(state: &Path) -> io::Result<BTreeMap<ExportId, Origin>> {
+    let text = read(state, ORIGINS)?;
+    let text = std::str::from_utf8(&text).map_err(|_| damaged(ORIGINS))?;
+    let line = |line: &str| {
+        let mut words = line.split(' ');
+        let (number, volume, object) = (words.next()?, words.next()?, words.next()?);
+        let volume = match volume {
+            "-" => None,
+            volume => Some(bytes_of(volume)?.try_into().ok()?),
+        };
+        let object = ObjectId::new(&bytes_of(object)?)?;
+        Some((ExportId(number.parse().ok()?), Origin { volume, object }))
+    };
+    text.lines().map(|text| line(text).ok_or_else(|| damaged(ORIGINS))).collect()
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_directory_keeps_its_number() {
-        let home = tempfile::tempdir().expect("there is room");
-        let of = |paths: &[&str]| -> Vec<u16> {
-            let paths: Vec<&Path> = paths.iter().map(Path::new).collect();
-            of(home.path(), &paths).expect("it can be noted").iter().map(|id| id.0).collect()
-        };
-        let only = |path: &str| of_directory(home.path(), Path::new(path)).expect("is read").0;
-        assert_eq!(only("/a"), 1);
-        assert_eq!(of(&["/b", "/a b\nc"]), [1, 2]);
-        assert_eq!(of(&["/d", "/a b\nc"]), [3, 2], "what is gone keeps its number");
-        assert_eq!(of(&["/b"]), [1]);
-        assert_eq!((only("/d"), only("/elsewhere")), (3, 1));
-        fs::write(home.path().join(NAME), "nonsense").expect("there is room");
-        let failed = super::of(home.path(), &[Path::new("/b")]).expect_err("nobody guesses");
-        assert!(failed.to_string().contains("damaged"), "{failed}");
-    }
-}
+mod tests;

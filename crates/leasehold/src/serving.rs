@@ -397,11 +397,9 @@ fn offers(
     let directories: Vec<&Path> =
         plan.exports.iter().map(|export| export.directory.as_path()).collect();
     let is_one_of_several = stores.values().any(|opened| opened.metaserver.is_some());
-    let numbers = match (&plan.file, directories.as_slice()) {
-        // Handles are the same at all of them.
-        (None, [_]) if is_one_of_several => vec![ids::ONLY],
-        (None, [only]) => vec![ids::of_directory(state, only)?],
-        (_, all) => ids::of(state, all)?,
+    let numbers = match directories.as_slice() {
+        [only] if is_one_of_several => vec![ids::of_group(state, only)?],
+        all => ids::of(state, all)?,
     };
     let offer = |(export, id): (&Planned, _)| Offer {
         export: Export {

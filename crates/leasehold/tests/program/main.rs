@@ -28,6 +28,7 @@ mod restart;
 mod restarts;
 mod serve;
 mod stable_log;
+mod state;
 mod stripes;
 mod support;
 mod trial;

@@ -27,6 +27,7 @@ mod listing;
 mod locks;
 mod names;
 mod object;
+mod origin;
 mod path;
 mod permissions;
 mod read;
@@ -49,6 +50,7 @@ use leasehold_fs::{Blocking, Disturbance, FsError, ObjectId, Verifier};
 use rustix::io::Errno;
 
 pub use crate::layout::LAYOUT;
+pub use crate::origin::Origin;
 pub use crate::sync::{Extent, SyncCounts, Syncer};
 
 use crate::sync::{Counting, Kernel};
