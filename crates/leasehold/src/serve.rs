@@ -75,7 +75,6 @@ fn serve(
     for unknown in plan.look_up() {
         tracing::warn!("a rule names a host without an address: {unknown}");
     }
-    // Before anything in it is read: what is read may be another server's to change.
     let owned = own_state(&plan, lock)?;
     let log = match plan.exports.as_slice() {
         [only] => stable_log::check(&plan.server, &only.directory)?,
@@ -188,7 +187,8 @@ impl Live {
     }
 }
 
-/// Has the state directory for this server alone.
+/// Has the state directory for this server alone, before anything in it is read: what is read
+/// earlier may be another server's to change.
 fn own_state(plan: &Plan, lock: GivenLock) -> Result<Ownership, Failure> {
     Ownership::take(&plan.state, lock, &plan.served()).map_err(|error| {
         let text = match error.error.kind() == ErrorKind::WouldBlock {
