@@ -377,6 +377,18 @@ pub enum Effect<E> {
         /// Who waits.
         ticket: Ticket,
     },
+    /// The server refused bytes that were written here, and the cache has given them up: they are
+    /// what programs last wrote there.
+    Refused {
+        /// The file.
+        file: ObjectKey,
+        /// Where the bytes belong.
+        offset: u64,
+        /// The bytes.
+        data: Bytes,
+        /// Why the server refused them.
+        error: E,
+    },
     /// The file can be changed.
     Held {
         /// Who waits.
@@ -398,7 +410,7 @@ pub struct Counters {
     pub rewritten_bytes: u64,
     /// Bytes that were evicted.
     pub evicted_bytes: u64,
-    /// Bytes that the server refused, and that are lost.
+    /// Bytes that the server refused, and that the cache has given up.
     pub refused_bytes: u64,
     /// Writes that had to wait.
     pub held_writes: u64,

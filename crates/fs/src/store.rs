@@ -157,7 +157,9 @@ pub trait Store: Send + Sync {
         wanted: Access,
     ) -> Answer<'a, Result<(Access, Attributes), FsError>>;
 
-    /// The same without attributes, known also while what those say has to be waited for.
+    /// The bytes that may be promised to a client whose data comes later, without attributes. The
+    /// answer may be less than [`Store::space`] has, and comes also while attributes have to be
+    /// waited for.
     fn rights<'a>(
         &'a self,
         caller: &'a Caller,
@@ -537,6 +539,26 @@ pub struct Space {
     pub free_files: u64,
     /// Files that the caller can still make.
     pub available_files: u64,
+}
+
+impl Space {
+    /// The largest margin of [`Space::promised`], in bytes.
+    const MARGIN_BYTES_MAX: u64 = 1 << 30;
+
+    /// The margin's share of the file system: one part of so many.
+    const MARGIN_PARTS: u64 = 16;
+
+    /// The same file system with the bytes that a server may promise for data which comes later.
+    ///
+    /// A margin stays out of the promise: a file takes whole blocks, and the file system needs
+    /// blocks of its own for each extent (a btrfs of 128 MiB refused data with 3 MiB available). A
+    /// write beyond the promise is still tried: the file system decides then.
+    #[must_use]
+    pub const fn promised(self) -> Self {
+        let part = self.bytes / Self::MARGIN_PARTS;
+        let margin = if part < Self::MARGIN_BYTES_MAX { part } else { Self::MARGIN_BYTES_MAX };
+        Self { available_bytes: self.available_bytes.saturating_sub(margin), ..self }
+    }
 }
 
 /// What is true of a store as a whole (RFC 1813 3.3.19 and 3.3.20).

@@ -158,25 +158,28 @@ impl Servers for Directly {
     }
 }
 
-/// Has what the server refuses because it comes too late kept.
+/// Has written data that the server refuses kept and reported.
 fn rescue(client: &Client, source: &str, words: &Words, directory: &Path) -> Result<(), Failure> {
     let said = words.rescue.as_ref().map(std::path::absolute).transpose();
     let said = said.map_err(|error| Kind::Options.because(format!("rescue: {error}")))?;
     if said.as_deref().is_some_and(|place| is_on(directory, place)) {
         return Err(Kind::Options.because("rescue: the directory lies on the mount itself"));
     }
-    match said.or_else(crate::rescue::default_directory) {
-        Some(place) if !is_on(directory, &place) => {
-            client.rescue_by(Arc::new(Keeper::new(place, source, directory)));
+    let place = match said.or_else(crate::rescue::default_directory) {
+        Some(place) if !is_on(directory, &place) => Some(place),
+        Some(_) => {
+            tracing::warn!(
+                "what the server refuses cannot be kept in a home directory that lies on the \
+                 mount itself: rescue=DIR"
+            );
+            None
         }
-        Some(_) => tracing::warn!(
-            "what the server refuses cannot be kept in a home directory that lies on the mount \
-             itself: rescue=DIR"
-        ),
         None => {
             tracing::warn!("there is no home directory for what the server refuses: rescue=DIR");
+            None
         }
-    }
+    };
+    client.rescue_by(Arc::new(Keeper::new(place, source, directory)));
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-//! `leasehold rescue`: data that a server refused because its file was changed elsewhere meanwhile.
+//! `leasehold rescue`: written data that a server refused after the program had gone on.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};
@@ -19,12 +19,12 @@ pub(crate) const FACTS: &str = "facts.json";
 /// So many bytes are compared and written at once.
 const CHUNK_BYTES: u64 = 1 << 20;
 
-/// Look at data that a server refused as it came too late, and write it after all
+/// Look at written data that a server refused, and write it after all
 ///
-/// A mount with leases sends what it was given to write later. If it loses its lease before, as when
-/// its machine stood still, and another client changes the file meanwhile, the server refuses what
-/// comes too late. The mount then says so to who wrote it (fsync and close fail), and keeps the data
-/// here.
+/// A mount sends written data to its server later. The server refuses data where its disk or a
+/// quota is full, or where the disk fails. It refuses data of a mount that lost its lease, as when
+/// the machine stood still, if another client has changed the file meanwhile. The mount then logs
+/// an error, has the next write, fsync or close of the file fail, and keeps the data here.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Rescue {
     List(List),
@@ -92,10 +92,14 @@ pub(crate) struct Facts {
     pub(crate) path: Option<String>,
     /// When the first of it was refused, in seconds since 1970.
     pub(crate) when_s: u64,
-    /// The revision that it was made from.
+    /// The revision that it was made from; 0 where `error` says why the data was refused.
     pub(crate) made_from: u64,
-    /// The revision that the file had then.
+    /// The revision that the file had then; 0 likewise.
     pub(crate) found: u64,
+    /// The error that the server refused the data with; none where the data came too late. Files of
+    /// before this field was there have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) error: Option<String>,
     /// In order, none touching another.
     pub(crate) pieces: Vec<Piece>,
 }
@@ -247,9 +251,13 @@ fn show(options: &Show) -> Result<(), Failure> {
         let told = json!({ "id": options.id, "facts": facts, "compared": pieces });
         return say(format!("{told}\n"));
     }
-    let Facts { source, made_from, found, .. } = &facts;
+    let Facts { source, made_from, found, error, .. } = &facts;
+    let why = match error {
+        Some(error) => format!("refused: {error}"),
+        None => format!("made from revision {made_from}, refused at {found}"),
+    };
     let mut page = format!(
-        "{}\nof {source}; made from revision {made_from}, refused at {found}\nkept in {}\n",
+        "{}\nof {source}; {why}\nkept in {}\n",
         facts.name(),
         directory.join(DATA).display()
     );
@@ -289,6 +297,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn facts_of_an_earlier_release_are_read() {
+        let old = r#"{"source":"host:/a","mounted_on":"/m","path":"f","when_s":1,"made_from":2,
+            "found":3,"pieces":[{"offset":0,"bytes":4}]}"#;
+        let facts: Facts = serde_json::from_str(old).expect("nothing is missing");
+        assert_eq!((facts.error.as_deref(), facts.found, facts.bytes()), (None, 3, 4));
+        // An earlier release takes no notice of the error.
+        let new = Facts { error: Some("full".to_owned()), ..facts };
+        let text = serde_json::to_string(&new).expect("all of it is text");
+        assert_eq!(serde_json::from_str::<Facts>(&text).expect("the same").error, new.error);
+    }
+
+    #[test]
     fn pieces_that_touch_are_one() {
         let mut facts = Facts {
             source: String::new(),
@@ -297,6 +317,7 @@ mod tests {
             when_s: 0,
             made_from: 1,
             found: 2,
+            error: None,
             pieces: Vec::new(),
         };
         for (offset, bytes) in [(100, 10), (0, 5), (110, 10), (3, 4), (50, 1)] {

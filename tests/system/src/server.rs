@@ -14,6 +14,7 @@ use std::{env, fs, process};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use serde::Deserialize;
 
+use crate::disk::{Disk, FileSystem};
 use crate::{Mount, Scratch, Version, output};
 
 /// A server over a folder of its own, listening on 127.0.0.1; stopped when this is dropped.
@@ -26,6 +27,8 @@ pub struct Server {
     options: Vec<String>,
     /// Whether the folder has a file system of its own.
     is_mount: bool,
+    /// The disk that the folder is on, where it has one of its own.
+    _disk: Option<Disk>,
 }
 
 /// Who runs the server.
@@ -91,6 +94,20 @@ impl Server {
         server
     }
 
+    /// Starts a server over a new folder on a disk of its own, of this kind and size.
+    ///
+    /// # Panics
+    /// If it does not get ready, or if we may not mount.
+    #[must_use]
+    pub fn start_on_disk(kind: FileSystem, bytes: u64) -> Self {
+        let (folder, disk) = (Scratch::new("export"), Disk::new(kind, bytes, &[]));
+        let mut mount = Command::new("mount");
+        output(mount.args(["-o", "loop"]).arg(disk.path()).arg(folder.path()));
+        let mut server = Self::start_over(folder, Runner::Us, &["--durability", "memory"]);
+        (server.is_mount, server._disk) = (true, Some(disk));
+        server
+    }
+
     /// Starts a server that a file configures: `text`, in which `FOLDER` is a new, empty folder. Its
     /// machine has the users and groups of these lines, and no others.
     ///
@@ -108,7 +125,7 @@ impl Server {
         configure(&folder, &state, text);
         let (process, ready) = launch(&Runner::Configured, &folder, &state, port(), &[]);
         let (runner, options) = (Runner::Configured, Vec::new());
-        Self { folder, state, process, ready, runner, options, is_mount: false }
+        Self { folder, state, process, ready, runner, options, is_mount: false, _disk: None }
     }
 
     /// Has the server take over another configuration, as at its start; says what is told.
@@ -144,7 +161,7 @@ impl Server {
         }
         let options: Vec<_> = options.iter().map(ToString::to_string).collect();
         let (process, ready) = launch(&runner, &folder, &state, port(), &options);
-        Self { folder, state, process, ready, runner, options, is_mount: false }
+        Self { folder, state, process, ready, runner, options, is_mount: false, _disk: None }
     }
 
     /// Kills the server and starts it again, with the same folder and the same port.

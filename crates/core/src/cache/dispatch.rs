@@ -3,6 +3,7 @@
 use core::ops::Range;
 use std::collections::btree_map::Entry;
 
+use bytes::Bytes;
 use leasehold_base::attributes::{SetAttributes, Wcc};
 use leasehold_base::units::{FileTime, Time};
 
@@ -175,10 +176,10 @@ impl<E: Clone> Cache<E> {
                 self.end_change(now, key, &wcc, effects);
             }
             Err(error) => {
-                object.file.extents.fail_write(&range, job);
+                let lost = object.file.extents.fail_write(&range, job);
                 object.file.end_alteration(job, is_unheeded);
                 if !is_unheeded {
-                    self.failed(key, length, error);
+                    self.refused(key, length, lost, error, effects);
                 }
                 self.end_change(now, key, &Wcc::default(), effects);
             }
@@ -194,6 +195,21 @@ impl<E: Clone> Cache<E> {
         } else if length == self.write_bytes {
             self.write_bytes = (self.write_bytes * 2).min(most);
         }
+    }
+
+    /// Notes that the server refused data, and hands over the bytes that the cache has given up.
+    fn refused(
+        &mut self,
+        key: ObjectKey,
+        bytes: u64,
+        lost: Vec<(u64, Bytes)>,
+        error: E,
+        effects: &mut Vec<Effect<E>>,
+    ) {
+        for (offset, data) in lost {
+            effects.push(Effect::Refused { file: key, offset, data, error: error.clone() });
+        }
+        self.failed(key, bytes, error);
     }
 
     fn failed(&mut self, key: ObjectKey, bytes: u64, error: E) {
@@ -222,7 +238,8 @@ impl<E: Clone> Cache<E> {
             Err(error) => {
                 let lost = file.extents.fail_commit(job);
                 if !is_unheeded {
-                    self.failed(key, lost, error);
+                    let bytes = lost.iter().map(|(_, data)| data.len() as u64).sum();
+                    self.refused(key, bytes, lost, error, effects);
                 }
                 self.end_change(now, key, &Wcc::default(), effects);
             }

@@ -324,11 +324,10 @@ impl Extents {
         }
     }
 
-    /// A WRITE failed: what it carried is given up.
-    pub(super) fn fail_write(&mut self, range: &Range<u64>, job: JobId) {
-        for start in self.of_write(range, job) {
-            self.take(start);
-        }
+    /// A WRITE failed: gives up the bytes that it carried, and says which they were.
+    pub(super) fn fail_write(&mut self, range: &Range<u64>, job: JobId) -> Vec<(u64, Bytes)> {
+        let starts = self.of_write(range, job).into_iter();
+        starts.map(|start| (start, self.take(start).data.freeze())).collect()
     }
 
     /// What is left of the bytes that a WRITE took; others were written over since.
@@ -367,10 +366,10 @@ impl Extents {
         lost
     }
 
-    /// A COMMIT failed: what it was for is given up. Says how many bytes.
-    pub(super) fn fail_commit(&mut self, job: JobId) -> u64 {
+    /// A COMMIT failed: gives up the bytes that it was for, and says which they were.
+    pub(super) fn fail_commit(&mut self, job: JobId) -> Vec<(u64, Bytes)> {
         let starts = self.of_commit(job).into_iter();
-        starts.map(|(start, _)| self.take(start).data.len() as u64).sum()
+        starts.map(|(start, _)| (start, self.take(start).data.freeze())).collect()
     }
 
     fn of_commit(&self, job: JobId) -> Vec<(u64, Verifier)> {

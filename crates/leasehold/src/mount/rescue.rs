@@ -1,4 +1,4 @@
-//! Keeps what the server refuses because its file was changed elsewhere meanwhile.
+//! Keeps written data that the server refuses after the program has gone on, and reports it.
 
 use std::collections::BTreeMap;
 use std::fs::{DirBuilder, OpenOptions};
@@ -6,77 +6,120 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use leasehold_client::{Late, NodeId, Rescuer};
-use leasehold_shell::state;
+use leasehold_client::{Error, NodeId, Refused, Rescuer, Status, Why};
+use leasehold_shell::{Rate, state};
 
 use crate::rescue::{DATA, FACTS, Facts, Piece};
 
-/// Keeps it in files of a directory.
+/// How often a line of each kind is logged at most: a full disk refuses many files at once.
+const REPORTS_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Keeps refused data in files of a directory, where there is one, and reports it in the log.
 pub(crate) struct Keeper {
-    directory: PathBuf,
+    directory: Option<PathBuf>,
     source: String,
     mounted_on: PathBuf,
     kept: Mutex<BTreeMap<NodeId, (String, Facts)>>,
+    reports: Rate,
 }
 
 impl Keeper {
-    /// One for a mount.
-    pub(crate) fn new(directory: PathBuf, source: &str, mounted_on: &Path) -> Self {
+    /// One for a mount. Without a directory refused data is reported and lost.
+    pub(crate) fn new(directory: Option<PathBuf>, source: &str, mounted_on: &Path) -> Self {
         let (source, mounted_on) = (source.to_owned(), mounted_on.to_path_buf());
-        Self { directory, source, mounted_on, kept: Mutex::default() }
+        let reports = Rate::one_in(REPORTS_INTERVAL);
+        Self { directory, source, mounted_on, kept: Mutex::default(), reports }
     }
 
-    fn keep(&self, late: &Late) -> io::Result<String> {
+    fn keep(&self, place: &Path, refused: &Refused) -> io::Result<String> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let (id, facts) = kept.entry(late.node).or_insert_with(|| self.begun(late));
-        let directory = self.directory.join(&*id);
+        let (id, facts) = kept.entry(refused.node).or_insert_with(|| self.begun(refused));
+        let directory = place.join(&*id);
         DirBuilder::new().recursive(true).mode(0o700).create(&directory)?;
         let mut open = OpenOptions::new();
         let file = open.create(true).write(true).truncate(false).mode(0o600);
         let file = file.open(directory.join(DATA))?;
-        file.write_all_at(&late.data, late.offset)?;
+        file.write_all_at(&refused.data, refused.offset)?;
         file.sync_all()?;
-        facts.found = late.found;
-        facts.add(Piece { offset: late.offset, bytes: late.data.len() as u64 });
+        match &refused.why {
+            Why::Late { found, .. } => facts.found = *found,
+            Why::Failed(error) => facts.error = Some(error.to_string()),
+        }
+        facts.add(Piece { offset: refused.offset, bytes: refused.data.len() as u64 });
         state::put(&directory, FACTS, &[&serde_json::to_vec_pretty(facts)?])?;
         Ok(id.clone())
     }
 
-    fn begun(&self, late: &Late) -> (String, Facts) {
+    fn begun(&self, refused: &Refused) -> (String, Facts) {
         let when_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |span| span.as_secs());
-        let names = late.path.as_ref().and_then(|names| {
-            let names = names.iter().map(|name| std::str::from_utf8(name).ok());
-            names.collect::<Option<Vec<_>>>()
-        });
+        let (made_from, found) = match refused.why {
+            Why::Late { made_from, found } => (made_from, found),
+            Why::Failed(_) => (0, 0),
+        };
         let facts = Facts {
             source: self.source.clone(),
             mounted_on: self.mounted_on.clone(),
-            path: names.map(|names| names.join("/")),
+            path: text_of(refused),
             when_s,
-            made_from: late.made_from,
-            found: late.found,
+            made_from,
+            found,
+            error: None,
             pieces: Vec::new(),
         };
-        (format!("{when_s}-{}-{}", std::process::id(), late.node.0), facts)
+        (format!("{when_s}-{}-{}", std::process::id(), refused.node.0), facts)
+    }
+}
+
+/// The path of the file below the mount, where it is known and is text.
+fn text_of(refused: &Refused) -> Option<String> {
+    let names = refused.path.as_ref()?;
+    let names = names.iter().map(|name| std::str::from_utf8(name).ok());
+    Some(names.collect::<Option<Vec<_>>>()?.join("/"))
+}
+
+/// Why the server refused data, as the log has it.
+fn reason(why: &Why) -> String {
+    match why {
+        Why::Late { .. } => "another client has changed the file since".to_owned(),
+        Why::Failed(Error::Failed(Status::NoSpace)) => "the server's disk is full".to_owned(),
+        Why::Failed(error) => error.to_string(),
     }
 }
 
 impl Rescuer for Keeper {
-    fn rescue(&self, late: &Late) {
-        let bytes = late.data.len();
-        match self.keep(late) {
-            Ok(id) => tracing::error!(
-                id,
+    fn rescue(&self, refused: &Refused) {
+        let (bytes, offset) = (refused.data.len(), refused.offset);
+        let file = text_of(refused).unwrap_or_else(|| "(a name that is not known)".to_owned());
+        let kept = self.directory.as_deref().map(|place| self.keep(place, refused));
+        let Some(held_back) = self.reports.pass() else { return };
+        let why = reason(&refused.why);
+        match kept {
+            Some(Ok(id)) => tracing::error!(
+                ?file,
+                offset,
                 bytes,
-                "the server refused data of a file that was changed elsewhere: `leasehold rescue` \
-                 has it"
+                id,
+                held_back,
+                "the server refused written data: {why}; `leasehold rescue` has the data"
             ),
-            Err(error) => {
-                let directory = self.directory.display();
-                tracing::error!(%error, %directory, bytes, "data that was refused cannot be kept");
-            }
+            Some(Err(error)) => tracing::error!(
+                ?file,
+                offset,
+                bytes,
+                %error,
+                held_back,
+                "the server refused written data: {why}; the data cannot be kept and is lost"
+            ),
+            None => tracing::error!(
+                ?file,
+                offset,
+                bytes,
+                held_back,
+                "the server refused written data: {why}; the data is lost, as this mount has no \
+                 directory for rescue"
+            ),
         }
     }
 }

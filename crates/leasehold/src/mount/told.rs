@@ -182,7 +182,7 @@ pub(crate) fn page(told: &Value) -> String {
     );
     if let Some(refused) = told["refused_bytes"].as_u64().filter(|refused| *refused > 0) {
         page += &format!(
-            "{refused} bytes were refused by the server; `leasehold rescue list` has what came too late\n"
+            "{refused} bytes were refused by the server; `leasehold rescue list` has what was kept\n"
         );
     }
     for request in told["waiting"].as_array().into_iter().flatten() {

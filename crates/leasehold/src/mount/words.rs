@@ -81,7 +81,7 @@ Options for -o, with commas between them:
                      by HOST itself where that does not say, or the other cannot be reached";
 
 const OTHERS: &str = "\
-\x20 rescue=DIR         where data is kept that the server refuses since its file was changed elsewhere
+\x20 rescue=DIR         where written data is kept that the server refuses later
                      [default: /var/lib/leasehold/rescue, or in the home directory]
   noresvport         speak from any port, also as root
   intr               who waits can be killed, as always; nointr is not to be had

@@ -42,6 +42,7 @@ impl Call {
             Effect::Read { .. }
             | Effect::Wrote { .. }
             | Effect::Synced { .. }
+            | Effect::Refused { .. }
             | Effect::Held { .. }
             | Effect::Idle { .. } => unreachable!("only calls are called"),
         };
@@ -172,8 +173,7 @@ async fn write_under(
             if client.is_late_for_ours(node, base).await {
                 continue;
             }
-            client.hand_over(node, (offset, &data), base, now);
-            client.shared.state().note_late(node);
+            client.shared.state().note_late(node, base, now);
         }
         let reply = reply?;
         // Data is not refused with what goes along with it: that is refused alone.
@@ -198,11 +198,11 @@ async fn alter_under(
         let ride = client.ride(&[], base);
         let reply = ride.nfs.setattr(who, file, &set, None).await;
         writing.answered(&ride);
-        if ride.told().late.is_some() {
+        if let Some(now) = ride.told().late {
             if client.is_late_for_ours(node, base).await {
                 continue;
             }
-            client.shared.state().note_late(node);
+            client.shared.state().note_late(node, base, now);
         }
         // It has ended what was told of where the data is to be written.
         client.with(|state, _, doings| state.layouts.forget(node, doings));

@@ -25,7 +25,8 @@ use crate::names::is_stale;
 use crate::nodes::{NodeId, Nodes, Seen};
 use crate::open::Opens;
 use crate::options::{Options, Variant};
-use crate::refusals::Refusals;
+use crate::refusals::{Refusals, kept};
+use crate::rescue::{Refused, Why};
 use crate::ride::{How, Ride};
 use crate::silly::Notes;
 
@@ -95,6 +96,8 @@ pub(crate) struct Doings {
     calls: Vec<Call>,
     pub(crate) wakers: Vec<Waker>,
     pub(crate) errands: Errands,
+    /// Data that the server refused.
+    refused: Vec<Refused>,
 }
 
 impl Client {
@@ -183,6 +186,8 @@ impl Client {
             let changed = change(&mut state, now, &mut doings);
             (changed, state.new_alarm(now))
         };
+        // Before a program learns of it.
+        self.hand_over(&doings.refused);
         for waker in doings.wakers {
             waker.wake();
         }
@@ -343,13 +348,18 @@ impl State {
             }
             self.cache.step(now, event, &mut doings.effects);
             for effect in core::mem::take(&mut doings.effects) {
-                events.extend(self.follow(effect, doings));
+                events.extend(self.follow(now, effect, doings));
             }
         }
     }
 
     /// Does what the cache asks for; says what is to be told to it in turn.
-    fn follow(&mut self, effect: Effect<Error>, doings: &mut Doings) -> Option<Event<Error>> {
+    fn follow(
+        &mut self,
+        now: Time,
+        effect: Effect<Error>,
+        doings: &mut Doings,
+    ) -> Option<Event<Error>> {
         match effect {
             Effect::Fetch { .. }
             | Effect::Store { .. }
@@ -369,6 +379,10 @@ impl State {
                 self.answer(ticket, Outcome::Done, doings);
                 None
             }
+            Effect::Refused { file, offset, data, error } => {
+                self.refuse(now, NodeId::of(file), (offset, data), error, doings);
+                None
+            }
             Effect::Held { ticket, file } => {
                 if self.abandoned.remove(&ticket) {
                     return Some(Event::Release { file });
@@ -378,6 +392,21 @@ impl State {
             }
             Effect::Idle { object } => self.forget_unused(NodeId::of(object)),
         }
+    }
+
+    /// The server refused data: it is kept, and why.
+    fn refuse(
+        &mut self,
+        now: Time,
+        node: NodeId,
+        data: (u64, Bytes),
+        error: Error,
+        doings: &mut Doings,
+    ) {
+        self.refusals.failed(now, &error);
+        let late = self.leases.as_ref().and_then(|leased| leased.why_late(node, &error));
+        let path = self.nodes.path(node);
+        doings.refused.extend(kept((node, path), data, late.unwrap_or(Why::Failed(error))));
     }
 
     /// Somebody is to wait.

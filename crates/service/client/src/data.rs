@@ -151,8 +151,8 @@ impl Client {
         }
     }
 
-    /// Writes all of it, or nothing. Where writes are delayed this waits only for room; what fails
-    /// later is told by the next write, fsync or flush.
+    /// Writes all of it, or nothing. Where writes are delayed this waits only for room; the next
+    /// write, fsync or flush says what the server refuses later, and a [`crate::Rescuer`] gets it.
     ///
     /// # Errors
     /// As [`Client::getattr`].
@@ -197,6 +197,10 @@ impl Client {
         let Open { node, who, how, .. } = self.get_open(open)?;
         let bytes = data.len() as u64;
         let mut made_room = false;
+        if self.is_leased() && !how.direct && !data.is_empty() && self.is_without_room() {
+            self.write_as(&who, node).await;
+            return self.append_directly(&who, node, data).await;
+        }
         while self.is_leased() && !how.direct && !data.is_empty() {
             self.write_as(&who, node).await;
             match self.lease(&who, node, Kind::Write, bytes).await {
@@ -207,7 +211,7 @@ impl Client {
                     made_room = true;
                     continue;
                 }
-                Right::Full => return Err(Error::Failed(Status::NoSpace)),
+                Right::Full => return self.append_directly(&who, node, data).await,
             }
             self.getattr(&who, node).await?;
             let (file, at) = (node.key(), (self.shared.options.time_of_day)());
@@ -239,6 +243,9 @@ impl Client {
         let file = node.key();
         let bytes = data.len() as u64;
         let mut made_room = false;
+        if self.is_without_room() {
+            return self.write_directly(who, node, offset, data).await;
+        }
         loop {
             let at = (self.shared.options.time_of_day)();
             let write =
@@ -254,11 +261,7 @@ impl Client {
                     self.sync_node(node).await;
                     made_room = true;
                 }
-                // What is written over may need no room: the server knows.
-                Right::Full if self.lies_within(node, offset.saturating_add(bytes)) => {
-                    return self.write_directly(who, node, offset, data).await;
-                }
-                Right::Full => return Err(Error::Failed(Status::NoSpace)),
+                Right::Full => return self.write_directly(who, node, offset, data).await,
             }
         }
     }
@@ -266,11 +269,6 @@ impl Client {
     /// Whether there is something to be saved first: that may need less room than it has bytes.
     fn is_unsaved(&self, node: NodeId) -> bool {
         self.shared.state().cache.is_unsaved(node.key())
-    }
-
-    /// Whether a file reaches up to there.
-    fn lies_within(&self, node: NodeId, end: u64) -> bool {
-        self.seen(node).is_some_and(|seen| end <= seen.attributes.size)
     }
 
     /// Counts how often somebody else may have changed a file: a copy of what was read here is

@@ -67,7 +67,7 @@ impl Client {
                 nfs3::Reply::Done(done) => done,
                 nfs3::Reply::Failed(status, wcc) => {
                     change.finish(&wcc, (&ride, FIRST));
-                    return Err(self.failed(node, status));
+                    return Err(self.refused(node, status));
                 }
             };
             let count = done.written.count;
@@ -107,7 +107,7 @@ impl Client {
                 nfs3::Reply::Done(done) => done,
                 nfs3::Reply::Failed(status, wcc) => {
                     change.finish(&wcc, (&ride, FIRST));
-                    return Err(self.failed(node, status));
+                    return Err(self.refused(node, status));
                 }
             };
             change.finish(&done.file, (&ride, FIRST));
@@ -119,6 +119,13 @@ impl Client {
         }
         drop(hold);
         Ok(())
+    }
+
+    /// The server refused a write past the cache.
+    fn refused(&self, node: NodeId, status: nfs3::Status) -> Error {
+        let error = self.failed(node, status);
+        self.with(|state, now, _| state.refusals.failed(now, &error));
+        error
     }
 
     /// What is known of bytes is not good any more, nor where to read them again.

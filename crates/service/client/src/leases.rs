@@ -13,7 +13,7 @@
 mod ear;
 mod errands;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use core::pin::pin;
@@ -29,13 +29,13 @@ use leasehold_core::leases::{self, Kind, Modrev, Object, Open, Serial};
 use leasehold_session::leases::messages::leases::{Held, Progress, Returned, Wanted};
 use leasehold_session::leases::messages::{self, Base, Terms};
 use leasehold_session::{Credential, Error};
-use leasehold_wire::nfs3::{self, Handle};
+use leasehold_wire::nfs3::{self, Handle, Status};
 
 use crate::client::{Client, Doings, Outcome, State, Wait};
 use crate::listed::Listings;
 use crate::nodes::NodeId;
 use crate::options::Variant;
-use crate::rescue::Rescuer;
+use crate::rescue::Why;
 use crate::ride::{FIRST, How, Ride};
 use errands::Errand;
 pub(crate) use errands::Errands;
@@ -56,7 +56,8 @@ pub(crate) enum Right {
     Use,
     /// By calls.
     Through,
-    /// Not at all: the disk is full.
+    /// By calls, as the server reserves no room for what is written: only a WRITE says whether the
+    /// disk is full.
     Full,
 }
 
@@ -74,8 +75,8 @@ pub(crate) struct Leased {
     progress: Progress,
     /// What a report was answered with, for who asked for it.
     reported: Option<bool>,
-    /// Files of which data came too late.
-    late: BTreeSet<NodeId>,
+    /// Files of which data came too late, and why it was refused.
+    late: BTreeMap<NodeId, Why>,
     /// What was listed.
     pub(crate) listings: Listings,
     /// Files that were made here, with the lease that came with that.
@@ -86,8 +87,6 @@ pub(crate) struct Leased {
     calling: bool,
     /// As whom leases are given back.
     who: Credential,
-    /// Who keeps what came too late.
-    pub(crate) rescuer: Option<Arc<dyn Rescuer>>,
     /// Who else keeps what is cached here.
     watcher: Option<Arc<dyn Watcher>>,
 }
@@ -123,13 +122,12 @@ impl Leased {
             uses: BTreeMap::new(),
             progress: Progress::Recovered,
             reported: None,
-            late: BTreeSet::new(),
+            late: BTreeMap::new(),
             listings: Listings::default(),
             made: BTreeMap::new(),
             writing: BTreeMap::new(),
             calling: false,
             who,
-            rescuer: None,
             watcher: None,
         }
     }
@@ -141,6 +139,12 @@ impl Leased {
     /// The lease on a node that may be cached under and goes on: which kind, and its serial.
     pub(crate) fn cachable(&self, now: Time, node: NodeId) -> Option<(Kind, Serial)> {
         self.holder.cachable(now, object_of(node))
+    }
+
+    /// Why data of a file was refused with this error, if it came too late.
+    pub(crate) fn why_late(&self, node: NodeId, error: &Error) -> Option<Why> {
+        let is_late = matches!(error, Error::Failed(Status::NotSynchronized));
+        self.late.get(&node).filter(|_| is_late).cloned()
     }
 
     fn wanted(&self, node: NodeId, kind: Kind, space: u64, reclaim: bool) -> Option<Wanted> {
@@ -462,9 +466,10 @@ impl State {
     }
 
     /// Data of a file came too late, and was refused.
-    pub(crate) fn note_late(&mut self, node: NodeId) {
+    pub(crate) fn note_late(&mut self, node: NodeId, base: Option<Base>, found: u64) {
         if let Some(leased) = &mut self.leases {
-            leased.late.insert(node);
+            let made_from = base.map_or(0, |base| base.modrev);
+            leased.late.insert(node, Why::Late { made_from, found });
         }
     }
 }

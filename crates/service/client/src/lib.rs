@@ -51,6 +51,6 @@ pub use make::Special;
 pub use nodes::{Found, NodeId, Seen};
 pub use open::{OpenHow, OpenId};
 pub use options::{Asking, Options, Variant};
-pub use rescue::{Late, Rescuer};
+pub use rescue::{Refused, Rescuer, Why};
 pub use silly::{Aside, Notes, remove_left};
 pub use user::{File, Listed, User};

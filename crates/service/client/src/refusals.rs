@@ -1,19 +1,36 @@
 //! Written data that the server refused, until a program that had the file open was told: where all
 //! have closed it before, whoever ends the client is.
+//!
+//! After a refusal for want of room writes go to the server at once for a while, so that each
+//! program learns from its own write that there is no room.
 
+use core::time::Duration;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
+use leasehold_base::units::Time;
 use leasehold_session::Error;
+use leasehold_wire::nfs3::Status;
 
 use crate::client::Client;
+use crate::names::is_gone;
 use crate::nodes::NodeId;
+use crate::rescue::{Refused, Rescuer, Why};
 
 /// Of how many files it is known that a program is told after all.
 const FILES_MAX: usize = 4096;
 
+/// How long after the last refusal for want of room writes are not delayed. A program that fills a
+/// disk, or a quota that the server does not tell of, thus leaves little behind for rescue.
+const WITHOUT_ROOM: Duration = Duration::from_secs(60);
+
 /// The files that data was refused of and no program was told of.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Refusals {
+    /// Who keeps what is refused.
+    pub(crate) rescuer: Option<Arc<dyn Rescuer>>,
+    /// Until when writes go to the server at once.
+    without_room_until: Time,
     files: BTreeSet<NodeId>,
     /// Whether there were more.
     are_more: bool,
@@ -32,6 +49,18 @@ impl Refusals {
         }
     }
 
+    /// A write was refused.
+    pub(crate) fn failed(&mut self, now: Time, error: &Error) {
+        if let Error::Failed(Status::NoSpace | Status::QuotaExceeded) = error {
+            self.without_room_until = now + WITHOUT_ROOM;
+        }
+    }
+
+    /// Whether a write was refused for want of room a short while ago.
+    pub(crate) fn are_for_want_of_room(&self, now: Time) -> bool {
+        now < self.without_room_until
+    }
+
     /// A program was told so.
     pub(crate) fn told(&mut self, node: NodeId) {
         self.files.remove(&node);
@@ -42,7 +71,23 @@ impl Refusals {
     }
 }
 
+/// Data that is to be kept: all but data of a file that is gone, as the data would be with it.
+pub(crate) fn kept(
+    (node, path): (NodeId, Option<Vec<Box<[u8]>>>),
+    (offset, data): (u64, bytes::Bytes),
+    why: Why,
+) -> Option<Refused> {
+    let is_of_gone = matches!(&why, Why::Failed(error) if is_gone(error));
+    (!is_of_gone).then_some(Refused { node, path, offset, data, why })
+}
+
 impl Client {
+    /// Whether writes are not delayed, as the server has refused one for want of room.
+    pub(crate) fn is_without_room(&self) -> bool {
+        let now = self.shared.nfs.session().now();
+        self.shared.state().refusals.are_for_want_of_room(now)
+    }
+
     /// Whether the server refused written data, and no write, flush or fsync has said so.
     #[must_use]
     pub fn has_refused_untold(&self) -> bool {
@@ -71,6 +116,20 @@ mod tests {
         assert!(!refusals.is_empty());
         refusals.told(NodeId(2));
         assert!(refusals.is_empty());
+    }
+
+    #[test]
+    fn a_refusal_for_want_of_room_ends_the_delay_of_writes_for_a_minute() {
+        let mut refusals = Refusals::default();
+        let second = |number| Time::ZERO + Duration::from_secs(number);
+        refusals.failed(second(1), &Error::Failed(Status::Io));
+        assert!(!refusals.are_for_want_of_room(second(1)));
+        for status in [Status::NoSpace, Status::QuotaExceeded] {
+            let mut refusals = Refusals::default();
+            refusals.failed(second(1), &Error::Failed(status));
+            assert!(refusals.are_for_want_of_room(second(60)));
+            assert!(!refusals.are_for_want_of_room(second(61)));
+        }
     }
 
     #[test]

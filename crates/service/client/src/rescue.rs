@@ -1,59 +1,64 @@
-//! Data that came too late for its file, which others have changed since: the server refused it,
-//! and it is handed to who keeps it.
+//! Written data that the server refused after the program's write had returned: handed over, so that
+//! it can be kept.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
-use leasehold_session::leases::messages::Base;
+use leasehold_session::Error;
 
 use crate::client::Client;
 use crate::nodes::NodeId;
 
-/// Data that the server refused, as it was made from an earlier state of its file.
+/// Written data that the server refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Late {
+pub struct Refused {
     /// The file.
     pub node: NodeId,
-    /// The names that led to it when it was last seen, from the top; none where that is not known.
+    /// The names that led to the file when it was last seen, from the top; none where that is not
+    /// known.
     pub path: Option<Vec<Box<[u8]>>>,
     /// Where the data belongs.
     pub offset: u64,
     /// The data.
     pub data: Bytes,
-    /// The revision of the file that it was made from.
-    pub made_from: u64,
-    /// The revision that the file had when it was refused.
-    pub found: u64,
+    /// Why the server refused it.
+    pub why: Why,
+}
+
+/// Why the server refused written data.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// The data was made from an earlier state of its file, which others have changed since.
+    Late {
+        /// The revision of the file that the data was made from.
+        made_from: u64,
+        /// The revision that the file had when the data was refused.
+        found: u64,
+    },
+    /// The call failed, as where the disk is full.
+    Failed(Error),
 }
 
 /// Who keeps what was refused.
 pub trait Rescuer: Send + Sync {
-    /// Keeps it. What wrote it is told only afterwards that it failed.
-    fn rescue(&self, late: &Late);
+    /// Keeps the data. A program learns only afterwards that its data was refused.
+    fn rescue(&self, refused: &Refused);
 }
 
 impl Client {
-    /// Says who keeps what the server refuses because its file was changed since.
+    /// Says who keeps the written data that the server refuses.
     pub fn rescue_by(&self, rescuer: Arc<dyn Rescuer>) {
-        if let Some(leased) = &mut self.shared.state().leases {
-            leased.rescuer = Some(rescuer);
-        }
+        self.shared.state().refusals.rescuer = Some(rescuer);
     }
 
-    pub(crate) fn hand_over(
-        &self,
-        node: NodeId,
-        (offset, data): (u64, &Bytes),
-        base: Option<Base>,
-        found: u64,
-    ) {
-        let state = self.shared.state();
-        let rescuer = state.leases.as_ref().and_then(|leased| leased.rescuer.clone());
-        let path = state.nodes.path(node);
-        drop(state);
+    /// Hands over what was refused. Nothing is locked meanwhile: the rescuer writes to a disk.
+    pub(crate) fn hand_over(&self, all: &[Refused]) {
+        if all.is_empty() {
+            return;
+        }
+        let rescuer = self.shared.state().refusals.rescuer.clone();
         if let Some(rescuer) = rescuer {
-            let made_from = base.map_or(0, |base| base.modrev);
-            rescuer.rescue(&Late { node, path, offset, data: data.clone(), made_from, found });
+            all.iter().for_each(|refused| rescuer.rescue(refused));
         }
     }
 }

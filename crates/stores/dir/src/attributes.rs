@@ -2,6 +2,7 @@
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
+use std::time::Instant;
 
 use leasehold_base::units::{FileId, FileSystemId, FileTime};
 use leasehold_fs::{Attributes, Caller, Device, FileType, FsError, Mode, SUPERUSER, Space, Wcc};
@@ -63,19 +64,27 @@ impl Volume {
     ) -> Result<(Space, Attributes), FsError> {
         let attributes = self.attributes(object)?;
         let known = rustix::fs::fstatvfs(&*object.descriptor()).map_err(meaning)?;
-        // Who may use the blocks that a file system keeps in reserve: not who claims to be root to
-        // a server that acts as its own user.
+        // The superuser may use the blocks that a file system keeps for it; a caller that claims to
+        // be the superuser to a server that acts as its own user may not.
         let has_reserve = caller.uid == SUPERUSER && self.acting == Acting::Caller;
-        let available = if has_reserve { known.f_bfree } else { known.f_bavail };
+        let available =
+            if has_reserve { self.kind.available_to_superuser(&known) } else { known.f_bavail };
         let space = Space {
             bytes: known.f_blocks.saturating_mul(known.f_frsize),
             free_bytes: known.f_bfree.saturating_mul(known.f_frsize),
-            available_bytes: available.saturating_mul(known.f_frsize),
+            available_bytes: available
+                .saturating_mul(known.f_frsize)
+                .saturating_sub(self.unsettled.bytes(Instant::now())),
             files: known.f_files,
             free_files: known.f_ffree,
             available_files: known.f_favail,
         };
         Ok((space, attributes))
+    }
+
+    /// See [`leasehold_fs::Store::room`].
+    pub(crate) fn room(&self, caller: &Caller, object: &Object) -> Result<Space, FsError> {
+        Ok(self.space(caller, object)?.0.promised())
     }
 
     /// The attributes of what a descriptor stands for.

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use leasehold_fs::Properties;
 use rustix::fs::{
-    Mode, OFlags, SeekFrom, Timespec, Timestamps, fstat, fstatfs, fstatvfs, futimens, openat, seek,
+    Mode, OFlags, SeekFrom, StatVfs, Timespec, Timestamps, fstat, fstatfs, fstatvfs, futimens,
+    openat, seek,
 };
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
@@ -39,6 +40,24 @@ impl Kind {
             0x5846_5342 => Self::Xfs,
             _ => Self::Other,
         })
+    }
+
+    /// The free blocks that the superuser's data can take, of all that are free.
+    pub(crate) fn available_to_superuser(self, known: &StatVfs) -> u64 {
+        match self {
+            // Ext4 keeps blocks for its own metadata among the free ones, by default these
+            // (`ext4_calculate_resv_clusters`). No data gets them.
+            Self::Ext => known.f_bfree.saturating_sub((known.f_blocks / 50).min(4096)),
+            // Btrfs counts free the room for metadata too; the others keep nothing for it.
+            Self::Btrfs
+            | Self::Exfat
+            | Self::F2fs
+            | Self::Fat
+            | Self::Tmpfs
+            | Self::Xfs
+            | Self::Other => known.f_bavail,
+        }
+        .max(known.f_bavail)
     }
 
     pub(crate) fn properties(self, root: impl AsFd) -> Result<Properties, Errno> {
@@ -156,4 +175,27 @@ fn has_journal(root: impl AsFd) -> bool {
     // The number of the journal's thread, or this.
     std::fs::read_to_string(format!("/sys/fs/ext4/{device}/journal_task"))
         .is_ok_and(|task| task.trim() != "<none>")
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::fs::CWD;
+
+    use super::*;
+
+    /// The figures of an ext4 that the superuser has filled: 888472 KiB, of which 5% are the
+    /// superuser's, and 2% or 4096 blocks no data's.
+    #[test]
+    fn blocks_that_ext4_keeps_for_itself_are_not_available_to_the_superuser() {
+        let root = openat(CWD, c".", OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
+        let mut known = fstatvfs(root.expect("it is there")).expect("it says so");
+        (known.f_blocks, known.f_bfree, known.f_bavail) = (222_118, 4111, 0);
+        assert_eq!(Kind::Ext.available_to_superuser(&known), 15);
+        (known.f_blocks, known.f_bfree, known.f_bavail) = (10_000, 1000, 300);
+        assert_eq!(Kind::Ext.available_to_superuser(&known), 800);
+        // Btrfs counts room for its metadata free.
+        assert_eq!(Kind::Btrfs.available_to_superuser(&known), 300);
+        (known.f_bfree, known.f_bavail) = (100, 0);
+        assert_eq!(Kind::Ext.available_to_superuser(&known), 0);
+    }
 }

@@ -38,6 +38,7 @@ mod sync;
 mod sys;
 #[cfg(test)]
 mod tests;
+mod unsettled;
 mod volume;
 mod witness;
 mod write;

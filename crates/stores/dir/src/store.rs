@@ -258,6 +258,14 @@ impl Store for DirStore {
         self.on(*object, move |object| Answer::now(self.volume.space(caller, &object)))
     }
 
+    fn room<'a>(
+        &'a self,
+        caller: &'a Caller,
+        object: &'a ObjectId,
+    ) -> Answer<'a, Result<Space, FsError>> {
+        self.on(*object, move |object| Answer::now(self.volume.room(caller, &object)))
+    }
+
     fn commit<'a>(
         &'a self,
         _caller: &'a Caller,

@@ -25,6 +25,7 @@ use crate::locks::Locks;
 use crate::object::{Descriptor, Object, Reach};
 use crate::search::Searches;
 use crate::sync::{Syncer, Syncs};
+use crate::unsettled::Unsettled;
 use crate::witness::Witness;
 use crate::{HandleSource, OpenError, Options, sys};
 
@@ -35,6 +36,10 @@ pub(crate) struct Volume {
     pub(crate) file_system: FileSystemId,
     pub(crate) uuid: Option<[u8; 16]>,
     pub(crate) properties: Properties,
+    /// The kind of the file system.
+    pub(crate) kind: file_system::Kind,
+    /// What was written and btrfs may not count yet; nothing on other kinds.
+    pub(crate) unsettled: Unsettled,
     /// Whether the sync of a directory takes its new names' inodes along.
     pub(crate) syncs_names: bool,
     pub(crate) acting: Acting,
@@ -108,6 +113,8 @@ impl Volume {
             file_system: file_system_id(&root).map_err(OpenError::Root)?,
             uuid: sys::file_system_uuid(root.as_fd()).ok(),
             properties: known.properties(&root).map_err(OpenError::Root)?,
+            kind: known,
+            unsettled: Unsettled::default(),
             syncs_names: known.syncs_names(&root),
             acting,
             handles,

@@ -1,10 +1,13 @@
 //! WRITE and COMMIT.
 
+use std::time::Instant;
+
 use leasehold_fs::permission::must_be_file;
 use leasehold_fs::{Answer, Attributes, Caller, Changed, Committed, FsError, Stability, WriteDone};
 use rustix::io::{Errno, pwrite, retry_on_intr};
 
 use crate::errors::meaning;
+use crate::file_system::Kind;
 use crate::object::{Descriptor, Object, Reach};
 use crate::sync::Extent;
 use crate::volume::Volume;
@@ -47,6 +50,9 @@ impl Volume {
             (Ok(_), Stability::Unstable) | (Err(_), _) => {}
         }
         drop(held);
+        if let (Ok(done), Kind::Btrfs) = (&result, self.kind) {
+            self.unsettled.wrote(Instant::now(), done.count.into());
+        }
         if let (Ok(done), Stability::Unstable) = (&result, stability) {
             self.syncs.write_behind(&object.id, &descriptor, (offset, done.count));
         }

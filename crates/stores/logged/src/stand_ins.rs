@@ -438,6 +438,17 @@ impl Store for StandIns {
         })
     }
 
+    fn room<'a>(
+        &'a self,
+        caller: &'a Caller,
+        object: &'a ObjectId,
+    ) -> Answer<'a, Result<Space, FsError>> {
+        if self.are_none() {
+            return self.store.room(caller, object);
+        }
+        later(async move { self.store.room(caller, &self.inward(object)).await })
+    }
+
     fn commit<'a>(
         &'a self,
         caller: &'a Caller,

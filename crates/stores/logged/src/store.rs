@@ -370,6 +370,14 @@ impl Store for Logged {
         self.below.space(caller, object)
     }
 
+    fn room<'a>(
+        &'a self,
+        caller: &'a Caller,
+        object: &'a ObjectId,
+    ) -> Answer<'a, Result<Space, FsError>> {
+        self.below.room(caller, object)
+    }
+
     fn commit<'a>(
         &'a self,
         caller: &'a Caller,

@@ -1,6 +1,6 @@
 //! The store's operations: those of names go to the names' store, those of data to `data`.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use futures_util::future::join_all;
@@ -304,6 +304,23 @@ impl Striped {
         self.true_of(&object, attributes).await.ok()
     }
 
+    /// The room of each file system that iods are on, with the number of iods there.
+    async fn rooms(&self) -> Result<Vec<(Space, u16)>, FsError> {
+        // One that is away has no room to give, and is waited for only where all are.
+        let all_are_away = self.iods.iter().all(|iod| iod.is_away());
+        let there = self.iods.iter().filter(|iod| all_are_away || !iod.is_away());
+        let asked = join_all(there.map(|iod| iod.space())).await;
+        if asked.iter().all(Result::is_err) {
+            let error = asked.into_iter().find_map(Result::err);
+            return Err(error.unwrap_or(FsError::Later));
+        }
+        let mut rooms = BTreeMap::new();
+        for Room { space, place } in asked.into_iter().flatten() {
+            rooms.entry(place).or_insert((space, 0)).1 += 1;
+        }
+        Ok(rooms.into_values().collect())
+    }
+
     /// Room, and the attributes that an object's metafile has.
     async fn looked_for_room(
         &self,
@@ -311,25 +328,33 @@ impl Striped {
         object: &ObjectId,
     ) -> Result<(Space, Attributes), FsError> {
         let (names, attributes) = self.names.space(caller, object).await?;
-        // One that is away has no room to give, and is waited for only where all are.
-        let all_are_away = self.iods.iter().all(|iod| iod.is_away());
-        let there = self.iods.iter().filter(|iod| all_are_away || !iod.is_away());
-        let asked = join_all(there.map(|iod| iod.space())).await;
         let mut all = Space { bytes: 0, free_bytes: 0, available_bytes: 0, ..names };
-        let mut counted = BTreeSet::new();
-        if asked.iter().all(Result::is_err) {
-            let error = asked.into_iter().find_map(Result::err);
-            return Err(error.unwrap_or(FsError::Later));
-        }
-        for Room { space, place } in asked.into_iter().flatten() {
-            if !counted.insert(place) {
-                continue;
-            }
+        for (space, _) in self.rooms().await? {
             all.bytes += space.bytes;
             all.free_bytes += space.free_bytes;
             all.available_bytes += space.available_bytes;
         }
         Ok((all, attributes))
+    }
+
+    /// The bytes that may be promised for data which comes later. All of that data may have to lie
+    /// on the iod with the least room, and with each copy where two iods share a file system; data
+    /// of small files lies beside the names.
+    async fn looked_for_promise(
+        &self,
+        caller: &Caller,
+        object: &ObjectId,
+    ) -> Result<Space, FsError> {
+        let (names, _) = self.names.space(caller, object).await?;
+        // A store of names in memory has no room of its own.
+        let beside_names = (names.bytes > 0).then(|| names.promised().available_bytes);
+        let rooms = self.rooms().await?;
+        let on_iods = rooms.into_iter().map(|(space, iods)| {
+            let copies = self.options.copies.min(iods).max(1);
+            space.promised().available_bytes / u64::from(copies)
+        });
+        let available_bytes = on_iods.chain(beside_names).min().unwrap_or(0);
+        Ok(Space { available_bytes, ..names })
     }
 }
 
@@ -605,7 +630,7 @@ impl Store for Striped {
         caller: &'a Caller,
         object: &'a ObjectId,
     ) -> Answer<'a, Result<Space, FsError>> {
-        Answer::later(async move { Ok(self.looked_for_room(caller, object).await?.0) })
+        Answer::later(self.looked_for_promise(caller, object))
     }
 
     fn open_layout<'a>(

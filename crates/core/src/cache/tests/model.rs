@@ -451,6 +451,7 @@ impl World {
                 self.step(Event::BeginChange { object: file });
                 self.calls.push(OnTheWay::Call(Call::Resize(size)));
             }
+            Effect::Refused { .. } => panic!("nothing is refused"),
             Effect::Idle { .. } => panic!("there are no names"),
         }
     }

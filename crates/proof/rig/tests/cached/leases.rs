@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use bytes::Bytes;
 use leasehold_base::attributes::{Attributes, SetAttributes, SetTime};
 use leasehold_base::units::FileTime;
-use leasehold_client::{Error, Late, Mode, OpenHow, Rescuer, Status, User, Variant};
+use leasehold_client::{Error, Mode, OpenHow, Refused, Rescuer, Status, User, Variant, Why};
 use leasehold_rig::{Manners, MemServer};
 use leasehold_session::Credential;
 use leasehold_shell::client::block_on;
@@ -255,6 +255,47 @@ fn a_write_says_that_the_disk_is_full() {
     });
 }
 
+/// Data that the server refuses after the write has returned is handed over before a program learns
+/// of it, and the next writes do not return before the server has their data.
+#[test]
+fn data_that_finds_no_room_later_is_handed_over() {
+    let config = Config { capacity_bytes: 1 << 20, ..Config::default() };
+    let any = ([127, 0, 0, 1], 0).into();
+    let store = Arc::new(MemStore::new(config));
+    let server = MemServer::start_over(any, Arc::<MemStore>::clone(&store), Manners::Full).unwrap();
+    // It knows nothing of the leases of the first, as a program of the server's machine.
+    let elsewhere = MemServer::start_over(any, store, Manners::Full).unwrap();
+    let (one, other) = (user(&server, 1), user(&elsewhere, 2));
+    let kept = Arc::new(Kept::default());
+    one.client().rescue_by(Arc::<Kept>::clone(&kept));
+    let data = Bytes::from(vec![7; 64 << 10]);
+    let full = Error::Failed(Status::NoSpace);
+    block_on(async {
+        let file = one.create(b"file", MODE, true).await.unwrap();
+        file.write_at(0, data.clone()).await.unwrap();
+        let filler = other.create(b"filler", MODE, true).await.unwrap();
+        let mut end = 0;
+        while filler.write_at(end, Bytes::from(vec![1; 4096])).await.is_ok() {
+            end += 4096;
+        }
+        assert_eq!(filler.sync().await, Ok(()));
+        assert_eq!(file.sync().await, Err(full.clone()));
+        {
+            let mut kept = kept.0.lock().unwrap();
+            kept.sort_by_key(|one| one.offset);
+            let all: Vec<u8> = kept.iter().flat_map(|one| one.data.to_vec()).collect();
+            assert_eq!(all, data, "all of it");
+            assert!(kept.iter().all(|one| one.why == Why::Failed(full.clone())));
+            assert_eq!(kept[0].path.as_deref(), Some(&[b"file".to_vec().into()][..]));
+        }
+        assert_eq!(file.write_at(0, data.clone()).await, Err(full));
+        filler.close().await.unwrap();
+        other.remove(b"filler").await.unwrap();
+        file.write_at(0, data.clone()).await.unwrap();
+        assert_eq!(one.client().cached_bytes().1, 0, "the server has it");
+    });
+}
+
 /// What is reserved for files that nobody writes to any more keeps nobody from the rest of the disk.
 #[test]
 fn room_that_is_not_used_is_given_to_who_writes() {
@@ -394,11 +435,11 @@ fn what_is_appended_by_two_is_all_there() {
 
 /// What was refused.
 #[derive(Default)]
-struct Kept(Mutex<Vec<Late>>);
+struct Kept(Mutex<Vec<Refused>>);
 
 impl Rescuer for Kept {
-    fn rescue(&self, late: &Late) {
-        self.0.lock().unwrap().push(late.clone());
+    fn rescue(&self, refused: &Refused) {
+        self.0.lock().unwrap().push(refused.clone());
     }
 }
 

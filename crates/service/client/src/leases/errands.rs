@@ -130,8 +130,8 @@ async fn push(client: Client, node: NodeId) {
         let Some(leased) = &mut state.leases else { return };
         let object = object_of(node);
         let event = match leased.late.remove(&node) {
-            true => holder::Event::Refused(object),
-            false => holder::Event::Pushed(object),
+            Some(_) => holder::Event::Refused(object),
+            None => holder::Event::Pushed(object),
         };
         state.lease(now, event, doings);
     });

@@ -254,6 +254,31 @@ fn a_file_that_finds_no_room_takes_none() {
     }
 }
 
+/// All data of a file may have to lie on the fullest iod, and both copies where two iods share a
+/// disk: no more is promised for data that comes later.
+#[test]
+fn no_more_room_is_promised_than_the_fullest_iod_has() {
+    let on = |file_system, blocks: u64| {
+        let file_system = FileSystemId(file_system);
+        let config = Config { file_system, capacity_bytes: blocks << 12, ..Config::default() };
+        Arc::new(MemStore::new(config))
+    };
+    for (copies, systems, share) in [(1, [20, 21, 22], 1), (2, [20, 21, 22], 1), (2, [20; 3], 2)] {
+        let mut volume = Volume::new();
+        volume.copies = copies;
+        let blocks = if systems[0] == systems[1] { [640; 3] } else { [1280, 640, 1280] };
+        volume.iods = systems.into_iter().zip(blocks).map(|(id, of)| on(id, of)).collect();
+        let store = volume.start();
+        let (caller, root) = (superuser(), store.root());
+        let (all, _) = block_on(store.space(&caller, &root)).expect("all are there");
+        let promised = block_on(store.room(&caller, &root)).expect("all are there").available_bytes;
+        let fullest = block_on(volume.iods[1].space(&caller, &volume.iods[1].root()));
+        let fullest = fullest.expect("it is there").0;
+        assert_eq!(promised, fullest.promised().available_bytes / share, "{copies} {systems:?}");
+        assert!(promised < fullest.available_bytes && promised < all.available_bytes);
+    }
+}
+
 /// A file that is moved or removed when the power fails is whole or gone.
 #[test]
 fn a_file_that_moves_or_goes_is_whole_or_gone_wherever_the_power_fails() {
