@@ -18,6 +18,7 @@ use std::thread::{self, JoinHandle};
 
 use rustix::net::Shutdown;
 
+use crate::own;
 use crate::state::own_name;
 
 /// The name of the socket.
@@ -69,6 +70,7 @@ impl Control {
     /// # Errors
     /// When the socket cannot be made.
     pub fn take(state: &Path, answerer: Arc<Answerer>) -> io::Result<Self> {
+        own::must_be_own();
         let path = state.join(NAME);
         // Nobody reaches it before it is its owner's alone.
         let own = own_name(state, NAME)?;
@@ -81,7 +83,7 @@ impl Control {
         }
         let file = number_of(&path);
         let (listener, ends) = (Arc::new(listener), Arc::new(AtomicBool::new(false)));
-        let thread = thread::Builder::new().name("control".to_owned()).spawn({
+        let thread = own::spawn("control", {
             let (listener, ends) = (Arc::clone(&listener), Arc::clone(&ends));
             move || accept(&listener, &ends, &answerer)
         })?;
@@ -122,9 +124,9 @@ fn accept(listener: &UnixListener, ends: &AtomicBool, answerer: &Arc<Answerer>) 
         }
         let (answerer, seat) = (Arc::clone(answerer), Arc::clone(&seats));
         // Where no thread is to be had, the asker notices by the end of the stream.
-        let _ = thread::Builder::new().name("asker".to_owned()).spawn(move || {
+        let _ = own::spawn("asker", move || {
             // An asker that goes away is nobody's fault.
-            let _ = converse(&stream, &*answerer);
+            let _ = converse(&stream, &answerer);
             drop(seat);
         });
     }
@@ -137,7 +139,7 @@ fn may_ask(stream: &UnixStream) -> bool {
         .is_ok_and(|peer| peer.uid == own || peer.uid.is_root())
 }
 
-fn converse(stream: &UnixStream, answerer: &Answerer) -> io::Result<()> {
+fn converse(stream: &UnixStream, answerer: &Arc<Answerer>) -> io::Result<()> {
     stream.set_write_timeout(Some(PATIENCE))?;
     let mut lines = BufReader::new(stream);
     let mut line = String::new();
@@ -145,7 +147,11 @@ fn converse(stream: &UnixStream, answerer: &Answerer) -> io::Result<()> {
         line.clear();
         lines.by_ref().take(LINE_BYTES_MAX).read_line(&mut line)?;
         let Some(asked) = line.strip_suffix('\n') else { return Ok(()) };
-        let mut answer = answerer(asked);
+        // On a thread of its own: one question has the server look at files as a caller, and the
+        // next one has it write its state directory.
+        let (answerer, asked) = (Arc::clone(answerer), asked.to_owned());
+        let answer = own::spawn("answer", move || answerer(&asked))?.join();
+        let mut answer = answer.map_err(|_| io::Error::other("the answer panicked"))?;
         answer.push('\n');
         (&*stream).write_all(answer.as_bytes())?;
     }

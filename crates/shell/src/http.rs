@@ -11,6 +11,8 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use crate::own;
+
 /// Longer than any browser's head of a request.
 const HEAD_BYTES_MAX: usize = 16 * 1024;
 
@@ -99,7 +101,7 @@ impl Server {
             }
             let (pages, seat) = (Arc::clone(pages), Arc::clone(&seats));
             // Where no thread is to be had, the reader notices by the end of the stream.
-            let _ = thread::Builder::new().name("reader".to_owned()).spawn(move || {
+            let _ = own::spawn("reader", move || {
                 // A reader that went away is nobody's fault.
                 let _ = answer(stream, &*pages);
                 drop(seat);

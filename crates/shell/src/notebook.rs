@@ -38,6 +38,7 @@ use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
 use siphasher::sip::SipHasher13;
 
+use crate::own;
 use crate::private::{self, Secrecy};
 use crate::state::{StateError, this_boot};
 
@@ -103,6 +104,7 @@ impl Notebook {
         changes: Changes,
         now: Time,
     ) -> Result<(Self, Vec<Noted>), StateError> {
+        own::must_be_own();
         let path = directory.join(NAME);
         let failed = |task| {
             let path = path.clone();

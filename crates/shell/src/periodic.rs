@@ -2,8 +2,10 @@
 
 use std::io;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::Duration;
+
+use crate::own;
 
 /// A piece of work that is done again and again until this is dropped.
 pub struct Periodic {
@@ -22,7 +24,7 @@ impl Periodic {
         mut work: impl FnMut() + Send + 'static,
     ) -> io::Result<Self> {
         let (end, ended) = mpsc::channel();
-        let thread = thread::Builder::new().name(name.to_owned()).spawn(move || {
+        let thread = own::spawn(name, move || {
             while ended.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
                 work();
             }

@@ -1,15 +1,17 @@
-//! Threads for work that sleeps.
+//! Threads for work that sleeps: that of a store, and that of the server itself.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread;
 
 use leasehold_fs::{Blocking, Job};
 
 use crate::limits::{POOL_JOBS_MAX, POOL_THREADS_MAX};
+use crate::log::end_the_process;
+use crate::own;
 use crate::remote::told_at_the_end;
 
 /// A pool of a few threads, started as they are needed; idle ones stay.
@@ -18,6 +20,9 @@ use crate::remote::told_at_the_end;
 /// and more only wait for the same disk. When the pool is dropped, its threads end what is queued. A job that finds the queue full is run in place: whoever
 /// asks for so much is slowed down, and nothing is lost. What a job itself asks for begins at its
 /// end, on its own thread if nothing else waits: no other has to be woken for it.
+///
+/// Every thread begins with the identity of the process (see [`own`]). A store has its jobs act as
+/// callers, and each of its jobs says so itself. [`Pool::own`] makes a pool for files of the server.
 #[derive(Default)]
 pub struct Pool {
     shared: Arc<Shared>,
@@ -27,6 +32,10 @@ pub struct Pool {
 struct Shared {
     queue: Mutex<Queue>,
     filled: Condvar,
+    /// Whether each job must have the identity of the process.
+    is_own: bool,
+    /// Told when a job was taken from a full queue, where nothing is run in place.
+    room: Condvar,
     /// How often the queue was full.
     full: AtomicU64,
 }
@@ -47,6 +56,21 @@ impl Pool {
         Self::default()
     }
 
+    /// Makes a pool for file work of the server itself. No job of it runs on the thread that asks,
+    /// which may act as a caller: who finds the queue full waits for room. A job that panics ends
+    /// the process, as nobody would learn that the work was not done.
+    ///
+    /// # Errors
+    /// When the system has no thread left.
+    pub fn own() -> io::Result<Self> {
+        let shared = Arc::new(Shared { is_own: true, ..Shared::default() });
+        // One thread is there for as long as the pool is, so that each job runs some time.
+        shared.lock().threads = 1;
+        let first = Arc::clone(&shared);
+        own::spawn("own", move || first.work())?;
+        Ok(Self { shared })
+    }
+
     /// How often a job found the queue full.
     #[must_use]
     pub fn full_count(&self) -> u64 {
@@ -64,9 +88,18 @@ impl Blocking for Pool {
             Some(_) | None => Some(job),
         });
         if let Some(job) = asked_by_job {
-            self.shared.take_on(job);
+            self.shared.take_on(job, Asker::Outside);
         }
     }
+}
+
+/// A thread that has a job for a pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asker {
+    /// One of the pool itself, whose job asked for another: it must not wait for itself.
+    Inside,
+    /// Any other.
+    Outside,
 }
 
 /// What the job asks for that runs on this thread.
@@ -93,12 +126,19 @@ impl Shared {
     }
 
     /// Has a thread do a job.
-    fn take_on(self: &Arc<Self>, job: Job) {
+    fn take_on(self: &Arc<Self>, job: Job, asker: Asker) {
         let mut queue = self.lock();
         if queue.jobs.len() >= POOL_JOBS_MAX {
-            drop(queue);
             self.full.fetch_add(1, Ordering::Relaxed);
-            return job();
+            if !self.is_own {
+                drop(queue);
+                return job();
+            }
+            if asker == Asker::Outside {
+                let is_full = |queue: &mut Queue| queue.jobs.len() >= POOL_JOBS_MAX;
+                let waited = self.room.wait_while(queue, is_full);
+                queue = waited.unwrap_or_else(PoisonError::into_inner);
+            }
         }
         queue.jobs.push_back(job);
         if queue.idle >= queue.jobs.len() {
@@ -115,7 +155,7 @@ impl Shared {
     /// Starts a thread that was counted already.
     fn start(self: &Arc<Self>) {
         let shared = Arc::clone(self);
-        let started = thread::Builder::new().name("pool".into()).spawn(move || shared.work());
+        let started = own::spawn("pool", move || shared.work());
         let Err(error) = started else { return };
         tracing::warn!(%error, "cannot start a thread for work that blocks");
         let mut queue = self.lock();
@@ -132,14 +172,24 @@ impl Shared {
         let mut own = None;
         while let Some(job) = self.next(own.take()) {
             ASKED.set(Some(Asked { of: Arc::clone(self), jobs: Vec::new() }));
-            if catch_unwind(AssertUnwindSafe(|| told_at_the_end(job))).is_err() {
+            if catch_unwind(AssertUnwindSafe(|| self.do_job(job))).is_err() {
+                if self.is_own {
+                    end_the_process("file work of the server panicked: the server ends");
+                }
                 // Whoever waits for its result sees that none comes.
                 tracing::error!("work on the pool panicked");
             }
             let mut jobs = ASKED.take().map(|asked| asked.jobs).unwrap_or_default();
             own = jobs.pop();
-            jobs.into_iter().for_each(|job| self.take_on(job));
+            jobs.into_iter().for_each(|job| self.take_on(job, Asker::Inside));
         }
+    }
+
+    fn do_job(&self, job: Job) {
+        if self.is_own {
+            own::must_be_own();
+        }
+        told_at_the_end(job);
     }
 
     /// The next job, once one stands behind all others that the last one has asked for.
@@ -148,6 +198,9 @@ impl Shared {
         queue.jobs.extend(own);
         loop {
             if let Some(job) = queue.jobs.pop_front() {
+                if self.is_own {
+                    self.room.notify_one();
+                }
                 return Some(job);
             }
             if queue.closed {
@@ -161,108 +214,4 @@ impl Shared {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::Barrier;
-    use std::sync::mpsc;
-    use std::time::Duration;
-
-    use super::*;
-
-    const PATIENCE: Duration = Duration::from_secs(20);
-
-    #[test]
-    fn as_many_jobs_sleep_at_once_as_there_may_be_threads() {
-        let pool = Pool::new();
-        let together = Arc::new(Barrier::new(POOL_THREADS_MAX));
-        let (sender, receiver) = mpsc::channel();
-        for _ in 0..POOL_THREADS_MAX * 3 {
-            let (together, sender) = (Arc::clone(&together), sender.clone());
-            pool.run(Box::new(move || {
-                together.wait();
-                sender.send(()).expect("the test waits");
-            }));
-        }
-        for _ in 0..POOL_THREADS_MAX * 3 {
-            receiver.recv_timeout(PATIENCE).expect("all jobs ran");
-        }
-        assert_eq!(pool.shared.lock().threads, POOL_THREADS_MAX);
-    }
-
-    #[test]
-    fn a_panic_ends_one_job_and_a_drop_none() {
-        let pool = Pool::new();
-        let (sender, receiver) = mpsc::channel();
-        for number in 0..100 {
-            let sender = sender.clone();
-            pool.run(Box::new(move || {
-                assert!(number % 10 != 3, "told to panic");
-                sender.send(number).expect("the test waits");
-            }));
-        }
-        drop((pool, sender));
-        let mut seen: Vec<u32> =
-            core::iter::from_fn(|| receiver.recv_timeout(PATIENCE).ok()).collect();
-        seen.sort_unstable();
-        assert!(seen.into_iter().eq((0..100).filter(|number| number % 10 != 3)));
-    }
-
-    #[test]
-    fn what_a_job_asks_for_begins_at_its_end_and_wakes_nobody() {
-        let pool = Arc::new(Pool::new());
-        let (sender, receiver) = mpsc::channel();
-        let inner = Arc::clone(&pool);
-        pool.run(Box::new(move || {
-            let here = thread::current().id();
-            for number in 0..3 {
-                let sender = sender.clone();
-                inner.run(Box::new(move || {
-                    let same = here == thread::current().id();
-                    sender.send((number, same)).expect("the test waits");
-                }));
-            }
-            sender.send((9, true)).expect("the test waits");
-        }));
-        let mut seen: Vec<(u32, bool)> =
-            (0..4).map(|_| receiver.recv_timeout(PATIENCE).expect("all ran")).collect();
-        assert_eq!(seen[0], (9, true), "the job itself ends first");
-        seen.sort_unstable();
-        assert_eq!(seen.iter().map(|(number, _)| *number).collect::<Vec<_>>(), [0, 1, 2, 9]);
-        let (sender, receiver) = mpsc::channel();
-        let inner = Arc::clone(&pool);
-        pool.run(Box::new(move || {
-            let here = thread::current().id();
-            inner.run(Box::new(move || {
-                sender.send(here == thread::current().id()).expect("the test waits");
-            }));
-        }));
-        assert_eq!(receiver.recv_timeout(PATIENCE), Ok(true), "one alone stays where it is");
-    }
-
-    #[test]
-    fn a_full_queue_makes_the_caller_work() {
-        let pool = Pool::new();
-        let gate = Arc::new(Barrier::new(POOL_THREADS_MAX + 1));
-        for _ in 0..POOL_THREADS_MAX {
-            let gate = Arc::clone(&gate);
-            pool.run(Box::new(move || {
-                gate.wait();
-                gate.wait();
-            }));
-        }
-        // From here on every thread has its job and none takes another.
-        gate.wait();
-        let (sender, receiver) = mpsc::channel();
-        while pool.full_count() == 0 {
-            let sender = sender.clone();
-            let here = thread::current().id();
-            pool.run(Box::new(move || {
-                sender.send(here == thread::current().id()).expect("the test waits");
-            }));
-        }
-        assert_eq!(receiver.recv_timeout(PATIENCE), Ok(true));
-        gate.wait();
-        drop(sender);
-        let rest = core::iter::from_fn(|| receiver.recv_timeout(PATIENCE).ok());
-        assert_eq!(rest.count(), POOL_JOBS_MAX);
-    }
-}
+mod tests;

@@ -15,13 +15,15 @@ use std::io::{self, ErrorKind, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures_channel::oneshot;
 use rustix::fs::{FlockOperation, flock};
 use siphasher::sip::SipHasher13;
+
+use crate::own;
 
 /// The first line of such a file, with the version of its format.
 pub const MAGIC: &[u8] = b"leasehold records 1\n";
@@ -58,6 +60,7 @@ impl Records {
         sync: bool,
         compact: impl FnOnce(Vec<Bytes>) -> io::Result<Vec<Vec<u8>>>,
     ) -> io::Result<(Self, Vec<Bytes>)> {
+        own::must_be_own();
         let lock = OpenOptions::new()
             .write(true)
             .create(true)
@@ -76,8 +79,7 @@ impl Records {
         let position = file.metadata()?.len();
         let (sender, receiver) = mpsc::channel::<Added>();
         let writer = Writer { file, position, sync };
-        let writing = thread::Builder::new().name("records".into());
-        let writing = Some(writing.spawn(move || writer.run(&receiver))?);
+        let writing = Some(own::spawn("records", move || writer.run(&receiver))?);
         let records = compacted.into_iter().map(Bytes::from).collect();
         Ok((Self { sender: Some(sender), writing, _lock: lock }, records))
     }

@@ -8,7 +8,6 @@ use core::time::Duration;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::process;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
@@ -24,6 +23,7 @@ use crate::event_loop::EventLoop;
 use crate::given::{Given, Purpose};
 use crate::handler::Handler;
 use crate::limits::{CONNECTIONS_MAX, CROWDING_MAX, STALL_MAX};
+use crate::log::end_the_process;
 use crate::peer::{Judge, Policy};
 use crate::rate::Rate;
 use crate::remote::{Accepted, Remote};
@@ -194,8 +194,7 @@ impl Server {
 /// server that is started again is one that they know how to wait for.
 fn run(one: EventLoop) {
     if catch_unwind(AssertUnwindSafe(|| one.run())).is_err() {
-        tracing::error!("a loop failed: the server ends");
-        process::abort();
+        end_the_process("a loop failed: the server ends");
     }
 }
 

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use leasehold_serve::HandleKey;
 use rustix::rand::{GetRandomFlags, getrandom};
 
+use crate::own;
 use crate::private::{self, Secrecy};
 
 /// The file with the key that handles are made with.
@@ -73,6 +74,7 @@ pub fn identifier(directory: &Path) -> Result<[u8; 16], StateError> {
 
 /// Random bytes under a name, which are made at the first time.
 fn kept(directory: &Path, name: &str, secrecy: Secrecy) -> Result<[u8; 16], StateError> {
+    own::must_be_own();
     let path = directory.join(name);
     let failed = |task, path: &Path| {
         let path = path.to_path_buf();
@@ -127,7 +129,11 @@ pub fn random<const N: usize>() -> io::Result<[u8; N]> {
 ///
 /// # Errors
 /// When it cannot be written; what had the name is as it was.
+///
+/// # Panics
+/// When the calling thread acts as a caller of the server (see [`own`]).
 pub fn put(directory: &Path, name: &str, parts: &[&[u8]]) -> io::Result<()> {
+    own::must_be_own();
     let own = own_name(directory, name)?;
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&own)?;
     let written = parts.iter().try_for_each(|part| file.write_all(part));

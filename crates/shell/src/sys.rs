@@ -53,6 +53,28 @@ pub(crate) fn unacknowledged(socket: &OwnedFd) -> Result<usize, Errno> {
     if result == 0 { Ok(usize::try_from(bytes).unwrap_or(0)) } else { Err(last_error()) }
 }
 
+/// No user and no group: the kernel takes this number for neither, and says which one is set.
+const NOBODY_AT_ALL: u32 = u32::MAX;
+
+/// The file system user of this thread.
+pub(crate) fn file_system_user() -> u32 {
+    // SAFETY: a plain system call without pointers.
+    unsafe { libc::setfsuid(NOBODY_AT_ALL) }.cast_unsigned()
+}
+
+/// The file system group of this thread.
+pub(crate) fn file_system_group() -> u32 {
+    // SAFETY: as above.
+    unsafe { libc::setfsgid(NOBODY_AT_ALL) }.cast_unsigned()
+}
+
+/// Sets the file system user of this thread alone, as a store does that acts as a caller.
+#[cfg(test)]
+pub(crate) fn set_file_system_user(uid: u32) {
+    // SAFETY: as above; the C library does not spread it over threads.
+    unsafe { libc::setfsuid(uid) };
+}
+
 fn set_of(signals: &[i32]) -> libc::sigset_t {
     let mut set = MaybeUninit::uninit();
     // SAFETY: `sigemptyset` makes a whole set of the memory, and `sigaddset` gets one.

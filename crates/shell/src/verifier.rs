@@ -12,6 +12,7 @@ use std::path::Path;
 
 use rustix::fs::OFlags;
 
+use crate::own;
 use crate::private::{self, Secrecy};
 use crate::state::{self, StateError};
 
@@ -45,6 +46,7 @@ pub fn leave_verifier(directory: &Path, verifier: [u8; 8]) -> Result<(), StateEr
 }
 
 fn taken(directory: &Path, path: &Path) -> io::Result<Option<[u8; 8]>> {
+    own::must_be_own();
     // Of two servers that start at once one gets it: the name can be taken away once.
     let own = state::own_name(directory, NAME)?;
     match fs::rename(path, &own) {

@@ -14,7 +14,6 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread;
 
 use leasehold_base::random::Random;
 use leasehold_base::units::Time;
@@ -28,6 +27,7 @@ use super::links::{Links, Name};
 use super::sockets::{self, SourcePort};
 use crate::clock;
 use crate::limits::SWEEP_INTERVAL;
+use crate::own;
 use crate::slab::Key;
 
 /// Events that are taken at once.
@@ -134,7 +134,7 @@ impl Runtime {
     pub fn start() -> io::Result<Self> {
         let hub = Arc::new(Hub::new()?);
         let looping = Loop::new(Arc::clone(&hub))?;
-        thread::Builder::new().name("sessions".into()).spawn(move || looping.run())?;
+        own::spawn("sessions", move || looping.run())?;
         Ok(Self { handle: Arc::new(Handle { hub }), loops: 0 })
     }
 
@@ -440,6 +440,7 @@ fn unpack(token: u64) -> Key {
 mod tests {
     use std::io::Write as _;
     use std::net::{TcpListener, TcpStream};
+    use std::thread;
     use std::time::Instant;
 
     use leasehold_base::xdr::Writer;

@@ -2,11 +2,13 @@
 //!
 //! The kernel keeps user and groups per thread, and setting them costs more than most
 //! operations. So a thread stays who it was for its last operation and is changed only when the
-//! next one is somebody else's. Threads that the shell starts from one that has served a request
-//! inherit its user: what the shell opens there on its own account it must not expect to open as
-//! itself.
+//! next one is somebody else's. A new thread inherits the identity of the thread that starts it.
+//! The shell therefore starts its threads from one that serves no request, and does the server's
+//! own file work on those. This store asks what the process may do on a thread that ends with the
+//! question, so that the thread that opens a store stays what it is.
 
 use std::cell::RefCell;
+use std::thread;
 
 use leasehold_base::groups::Groups;
 use leasehold_fs::{Caller, FsError};
@@ -50,10 +52,13 @@ fn superuser() -> Caller {
     Caller { uid: 0, gid: 0, groups: Groups::default() }
 }
 
-/// The user that the process runs as.
-fn own_user() -> Caller {
-    let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
-    Caller { uid: uid.as_raw(), gid: gid.as_raw(), groups: Groups::default() }
+/// Does something on a thread of its own, whose identity goes with it.
+pub(crate) fn aside<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T, Errno> {
+    thread::scope(|scope| {
+        let thread = thread::Builder::new().spawn_scoped(scope, work);
+        let thread = thread.map_err(|_| Errno::AGAIN)?;
+        thread.join().map_err(|_| Errno::IO)
+    })
 }
 
 impl Acting {
@@ -62,27 +67,25 @@ impl Acting {
     /// # Errors
     /// Where it did not (securebits of the process): callers would have the server's powers.
     pub(crate) fn probe() -> Result<Self, Errno> {
-        if NOW.with_borrow(Option::is_some) {
-            // This thread has served another store, and may be a caller without powers now.
-            // Where it cannot be the superuser again, it never was.
-            let _ = become_user(&superuser());
-        }
+        aside(Self::try_out)?
+    }
+
+    /// The same on this thread, which is of no use for anything else afterwards.
+    fn try_out() -> Result<Self, Errno> {
+        // The thread that asks may be a caller without powers, where it has served another store.
+        // Where it cannot be the superuser again, it never was.
+        let _ = become_user(&superuser());
         if !capabilities(None)?.effective.contains(POWERS) {
             return Ok(Self::Server);
         }
-        NOW.set(None);
         let switched = become_user(&superuser()).and_then(|()| become_user(&Caller::nobody()));
         let powers_left = capabilities(None)?.effective.intersects(CapabilitySet::DAC_OVERRIDE);
-        NOW.set(None);
-        // Where there is nobody to become, as in a user namespace of one user, all that may have
-        // been changed is file system user and group.
-        let (own, acting) = match (switched, powers_left) {
-            (Ok(()), false) => (superuser(), Self::Caller),
-            (Ok(()), true) => return Err(Errno::PERM),
-            (Err(_), _) => (own_user(), Self::Server),
-        };
-        let back = sys::set_file_system_user(own.uid) && sys::set_file_system_group(own.gid);
-        if back { Ok(acting) } else { Err(Errno::PERM) }
+        match (switched, powers_left) {
+            (Ok(()), false) => Ok(Self::Caller),
+            (Ok(()), true) => Err(Errno::PERM),
+            // There is nobody to become, as in a user namespace of one user.
+            (Err(_), _) => Ok(Self::Server),
+        }
     }
 
     /// Lets this thread act for a caller.

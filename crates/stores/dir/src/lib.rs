@@ -122,8 +122,8 @@ impl DirStore {
 
     /// Opens a directory to be served.
     ///
-    /// The calling thread, and every thread that later serves a request, acts on files as the
-    /// caller of its last request until the next.
+    /// Every thread that serves a request acts on files as the caller of its last request until
+    /// the next. The calling thread keeps its identity.
     ///
     /// # Errors
     /// As [`OpenError`] says.

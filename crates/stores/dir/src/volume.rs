@@ -19,7 +19,7 @@ use crate::errors::meaning;
 use crate::file_system;
 use crate::guards::Guards;
 use crate::handle::Handles;
-use crate::identity::Acting;
+use crate::identity::{Acting, aside};
 use crate::index::{Index, Known};
 use crate::locks::Locks;
 use crate::object::{Descriptor, Object, Reach};
@@ -102,10 +102,13 @@ impl Volume {
         let own_descriptors = openat(CWD, c"/proc/self/fd", OFlags::PATH | flags, Mode::empty())
             .map_err(OpenError::NoProc)?;
         let acting = Acting::probe().map_err(OpenError::Powers)?;
+        let opens = || {
+            acting.as_server().is_ok()
+                && sys::open_by_handle(root.as_fd(), handles.kind(), &id, NAME).is_ok()
+        };
         let by_handle = options.handles == HandleSource::Probe
             && acting == Acting::Caller
-            && acting.as_server().is_ok()
-            && sys::open_by_handle(root.as_fd(), handles.kind(), &id, NAME).is_ok();
+            && aside(opens).is_ok_and(|opens| opens);
         let known = file_system::Kind::of(&root).map_err(OpenError::Root)?;
         let Options { blocking, verifier, durability, descriptors_max, handles: _ } = options;
         Ok(Self {

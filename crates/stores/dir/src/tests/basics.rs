@@ -230,6 +230,29 @@ fn no_exclusive_file_is_there_without_its_verifier() {
     });
 }
 
+/// The kernel's words for the identity of this thread.
+fn identity() -> Vec<String> {
+    let status = fs::read_to_string("/proc/thread-self/status").expect("it is there");
+    let of_identity = |line: &&str| {
+        ["Uid:", "Gid:", "Groups:", "CapEff:"].iter().any(|name| line.starts_with(name))
+    };
+    status.lines().filter(of_identity).map(str::to_owned).collect()
+}
+
+/// The thread that opened a store lost its groups and a capability, and wrote the server's own
+/// files without them.
+#[test]
+fn who_opens_a_store_stays_who_it_is() {
+    let opened = std::thread::spawn(|| {
+        let before = identity();
+        let world = World::new();
+        wait(world.store.getattr(&world.store.root())).expect("it is there");
+        assert_eq!(identity(), before);
+        assert_eq!(before.len(), 4);
+    });
+    opened.join().expect("no panic");
+}
+
 #[test]
 fn callers_act_as_themselves() {
     let world = World::new();

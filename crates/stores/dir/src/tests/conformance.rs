@@ -80,6 +80,8 @@ fn subject(directory: &TempDir, owner: Caller, how: How) -> Subject {
     let store = open(&path, how);
     let acts_as_caller = store.acts_as_callers();
     if acts_as_caller {
+        // The thread acts as the last caller of the store before.
+        store.volume.acting.as_server().expect("the superuser may");
         chown(&path, Some(owner.uid), Some(owner.gid)).expect("the superuser may");
         let all = fs::Permissions::from_mode(0o777);
         fs::set_permissions(&path, all).expect("the superuser may");
@@ -108,7 +110,7 @@ fn with_subjects<T>(owner: &Caller, how: How, work: impl FnOnce(&dyn Fn() -> Sub
     let directory = tempfile::tempdir().expect("a temporary directory can be made");
     let done = work(&|| subject(&directory, owner.clone(), how));
     // The thread acts as its last caller, who may not remove the directory.
-    let _ = Acting::probe();
+    let _ = Acting::probe().map(Acting::as_server);
     done
 }
 

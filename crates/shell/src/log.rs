@@ -1,0 +1,278 @@
+//! The writer of the log, which neither fails nor waits.
+//!
+//! Standard error may be a full disk, a pipe that nobody reads or a pipe that is closed. A server
+//! goes on with its work all the same.
+//!
+//! Rules:
+//! 1. A thread that logs puts its line into a queue in memory. One thread takes lines from there
+//!    and writes them; that thread alone waits for standard error.
+//! 2. A line that finds the queue full, or that cannot be written, is lost and counted.
+//! 3. Once lines can be written again, the log says how many lines it lost.
+//! 4. A process that ends gives the queue a bounded time to be written.
+//! 5. A panic is a line of the log. The process ends after a panic of a loop whether that line can
+//!    be written or not.
+
+use std::backtrace::{Backtrace, BacktraceStatus};
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{self, ErrorKind, Write};
+use std::os::fd::AsFd as _;
+use std::panic::{self, AssertUnwindSafe, PanicHookInfo, catch_unwind};
+use std::process;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::limits::LOG_BYTES_MAX;
+use crate::own;
+
+/// How long the end of a process waits for lines to be written.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// Where lines go.
+#[derive(Debug)]
+pub enum Target {
+    /// Standard error, whatever that is when a line is written.
+    Stderr,
+    /// A file.
+    File(File),
+}
+
+/// The log's queue as a writer: each write is one line, and succeeds at once.
+#[derive(Clone)]
+pub struct Lines(Arc<Shared>);
+
+#[derive(Default)]
+struct Shared {
+    queue: Mutex<Queue>,
+    /// Told when there is a line to write.
+    filled: Condvar,
+    /// Told when every line was written or lost.
+    emptied: Condvar,
+    lost: AtomicU64,
+}
+
+#[derive(Default)]
+struct Queue {
+    lines: VecDeque<Box<[u8]>>,
+    bytes: usize,
+    /// Whether a line is being written.
+    is_busy: bool,
+}
+
+/// The log of the process.
+static LOG: OnceLock<Lines> = OnceLock::new();
+
+/// Starts the thread that writes the log of the process, and has panics go there. A second call
+/// gives the same log.
+///
+/// # Errors
+/// When the system has no thread left.
+pub fn start(target: Target) -> io::Result<Lines> {
+    if let Some(lines) = LOG.get() {
+        return Ok(lines.clone());
+    }
+    let lines = Lines::to(target)?;
+    panic::set_hook(Box::new(log_panic));
+    Ok(LOG.get_or_init(|| lines).clone())
+}
+
+/// How many lines of the log of the process were lost so far.
+#[must_use]
+pub fn lost() -> u64 {
+    LOG.get().map_or(0, Lines::lost)
+}
+
+/// Waits until the log of the process is written, for half a second at the longest. To be called
+/// before the process ends.
+pub fn flush() {
+    if let Some(lines) = LOG.get() {
+        lines.flush(PATIENCE);
+    }
+}
+
+/// Ends the process at once, as after a broken invariant, and logs the reason where that can be
+/// done.
+pub(crate) fn end_the_process(reason: &'static str) -> ! {
+    // Nothing of this may keep the process alive.
+    let _ = catch_unwind(AssertUnwindSafe(|| {
+        tracing::error!("{reason}");
+        flush();
+    }));
+    process::abort()
+}
+
+/// Logs a panic.
+fn log_panic(info: &PanicHookInfo<'_>) {
+    let text = info.payload_as_str().unwrap_or("the panic has no text");
+    let place = info.location().map(ToString::to_string).unwrap_or_default();
+    let thread = thread::current().name().unwrap_or("unnamed").to_owned();
+    // Taken where the environment asks for it (RUST_BACKTRACE).
+    let trace = Backtrace::capture();
+    if trace.status() == BacktraceStatus::Captured {
+        tracing::error!(thread, place, "panic: {text}\n{trace}");
+    } else {
+        tracing::error!(thread, place, "panic: {text}");
+    }
+}
+
+impl Lines {
+    fn to(target: Target) -> io::Result<Self> {
+        let lines = Self(Arc::new(Shared::default()));
+        let shared = Arc::clone(&lines.0);
+        own::spawn("log", move || {
+            Writer { target, is_torn: false, told: 0, failure: None }.run(&shared);
+        })?;
+        Ok(lines)
+    }
+
+    fn lost(&self) -> u64 {
+        self.0.lost.load(Ordering::Relaxed)
+    }
+
+    fn flush(&self, patience: Duration) {
+        let end = Instant::now() + patience;
+        let mut queue = self.0.lock();
+        while queue.is_busy || !queue.lines.is_empty() {
+            let rest = end.saturating_duration_since(Instant::now());
+            if rest.is_zero() {
+                return;
+            }
+            let waited = self.0.emptied.wait_timeout(queue, rest);
+            (queue, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+impl Write for Lines {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        let mut queue = self.0.lock();
+        if queue.bytes + line.len() > LOG_BYTES_MAX {
+            self.0.lost.fetch_add(1, Ordering::Relaxed);
+        } else {
+            queue.bytes += line.len();
+            queue.lines.push_back(line.into());
+            if !queue.is_busy {
+                self.0.filled.notify_one();
+            }
+        }
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        // Each change of the queue is whole.
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The next line to be written; says before it waits that all others are.
+    fn next(&self) -> Box<[u8]> {
+        let mut queue = self.lock();
+        queue.is_busy = false;
+        loop {
+            if let Some(line) = queue.lines.pop_front() {
+                queue.bytes -= line.len();
+                queue.is_busy = true;
+                return line;
+            }
+            self.emptied.notify_all();
+            queue = self.filled.wait(queue).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+/// The one who writes lines.
+struct Writer {
+    target: Target,
+    /// Whether the last line was written in part.
+    is_torn: bool,
+    /// How many lost lines the log has told of.
+    told: u64,
+    /// Why the last lost line could not be written.
+    failure: Option<io::Error>,
+}
+
+impl Writer {
+    fn run(mut self, shared: &Shared) {
+        loop {
+            let line = shared.next();
+            if let Err(error) = self.write(&line) {
+                shared.lost.fetch_add(1, Ordering::Relaxed);
+                self.is_torn |= error.is_torn;
+                self.failure = Some(error.error);
+                continue;
+            }
+            let lost = shared.lost.load(Ordering::Relaxed);
+            if lost != self.told {
+                // A line of the log itself, behind those that wait. Should it be lost too, the
+                // next one that is written brings another.
+                let lines = lost - self.told;
+                let full = "they came faster than they could be written".to_owned();
+                let reason = self.failure.take().map_or(full, |error| error.to_string());
+                tracing::warn!(lines, since_start = lost, reason, "lines of the log were lost");
+                self.told = lost;
+            }
+        }
+    }
+
+    fn write(&mut self, line: &[u8]) -> Result<(), Unwritten> {
+        if self.is_torn {
+            self.put(b"\n")?;
+            self.is_torn = false;
+        }
+        self.put(line)
+    }
+
+    /// Writes all of some bytes; waits for as long as it takes where there is no room yet.
+    fn put(&self, mut bytes: &[u8]) -> Result<(), Unwritten> {
+        let length = bytes.len();
+        while !bytes.is_empty() {
+            match self.put_some(bytes) {
+                Ok(count) => bytes = &bytes[count..],
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                // Another process may have made standard error non-blocking.
+                Err(error) if error.kind() == ErrorKind::WouldBlock => self.wait_for_room(),
+                Err(error) => return Err(Unwritten { is_torn: bytes.len() < length, error }),
+            }
+        }
+        Ok(())
+    }
+
+    fn put_some(&self, bytes: &[u8]) -> io::Result<usize> {
+        let count = match &self.target {
+            Target::Stderr => rustix::io::write(io::stderr(), bytes)?,
+            Target::File(file) => (&*file).write(bytes)?,
+        };
+        if count == 0 { Err(ErrorKind::WriteZero.into()) } else { Ok(count) }
+    }
+
+    fn wait_for_room(&self) {
+        let a_second = Timespec { tv_sec: 1, tv_nsec: 0 };
+        let stderr = io::stderr();
+        let place = match &self.target {
+            Target::Stderr => stderr.as_fd(),
+            Target::File(file) => file.as_fd(),
+        };
+        let mut ready = [PollFd::from_borrowed_fd(place, PollFlags::OUT)];
+        // Whatever comes of it, the next write says more.
+        let _ = poll(&mut ready, Some(&a_second));
+    }
+}
+
+/// A line that could not be written.
+struct Unwritten {
+    /// Whether a part of it was.
+    is_torn: bool,
+    error: io::Error,
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,164 @@
+//! The identity of the server itself, and the threads that keep it.
+//!
+//! The kernel keeps user, group, supplementary groups and capabilities of file access per thread,
+//! and a new thread inherits them from the thread that starts it. Threads that serve requests act
+//! as callers. A thread that one of them starts would open the server's own files as a caller.
+//!
+//! Rules:
+//! 1. One thread, the starter, starts every thread of the server. The starter touches no file and
+//!    serves no request, so it has the identity of the process for as long as that lives.
+//! 2. File work of the server itself runs on threads that have the identity of the process. Each
+//!    piece of that work begins with [`must_be_own`], in release builds as well: a server that
+//!    opens its own files as a caller loses what it has answered.
+//! 3. A thread that has acted as a caller once does no file work of the server any more. Such a
+//!    thread has given up `CAP_SYS_RESOURCE`, by which rule 2 knows it where the process had that.
+//!
+//! See `docs/design/0024-own-work.md`.
+
+use std::io;
+use std::sync::mpsc::{self, Sender};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use std::thread::{self, JoinHandle};
+
+use rustix::process::getgroups;
+use rustix::thread::{CapabilitySet, capabilities};
+
+use crate::sys;
+
+/// What the kernel decides a thread's file accesses by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Identity {
+    user: u32,
+    group: u32,
+    groups: Vec<u32>,
+    powers: CapabilitySet,
+}
+
+impl Identity {
+    /// The identity of the thread that asks.
+    fn of_this_thread() -> Self {
+        let groups = getgroups().unwrap_or_default();
+        Self {
+            user: sys::file_system_user(),
+            group: sys::file_system_group(),
+            groups: groups.into_iter().map(rustix::fs::Gid::as_raw).collect(),
+            powers: capabilities(None).map_or(CapabilitySet::empty(), |sets| sets.effective),
+        }
+    }
+}
+
+/// The identity of the process.
+fn of_process() -> &'static Identity {
+    static OWN: OnceLock<Identity> = OnceLock::new();
+    OWN.get_or_init(Identity::of_this_thread)
+}
+
+/// Starts one thread.
+type Order = Box<dyn FnOnce() + Send>;
+
+/// The way to the starter, once there is one.
+static STARTER: Mutex<Option<Sender<Order>>> = Mutex::new(None);
+
+/// Notes the identity of the calling thread as that of the process, and starts the starter. To be
+/// called before any thread acts as a caller, and after the signals of the process are blocked,
+/// as the starter's threads inherit that too. Without a call the first use of this module does so.
+///
+/// # Errors
+/// When the system has no thread left.
+pub fn begin() -> io::Result<()> {
+    order(Box::new(|| ()))
+}
+
+/// Starts a thread that has the identity of the process, whichever thread asks for it.
+///
+/// # Errors
+/// When the system has no thread left.
+pub fn spawn<T: Send + 'static>(
+    name: &str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> io::Result<JoinHandle<T>> {
+    let (sender, started) = mpsc::sync_channel(1);
+    let name = name.to_owned();
+    order(Box::new(move || {
+        // The thread that asks waits for the answer.
+        let _ = sender.send(thread::Builder::new().name(name).spawn(work));
+    }))?;
+    started.recv().unwrap_or_else(|_| Err(io::Error::other("the starter of threads has ended")))
+}
+
+/// Gives the starter an order.
+fn order(order: Order) -> io::Result<()> {
+    let mut starter = STARTER.lock().unwrap_or_else(PoisonError::into_inner);
+    if starter.is_none() {
+        of_process();
+        let (sender, orders) = mpsc::channel::<Order>();
+        let run = move || orders.into_iter().for_each(|order| order());
+        thread::Builder::new().name("starter".to_owned()).spawn(run)?;
+        *starter = Some(sender);
+    }
+    let sent = starter.as_ref().map(|sender| sender.send(order));
+    match sent {
+        Some(Ok(())) => Ok(()),
+        Some(Err(_)) | None => Err(io::Error::other("the starter of threads has ended")),
+    }
+}
+
+/// Whether the calling thread has the identity of the process.
+#[must_use]
+pub fn is_own() -> bool {
+    Identity::of_this_thread() == *of_process()
+}
+
+/// Makes sure that the calling thread has the identity of the process (rule 2). The four system
+/// calls take less than a microsecond, beside file work that takes hundreds.
+///
+/// # Panics
+/// When the thread has another identity: a fault of this program.
+#[track_caller]
+pub fn must_be_own() {
+    let (now, own) = (Identity::of_this_thread(), of_process());
+    assert!(now == *own, "file work of the server runs as {now:?}, and the server is {own:?}");
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::process::geteuid;
+
+    use super::*;
+
+    /// Makes the calling thread act as an ordinary user, as a store does for a caller.
+    pub(crate) fn act_as_a_caller() {
+        assert!(geteuid().is_root(), "only the superuser can act as callers");
+        of_process();
+        sys::set_file_system_user(4242);
+    }
+
+    #[test]
+    fn a_thread_has_the_identity_of_the_process_whoever_asks_for_it() {
+        if !geteuid().is_root() {
+            // An ordinary user's threads have one identity.
+            assert!(is_own());
+            return;
+        }
+        begin().expect("there are threads");
+        let caller = thread::spawn(|| {
+            act_as_a_caller();
+            assert!(!is_own());
+            assert!(!thread::spawn(is_own).join().expect("no panic"), "plain threads inherit it");
+            spawn("own", is_own).expect("there are threads").join().expect("no panic")
+        });
+        assert!(caller.join().expect("no panic"));
+    }
+
+    #[test]
+    fn file_work_as_a_caller_is_a_panic() {
+        must_be_own();
+        if geteuid().is_root() {
+            let work = thread::spawn(|| {
+                act_as_a_caller();
+                must_be_own();
+            });
+            work.join().expect_err("the thread acts as a caller");
+        }
+    }
+}
