@@ -93,7 +93,7 @@ impl StableLog {
         let synced = Arc::clone(store);
         let note =
             Arc::new(Note { state: state.into(), log: path.into(), directory: directory.into() });
-        let told = Arc::clone(&note);
+        let (void, shown) = (Arc::clone(&note), path.display().to_string());
         let logged = Logged::open(Options {
             store: Arc::<DirStore>::clone(store) as Arc<dyn Store>,
             media: Box::new(media),
@@ -102,10 +102,12 @@ impl StableLog {
             standing,
             boot,
             random,
-            blocking: Arc::new(Pool::new()),
+            // The head of the log and the note about it are files of the server itself.
+            blocking: Arc::new(Pool::own().map_err(|error| unusable(error.to_string()))?),
             sync_all: Box::new(move || synced.sync_all()),
+            make_void: Box::new(move || void.put(VOID)),
             commits_names: store.commits_names(),
-            report: Box::new(move |event| tell(&told, event)),
+            report: Box::new(move |event| tell(&shown, event)),
         });
         let logged = logged.map_err(|error| {
             if matches!(error, OpenError::Emptied) {
@@ -198,8 +200,7 @@ impl Note {
 }
 
 /// One line of the log for an event.
-fn tell(note: &Note, event: Event) {
-    let path = note.log.display().to_string();
+fn tell(path: &str, event: Event) {
     match event {
         Event::Replayed(done) => {
             let (records, made, names) = (done.records, done.made, done.names);
@@ -215,10 +216,13 @@ fn tell(note: &Note, event: Event) {
         Event::LogFailed(error) => {
             tracing::error!(path, %error, "the stable log failed: the disk is synced instead");
         }
-        Event::NotVoid => {
-            if let Err(error) = note.put(VOID) {
-                tracing::error!(path, %error, "the stable log is out of date: never use it again");
-            }
+        Event::NotVoid(error) => {
+            tracing::error!(
+                path,
+                %error,
+                "the stable log is out of date, which cannot be noted in the state directory: every \
+                 change fails until it can be; make room there, or see that it can be written"
+            );
         }
         Event::DiskFailed => {
             tracing::error!(path, "the disk failed: no change is taken until a restart");

@@ -9,7 +9,8 @@
 //! - Nothing is dropped for want of room: who finds both halves full waits for the file system.
 //!
 //! When the log's device fails, the file system's own sync takes the log's place, and the log is
-//! made void so that no later start replays it over newer changes. When the file system fails to
+//! made void so that no later start replays it over newer changes: by its own head, or by a note
+//! elsewhere where the device takes no head. Nothing is answered before one of them says so. When the file system fails to
 //! sync, the log holds what it may have lost: nothing more is taken until a start replays it.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -63,6 +64,8 @@ struct Writer {
     /// The number of the first record that is not written.
     next: u64,
     mode: Mode,
+    /// Whether the head on the log's device says that nothing is to be replayed.
+    head_is_void: bool,
 }
 
 /// What stands for what is answered.
@@ -70,7 +73,9 @@ struct Writer {
 enum Mode {
     /// The log.
     Log,
-    /// The file system itself: the log's device failed.
+    /// Nothing yet: the log's device failed, and nothing says so that a later start would read.
+    Unmarked,
+    /// The file system itself: the log's device failed, and a later start will not replay it.
     Disk,
     /// Nothing: the file system failed, or the end has come.
     Nothing,
@@ -94,7 +99,15 @@ impl Journal {
         owned: Owned,
     ) -> Self {
         let generation = head.oldest;
-        let writer = Writer { head, generation, frame: 0, position: 0, next: 0, mode: Mode::Log };
+        let writer = Writer {
+            head,
+            generation,
+            frame: 0,
+            position: 0,
+            next: 0,
+            mode: Mode::Log,
+            head_is_void: false,
+        };
         let queue =
             Queue { waiting: VecDeque::new(), next: 0, is_running: false, logged: BTreeMap::new() };
         Self {
@@ -215,6 +228,7 @@ impl Journal {
                 Ok(()) => Ok(()),
                 Err(error) => self.give_up_log(&mut writer, error),
             },
+            Mode::Unmarked => self.mark_again(&mut writer),
             Mode::Disk => self.sync_file_system(&mut writer),
             Mode::Nothing => Err(FsError::Io),
         };
@@ -264,7 +278,10 @@ impl Journal {
                     // Nobody waits for this; who comes next is told how it went.
                     let _ = self.give_up_log(&mut writer, error);
                 }
-                self.queue().logged.retain(|_, number| *number >= closed.next);
+                // A head that was not written has a start replay the records before it.
+                if writer.mode == Mode::Log {
+                    self.queue().logged.retain(|_, number| *number >= closed.next);
+                }
             } else {
                 self.give_up_disk(&mut writer);
             }
@@ -276,15 +293,40 @@ impl Journal {
     fn give_up_log(&self, writer: &mut Writer, error: io::Error) -> Result<(), FsError> {
         (self.owned.report)(Event::LogFailed(error));
         self.sync_file_system(writer)?;
-        writer.mode = Mode::Disk;
-        writer.head.oldest = writer.generation + 1;
-        writer.head.is_clean = true;
-        if writer.head.write(&*self.media).is_err() {
-            (self.owned.report)(Event::NotVoid);
-        }
-        self.queue().logged.clear();
+        writer.mode = Mode::Unmarked;
         self.freed.notify_all();
+        let marked = self.make_void(writer);
+        marked.map_err(|error| {
+            (self.owned.report)(Event::NotVoid(error));
+            FsError::Io
+        })
+    }
+
+    /// Tries again to have a later start know that the log is out of date, and has the file system
+    /// hold what was done meanwhile.
+    fn mark_again(&self, writer: &mut Writer) -> Result<(), FsError> {
+        self.make_void(writer).map_err(|_| FsError::Io)?;
+        self.sync_file_system(writer)
+    }
+
+    /// Has a later start know that the log is out of date.
+    fn make_void(&self, writer: &mut Writer) -> io::Result<()> {
+        if !self.make_head_void(writer) {
+            (self.owned.make_void)()?;
+        }
+        writer.mode = Mode::Disk;
+        self.queue().logged.clear();
         Ok(())
+    }
+
+    /// Has the head on the log's device say that nothing is to be replayed; whether it does.
+    fn make_head_void(&self, writer: &mut Writer) -> bool {
+        if !writer.head_is_void {
+            let mut head = writer.head.clone();
+            (head.oldest, head.is_clean) = (writer.generation + 1, true);
+            writer.head_is_void = head.write(&*self.media).is_ok();
+        }
+        writer.head_is_void
     }
 
     fn sync_file_system(&self, writer: &mut Writer) -> Result<(), FsError> {
@@ -296,7 +338,7 @@ impl Journal {
         if writer.mode != Mode::Nothing {
             (self.owned.report)(Event::DiskFailed);
         }
-        if writer.mode == Mode::Log {
+        if matches!(writer.mode, Mode::Log | Mode::Unmarked) {
             writer.head.is_owed = true;
             // Without this mark a start in the same boot takes the file system's word.
             let _ = writer.head.write(&*self.media);
@@ -315,12 +357,14 @@ impl Journal {
         self.give_up_disk(&mut self.writer());
     }
 
-    /// Has the file system hold all that was answered, and the log say so; says whether it does.
+    /// Has the file system hold all that was answered, and the log say so; says whether both do, so
+    /// that nothing beside the log need tell a later start how it is.
     pub(crate) fn close(&self, names: &[u8]) -> bool {
         let mut writer = self.writer();
         match writer.mode {
             Mode::Log => {}
-            Mode::Disk => return true,
+            // All that was answered was synced.
+            Mode::Unmarked | Mode::Disk => return self.make_head_void(&mut writer),
             Mode::Nothing => return false,
         }
         if (self.owned.sync_all)().is_err() {

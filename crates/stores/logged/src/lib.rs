@@ -68,6 +68,9 @@ pub struct Options {
     /// Puts on stable storage all that was done in the store; may sleep. Once it has failed, what
     /// the store has not put there is not to be relied upon.
     pub sync_all: Box<dyn Fn() -> Result<(), FsError> + Send + Sync>,
+    /// Notes on stable storage, and not on the log's device, that the log must never be replayed
+    /// ([`Standing::Void`] from then on); may sleep. Is asked again until it succeeds.
+    pub make_void: Box<dyn Fn() -> io::Result<()> + Send + Sync>,
     /// Whether a COMMIT of a new file takes its name along; where not, everything is synced.
     pub commits_names: bool,
     /// Is told what an administrator should know.
@@ -92,8 +95,9 @@ pub enum Event {
     Replayed(Replayed),
     /// The log's device failed; the file system is synced instead from now on.
     LogFailed(io::Error),
-    /// A log whose device failed could not be marked, and must never be replayed.
-    NotVoid,
+    /// Neither a log whose device failed nor the note about it takes the word that it is out of
+    /// date: a start would replay it. Every change fails until one of them does.
+    NotVoid(io::Error),
     /// The file system failed to sync; what it may have lost is in the log, and every change
     /// fails until a start replays it.
     DiskFailed,
@@ -121,6 +125,7 @@ pub enum OpenError {
 /// What the parts of a store share.
 struct Owned {
     sync_all: Box<dyn Fn() -> Result<(), FsError> + Send + Sync>,
+    make_void: Box<dyn Fn() -> io::Result<()> + Send + Sync>,
     report: Box<dyn Fn(Event) + Send + Sync>,
 }
 
@@ -131,11 +136,11 @@ impl Logged {
     /// As [`OpenError`] says; the log is then as it was.
     pub fn open(options: Options) -> Result<Self, OpenError> {
         let Options { store, media, size, boot, random, blocking, .. } = options;
-        let Options { sync_all, commits_names, report, standing, .. } = options;
+        let Options { sync_all, make_void, commits_names, report, standing, .. } = options;
         let file_system = file_system(&*store)?;
         let owner = Owner { root: store.root(), file_system, volume: options.volume };
         let below = Arc::new(StandIns::new(store));
-        let owned = Owned { sync_all, report };
+        let owned = Owned { sync_all, make_void, report };
         let (mut head, layout) = match Head::read(&*media)? {
             Found::Nothing if standing == Standing::Last => return Err(OpenError::Emptied),
             Found::Nothing => make(&*media, size, random, owner)?,

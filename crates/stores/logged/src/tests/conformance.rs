@@ -24,6 +24,7 @@ fn open(store: &Arc<MemStore>, device: &Device, boot: u128) -> Logged {
             synced.sync();
             Ok(())
         }),
+        make_void: Box::new(|| unreachable!("the device is well")),
         volume: None,
         standing: Standing::Unknown,
         commits_names: true,

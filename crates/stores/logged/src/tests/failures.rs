@@ -1,6 +1,7 @@
 //! A log or a file system that fails, a log that is damaged, one that is full.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::thread;
 
 use bytes::Bytes;
@@ -174,7 +175,8 @@ fn without_the_log_the_disk_is_synced() {
     create(&store, "meanwhile").expect("the disk is well");
     create(&store, "later").expect("the disk is well");
     let events = core::mem::take(&mut *machine.events.lock().expect("no panic"));
-    assert!(matches!(events[..], [Event::LogFailed(_), Event::NotVoid]), "told once: {events:?}");
+    assert!(matches!(events[..], [Event::LogFailed(_)]), "told once: {events:?}");
+    assert_eq!(machine.notes.load(Ordering::Relaxed), 1, "the note says that the log is void");
     machine.device.fail(false);
     forgets_all(&mut machine);
     let place = |text| Place { directory: machine.disk.root(), name: name(text) };
@@ -189,6 +191,59 @@ fn without_the_log_the_disk_is_synced() {
     machine.standing = Standing::Void;
     let store = machine.start().expect("it can be begun anew");
     assert!(!is_there(&store, "before"));
+}
+
+/// A start in another boot replayed the log over all that was answered after its device had failed:
+/// the state directory had not taken the note that the log is out of date.
+#[test]
+fn no_change_is_answered_while_a_start_would_undo_it() {
+    let mut machine = Machine::new();
+    let store = machine.start().expect("the log can be made");
+    let file = create(&store, "file").expect("there is room");
+    write(&store, &file, 0, b"old").expect("there is room");
+    machine.device.fail(true);
+    machine.notes_fail.store(true, Ordering::Relaxed);
+    assert_eq!(write(&store, &file, 0, b"new"), Err(FsError::Io));
+    assert_eq!(write(&store, &file, 0, b"NEW"), Err(FsError::Io));
+    let stability = Stability::Unstable;
+    let (caller, data) = (superuser(), Bytes::from_static(b"new"));
+    let unstable = block_on(store.write(&caller, &file, 0, data, stability));
+    unstable.result.expect("it promises nothing");
+    let committed = block_on(store.commit(&superuser(), &file, 0, 0)).result;
+    assert_eq!(committed.map(|_| ()), Err(FsError::Io));
+    assert!(!store.close(), "the note that the log is needed must stay");
+    let events = core::mem::take(&mut *machine.events.lock().expect("no panic"));
+    let once = matches!(events[..], [Event::LogFailed(_), Event::NotVoid(_)]);
+    assert!(once, "told once: {events:?}");
+    // Once the note is taken, changes are answered again, and no start undoes them.
+    machine.notes_fail.store(false, Ordering::Relaxed);
+    write(&store, &file, 0, b"new").expect("the disk is well");
+    assert_eq!(machine.notes.load(Ordering::Relaxed), 1);
+    assert!(!store.close(), "the note that the log is void must stay");
+    drop(store);
+    machine.device.fail(false);
+    machine.standing = Standing::Void;
+    forgets_all(&mut machine);
+    let store = machine.start().expect("it can be begun anew");
+    assert_eq!(read(&store, &file), b"new");
+}
+
+/// A clean end removed the note that the log is out of date, though the log itself did not say so.
+#[test]
+fn a_void_log_that_can_be_marked_at_the_end_needs_no_note() {
+    let mut machine = Machine::new();
+    let store = machine.start().expect("the log can be made");
+    let file = create(&store, "file").expect("there is room");
+    write(&store, &file, 0, b"old").expect("there is room");
+    machine.device.fail(true);
+    write(&store, &file, 0, b"new").expect("the disk is well");
+    machine.device.fail(false);
+    assert!(store.close(), "the device takes the mark by now");
+    drop(store);
+    forgets_all(&mut machine);
+    let store = machine.start().expect("it was closed");
+    assert!(machine.replayed().is_none());
+    assert_eq!(read(&store, &file), b"new");
 }
 
 #[test]

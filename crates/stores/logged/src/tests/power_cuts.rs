@@ -1,7 +1,9 @@
 //! After a power cut everything that was answered is there, whatever the disk had taken of it.
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
@@ -25,6 +27,10 @@ pub(super) struct Machine {
     pub(super) volume: Option<[u8; 16]>,
     pub(super) blocking: Arc<dyn Blocking>,
     pub(super) standing: Standing,
+    /// Whether the state directory takes no note.
+    pub(super) notes_fail: Arc<AtomicBool>,
+    /// How often the log was noted to be out of date.
+    pub(super) notes: Arc<AtomicUsize>,
     pub(super) events: Arc<Mutex<Vec<Event>>>,
 }
 
@@ -37,6 +43,8 @@ impl Machine {
             volume: Some(*b"a volume's UUID."),
             blocking: Arc::new(Inline),
             standing: Standing::Unknown,
+            notes_fail: Arc::default(),
+            notes: Arc::default(),
             events: Arc::default(),
         }
     }
@@ -48,6 +56,7 @@ impl Machine {
     /// Starts with a new log of a size.
     pub(super) fn start_with(&self, size: u64) -> Result<Logged, OpenError> {
         let (synced, events) = (Arc::clone(&self.disk), Arc::clone(&self.events));
+        let (fails, notes) = (Arc::clone(&self.notes_fail), Arc::clone(&self.notes));
         Logged::open(Options {
             store: Arc::clone(&self.disk) as Arc<dyn Store>,
             media: Box::new(self.device.clone()),
@@ -57,6 +66,13 @@ impl Machine {
             random: *b"sixteen letters.",
             blocking: Arc::clone(&self.blocking),
             sync_all: Box::new(move || synced.sync()),
+            make_void: Box::new(move || {
+                if fails.load(Ordering::Relaxed) {
+                    return Err(ErrorKind::PermissionDenied.into());
+                }
+                notes.fetch_add(1, Ordering::Relaxed);
+                Ok(())
+            }),
             standing: self.standing,
             commits_names: true,
             report: Box::new(move |event| events.lock().expect("no panic").push(event)),
@@ -75,7 +91,7 @@ impl Machine {
         let events = core::mem::take(&mut *self.events.lock().expect("no panic"));
         events.into_iter().find_map(|event| match event {
             Event::Replayed(done) => Some(done),
-            Event::LogFailed(_) | Event::NotVoid | Event::DiskFailed => None,
+            Event::LogFailed(_) | Event::NotVoid(_) | Event::DiskFailed => None,
         })
     }
 }
