@@ -13,6 +13,7 @@ use std::time::Duration;
 use leasehold_base::limits::BOUND_NAME_BYTES_MAX;
 use leasehold_names::Names;
 use leasehold_shell::binding::{Binding, Database, Located};
+use leasehold_shell::log::Target;
 use leasehold_shell::process::{self as own, Termination};
 use leasehold_shell::systemd::{self, State};
 use leasehold_shell::{self as shell, Policy, Server, state};
@@ -24,7 +25,8 @@ use tracing_subscriber::filter::LevelFilter;
 
 use crate::checks;
 use crate::failure::{Failure, Kind};
-use crate::options;
+use crate::logging;
+use crate::options::{self, LogFormat};
 use crate::remote::Address;
 use crate::say::say;
 
@@ -142,13 +144,8 @@ fn object(Located { name, identifier, address }: &Located) -> String {
 
 /// Keeps names until it is asked to end.
 pub(crate) fn run(options: &options::Names) -> Result<(), Failure> {
-    tracing_subscriber::fmt()
-        .with_max_level(LevelFilter::INFO)
-        .with_writer(io::stderr)
-        .with_target(false)
-        .with_ansi(false)
-        .init();
     let termination = Termination::prepare();
+    logging::start(Target::Stderr, LevelFilter::INFO, LogFormat::Plain)?;
     let descriptors = own::prepare();
     let usual = || vec![SocketAddr::from(([127, 0, 0, 1], PORT))];
     let server = Server::bind(shell::Options {
@@ -171,7 +168,11 @@ pub(crate) fn run(options: &options::Names) -> Result<(), Failure> {
         .start(Arc::new(Names::new(options.insecure)))
         .map_err(|error| Kind::Running.because(format!("cannot start to serve: {error}")))?;
     systemd::tell(State::Ready);
-    say(format!("Keeping the names of servers on {}\n", addresses.join(", ")))?;
+    let ready = format!("Keeping the names of servers on {}\n", addresses.join(", "));
+    if let Err(failure) = say(ready) {
+        // A database whose words nobody hears keeps names all the same.
+        tracing::warn!("{failure}");
+    }
     termination.wait();
     systemd::tell(State::Stopping);
     running.stop(GRACE);

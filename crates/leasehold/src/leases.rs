@@ -20,7 +20,9 @@ const TOLD_MAX: usize = 1000;
 
 /// Has a service serve leases, and wait for those that clients may still hold from before.
 pub(crate) fn begin(service: Service, state: &Path) -> Result<Service, Failure> {
-    let opened = LeaseLedger::open(state, Arc::new(Pool::new()));
+    let pool = Pool::own()
+        .map_err(|error| Kind::Running.because(format!("cannot start to serve: {error}")))?;
+    let opened = LeaseLedger::open(state, Arc::new(pool));
     let (ledger, remembered) = opened.map_err(|error| {
         Kind::State.because(format!(
             "{error}: clients may hold leases that nobody would know of; remove it when this \

@@ -4,12 +4,11 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread;
 
 use leasehold_serve::Service;
-use leasehold_shell::Running;
 use leasehold_shell::given::{Given, Purpose};
 use leasehold_shell::http::{HTML, JSON, Page, Server};
+use leasehold_shell::{Running, own};
 use leasehold_store_dir::DirStore;
 use leasehold_store_replica::Metaserver;
 use leasehold_view::{MetaserverView, PAGE, Source, SyncView, metrics};
@@ -105,9 +104,8 @@ impl Http {
             );
         }
         let pages = move |path: &str| page(&source, path);
-        let builder = thread::Builder::new().name("http".to_owned());
         let server = self.server;
-        let started = builder.spawn(move || server.run(&Arc::new(pages)));
+        let started = own::spawn("http", move || server.run(&Arc::new(pages)));
         started.map(drop).map_err(|error| Kind::Running.because(format!("no thread: {error}")))
     }
 }

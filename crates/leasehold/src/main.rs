@@ -16,6 +16,7 @@ mod ids;
 mod leases;
 mod lending;
 mod live;
+mod logging;
 mod mount;
 mod notes;
 mod options;
@@ -45,6 +46,7 @@ use std::thread;
 
 use clap::Parser as _;
 use clap::error::ErrorKind;
+use leasehold_shell::log;
 use leasehold_shell::process::Termination;
 
 use crate::cluster::options::Cluster;
@@ -98,8 +100,13 @@ fn main() -> ExitCode {
             .map_err(failure::Failure::from),
     };
     match outcome {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(()) => {
+            log::flush();
+            ExitCode::SUCCESS
+        }
         Err(failure) => {
+            // So that the log does not follow what it led to.
+            log::flush();
             if failure.is_to_be_said() {
                 complain(&failure.to_string());
             }

@@ -24,7 +24,7 @@ use leasehold_session::nfs::{Nfs, Version};
 use leasehold_session::{Credential, Options as Calling};
 use leasehold_shell::client::{Mounted, Runtime, SourcePort, Target, block_on, mount as find};
 use leasehold_shell::process::Termination;
-use leasehold_shell::{clock, state};
+use leasehold_shell::{clock, log, state};
 use leasehold_wire::nfs3::{FileType, Handle};
 
 use self::options::{Mount, Umount};
@@ -87,11 +87,11 @@ fn refused() -> Failure {
 
 /// Mounts, and answers the kernel until the mount is gone.
 fn serve(options: &Mount, words: &Words, directory: &Path) -> Result<(), Failure> {
+    let termination = Termination::prepare();
     background::log(options)?;
     for word in &words.ignored {
         tracing::warn!("the option {word} means nothing here");
     }
-    let termination = Termination::prepare();
     let machine = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let (user, group) = (rustix::process::getuid(), rustix::process::getgid());
     let who = Credential::system(&machine, user.as_raw(), group.as_raw(), &[]);
@@ -290,6 +290,7 @@ fn end_when_asked(
             say_refused(&files);
         }
         let _ = unmount(&directory, true);
+        log::flush();
         std::process::exit(i32::from(!is_safe));
     };
     start(wait)

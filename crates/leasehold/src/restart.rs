@@ -10,6 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use leasehold_shell::given::{Purpose, go_on_as};
+use leasehold_shell::log;
 use leasehold_shell::process::{self, Asked, Termination};
 use leasehold_shell::{Ownership, Running};
 use leasehold_view::Snapshot;
@@ -157,6 +158,7 @@ impl Sockets {
     /// Goes on as the next program, where there is to be one; that returns only where it cannot.
     pub(crate) fn go_on(self, state: &Ownership) -> Result<(), Failure> {
         let Some(kept) = self.kept else { return Ok(()) };
+        log::flush();
         let error = go_on_as(&program(), &kept, state);
         Err(Kind::Running.because(format!("cannot go on as {}: {error}", program().display())))
     }

@@ -1,6 +1,6 @@
 //! `leasehold serve`.
 
-use std::io::{self, ErrorKind};
+use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
@@ -9,10 +9,11 @@ use std::time::Duration;
 use leasehold_serve::{Epoch, EpochKey, HandleKey, Service};
 use leasehold_shell::control::Control;
 use leasehold_shell::given::{Given, Purpose};
+use leasehold_shell::log::Target;
 use leasehold_shell::process::{self, Termination};
 use leasehold_shell::systemd::{self, State};
 use leasehold_shell::{
-    self as shell, GivenLock, Notebook, Ownership, Periodic, Policy, Running, Server, users,
+    self as shell, GivenLock, Notebook, Ownership, Periodic, Policy, Running, Server, own, users,
 };
 use leasehold_store_logged::Standing;
 use tracing_subscriber::filter::LevelFilter;
@@ -28,8 +29,9 @@ use crate::failure::{Failure, Kind};
 use crate::find::{Known, Naming};
 use crate::leases;
 use crate::live::{self, Http};
+use crate::logging;
 use crate::notes;
-use crate::options::{LogFormat, Serve};
+use crate::options::Serve;
 use crate::portmap::{Telling, Told};
 use crate::ready::{Exported, Ready};
 use crate::restart::{self, Sockets};
@@ -68,9 +70,9 @@ fn serve(
 ) -> Result<(), Failure> {
     let (mut given, lock) = (given()?, GivenLock::take());
     let mut plan = plan()?;
-    start_logging(&plan);
     // Without a file there is nothing to read again, and a terminal that hangs up ends it.
     let termination = Termination::prepare_server(plan.file.is_some());
+    start_own_work(&plan)?;
     let descriptors = process::prepare();
     for unknown in plan.look_up() {
         tracing::warn!("a rule names a host without an address: {unknown}");
@@ -125,7 +127,7 @@ fn serve(
         .with_http(shown)
         .with_open(open);
     let ready = if epochs.is_some() { ready.of_iod() } else { ready };
-    say(&ready, is_handed_over, json)?;
+    say(&ready, is_handed_over, json);
 
     let again = restart::wait(&termination, &serving);
     Live { owned, serving, log, running, telling, http_socket, control, known, notebook, tending }
@@ -205,15 +207,14 @@ fn given() -> Result<Given, Failure> {
 }
 
 /// Says that it can be mounted, unless its clients never knew that it could not.
-fn say(ready: &Ready, is_handed_over: bool, json: bool) -> Result<(), Failure> {
+fn say(ready: &Ready, is_handed_over: bool, json: bool) {
     systemd::tell(State::Ready);
     if is_handed_over {
         tracing::info!("goes on with the sockets of the server before");
-        return Ok(());
+    } else if let Err(error) = ready.announce(json) {
+        // A server whose words nobody hears serves all the same.
+        tracing::warn!(%error, "cannot write to stdout that the server is ready");
     }
-    ready
-        .announce(json)
-        .map_err(|error| Kind::Running.because(format!("cannot write to stdout: {error}")))
 }
 
 /// Tells systemd again and again that all loops are alive, where it wants to hear.
@@ -285,14 +286,11 @@ fn exported(plan: &Plan) -> Vec<Exported> {
     plan.exports.iter().map(one).collect()
 }
 
-fn start_logging(plan: &Plan) {
-    let log = tracing_subscriber::fmt()
-        .with_max_level(plan.server.log.unwrap_or(LevelFilter::INFO))
-        .with_writer(io::stderr)
-        .with_target(false)
-        .with_ansi(false);
-    match plan.server.log_format.unwrap_or_default() {
-        LogFormat::Plain => log.init(),
-        LogFormat::Json => log.json().flatten_event(true).init(),
-    }
+/// Starts the threads of the server's own work, and its log. Before any thread acts as a caller: the
+/// threads of that work have the identity of this one.
+fn start_own_work(plan: &Plan) -> Result<(), Failure> {
+    own::begin()
+        .map_err(|error| Kind::Running.because(format!("cannot start to serve: {error}")))?;
+    let level = plan.server.log.unwrap_or(LevelFilter::INFO);
+    logging::start(Target::Stderr, level, plan.server.log_format.unwrap_or_default())
 }

@@ -5,12 +5,11 @@ use std::num::NonZeroUsize;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::thread;
 
 use leasehold_fs::{Export, Store, Verifier};
 use leasehold_serve::access::Access;
 use leasehold_serve::{Offer, Service};
-use leasehold_shell::{Pool, clock, state};
+use leasehold_shell::{Pool, clock, own, state};
 use leasehold_store_dir::{self as dir, DirStore};
 use leasehold_store_replica::Metaserver;
 use leasehold_store_striped::Striped;
@@ -369,7 +368,7 @@ impl How {
                     tracing::warn!(%error, "programs of this machine are not kept from leases");
                 }
             };
-            if let Err(error) = thread::Builder::new().name("programs".to_owned()).spawn(watch) {
+            if let Err(error) = own::spawn("programs", watch) {
                 tracing::warn!(%error, "programs of this machine are not kept from leases");
             }
         }

@@ -1,9 +1,9 @@
 //! How the volumes are that are served, for who asks often and waits for little: a scraper.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread;
 use std::time::{Duration, Instant};
 
+use leasehold_shell::own;
 use leasehold_view::VolumeView;
 
 use crate::cluster;
@@ -44,8 +44,7 @@ impl Volumes {
         let mut asked = self.asked();
         if !asked.is_under_way {
             let this = Arc::clone(self);
-            let builder = thread::Builder::new().name("volumes".to_owned());
-            asked.is_under_way = builder.spawn(move || this.ask()).is_ok();
+            asked.is_under_way = own::spawn("volumes", move || this.ask()).is_ok();
         }
         let waited = self.ended.wait_timeout_while(asked, WAIT, |asked| asked.is_under_way);
         let (asked, _) = waited.unwrap_or_else(PoisonError::into_inner);

@@ -21,6 +21,8 @@ use std::path::Path;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
+use crate::own;
+
 /// More than any file of the state has that is read at once.
 const BYTES_MAX: u64 = 64 << 20;
 
@@ -39,6 +41,7 @@ pub enum Secrecy {
 /// # Errors
 /// When it cannot be made, is no directory, or breaks a rule.
 pub fn directory(path: &Path) -> io::Result<File> {
+    own::must_be_own();
     DirBuilder::new().recursive(true).mode(0o700).create(path)?;
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let directory = File::from(rustix::fs::open(path, flags, Mode::empty())?);
@@ -64,6 +67,7 @@ pub fn read(path: &Path, secrecy: Secrecy) -> io::Result<Vec<u8>> {
 /// # Errors
 /// When it cannot be opened, or breaks a rule.
 pub fn open(path: &Path, flags: OFlags, secrecy: Secrecy) -> io::Result<File> {
+    own::must_be_own();
     // What is no file may have the process wait.
     let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     // Rule 4.

@@ -6,10 +6,12 @@ use std::io::{self, Read as _, Write as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use tracing_subscriber::fmt::writer::BoxMakeWriter;
+use leasehold_shell::log::{self, Target};
 
 use super::options::Mount;
 use crate::failure::{Failure, Kind};
+use crate::logging;
+use crate::options::LogFormat;
 
 /// What the process says when the mount stands.
 const READY: &[u8] = b"mounted\n";
@@ -44,23 +46,17 @@ pub(crate) fn start(options: &Mount, directory: &Path) -> Result<(), Failure> {
 
 /// Begins to log: to stderr, which somebody reads until the mount stands, or to a file.
 pub(crate) fn log(options: &Mount) -> Result<(), Failure> {
-    let writer = match &options.log_file {
+    let target = match &options.log_file {
         Some(path) => {
             let file = OpenOptions::new().create(true).append(true).open(path);
             let file = file.map_err(|error| {
                 Kind::Options.because(format!("cannot log to {}: {error}", path.display()))
             })?;
-            BoxMakeWriter::new(file)
+            Target::File(file)
         }
-        None => BoxMakeWriter::new(io::stderr),
+        None => Target::Stderr,
     };
-    tracing_subscriber::fmt()
-        .with_max_level(options.log)
-        .with_writer(writer)
-        .with_target(false)
-        .with_ansi(false)
-        .init();
-    Ok(())
+    logging::start(target, options.log, LogFormat::Plain)
 }
 
 /// Says that the mount stands. In the background, what belongs to whoever started it is let go:
@@ -75,6 +71,7 @@ pub(crate) fn ready(options: &Mount) -> Result<(), Failure> {
     let _ = rustix::process::setsid();
     env::set_current_dir("/").map_err(failed)?;
     let nowhere = File::options().write(true).open("/dev/null").map_err(failed)?;
+    log::flush();
     rustix::stdio::dup2_stderr(&nowhere).map_err(|errno| failed(errno.into()))?;
     // Whoever waits may be gone; the mount stands all the same.
     let _ = io::stdout().write_all(READY).and_then(|()| io::stdout().flush());

@@ -4,6 +4,7 @@
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -18,7 +19,8 @@ use leasehold_wire::rpc;
 use rustix::process::{Signal, getegid, geteuid};
 
 use crate::support::{
-    Home, PATIENCE, Serving, address, call_of_user, leasehold, over_stream, root, run,
+    Home, PATIENCE, Serving, address, call_as, call_of_user, leasehold, opaque, ordinary, over,
+    over_stream, root, run,
 };
 
 const CLIENT: [u8; 16] = *b"a client's name.";
@@ -186,6 +188,32 @@ fn served() -> Home {
     let home = Home::new();
     fs::write(home.path("data/file"), "old").unwrap();
     home
+}
+
+/// The list of lease clients was written by a thread that acted as the last caller, who may not
+/// write the state directory. No client got a lease, and each new mount hung.
+#[test]
+fn leases_are_granted_after_ordinary_users_alone_used_the_server() {
+    const CREATE: u32 = 8;
+    let home = served();
+    fs::set_permissions(home.path("data"), fs::Permissions::from_mode(0o777)).unwrap();
+    let (_serving, address) = start(&home);
+    let file = file(address);
+    // On every loop, so that each of them acts as the user last.
+    let place = [opaque(&root(address)), opaque(b"made")].concat();
+    let unchecked_without_attributes = [0; 28];
+    let args = [&place[..], &unchecked_without_attributes].concat();
+    let streams: Vec<_> = (0..64).map(|_| TcpStream::connect(address).unwrap()).collect();
+    for mut stream in streams {
+        let reply = over(&mut stream, &call_as(ordinary(), 9, CREATE, &args));
+        assert_eq!(reply[24..28], [0; 4], "{reply:?}");
+    }
+    let mut holder = Holder::connect(address);
+    holder.hello();
+    holder.granted(file, Kind::Read);
+    let list = fs::metadata(home.path("state/leases")).unwrap();
+    assert_eq!(list.uid(), geteuid().as_raw());
+    assert!(list.len() > 16, "the client is on the list");
 }
 
 #[test]

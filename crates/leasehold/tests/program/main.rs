@@ -12,6 +12,7 @@ mod hostile;
 mod leases;
 mod lent;
 mod listing;
+mod log;
 mod metaservers;
 mod metrics;
 mod names;

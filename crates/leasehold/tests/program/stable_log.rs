@@ -1,15 +1,17 @@
 //! A server with a log on a device of its own.
 
+use std::collections::BTreeSet;
 use std::fs;
-use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Signal, geteuid};
+use rustix::process::{Pid, Resource, Rlimit, Signal, geteuid, prlimit};
 
 use crate::support::{
-    Home, PATIENCE, Serving, address, call_of_user, opaque, over_stream, root, run, with_mounted,
+    Home, PATIENCE, Serving, address, call_as, call_of_user, opaque, ordinary, over_stream, root,
+    run, with_mounted,
 };
 
 fn with_log<'a>(home: &Home, path: &'a mut String) -> [&'a str; 4] {
@@ -76,6 +78,62 @@ fn the_disk_soon_has_what_the_log_has() {
         assert!(Instant::now() < end, "the disk lags behind");
         thread::sleep(Duration::from_millis(50));
     }
+}
+
+/// Has no file of a server grow beyond so many bytes, as if its device were full there.
+fn limit_files(serving: &Serving, bytes: Option<u64>) {
+    let limit = Rlimit { current: bytes, maximum: None };
+    prlimit(Some(Pid::from_child(&serving.child)), Resource::Fsize, limit).unwrap();
+}
+
+/// The device of the log fails after an ordinary user has written. The note that the log is out of
+/// date was written by a thread that acted as that user: the note failed, which the log alone said,
+/// and a start in another boot replayed the log over newer data.
+#[test]
+fn a_log_whose_device_failed_is_void_whoever_has_written() {
+    const CREATE: u32 = 8;
+    const WRITE: u32 = 7;
+    let home = Home::new();
+    fs::set_permissions(home.path("data"), fs::Permissions::from_mode(0o777)).unwrap();
+    let mut path = String::new();
+    let options = with_log(&home, &mut path);
+    let (mut serving, ready) = Serving::with_json(&home, &options);
+    let address = address(&ready);
+    let place = [opaque(&root(address)), opaque(b"file")].concat();
+    let unchecked_without_attributes = [0; 28];
+    let args = [&place[..], &unchecked_without_attributes].concat();
+    let reply = over_stream(address, &call_as(ordinary(), 7, CREATE, &args));
+    assert_eq!(reply[24..32], [0, 0, 0, 0, 0, 0, 0, 1], "{reply:?}");
+    let length = u32::from_be_bytes(reply[32..36].try_into().unwrap()) as usize;
+    let file = reply[32..36 + length].to_vec();
+    let write = |byte: u8| {
+        // At 0, one byte, FILE_SYNC.
+        let args = [&file[..], &[0; 8], &[0, 0, 0, 1], &[0, 0, 0, 2], &opaque(&[byte])].concat();
+        // On every loop, so that each of them acts as the user last.
+        let statuses = (0..16).map(|xid| {
+            let reply = over_stream(address, &call_as(ordinary(), 100 + xid, WRITE, &args));
+            u32::from_be_bytes(reply[24..28].try_into().unwrap())
+        });
+        statuses.collect::<BTreeSet<_>>()
+    };
+    let note = || fs::read(home.path("state/stable-log")).unwrap();
+    assert_eq!(write(b'1'), [0].into());
+    assert!(note().starts_with(b"in use "));
+
+    // Neither the log nor the note can be written: nothing is answered as stable.
+    limit_files(&serving, Some(8));
+    assert_eq!(write(b'2'), [5].into(), "a start in another boot would undo it");
+    assert!(note().starts_with(b"in use "));
+    // The note can be written, and says that the log is void.
+    limit_files(&serving, Some(1000));
+    assert_eq!(write(b'3'), [0].into());
+    assert!(note().starts_with(b"void "));
+    let owner = fs::metadata(home.path("state/stable-log")).unwrap().uid();
+    assert_eq!(owner, geteuid().as_raw());
+    serving.end(Signal::KILL);
+    let (mut serving, _) = Serving::with_json(&home, &options);
+    assert_eq!(fs::read(home.path("data/file")).unwrap(), b"3");
+    assert!(serving.end(Signal::TERM).success());
 }
 
 #[test]

@@ -155,7 +155,22 @@ pub(crate) fn call(program: u32, procedure: u32, arguments: &[u8]) -> Vec<u8> {
 
 /// A call of version 3 by this user.
 pub(crate) fn call_of_user(xid: u32, procedure: u32, arguments: &[u8]) -> Vec<u8> {
-    let (user, group) = (geteuid().as_raw(), getegid().as_raw());
+    call_as((geteuid().as_raw(), getegid().as_raw()), xid, procedure, arguments)
+}
+
+/// An ordinary user and group for a server of root's, which believes root's processes; this user
+/// for a server of an ordinary user.
+pub(crate) fn ordinary() -> (u32, u32) {
+    if geteuid().is_root() { (4242, 4242) } else { (geteuid().as_raw(), getegid().as_raw()) }
+}
+
+/// A call of version 3 by a user and a group.
+pub(crate) fn call_as(
+    (user, group): (u32, u32),
+    xid: u32,
+    procedure: u32,
+    arguments: &[u8],
+) -> Vec<u8> {
     // AUTH_SYS: stamp, no machine name, user, group, no more groups; then no verifier.
     let words = [xid, 0, 2, NFS, 3, procedure, 1, 20, 0, 0, user, group, 0, 0, 0];
     words.iter().flat_map(|word| word.to_be_bytes()).chain(arguments.iter().copied()).collect()

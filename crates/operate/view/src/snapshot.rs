@@ -340,6 +340,7 @@ fn events(
         ("connections-garbled", read(&counters.connections_garbled)),
         ("datagrams-too-large", read(&counters.datagrams_too_large)),
         ("datagrams-dropped", read(&counters.datagrams_dropped)),
+        ("log-lines-lost", leasehold_shell::log::lost()),
         ("metaservers-refused", metaservers_refused),
         ("panics", read(&counters.panics)),
         ("parked-limit-met", read(&counters.parked_limit_met)),

@@ -1,0 +1,25 @@
+//! Where a command that runs for long writes its log.
+
+use leasehold_shell::log::{self, Target};
+use tracing_subscriber::filter::LevelFilter;
+
+use crate::failure::{Failure, Kind};
+use crate::options::LogFormat;
+
+/// Starts the log. A line that cannot be written costs that line, and no command waits for it.
+pub(crate) fn start(target: Target, level: LevelFilter, format: LogFormat) -> Result<(), Failure> {
+    let lines = log::start(target)
+        .map_err(|error| Kind::Running.because(format!("no thread can be started: {error}")))?;
+    let log = tracing_subscriber::fmt()
+        .with_max_level(level)
+        .with_writer(move || lines.clone())
+        // It would say so on standard error, and panic where that takes nothing.
+        .log_internal_errors(false)
+        .with_target(false)
+        .with_ansi(false);
+    match format {
+        LogFormat::Plain => log.init(),
+        LogFormat::Json => log.json().flatten_event(true).init(),
+    }
+    Ok(())
+}

@@ -1,0 +1,175 @@
+//! A log that cannot be written costs its lines, and no call.
+
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::OwnedFd;
+use std::process::Stdio;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::cluster::iod_command;
+use crate::support::{
+    Home, MOUNT, PATIENCE, Serving, address, call, leasehold, mount, over_stream, port, root, run,
+    success,
+};
+
+/// Has a server log: a MNT of something that it does not export.
+fn refused_mount(address: SocketAddr) {
+    let reply = over_stream(address, &call(MOUNT, 1, b"\0\0\0\x05/none\0\0\0"));
+    assert!(reply.starts_with(&success()) && reply[24..28] != [0; 4], "{reply:?}");
+}
+
+/// How many lines a server has lost, as its metrics say.
+fn lost(ready: &Value) -> u64 {
+    let base = ready["http"].as_str().unwrap();
+    let host = base.strip_prefix("http://").unwrap().trim_end_matches('/');
+    let mut stream = TcpStream::connect(host).unwrap();
+    write!(stream, "GET /metrics HTTP/1.1\r\nHost: {host}\r\n\r\n").unwrap();
+    let mut page = String::new();
+    stream.read_to_string(&mut page).unwrap();
+    let name = "leasehold_events_total{event=\"log-lines-lost\"} ";
+    page.lines().find_map(|line| line.strip_prefix(name)).unwrap().parse().unwrap()
+}
+
+fn until(mut is_so: impl FnMut() -> bool) {
+    let end = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < end, "it does not come about");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn start(home: &Home, options: &[&str], log: Stdio) -> (Serving, Value) {
+    let options = [&["--json", "--http", "127.0.0.1:0"], options].concat();
+    let serving = Serving::logging(home.command(&options), log);
+    let ready = serde_json::from_str(&serving.line()).unwrap();
+    (serving, ready)
+}
+
+fn dev_full() -> Stdio {
+    File::options().write(true).open("/dev/full").unwrap().into()
+}
+
+/// A pipe that nobody reads any more.
+fn closed() -> Stdio {
+    let (_, writer) = std::io::pipe().unwrap();
+    OwnedFd::from(writer).into()
+}
+
+/// The first line ended the loop that logged it, and the process stayed: every client hung.
+#[test]
+fn a_server_serves_on_where_its_log_cannot_be_written() {
+    for format in ["plain", "json"] {
+        for log in [dev_full, closed] {
+            let home = Home::new();
+            let (mut serving, ready) = start(&home, &["--log-format", format], log());
+            let before = lost(&ready);
+            refused_mount(address(&ready));
+            until(|| lost(&ready) > before);
+            // On every loop.
+            for _ in 0..16 {
+                mount(address(&ready));
+            }
+            assert!(serving.end(Signal::TERM).success());
+        }
+    }
+}
+
+#[test]
+fn a_log_that_nobody_reads_keeps_nobody_waiting() {
+    let home = Home::new();
+    let (reader, writer) = std::io::pipe().unwrap();
+    let log = OwnedFd::from(writer).into();
+    let (mut serving, ready) = start(&home, &["--log", "trace"], log);
+    let at = address(&ready);
+    let handle = root(at);
+    // A line for each call, and far more than the pipe takes.
+    until(|| {
+        for _ in 0..200 {
+            assert_eq!(root(at), handle);
+        }
+        lost(&ready) > 0
+    });
+    drop(reader);
+    assert!(serving.end(Signal::TERM).success());
+}
+
+#[test]
+fn the_log_tells_of_lost_lines_when_it_can_be_written_again() {
+    let home = Home::new();
+    let log = File::create(home.path("log")).unwrap();
+    let (serving, ready) = start(&home, &[], log.into());
+    let limit = |bytes| {
+        use rustix::process::{Pid, Resource, Rlimit, prlimit};
+        let limit = Rlimit { current: bytes, maximum: None };
+        prlimit(Some(Pid::from_child(&serving.child)), Resource::Fsize, limit).unwrap();
+    };
+    // As if the disk were full.
+    limit(Some(1));
+    until(|| {
+        refused_mount(address(&ready));
+        lost(&ready) > 0
+    });
+    limit(None);
+    until(|| {
+        refused_mount(address(&ready));
+        std::fs::read_to_string(home.path("log")).unwrap().contains("lines of the log were lost")
+    });
+    let text = std::fs::read_to_string(home.path("log")).unwrap();
+    let told = text.lines().find(|line| line.contains("lines of the log were lost")).unwrap();
+    assert!(told.contains("File too large") && told.contains("since_start="), "{told}");
+}
+
+/// Other commands that run for long.
+#[test]
+fn an_iod_and_a_database_of_names_go_on_without_a_log() {
+    for log in [dev_full, closed] {
+        let home = Home::new();
+        let mut names = leasehold(&["names", "--listen", "127.0.0.1:0"]);
+        let mut names = names.stdout(Stdio::piped()).stderr(log()).spawn().unwrap();
+        let mut said = [0; 10];
+        names.stdout.as_mut().unwrap().read_exact(&mut said).unwrap();
+        assert!(names.try_wait().unwrap().is_none());
+        names.kill().unwrap();
+        names.wait().unwrap();
+
+        let mut iod = Serving::logging(iod_command(&home, "iod", "key", 0), log());
+        let ready: Value = serde_json::from_str(&iod.line()).unwrap();
+        for _ in 0..16 {
+            refused_mount(address(&ready));
+        }
+        assert!(iod.end(Signal::TERM).success());
+    }
+}
+
+#[test]
+fn a_server_whose_readiness_cannot_be_said_serves() {
+    for place in [dev_full, closed] {
+        let home = Home::new();
+        let at = port();
+        let listen = format!("127.0.0.1:{at}");
+        let mut command = leasehold(&["serve", &home.path("data"), "--listen", &listen]);
+        command.args(["--state", &home.path("state")]);
+        let mut child = command.stdout(place()).stderr(place()).spawn().unwrap();
+        until(|| TcpStream::connect(&listen).is_ok());
+        mount(listen.parse().unwrap());
+        assert!(child.try_wait().unwrap().is_none());
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+}
+
+/// A failure has the exit code that is documented for it, whether its words can be written or not.
+#[test]
+fn a_command_fails_as_documented_where_nothing_can_be_said() {
+    let expected = run(leasehold(&["status", "--state", "/nonexistent"])).0;
+    for log in [dev_full, closed] {
+        let mut command = leasehold(&["status", "--state", "/nonexistent"]);
+        let status = command.stdout(log()).stderr(log()).status().unwrap();
+        assert_eq!(status.code(), Some(expected));
+    }
+}
