@@ -3,6 +3,7 @@
 mod conformance;
 mod covers;
 mod data;
+mod gone;
 mod lan;
 mod names;
 mod replaced;

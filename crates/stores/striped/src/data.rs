@@ -36,7 +36,7 @@ impl Volume {
                 }
                 let size = objects.size();
                 let length = size.saturating_sub(offset).min(u64::from(count));
-                let bytes = self.gather(objects, offset, length).await?;
+                let bytes = self.gather(object, objects, offset, length).await?;
                 let end = offset.saturating_add(length) >= size;
                 // From before the data was read: who caches both sees by later ones that the data
                 // is older than the file.

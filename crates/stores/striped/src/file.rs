@@ -150,6 +150,11 @@ impl Objects {
         self.state(|state| state.extents.clone())
     }
 
+    /// The known size of one object.
+    pub(crate) fn size_of_object(&self, object: u16) -> u64 {
+        self.state(|state| state.extents[usize::from(object)].size)
+    }
+
     /// Takes note of an object after it was written to: of several answers the largest is the last.
     pub(crate) fn grown(&self, object: u16, extent: Extent) {
         self.state(|state| {

@@ -426,8 +426,9 @@ impl<F: Files> Iod for Folder<F> {
     }
 }
 
-/// What it means to a client that a file or directory of ours is not there under what named it: the
-/// client's own is.
+/// The meaning for a client of an error about a file or directory of this iod. The handle and the
+/// name in such an error are the iod's, and the client knows neither. The metaserver looks whether
+/// the client's own file is gone.
 fn ours(error: FsError) -> FsError {
-    if error == FsError::Stale { FsError::Io } else { error }
+    if matches!(error, FsError::Stale | FsError::NotFound) { FsError::Io } else { error }
 }

@@ -25,6 +25,7 @@ mod direct;
 mod file;
 mod files;
 mod folder;
+mod gone;
 mod iod;
 mod leftovers;
 mod local;

@@ -105,6 +105,11 @@ impl Volume {
             for (number, extent) in (0..).zip(self.extents(&objects).await?) {
                 objects.resized(number, extent);
             }
+            // An iod says the same of an object that is removed and of one that was never written.
+            let lacks_one = objects.extents().contains(&Extent::default());
+            if lacks_one && self.options.shared && self.is_gone(object).await {
+                return Err(FsError::Stale);
+            }
         }
         objects.saw(changed);
         if objects.extents().iter().any(|extent| is_given_out(extent.owner)) {

@@ -116,7 +116,7 @@ impl Volume {
             if length == 0 {
                 return self.switch(object, &mut data, moving).await;
             }
-            let part = self.gather(objects, offset, length).await?;
+            let part = self.gather(object, objects, offset, length).await?;
             // Holes stay such.
             if part.iter().any(|&byte| byte != 0) {
                 self.put(moving, offset, part).await?;

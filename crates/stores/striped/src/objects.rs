@@ -25,8 +25,13 @@ const TRIES: u32 = 3;
 
 impl Volume {
     /// A range within the file; what no object has is zero.
+    ///
+    /// # Errors
+    /// Where other metaservers change the same file, an object that has less than its known size is
+    /// no hole if `metafile` is gone: the error is then that the file is stale.
     pub(crate) async fn gather(
         &self,
+        metafile: &ObjectId,
         file: &Objects,
         offset: u64,
         length: u64,
@@ -36,7 +41,9 @@ impl Volume {
             // Most READs are within a stripe.
             let (offset, count) = (piece.object_offset, length32(piece.length));
             let part = self.ask(file, piece.object, move |iod, name| iod.read(name, offset, count));
-            return Ok(filled(part.await?, size(length)));
+            let part = part.await?;
+            self.is_hole(metafile, file, [(&piece, &part)]).await?;
+            return Ok(filled(part, size(length)));
         }
         let pieces: Vec<Piece> = file.head.layout.pieces(offset, length).collect();
         let reads: Vec<_> = pieces
@@ -47,11 +54,28 @@ impl Volume {
             })
             .collect();
         let parts: Result<Vec<Bytes>, FsError> = all(reads).await.into_iter().collect();
+        let parts = parts?;
+        self.is_hole(metafile, file, pieces.iter().zip(&parts)).await?;
         let mut whole = BytesMut::with_capacity(size(length));
-        for (piece, part) in pieces.iter().zip(&parts?) {
+        for (piece, part) in pieces.iter().zip(&parts) {
             fill(&mut whole, part, size(piece.length));
         }
         Ok(whole.freeze())
+    }
+
+    /// Refuses to take a part that an object lacks for a hole, where the file is gone.
+    async fn is_hole<'p>(
+        &self,
+        metafile: &ObjectId,
+        file: &Objects,
+        parts: impl IntoIterator<Item = (&'p Piece, &'p Bytes)>,
+    ) -> Result<(), FsError> {
+        let lacks_some = |(piece, part): (&Piece, &Bytes)| {
+            let known = file.size_of_object(piece.object).saturating_sub(piece.object_offset);
+            (part.len() as u64) < known.min(piece.length)
+        };
+        let is_short = self.options.shared && parts.into_iter().any(lacks_some);
+        if is_short && self.is_gone(metafile).await { Err(FsError::Stale) } else { Ok(()) }
     }
 
     /// Writes to the iods; gives how many bytes from the start on are there, and what the iods

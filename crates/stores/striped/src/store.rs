@@ -15,6 +15,7 @@ use leasehold_fs::{
 
 use crate::Striped;
 use crate::file::Data;
+use crate::gone::ATTEMPTS;
 use crate::iod::Room;
 use crate::look::superuser;
 use crate::metafile::{HEAD_BYTES, Head};
@@ -34,6 +35,23 @@ const NOTHING: SetAttributes = SetAttributes {
 };
 
 impl Striped {
+    async fn look_up(
+        &self,
+        caller: &Caller,
+        directory: &ObjectId,
+        name: Name<'_>,
+    ) -> Result<Found, FsError> {
+        for _ in 0..ATTEMPTS {
+            let found = self.names.lookup(caller, directory, name).await?;
+            let object = found.object;
+            let shown = self.true_found(found).await;
+            if !self.failed_for_gone(&object, &shown).await {
+                return shown;
+            }
+        }
+        Err(FsError::Later)
+    }
+
     async fn true_found(&self, found: Found) -> Result<Found, FsError> {
         let attributes = self.true_of(&found.object, found.attributes).await?;
         Ok(Found { attributes, ..found })
@@ -187,14 +205,23 @@ impl Striped {
         place: Place<'_>,
         file: &NewFile,
     ) -> Changed<Found> {
-        let Changed { result, wcc } = self.names.create(caller, place, file).await;
-        let result = match result {
-            // One that was there and has data keeps what it has.
-            Ok(found) if found.attributes.size == 0 => self.inherit(&place.directory, found).await,
-            Ok(found) => self.true_found(found).await,
-            Err(error) => Err(error),
-        };
-        Changed { result, wcc }
+        for _ in 0..ATTEMPTS {
+            let Changed { result, wcc } = self.names.create(caller, place, file).await;
+            let Ok(found) = result else { return Changed { result, wcc } };
+            let object = found.object;
+            let result = match found.attributes.size {
+                0 => self.inherit(&place.directory, found).await,
+                // One that was there and has data keeps what it has.
+                _ => self.true_found(found).await,
+            };
+            // A CREATE that may find a file starts again where the file is gone; any other has made
+            // the file that is gone, and its client has to know.
+            let may_be_there = matches!(file, NewFile::Unchecked(_));
+            if !may_be_there || !self.failed_for_gone(&object, &result).await {
+                return Changed { result: self.unless_gone(&object, result).await, wcc };
+            }
+        }
+        Changed::failed(FsError::Later)
     }
 
     /// Gives what was made in a directory the layout that was said of that.
@@ -222,6 +249,45 @@ impl Striped {
             Ok(_) | Err(_) => result,
         };
         Changed { result, wcc }
+    }
+
+    async fn set_attributes(
+        &self,
+        caller: &Caller,
+        object: &ObjectId,
+        changes: &SetAttributes,
+        guard: Option<FileTime>,
+    ) -> Changed<()> {
+        let (file_type, length) = match self.names.getattr(object).await {
+            Ok(attributes) => (attributes.file_type, attributes.size),
+            Err(error) => return Changed::failed(error),
+        };
+        let mut alone = Alone::default();
+        if file_type == FileType::Regular && length > 0 {
+            alone = match self.keep_alone(object).await {
+                Ok(alone) => alone,
+                Err(error) => return Changed::failed(error),
+            };
+            if let Err(error) = self.end_known_layout(object).await {
+                return Changed::failed(error);
+            }
+        }
+        let done = match changes.size {
+            Some(size) if file_type == FileType::Regular => {
+                self.set_size(caller, object, changes, size, guard).await
+            }
+            Some(_) | None => {
+                let done = self.set_others(caller, object, changes, guard, file_type).await;
+                self.true_change(object, done).await
+            }
+        };
+        let is_for_others =
+            changes.mode.is_some() || changes.uid.is_some() || changes.gid.is_some();
+        if is_for_others && file_type == FileType::Regular && length > 0 && done.result.is_ok() {
+            self.refuse_others(object).await;
+        }
+        drop(alone);
+        done
     }
 
     /// Sets what is not the size of a file.
@@ -397,7 +463,7 @@ impl Store for Striped {
     fn getattr<'a>(&'a self, object: &'a ObjectId) -> Answer<'a, Result<Attributes, FsError>> {
         Answer::later(async move {
             let attributes = self.names.getattr(object).await?;
-            self.true_of(object, attributes).await
+            self.unless_gone(object, self.true_of(object, attributes).await).await
         })
     }
 
@@ -424,37 +490,8 @@ impl Store for Striped {
         guard: Option<FileTime>,
     ) -> Answer<'a, Changed<()>> {
         Answer::later(async move {
-            let (file_type, length) = match self.names.getattr(object).await {
-                Ok(attributes) => (attributes.file_type, attributes.size),
-                Err(error) => return Changed::failed(error),
-            };
-            let mut alone = Alone::default();
-            if file_type == FileType::Regular && length > 0 {
-                alone = match self.keep_alone(object).await {
-                    Ok(alone) => alone,
-                    Err(error) => return Changed::failed(error),
-                };
-                if let Err(error) = self.end_known_layout(object).await {
-                    return Changed::failed(error);
-                }
-            }
-            let done = match changes.size {
-                Some(size) if file_type == FileType::Regular => {
-                    self.set_size(caller, object, changes, size, guard).await
-                }
-                Some(_) | None => {
-                    let done = self.set_others(caller, object, changes, guard, file_type).await;
-                    self.true_change(object, done).await
-                }
-            };
-            let is_for_others =
-                changes.mode.is_some() || changes.uid.is_some() || changes.gid.is_some();
-            if is_for_others && file_type == FileType::Regular && length > 0 && done.result.is_ok()
-            {
-                self.refuse_others(object).await;
-            }
-            drop(alone);
-            done
+            let done = self.set_attributes(caller, object, changes, guard).await;
+            self.changed_unless_gone(object, done).await
         })
     }
 
@@ -464,9 +501,7 @@ impl Store for Striped {
         directory: &'a ObjectId,
         name: Name<'a>,
     ) -> Answer<'a, Result<Found, FsError>> {
-        Answer::later(async move {
-            self.true_found(self.names.lookup(caller, directory, name).await?).await
-        })
+        Answer::later(self.look_up(caller, directory, name))
     }
 
     fn parent<'a>(
@@ -485,7 +520,8 @@ impl Store for Striped {
     ) -> Answer<'a, Result<(Access, Attributes), FsError>> {
         Answer::later(async move {
             let (access, attributes) = self.names.access(caller, object, wanted).await?;
-            Ok((access, self.true_of(object, attributes).await?))
+            let attributes = self.true_of(object, attributes).await;
+            Ok((access, self.unless_gone(object, attributes).await?))
         })
     }
 
@@ -513,7 +549,10 @@ impl Store for Striped {
         offset: u64,
         count: u32,
     ) -> Answer<'a, Result<ReadDone, FsError>> {
-        Answer::later(self.read_data(caller, object, offset, count))
+        Answer::later(async move {
+            let read = self.read_data(caller, object, offset, count).await;
+            self.unless_gone(object, read).await
+        })
     }
 
     fn write<'a>(
@@ -524,7 +563,10 @@ impl Store for Striped {
         data: Bytes,
         stability: Stability,
     ) -> Answer<'a, Changed<WriteDone>> {
-        Answer::later(self.write_data(caller, object, offset, data, stability))
+        Answer::later(async move {
+            let written = self.write_data(caller, object, offset, data, stability).await;
+            self.changed_unless_gone(object, written).await
+        })
     }
 
     fn create<'a>(
@@ -621,7 +663,8 @@ impl Store for Striped {
     ) -> Answer<'a, Result<(Space, Attributes), FsError>> {
         Answer::later(async move {
             let (space, attributes) = self.looked_for_room(caller, object).await?;
-            Ok((space, self.true_of(object, attributes).await?))
+            let attributes = self.true_of(object, attributes).await;
+            Ok((space, self.unless_gone(object, attributes).await?))
         })
     }
 
@@ -639,7 +682,10 @@ impl Store for Striped {
         object: &'a ObjectId,
         purpose: Purpose,
     ) -> Answer<'a, Result<Option<Layout>, FsError>> {
-        Answer::later(self.tell_layout(caller, object, purpose))
+        Answer::later(async move {
+            let layout = self.tell_layout(caller, object, purpose).await;
+            self.unless_gone(object, layout).await
+        })
     }
 
     fn recall<'a>(&'a self, object: &'a ObjectId) -> Answer<'a, Result<(), FsError>> {
@@ -653,6 +699,9 @@ impl Store for Striped {
         _offset: u64,
         _length: u32,
     ) -> Answer<'a, Changed<Committed>> {
-        Answer::later(self.commit_data(caller, object))
+        Answer::later(async move {
+            let committed = self.commit_data(caller, object).await;
+            self.changed_unless_gone(object, committed).await
+        })
     }
 }

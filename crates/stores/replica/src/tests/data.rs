@@ -57,17 +57,34 @@ impl Iods {
 
     /// The volume of a metaserver over them.
     pub(super) fn open(&self, lan: &Lan, me: usize) -> Arc<Striped> {
+        self.open_with(lan, me, |iod| iod)
+    }
+
+    /// The same, with something before each iod.
+    pub(super) fn open_with(
+        &self,
+        lan: &Lan,
+        me: usize,
+        wrap: impl Fn(Arc<dyn Iod>) -> Arc<dyn Iod>,
+    ) -> Arc<Striped> {
         let member = |number| Member { label: format!("iod {number}"), gone: false };
         let members: Vec<Member> = (0..3).map(member).collect();
         let folder = |(number, store): (u16, &Arc<MemStore>)| {
             let mark = Mark { volume: 5, number, members: members.clone() };
             let files = Local::new(Arc::<MemStore>::clone(store));
             let folder = block_on(Folder::open(files, &mark)).expect("it has room");
-            Arc::new(folder) as Arc<dyn Iod>
+            wrap(Arc::new(folder))
         };
         let iods = (0..).zip(&self.0).map(folder).collect();
         let opened = Striped::open(Arc::new(lan.at(me)), iods, options(0));
         Arc::new(block_on(opened).expect("all are there"))
+    }
+
+    /// Objects on all iods, with the directories that they lie in.
+    pub(super) fn objects(&self) -> u64 {
+        let spaces = self.0.iter().map(|iod| block_on(iod.space(&who(), &iod.root())));
+        let spaces = spaces.map(|space| space.expect("a store in memory answers").0);
+        spaces.map(|space| space.files - space.free_files).sum()
     }
 }
 

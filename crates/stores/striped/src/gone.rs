@@ -1,0 +1,76 @@
+//! Files that another metaserver removes while this one uses them.
+//!
+//! A metaserver that removes a file removes its name first and its objects afterwards, and no lock
+//! keeps the other metaservers off. So a call of another metaserver may find the name and miss an
+//! object, or may write an object again that is removed already.
+//!
+//! Rules:
+//! 1. An error of an iod is the answer to the client only if the metafile is still there. Without
+//!    the metafile the answer is that the handle is stale; a LOOKUP or CREATE by name starts again,
+//!    and finds the next file of the name, or none.
+//! 2. A change of data that ends with a stale metafile removes the objects of the file once more,
+//!    since it may have made them again.
+//! 3. An object that has less than its known size is a hole only if the metafile is still there.
+
+use leasehold_fs::{Changed, FsError, ObjectId};
+
+use crate::Striped as Volume;
+use crate::file::Data;
+
+/// How often a LOOKUP or CREATE starts again. A name whose file changes in each of these attempts
+/// has its client come again.
+pub(crate) const ATTEMPTS: u32 = 8;
+
+impl Volume {
+    /// Whether the metafile of a file is gone.
+    pub(crate) async fn is_gone(&self, object: &ObjectId) -> bool {
+        self.names.getattr(object).await == Err(FsError::Stale)
+    }
+
+    /// Whether a call failed because its file is gone (rule 1).
+    pub(crate) async fn failed_for_gone<T>(
+        &self,
+        object: &ObjectId,
+        result: &Result<T, FsError>,
+    ) -> bool {
+        match result {
+            Err(FsError::Stale) => true,
+            Err(FsError::Io) => self.is_gone(object).await,
+            Ok(_) | Err(_) => false,
+        }
+    }
+
+    /// The answer to a call that reads a file.
+    pub(crate) async fn unless_gone<T>(
+        &self,
+        object: &ObjectId,
+        result: Result<T, FsError>,
+    ) -> Result<T, FsError> {
+        match self.failed_for_gone(object, &result).await {
+            true => Err(FsError::Stale),
+            false => result,
+        }
+    }
+
+    /// The answer to a call that changes the data of a file.
+    pub(crate) async fn changed_unless_gone<T>(
+        &self,
+        object: &ObjectId,
+        done: Changed<T>,
+    ) -> Changed<T> {
+        if !self.failed_for_gone(object, &done.result).await {
+            return done;
+        }
+        // Rule 2. Where no other metaserver is, the removal waits for the calls at the file.
+        if self.options.shared && self.is_gone(object).await {
+            let head = match &*self.file(object).read().await {
+                Data::OnIods(objects) => Some(objects.head.clone()),
+                Data::Nowhere | Data::Inline(_) | Data::Unknown | Data::Gone => None,
+            };
+            if let Some(head) = head {
+                self.purge(object, head).await;
+            }
+        }
+        Changed { result: Err(FsError::Stale), ..done }
+    }
+}
