@@ -133,6 +133,7 @@ impl Plan {
             iods: options.iod.clone(),
             cluster_key: options.cluster_key.clone(),
             iod_timeout_s: options.iod_timeout,
+            scrub_after_s: options.scrub_after,
             lost: options.lost.clone(),
             drain: options.drain.clone(),
             copies: options.copies,
@@ -414,10 +415,18 @@ fn layout(export: &Export, listen: &[SocketAddr]) -> Result<Layout, Wrong> {
     {
         return Err(Wrong::at(timeout, "must be 1 second to a day".to_owned()));
     }
+    let scrub = export.scrub_after.as_ref();
+    let scrub_after_s = scrub.map_or(stripes::SCRUB_AFTER_S, |it| *it.get_ref());
+    if let Some(scrub) = scrub
+        && !stripes::SCRUBS_AFTER_S.contains(&i64::from(scrub_after_s))
+    {
+        return Err(Wrong::at(scrub, "must be 0 seconds to 30 days".to_owned()));
+    }
     Ok(Layout {
         iods: export.iod.iter().map(iod).collect::<Result<_, _>>()?,
         cluster_key: export.cluster_key.clone(),
         iod_timeout_s,
+        scrub_after_s,
         lost: export.lost.clone(),
         drain: export.drain.clone(),
         copies: copies(export.copies.as_ref())?,

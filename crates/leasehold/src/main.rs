@@ -28,6 +28,7 @@ mod remote;
 mod rescue;
 mod restart;
 mod say;
+mod scrub;
 mod serve;
 mod serving;
 mod stable_log;

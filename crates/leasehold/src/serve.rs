@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_serve::{Epoch, EpochKey, HandleKey, Service};
+use leasehold_shell::client::block_on;
 use leasehold_shell::control::Control;
 use leasehold_shell::given::{Given, Purpose};
 use leasehold_shell::log::Target;
@@ -180,6 +181,9 @@ impl Live {
         sockets.keep(Purpose::Http, self.http_socket);
         self.telling.end(&mut sockets);
         sockets.end(Purpose::Nfs, self.running);
+        // No call removes anything any more.
+        let volumes = self.serving.volumes();
+        volumes.iter().for_each(|(_, volume)| block_on(volume.striped.end_removals()));
         notes::end(self.notebook);
         if let Some(log) = self.log {
             log.close();

@@ -93,7 +93,7 @@ impl Serving {
         let mut stores = BTreeMap::new();
         let share = if plan.exports.len() > 1 { SHARES } else { 1 };
         for export in &plan.exports {
-            let opened = how.open(export, verifier, share)?;
+            let opened = how.open(export, verifier, share, &plan.state)?;
             stores.insert(export.directory.clone(), opened);
         }
         let facts = Facts::of(&plan);
@@ -165,6 +165,17 @@ impl Serving {
         state.plan.exports.iter().filter_map(of).collect()
     }
 
+    /// Every volume that is served, with its directory of names, and how many seconds its stripes of
+    /// no file are kept.
+    pub(crate) fn homes(&self) -> Vec<(PathBuf, u32, Volume)> {
+        let state = self.lock();
+        let of = |(directory, opened): (&PathBuf, &Opened)| {
+            let volume = opened.volume.clone()?;
+            Some((directory.clone(), opened.layout.scrub_after_s, volume))
+        };
+        state.stores.iter().filter_map(of).collect()
+    }
+
     /// The volume that has a file in its directory of names, and that directory.
     pub(crate) fn volume_of(&self, path: &Path) -> Option<(PathBuf, Volume)> {
         let state = self.lock();
@@ -234,7 +245,7 @@ impl Serving {
                     return Err(Kind::Options.because(text));
                 }
                 // What it called written before is not known here: clients write again.
-                None => self.how.open(export, random_verifier()?, SHARES)?,
+                None => self.how.open(export, random_verifier()?, SHARES, &place)?,
             };
             stores.insert(export.directory.clone(), opened);
         }
@@ -313,7 +324,13 @@ fn stays_in_its_group(served: &Plan, next: &Plan) -> Result<(), Failure> {
 }
 
 impl How {
-    fn open(self, export: &Planned, verifier: Verifier, share: usize) -> Result<Opened, Failure> {
+    fn open(
+        self,
+        export: &Planned,
+        verifier: Verifier,
+        share: usize,
+        state: &Path,
+    ) -> Result<Opened, Failure> {
         let layout = export.layout.clone();
         let share = share * (1 + layout.paths.len());
         let one = |path: &Path| self.directory(path, verifier, share).map(Arc::new);
@@ -331,6 +348,10 @@ impl How {
             [] => (None, None),
             disks => (Some(stripes::open(&layout, &directory, disks)?), None),
         };
+        if let Some(volume) = &volume {
+            let sync = self.durability != dir::Durability::Memory;
+            stripes::removals::keep(&volume.striped, state, sync);
+        }
         let store: Arc<dyn Store> = match &volume {
             Some(volume) => Arc::<Striped>::clone(&volume.striped),
             None => Arc::<DirStore>::clone(&directory),

@@ -2,6 +2,7 @@
 
 mod members;
 pub(crate) mod names;
+pub(crate) mod removals;
 
 use std::fs::File;
 use std::ops::RangeInclusive;
@@ -43,6 +44,10 @@ pub(crate) const COPIES: RangeInclusive<i64> = 1..=2;
 pub(crate) const IOD_TIMEOUT_S: u32 = 60;
 pub(crate) const IOD_TIMEOUTS_S: RangeInclusive<i64> = 1..=86_400;
 
+/// How long stripes of no file are kept unless configured, and the range of that, in seconds.
+pub(crate) const SCRUB_AFTER_S: u32 = 3600;
+pub(crate) const SCRUBS_AFTER_S: RangeInclusive<i64> = 0..=2_592_000;
+
 /// How the data of a served directory is spread over others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
@@ -54,6 +59,9 @@ pub(crate) struct Layout {
     pub(crate) cluster_key: Option<PathBuf>,
     /// How long an iod may be silent before what needs it fails, in seconds.
     pub(crate) iod_timeout_s: u32,
+    /// How long stripes of no file are kept before they are removed, in seconds; zero keeps them
+    /// until an administrator removes them.
+    pub(crate) scrub_after_s: u32,
     /// The numbers of iods that are gone for good.
     pub(crate) lost: Vec<u16>,
     /// The numbers of iods that are to be left.
@@ -78,6 +86,7 @@ impl Default for Layout {
             iods: Vec::new(),
             cluster_key: None,
             iod_timeout_s: IOD_TIMEOUT_S,
+            scrub_after_s: SCRUB_AFTER_S,
             lost: Vec::new(),
             drain: Vec::new(),
             copies: 1,

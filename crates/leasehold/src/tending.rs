@@ -1,4 +1,4 @@
-//! Has the files of volumes looked after in the background.
+//! Has the files of volumes looked after in the background, and the objects of removed files removed.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 
 use leasehold_shell::Periodic;
 use leasehold_shell::client::block_on;
-use leasehold_store_striped::Tended;
+use leasehold_store_striped::{Removed, Tended};
 
 use crate::failure::{Failure, Kind};
+use crate::scrub::Scrubs;
 use crate::serving::Serving;
 
 /// How soon it is seen that there is something to do, or that an iod is back.
@@ -27,8 +28,13 @@ impl Tending {
     /// Begins, on a thread of its own.
     pub(crate) fn begin(serving: &Arc<Serving>) -> Result<Self, Failure> {
         let all = Arc::clone(serving);
-        let mut not_before = BTreeMap::new();
-        let periodic = Periodic::start("tending", SOON, move || tend(&all, &mut not_before));
+        let (mut not_before, mut put_off) = (BTreeMap::new(), BTreeMap::new());
+        let mut scrubs = Scrubs::default();
+        let periodic = Periodic::start("tending", SOON, move || {
+            tend(&all, &mut not_before);
+            remove(&all, &mut put_off);
+            scrubs.run(&all);
+        });
         let failed = |error| Kind::Running.because(format!("cannot start to serve: {error}"));
         Ok(Self { serving: Arc::clone(serving), periodic: Some(periodic.map_err(failed)?) })
     }
@@ -57,6 +63,27 @@ fn tend(serving: &Serving, not_before: &mut BTreeMap<String, Instant>) {
                 tracing::warn!(name, moved, left, "files do not lie where they should");
             }
             Err(error) => tracing::warn!(name, %error, "cannot look after the files"),
+        }
+        not_before.insert(name, Instant::now() + AGAIN);
+    }
+}
+
+/// Removes what iods could not remove before.
+fn remove(serving: &Serving, not_before: &mut BTreeMap<String, Instant>) {
+    for (name, volume) in serving.volumes() {
+        if not_before.get(&name).is_some_and(|until| Instant::now() < *until) {
+            continue;
+        }
+        match block_on(volume.striped.finish_removals()) {
+            None => continue,
+            Some(Removed { removed, left: 0 }) => {
+                tracing::info!(name, removed, "iods have removed the stripes that waited for them");
+                continue;
+            }
+            Some(Removed { removed: 0, left: _ }) => {}
+            Some(Removed { removed, left }) => {
+                tracing::info!(name, removed, left, "stripes of removed files wait for their iods");
+            }
         }
         not_before.insert(name, Instant::now() + AGAIN);
     }

@@ -125,7 +125,7 @@ impl Writer {
             }
             batch.extend(receiver.try_iter());
             if let Err(error) = self.write(&batch) {
-                tracing::error!(%error, "metadata cannot be stored: nothing is changed any more");
+                tracing::error!(%error, "records cannot be stored, and are refused from now on");
                 return;
             }
             // Who asked may have gone.

@@ -288,6 +288,21 @@ pub(crate) struct Meta {
     )]
     pub(crate) iod_timeout: u32,
 
+    /// Seconds that stripes of no file are kept before they are removed; 0 keeps them
+    ///
+    /// A crash in the midst of a removal leaves such stripes. The metaserver looks for them after a
+    /// crash, and removes those that two searches so far apart have found. With 0 it only counts
+    /// them, for `leasehold cluster repair`. Several metaservers do not look.
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value_t = stripes::SCRUB_AFTER_S,
+        value_parser = clap::value_parser!(u32).range(stripes::SCRUBS_AFTER_S),
+        hide_short_help = true,
+        help_heading = IODS
+    )]
+    pub(crate) scrub_after: u32,
+
     /// How many iods have each stripe: 1, or 2 so that one may be lost
     ///
     /// What lies otherwise is moved in the background, also what an iod missed while it was away.

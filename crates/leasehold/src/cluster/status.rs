@@ -49,6 +49,7 @@ pub(crate) fn views(serving: &Serving) -> Vec<VolumeView> {
 async fn view(name: &str, volume: &Volume) -> VolumeView {
     let Volume { striped, members, group } = volume;
     let options = striped.options();
+    let waiting = striped.waiting_removals();
     let iod = async |(number, member): (u16, &Member)| {
         let what = match (member.gone, options.used.contains(&number)) {
             (true, _) => "gone",
@@ -65,6 +66,7 @@ async fn view(name: &str, volume: &Volume) -> VolumeView {
             what: what.to_owned(),
             away: room.is_err(),
             free_bytes: room.ok().map(|room| room.space.available_bytes),
+            waiting_removals: waiting.get(&number).copied().unwrap_or_default(),
         }
     };
     let metaserver = async |(number, peer): (u32, &IodAddress)| {
@@ -95,6 +97,10 @@ async fn view(name: &str, volume: &Volume) -> VolumeView {
         misplaced: striped.misplaced_count(),
         behind: striped.behind_count(),
         settled: striped.is_settled(),
+        waiting_removals: waiting.values().sum(),
+        orphans: striped.orphans().map(|(count, _)| count),
+        orphan_bytes: striped.orphans().map(|(_, bytes)| bytes),
+        orphans_possible: striped.removals_are_incomplete(),
     }
 }
 
@@ -110,6 +116,7 @@ fn text(told: &VolumeView) -> String {
         files => format!(", {files} of them since a copy is behind"),
     };
     let mut text = format!("{}: volume {}, {copies}; {files}{behind}\n", told.name, told.volume);
+    text += &of_no_file(told);
     if let Some(consistency) = &told.consistency {
         let count = told.metaservers.len();
         text += &format!("  one of {count} metaservers, with {consistency} consistency\n");
@@ -127,14 +134,35 @@ fn text(told: &VolumeView) -> String {
         let load = load.unwrap_or_default();
         text += &format!("  metaserver {number}, {address}: {how}{load}\n");
     }
-    for IodView { number, label, what, away, free_bytes } in &told.iods {
+    for IodView { number, label, what, away, free_bytes, waiting_removals } in &told.iods {
         let how = match (what.as_str(), away, free_bytes) {
             ("gone", ..) => "gone for good".to_owned(),
             (_, true, _) => "away".to_owned(),
             (_, false, bytes) => format!("{} MiB free", bytes.unwrap_or_default() >> 20),
         };
         let drained = if what == "drained" { ", not to be used" } else { "" };
-        text += &format!("  iod {number}, {label}: {how}{drained}\n");
+        let waiting = match waiting_removals {
+            0 => String::new(),
+            count => format!(", {count} stripes of removed files wait for it"),
+        };
+        text += &format!("  iod {number}, {label}: {how}{drained}{waiting}\n");
     }
     text
+}
+
+/// The lines about objects that no file has.
+fn of_no_file(told: &VolumeView) -> String {
+    let found = match (told.orphans, told.orphan_bytes) {
+        (Some(count), Some(bytes)) if count > 0 => format!(
+            "  {count} stripes of no file, {} KiB: see leasehold cluster repair\n",
+            bytes.div_ceil(1024)
+        ),
+        _ => String::new(),
+    };
+    let search = match (told.orphans_possible, told.consistency.is_some()) {
+        (false, _) => "",
+        (true, false) => "  stripes of no file may be left: a search for them is to come\n",
+        (true, true) => "  stripes of no file may be left, and several metaservers look for none\n",
+    };
+    found + search
 }

@@ -265,6 +265,15 @@ pub(crate) struct Export {
     #[schemars(with = "u32", extend("init" = 60))]
     pub(crate) iod_timeout: Option<Spanned<u32>>,
 
+    /// Seconds that the metaserver keeps stripes of no file before it removes them [default: 3600]
+    ///
+    /// A crash in the midst of a removal leaves such stripes. The metaserver looks for them after a
+    /// crash, and removes those that two searches so far apart have found. With 0 it only counts
+    /// them, for `leasehold cluster repair`. Several metaservers do not look.
+    #[serde(default)]
+    #[schemars(with = "u32", extend("init" = 3600))]
+    pub(crate) scrub_after: Option<Spanned<u32>>,
+
     /// How many iods, or directories of `stripe`, have each stripe: 1 or 2 [default: 1]
     ///
     /// With 1, what is lost takes a part of every large file along; with 2 one may be lost. What lies

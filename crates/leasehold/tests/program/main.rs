@@ -22,6 +22,7 @@ mod one_or_several;
 mod over;
 mod portmap;
 mod remote;
+mod removals;
 mod repair;
 mod replaced;
 mod replies;

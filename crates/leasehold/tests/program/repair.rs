@@ -132,7 +132,7 @@ fn read(server: &Mounted, path: &str, length: usize) -> Vec<u8> {
 }
 
 /// The objects of an iod.
-fn objects(folder: &Path) -> Vec<PathBuf> {
+pub(crate) fn objects(folder: &Path) -> Vec<PathBuf> {
     let of = |path: &Path| -> Vec<PathBuf> {
         fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()).collect()
     };

@@ -26,6 +26,18 @@ pub struct VolumeView {
     pub behind: usize,
     /// Whether all lie where they should.
     pub settled: bool,
+    /// Objects of removed files that wait for their iod.
+    #[serde(default)]
+    pub waiting_removals: usize,
+    /// Objects that no file has, as the last search found them; none before a search.
+    #[serde(default)]
+    pub orphans: Option<u64>,
+    /// Their bytes.
+    #[serde(default)]
+    pub orphan_bytes: Option<u64>,
+    /// Whether there may be objects of no file that no search has found yet.
+    #[serde(default)]
+    pub orphans_possible: bool,
 }
 
 /// An iod of a volume.
@@ -41,6 +53,9 @@ pub struct IodView {
     pub away: bool,
     /// The room that it has left, where it says so.
     pub free_bytes: Option<u64>,
+    /// Objects of removed files that it is still to remove.
+    #[serde(default)]
+    pub waiting_removals: usize,
 }
 
 /// One of several metaservers of a volume.

@@ -56,4 +56,8 @@ impl Iod for Absent {
     fn is_away(&self) -> bool {
         true
     }
+
+    fn is_gone(&self) -> bool {
+        true
+    }
 }

@@ -68,6 +68,11 @@ pub trait Iod: Send + Sync {
         false
     }
 
+    /// Whether the iod is gone for good, with all of its objects.
+    fn is_gone(&self) -> bool {
+        false
+    }
+
     /// What went over the connections to it so far, where it has any.
     fn traffic(&self) -> Traffic {
         Traffic::default()

@@ -37,7 +37,9 @@ mod paced;
 mod patient;
 mod put_off;
 mod remote;
+mod removals;
 mod room;
+mod scrub;
 mod search;
 mod shape;
 mod store;
@@ -51,12 +53,14 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
+use futures_util::future::join_all;
 use leasehold_fs::{FsError, ObjectId, Store, Verifier};
 use siphasher::sip::SipHasher24;
 
 use crate::file::FileTable;
 use crate::metafile::{Behind, Change, Head, WIDTH_MAX};
 use crate::put_off::PutOff;
+use crate::removals::Removals;
 use crate::search::Search;
 use crate::tending::Tending;
 use crate::upkeep::Upkeep;
@@ -71,6 +75,8 @@ pub use metafile::{Damaged, Placed};
 pub use paced::{Pace, Paced};
 pub use patient::{Patience, Patient};
 pub use remote::Remote;
+pub use removals::{Kept, Ledger, Removal, Removed, UnknownRecord};
+pub use scrub::Scrub;
 pub use search::{Found, SearchError};
 pub use shape::Shape;
 pub use tending::Tended;
@@ -153,6 +159,8 @@ pub struct Striped {
     /// Files whose CREATE is to come again.
     put_off: PutOff,
     upkeep: Upkeep,
+    /// Objects that no file has any more and that wait for their iod.
+    removals: Removals,
 }
 
 /// Why a volume cannot be opened.
@@ -190,8 +198,10 @@ impl Striped {
             return Err(OpenError::Unit);
         }
         let mut verifiers = Vec::new();
-        for (number, iod) in (0..).zip(&iods) {
-            verifiers.push(match iod.verifier().await {
+        // All at once: each iod that is away is waited for.
+        let said = join_all(iods.iter().map(|iod| iod.verifier())).await;
+        for (number, said) in (0..).zip(said) {
+            verifiers.push(match said {
                 Ok(verifier) => verifier,
                 // It is away: what it says when it is back is news.
                 Err(FsError::Later) => Verifier::default(),
@@ -205,7 +215,20 @@ impl Striped {
         let may_be_misplaced = may_be_misplaced && !options.shared;
         let (files, tending) = (FileTable::default(), Tending::new(may_be_misplaced));
         let (search, put_off, upkeep) = (Search::default(), PutOff::default(), Upkeep::default());
-        Ok(Self { names, iods, options, files, verifiers, made, tending, search, put_off, upkeep })
+        let removals = Removals::default();
+        Ok(Self {
+            names,
+            iods,
+            options,
+            files,
+            verifiers,
+            made,
+            tending,
+            search,
+            put_off,
+            upkeep,
+            removals,
+        })
     }
 
     /// How files are to be laid out.

@@ -12,7 +12,6 @@ use crate::Striped as Volume;
 use crate::copies::is_told;
 use crate::file::Objects;
 use crate::iod::Extent;
-use crate::metafile::Head;
 
 /// What an iod said of stable storage.
 pub(crate) type Said = (u16, Verifier);
@@ -183,14 +182,6 @@ impl Volume {
             objects.map(|object| self.change(metafile, file, object, |iod, name| iod.commit(name)));
         let said: Result<Vec<_>, FsError> = join_all(commits).await.into_iter().collect();
         Ok(said?.concat())
-    }
-
-    pub(crate) async fn remove_objects(&self, head: &Head) {
-        let copies = (0..head.layout.width())
-            .flat_map(|object| (0..head.copies).map(move |copy| head.copy(object, copy)));
-        let removals = copies.map(|(iod, name)| self.iod(iod).remove(name));
-        // What cannot be removed now belongs to nobody, and does no harm but take room.
-        drop(join_all(removals).await);
     }
 }
 

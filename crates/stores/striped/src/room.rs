@@ -98,8 +98,10 @@ impl Volume {
         if let Err(error) = self.copy_out(caller, object, &file).await {
             // Of another name nobody else knows; those of its own would be used the next time, but
             // take room where there is none, and stay when the file is removed before.
-            if !is_same || matches!(error, FsError::NoSpace | FsError::QuotaExceeded) {
+            if !is_same {
                 self.remove_objects(&file.head).await;
+            } else if matches!(error, FsError::NoSpace | FsError::QuotaExceeded) {
+                self.remove_unused_objects(&file.head).await;
             }
             making.end();
             return Err(error);

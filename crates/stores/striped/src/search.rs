@@ -232,6 +232,17 @@ impl Search {
     }
 }
 
+impl Found {
+    /// Keeps of the objects that were found, by the numbers of their iods, only some.
+    pub(crate) fn retain(&mut self, keeps: impl Fn(u16, &(ObjectName, Extent)) -> bool) {
+        for (number, left) in (0..).zip(&mut self.leftovers.iods) {
+            if let Some(left) = left {
+                left.objects.retain(|object| keeps(number, object));
+            }
+        }
+    }
+}
+
 impl Volume {
     /// Finds out what no file has, while files are used. What iods have that do not answer is not
     /// looked for.
@@ -243,8 +254,12 @@ impl Volume {
             return Err(SearchError::Several);
         }
         let (_under_way, kept, next) = self.begin_search()?;
-        let listed = join_all(self.iods.iter().map(|iod| leftovers::list(&**iod))).await;
-        let listed = listed.into_iter().map(Result::ok).collect();
+        // No search waits for an iod that is known to be away.
+        let asked = self.iods.iter().map(async |iod| match iod.is_away() {
+            true => None,
+            false => leftovers::list(&**iod).await.ok(),
+        });
+        let listed = join_all(asked).await;
         let mut listed = Listed::new(self.options.volume, listed);
         let later = next..self.pass_over(&listed);
         listed.retain(|object| {

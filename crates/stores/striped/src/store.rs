@@ -591,8 +591,10 @@ impl Store for Striped {
     fn remove<'a>(&'a self, caller: &'a Caller, place: Place<'a>) -> Answer<'a, Changed<()>> {
         Answer::later(async move {
             let doomed = self.doomed(caller, place).await;
+            let begun = self.removals.begin();
             let changed = self.names.remove(caller, place).await;
             self.purge_if_gone(doomed).await;
+            begun.end();
             changed
         })
     }
@@ -609,8 +611,10 @@ impl Store for Striped {
     ) -> Answer<'a, Renamed> {
         Answer::later(async move {
             let doomed = self.doomed(caller, to).await;
+            let begun = self.removals.begin();
             let renamed = self.rename_noted(caller, from, to).await;
             self.purge_if_gone(doomed).await;
+            begun.end();
             renamed
         })
     }

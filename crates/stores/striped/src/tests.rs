@@ -8,6 +8,7 @@ mod names;
 mod outage;
 mod paced;
 mod patient;
+mod removals;
 mod search;
 mod shapes;
 mod together;

@@ -12,7 +12,7 @@ pub(super) fn volumes(page: &mut Page, volumes: &[VolumeView]) {
     if volumes.is_empty() {
         return;
     }
-    let told: [Told<'_, VolumeView>; 3] = [
+    let told: [Told<'_, VolumeView>; 6] = [
         (
             "leasehold_volume_settled",
             "Whether all files lie where they should, with all copies, as far as is known.",
@@ -28,6 +28,21 @@ pub(super) fn volumes(page: &mut Page, volumes: &[VolumeView]) {
             "leasehold_volume_behind_files",
             "Those of which a copy is behind: the iod that has the other must not be lost.",
             |volume| Some(size(volume.behind)),
+        ),
+        (
+            "leasehold_volume_waiting_removals",
+            "Objects of removed files that wait for their iod.",
+            |volume| Some(size(volume.waiting_removals)),
+        ),
+        (
+            "leasehold_volume_orphans",
+            "Objects that no file has, as the last search found them.",
+            |volume| volume.orphans.map(number),
+        ),
+        (
+            "leasehold_volume_orphan_bytes",
+            "The bytes of the objects that no file has, as the last search found them.",
+            |volume| volume.orphan_bytes.map(number),
         ),
     ];
     for (name, help, read) in told {
@@ -117,7 +132,8 @@ mod tests {
 
     fn iod(number: u16, what: &str, free_bytes: Option<u64>) -> IodView {
         let (label, what) = (format!("iod{number}:2049"), what.to_owned());
-        IodView { number, label, what, away: free_bytes.is_none(), free_bytes }
+        let (away, waiting_removals) = (free_bytes.is_none(), 0);
+        IodView { number, label, what, away, free_bytes, waiting_removals }
     }
 
     /// What nobody knows is not told, rather than told as nothing: no room is an alarm.
@@ -133,6 +149,10 @@ mod tests {
             misplaced: 3,
             behind: 1,
             settled: false,
+            waiting_removals: 2,
+            orphans: Some(4),
+            orphan_bytes: None,
+            orphans_possible: true,
         };
         let mut page = Page(String::new());
         volumes(&mut page, &[volume]);
@@ -141,6 +161,8 @@ mod tests {
             r#"leasehold_volume_settled{export="/files"} 0"#,
             r#"leasehold_volume_misplaced_files{export="/files"} 3"#,
             r#"leasehold_volume_behind_files{export="/files"} 1"#,
+            r#"leasehold_volume_waiting_removals{export="/files"} 2"#,
+            r#"leasehold_volume_orphans{export="/files"} 4"#,
             r#"leasehold_iod_away{export="/files",iod="0",place="iod0:2049"} 0"#,
             r#"leasehold_iod_away{export="/files",iod="1",place="iod1:2049"} 1"#,
             r#"leasehold_iod_free_bytes{export="/files",iod="0",place="iod0:2049"} 4096"#,

@@ -3,12 +3,14 @@
 use core::pin::{Pin, pin};
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::task::{Context, Waker};
+use core::time::Duration;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use futures_util::future::join;
 use leasehold_base::random::Random;
+use leasehold_base::units::Time;
 use leasehold_fs::suite::block_on;
 use leasehold_fs::{
     NewFile, NewNode, ObjectId, Place, SetAttributes, Stability, Store as _, others_first,
@@ -19,7 +21,7 @@ use super::names::{HEADS_ARE_NOT_STABLE, HEADS_ARE_NOT_WRITTEN, Names};
 use super::outage::Power;
 use super::together::Slow;
 use super::volume::{Volume, data, make, name, place, put, superuser, text};
-use crate::{Found, ObjectName, SearchError, Shape, Striped, list};
+use crate::{Found, ObjectName, Scrub, SearchError, Shape, Striped, list};
 
 /// A volume whose names and iods take their time.
 struct World {
@@ -446,4 +448,58 @@ fn one_search_goes_on_at_a_time() {
     assert!(first.is_ok());
     assert_eq!(second.map(drop), Err(SearchError::Busy));
     assert!(block_on(world.store.search()).is_ok());
+}
+
+/// A removal in the background takes no object that one search alone found, and none that changed
+/// between two searches.
+#[test]
+fn a_scrub_removes_what_two_searches_found_unchanged() {
+    let world = World::new(3);
+    let file = world.file("file");
+    let kept = world.objects();
+    let other = ObjectName([8; 16]);
+    [LEFT, other].into_iter().for_each(|object| world.leave(object));
+    let at = |seconds| Time::default() + Duration::from_secs(seconds);
+    let keep = Duration::from_secs(60);
+    let mut scrub = Scrub::default();
+    let ripe = |scrub: &mut Scrub, seconds| scrub.ripe(world.search(), at(seconds), keep);
+    assert_eq!(ripe(&mut scrub, 10).leftovers.count(), 0, "one search is not enough");
+    assert_eq!(ripe(&mut scrub, 69).leftovers.count(), 0, "the searches are too close");
+    let grown = Bytes::from(text(30));
+    block_on(world.store.iod(0).write(other, 0, grown, Stability::FileSync)).expect("it has room");
+    let found = ripe(&mut scrub, 70);
+    assert_eq!(found.leftovers.count(), 5, "one object has changed");
+    assert_eq!(world.remove(&found), 5);
+    assert!(world.has(other) && !world.has(LEFT));
+    assert_eq!(ripe(&mut scrub, 100).leftovers.count(), 0);
+    let found = ripe(&mut scrub, 130);
+    assert_eq!(world.remove(&found), 1);
+    assert_eq!(world.objects(), kept);
+    assert_eq!(data(&world.store, &file), text(60));
+    assert_eq!(ripe(&mut scrub, 200).leftovers.count(), 0);
+}
+
+/// Metafiles that an administrator puts back between two searches keep their objects.
+#[test]
+fn a_scrub_keeps_the_objects_of_a_metafile_that_is_back_in_time() {
+    let mut world = World::new(4);
+    let file = world.file("file");
+    world.leave(LEFT);
+    world.restart();
+    let (root, caller) = (world.store.root(), superuser());
+    let head = block_on(world.volume.names.read(&caller, &file, 0, 512)).expect("it is there").data;
+    let length = SetAttributes { size: Some(0), ..SetAttributes::default() };
+    block_on(world.volume.names.setattr(&caller, &file, &length, None)).result.expect("it may be");
+    let at = |seconds| Time::default() + Duration::from_secs(seconds);
+    let mut scrub = Scrub::default();
+    let found = world.search();
+    assert_eq!(found.leftovers.count(), 6, "the objects of the file belong to no metafile");
+    assert_eq!(scrub.ripe(found, at(10), Duration::ZERO).leftovers.count(), 0);
+    let put_back = world.volume.names.write(&caller, &file, 0, head, Stability::FileSync);
+    block_on(put_back).result.expect("it has room");
+    let found = scrub.ripe(world.search(), at(20), Duration::ZERO);
+    assert_eq!((found.leftovers.count(), world.remove(&found)), (3, 3));
+    world.restart();
+    assert_eq!(root, world.store.root());
+    assert_eq!(data(&world.store, &file), text(60));
 }

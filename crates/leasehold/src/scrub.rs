@@ -1,0 +1,134 @@
+//! Removes stripes of no file in the background.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use leasehold_base::units::Time;
+use leasehold_shell::client::block_on;
+use leasehold_shell::clock;
+use leasehold_store_striped::{Found, LeftOf, Leftovers, Scrub, SearchError};
+
+use crate::serving::Serving;
+use crate::stripes::Volume;
+
+/// How long a metaserver serves before the first search, so that iods are there again.
+const FIRST: Duration = Duration::from_secs(10);
+
+/// The least and the greatest time from one search to the next. A search reads each metafile.
+const LEAST: Duration = Duration::from_secs(1);
+const GREATEST: Duration = Duration::from_secs(3600);
+
+/// The state of all volumes.
+#[derive(Default)]
+pub(crate) struct Scrubs(BTreeMap<PathBuf, State>);
+
+struct State {
+    scrub: Scrub,
+    next: Time,
+    /// Whether a search is still to be made, for objects that the last one found.
+    has_found_some: bool,
+    /// Whether the log has the line that most objects are of no file.
+    is_refused: bool,
+}
+
+impl Scrubs {
+    /// Searches the volumes of which a search is due, and removes the objects that no file has.
+    pub(crate) fn run(&mut self, serving: &Serving) {
+        let homes = serving.homes();
+        self.0.retain(|directory, _| homes.iter().any(|(home, ..)| home == directory));
+        for (directory, scrub_after_s, volume) in homes {
+            // Other metaservers have metafiles, too, and none knows them all.
+            if volume.group.is_some() {
+                continue;
+            }
+            let state = self.0.entry(directory.clone()).or_insert_with(|| State {
+                scrub: Scrub::default(),
+                next: clock::now() + FIRST,
+                has_found_some: false,
+                is_refused: false,
+            });
+            let is_due = state.has_found_some || volume.striped.removals_are_incomplete();
+            if is_due && state.next <= clock::now() {
+                let keep = Duration::from_secs(scrub_after_s.into());
+                state.search(&directory, &volume, keep);
+            }
+        }
+    }
+}
+
+impl State {
+    fn search(&mut self, directory: &Path, volume: &Volume, keep: Duration) {
+        let now = clock::now();
+        let between = if keep.is_zero() { GREATEST } else { keep.clamp(LEAST, GREATEST) };
+        // A removal that is lost from now on may be missed.
+        volume.striped.set_removals_incomplete(false);
+        let found = match block_on(volume.striped.search()) {
+            Ok(found) => found,
+            Err(error) => {
+                volume.striped.set_removals_incomplete(true);
+                if !matches!(error, SearchError::Busy | SearchError::Ending) {
+                    let directory = directory.display();
+                    tracing::warn!(%directory, %error, "stripes of no file are not looked for");
+                }
+                self.next = clock::now() + between.max(FIRST);
+                return;
+            }
+        };
+        let mut asked = found.leftovers.iods.iter().zip(&volume.members);
+        if asked.any(|(left, member)| left.is_none() && !member.gone) {
+            volume.striped.set_removals_incomplete(true);
+        }
+        let (count, bytes) = (found.leftovers.count(), bytes(&found.leftovers));
+        if count > 0 {
+            let directory = directory.display();
+            tracing::info!(%directory, count, bytes, "stripes of no file were found");
+        }
+        let refused = !keep.is_zero() && self.refuses(directory, &found.leftovers);
+        let is_kept = keep.is_zero() || refused;
+        let ripe = self.scrub.ripe(found, now, keep);
+        let removed = if is_kept { (0, 0) } else { remove(directory, volume, &ripe) };
+        let left = count.saturating_sub(removed.0);
+        volume.striped.set_orphans(left, bytes.saturating_sub(removed.1));
+        // Objects that stay are counted, and wait for an administrator.
+        self.has_found_some = left > 0 && !keep.is_zero();
+        self.next = clock::now() + between;
+    }
+
+    /// Whether the directory can hardly have all names, so that nothing may be removed.
+    fn refuses(&mut self, directory: &Path, leftovers: &Leftovers) -> bool {
+        let refuses = leftovers.are_most();
+        if refuses && !self.is_refused {
+            tracing::warn!(
+                directory = %directory.display(),
+                "most stripes are of no file, so the directory may not have all names: nothing is \
+                 removed; see leasehold cluster repair"
+            );
+        }
+        self.is_refused = refuses;
+        refuses
+    }
+}
+
+/// Removes objects that no file has. Gives how many are gone, and their bytes.
+fn remove(directory: &Path, volume: &Volume, ripe: &Found) -> (u64, u64) {
+    if ripe.leftovers.count() == 0 {
+        return (0, 0);
+    }
+    // The absence of a name must outlive a crash that follows the removal.
+    let synced = File::open(directory).and_then(|file| Ok(rustix::fs::syncfs(file)?));
+    if let Err(error) = synced {
+        tracing::warn!(directory = %directory.display(), %error, "cannot sync the names");
+        return (0, 0);
+    }
+    let removed: u64 = block_on(volume.striped.remove_found(ripe)).iter().sum();
+    let directory = directory.display();
+    tracing::info!(%directory, removed, "stripes of no file were removed");
+    let is_all = removed == ripe.leftovers.count();
+    (removed, if is_all { bytes(&ripe.leftovers) } else { 0 })
+}
+
+fn bytes(leftovers: &Leftovers) -> u64 {
+    leftovers.iods.iter().flatten().map(LeftOf::bytes).sum()
+}

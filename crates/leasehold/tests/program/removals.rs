@@ -1,0 +1,167 @@
+//! Stripes of removed files, whose iods are away or crash.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use leasehold_shell::client::{Mounted, Runtime, block_on};
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::cluster::{iod, meta, try_mount};
+use crate::repair::objects;
+use crate::support::{Home, Serving, address, leasehold, put, run, who};
+
+const IODS: [&str; 3] = ["one", "two", "three"];
+
+/// A bound for each wait. Each wait ends as soon as its state is there.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+struct World {
+    home: Home,
+    runtime: Runtime,
+    iods: Vec<Serving>,
+    ports: Vec<u16>,
+    serving: Serving,
+    server: Mounted,
+    options: Vec<&'static str>,
+}
+
+impl World {
+    fn new(options: &[&'static str]) -> Self {
+        let (home, runtime) = (Home::new(), Runtime::start().unwrap());
+        let (iods, ports): (Vec<_>, Vec<_>) =
+            IODS.iter().map(|name| iod(&home, name, "key", 0)).unzip();
+        let options = options.to_vec();
+        let (serving, server) = start(&home, &runtime, &ports, &options);
+        Self { home, runtime, iods, ports, serving, server, options }
+    }
+
+    fn start(&mut self) {
+        let (serving, server) = start(&self.home, &self.runtime, &self.ports, &self.options);
+        (self.serving, self.server) = (serving, server);
+    }
+
+    fn start_iod(&mut self, number: usize) {
+        self.iods[number] = iod(&self.home, IODS[number], "key", self.ports[number]).0;
+    }
+
+    fn put(&self, name: &str) {
+        block_on(put(&self.server, name.as_bytes(), &Bytes::from(vec![7; 100_000])));
+    }
+
+    fn remove(&self, name: &str) {
+        let who = who();
+        let removed = self.server.nfs.remove(&who, &self.server.root, name.as_bytes());
+        block_on(removed).unwrap().done().unwrap();
+    }
+
+    /// The objects of all iods.
+    fn objects(&self) -> Vec<PathBuf> {
+        let of = |name: &&str| objects(Path::new(&self.home.path(name)));
+        IODS.iter().flat_map(of).collect()
+    }
+
+    fn status(&self) -> Value {
+        let status = ["cluster", "status", "--json", "--state", &self.home.path("state")];
+        let (code, said, error) = run(leasehold(&status));
+        assert_eq!(code, 0, "{error}");
+        let mut told: Value = serde_json::from_str(&said).unwrap();
+        told[0].take()
+    }
+
+    fn status_text(&self) -> String {
+        run(leasehold(&["cluster", "status", "--state", &self.home.path("state")])).1
+    }
+
+    /// Waits until the status is as it is to be.
+    fn wait(&self, is_there: impl Fn(&Value) -> bool) -> Value {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let told = self.status();
+            if is_there(&told) {
+                return told;
+            }
+            assert!(Instant::now() < end, "{told}");
+            sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+fn start(home: &Home, runtime: &Runtime, ports: &[u16], options: &[&str]) -> (Serving, Mounted) {
+    let serving = Serving::start(meta(home, ports, options));
+    let ready = serde_json::from_str(&serving.line()).unwrap();
+    let server = try_mount(runtime, address(&ready).port(), "/data").unwrap();
+    (serving, server)
+}
+
+/// Files are removed while an iod is away, and the metaserver is stopped before the iod is back. The
+/// stripes of the files stayed on the iod then, and the status said that all was well.
+#[test]
+fn stripes_that_an_iod_missed_to_remove_go_after_a_restart() {
+    // No search is to help.
+    let mut world = World::new(&["--copies", "2", "--scrub-after", "0"]);
+    world.put("kept");
+    let kept = world.objects().len();
+    for number in 0..10 {
+        world.put(&format!("removed {number}"));
+    }
+    assert!(world.iods[1].end(Signal::KILL).code().is_none());
+    // The first call that needs the iod finds out that it is away.
+    world.wait(|told| told["iods"][1]["away"] == true);
+    let begun = Instant::now();
+    for number in 0..10 {
+        world.remove(&format!("removed {number}"));
+    }
+    assert!(begun.elapsed() < Duration::from_secs(15), "each REMOVE waited for the iod");
+    let told = world.wait(|told| told["waiting_removals"] != 0);
+    assert_eq!(
+        (&told["waiting_removals"], &told["iods"][1]["waiting_removals"]),
+        (&20.into(), &20.into())
+    );
+    assert!(world.status_text().contains("20 stripes of removed files wait for it"));
+    assert!(world.serving.end(Signal::TERM).success());
+    world.start();
+    assert_eq!(world.status()["waiting_removals"], 20);
+    assert_eq!(world.objects().len(), kept + 20);
+    world.start_iod(1);
+    world.wait(|told| told["waiting_removals"] == 0);
+    assert_eq!(world.objects().len(), kept);
+    assert!(world.serving.end(Signal::TERM).success());
+}
+
+/// A crash between a name and its objects leaves objects of no file. The next start looks for them;
+/// one that follows an orderly end does not.
+#[test]
+fn stripes_that_a_crash_left_are_removed_in_the_background() {
+    let mut world = World::new(&["--scrub-after", "1"]);
+    for number in 0..6 {
+        world.put(&format!("kept {number}"));
+    }
+    world.wait(|told| told["orphans_possible"] == false && told["orphans"] == 0);
+    let kept = world.objects();
+    assert!(world.serving.end(Signal::TERM).success());
+    world.start();
+    assert_eq!(world.status()["orphans_possible"], false, "the end was orderly");
+    // As a crash would leave it: an object whose name another start gave.
+    let left: Vec<PathBuf> = kept.iter().take(3).map(|object| left_like(object)).collect();
+    assert!(world.serving.end(Signal::KILL).code().is_none());
+    world.start();
+    assert!(world.status()["orphans_possible"] == true);
+    assert!(world.status_text().contains("a search for them is to come"));
+    world.wait(|told| told["orphans_possible"] == false && told["orphans"] == 0);
+    assert!(left.iter().all(|object| !object.exists()));
+    assert!(kept.iter().all(|object| object.exists()));
+    assert!(world.serving.end(Signal::TERM).success());
+}
+
+/// Leaves a copy of an object under another name.
+fn left_like(object: &Path) -> PathBuf {
+    let name = object.file_name().unwrap().to_str().unwrap();
+    let last = u8::from_str_radix(&name[30..], 16).unwrap() ^ 3;
+    let left = object.with_file_name(format!("{}{last:02x}", &name[..30]));
+    fs::copy(object, &left).unwrap();
+    left
+}

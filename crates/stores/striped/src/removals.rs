@@ -1,0 +1,398 @@
+//! Removals of objects that wait for their iod.
+//!
+//! A file loses its name first, and its objects afterwards. An iod that is away, or whose disk
+//! refuses changes, keeps its object at that moment. This module keeps the list of such objects.
+//!
+//! Criteria, in order of weight:
+//! - The list never has an object that belongs to a file, or that a file may get.
+//! - A client waits for no iod that the failure detector calls away.
+//! - A restart of the metaserver loses no entry of the list.
+//! - A removal that every iod carries out at once costs no record and no sync.
+//!
+//! Rules:
+//! 1. An object enters the list only if no file ever gets the object's name again. Each name is
+//!    given once, so the objects of a file that is gone satisfy the rule; the objects of a small
+//!    file whose growth failed do not, because the file keeps the name.
+//! 2. The record of an entry is on stable storage before the client has its answer. The order of
+//!    events is: the name goes, iods that answer remove their objects, the record of the others is
+//!    written, the client has its answer. A crash in between leaves objects that no file has and
+//!    that the list does not have: the search of `search` finds these.
+//! 3. The record that an entry is done is written without a sync: a removal may be repeated.
+//! 4. The list has a bound. A list that is full, or whose record cannot be stored, is incomplete
+//!    until a search of all names has found the objects that the list lacks. So is the list of a
+//!    call that is dropped in the midst of a removal, and of a start that follows a crash: a start
+//!    knows a crash by the lack of the record that a metaserver writes at its end.
+
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use bytes::Bytes;
+use futures_util::future::join_all;
+use leasehold_fs::{Answer, FsError};
+
+use crate::Striped as Volume;
+use crate::iod::ObjectName;
+use crate::leftovers::AT_ONCE;
+use crate::metafile::Head;
+
+/// The most entries of the list. An entry takes 18 bytes and some in memory, and at most two
+/// records of 19 bytes in the ledger between two starts of the metaserver.
+const WAITING_MAX: usize = 65_536;
+
+/// The bytes of a record: a kind, the number of an iod, the name of an object.
+const RECORD_BYTES: usize = 19;
+
+const WAITS: u8 = 1;
+const DONE: u8 = 2;
+
+/// The record of an orderly end, which is the last record of the ledger then.
+const ENDED: &[u8] = &[3];
+
+/// Stable storage for records of removals.
+pub trait Ledger: Send + Sync {
+    /// Adds records behind all records of earlier calls. The answer comes when the records are on
+    /// stable storage; an answer that nobody polls asks for no sync.
+    ///
+    /// # Errors
+    /// The records cannot be stored.
+    fn append(&self, records: Vec<Vec<u8>>, stable: bool) -> Answer<'_, Result<(), FsError>>;
+}
+
+/// An object that an iod is to remove.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Removal {
+    /// The number of the iod.
+    pub iod: u16,
+    /// The name of the object.
+    pub object: ObjectName,
+}
+
+/// The result of one attempt at the removals of the list.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Removed {
+    /// Objects that are gone now.
+    pub removed: u64,
+    /// Entries that still wait.
+    pub left: u64,
+}
+
+/// The contents of a ledger.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Kept {
+    /// The removals that wait.
+    pub waiting: Vec<Removal>,
+    /// Whether the metaserver that wrote the ledger came to an orderly end, so that the list has
+    /// all objects that no file has.
+    pub is_complete: bool,
+}
+
+/// A record of removals that this version does not know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnknownRecord;
+
+impl Removal {
+    fn record(self, kind: u8) -> Vec<u8> {
+        [&[kind][..], &self.iod.to_be_bytes(), &self.object.0].concat()
+    }
+
+    fn parse(record: &[u8]) -> Option<(u8, Self)> {
+        let record: &[u8; RECORD_BYTES] = record.try_into().ok()?;
+        let (kind, iod) = (record[0], u16::from_be_bytes([record[1], record[2]]));
+        let mut object = [0; 16];
+        object.copy_from_slice(&record[3..]);
+        let is_known = kind == WAITS || kind == DONE;
+        is_known.then_some((kind, Self { iod, object: ObjectName(object) }))
+    }
+
+    /// The record that the removal waits.
+    #[must_use]
+    pub fn waits(self) -> Vec<u8> {
+        self.record(WAITS)
+    }
+}
+
+impl Kept {
+    /// Reads the records of a ledger, in the order of their addition.
+    ///
+    /// # Errors
+    /// A record is of another version.
+    pub fn read(records: &[Bytes]) -> Result<Self, UnknownRecord> {
+        let mut waiting = BTreeSet::new();
+        let mut is_complete = false;
+        for record in records {
+            is_complete = record == ENDED;
+            match Removal::parse(record) {
+                Some((DONE, removal)) => drop(waiting.remove(&removal)),
+                Some((_, removal)) => drop(waiting.insert(removal)),
+                None if is_complete => {}
+                None => return Err(UnknownRecord),
+            }
+        }
+        Ok(Self { waiting: waiting.into_iter().collect(), is_complete })
+    }
+}
+
+/// The list.
+#[derive(Default)]
+pub(crate) struct Removals {
+    waiting: Mutex<BTreeMap<u16, BTreeSet<ObjectName>>>,
+    /// Whether some object that no file has may lack its entry.
+    is_incomplete: AtomicBool,
+    /// Removals of files that a call has begun and not ended.
+    under_way: AtomicUsize,
+    /// The objects that no file has, and their bytes, as the last search of all names found them.
+    orphans: Mutex<Option<(u64, u64)>>,
+    ledger: OnceLock<Arc<dyn Ledger>>,
+}
+
+/// A removal of a file that a call has begun.
+pub(crate) struct Begun<'a> {
+    removals: &'a Removals,
+    is_ended: bool,
+}
+
+impl Begun<'_> {
+    /// The objects of the file are gone, or have their entries, or the file keeps its name.
+    pub(crate) fn end(mut self) {
+        self.is_ended = true;
+    }
+}
+
+impl Drop for Begun<'_> {
+    fn drop(&mut self) {
+        self.removals.under_way.fetch_sub(1, Ordering::AcqRel);
+        if !self.is_ended {
+            self.removals.is_incomplete.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Removals {
+    fn waiting<T>(&self, look: impl FnOnce(&mut BTreeMap<u16, BTreeSet<ObjectName>>) -> T) -> T {
+        look(&mut self.waiting.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// A call is about to remove a file.
+    pub(crate) fn begin(&self) -> Begun<'_> {
+        self.under_way.fetch_add(1, Ordering::AcqRel);
+        Begun { removals: self, is_ended: false }
+    }
+
+    /// Adds entries, up to the bound of the list. Gives the entries that are new.
+    fn add(&self, removals: impl IntoIterator<Item = Removal>) -> Vec<Removal> {
+        self.waiting(|waiting| {
+            let mut count: usize = waiting.values().map(BTreeSet::len).sum();
+            let mut new = Vec::new();
+            for removal in removals {
+                if count >= WAITING_MAX {
+                    self.is_incomplete.store(true, Ordering::Relaxed);
+                    break;
+                }
+                if waiting.entry(removal.iod).or_default().insert(removal.object) {
+                    count += 1;
+                    new.push(removal);
+                }
+            }
+            new
+        })
+    }
+
+    /// Adds entries, on stable storage when it answers (rule 2).
+    async fn put_off(&self, removals: Vec<Removal>) {
+        let new = self.add(removals);
+        let Some(ledger) = self.ledger.get().filter(|_| !new.is_empty()) else { return };
+        let records = new.into_iter().map(Removal::waits).collect();
+        if ledger.append(records, true).await.is_err() {
+            self.is_incomplete.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Takes entries out.
+    async fn done(&self, iod: u16, objects: &[ObjectName]) {
+        self.waiting(|waiting| {
+            if let Some(of_iod) = waiting.get_mut(&iod) {
+                objects.iter().for_each(|object| {
+                    of_iod.remove(object);
+                });
+                if of_iod.is_empty() {
+                    waiting.remove(&iod);
+                }
+            }
+        });
+        if let Some(ledger) = self.ledger.get() {
+            let record = |object: &ObjectName| Removal { iod, object: *object }.record(DONE);
+            // A record that is lost has the removal repeated at the next start.
+            let _ = ledger.append(objects.iter().map(record).collect(), false).await;
+        }
+    }
+}
+
+impl Volume {
+    /// Keeps the list of removals in a ledger from now on, once. `kept` is what the ledger has.
+    pub fn keep_removals(&self, ledger: Arc<dyn Ledger>, kept: Kept) {
+        let count = self.iods.len();
+        let known = kept.waiting.into_iter().filter(|it| usize::from(it.iod) < count);
+        drop(self.removals.add(known));
+        if !kept.is_complete {
+            self.removals.is_incomplete.store(true, Ordering::Relaxed);
+        }
+        drop(self.removals.ledger.set(ledger));
+    }
+
+    /// Notes on stable storage that the metaserver comes to an orderly end, if the list of removals
+    /// is complete. No call is served any more.
+    pub async fn end_removals(&self) {
+        let is_complete = self.removals.under_way.load(Ordering::Acquire) == 0
+            && !self.removals.is_incomplete.load(Ordering::Relaxed);
+        if let (true, Some(ledger)) = (is_complete, self.removals.ledger.get()) {
+            // Without the record the next start searches all names.
+            let _ = ledger.append(vec![ENDED.to_vec()], true).await;
+        }
+    }
+
+    /// How many removals wait for each iod that any waits for.
+    #[must_use]
+    pub fn waiting_removals(&self) -> BTreeMap<u16, usize> {
+        self.removals
+            .waiting(|waiting| waiting.iter().map(|(iod, objects)| (*iod, objects.len())).collect())
+    }
+
+    /// Whether objects that no file has may lack an entry in the list of removals (rule 4).
+    #[must_use]
+    pub fn removals_are_incomplete(&self) -> bool {
+        self.removals.is_incomplete.load(Ordering::Relaxed)
+    }
+
+    /// Takes note whether the list of removals is complete. A search of all names that is to make
+    /// it so says so at its begin, since a removal may be lost meanwhile, and takes it back where it
+    /// fails.
+    pub fn set_removals_incomplete(&self, is_incomplete: bool) {
+        self.removals.is_incomplete.store(is_incomplete, Ordering::Relaxed);
+    }
+
+    /// The objects that no file has, and their bytes, as the last search found them; none where no
+    /// search has come to an end.
+    #[must_use]
+    pub fn orphans(&self) -> Option<(u64, u64)> {
+        *self.removals.orphans.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes note of the result of a search.
+    pub fn set_orphans(&self, count: u64, bytes: u64) {
+        let mut orphans = self.removals.orphans.lock().unwrap_or_else(PoisonError::into_inner);
+        *orphans = Some((count, bytes));
+    }
+
+    /// Removes the objects of the list whose iods answer; nothing where the list is empty. An iod
+    /// that refuses one removal is not asked for the others in this attempt.
+    pub async fn finish_removals(&self) -> Option<Removed> {
+        let waiting = self.removals.waiting(|waiting| waiting.clone());
+        if waiting.is_empty() {
+            return None;
+        }
+        let done = waiting.iter().map(|(iod, objects)| self.finish_removals_of(*iod, objects));
+        let removed = join_all(done).await.into_iter().sum();
+        let left = self.waiting_removals().values().map(|count| *count as u64).sum();
+        Some(Removed { removed, left })
+    }
+
+    async fn finish_removals_of(&self, number: u16, objects: &BTreeSet<ObjectName>) -> u64 {
+        let iod = self.iod(number);
+        let mut removed = 0;
+        let objects: Vec<ObjectName> = objects.iter().copied().collect();
+        for some in objects.chunks(AT_ONCE) {
+            if (iod.is_away() && !iod.is_gone()) || self.tending.is_ending() {
+                break;
+            }
+            let asked = some.iter().map(async |&object| (object, iod.remove(object).await));
+            let results = join_all(asked).await;
+            let is_done = |(object, done): &(ObjectName, _)| {
+                Result::<(), FsError>::is_ok(done).then_some(*object)
+            };
+            let done: Vec<ObjectName> = results.iter().filter_map(is_done).collect();
+            removed += done.len() as u64;
+            self.removals.done(number, &done).await;
+            if done.len() < some.len() {
+                break;
+            }
+        }
+        removed
+    }
+
+    /// Removes the objects of a head that no file has, and whose name no file gets any more. The
+    /// objects that an iod does not remove now enter the list of removals (rule 1).
+    pub(crate) async fn remove_objects(&self, head: &Head) {
+        let left = self.try_to_remove(head).await;
+        if !left.is_empty() {
+            self.removals.put_off(left).await;
+        }
+    }
+
+    /// Removes the objects of a head whose name a file keeps, as far as iods answer. The objects
+    /// never enter the list of removals, because the file may use them later (rule 1).
+    pub(crate) async fn remove_unused_objects(&self, head: &Head) {
+        drop(self.try_to_remove(head).await);
+    }
+
+    /// Removes the objects of a head. Gives the removals that iods did not carry out. No iod that is
+    /// away is asked, so nobody waits for it.
+    async fn try_to_remove(&self, head: &Head) -> Vec<Removal> {
+        let copies = (0..head.layout.width())
+            .flat_map(|object| (0..head.copies).map(move |copy| head.copy(object, copy)));
+        let asked = copies.map(async |(number, object)| {
+            let iod = self.iod(number);
+            let is_asked = iod.is_gone() || !iod.is_away();
+            let is_removed = is_asked && iod.remove(object).await.is_ok();
+            (!is_removed).then_some(Removal { iod: number, object })
+        });
+        join_all(asked).await.into_iter().flatten().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn removal(iod: u16, first: u8) -> Removal {
+        Removal { iod, object: ObjectName([first; 16]) }
+    }
+
+    #[test]
+    fn records_give_the_removals_that_still_wait() {
+        let (one, two) = (removal(0, 7), removal(0x102, 8));
+        let records = [one.waits(), two.waits(), one.record(DONE)].map(Bytes::from);
+        let kept = Kept { waiting: vec![two], is_complete: false };
+        assert_eq!(Kept::read(&records), Ok(kept.clone()));
+        let ended = [&records[..], &[Bytes::from_static(ENDED)]].concat();
+        assert_eq!(Kept::read(&ended), Ok(Kept { is_complete: true, ..kept.clone() }));
+        let again = [&ended[..], &[Bytes::from(one.record(DONE))]].concat();
+        assert_eq!(Kept::read(&again), Ok(kept));
+        let text = [&[1, 1, 2][..], &[8; 16]].concat();
+        assert_eq!(two.waits(), text);
+        assert_eq!(Kept::read(&[]), Ok(Kept::default()));
+    }
+
+    #[test]
+    fn a_record_of_another_version_is_refused() {
+        let record = removal(0, 7).waits();
+        for wrong in [&record[1..], &[], &[&record[..], &[0]].concat(), &removal(0, 7).record(9)] {
+            let records = [Bytes::copy_from_slice(wrong)];
+            assert_eq!(Kept::read(&records), Err(UnknownRecord));
+        }
+    }
+
+    #[test]
+    fn a_list_that_is_full_is_incomplete() {
+        let removals = Removals::default();
+        let of = |number: usize| {
+            let mut object = [0; 16];
+            object[8..].copy_from_slice(&(number as u64).to_be_bytes());
+            Removal { iod: 1, object: ObjectName(object) }
+        };
+        assert_eq!(removals.add((0..WAITING_MAX).map(of)).len(), WAITING_MAX);
+        assert!(!removals.is_incomplete.load(Ordering::Relaxed));
+        assert!(removals.add([of(WAITING_MAX)]).is_empty());
+        assert!(removals.is_incomplete.load(Ordering::Relaxed));
+    }
+}

@@ -1,0 +1,342 @@
+//! Removals of objects whose iod is away or refuses them.
+
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use leasehold_fs::suite::block_on;
+use leasehold_fs::{Answer, FsError, Stability, Store as _, Verifier};
+use leasehold_store_mem::MemStore;
+
+use super::volume::{Volume, make, place, put, superuser, text};
+use crate::{Extent, Iod, Kept, Ledger, ObjectName, Removed, Room, Striped, Written};
+
+/// The faults of an iod.
+#[derive(Default)]
+struct Faults {
+    /// Whether the failure detector calls the iod away.
+    is_away: AtomicBool,
+    /// Whether the disk of the iod refuses changes.
+    is_read_only: AtomicBool,
+    /// Whether the disk of the iod has no room.
+    is_full: AtomicBool,
+    /// Whether the iod answers no call.
+    is_silent: AtomicBool,
+    /// The calls that came while the iod was away.
+    calls_while_away: AtomicUsize,
+}
+
+/// An iod with faults.
+struct Faulty {
+    iod: Arc<dyn Iod>,
+    faults: Arc<Faults>,
+}
+
+impl Faulty {
+    fn answered<'a, T: Send + 'a>(
+        &'a self,
+        changes: bool,
+        work: Answer<'a, Result<T, FsError>>,
+    ) -> Answer<'a, Result<T, FsError>> {
+        Answer::later(async move {
+            if self.faults.is_away.load(Ordering::Relaxed) {
+                self.faults.calls_while_away.fetch_add(1, Ordering::Relaxed);
+                return Err(FsError::Later);
+            }
+            if self.faults.is_silent.load(Ordering::Relaxed) {
+                core::future::pending::<()>().await;
+            }
+            if changes && self.faults.is_read_only.load(Ordering::Relaxed) {
+                return Err(FsError::ReadOnly);
+            }
+            work.await
+        })
+    }
+}
+
+impl Iod for Faulty {
+    fn extent(&self, object: ObjectName) -> Answer<'_, Result<Extent, FsError>> {
+        self.answered(false, self.iod.extent(object))
+    }
+
+    fn read(
+        &self,
+        object: ObjectName,
+        offset: u64,
+        count: u32,
+    ) -> Answer<'_, Result<Bytes, FsError>> {
+        self.answered(false, self.iod.read(object, offset, count))
+    }
+
+    fn write(
+        &self,
+        object: ObjectName,
+        offset: u64,
+        data: Bytes,
+        stability: Stability,
+    ) -> Answer<'_, Result<Written, FsError>> {
+        if self.faults.is_full.load(Ordering::Relaxed) {
+            return Answer::now(Err(FsError::NoSpace));
+        }
+        self.answered(true, self.iod.write(object, offset, data, stability))
+    }
+
+    fn resize(&self, object: ObjectName, size: u64) -> Answer<'_, Result<Extent, FsError>> {
+        self.answered(true, self.iod.resize(object, size))
+    }
+
+    fn commit(&self, object: ObjectName) -> Answer<'_, Result<Verifier, FsError>> {
+        self.answered(false, self.iod.commit(object))
+    }
+
+    fn remove(&self, object: ObjectName) -> Answer<'_, Result<(), FsError>> {
+        self.answered(true, self.iod.remove(object))
+    }
+
+    fn verifier(&self) -> Answer<'_, Result<Verifier, FsError>> {
+        self.answered(false, self.iod.verifier())
+    }
+
+    fn space(&self) -> Answer<'_, Result<Room, FsError>> {
+        self.answered(false, self.iod.space())
+    }
+
+    fn is_away(&self) -> bool {
+        self.faults.is_away.load(Ordering::Relaxed)
+    }
+}
+
+/// A ledger in memory.
+#[derive(Default)]
+struct Paper {
+    records: Mutex<Vec<Bytes>>,
+    syncs: AtomicUsize,
+    fails: AtomicBool,
+    /// The store of names, and whether the name `file` was there at the last sync.
+    names: Option<Arc<MemStore>>,
+    name_was_there: AtomicBool,
+}
+
+impl Paper {
+    fn kept(&self) -> Kept {
+        Kept::read(&self.records.lock().expect("nobody panics")).expect("the format is known")
+    }
+}
+
+impl Ledger for Paper {
+    fn append(&self, records: Vec<Vec<u8>>, stable: bool) -> Answer<'_, Result<(), FsError>> {
+        if self.fails.load(Ordering::Relaxed) {
+            return Answer::now(Err(FsError::Io));
+        }
+        self.records.lock().expect("nobody panics").extend(records.into_iter().map(Bytes::from));
+        self.syncs.fetch_add(usize::from(stable), Ordering::Relaxed);
+        if let (true, Some(names)) = (stable, &self.names) {
+            let (root, name) = (names.root(), super::volume::name("file"));
+            let found = block_on(names.lookup(&superuser(), &root, name));
+            self.name_was_there.store(found.is_ok(), Ordering::Relaxed);
+        }
+        Answer::now(Ok(()))
+    }
+}
+
+struct World {
+    volume: Volume,
+    faults: [Arc<Faults>; 3],
+    ledger: Arc<Paper>,
+}
+
+impl World {
+    fn new(copies: u16) -> Self {
+        let mut volume = Volume::new();
+        volume.copies = copies;
+        let names = Some(Arc::<MemStore>::clone(&volume.names));
+        let ledger = Arc::new(Paper { names, ..Paper::default() });
+        Self { volume, faults: Default::default(), ledger }
+    }
+
+    fn start(&mut self) -> Striped {
+        let Self { volume, faults, .. } = self;
+        let store = volume.start_with(|number, iod| {
+            Arc::new(Faulty { iod, faults: Arc::clone(&faults[usize::from(number)]) })
+        });
+        let ledger = Arc::<Paper>::clone(&self.ledger);
+        store.keep_removals(ledger, self.ledger.kept());
+        store
+    }
+
+    fn set_away(&self, iod: usize, is_away: bool) {
+        self.faults[iod].is_away.store(is_away, Ordering::Relaxed);
+    }
+
+    fn set_read_only(&self, iod: usize, is_read_only: bool) {
+        self.faults[iod].is_read_only.store(is_read_only, Ordering::Relaxed);
+    }
+
+    fn calls_while_away(&self, iod: usize) -> usize {
+        self.faults[iod].calls_while_away.load(Ordering::Relaxed)
+    }
+}
+
+/// Makes a file whose three objects lie on all iods.
+fn file_on_iods(store: &Striped, text_of_name: &str) {
+    let file = make(store, text_of_name);
+    put(store, &file, 0, &text(100), Stability::FileSync);
+}
+
+fn remove(store: &Striped, text_of_name: &str) {
+    let removed = block_on(store.remove(&superuser(), place(store, text_of_name)));
+    removed.result.expect("the file is there");
+}
+
+/// A removal that waits for an iod that is known to be away would make each REMOVE and each RENAME
+/// over a file take as long as a client waits for a silent iod.
+#[test]
+fn no_removal_waits_for_an_iod_that_is_away() {
+    let mut world = World::new(2);
+    let store = world.start();
+    for name in ["file", "over", "third"] {
+        file_on_iods(&store, name);
+    }
+    world.set_away(1, true);
+    remove(&store, "file");
+    let over = block_on(store.rename(&superuser(), place(&store, "third"), place(&store, "over")));
+    over.result.expect("the directory permits the change");
+    assert_eq!(world.calls_while_away(1), 0);
+    // Two objects of each file lie on the iod that is away: a first copy and a second copy.
+    assert_eq!(store.waiting_removals().into_iter().collect::<Vec<_>>(), [(1, 4)]);
+    assert_eq!(block_on(store.finish_removals()), Some(Removed { removed: 0, left: 4 }));
+    assert_eq!(world.calls_while_away(1), 0);
+}
+
+#[test]
+fn a_put_off_removal_survives_a_restart_and_ends_when_the_iod_answers() {
+    let mut world = World::new(2);
+    let store = world.start();
+    file_on_iods(&store, "kept");
+    let before = world.volume.objects();
+    file_on_iods(&store, "file");
+    let with_file = world.volume.objects();
+    world.set_away(2, true);
+    remove(&store, "file");
+    assert_eq!(world.volume.objects(), with_file - 4);
+    drop(store);
+    world.volume.crash();
+    let store = world.start();
+    assert_eq!(store.waiting_removals().into_iter().collect::<Vec<_>>(), [(2, 2)]);
+    world.set_away(2, false);
+    assert_eq!(block_on(store.finish_removals()), Some(Removed { removed: 2, left: 0 }));
+    // The directories of the objects stay.
+    assert!(world.volume.objects() <= before + 3 * 2, "objects of no file are left");
+    assert_eq!(world.volume.objects(), with_file - 6);
+    assert_eq!(block_on(store.finish_removals()), None);
+    assert!(world.ledger.kept().waiting.is_empty());
+    assert!(world.start().waiting_removals().is_empty());
+}
+
+/// The removal of a file succeeds although the disk of an iod is read-only, so the object of that
+/// iod must not be forgotten.
+#[test]
+fn a_removal_that_an_iod_refuses_waits_until_the_iod_permits_it() {
+    let mut world = World::new(1);
+    let store = world.start();
+    file_on_iods(&store, "file");
+    let with_file = world.volume.objects();
+    world.set_read_only(0, true);
+    remove(&store, "file");
+    assert_eq!(world.volume.objects(), with_file - 2);
+    assert_eq!(block_on(store.finish_removals()), Some(Removed { removed: 0, left: 1 }));
+    world.set_read_only(0, false);
+    assert_eq!(block_on(store.finish_removals()), Some(Removed { removed: 1, left: 0 }));
+    assert_eq!(world.volume.objects(), with_file - 3);
+}
+
+#[test]
+fn a_removal_that_all_iods_carry_out_costs_no_record() {
+    let mut world = World::new(2);
+    let store = world.start();
+    file_on_iods(&store, "file");
+    remove(&store, "file");
+    assert_eq!(world.ledger.records.lock().expect("nobody panics").len(), 0);
+    assert_eq!(world.ledger.syncs.load(Ordering::Relaxed), 0);
+}
+
+/// The record of a file's objects must not come before the name is gone: after a crash in between,
+/// the next start would remove the objects of a file that is still there.
+#[test]
+fn the_record_of_a_removal_comes_after_the_name_is_gone() {
+    let mut world = World::new(2);
+    let store = world.start();
+    file_on_iods(&store, "file");
+    world.set_away(0, true);
+    remove(&store, "file");
+    assert_eq!(world.ledger.syncs.load(Ordering::Relaxed), 1, "one sync for all objects");
+    assert!(!world.ledger.name_was_there.load(Ordering::Relaxed));
+}
+
+#[test]
+fn a_record_that_cannot_be_stored_leaves_the_list_incomplete() {
+    let mut world = World::new(2);
+    let store = world.start();
+    file_on_iods(&store, "file");
+    world.set_away(0, true);
+    store.set_removals_incomplete(false);
+    world.ledger.fails.store(true, Ordering::Relaxed);
+    remove(&store, "file");
+    assert!(store.removals_are_incomplete());
+    block_on(store.end_removals());
+    assert!(!world.ledger.kept().is_complete, "the next start has to search");
+    world.set_away(0, false);
+    assert_eq!(block_on(store.finish_removals()), Some(Removed { removed: 2, left: 0 }));
+}
+
+/// A small file that finds no room on the iods keeps the name of its objects, so a removal of these
+/// that came later would take the data of the file when it has grown at last.
+#[test]
+fn objects_that_a_file_may_use_later_never_wait_for_removal() {
+    let mut world = World::new(1);
+    let store = world.start();
+    let file = make(&store, "file");
+    put(&store, &file, 0, &text(10), Stability::FileSync);
+    world.faults[1].is_full.store(true, Ordering::Relaxed);
+    world.set_read_only(0, true);
+    let grown = Bytes::from(text(100));
+    let done = block_on(store.write(&superuser(), &file, 0, grown, Stability::FileSync));
+    assert!(done.result.is_err(), "an iod refuses the data");
+    assert!(store.waiting_removals().is_empty());
+}
+
+/// A start after a crash cannot know whether the objects of a file that lost its name were removed.
+#[test]
+fn a_start_knows_whether_the_list_before_it_is_complete() {
+    let mut world = World::new(2);
+    let store = world.start();
+    assert!(store.removals_are_incomplete(), "nothing is known of before the first ledger");
+    store.set_removals_incomplete(false);
+    block_on(store.end_removals());
+    let store = world.start();
+    assert!(!store.removals_are_incomplete(), "the end was orderly");
+    file_on_iods(&store, "file");
+    world.set_away(0, true);
+    remove(&store, "file");
+    drop(store);
+    assert!(world.start().removals_are_incomplete(), "the metaserver was killed");
+}
+
+/// A connection may end in the midst of a call. The objects of the file are then nobody's, and the
+/// metaserver has to know.
+#[test]
+fn a_call_that_is_dropped_in_the_midst_of_a_removal_leaves_the_list_incomplete() {
+    let mut world = World::new(1);
+    let store = world.start();
+    file_on_iods(&store, "file");
+    store.set_removals_incomplete(false);
+    world.faults[0].is_silent.store(true, Ordering::Relaxed);
+    {
+        let caller = superuser();
+        let mut removal = core::pin::pin!(store.remove(&caller, place(&store, "file")));
+        let mut context = core::task::Context::from_waker(core::task::Waker::noop());
+        assert!(removal.as_mut().poll(&mut context).is_pending());
+        assert!(!store.removals_are_incomplete());
+    }
+    assert!(store.removals_are_incomplete());
+}
