@@ -19,6 +19,18 @@ pub const SUPERUSER: u32 = 0;
 /// The user, and the group, that stand for nobody in particular.
 pub const NOBODY: u32 = 65_534;
 
+/// The number of no user and no group: to a kernel it says that an owner stays, or that a number
+/// cannot be mapped (chown(2)). No object belongs to it, and no caller has it.
+pub const NO_USER: u32 = u32::MAX;
+
+/// The number that a client is shown as the owner of an object. A directory that this server did not
+/// fill may hold objects of [`NO_USER`], and a Linux client that meets one lists the directory
+/// again and again.
+#[must_use]
+pub const fn shown_owner(number: u32) -> u32 {
+    if number == NO_USER { NOBODY } else { number }
+}
+
 impl Caller {
     /// The caller without a credential (AUTH_NONE).
     #[must_use]

@@ -22,7 +22,7 @@ pub mod suite;
 
 pub use answer::Answer;
 pub use blocking::{Blocking, Inline, Job, offload};
-pub use caller::{Caller, NOBODY, SUPERUSER};
+pub use caller::{Caller, NO_USER, NOBODY, SUPERUSER, shown_owner};
 pub use error::{FsError, Retry};
 pub use export::{Export, ExportId, Request};
 pub use leasehold_base::attributes::{

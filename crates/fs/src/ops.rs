@@ -37,8 +37,8 @@ pub use space::space;
 pub use write::write;
 
 use crate::{
-    Attributes, Changed, Export, FileType, FsError, ObjectId, Place, Request, SetAttributes,
-    SetTime, Step, Wcc,
+    Attributes, Changed, Export, FileType, FsError, NO_USER, ObjectId, Place, Request,
+    SetAttributes, SetTime, Step, Wcc,
 };
 
 /// Why an operation that changes nothing failed, with the object that it was about.
@@ -102,8 +102,12 @@ fn place<'a>(
     Ok(Place { directory: *directory, name })
 }
 
-/// Fails with [`FsError::Invalid`] where a time has more nanoseconds than a second does.
+/// Fails with [`FsError::Invalid`] where a time has more nanoseconds than a second does, and where
+/// an object is to belong to the number of no user.
 fn valid(changes: &SetAttributes) -> Result<(), FsError> {
+    if [changes.uid, changes.gid].contains(&Some(NO_USER)) {
+        return Err(FsError::Invalid);
+    }
     let valid = |time: SetTime| match time {
         SetTime::Keep | SetTime::Now => true,
         SetTime::To(time) => time.nanoseconds < 1_000_000_000,

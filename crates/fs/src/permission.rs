@@ -1,7 +1,7 @@
 //! Mode bits, for stores whose kernel does not check them.
 
 use crate::{
-    Access, Attributes, Caller, FileType, FsError, Mode, SUPERUSER, SetAttributes, SetTime,
+    Access, Attributes, Caller, FileType, FsError, Mode, NO_USER, SUPERUSER, SetAttributes, SetTime,
 };
 
 /// The bit of a mode that has a program run as its group, and a directory hand down its own.
@@ -73,6 +73,9 @@ pub fn may_set(
     changes: &SetAttributes,
     file_bytes_max: u64,
 ) -> Result<(), FsError> {
+    if [changes.uid, changes.gid].contains(&Some(NO_USER)) {
+        return Err(FsError::Invalid);
+    }
     let superuser = caller.uid == SUPERUSER;
     let owner = superuser || caller.uid == attributes.uid;
     let own_group = |gid| gid == attributes.gid || caller.in_group(gid);

@@ -2,7 +2,7 @@
 
 use super::cases;
 use super::world::{World, lasting, mode, refused, size};
-use crate::{FileType, FsError, Mode, NewNode, SetAttributes};
+use crate::{FileType, FsError, Mode, NO_USER, NewFile, NewNode, SetAttributes};
 
 cases! {
     Nothing, "RFC 1813 3.3.1":
@@ -23,7 +23,42 @@ cases! {
         the_wrong_guard_stops_a_change
         a_removed_object_cannot_be_changed;
     Superuser, "RFC 1813 3.3.2":
-        the_superuser_gives_files_away;
+        the_superuser_gives_files_away
+        nothing_is_given_to_the_number_of_no_user;
+}
+
+/// A client that meets such an object lists its directory again and again, and a kernel takes the
+/// number for a wish that the owner stays.
+async fn nothing_is_given_to_the_number_of_no_user(world: &World<'_>) {
+    let superuser = world.superuser();
+    let none = Some(NO_USER);
+    let given = [
+        SetAttributes { uid: none, ..SetAttributes::default() },
+        SetAttributes { gid: none, ..SetAttributes::default() },
+        SetAttributes { uid: Some(1000), gid: none, ..SetAttributes::default() },
+    ];
+    let file = world.file("file").await;
+    let before = world.attributes(&file).await;
+    for (number, wanted) in given.iter().enumerate() {
+        let changed = world.store.setattr(superuser, &file, wanted, None).await;
+        refused(changed.result, FsError::Invalid);
+        for new in [NewFile::Guarded(*wanted), NewFile::Unchecked(*wanted)] {
+            let name = format!("made {number}");
+            let created = world.store.create(superuser, world.place(&name), &new).await;
+            refused(created.result, FsError::Invalid);
+        }
+        for node in [NewNode::Directory, NewNode::Fifo, NewNode::Symlink(b"target")] {
+            let name = format!("node {number}");
+            let made = world.store.make(superuser, world.place(&name), &node, wanted).await;
+            refused(made.result, FsError::Invalid);
+        }
+    }
+    assert_eq!(world.attributes(&file).await, before);
+    for number in 0..given.len() {
+        for name in [format!("made {number}"), format!("node {number}")] {
+            refused(world.find(world.place(&name)).await, FsError::NotFound);
+        }
+    }
 }
 
 async fn a_new_file_is_empty_and_its_makers(world: &World<'_>) {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use leasehold_base::units::FileTime;
 use leasehold_fs::permission::must_be_file;
 use leasehold_fs::{
-    Answer, Attributes, Caller, Changed, FileType, FsError, Mode, SUPERUSER, SetAttributes,
-    SetTime, offload,
+    Answer, Attributes, Caller, Changed, FileType, FsError, Mode, NO_USER, SUPERUSER,
+    SetAttributes, SetTime, offload,
 };
 use rustix::fs::{AtFlags, Gid, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, Uid};
 use rustix::io::retry_on_intr;
@@ -207,8 +207,8 @@ fn change_owner(
     uid: Option<u32>,
     gid: Option<u32>,
 ) -> Result<(), FsError> {
-    if [uid, gid].contains(&Some(u32::MAX)) {
-        // To the kernel that means "as it is".
+    if [uid, gid].contains(&Some(NO_USER)) {
+        // To the kernel the number says that the owner stays.
         return Err(FsError::Invalid);
     }
     let uid = uid.map(Uid::from_raw);

@@ -1,7 +1,7 @@
 //! Who a caller is here: squashing and maps.
 
 use leasehold_base::groups;
-use leasehold_fs::{Caller, NOBODY, SUPERUSER};
+use leasehold_fs::{Caller, NO_USER, NOBODY, SUPERUSER};
 
 /// Who the clients of a rule are here.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -184,7 +184,12 @@ impl Identity {
             let list: Vec<u32> = claimed.groups.as_slice().iter().copied().map(group).collect();
             groups::Groups::of_server(&list)
         };
-        let caller = Caller { uid: self.users.of(claimed.uid), gid: group(claimed.gid), groups };
+        // A client sends the number of no user for a user that it cannot name.
+        let named = |number, anonymous| if number == NO_USER { anonymous } else { number };
+        let User { uid, gid } = self.anonymous;
+        let uid = named(self.users.of(claimed.uid), uid);
+        let gid = named(group(claimed.gid), gid);
+        let caller = Caller { uid, gid, groups };
         let because = if caller == *claimed { because } else { Because::Mapped };
         Decided { caller, because }
     }

@@ -139,6 +139,19 @@ fn squashing_looks_at_what_the_client_said() {
     assert_eq!((silent.caller, silent.because), (nobody(), Because::NoCredential));
 }
 
+/// A client sends the number of no user for a user that it cannot name, and a kernel takes the number
+/// for a wish that the owner stays.
+#[test]
+fn the_number_of_no_user_is_anonymous() {
+    let anonymous = User { uid: 99, gid: 98 };
+    let identity = Identity { squash: Squash::None, anonymous, ..Identity::default() };
+    let of = |claimed: Caller| identity.of(Some(&claimed)).caller;
+    let mapped = identity.of(Some(&caller(u32::MAX, u32::MAX, &[7])));
+    assert_eq!((mapped.caller, mapped.because), (caller(99, 98, &[7]), Because::Mapped));
+    assert_eq!(of(caller(u32::MAX, 6, &[])), caller(99, 6, &[]));
+    assert_eq!(of(caller(5, u32::MAX, &[])), caller(5, 98, &[]));
+}
+
 #[test]
 fn maps_change_numbers_after_squashing() {
     let range = |first, last, to, to_one| Range { first, last, to, to_one };
