@@ -6,7 +6,8 @@
 //!    metafile before anybody is told of the change. It is neither read nor written any more, until
 //!    the file is moved. No data was changed by that, so the modification time stays.
 //! 3. One of an object is never behind: where that cannot be had, nothing can.
-//! 4. That there is no room is no failure of the iod, and told.
+//! 4. Of two copies one that finds no room is behind, as one whose iod fails. That there is no room
+//!    is told where no copy has done the change.
 
 use futures_util::future::join_all;
 use leasehold_base::units::FileTime;
@@ -57,7 +58,9 @@ impl Volume {
     ) -> Result<Done<T>, FsError> {
         if file.head.copies == 1 {
             let (iod, name) = file.head.copy(object, 0);
-            return Ok(vec![(iod, work(self.iod(iod), name).await?)]);
+            let done = work(self.iod(iod), name).await;
+            let done = done.inspect_err(|error| self.full.heard(iod, *error))?;
+            return Ok(vec![(iod, done)]);
         }
         let copies = self.good_copies(file, object);
         let some_are_there = copies.iter().any(|&(_, iod, _)| !self.iod(iod).is_away());
@@ -70,9 +73,15 @@ impl Volume {
         for (copy, iod, result) in join_all(asked).await {
             match result {
                 Ok(said) => done.push((copy, iod, said)),
-                Err(error) if is_told(error) || metafile.is_none() => return Err(error),
-                Err(error) => (lost, failed) = (Some(copy), error),
+                Err(error) => {
+                    self.full.heard(iod, error);
+                    lost = Some(copy);
+                    failed = if is_told(failed) { failed } else { error };
+                }
             }
+        }
+        if lost.is_some() && metafile.is_none() {
+            return Err(failed);
         }
         if let (Some(metafile), Some(lost), false) = (metafile, lost, done.is_empty()) {
             self.note_behind(metafile, file, object, lost).await?;

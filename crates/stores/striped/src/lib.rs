@@ -25,6 +25,7 @@ mod direct;
 mod file;
 mod files;
 mod folder;
+mod full;
 mod gone;
 mod iod;
 mod leftovers;
@@ -50,6 +51,7 @@ mod upkeep;
 
 use core::hash::Hasher as _;
 use core::sync::atomic::{AtomicU64, Ordering};
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
@@ -58,6 +60,7 @@ use leasehold_fs::{FsError, ObjectId, Store, Verifier};
 use siphasher::sip::SipHasher24;
 
 use crate::file::FileTable;
+use crate::full::Full;
 use crate::metafile::{Behind, Change, Head, WIDTH_MAX};
 use crate::put_off::PutOff;
 use crate::removals::Removals;
@@ -111,13 +114,13 @@ impl Options {
     /// What stands in the metafile of a new file, the one of that number of this start.
     #[must_use]
     pub fn new_file(&self, number: u64) -> Bytes {
-        let head = self.head(&Shape::default(), number, false).encode();
+        let head = self.head(&Shape::default(), number, false, &BTreeSet::new()).encode();
         [head, Behind::default().encode(), Change::default().encode()].concat().into()
     }
 
-    /// A head for a file that has none: unless something else was said, over all iods, each file
-    /// beginning at another.
-    fn head(&self, shape: &Shape, number: u64, inline: bool) -> Head {
+    /// A head for a file that has none: unless something else was said, over all iods but those that
+    /// are full, each file beginning at another.
+    fn head(&self, shape: &Shape, number: u64, inline: bool, full: &BTreeSet<u16>) -> Head {
         let mut name = [0; 16];
         name[..8].copy_from_slice(&self.start.to_be_bytes());
         name[8..].copy_from_slice(&number.to_be_bytes());
@@ -125,7 +128,7 @@ impl Options {
         name.reverse();
         // The first files of several metaservers need not begin at the same one.
         let first = if self.shared { self.start } else { 0 };
-        let iods = shape.iods(self, first.wrapping_add(number));
+        let iods = shape.iods(self, first.wrapping_add(number), full);
         let (layout, copies) = (shape.layout(self, iods.len()), shape.copies(self));
         Head { volume: self.volume, name: ObjectName(name), layout, iods, copies, inline }
     }
@@ -161,6 +164,7 @@ pub struct Striped {
     upkeep: Upkeep,
     /// Objects that no file has any more and that wait for their iod.
     removals: Removals,
+    full: Full,
 }
 
 /// Why a volume cannot be opened.
@@ -228,6 +232,7 @@ impl Striped {
             put_off,
             upkeep,
             removals,
+            full: Full::default(),
         })
     }
 
@@ -239,7 +244,8 @@ impl Striped {
 
     /// A head for a file that has none, or is to have another.
     fn new_head(&self, shape: &Shape, inline: bool) -> Head {
-        self.options.head(shape, self.made.fetch_add(1, Ordering::Relaxed), inline)
+        let number = self.made.fetch_add(1, Ordering::Relaxed);
+        self.options.head(shape, number, inline, &self.full.all())
     }
 
     /// What was said of where the data of a file is to lie.

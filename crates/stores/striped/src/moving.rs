@@ -39,7 +39,7 @@ impl Move {
 impl Volume {
     /// Whether data lies where it should not, or lacks a copy.
     pub(crate) fn is_misplaced(&self, shape: &Shape, head: &Head, behind: Behind) -> bool {
-        !head.inline && (behind.any() || !shape.fits(&self.options, head))
+        !head.inline && (behind.any() || !shape.fits(&self.options, head, &self.full.all()))
     }
 
     /// Writes to where data is being moved what was written to where it is; ends the move where
@@ -69,6 +69,9 @@ impl Volume {
                 Data::OnIods(objects)
                     if self.is_misplaced(&shape, &objects.head, objects.behind()) =>
                 {
+                    if shape.needs_full(&self.options, &self.full.all()) {
+                        return Err(FsError::NoSpace);
+                    }
                     self.refuse_clients(object, objects).await?;
                     let (head, making) = self.search.making(|| self.new_head(&shape, false));
                     let to = Objects::empty(head);

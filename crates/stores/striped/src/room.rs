@@ -88,7 +88,9 @@ impl Volume {
         head: Head,
     ) -> Result<Objects, FsError> {
         let shape = self.shape(object).await?;
-        let is_same = shape.fits(&self.options, &head);
+        let full = self.full.all();
+        let is_full = head.iods.iter().any(|iod| full.contains(iod));
+        let is_same = shape.fits(&self.options, &head, &full) && !is_full;
         let here = head.name;
         let (head, making) = self.search.making(|| match is_same {
             true => Head { inline: false, ..head },

@@ -5,6 +5,7 @@
 //! directory gets what that has, so it is inherited, and stays with what was moved elsewhere.
 
 use core::str::FromStr;
+use std::collections::BTreeSet;
 
 use bytes::Bytes;
 use leasehold_core::stripes::Layout;
@@ -99,14 +100,30 @@ impl Shape {
         wanted.max(self.copies_of(options).into()).min(candidates.len())
     }
 
+    /// The iods that a new file may use: without those that are full, as long as the others can have
+    /// all copies.
+    fn with_room(&self, options: &Options, full: &BTreeSet<u16>) -> Vec<u16> {
+        let all = self.candidates(options);
+        match self.needs_full(options, full) {
+            true => all,
+            false => all.into_iter().filter(|iod| !full.contains(iod)).collect(),
+        }
+    }
+
+    /// Whether a file needs an iod that is full.
+    pub(crate) fn needs_full(&self, options: &Options, full: &BTreeSet<u16>) -> bool {
+        let rest = self.candidates(options).iter().filter(|iod| !full.contains(iod)).count();
+        rest < usize::from(self.copies_of(options))
+    }
+
     /// The iods of a file with that number, in the order of its stripes.
-    pub(crate) fn iods(&self, options: &Options, number: u64) -> Vec<u16> {
-        let mut iods = self.candidates(options);
+    pub(crate) fn iods(&self, options: &Options, number: u64, full: &BTreeSet<u16>) -> Vec<u16> {
+        let mut iods = self.with_room(options, full);
         let count = iods.len() as u64;
         let first = self.first.and_then(|first| iods.iter().position(|iod| *iod == first));
         let turn = usize::try_from(number % count).expect("it is below the count");
         iods.rotate_left(first.unwrap_or(turn));
-        iods.truncate(self.width_of(options, &self.candidates(options)));
+        iods.truncate(self.width_of(options, &iods));
         iods
     }
 
@@ -121,9 +138,14 @@ impl Shape {
 
     /// Whether a file lies as it is to. Where nothing was said of it, how wide it is spread and how
     /// large its stripes are is as it was when it was made.
-    pub(crate) fn fits(&self, options: &Options, head: &Head) -> bool {
+    pub(crate) fn fits(&self, options: &Options, head: &Head, full: &BTreeSet<u16>) -> bool {
         let candidates = self.candidates(options);
-        let is_wide = || head.iods.len() == self.width_of(options, &candidates);
+        let width_of = |iods: &[u16]| self.width_of(options, iods);
+        // A file that was placed around an iod moves when the iod has room again.
+        let is_wide = || {
+            let width = head.iods.len();
+            width == width_of(&candidates) || width == width_of(&self.with_room(options, full))
+        };
         let begins = |first: u16| head.iods.first() == Some(&first) || !candidates.contains(&first);
         head.iods.iter().all(|iod| candidates.contains(iod))
             && head.copies == self.copies_of(options)

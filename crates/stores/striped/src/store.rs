@@ -34,6 +34,18 @@ const NOTHING: SetAttributes = SetAttributes {
     modified: SetTime::Keep,
 };
 
+/// How many bytes of data find room, with so many copies of each on as many file systems.
+fn data_bytes(rooms: &[u64], copies: u16) -> u64 {
+    let sum: u64 = rooms.iter().sum();
+    if copies < 2 {
+        return sum;
+    }
+    let greatest = rooms.iter().max().copied().unwrap_or_default();
+    // Iods that all lie on one file system keep two copies there all the same.
+    let second = if rooms.len() > 1 { sum - greatest } else { sum };
+    second.min(sum / 2)
+}
+
 impl Striped {
     async fn look_up(
         &self,
@@ -394,13 +406,17 @@ impl Striped {
         object: &ObjectId,
     ) -> Result<(Space, Attributes), FsError> {
         let (names, attributes) = self.names.space(caller, object).await?;
-        let mut all = Space { bytes: 0, free_bytes: 0, available_bytes: 0, ..names };
-        for (space, _) in self.rooms().await? {
-            all.bytes += space.bytes;
-            all.free_bytes += space.free_bytes;
-            all.available_bytes += space.available_bytes;
-        }
-        Ok((all, attributes))
+        let rooms: Vec<Space> = self.rooms().await?.into_iter().map(|(space, _)| space).collect();
+        let fits = |part: fn(&Space) -> u64| {
+            let rooms: Vec<u64> = rooms.iter().map(part).collect();
+            data_bytes(&rooms, self.options.copies)
+        };
+        let [bytes, free_bytes, available_bytes] = [
+            fits(|space| space.bytes),
+            fits(|space| space.free_bytes),
+            fits(|space| space.available_bytes),
+        ];
+        Ok((Space { bytes, free_bytes, available_bytes, ..names }, attributes))
     }
 
     /// The bytes that may be promised for data which comes later. All of that data may have to lie

@@ -119,6 +119,9 @@ impl Volume {
     /// # Errors
     /// The names cannot be read.
     pub async fn tend(&self) -> Result<Option<Tended>, FsError> {
+        if self.look_for_room().await {
+            self.tending.look_again();
+        }
         // Also where nothing is to be done: an iod that is away is then asked.
         if !self.are_all_there().await || self.is_settled() {
             return Ok(None);

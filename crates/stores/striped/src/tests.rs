@@ -4,6 +4,7 @@ mod conformance;
 mod copies;
 mod direct;
 mod folder;
+mod full;
 mod names;
 mod outage;
 mod paced;

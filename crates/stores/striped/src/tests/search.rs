@@ -149,7 +149,7 @@ fn what_no_file_has_is_found_and_removed() {
     for is_restarted in [false, true] {
         // One of another start, one that this start gave and left, and one that it has yet to give.
         let given = world.store.new_head(&Shape::default(), false).name;
-        let next = world.store.options.head(&Shape::default(), 200, false).name;
+        let next = world.store.options.head(&Shape::default(), 200, false, &BTreeSet::new()).name;
         [LEFT, LEFT.second(), given, next].into_iter().for_each(|object| world.leave(object));
         if is_restarted {
             world.restart();

@@ -1,0 +1,72 @@
+//! Iods whose disks are full.
+//!
+//! Rules:
+//! 1. An iod that refuses a change for lack of room counts as full until it tells that a part of its
+//!    room is free again. The part keeps an iod from changing to and fro with each file.
+//! 2. New files lie on the other iods, as long as these can have all copies.
+//! 3. Of two copies one may lack what its iod had no room for, as where the iod fails. The file then
+//!    moves to iods with room. See `copies`.
+
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
+
+use futures_util::future::join_all;
+use leasehold_fs::{FsError, Space};
+
+use crate::Striped as Volume;
+use crate::iod::Room;
+
+/// An iod with this part of its room free is not full any more: one in twenty.
+const FREE_PART: u64 = 20;
+
+/// The numbers of the iods that are full.
+#[derive(Debug, Default)]
+pub(crate) struct Full(Mutex<BTreeSet<u16>>);
+
+impl Full {
+    fn state<T>(&self, look: impl FnOnce(&mut BTreeSet<u16>) -> T) -> T {
+        look(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Takes note of the error of a change at an iod.
+    pub(crate) fn heard(&self, iod: u16, error: FsError) {
+        if matches!(error, FsError::NoSpace | FsError::QuotaExceeded) {
+            self.state(|full| full.insert(iod));
+        }
+    }
+
+    /// All of them.
+    pub(crate) fn all(&self) -> BTreeSet<u16> {
+        self.state(|full| full.clone())
+    }
+
+    fn has_room(&self, iod: u16) {
+        self.state(|full| full.remove(&iod));
+    }
+}
+
+impl Volume {
+    /// The iods that count as full.
+    #[must_use]
+    pub fn full_iods(&self) -> BTreeSet<u16> {
+        self.full.all()
+    }
+
+    /// Asks iods that are full for their room. Whether one of them has some again.
+    pub(crate) async fn look_for_room(&self) -> bool {
+        let full = self.full.all();
+        let asked = full.iter().filter(|&&iod| !self.iod(iod).is_away());
+        let asked = asked.map(async |&iod| {
+            let told = self.iod(iod).space().await;
+            let Ok(Room { space: Space { bytes, available_bytes, .. }, .. }) = told else {
+                return false;
+            };
+            let has_room = available_bytes.saturating_mul(FREE_PART) >= bytes;
+            if has_room {
+                self.full.has_room(iod);
+            }
+            has_room
+        });
+        join_all(asked).await.contains(&true)
+    }
+}
