@@ -40,6 +40,10 @@
 //! 13. Mode, times and size that an owner sets here are sent when what was written before is saved,
 //!     along with the WRITE that saves it where rule 7 has one, and are unsaved until then. No WRITE
 //!     of the file is on its way at once with them, and no size cuts off what was written behind it.
+//!     A time that a program was shown is set in the same way: it is the file's time from then on,
+//!     until a program writes again. No call sets the change time, so programs here go on seeing
+//!     the one that they were shown, for as long as the server's has only moved by what it took of
+//!     theirs.
 //! 14. Behind the end that a file is known to have there are zeros: a short gap that a write leaves
 //!     there is not asked for. Where nobody else writes unseen, one within a block goes out with what
 //!     lies around it, so that it parts no WRITE.
@@ -58,9 +62,9 @@ mod extents;
 mod file;
 mod names;
 mod options;
+mod shown;
 
 use core::ops::Range;
-use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bytes::Bytes;
@@ -72,6 +76,7 @@ use file::File;
 use names::Names;
 pub use names::Source;
 pub use options::Options;
+pub use shown::Times;
 
 /// Names an object to the owner, who gives a number of its own to each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -168,6 +173,12 @@ pub enum Event<E> {
         set: SetAttributes,
         /// The time of day.
         at: FileTime,
+    },
+    /// A program is shown the attributes of a file ([`Cache::times`]): from then on the times in them
+    /// are the times of the file, and go to the server behind what was written.
+    Show {
+        /// The file.
+        file: ObjectKey,
     },
     /// A program wants what was written before to be on stable storage.
     Sync {
@@ -513,6 +524,7 @@ impl<E: Clone> Cache<E> {
                 self.write(now, HeldWrite { ticket, file, offset, data, at }, effects);
             }
             Event::Alter { file, set, at } => self.alter_here(now, file, &set, at),
+            Event::Show { file } => self.show(now, file),
             Event::Sync { ticket, file } => self.sync(ticket, file),
             Event::Hold { ticket, file } => {
                 self.object(file).file.holds.push_back(ticket);
@@ -575,23 +587,6 @@ impl<E: Clone> Cache<E> {
         Asked { time: now, serial: self.tick_serial() }
     }
 
-    /// The attributes of an object as programs here are to see them, and for how long they can be
-    /// trusted yet: zero when they are to be asked for.
-    #[must_use]
-    pub fn attributes(&self, now: Time, object: ObjectKey) -> Option<(Attributes, Duration)> {
-        let object = self.objects.get(&object)?;
-        let mut attributes = *object.known.attributes()?;
-        if let Some((end, at)) = object.file.unsaved() {
-            attributes.size = attributes.size.max(end);
-            attributes.modified = attributes.modified.max(at);
-            attributes.changed = attributes.changed.max(at);
-        }
-        if let Some(altered) = &object.file.altered {
-            altered.show(&mut attributes);
-        }
-        Some((attributes, object.known.trusted_for(now)))
-    }
-
     /// What kind of object it is, where anything is known of it.
     #[must_use]
     pub fn file_type(&self, object: ObjectKey) -> Option<FileType> {
@@ -639,10 +634,17 @@ impl<E: Clone> Cache<E> {
         self.objects.get(&file).map_or(0, |object| object.file.dropped)
     }
 
-    /// Whether mode or times were set here that the server does not have.
+    /// Whether mode or times were set, or times shown, here that the server does not have.
     #[must_use]
     pub fn is_altered(&self, file: ObjectKey) -> bool {
         self.objects.get(&file).is_some_and(|object| object.file.altered.is_some())
+    }
+
+    /// Whether a mode was set here that the server does not have.
+    #[must_use]
+    pub fn is_mode_altered(&self, file: ObjectKey) -> bool {
+        let altered = self.objects.get(&file).and_then(|object| object.file.altered.as_ref());
+        altered.is_some_and(altered::Altered::sets_mode)
     }
 
     /// Whether the server may lose some of a file's data, or does not have all that was set of it.

@@ -1,4 +1,5 @@
-//! Mode, times and size that were set here and are not at the server yet.
+//! Mode, times and size that were set here, and times that programs were shown here, and that the
+//! server does not have yet.
 
 use leasehold_base::attributes::{Attributes, SetAttributes, SetTime};
 use leasehold_base::units::FileTime;
@@ -14,6 +15,8 @@ pub(super) struct Altered {
     /// The oldest change, and the newest.
     oldest: Serial,
     newest: Serial,
+    /// Whether a program set something; else programs were only shown times ([`Altered::fix`]).
+    is_asked_for: bool,
     /// The call by which it is on its way, the newest change that goes with it, and the size.
     sent: Option<(JobId, Serial, Option<u64>)>,
     /// The oldest change that does not.
@@ -22,7 +25,14 @@ pub(super) struct Altered {
 
 impl Altered {
     pub(super) const fn new(set: SetAttributes, at: FileTime, serial: Serial) -> Self {
-        Self { set, at, oldest: serial, newest: serial, sent: None, next: None }
+        Self { set, at, oldest: serial, newest: serial, is_asked_for: true, sent: None, next: None }
+    }
+
+    /// Times that programs were shown are to be the times of the file.
+    pub(super) fn of_shown(shown: &Attributes, serial: Serial) -> Self {
+        let modified = SetTime::To(shown.modified);
+        let set = SetAttributes { modified, ..SetAttributes::default() };
+        Self { is_asked_for: false, ..Self::new(set, shown.modified, serial) }
     }
 
     /// More is set.
@@ -39,10 +49,53 @@ impl Altered {
         if set.size.is_some() {
             self.set.size = set.size;
         }
-        (self.at, self.newest) = (at, serial);
+        self.is_asked_for = true;
+        self.at = at;
+        self.note(serial);
+    }
+
+    const fn note(&mut self, serial: Serial) {
+        self.newest = serial;
         if self.sent.is_some() && self.next.is_none() {
             self.next = Some(serial);
         }
+    }
+
+    /// Programs were shown these times: they are set as they were shown, whenever that is done.
+    /// Without `was_written` a time that nobody set here is the server's.
+    pub(super) fn fix(&mut self, shown: &Attributes, was_written: bool, serial: Serial) {
+        if matches!(self.set.accessed, SetTime::Now) {
+            self.set.accessed = SetTime::To(shown.accessed);
+        }
+        let is_open = match self.set.modified {
+            SetTime::Keep => was_written,
+            SetTime::Now => true,
+            SetTime::To(_) => false,
+        };
+        if is_open {
+            self.set.modified = SetTime::To(shown.modified);
+        }
+        self.note(serial);
+    }
+
+    /// Whether the server is to choose a time that programs here see already.
+    pub(super) const fn leaves_times_open(&self) -> bool {
+        matches!(self.set.accessed, SetTime::Now) || matches!(self.set.modified, SetTime::Now)
+    }
+
+    /// Whether the time of the last write is set, so that no later call moves it.
+    pub(super) const fn fixes_modified(&self) -> bool {
+        matches!(self.set.modified, SetTime::To(_))
+    }
+
+    /// Whether a mode was set.
+    pub(super) const fn sets_mode(&self) -> bool {
+        self.set.mode.is_some()
+    }
+
+    /// Whether a program set something; else a refusal is nobody's loss.
+    pub(super) const fn is_asked_for(&self) -> bool {
+        self.is_asked_for
     }
 
     /// A program writes up to there: its time of modification is that of the write, and what is set
@@ -101,6 +154,7 @@ impl Altered {
         if is_over && let Some(next) = next {
             self.oldest = next;
         }
-        is_over && sent.is_some_and(|(_, newest, _)| newest == self.newest)
+        let is_empty = self.set == SetAttributes::default();
+        is_empty || is_over && sent.is_some_and(|(_, newest, _)| newest == self.newest)
     }
 }

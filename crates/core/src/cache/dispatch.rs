@@ -173,7 +173,7 @@ impl<E: Clone> Cache<E> {
                 let size = size.filter(|_| set).unwrap_or(0);
                 object.known.reaches(size.max(range.start + count));
                 self.learn_write_bytes(count, length);
-                self.end_change(now, key, &wcc, effects);
+                self.end_job_change(now, key, &wcc, effects);
             }
             Err(error) => {
                 let lost = object.file.extents.fail_write(&range, job);
@@ -181,7 +181,7 @@ impl<E: Clone> Cache<E> {
                 if !is_unheeded {
                     self.refused(key, length, lost, error, effects);
                 }
-                self.end_change(now, key, &Wcc::default(), effects);
+                self.end_job_change(now, key, &Wcc::default(), effects);
             }
         }
         self.recount(now, key);
@@ -233,7 +233,7 @@ impl<E: Clone> Cache<E> {
             Ok(Committed { verifier, wcc }) => {
                 self.counters.rewritten_bytes +=
                     self.object(key).file.extents.end_commit(job, verifier);
-                self.end_change(now, key, &wcc, effects);
+                self.end_job_change(now, key, &wcc, effects);
             }
             Err(error) => {
                 let lost = file.extents.fail_commit(job);
@@ -241,7 +241,7 @@ impl<E: Clone> Cache<E> {
                     let bytes = lost.iter().map(|(_, data)| data.len() as u64).sum();
                     self.refused(key, bytes, lost, error, effects);
                 }
-                self.end_change(now, key, &Wcc::default(), effects);
+                self.end_job_change(now, key, &Wcc::default(), effects);
             }
         }
         self.recount(now, key);
@@ -256,6 +256,7 @@ impl<E: Clone> Cache<E> {
     ) {
         let Some(key) = self.end_job(job) else { return };
         let object = self.object(key);
+        let is_asked_for = object.file.altered.is_some_and(|altered| altered.is_asked_for());
         let size = object.file.end_alteration(job, true);
         let is_unheeded = object.file.unheeded.remove(&job);
         let wcc = match result {
@@ -264,13 +265,14 @@ impl<E: Clone> Cache<E> {
                 wcc
             }
             Err(error) => {
-                if !is_unheeded {
+                // Of a time that was only shown nobody is told: the server's is as good.
+                if !is_unheeded && is_asked_for {
                     self.failed(key, 0, error);
                 }
                 Wcc::default()
             }
         };
-        self.end_change(now, key, &wcc, effects);
+        self.end_job_change(now, key, &wcc, effects);
         self.recount(now, key);
     }
 

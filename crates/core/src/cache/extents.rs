@@ -91,6 +91,11 @@ impl Extents {
         old.any(|extent| matches!(extent.state, State::Dirty | State::Writing(_)))
     }
 
+    /// Whether there are bytes that no WRITE carries yet.
+    pub(super) fn has_dirty(&self) -> bool {
+        !self.dirty.is_empty()
+    }
+
     /// Where the last bytes end that the server does not have, or may have lost.
     pub(super) fn unsaved_end(&self) -> u64 {
         self.unsaved.last().map_or(0, |start| self.end(*start))

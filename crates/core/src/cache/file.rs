@@ -4,7 +4,7 @@ use core::ops::Range;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bytes::Bytes;
-use leasehold_base::attributes::SetAttributes;
+use leasehold_base::attributes::{Attributes, SetAttributes};
 use leasehold_base::units::FileTime;
 
 use super::altered::Altered;
@@ -41,10 +41,21 @@ pub(super) struct File<E> {
     pub(super) failures: (u64, Option<E>),
     /// When a program last wrote here.
     pub(super) modified: FileTime,
+    /// The change time that programs were shown since the file last changed here.
+    pub(super) shown: Option<ShownChange>,
     /// How often what is clean was dropped, as it may not be what the server has.
     pub(super) dropped: u64,
     /// How many bytes and unsaved bytes the whole cache has counted here.
     pub(super) counted: (u64, u64),
+}
+
+/// A change time that programs were shown before the server had the change. No call sets a change
+/// time: the server chooses another when it takes the change.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ShownChange {
+    shown: FileTime,
+    /// The change time at the server that means the same state of the file.
+    there: FileTime,
 }
 
 /// A read that waits for bytes.
@@ -147,6 +158,7 @@ impl<E> Default for File<E> {
             ahead: Ahead::default(),
             failures: (0, None),
             modified: FileTime::default(),
+            shown: None,
             dropped: 0,
             counted: (0, 0),
         }
@@ -187,7 +199,8 @@ impl<E> File<E> {
     pub(super) fn is_closed_to_writes(&self) -> bool {
         let wanted = self.syncs.iter().map(|(_, serial)| *serial).chain(self.background).max();
         let is_wanted = |altered: &Altered| {
-            altered.sent().is_none() && wanted.is_some_and(|serial| altered.is_unsaved(serial))
+            let waits = altered.is_asked_for() && altered.sent().is_none();
+            waits && wanted.is_some_and(|serial| altered.is_unsaved(serial))
         };
         !self.holds.is_empty() || self.altered.as_ref().is_some_and(is_wanted)
     }
@@ -245,6 +258,49 @@ impl<E> File<E> {
             Some(altered) => altered.set(set, at, serial),
             None => self.altered = Some(Altered::new(*set, at, serial)),
         }
+        self.shown = None;
+    }
+
+    /// Whether programs see a time of reading or of modification here that the server would choose
+    /// otherwise, if it was sent the file as it is here.
+    pub(super) fn estimates_times(&self) -> bool {
+        let altered = self.altered.as_ref();
+        let is_fixed = altered.is_some_and(Altered::fixes_modified);
+        altered.is_some_and(Altered::leaves_times_open) || (self.is_written() && !is_fixed)
+    }
+
+    /// Whether the server does not have all bytes that programs wrote.
+    pub(super) fn is_written(&self) -> bool {
+        self.extents.has_dirty() || !self.writes.is_empty()
+    }
+
+    /// A program is shown these attributes of a file that has this change time at the server: the
+    /// times in them are those of the file from then on.
+    pub(super) fn show(&mut self, shown: &Attributes, there: FileTime, serial: Serial) {
+        if self.is_unsaved() && self.shown.is_none() {
+            self.shown = Some(ShownChange { shown: shown.changed, there });
+        }
+        if !self.estimates_times() {
+            return;
+        }
+        let was_written = self.is_written();
+        match &mut self.altered {
+            Some(altered) => altered.fix(shown, was_written, serial),
+            None => self.altered = Some(Altered::of_shown(shown, serial)),
+        }
+    }
+
+    /// The change time as programs see it, of a file that has this one at the server.
+    pub(super) fn changed(&self, there: FileTime) -> Option<FileTime> {
+        self.shown.filter(|shown| shown.there == there).map(|shown| shown.shown)
+    }
+
+    /// The server took some of what was written or set here, and had these change times before and
+    /// after.
+    pub(super) fn took(&mut self, before: FileTime, after: FileTime) {
+        if let Some(shown) = self.shown.as_mut().filter(|shown| shown.there == before) {
+            shown.there = after;
+        }
     }
 
     /// The call was answered by which what was set was on its way; the server has it, or refuses
@@ -271,11 +327,9 @@ impl<E> File<E> {
         self.holds.pop_front();
     }
 
-    /// Where the bytes end that the server does not have or may have lost, and when they were
-    /// written.
-    pub(super) fn unsaved(&self) -> Option<(u64, FileTime)> {
-        let end = self.extents.unsaved_end();
-        (end > 0).then_some((end, self.modified))
+    /// Where the bytes end that the server does not have or may have lost.
+    pub(super) fn unsaved_end(&self) -> u64 {
+        self.extents.unsaved_end()
     }
 
     /// Bytes that a program wrote.
@@ -289,7 +343,7 @@ impl<E> File<E> {
         let end = offset + data.len() as u64;
         self.extents.write(offset, data, serial, chunk);
         self.distrust_answers(&(offset..end));
-        (self.modified, self.end) = (at, None);
+        (self.modified, self.end, self.shown) = (at, None, None);
         self.altered.take_if(|altered| altered.written(end));
     }
 

@@ -3,6 +3,8 @@ mod names;
 
 use leasehold_base::attributes::{Mode, SetTime};
 
+use core::time::Duration;
+
 use super::*;
 use crate::dialogue::{lines, play, value};
 
@@ -132,7 +134,7 @@ fn opening(words: &[&str]) -> Options {
     }
 }
 
-/// What is asked of the cache: `ask NAME`, `attributes`, `find NAME`, `failure`, `wake`, `bytes`.
+/// What is asked of the cache: `ask NAME`, `attributes`, `times`, `find NAME`, `failure`, `wake`, `bytes`.
 fn question(
     cache: &mut Cache<&'static str>,
     asked: &mut BTreeMap<String, Asked>,
@@ -152,6 +154,13 @@ fn question(
                 let mode = if mode == 0o644 { String::new() } else { format!(" mode {mode:o}") };
                 format!("size {size} modified {}{mode} for {span:?}", known.modified.seconds)
             })
+        }
+        "times" => {
+            let at = value(words, "at").map_or(NOW, |seconds| FileTime { seconds, ..NOW });
+            let (known, _) = cache.attributes(now, object).expect("it is known");
+            let times = cache.times(object, at);
+            let (modified, changed) = (known.modified.seconds, known.changed.seconds);
+            format!("{times:?} modified {modified} changed {changed} used {}", known.used)
         }
         "find" => format!("{:?}", cache.find(now, DIRECTORY, words[1].as_bytes())),
         "names" => format!("{}", cache.names()),
@@ -187,7 +196,9 @@ fn event(words: &[&str], asked: Asked) -> Event<&'static str> {
     let told = |name: &str| {
         let size = number(name)?;
         let file_type = if object == DIRECTORY { FileType::Directory } else { FileType::Regular };
-        Some(attributes(file_type, size, value(words, "modified").unwrap_or(100)))
+        let told = attributes(file_type, size, value(words, "modified").unwrap_or(100));
+        let changed = value(words, "changed").map(|seconds| FileTime { seconds, nanoseconds: 0 });
+        Some(Attributes { changed: changed.unwrap_or(told.changed), ..told })
     };
     let wcc = Wcc {
         before: value(words, "before").map(|modified| {
@@ -202,6 +213,7 @@ fn event(words: &[&str], asked: Asked) -> Event<&'static str> {
         }
         "write" => Event::Write { ticket, file, offset, data: data(), at: NOW },
         "alter" => Event::Alter { file, set: setting(words), at: NOW },
+        "show" => Event::Show { file },
         "sync" => Event::Sync { ticket, file },
         "hold" => Event::Hold { ticket, file },
         "release" => Event::Release { file },

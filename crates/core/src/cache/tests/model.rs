@@ -8,6 +8,8 @@
 use leasehold_base::attributes::{Mode, SetTime};
 use proptest::prelude::*;
 
+use core::time::Duration;
+
 use super::*;
 
 /// What happens next.
@@ -22,6 +24,8 @@ enum Step {
         count: usize,
     },
     Sync,
+    /// A program is shown the attributes.
+    Show,
     /// Mode and, where there is one, time of modification are set.
     Alter {
         mode: u32,
@@ -60,6 +64,7 @@ fn step() -> impl Strategy<Value = Step> {
         3 => range().prop_map(|(offset, count)| Step::Read { offset, count }),
         4 => range().prop_map(|(offset, count)| Step::Write { offset, count }),
         1 => Just(Step::Sync),
+        2 => Just(Step::Show),
         2 => (0..0o1000_u32, prop::option::of(1000..2000_i64))
             .prop_map(|(mode, modified)| Step::Alter { mode, modified }),
         1 => (0..SIZE).prop_map(|size| Step::Resize { size }),
@@ -80,7 +85,7 @@ struct Model {
     writes: Vec<u64>,
     /// As it was last set.
     mode: Option<u32>,
-    /// The same, if nothing was written since.
+    /// As it was last set, or shown, if nothing was written since.
     modified: Option<i64>,
 }
 
@@ -320,6 +325,7 @@ impl World {
                 let ticket = self.ticket(Waiting::Sync { writes: self.taken });
                 self.step(Event::Sync { ticket, file: FILE });
             }
+            Step::Show => self.show(),
             Step::Alter { mode, modified } => {
                 let at = FileTime { seconds: 1, nanoseconds: 0 };
                 let time = |seconds| SetTime::To(FileTime { seconds, nanoseconds: 0 });
@@ -386,6 +392,16 @@ impl World {
         }
     }
 
+    /// A program looks at the file. Where the time is in nobody's hands the owner saves the file first.
+    fn show(&mut self) {
+        let at = FileTime { seconds: 5000, nanoseconds: 0 };
+        if self.cache.times(FILE, at) == super::super::Times::Estimated {
+            let (known, _) = self.cache.attributes(self.now, FILE).expect("it is known");
+            self.model.modified = Some(known.modified.seconds);
+            self.step(Event::Show { file: FILE });
+        }
+    }
+
     fn read_now(&mut self, ticket: Ticket) {
         let Some(Waiting::Read { offset, count, .. }) = self.waiting.get(&ticket) else {
             panic!("a read waits");
@@ -403,6 +419,9 @@ impl World {
         let known = self.cache.attributes(self.now, FILE).filter(|(_, span)| !span.is_zero());
         if let (Some((known, _)), Some(mode)) = (known, self.model.mode) {
             assert_eq!(known.mode.bits(), mode, "what was set is seen");
+        }
+        if let (Some((known, _)), Some(modified)) = (known, self.model.modified) {
+            assert_eq!(known.modified.seconds, modified, "a time that was shown stays");
         }
         if let Some((known, _)) = known.filter(|_| self.resizing.is_none()) {
             assert_eq!(known.size, self.model.bytes.len() as u64, "so is the size");

@@ -1,0 +1,91 @@
+//! A file's attributes as programs see them, and whose the times in them are.
+
+use core::time::Duration;
+
+use leasehold_base::attributes::{Attributes, Wcc};
+use leasehold_base::units::{FileTime, Time};
+
+use super::{Cache, Effect, ObjectKey};
+
+/// Whose the times of a file are that programs see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Times {
+    /// The server's, or the times that were set here.
+    Known,
+    /// The times at which programs wrote here. The server's will be later, unless these are shown
+    /// ([`super::Event::Show`]).
+    Estimated,
+    /// Nobody's yet: the server has a later one than the time of day.
+    Unclear,
+}
+
+/// The unit of the room that a file takes.
+const BLOCK_BYTES: u64 = 4096;
+
+impl<E: Clone> Cache<E> {
+    /// The attributes of an object as programs here are to see them, and for how long they can be
+    /// trusted yet: zero when they are to be asked for.
+    #[must_use]
+    pub fn attributes(&self, now: Time, object: ObjectKey) -> Option<(Attributes, Duration)> {
+        let object = self.objects.get(&object)?;
+        let known = object.known.attributes()?;
+        let (file, mut attributes) = (&object.file, *known);
+        attributes.size = attributes.size.max(file.unsaved_end());
+        if file.is_written() {
+            attributes.modified = attributes.modified.max(file.modified);
+            attributes.changed = attributes.changed.max(file.modified);
+            // Programs take a file without room for one without data.
+            let blocks = attributes.size.checked_next_multiple_of(BLOCK_BYTES).unwrap_or(u64::MAX);
+            let (_, unsaved) = file.bytes();
+            attributes.used = known.used.max(blocks.min(known.used.saturating_add(unsaved)));
+        }
+        if let Some(altered) = &file.altered {
+            altered.show(&mut attributes);
+        }
+        attributes.changed = file.changed(known.changed).unwrap_or(attributes.changed);
+        Some((attributes, object.known.trusted_for(now)))
+    }
+
+    /// Whose the times of a file are that programs see here, at this time of day.
+    #[must_use]
+    pub fn times(&self, file: ObjectKey, at: FileTime) -> Times {
+        let Some(object) = self.objects.get(&file) else { return Times::Known };
+        // A program has set a time in the future, and the server takes that back with the next write.
+        let is_ahead = object.known.attributes().is_none_or(|known| at < known.modified);
+        match object.file.estimates_times() {
+            false => Times::Known,
+            true if is_ahead => Times::Unclear,
+            true => Times::Estimated,
+        }
+    }
+
+    /// A program is shown the attributes.
+    pub(super) fn show(&mut self, now: Time, file: ObjectKey) {
+        let serial = self.tick_serial();
+        let Some((shown, _)) = self.attributes(now, file) else { return };
+        let object = self.object(file);
+        let there = object.known.attributes().map_or(shown.changed, |known| known.changed);
+        object.file.show(&shown, there, serial);
+        self.recount(now, file);
+        self.touch(file);
+    }
+
+    /// A call that the cache asked for has changed the file, or failed to.
+    pub(super) fn end_job_change(
+        &mut self,
+        now: Time,
+        key: ObjectKey,
+        wcc: &Wcc,
+        effects: &mut Vec<Effect<E>>,
+    ) {
+        let changed = |cache: &Self| {
+            let known = cache.objects.get(&key)?.known.attributes()?;
+            Some(known.changed)
+        };
+        let before = changed(self);
+        self.end_change(now, key, wcc, effects);
+        if let Some((before, after)) = before.zip(changed(self)) {
+            self.object(key).file.took(before, after);
+        }
+    }
+}
