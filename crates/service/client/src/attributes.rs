@@ -1,5 +1,7 @@
 //! Attributes, permissions, links and room.
 
+use core::time::Duration;
+
 use bytes::Bytes;
 use leasehold_base::attributes::{Attributes, FileType, SetAttributes, SetTime};
 use leasehold_core::cache::Event;
@@ -16,16 +18,47 @@ use crate::options::Variant;
 use crate::ride::FIRST;
 
 impl Client {
-    /// The attributes of a node.
+    /// The attributes of a node, for a program. The times in them are the times of the file, also
+    /// where the server does not have what was written: they go there with it, or it goes there
+    /// first.
     ///
     /// # Errors
     /// When they cannot be had from the server, as for every operation.
     pub async fn getattr(&self, who: &Credential, node: NodeId) -> Result<Seen, Error> {
+        let seen = self.getattr_in_passing(who, node).await?;
+        if !self.settle_times(node) {
+            self.sync_node(node).await;
+            return self.getattr_in_passing(who, node).await;
+        }
+        Ok(seen)
+    }
+
+    /// The attributes of a node, for a program that wants the size: where times in them are not
+    /// settled they are trusted for no time.
+    ///
+    /// # Errors
+    /// As [`Client::getattr`].
+    pub async fn getattr_in_passing(&self, who: &Credential, node: NodeId) -> Result<Seen, Error> {
+        let known = self.known(who, node).await?;
+        let is_settled = self.settle_times(node);
+        let seen = self.with(|state, now, _| state.seen(now, node)).unwrap_or(known);
+        let trusted_for = if is_settled { known.trusted_for } else { Duration::ZERO };
+        Ok(Seen { attributes: seen.attributes, trusted_for })
+    }
+
+    fn settle_times(&self, node: NodeId) -> bool {
+        let at = self.time_of_day();
+        self.with(|state, now, doings| state.settle_times(now, (node, at), doings))
+    }
+
+    /// The attributes of a node as this client knows them, for its own use.
+    pub(crate) async fn known(&self, who: &Credential, node: NodeId) -> Result<Seen, Error> {
         if self.variant_of(node) == Variant::Lease && !self.holds_lease(node) {
             return self.look(who, node).await;
         }
         self.lease(who, node, Kind::Read, 0).await;
-        match self.seen(node) {
+        let seen = self.with(|state, now, _| state.seen(now, node));
+        match seen.filter(|seen| !seen.trusted_for.is_zero()) {
             Some(seen) => Ok(seen),
             None => self.refresh(who, node).await,
         }
@@ -64,11 +97,16 @@ impl Client {
         if attributes.size.is_some_and(|size| size > self.shared.bounds.file_bytes_max) {
             return Err(Error::Failed(Status::FileTooBig));
         }
+        let attributes = &SetAttributes {
+            accessed: self.kept_set(attributes.accessed),
+            modified: self.kept_set(attributes.modified),
+            ..*attributes
+        };
         let handle = self.handle(node)?;
         if let Some(seen) = self.set_here(who, node, attributes).await {
             return Ok(seen);
         }
-        let is_file = self.getattr(who, node).await?.attributes.file_type == FileType::Regular;
+        let is_file = self.known(who, node).await?.attributes.file_type == FileType::Regular;
         let hold = if is_file { Some(self.hold(node).await) } else { None };
         let change = self.begin_change(node);
         let set = convert::set_attributes(attributes);
@@ -115,15 +153,24 @@ impl Client {
         };
         self.with(|state, now, _| covered(state, now))?;
         self.write_as(who, node).await;
-        let at = (self.shared.options.time_of_day)();
+        let at = self.time_of_day();
         self.with(|state, now, doings| {
             let set = covered(state, now)?;
             if set != SetAttributes::default() {
                 state.step(now, Event::Alter { file: node.key(), set, at }, doings);
                 state.lease(now, holder::Event::Dirtied(object_of(node), 0), doings);
             }
-            state.seen(now, node)
+            let seen = state.seen(now, node)?;
+            Some(Seen { trusted_for: state.shown_for(node, seen.trusted_for), ..seen })
         })
+    }
+
+    /// A time to be set, as the server's files keep it.
+    fn kept_set(&self, set: SetTime) -> SetTime {
+        match set {
+            SetTime::Keep | SetTime::Now => set,
+            SetTime::To(time) => SetTime::To(self.kept_time(time)),
+        }
     }
 
     /// Which of the wanted kinds of access a caller has.
@@ -137,30 +184,67 @@ impl Client {
         wanted: Access,
     ) -> Result<Access, Error> {
         self.lease(who, node, Kind::Read, 0).await;
-        if let Some(seen) = self.seen(node) {
-            let state = self.shared.state();
-            let known = state.nodes.get(node);
-            let at = Rights::of(&seen.attributes);
-            if let Some(access) = known.and_then(|known| known.access(who, wanted, at)) {
-                return Ok(access);
-            }
+        let known = self.with(|state, now, _| {
+            let seen = state.seen(now, node).filter(|seen| !seen.trusted_for.is_zero())?;
+            state.nodes.get(node)?.access(now, who, wanted, Rights::of(&seen.attributes))
+        });
+        match known {
+            Some(access) => Ok(access),
+            None => self.ask_access(who, node, wanted).await,
         }
-        self.ask_access(who, node, wanted).await
     }
 
-    /// The same, asked of the server; its answer has the attributes as well.
+    /// The last attributes of a directory that this client has removed, without a name any more;
+    /// none of any other object. The server has no such directory.
+    #[must_use]
+    pub fn removed_directory(&self, node: NodeId) -> Option<Attributes> {
+        let known = self.with(|state, now, _| {
+            state.nodes.is_lost(node).then(|| state.seen(now, node)).flatten()
+        });
+        let known = known.filter(|seen| seen.attributes.file_type == FileType::Directory);
+        known.map(|seen| Attributes { link_count: 0, ..seen.attributes })
+    }
+
+    /// The type of a node, where that is known.
+    #[must_use]
+    pub fn known_type(&self, node: NodeId) -> Option<FileType> {
+        self.shared.state().cache.file_type(node.key())
+    }
+
+    /// Whether a caller may look up names in a directory whose names are cached. Where the mode
+    /// bits say so that is so, as far as the server has not said otherwise; where they deny it, the
+    /// server decides: it may know the caller by another name, or have an access list.
+    pub async fn may_search(&self, who: &Credential, directory: NodeId) -> bool {
+        let wanted = Access { lookup: true, ..Access::default() };
+        let known = self.with(|state, now, _| {
+            let attributes = state.seen(now, directory)?.attributes;
+            let at = Rights::of(&attributes);
+            let said = state.nodes.get(directory)?.access(now, who, wanted, at);
+            Some(said.map_or_else(|| at.let_search(who), |said| said.lookup))
+        });
+        match known {
+            Some(true) => true,
+            Some(false) | None => {
+                let said = self.access(who, directory, wanted).await;
+                said.is_ok_and(|granted| granted.lookup)
+            }
+        }
+    }
+
+    /// The same, asked of the server; its answer has the attributes as well. All kinds of access
+    /// are asked for by one call.
     pub(crate) async fn ask_access(
         &self,
         who: &Credential,
         node: NodeId,
         wanted: Access,
     ) -> Result<Access, Error> {
-        if self.shared.state().cache.is_altered(node.key()) {
+        if self.shared.state().cache.is_mode_altered(node.key()) {
             // It hangs on what the server does not know yet.
             self.sync_node(node).await;
         }
         let (handle, asked) = (self.handle(node)?, self.ask());
-        match self.shared.nfs.access(who, &handle, to_wire(wanted)).await? {
+        match self.shared.nfs.access(who, &handle, to_wire(ALL)).await? {
             nfs3::Reply::Done(done) => {
                 let granted = from_wire(done.access);
                 let answered = done.attributes.as_ref().map(convert::attributes);
@@ -172,11 +256,11 @@ impl Client {
                     let at = Rights::of(&state.seen(now, node)?.attributes);
                     // What was set meanwhile the server did not know.
                     if answered.is_none_or(|answered| Rights::of(&answered) == at) {
-                        state.nodes.get_mut(node)?.set_access(who, (wanted, granted), at);
+                        state.nodes.get_mut(node)?.set_access(now, who, (ALL, granted), at);
                     }
                     Some(())
                 });
-                Ok(granted)
+                Ok(granted.and(wanted))
             }
             nfs3::Reply::Failed(status, seen) => {
                 self.observe(node, asked, seen.as_ref());
@@ -249,6 +333,10 @@ fn covered(who: &Credential, now: &Attributes, change: &SetAttributes) -> Option
     let may = is_file && is_plain && only_opens && is_own && may_cut;
     may.then(|| SetAttributes { mode, size, accessed, modified, ..SetAttributes::default() })
 }
+
+/// All kinds of access.
+const ALL: Access =
+    Access { read: true, lookup: true, modify: true, extend: true, delete: true, execute: true };
 
 const fn to_wire(access: Access) -> access::Access {
     let Access { read, lookup, modify, extend, delete, execute } = access;

@@ -160,11 +160,14 @@ async fn write_under(
     if let Some(stored) = there? {
         return Ok(stored);
     }
+    // No WRITE of NFS itself sets anything.
+    set = set.filter(|_| client.is_leased());
     loop {
         let writing = client.writing(node);
         let base = writing.base;
         let ride = client.ride(&[], base);
         let also = convert::set_attributes(&set.unwrap_or_default());
+        let sent = (client.shared.options.time_of_day)();
         let reply =
             ride.nfs.write_and_set(who, file, offset, (data.clone(), stability), also).await;
         writing.answered(&ride);
@@ -180,7 +183,9 @@ async fn write_under(
         if matches!(reply, nfs3::Reply::Failed(..)) && set.take().is_some() {
             continue;
         }
-        return stored(reply.done()?, set.is_some());
+        let done = reply.done()?;
+        client.note_server_clock(sent, &done.file);
+        return stored(done, set.is_some());
     }
 }
 

@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use bytes::Bytes;
 use leasehold_base::attributes::Wcc;
 use leasehold_base::random::Random;
-use leasehold_base::units::Time;
-use leasehold_core::cache::{Asked, Cache, Counters, Effect, Event, ObjectKey, Ticket};
+use leasehold_base::units::{FileTime, Time};
+use leasehold_core::cache::{Asked, Cache, Counters, Effect, Event, ObjectKey, Ticket, Times};
 use leasehold_session::leases::Leases;
 use leasehold_session::nfs::{Bounds, Nfs};
 use leasehold_session::{Credential, Error, spawn};
@@ -28,6 +28,7 @@ use crate::options::{Options, Variant};
 use crate::refusals::{Refusals, kept};
 use crate::rescue::{Refused, Why};
 use crate::ride::{How, Ride};
+use crate::server_clock::{self, ServerClock};
 use crate::silly::Notes;
 
 /// A mounted file system, by its nodes. Clones are the same client.
@@ -71,6 +72,9 @@ pub(crate) struct State {
     pub(crate) refusals: Refusals,
     /// Whether names that differ in case alone are one name to the server.
     ignores_case: bool,
+    server_clock: ServerClock,
+    /// Whether nobody else changes files, leases or not.
+    is_alone: bool,
 }
 
 #[derive(Default)]
@@ -134,6 +138,8 @@ impl Client {
             layouts: Layouts::default(),
             refusals: Refusals::default(),
             ignores_case: bounds.case_insensitive,
+            server_clock: ServerClock::default(),
+            is_alone: options.variant == Variant::BufferCache,
         };
         let (notes, servers) = (OnceLock::new(), OnceLock::new());
         let shared = Shared { nfs, options, bounds, notes, servers, state: Mutex::new(state) };
@@ -199,6 +205,34 @@ impl Client {
         }
         self.run_errands(doings.errands);
         changed
+    }
+
+    /// The time of day by the server's clock, as far as that is known, and as its files keep it.
+    pub(crate) fn time_of_day(&self) -> FileTime {
+        let here = (self.shared.options.time_of_day)();
+        let clock = self.shared.state().server_clock;
+        clock.at(here, self.time_step_nanoseconds())
+    }
+
+    /// A time as the server's files keep it, and as messages can say it.
+    pub(crate) fn kept_time(&self, time: FileTime) -> FileTime {
+        server_clock::kept(convert::said(time), self.time_step_nanoseconds())
+    }
+
+    fn time_step_nanoseconds(&self) -> u64 {
+        let step = self.shared.bounds.time_step;
+        u64::from(step.seconds) * 1_000_000_000 + u64::from(step.nanoseconds)
+    }
+
+    /// Learns the server's time of day from a change that was sent then and has been answered.
+    pub(crate) fn note_server_clock(&self, sent: FileTime, wcc: &nfs3::Wcc) {
+        let answered = (self.shared.options.time_of_day)();
+        let Wcc { before, after } = convert::wcc(wcc);
+        if let (Some(before), Some(after)) = (before, after)
+            && before.changed != after.changed
+        {
+            self.shared.state().server_clock.note((sent, answered), after.changed);
+        }
     }
 
     /// Tells the cache what happened.
@@ -285,10 +319,13 @@ impl Client {
         });
     }
 
-    /// The attributes of a node where they can be trusted.
+    /// The attributes of a node where they can be trusted, and the times in them are settled.
     #[must_use]
     pub fn seen(&self, node: NodeId) -> Option<Seen> {
-        let seen = self.with(|state, now, _| state.seen(now, node))?;
+        let seen = self.with(|state, now, _| {
+            let seen = state.seen(now, node)?;
+            Some(Seen { trusted_for: state.shown_for(node, seen.trusted_for), ..seen })
+        })?;
         (!seen.trusted_for.is_zero()).then_some(seen)
     }
 
@@ -311,14 +348,16 @@ impl Client {
             state.step(now, Event::BeginChange { object: node.key() }, doings);
             state.changing(now, node, doings);
         });
-        Change { client: self.clone(), node: Some(node), is_cached: true }
+        let sent = (self.shared.options.time_of_day)();
+        Change { client: self.clone(), node: Some(node), is_cached: true, sent }
     }
 
     /// Has a change of an object begun that its cache hears of otherwise, as of its names, until
     /// the guard is finished or dropped.
     pub(crate) fn begin_touch(&self, node: NodeId) -> Change {
         self.with(|state, now, doings| state.changing(now, node, doings));
-        Change { client: self.clone(), node: Some(node), is_cached: false }
+        let sent = (self.shared.options.time_of_day)();
+        Change { client: self.clone(), node: Some(node), is_cached: false, sent }
     }
 
     /// Waits until all that was written of a file is at the server, and keeps it so until the
@@ -447,6 +486,47 @@ impl State {
         Some(Seen { attributes, trusted_for: trusted_for.min(usable) })
     }
 
+    /// For how long a kernel may show attributes of a node to programs without asking, where it
+    /// could for `trusted_for`: times that nobody was shown yet have to be settled first.
+    pub(crate) fn shown_for(&self, node: NodeId, trusted_for: Duration) -> Duration {
+        match self.cache.times(node.key(), FileTime::default()) {
+            Times::Known => trusted_for,
+            Times::Estimated | Times::Unclear => Duration::ZERO,
+        }
+    }
+
+    /// Makes the times of a node that programs see the times of the file, where that needs nobody.
+    /// Whether they are.
+    pub(crate) fn settle_times(
+        &mut self,
+        now: Time,
+        (node, at): (NodeId, FileTime),
+        doings: &mut Doings,
+    ) -> bool {
+        let file = node.key();
+        let is_settled = match self.cache.times(file, at) {
+            Times::Known => true,
+            Times::Estimated => self.may_set_times(now, node),
+            Times::Unclear => false,
+        };
+        if is_settled && self.cache.is_unsaved(file) {
+            self.step(now, Event::Show { file }, doings);
+        }
+        is_settled
+    }
+
+    /// Whether times of a file can be set behind what was written: nobody else writes to it unseen,
+    /// and what is sent is sent as its owner.
+    fn may_set_times(&self, now: Time, node: NodeId) -> bool {
+        let is_alone = match self.leases {
+            Some(_) => self.is_by_lease(node) && self.covers_setting(now, node, false),
+            None => self.is_alone,
+        };
+        let owner = self.cache.attributes(now, node.key()).map(|(known, _)| known.uid);
+        let writer = self.nodes.get(node).map(|node| node.writer().uid());
+        is_alone && owner.is_some() && owner == writer
+    }
+
     /// What a name is known to lead to.
     pub(crate) fn find(
         &mut self,
@@ -551,11 +631,14 @@ pub(crate) struct Change {
     node: Option<NodeId>,
     /// Whether the cache was told that it began.
     is_cached: bool,
+    /// When it was, by this machine's clock.
+    sent: FileTime,
 }
 
 impl Change {
     /// It was answered; the object was at this place of the call.
     pub(crate) fn finish(mut self, wcc: &nfs3::Wcc, (ride, place): (&Ride, u32)) {
+        self.client.note_server_clock(self.sent, wcc);
         self.end(convert::wcc(wcc), ride.change(place));
     }
 

@@ -45,11 +45,23 @@ const fn file_type(from: nfs3::FileType) -> files::FileType {
     }
 }
 
+/// The last second that messages can say, in 2106.
+const LAST: i64 = u32::MAX as i64;
+
+/// The time that messages can say which is nearest to a time.
+pub(crate) const fn said(time: FileTime) -> FileTime {
+    match time.seconds {
+        ..0 => FileTime { seconds: 0, nanoseconds: 0 },
+        0..=LAST => time,
+        _ => FileTime { seconds: LAST, nanoseconds: 0 },
+    }
+}
+
 /// A time as messages have it; one that they cannot say becomes the nearest that they can.
 pub(crate) fn wire_time(from: FileTime) -> nfs3::Time {
-    let seconds = from.seconds.clamp(0, i64::from(u32::MAX));
+    let FileTime { seconds, nanoseconds } = said(from);
     let seconds = u32::try_from(seconds).expect("it was just made to fit");
-    nfs3::Time { seconds, nanoseconds: from.nanoseconds }
+    nfs3::Time { seconds, nanoseconds }
 }
 
 /// Seconds are not negative in the protocol (RFC 1813 2.5).
@@ -73,5 +85,21 @@ fn set_time(from: files::SetTime) -> nfs3::SetTime {
         files::SetTime::Keep => nfs3::SetTime::Keep,
         files::SetTime::Now => nfs3::SetTime::Now,
         files::SetTime::To(time) => nfs3::SetTime::To(wire_time(time)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As the kernel's client and our server have it.
+    #[test]
+    fn a_time_that_cannot_be_said_becomes_the_nearest() {
+        let at = |seconds, nanoseconds| FileTime { seconds, nanoseconds };
+        assert_eq!(said(at(-157_766_400, 7)), at(0, 0));
+        assert_eq!(said(at(1, 7)), at(1, 7));
+        assert_eq!(said(at(LAST, 7)), at(LAST, 7));
+        assert_eq!(said(at(LAST + 1, 7)), at(LAST, 0));
+        assert_eq!(wire_time(at(i64::MAX, 7)), nfs3::Time { seconds: u32::MAX, nanoseconds: 0 });
     }
 }

@@ -71,16 +71,15 @@ impl Client {
     }
 
     async fn may_open(&self, who: &Credential, node: NodeId, how: OpenHow) -> Result<(), Error> {
-        // Who may run a file may read it (RFC 1813 4.4).
-        let wanted =
-            Access { read: how.read, execute: how.read, modify: how.write, ..Access::default() };
+        // Whoever may run a file need not be able to open it to read; the server lets both read its
+        // data (RFC 1813 4.4).
+        let (runs, reads) = (how.execute, how.read && !how.execute);
+        let wanted = Access { read: reads, execute: runs, modify: how.write, ..Access::default() };
         let granted = match self.variant_of(node) {
             Variant::BufferCache | Variant::Lease => self.access(who, node, wanted).await?,
             Variant::None | Variant::CloseToOpen => self.ask_access(who, node, wanted).await?,
         };
-        let may_read = !how.read || granted.read || granted.execute;
-        let may_write = !how.write || granted.modify;
-        if may_read && may_write { Ok(()) } else { Err(Error::Failed(Status::Access)) }
+        if granted == wanted { Ok(()) } else { Err(Error::Failed(Status::Access)) }
     }
 
     /// Notes that a file is open.
@@ -137,7 +136,7 @@ impl Client {
             let parts = self.read_directly(&who, node, offset, count).await?;
             return Ok((Data(parts), !self.is_leased()));
         }
-        self.getattr(&who, node).await?;
+        self.known(&who, node).await?;
         if let Some(known) = self.shared.state().nodes.get_mut(node) {
             known.set_reader(&who);
         }
@@ -213,8 +212,8 @@ impl Client {
                 }
                 Right::Full => return self.append_directly(&who, node, data).await,
             }
-            self.getattr(&who, node).await?;
-            let (file, at) = (node.key(), (self.shared.options.time_of_day)());
+            self.known(&who, node).await?;
+            let (file, at) = (node.key(), self.time_of_day());
             let max = self.shared.bounds.file_bytes_max;
             let write = |ticket, size: Option<u64>| {
                 let offset = size.filter(|size| size.saturating_add(bytes) <= max)?;
@@ -224,11 +223,11 @@ impl Client {
                 written.await;
                 return Ok(());
             }
-            if self.getattr(&who, node).await?.attributes.size.saturating_add(bytes) > max {
+            if self.known(&who, node).await?.attributes.size.saturating_add(bytes) > max {
                 return Err(Error::Failed(Status::FileTooBig));
             }
         }
-        let end = self.getattr(&who, node).await?.attributes.size;
+        let end = self.known(&who, node).await?.attributes.size;
         self.write(open, end, data).await
     }
 
@@ -247,7 +246,7 @@ impl Client {
             return self.write_directly(who, node, offset, data).await;
         }
         loop {
-            let at = (self.shared.options.time_of_day)();
+            let at = self.time_of_day();
             let write =
                 |ticket, _| Some(Event::Write { ticket, file, offset, data: data.clone(), at });
             if let Some(written) = self.write_leased(node, bytes, write) {

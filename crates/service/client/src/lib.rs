@@ -32,6 +32,7 @@ mod options;
 mod refusals;
 mod rescue;
 mod ride;
+mod server_clock;
 mod silly;
 mod turns;
 mod user;

@@ -100,7 +100,8 @@ impl State {
             Some(object) => {
                 let node = self.nodes.by_handle(&object)?;
                 let seen = self.seen(now, node).filter(|seen| !seen.trusted_for.is_zero())?;
-                let (attributes, trusted_for) = (seen.attributes, seen.trusted_for);
+                let attributes = seen.attributes;
+                let trusted_for = self.shown_for(node, seen.trusted_for);
                 Some(Some(Found { node, attributes, trusted_for, named_for }))
             }
         };

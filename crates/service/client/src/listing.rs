@@ -157,11 +157,14 @@ impl Client {
         if let Some(grant) = grant {
             self.take_grant((who, node), grant, (asked, Some(attributes)));
         }
-        let seen = self.with(|state, now, _| state.seen(now, node))?;
+        let (seen, trusted_for) = self.with(|state, now, _| {
+            let seen = state.seen(now, node)?;
+            Some((seen, state.shown_for(node, seen.trusted_for)))
+        })?;
         Some(Found {
             node,
             attributes: seen.attributes,
-            trusted_for: seen.trusted_for,
+            trusted_for,
             named_for: self.seen(directory).map_or(Duration::ZERO, |seen| seen.trusted_for),
         })
     }

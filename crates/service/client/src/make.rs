@@ -10,7 +10,7 @@ use leasehold_wire::nfs3::{self, Made, Reply, Status, Wcc, create, mknod};
 use crate::client::{Change, Client};
 use crate::convert;
 use crate::names::{GONE_FOR, is_gone};
-use crate::nodes::{Found, NodeId, Rights};
+use crate::nodes::{Found, NodeId, Rights, Seen};
 use crate::open::{OpenHow, OpenId};
 use crate::ride::{FIRST, Ride, SECOND};
 
@@ -63,9 +63,11 @@ impl Client {
         let asked =
             Access { read: true, modify: true, extend: true, execute: true, ..Access::default() };
         let granted = Access { execute: mode & 0o100 != 0, ..asked };
-        if let Some(node) = self.shared.state().nodes.get_mut(*node) {
-            node.set_access(who, (asked, granted), Rights::of(attributes));
-        }
+        self.with(|state, now, _| {
+            if let Some(node) = state.nodes.get_mut(*node) {
+                node.set_access(now, who, (asked, granted), Rights::of(attributes));
+            }
+        });
     }
 
     async fn create_exclusive(
@@ -87,7 +89,7 @@ impl Client {
         let (accessed, modified) = (SetTime::Now, SetTime::Now);
         let attributes = SetAttributes { accessed, modified, ..attributes };
         match self.setattr(who, found.node, &attributes).await {
-            Ok(seen) => Ok(Found { attributes: seen.attributes, ..found }),
+            Ok(Seen { attributes, trusted_for }) => Ok(Found { attributes, trusted_for, ..found }),
             Err(error) if is_gone(&error) => Ok(Found { trusted_for: GONE_FOR, ..found }),
             Err(error) => {
                 self.forget(found.node, 1);

@@ -28,6 +28,11 @@ impl Client {
         if self.holds_lease(directory) {
             self.lease(who, directory, Kind::Read, 0).await;
         }
+        // What is cached the server is not asked about.
+        let is_cached = self.with(|state, now, _| state.find(now, directory, name).is_some());
+        if is_cached && !self.may_search(who, directory).await {
+            return Err(Error::Failed(Status::Access));
+        }
         match self.find(directory, name) {
             Some(Some(node)) => match self.found(who, node, (directory, name)).await {
                 Err(error) if is_gone(&error) => {}
@@ -97,7 +102,7 @@ impl Client {
         made: Option<&Attributes>,
     ) -> Result<Found, Error> {
         let mut reference = Reference { client: self, node: Some(node) };
-        let seen = match (self.getattr(who, node).await, made) {
+        let seen = match (self.known(who, node).await, made) {
             (Err(error), Some(made)) if is_gone(&error) => {
                 Seen { attributes: convert::attributes(made), trusted_for: GONE_FOR }
             }
@@ -124,10 +129,11 @@ impl Client {
     }
 
     fn found_as(&self, node: NodeId, seen: &Seen, (directory, name): (NodeId, &[u8])) -> Found {
+        let trusted_for = self.with(|state, _, _| state.shown_for(node, seen.trusted_for));
         Found {
             node,
             attributes: seen.attributes,
-            trusted_for: seen.trusted_for,
+            trusted_for,
             named_for: self.named_for(directory, name, Some(node)),
         }
     }
@@ -345,10 +351,12 @@ impl Client {
     ) -> Result<(), Error> {
         let handle = self.handle(directory)?;
         let target = self.last_at(directory, name);
+        let losing = target.map(|node| self.begin_losing(node));
         let change = self.begin_change(directory);
         let ride = self.ride(&[], None);
         let reply = ride.nfs.rmdir(who, &handle, name).await;
         let result = reply.and_then(|reply| self.removed(directory, name, &reply, (change, &ride)));
+        losing.into_iter().for_each(|losing| losing.end(result.is_ok()));
         if let Some(node) = target {
             self.step(Event::Distrust { object: node.key() });
             self.forget(node, 1);

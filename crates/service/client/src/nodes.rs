@@ -4,6 +4,7 @@ use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 
 use leasehold_base::attributes::{Attributes, Mode};
+use leasehold_base::units::Time;
 use leasehold_fs::Access;
 use leasehold_session::Credential;
 use leasehold_wire::nfs3::Handle;
@@ -59,10 +60,26 @@ pub(crate) struct Node {
     /// As whom its data is read and written when nobody waits for it.
     reader: Option<Credential>,
     writer: Option<Credential>,
-    /// What callers may do with it: what was asked for, what was granted, and for which rights that
-    /// is so.
-    access: Vec<(Credential, Access, Access, Rights)>,
+    /// What callers may do with it.
+    access: Vec<Judgement>,
 }
+
+/// What a server said of one caller's access to one object.
+#[derive(Clone, Debug)]
+struct Judgement {
+    who: Credential,
+    wanted: Access,
+    granted: Access,
+    /// The rights for which that is so.
+    at: Rights,
+    /// When it was said.
+    since: Time,
+}
+
+/// For how long a refusal is believed: groups and access lists change at a server without a word to
+/// its clients, and whoever was refused tries again. A grant is looked at by the server with each
+/// call.
+const REFUSED_FOR: Duration = Duration::from_secs(5);
 
 /// Deeper than trees are.
 const DEPTH_MAX: usize = 256;
@@ -79,10 +96,23 @@ impl Rights {
     pub(crate) const fn of(attributes: &Attributes) -> Self {
         Self { mode: attributes.mode, uid: attributes.uid, gid: attributes.gid }
     }
+
+    /// Whether the mode bits let a caller look up names, where this is a directory.
+    pub(crate) fn let_search(self, who: &Credential) -> bool {
+        const SEARCH: u32 = 0o1;
+        let class = if who.uid() == self.uid {
+            6
+        } else if who.is_in(self.gid) {
+            3
+        } else {
+            0
+        };
+        self.mode.bits() >> class & SEARCH != 0
+    }
 }
 
 /// The answers of ACCESS that are kept for one object.
-const ACCESS_MAX: usize = 4;
+const ACCESS_MAX: usize = 16;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Nodes {
@@ -190,6 +220,11 @@ impl Nodes {
     pub(crate) fn is_losing(&self, node: NodeId) -> bool {
         let is_losing = |node: &Node| node.opens == 0 && (node.losing > 0 || node.lost);
         self.nodes.get(&node).is_some_and(is_losing)
+    }
+
+    /// Whether a call of ours took the name by which it was last seen.
+    pub(crate) fn is_lost(&self, node: NodeId) -> bool {
+        self.nodes.get(&node).is_some_and(|node| node.lost)
     }
 
     pub(crate) fn open(&mut self, node: NodeId) {
@@ -313,18 +348,32 @@ impl Node {
     }
 
     /// Which of the wanted kinds of access a caller is known to have.
-    pub(crate) fn access(&self, who: &Credential, wanted: Access, at: Rights) -> Option<Access> {
-        let known = self.access.iter().find(|(of, asked, _, rights)| {
-            of == who && *rights == at && asked.and(wanted) == wanted
-        });
-        known.map(|(_, _, granted, _)| granted.and(wanted))
+    pub(crate) fn access(
+        &self,
+        now: Time,
+        who: &Credential,
+        wanted: Access,
+        at: Rights,
+    ) -> Option<Access> {
+        let known = self.access.iter().find(|known| {
+            known.who == *who && known.at == at && known.wanted.and(wanted) == wanted
+        })?;
+        let granted = known.granted.and(wanted);
+        (granted == wanted || now.since(known.since) < REFUSED_FOR).then_some(granted)
     }
 
-    pub(crate) fn set_access(&mut self, who: &Credential, access: (Access, Access), at: Rights) {
-        self.access.retain(|(of, ..)| of != who);
+    /// Notes which of the wanted kinds of access the server grants a caller.
+    pub(crate) fn set_access(
+        &mut self,
+        since: Time,
+        who: &Credential,
+        (wanted, granted): (Access, Access),
+        at: Rights,
+    ) {
+        self.access.retain(|known| known.who != *who);
         if self.access.len() == ACCESS_MAX {
             self.access.remove(0);
         }
-        self.access.push((who.clone(), access.0, access.1, at));
+        self.access.push(Judgement { who: who.clone(), wanted, granted, at, since });
     }
 }

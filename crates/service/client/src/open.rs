@@ -20,14 +20,16 @@ pub struct OpenHow {
     pub write: bool,
     /// Past the cache: each read asks the server, and each write is stable when it ends.
     pub direct: bool,
+    /// To be run, which also needs its data to be read.
+    pub execute: bool,
 }
 
 impl OpenHow {
     /// To be read.
-    pub const READ: Self = Self { read: true, write: false, direct: false };
+    pub const READ: Self = Self { read: true, write: false, direct: false, execute: false };
 
     /// To be read and written.
-    pub const READ_WRITE: Self = Self { read: true, write: true, direct: false };
+    pub const READ_WRITE: Self = Self { write: true, ..Self::READ };
 }
 
 #[derive(Clone, Debug)]

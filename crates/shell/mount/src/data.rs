@@ -14,6 +14,8 @@ const READ_WRITE: u32 = 2;
 const ACCESS_MODE: u32 = 3;
 const APPEND: u32 = 0o2000;
 const DIRECT: u32 = 0o40000;
+/// How the kernel opens a file to run it; programs cannot say so.
+const EXECUTE: u32 = 0o40;
 
 /// How the kernel wants a file to be open.
 pub(crate) fn how(flags: u32) -> OpenHow {
@@ -22,6 +24,7 @@ pub(crate) fn how(flags: u32) -> OpenHow {
         read: mode != WRITE_ONLY,
         write: mode == WRITE_ONLY || mode == READ_WRITE,
         direct: flags & DIRECT != 0,
+        execute: flags & EXECUTE != 0,
     }
 }
 

@@ -11,3 +11,4 @@ mod load;
 mod names;
 mod nodes;
 mod paths;
+mod times;

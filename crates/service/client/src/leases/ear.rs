@@ -90,6 +90,7 @@ impl Listener for Ear {
 
     fn reported(&self, lease: &evict::Lease) -> Option<report::Now> {
         let client = self.client()?;
+        let at = client.time_of_day();
         client.with(|state, now, doings| {
             let Some(node) = state.nodes.by_handle(&lease.object) else {
                 state.leases.as_mut()?.holder.disown(Serial(lease.serial));
@@ -98,6 +99,8 @@ impl Listener for Ear {
             let event = holder::Event::Inquired(object_of(node), Serial(lease.serial), 0);
             state.lease(now, event, doings);
             state.leases.as_mut()?.reported.take().filter(|held| *held)?;
+            // Others see these times from now on.
+            state.settle_times(now, (node, at), doings);
             let (attributes, _) = state.cache.attributes(now, node.key())?;
             Some(report::Now {
                 size: attributes.size,

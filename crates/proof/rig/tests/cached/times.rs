@@ -1,0 +1,125 @@
+//! Times that programs were shown before the server had what was written.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use leasehold_base::units::FileTime;
+use leasehold_client::{Attributes, Client, Mode, OpenHow, Options, User, Variant};
+use leasehold_rig::{Manners, MemServer};
+use leasehold_session::Credential;
+use leasehold_shell::client::block_on;
+
+use crate::support::{mounted, root, target_of, with_leases};
+
+const MODE: Mode = Mode::from_bits(0o666);
+
+/// A client's machine whose clock is years ahead, and goes on.
+fn time_of_day() -> FileTime {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let now = now.expect("the clock is behind 1970") + Duration::from_secs(100_000_000);
+    let seconds = i64::try_from(now.as_secs()).expect("a time of day");
+    FileTime { seconds, nanoseconds: now.subsec_nanos() }
+}
+
+fn user(server: &MemServer, variant: Variant, seed: u64) -> User {
+    let target = target_of(server, leasehold_session::Options::stream());
+    let mounted = with_leases(mounted(&target), variant == Variant::Lease, seed);
+    let options = Options { variant, ..Options::new(time_of_day, seed) };
+    let who = root();
+    let client = Client::new(mounted.nfs, mounted.root, mounted.bounds, &who, options);
+    block_on(client).expect("the server is there").user(root())
+}
+
+const fn times(seen: &Attributes) -> (FileTime, FileTime) {
+    (seen.modified, seen.changed)
+}
+
+/// As `make` compares what it has made: a target must not grow newer by itself.
+#[test]
+fn a_time_that_a_program_was_shown_stays() {
+    for variant in [Variant::Lease, Variant::BufferCache, Variant::CloseToOpen] {
+        let server = MemServer::start(Manners::Full);
+        let (one, other) = (user(&server, variant, 1), user(&server, Variant::None, 2));
+        block_on(async {
+            for (name, bytes) in [(&b"small"[..], 100), (b"large", 3 << 20)] {
+                let file = one.create(name, MODE, true).await.unwrap();
+                let made = file.attributes().await.unwrap();
+                assert_eq!(file.attributes().await, Ok(made));
+                file.write_at(0, Bytes::from(vec![1; bytes])).await.unwrap();
+                let shown = file.attributes().await.unwrap();
+                assert!(shown.modified >= made.modified, "{variant:?}: {made:?} {shown:?}");
+                file.sync().await.unwrap();
+                let seen = file.attributes().await.unwrap();
+                assert_eq!(times(&seen), times(&shown), "{variant:?}");
+                let seen = other.attributes(name).await.unwrap();
+                assert_eq!(seen.modified, shown.modified, "{variant:?}: at the server");
+                // Within a second of the server's clock, whatever the clock is here.
+                one.write(b"new", MODE, Bytes::from_static(b"x")).await.unwrap();
+                let new = other.attributes(b"new").await.unwrap().modified;
+                assert!((0..=1).contains(&(new.seconds - shown.modified.seconds)), "{variant:?}");
+                one.remove(b"new").await.unwrap();
+                file.close().await.unwrap();
+            }
+        });
+    }
+}
+
+/// Each mount shows the time that another was shown.
+#[test]
+fn a_time_that_another_client_was_shown_stays() {
+    let server = MemServer::start(Manners::Full);
+    let (one, other) = (user(&server, Variant::Lease, 1), user(&server, Variant::Lease, 2));
+    block_on(async {
+        let file = one.create(b"file", MODE, true).await.unwrap();
+        file.write_at(0, Bytes::from_static(b"text")).await.unwrap();
+        let shown = other.attributes(b"file").await.unwrap();
+        one.client().sync().await;
+        assert_eq!(other.attributes(b"file").await.unwrap().modified, shown.modified);
+        assert_eq!(one.attributes(b"file").await.unwrap().modified, shown.modified);
+    });
+}
+
+/// Who may write a file of another's may not set its times, so the server has to choose them first.
+#[test]
+fn a_time_of_a_file_of_another_s_stays() {
+    for variant in [Variant::Lease, Variant::BufferCache] {
+        let server = MemServer::start(Manners::Full);
+        let owner = user(&server, variant, 1);
+        let guest = owner.client().user(Credential::system("rig", 77, 77, &[]));
+        block_on(async {
+            owner.write(b"file", MODE, Bytes::from_static(b"text")).await.unwrap();
+            let file = guest.open(b"file", OpenHow::READ_WRITE).await.unwrap();
+            file.write_at(0, Bytes::from_static(b"more")).await.unwrap();
+            let shown = file.attributes().await.unwrap();
+            assert_eq!(file.sync().await, Ok(()));
+            let seen = file.attributes().await.unwrap();
+            assert_eq!(times(&seen), times(&shown), "{variant:?}");
+        });
+    }
+}
+
+/// A program that looks at nothing costs no call: the server chooses the time.
+#[test]
+fn a_time_that_nobody_was_shown_costs_no_call() {
+    let server = MemServer::start(Manners::Full);
+    let one = user(&server, Variant::Lease, 1);
+    let calls = || one.client().nfs().session().counters().calls;
+    block_on(async {
+        let mut cost = [0, 0];
+        for (cost, looks) in cost.iter_mut().zip([false, true]) {
+            let file = one.create(b"file", MODE, false).await.unwrap();
+            file.sync().await.unwrap();
+            let before = calls();
+            for at in [0, 1 << 20, 2 << 20] {
+                file.write_at(at, Bytes::from(vec![1; 1 << 20])).await.unwrap();
+            }
+            if looks {
+                file.attributes().await.unwrap();
+            }
+            file.sync().await.unwrap();
+            *cost = calls() - before;
+            one.remove(b"file").await.unwrap();
+        }
+        assert_eq!(cost[1], cost[0] + 1, "one SETATTR behind the COMMIT");
+    });
+}
