@@ -2,9 +2,11 @@
 
 mod background;
 mod caching;
+mod ignored;
 mod least_busy;
 mod left;
 pub(crate) mod options;
+mod remount;
 mod rescue;
 mod source;
 mod told;
@@ -19,13 +21,13 @@ use std::time::{Duration, Instant};
 
 use leasehold_client::{Client, Options, Servers};
 use leasehold_fuse::{MountOptions, Session, TRANSFER_BYTES_MAX, set_read_ahead, unmount};
-use leasehold_mount::Files;
+use leasehold_mount::{Files, Judge};
 use leasehold_session::nfs::{Nfs, Version};
-use leasehold_session::{Credential, Options as Calling};
+use leasehold_session::{Credential, Error, Options as Calling};
 use leasehold_shell::client::{Mounted, Runtime, SourcePort, Target, block_on, mount as find};
 use leasehold_shell::process::Termination;
 use leasehold_shell::{clock, log, state};
-use leasehold_wire::nfs3::{FileType, Handle};
+use leasehold_wire::nfs3::{FileType, Handle, Status};
 
 use self::options::{Mount, Umount};
 use self::rescue::Keeper;
@@ -55,6 +57,12 @@ pub(crate) fn run(options: &Mount) -> Result<(), Failure> {
         let place = options.directory.display();
         Kind::Directory.because(format!("cannot mount on {place}: {error}"))
     })?;
+    if options.fake {
+        return Ok(());
+    }
+    if remount::is_asked(&options.options) {
+        return remount::remount(&directory, &options.options);
+    }
     if !options.foreground && !options.tell {
         return background::start(options, &directory);
     }
@@ -87,10 +95,10 @@ fn refused() -> Failure {
 
 /// Mounts, and answers the kernel until the mount is gone.
 fn serve(options: &Mount, words: &Words, directory: &Path) -> Result<(), Failure> {
-    let termination = Termination::prepare();
+    let termination = Termination::prepare_program();
     background::log(options)?;
-    for word in &words.ignored {
-        tracing::warn!("the option {word} means nothing here");
+    for (word, reason) in &words.ignored {
+        tracing::warn!("the option {word} changes nothing here: {reason}");
     }
     let machine = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let (user, group) = (rustix::process::getuid(), rustix::process::getgid());
@@ -118,7 +126,7 @@ fn serve(options: &Mount, words: &Words, directory: &Path) -> Result<(), Failure
     let mounted = mount(directory, &words.mount)?;
     let mut files = None;
     let session = Session::start(mounted, |notifier| {
-        let made = Files::new(client, machine, notifier);
+        let made = Files::new(client, machine, notifier, judge(&words.mount));
         Arc::clone(files.insert(Arc::new(made)))
     });
     let (Ok(session), Some(files)) = (session, files) else {
@@ -134,7 +142,8 @@ fn serve(options: &Mount, words: &Words, directory: &Path) -> Result<(), Failure
     look_again(Arc::downgrade(&files))?;
     background::ready(options)?;
 
-    session.wait(PATIENCE);
+    let why = session.wait(PATIENCE);
+    tracing::warn!(%why, "the mount ends");
     drop(told);
     let is_safe = block_on(files.settle());
     files.close_all();
@@ -239,6 +248,15 @@ fn look_again(files: Weak<Files>) -> Result<(), Failure> {
     })
 }
 
+/// Decides what each user of the mount may do.
+const fn judge(options: &MountOptions) -> Judge {
+    match (options.decides_itself, options.allow_other) {
+        (false, _) => Judge::Kernel,
+        (true, false) => Judge::ServerForOne,
+        (true, true) => Judge::ServerForAll,
+    }
+}
+
 /// The mount itself.
 fn mount(directory: &Path, options: &MountOptions) -> Result<std::os::fd::OwnedFd, Failure> {
     leasehold_fuse::mount(directory, options).map_err(|error| {
@@ -263,37 +281,87 @@ fn target(options: &Mount, words: &Words) -> Target {
 /// The directory that was asked for, below what MOUNT gave.
 async fn root(found: &Mounted, who: &Credential) -> Result<Handle, String> {
     let mut root = found.root;
+    let mut before = None;
     for name in &found.rest {
         let reply = found.nfs.lookup(who, &root, name).await.and_then(|reply| Ok(reply.done()?));
-        root = reply.map_err(|error| format!("{}: {error}", name.escape_ascii()))?.object;
+        let object = match (reply, before) {
+            (Ok(done), _) => done.object,
+            (Err(Error::Failed(Status::NotDirectory)), Some(link)) => {
+                return Err(leads_elsewhere(found, who, (Some(link), &root)).await);
+            }
+            (Err(error), _) => return Err(format!("{}: {error}", name.escape_ascii())),
+        };
+        (root, before) = (object, Some(name));
     }
     let reply = found.nfs.getattr(who, &root).await.and_then(|reply| Ok(reply.done()?));
     let attributes = reply.map_err(|error| error.to_string())?.attributes;
-    let is_directory = attributes.file_type == FileType::Directory;
-    is_directory.then_some(root).ok_or_else(|| "it is no directory".to_owned())
+    match attributes.file_type {
+        FileType::Directory => Ok(root),
+        FileType::Symlink => Err(leads_elsewhere(found, who, (found.rest.last(), &root)).await),
+        _ => Err("it is no directory".to_owned()),
+    }
+}
+
+/// Says where a symbolic link leads that was to be mounted. It is not followed: a link is read by
+/// the client's machine, where it may lead anywhere, and what stands in the table of mounts would
+/// not be what is mounted.
+async fn leads_elsewhere(
+    found: &Mounted,
+    who: &Credential,
+    (name, link): (Option<&impl AsRef<[u8]>>, &Handle),
+) -> String {
+    let name = name.map(AsRef::as_ref).unwrap_or_default().escape_ascii();
+    let read = found.nfs.readlink(who, link).await.and_then(|reply| Ok(reply.done()?));
+    let target = read.map_or_else(
+        |_| "elsewhere".to_owned(),
+        |read| format!("to {}", read.target.escape_ascii()),
+    );
+    format!("{name} is a symbolic link that leads {target}: mount the directory itself")
 }
 
 /// Has the mount end when the process is asked to: at once where nobody uses it, else when all
-/// that was written is safe.
+/// that was written is safe. Where its directory is not the mount any more nobody can do anything
+/// for it, and a server that does not answer is waited for only so long.
 fn end_when_asked(
     termination: Termination,
     directory: std::path::PathBuf,
     files: Arc<Files>,
 ) -> Result<(), Failure> {
+    let device = leasehold_fuse::device(&directory);
     let wait = move || {
-        termination.wait();
-        if unmount(&directory, false).is_ok() {
+        let why = termination.wait_told();
+        tracing::warn!(%why, "the mount is asked to end");
+        // Another one may have taken its place.
+        let is_there =
+            || device.as_ref().is_some_and(|device| leasehold_fuse::is_mounted(&directory, device));
+        if is_there() && unmount(&directory, false).is_ok() {
             return;
+        }
+        if !is_there() {
+            let files = Arc::clone(&files);
+            let _ = start(move || give_up(&files));
         }
         let is_safe = block_on(files.settle());
         if !is_safe {
             say_refused(&files);
         }
-        let _ = unmount(&directory, true);
+        if is_there() {
+            let _ = unmount(&directory, true);
+        }
         log::flush();
         std::process::exit(i32::from(!is_safe));
     };
     start(wait)
+}
+
+/// Ends the process when a server does not take what was written for so long that it is taken to be
+/// gone, and says how much is lost.
+fn give_up(files: &Files) {
+    thread::sleep(PATIENCE);
+    let (_, unsaved_bytes) = files.client().cached_bytes();
+    tracing::error!(unsaved_bytes, "the server does not answer: what was written is lost");
+    log::flush();
+    std::process::exit(1);
 }
 
 /// Starts a thread that nobody waits for.

@@ -69,6 +69,27 @@ impl Termination {
         })
     }
 
+    /// Keeps the signals that ask a program to end that has nothing to reload: also the one that
+    /// says that its terminal is gone. To be called before any thread is started.
+    #[must_use]
+    pub fn prepare_program() -> Self {
+        Self::of(&[libc::SIGINT, libc::SIGTERM, libc::SIGHUP])
+    }
+
+    /// Waits until a program is asked to end, and says by which signal and by which process. A second
+    /// signal ends it at once.
+    #[must_use]
+    pub fn wait_told(self) -> String {
+        let (signal, sender) = sys::wait_for_signal_of(self.signals);
+        sys::block_signals(self.signals, false);
+        let name = match signal {
+            libc::SIGINT => "SIGINT",
+            libc::SIGHUP => "SIGHUP",
+            _ => "SIGTERM",
+        };
+        format!("{name} of process {sender}")
+    }
+
     fn of(signals: &'static [i32]) -> Self {
         sys::block_signals(signals, true);
         Self { signals }

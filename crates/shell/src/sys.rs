@@ -102,6 +102,20 @@ pub(crate) fn wait_for_signal(signals: &[i32]) -> i32 {
     signal
 }
 
+/// The same, and the process that sent it; 0 where that is the kernel.
+pub(crate) fn wait_for_signal_of(signals: &[i32]) -> (i32, i32) {
+    loop {
+        // SAFETY: all bytes zero are a value of it.
+        let mut about: libc::siginfo_t = unsafe { core::mem::zeroed() };
+        // SAFETY: the set is whole and what is told of the signal has room.
+        let signal = unsafe { libc::sigwaitinfo(&set_of(signals), &raw mut about) };
+        if signal > 0 {
+            // SAFETY: signals that ask a process to end are sent with their sender.
+            return (signal, unsafe { about.si_pid() });
+        }
+    }
+}
+
 /// Has a write beyond the limit of a file's size fail, rather than end the process.
 pub(crate) fn ignore_file_size_signal() {
     // SAFETY: no handler is set, the signal is ignored.

@@ -143,7 +143,7 @@ fn a_mount_takes_what_the_kernels_client_takes() {
     let done = command.arg("mount").arg(source).arg(folder.path()).args(["-o", &line]).output();
     let done = done.expect("it was built");
     let said = String::from_utf8_lossy(&done.stderr);
-    assert!(done.status.success() && said.contains("mountproto=tcp means nothing"), "{said}");
+    assert!(done.status.success() && said.contains("mountproto=tcp changes nothing"), "{said}");
     assert!(is_mounted(folder.path()));
     // What is written with `sync` is safe when the write returns.
     let mut file = File::create(folder.path().join("file")).expect("there is room");

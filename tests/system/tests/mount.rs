@@ -697,11 +697,15 @@ fn what_cannot_be_mounted_is_said() {
     let folder = Scratch::new("mount");
     let export = source(&server);
     let no_export = format!("127.0.0.1:{}:/none", server.port());
+    std::os::unix::fs::symlink("elsewhere", server.folder().join("link")).expect("there is room");
+    let (link, below) = (format!("{export}/link"), format!("{export}/link/below"));
     let on_itself = format!("rescue={}/kept", folder.path().display());
     for (source, folder, options, text) in [
         (&export, folder.path(), "vers=4", "vers is 3 or 2"),
         (&export, &folder.path().join("none"), "", "No such file or directory"),
         (&no_export, folder.path(), "", "/none"),
+        (&link, folder.path(), "", "link is a symbolic link that leads to elsewhere"),
+        (&below, folder.path(), "", "link is a symbolic link that leads to elsewhere"),
         (&export, folder.path(), on_itself.as_str(), "lies on the mount itself"),
         (&"127.0.0.1:1:/a".to_owned(), folder.path(), "", "127.0.0.1:1"),
         (&"a".to_owned(), folder.path(), "", "name is not known"),

@@ -36,6 +36,10 @@ pub(crate) struct Mount {
     #[arg(short, long)]
     pub(crate) foreground: bool,
 
+    /// Check the options and the directory, and mount nothing: mount(8) says -f for this
+    #[arg(long)]
+    pub(crate) fake: bool,
+
     /// Where to log to in the background [default: nowhere]
     #[arg(long, value_name = "FILE")]
     pub(crate) log_file: Option<PathBuf>,
@@ -62,25 +66,38 @@ pub(crate) struct Umount {
 }
 
 /// The arguments of `leasehold` for those of `mount.leasehold`, the program that mount(8) runs for
-/// `-t leasehold`; nothing if the program has another name. What mount(8) says besides is for
-/// other file systems.
+/// `-t leasehold`, or for those of `leasehold` itself, which `mount.fuse` runs for
+/// `-t fuse.leasehold` and for `-o remount`; nothing if the program has another name. What mount(8)
+/// says besides is for other file systems.
 pub(crate) fn of_helper(arguments: &[OsString]) -> Option<Vec<OsString>> {
     let (name, arguments) = arguments.split_first()?;
     let is_helper = Path::new(name).file_name().is_some_and(|name| name == "mount.leasehold");
-    is_helper.then(|| {
-        let of_mount = ["-s", "-f", "-n", "-v"];
+    // No subcommand has a slash in its name.
+    let by_fuse = arguments.first().is_some_and(|first| first.to_string_lossy().contains(":/"));
+    (is_helper || by_fuse).then(|| {
         let mut wanted = vec![name.clone(), "mount".into()];
         let mut rest = arguments.iter();
         while let Some(argument) = rest.next() {
             // The type, and a name space that mount(8) has entered already.
             if argument == "-t" || argument == "-N" {
                 rest.next();
-            } else if !of_mount.iter().any(|known| argument == *known) {
-                wanted.push(argument.clone());
+                continue;
+            }
+            match letters(argument) {
+                Some(letters) if letters.contains('f') => wanted.push("--fake".into()),
+                Some(_) => {}
+                None => wanted.push(argument.clone()),
             }
         }
         wanted
     })
+}
+
+/// The letters of what mount(8) tells each helper: sloppy, fake, no table, verbose.
+fn letters(argument: &OsString) -> Option<&str> {
+    let letters = argument.to_str()?.strip_prefix('-')?;
+    let are_known = letters.chars().all(|letter| "sfnv".contains(letter));
+    (are_known && !letters.is_empty()).then_some(letters)
 }
 
 #[cfg(test)]
@@ -94,5 +111,19 @@ mod tests {
         let expected = words("/sbin/mount.leasehold mount a:/b /mnt -o rw,port=7");
         assert_eq!(of_helper(&called), Some(expected));
         assert_eq!(of_helper(&words("leasehold mount a:/b /mnt")), None);
+        let called = words("leasehold a:/b /mnt -o remount,ro");
+        let expected = words("leasehold mount a:/b /mnt -o remount,ro");
+        assert_eq!(of_helper(&called), Some(expected), "mount.fuse runs it so");
+    }
+
+    /// `mount -fav` is how a line of fstab is tried.
+    #[test]
+    fn the_helper_of_mount_mounts_nothing_where_that_is_fake() {
+        let words = |text: &str| text.split(' ').map(OsString::from).collect::<Vec<_>>();
+        for letters in ["-f -v", "-fv", "-sfn"] {
+            let called = words(&format!("/sbin/mount.leasehold a:/b /mnt {letters} -o rw"));
+            let helped = of_helper(&called).expect("it is the helper");
+            assert!(helped.contains(&"--fake".into()), "{helped:?}");
+        }
     }
 }

@@ -9,6 +9,7 @@ use leasehold_session::{Carrier, Options};
 use leasehold_shell::client::SourcePort;
 
 use super::caching::{self, Caching};
+use super::ignored;
 
 /// How long a soft mount tries where nothing is said.
 const SOFT: Duration = Duration::from_mins(1);
@@ -29,8 +30,8 @@ pub(crate) struct Words {
     pub(crate) rescue: Option<PathBuf>,
     /// How mount.nfs says when a soft mount gives up.
     waits: Waits,
-    /// What mounts of the kernel's client have and means nothing here.
-    pub(crate) ignored: Vec<String>,
+    /// What mounts of the kernel's client have and changes nothing here, each with the reason.
+    pub(crate) ignored: Vec<(String, &'static str)>,
 }
 
 /// What `timeo` and `retrans` say.
@@ -84,11 +85,14 @@ const OTHERS: &str = "\
 \x20 rescue=DIR         where written data is kept that the server refuses later
                      [default: /var/lib/leasehold/rescue, or in the home directory]
   noresvport         speak from any port, also as root
-  intr               who waits can be killed, as always; nointr is not to be had
+  lock, local_lock=  taken, and locks are this machine's own whatever they say
   sync               each write is safe when it returns; noac is that and actimeo=0
+  default_permissions  the kernel decides by mode bits who may do what, and then the server
+                     [default: the server alone, as it knows maps, groups and access lists]
   ro, noexec, nosuid, nodev, noatime, allow_other   as for every mount
-  mountproto=, mountvers=, bg, fg, retry=, acl, noacl, rdirplus, nordirplus, cto, sharecache,
-  nosharecache, namlen=   of a line for mount.nfs: they mean nothing here";
+  remount            with those: changes a mount that stands; the other options stay as they were
+  All options of nfs(5) and mount(8) are taken. A mount warns of each that changes nothing here and
+  says why; it refuses what asks for more than there is, such as sec=krb5p or xprtsec=tls";
 
 impl Default for Words {
     fn default() -> Self {
@@ -100,7 +104,7 @@ impl Default for Words {
             session: Options::stream(),
             least_busy: false,
             caching: Caching::default(),
-            mount: MountOptions::default(),
+            mount: MountOptions { decides_itself: true, ..MountOptions::default() },
             rescue: None,
             waits: Waits::default(),
             ignored: Vec::new(),
@@ -118,9 +122,10 @@ impl Words {
             lists.flat_map(|list| list.split(',')).filter(|word| !word.is_empty()).collect();
         let mut read = Self::default();
         // What carries the calls decides what else is usual, wherever it stands.
-        if words.iter().any(|word| *word == "udp" || *word == "proto=udp") {
+        if words.iter().any(|word| matches!(*word, "udp" | "proto=udp" | "proto=udp6")) {
             read.session = Options::datagram();
         }
+        let is_sloppy = words.contains(&"sloppy");
         for word in words {
             let (name, value) = match word.split_once('=') {
                 Some((name, value)) => (name, Some(value)),
@@ -132,11 +137,7 @@ impl Words {
                 || read.of_mount(name, value);
             match known {
                 true => {}
-                false if means_nothing(name) => read.ignored.push(word.to_owned()),
-                false => {
-                    let hint = "leasehold mount --help has them";
-                    return Err(format!("there is no option {word}; {hint}"));
-                }
+                false => read.without(word, (name, value), is_sloppy)?,
             }
         }
         if read.waits.decide && read.session.soft.is_some() {
@@ -149,20 +150,44 @@ impl Words {
         Ok(read)
     }
 
+    /// Does without an option that changes nothing here.
+    fn without(
+        &mut self,
+        word: &str,
+        (name, value): (&str, Option<&str>),
+        is_sloppy: bool,
+    ) -> Result<(), String> {
+        let reason = match ignored::reason(name, value) {
+            Some(reason) => reason,
+            None => match ignored::refusal(name, value) {
+                Some(refusal) => return Err(refusal),
+                None if is_sloppy => "there is no such option",
+                None => {
+                    let hint = "leasehold mount --help has them";
+                    return Err(format!("there is no option {word}; {hint}"));
+                }
+            },
+        };
+        self.ignored.push((word.to_owned(), reason));
+        Ok(())
+    }
+
     /// Takes an option of NFS; says whether it is one.
     fn of_protocol(&mut self, name: &str, value: Option<&str>) -> Result<bool, String> {
         match (name, value) {
             ("vers" | "nfsvers", Some("3")) => self.version = Some(Version::V3),
             ("vers" | "nfsvers", Some("2")) => self.version = Some(Version::V2),
             ("vers" | "nfsvers", _) => return Err("vers is 3 or 2".to_owned()),
-            ("proto", Some("tcp" | "udp")) | ("tcp" | "udp", None) => {}
+            ("proto", Some("tcp" | "udp" | "tcp6" | "udp6")) | ("tcp" | "udp", None) => {}
             ("proto", _) => return Err("proto is tcp or udp".to_owned()),
             ("port", _) => self.port = Some(number(name, value, 1)?),
             ("mountport", _) => self.mount_port = Some(number(name, value, 1)?),
             ("sec", Some("sys")) => {}
             ("sec", _) => return Err("sec is sys: who asks is told, and not proven".to_owned()),
             ("hard", None) => self.session.soft = None,
-            ("soft", None) => (self.session.soft, self.waits.decide) = (Some(SOFT), true),
+            ("soft" | "softerr", None) => {
+                (self.session.soft, self.waits.decide) = (Some(SOFT), true)
+            }
             ("soft", _) => {
                 self.waits.decide = false;
                 self.session.soft = Some(Duration::from_secs(number(name, value, 1_u32)?.into()));
@@ -178,7 +203,11 @@ impl Words {
             ("least-busy", None) => self.least_busy = true,
             ("noresvport", None) => self.source_port = SourcePort::Any,
             ("rescue", Some(directory)) => self.rescue = Some(directory.into()),
-            ("intr", None) => {}
+            // These are so in any case.
+            ("ac", None)
+            | ("xprtsec", Some("none"))
+            | ("local_lock", Some("all" | "flock" | "posix")) => {}
+            ("write", Some("wait")) => self.mount.synchronous = true,
             ("resvport", None) => self.source_port = SourcePort::PrivilegedIfPossible,
             _ => return Ok(false),
         }
@@ -204,6 +233,7 @@ impl Words {
             "ro" => mount.read_only = true,
             "rw" => mount.read_only = false,
             "allow_other" => mount.allow_other = true,
+            "default_permissions" => mount.decides_itself = false,
             "noexec" => mount.no_exec = true,
             "exec" => mount.no_exec = false,
             "nosuid" => mount.no_suid = true,
@@ -214,33 +244,18 @@ impl Words {
             "atime" => mount.no_atime = false,
             "sync" => mount.synchronous = true,
             "async" => mount.synchronous = false,
-            "defaults" | "auto" | "noauto" | "nofail" | "_netdev" | "user" | "users" | "nouser"
-            | "owner" | "group" | "relatime" | "dirsync" | "nolock" => {}
-            _ => return name.starts_with("x-") || name == "comment" && value.is_some(),
+            "nosymfollow" => mount.no_symlinks = true,
+            "defaults" | "sloppy" | "remount" | "auto" | "noauto" | "nofail" | "_netdev"
+            | "user" | "users" | "nouser" | "owner" | "group" | "relatime" | "dirsync"
+            | "nolock" => {}
+            _ => {
+                return name.starts_with("x-")
+                    || name.starts_with("X-")
+                    || name == "comment" && value.is_some();
+            }
         }
         true
     }
-}
-
-/// Whether it is an option of the kernel's client that changes nothing here, or no more than how long
-/// something takes: what is not so is better refused.
-fn means_nothing(name: &str) -> bool {
-    const NAMES: [&str; 13] = [
-        "acl",
-        "bg",
-        "cto",
-        "fg",
-        "mountproto",
-        "mountvers",
-        "namlen",
-        "noacl",
-        "nordirplus",
-        "nosharecache",
-        "rdirplus",
-        "retry",
-        "sharecache",
-    ];
-    NAMES.contains(&name)
 }
 
 /// The number that an option says, at least so large.
@@ -301,7 +316,8 @@ mod tests {
                     retrans=2,bg,noatime,_netdev,nofail";
         let words = read(list).expect("it is taken");
         assert_eq!(words.session.soft, None);
-        assert_eq!(words.ignored, ["mountproto=tcp", "bg"]);
+        let ignored: Vec<_> = words.ignored.iter().map(|(word, _)| word.as_str()).collect();
+        assert_eq!(ignored, ["mountproto=tcp", "bg"]);
         assert!(read("sync").expect("fine").mount.synchronous);
         assert_eq!(read("noac"), read("actimeo=0,sync"));
         assert!(!read("sync,async").expect("fine").mount.synchronous);
@@ -317,6 +333,32 @@ mod tests {
         }
     }
 
+    /// What nfs(5) and mount(8) have for versions 3 and 2, as far as it asks for nothing more.
+    #[test]
+    fn all_options_of_nfs_and_mount_are_taken() {
+        for list in [
+            "soft,softerr,hard,softreval,nosoftreval,intr,nointr,timeo=600,retrans=2",
+            "rsize=65536,wsize=65536,ac,actimeo=3,acregmin=3,acregmax=60,acdirmin=30,acdirmax=60",
+            "bg,fg,nconnect=4,max_connect=2,rdirplus=force,nordirplus,retry=2,sec=sys",
+            "sharecache,nosharecache,resvport,noresvport,lookupcache=all,lookupcache=pos,fsc,nofsc",
+            "sloppy,xprtsec=none,proto=tcp6,tcp,port=2049,mountport=2049,mountproto=tcp6,mountvers=3",
+            "namlen=255,lock,nolock,cto,acl,noacl,local_lock=none,local_lock=all,nfsvers=3,addr=::1",
+            "write=eager,write=wait,trunkdiscovery,notrunkdiscovery,migration,clientaddr=::1",
+            "async,atime,noatime,auto,noauto,defaults,dev,nodev,diratime,nodiratime,dirsync,exec",
+            "noexec,group,iversion,noiversion,nomand,_netdev,nofail,relatime,norelatime,strictatime",
+            "nostrictatime,lazytime,nolazytime,suid,nosuid,silent,loud,owner,remount,ro,rw,sync,user",
+            "nouser,users,nosymfollow,X-mount.mkdir,x-systemd.automount,comment=x",
+        ] {
+            read(list).expect(list);
+        }
+        let words = read("noatime,nodiratime,lock,qqq=1,sloppy").expect("sloppy takes anything");
+        let (words, reasons): (Vec<_>, Vec<_>) = words.ignored.into_iter().unzip();
+        assert_eq!(words, ["nodiratime", "lock", "qqq=1"]);
+        assert_eq!(reasons[1], "locks are this machine's own");
+        assert!(read("softerr").expect("fine").session.soft.is_some());
+        assert!(read("nosymfollow").expect("fine").mount.no_symlinks);
+    }
+
     #[test]
     fn what_cannot_be_read_is_said() {
         for list in [
@@ -325,10 +367,13 @@ mod tests {
             "port=x",
             "port",
             "cache=much",
-            "lock",
             "timeo=0",
             "sec=krb5",
-            "local_lock=none",
+            "xprtsec=tls",
+            "minorversion=1",
+            "lookupcache=none",
+            "context=x",
+            "mand",
             "udp,nconnect=2",
         ] {
             read(list).expect_err(list);

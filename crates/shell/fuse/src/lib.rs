@@ -27,12 +27,12 @@ use std::sync::Arc;
 
 pub use attributes::{Attributes, Moment};
 pub use listing::{Listing, ListingEntry};
-pub use mount::{MountError, MountOptions, mount, set_read_ahead, unmount};
+pub use mount::{MountError, MountOptions, device, is_mounted, mount, set_read_ahead, unmount};
 pub use notify::Notifier;
 pub use reply::{Created, Entry, Opened, Reply, Space};
 pub use request::{AttributeChanges, CallerId, NodeId, Operation, Request, RequestId, TimeChange};
 pub use rustix::io::Errno;
-pub use session::{InFlight, Session};
+pub use session::{End, InFlight, Session};
 
 /// The largest READ and WRITE that the kernel is asked for, in bytes.
 pub const TRANSFER_BYTES_MAX: u32 = 1024 * 1024;

@@ -40,6 +40,11 @@ pub struct MountOptions {
     pub no_atime: bool,
     /// Each write is followed by an fsync.
     pub synchronous: bool,
+    /// Symbolic links there lead nowhere.
+    pub no_symlinks: bool,
+    /// The file system decides what each user may do, in the place of the kernel, which would
+    /// judge by mode bits.
+    pub decides_itself: bool,
 }
 
 /// Why there is no mount.
@@ -126,6 +131,20 @@ pub fn set_read_ahead(directory: &Path, bytes: u32) -> io::Result<()> {
     fs::write(format!("/sys/class/bdi/{device}/read_ahead_kb"), (bytes / 1024).to_string())
 }
 
+/// What tells the mount on a directory from every other one; none where nothing is mounted.
+#[must_use]
+pub fn device(directory: &Path) -> Option<String> {
+    let table = fs::read_to_string("/proc/self/mountinfo").ok()?;
+    device_of(&table, directory).map(str::to_owned)
+}
+
+/// Whether a directory is where that mount is to be found.
+#[must_use]
+pub fn is_mounted(directory: &Path, device: &str) -> bool {
+    let table = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    device_of(&table, directory) == Some(device)
+}
+
 /// The device number of what is mounted on a directory last, by a table of mounts.
 fn device_of<'a>(table: &'a str, directory: &Path) -> Option<&'a str> {
     let wanted = escape(directory.as_os_str().as_encoded_bytes());
@@ -153,11 +172,14 @@ fn mount_ourselves(directory: &Path, options: &MountOptions) -> Result<OwnedFd, 
     let device = OwnedFd::from(device.map_err(MountError::Device)?);
     let (user, group) = (rustix::process::getuid(), rustix::process::getgid());
     let mut data = format!(
-        "fd={},rootmode=40000,user_id={},group_id={},default_permissions",
+        "fd={},rootmode=40000,user_id={},group_id={}",
         device.as_raw_fd(),
         user.as_raw(),
         group.as_raw()
     );
+    if !options.decides_itself {
+        data.push_str(",default_permissions");
+    }
     if options.allow_other {
         data.push_str(",allow_other");
     }
@@ -169,6 +191,7 @@ fn mount_ourselves(directory: &Path, options: &MountOptions) -> Result<OwnedFd, 
         (options.no_dev, MountFlags::NODEV),
         (options.no_atime, MountFlags::NOATIME),
         (options.synchronous, MountFlags::SYNCHRONOUS),
+        (options.no_symlinks, MountFlags::NOSYMFOLLOW),
     ];
     let flags = flags.into_iter().filter(|(wanted, _)| *wanted).map(|(_, flag)| flag).collect();
     rustix::mount::mount(options.source.as_str(), directory, TYPE, flags, data.as_c_str())
@@ -179,7 +202,7 @@ fn mount_ourselves(directory: &Path, options: &MountOptions) -> Result<OwnedFd, 
 /// The options as `fusermount3` takes them.
 fn words(options: &MountOptions) -> String {
     let source = options.source.replace('\\', "\\\\").replace(',', "\\,");
-    let mut words = format!("fsname={source},subtype=leasehold,default_permissions");
+    let mut words = format!("fsname={source},subtype=leasehold");
     let flags = [
         (options.read_only, ",ro"),
         (options.allow_other, ",allow_other"),
@@ -188,6 +211,8 @@ fn words(options: &MountOptions) -> String {
         (options.no_dev, ",nodev"),
         (options.no_atime, ",noatime"),
         (options.synchronous, ",sync"),
+        (options.no_symlinks, ",nosymfollow"),
+        (!options.decides_itself, ",default_permissions"),
     ];
     for (_, word) in flags.iter().filter(|(wanted, _)| *wanted) {
         words.push_str(word);
@@ -263,7 +288,9 @@ mod tests {
             synchronous: true,
             ..MountOptions::default()
         };
-        let expected = "fsname=host:/a\\,suid\\\\,subtype=leasehold,default_permissions,ro,sync";
+        let expected = "fsname=host:/a\\,suid\\\\,subtype=leasehold,ro,sync,default_permissions";
         assert_eq!(words(&options), expected);
+        let options = MountOptions { decides_itself: true, ..MountOptions::default() };
+        assert_eq!(words(&options), "fsname=,subtype=leasehold");
     }
 }

@@ -1,10 +1,10 @@
 //! The session: who reads the device, and what becomes of what is read.
 
-use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
+use std::{fmt, io};
 
 use bytes::Bytes;
 use rustix::buffer::spare_capacity;
@@ -34,8 +34,32 @@ const GLANCE: Duration = Duration::from_millis(5);
 /// A mount that is being served.
 pub struct Session {
     hub: Arc<Hub>,
-    readers: Mutex<Vec<JoinHandle<()>>>,
+    readers: Mutex<Vec<JoinHandle<Errno>>>,
     helpers: Vec<JoinHandle<()>>,
+}
+
+/// Why a mount ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// It was unmounted, and nobody uses it any more.
+    Unmounted,
+    /// It was cut off: by `umount --force`, or in the kernel's list of connections.
+    CutOff,
+    /// The device could not be read.
+    Failed(Errno),
+    /// What reads the device has panicked.
+    Panicked,
+}
+
+impl fmt::Display for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unmounted => f.write_str("it was unmounted"),
+            Self::CutOff => f.write_str("it was cut off, as by umount --force"),
+            Self::Failed(errno) => write!(f, "the device cannot be read: {errno}"),
+            Self::Panicked => f.write_str("what reads the device has panicked"),
+        }
+    }
 }
 
 /// A request that waits.
@@ -101,18 +125,25 @@ impl Session {
         waiting
     }
 
-    /// Waits until the mount is gone, and then for what is still under way, so long at most.
-    pub fn wait(&self, patience: Duration) {
+    /// Waits until the mount is gone, and then for what is still under way, so long at most. Says
+    /// why it is gone.
+    pub fn wait(&self, patience: Duration) -> End {
         let readers =
             std::mem::take(&mut *self.readers.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut end = End::Unmounted;
         for reader in readers {
-            // A panic has been reported by then.
-            let _ = reader.join();
+            match reader.join() {
+                Ok(Errno::NODEV) => {}
+                Ok(Errno::CONNABORTED) => end = End::CutOff,
+                Ok(errno) => end = End::Failed(errno),
+                Err(_) => end = End::Panicked,
+            }
         }
         let since = Instant::now();
         while !self.hub.parked().is_empty() && since.elapsed() < patience {
             thread::sleep(GLANCE);
         }
+        end
     }
 }
 
@@ -125,7 +156,10 @@ impl Drop for Session {
     }
 }
 
-fn start(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
+fn start<T: Send + 'static>(
+    name: &str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> io::Result<JoinHandle<T>> {
     thread::Builder::new().name(name.to_owned()).spawn(work)
 }
 
@@ -160,17 +194,13 @@ fn next(hub: &Hub, message: &mut Vec<u8>) -> Result<(), Errno> {
     }
 }
 
-/// Reads and begins requests until the mount is gone.
-fn serve<F: FileSystem>(hub: &Arc<Hub>, files: &Arc<F>) {
+/// Reads and begins requests until the mount is gone; says how the kernel tells so.
+fn serve<F: FileSystem>(hub: &Arc<Hub>, files: &Arc<F>) -> Errno {
     let mut message = Vec::with_capacity(MESSAGE_BYTES_MAX);
     loop {
         match next(hub, &mut message) {
             Ok(()) => {}
-            Err(Errno::NODEV) => return,
-            Err(errno) => {
-                tracing::error!(%errno, "the mount's device cannot be read");
-                return;
-            }
+            Err(errno) => return errno,
         }
         match Incoming::decode(&message) {
             Some(Incoming::Request(request)) => {

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_client::{Client, Credential, Found, NodeId, OpenHow, Seen, Variant};
+use leasehold_client::{
+    Access, Client, Credential, FileType, Found, NodeId, OpenHow, Seen, Variant,
+};
 use leasehold_fuse::{
     Answer, AttributeChanges, Entry, Errno, FileSystem, Notifier, Opened, Operation, Reply,
     Request, Space,
@@ -15,6 +17,26 @@ use crate::data::Write;
 use crate::kept::{Keeper, NAMED_MAX, Telling};
 use crate::open::{Open, Openings};
 
+/// The operations on names in a directory.
+macro_rules! names {
+    () => {
+        Operation::Create { .. }
+            | Operation::Link { .. }
+            | Operation::Lookup { .. }
+            | Operation::Mkdir { .. }
+            | Operation::Mknod { .. }
+            | Operation::Rename { .. }
+            | Operation::Rmdir { .. }
+            | Operation::Symlink { .. }
+            | Operation::Unlink { .. }
+    };
+}
+
+/// Whether an operation reads or changes names in a directory.
+const fn is_of_names(operation: &Operation) -> bool {
+    matches!(operation, names!() | Operation::Opendir | Operation::Readdir { .. })
+}
+
 /// The files of an NFS server.
 pub struct Files {
     pub(crate) client: Client,
@@ -22,6 +44,18 @@ pub struct Files {
     pub(crate) keeper: Arc<Keeper>,
     pub(crate) notifier: Notifier,
     callers: Callers,
+    judge: Judge,
+}
+
+/// Decides what each user of a mount may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Judge {
+    /// The kernel, by mode bits, and then the server.
+    Kernel,
+    /// The server, for one user: nobody else may use the mount.
+    ServerForOne,
+    /// The server, for several users.
+    ServerForAll,
 }
 
 /// What is held on behalf of a mount.
@@ -36,7 +70,7 @@ pub struct Holdings {
 impl Files {
     /// The files of a client. `machine` is the name that the server is told.
     #[must_use]
-    pub fn new(client: Client, machine: String, notifier: Notifier) -> Self {
+    pub fn new(client: Client, machine: String, notifier: Notifier, judge: Judge) -> Self {
         let keeper = Arc::new(Keeper::default());
         crate::withdraw::watch(&client, &notifier, &keeper);
         Self {
@@ -45,6 +79,7 @@ impl Files {
             keeper,
             notifier,
             callers: Callers::new(machine),
+            judge,
         }
     }
 
@@ -89,12 +124,35 @@ impl Files {
         }
     }
 
+    /// Answers a request; of a directory that was removed here as a local file system does, which
+    /// has no names in it and goes on telling its attributes.
     async fn answer(&self, request: Request) -> Result<Reply, Errno> {
+        let node = NodeId(request.node.0);
+        let shows = matches!(request.operation, Operation::Getattr { .. });
+        let is_of_names = is_of_names(&request.operation);
+        match self.answer_there(request).await {
+            Err(Errno::STALE) => match self.client.removed_directory(node) {
+                Some(attributes) if shows => {
+                    Ok(Reply::Attributes(convert::attributes(&attributes), Duration::ZERO))
+                }
+                Some(_) if is_of_names => Err(Errno::NOENT),
+                Some(_) | None => Err(Errno::STALE),
+            },
+            answer => answer,
+        }
+    }
+
+    async fn answer_there(&self, request: Request) -> Result<Reply, Errno> {
         let node = NodeId(request.node.0);
         let who = || self.callers.credential(request.caller);
         match request.operation {
-            Operation::Getattr { .. } => {
-                let seen = self.client.getattr(&who(), node).await.map_err(errno)?;
+            Operation::Getattr { handle } => {
+                // The kernel names an opening where it wants the size to read or write by it.
+                let seen = match handle {
+                    Some(_) => self.client.getattr_in_passing(&who(), node).await,
+                    None => self.client.getattr(&who(), node).await,
+                };
+                let seen = seen.map_err(errno)?;
                 Ok(self.tell(node, &seen, self.telling()))
             }
             Operation::Setattr(changes) => self.setattr(node, &who(), &changes).await,
@@ -134,27 +192,18 @@ impl Files {
             Operation::Statfs => self.statfs(node, &who()).await,
             // Names are on stable storage when the server answers.
             Operation::Fsyncdir => Ok(Reply::Done),
-            // The kernel looks at the mode bits, and the server at each operation.
-            Operation::Access { .. } => Err(Errno::NOSYS),
-            operation @ (Operation::Create { .. }
-            | Operation::Link { .. }
-            | Operation::Lookup { .. }
-            | Operation::Mkdir { .. }
-            | Operation::Mknod { .. }
-            | Operation::Rename { .. }
-            | Operation::Rmdir { .. }
-            | Operation::Symlink { .. }
-            | Operation::Unlink { .. }) => self.change_names(node, who(), operation).await,
+            Operation::Access { mask } => self.access(node, &who(), mask).await,
+            operation @ names!() => self.change_names(node, who(), operation).await,
         }
     }
 
     /// Tells the kernel of an object that a name led to, or that a listing has.
-    pub(crate) fn entry(&self, found: &Found) -> Entry {
+    pub(crate) fn entry(&self, directory: NodeId, found: &Found) -> Entry {
         self.told(found.node, &found.attributes, self.telling());
         Entry {
             node: Some(leasehold_fuse::NodeId(found.node.0)),
             generation: 0,
-            name_valid: self.name_valid(found.named_for),
+            name_valid: self.name_valid(directory, found.named_for),
             attributes_valid: found.trusted_for,
             attributes: convert::attributes(&found.attributes),
         }
@@ -172,8 +221,18 @@ impl Files {
     }
 
     /// For how long the kernel may keep a name: as long as the client, by time. Under a lease on the
-    /// directory it may only where the name can be taken back, whatever is under way in there.
-    pub(crate) fn name_valid(&self, named_for: Duration) -> Duration {
+    /// directory it may only where the name can be taken back, whatever is under way in there. The
+    /// kernel goes by a name that it keeps whoever asks, so it may keep none where not everybody may
+    /// search the directory.
+    pub(crate) fn name_valid(&self, directory: NodeId, named_for: Duration) -> Duration {
+        const SEARCH: u32 = 0o111;
+        let is_open = || {
+            let seen = self.client.seen(directory);
+            seen.is_some_and(|seen| seen.attributes.mode.bits() & SEARCH == SEARCH)
+        };
+        if self.judge == Judge::ServerForAll && !is_open() {
+            return Duration::ZERO;
+        }
         match (self.client.leases_names(), self.notifier.takes_names_back()) {
             (false, _) => named_for,
             (true, true) => named_for.min(NAMED_MAX),
@@ -192,6 +251,33 @@ impl Files {
         }
     }
 
+    /// Whether a user may use an object so, as `access(2)` has it.
+    async fn access(&self, node: NodeId, who: &Credential, mask: u32) -> Result<Reply, Errno> {
+        const READ: u32 = 4;
+        const WRITE: u32 = 2;
+        const EXECUTE: u32 = 1;
+        let (read, modify) = (mask & READ != 0, mask & WRITE != 0);
+        let execute = mask & EXECUTE != 0;
+        let nothing = Access::default();
+        let wanted = match self.client.known_type(node) {
+            // As for the kernel, who would list or enter it searches it.
+            Some(FileType::Directory) if !read && !modify && execute => {
+                let may = self.client.may_search(who, node).await;
+                return may.then_some(Reply::Done).ok_or(Errno::ACCESS);
+            }
+            // What may be done to names is one with what may be done to a directory's data.
+            Some(FileType::Directory) => {
+                Access { read, modify, extend: modify, lookup: execute, ..nothing }
+            }
+            Some(_) | None => Access { read, modify, execute, ..nothing },
+        };
+        if wanted == nothing {
+            return Ok(Reply::Done);
+        }
+        let granted = self.client.access(who, node, wanted).await.map_err(errno)?;
+        (granted == wanted).then_some(Reply::Done).ok_or(Errno::ACCESS)
+    }
+
     async fn setattr(
         &self,
         node: NodeId,
@@ -201,8 +287,13 @@ impl Files {
         // Who has a file open for writing may change its size, whatever its mode says by now.
         let open = changes.handle.map(|handle| self.openings.find(handle)).transpose()?;
         let who = open.as_ref().map_or(who, |open| &open.who);
-        let wanted = convert::changes(changes)?;
+        let wanted = convert::changes(changes);
         let seen = self.client.setattr(who, node, &wanted).await.map_err(errno)?;
+        let is_directory = seen.attributes.file_type == FileType::Directory;
+        if is_directory && wanted.mode.is_some() && self.judge == Judge::ServerForAll {
+            // Some may not go by the names in it any more.
+            self.notifier.names_changed();
+        }
         Ok(self.tell(node, &seen, Telling::Taken))
     }
 

@@ -19,8 +19,8 @@
 //! - **O_DIRECT** goes past all caches. **O_APPEND** goes past the kernel's, which would write at
 //!   the end as it was known when the file was opened.
 //!
-//! Who asks is said as AUTH_SYS, groups included; the kernel checks mode bits besides. Reads and
-//! writes of an open file go by who opened it.
+//! Who asks is said as AUTH_SYS, groups included, and the server decides, unless the mount has the
+//! kernel judge by mode bits ([`Judge`]). Reads and writes of an open file go by who opened it.
 
 mod caller;
 mod convert;
@@ -30,6 +30,7 @@ mod kept;
 mod listing;
 mod names;
 mod open;
+mod positions;
 mod withdraw;
 
-pub use files::{Files, Holdings};
+pub use files::{Files, Holdings, Judge};

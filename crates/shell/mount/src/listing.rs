@@ -19,6 +19,7 @@ impl Files {
         size: u32,
         plus: bool,
     ) -> Result<Reply, Errno> {
+        let offset = open.positions().cookie(offset).ok_or(Errno::INVAL)?;
         let kept = open.take_listed();
         let (mut listed, start) = match kept {
             // A listing from the beginning is asked of the server.
@@ -28,7 +29,7 @@ impl Files {
             },
             kept => (self.listed(open, kept, offset, plus).await?, 0),
         };
-        let reply = self.fill(&mut listed, start, size, plus);
+        let reply = self.fill(open, (&mut listed, start), size, plus);
         open.keep_listed(&self.client, Some(listed));
         Ok(reply)
     }
@@ -55,8 +56,15 @@ impl Files {
     }
 
     /// As many entries as there is room for. The kernel is told only of what fits.
-    fn fill(&self, listed: &mut Listed, start: usize, size: u32, plus: bool) -> Reply {
+    fn fill(
+        &self,
+        open: &Open,
+        (listed, start): (&mut Listed, usize),
+        size: u32,
+        plus: bool,
+    ) -> Reply {
         let mut listing = Listing::new(size);
+        let mut positions = open.positions();
         for entry in &mut listed.entries[start..] {
             if !listing.fits(entry.name.len(), plus) {
                 break;
@@ -66,14 +74,14 @@ impl Files {
             let row = ListingEntry {
                 name: &entry.name,
                 file: entry.file_id.0,
-                next: entry.cookie.0,
+                next: positions.of(entry.cookie.0),
                 mode,
             };
             // The reference is the kernel's from now on. Where names are leased it is told of no
             // object: it would have to ask for the name all the same, also where it need not now.
             let tells = plus && !self.client.leases_names();
             let found = if tells { entry.found.take() } else { None };
-            let told = found.map(|found| self.entry(&self.as_now(found)));
+            let told = found.map(|found| self.entry(open.node, &self.as_now(found)));
             listing.push(row, plus.then_some(told.as_ref()));
         }
         listing.reply()

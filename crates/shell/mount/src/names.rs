@@ -27,7 +27,7 @@ impl Files {
         let client = &self.client;
         let _naming = self.keeper.naming(directory);
         let made = |found: Result<Found, Error>| {
-            found.map(|found| Reply::Entry(self.entry(&found))).map_err(errno)
+            found.map(|found| Reply::Entry(self.entry(directory, &found))).map_err(errno)
         };
         match operation {
             Operation::Lookup { name } => self.lookup(directory, &who, &name).await,
@@ -80,11 +80,11 @@ impl Files {
         name: &[u8],
     ) -> Result<Reply, Errno> {
         match self.client.lookup(who, directory, name).await {
-            Ok(found) => Ok(Reply::Entry(self.entry(&found))),
+            Ok(found) => Ok(Reply::Entry(self.entry(directory, &found))),
             Err(Error::Failed(Status::NotFound)) => {
                 match self.client.named_for(directory, name, None) {
                     Duration::ZERO => Err(Errno::NOENT),
-                    valid => Ok(Reply::Entry(no_such_name(self.name_valid(valid)))),
+                    valid => Ok(Reply::Entry(no_such_name(self.name_valid(directory, valid)))),
                 }
             }
             Err(error) => Err(errno(error)),
@@ -114,7 +114,7 @@ impl Files {
                 }
             }
         }
-        let entry = self.entry(&found);
+        let entry = self.entry(directory, &found);
         self.keeper.open(found.node, &found.attributes, self.client.replaced(found.node));
         let opened = self.opened(open, found.node, who, flags);
         Ok(Reply::Created(Created { entry, opened }))
@@ -133,7 +133,7 @@ impl Files {
                 let wanted = (Mode::from_bits(mode), true);
                 let made = self.client.create(who, place, wanted, OpenHow::READ_WRITE).await;
                 let (found, open) = made.map_err(errno)?;
-                let entry = self.entry(&found);
+                let entry = self.entry(directory, &found);
                 self.client.release(open);
                 return Ok(Reply::Entry(entry));
             }
@@ -144,7 +144,7 @@ impl Files {
             _ => return Err(Errno::INVAL),
         };
         let found = self.client.mknod(who, place, Mode::from_bits(mode), special).await;
-        Ok(Reply::Entry(self.entry(&found.map_err(errno)?)))
+        Ok(Reply::Entry(self.entry(directory, &found.map_err(errno)?)))
     }
 }
 

@@ -6,6 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use leasehold_client::{Client, Credential, Entry, NodeId, OpenId};
 use leasehold_fuse::Errno;
 
+use crate::positions::Positions;
+
 /// An opening of a file or a directory.
 pub(crate) struct Open {
     pub(crate) id: OpenId,
@@ -16,6 +18,8 @@ pub(crate) struct Open {
     pub(crate) keeps_pages: bool,
     /// The part of a directory that was read last.
     listed: Mutex<Option<Listed>>,
+    /// The positions in a directory that programs were told.
+    positions: Mutex<Positions>,
 }
 
 /// A part of a directory.
@@ -33,7 +37,11 @@ pub(crate) struct Openings(Mutex<BTreeMap<OpenId, Arc<Open>>>);
 
 impl Open {
     pub(crate) fn new(id: OpenId, node: NodeId, who: Credential, keeps_pages: bool) -> Self {
-        Self { id, node, who, keeps_pages, listed: Mutex::default() }
+        Self { id, node, who, keeps_pages, listed: Mutex::default(), positions: Mutex::default() }
+    }
+
+    pub(crate) fn positions(&self) -> MutexGuard<'_, Positions> {
+        self.positions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn take_listed(&self) -> Option<Listed> {

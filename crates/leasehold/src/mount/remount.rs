@@ -1,0 +1,62 @@
+//! `mount -o remount,...`: what of a mount that stands can be changed.
+
+use std::path::Path;
+
+use rustix::fs::{StatVfsMountFlags, statvfs};
+use rustix::mount::{MountFlags, mount_remount};
+
+use crate::failure::{Failure, Kind};
+
+/// The flags that the kernel has for a mount, with the words that set and clear each.
+const FLAGS: [(&str, &str, MountFlags, StatVfsMountFlags); 6] = [
+    ("ro", "rw", MountFlags::RDONLY, StatVfsMountFlags::RDONLY),
+    ("noexec", "exec", MountFlags::NOEXEC, StatVfsMountFlags::NOEXEC),
+    ("nosuid", "suid", MountFlags::NOSUID, StatVfsMountFlags::NOSUID),
+    ("nodev", "dev", MountFlags::NODEV, StatVfsMountFlags::NODEV),
+    ("noatime", "atime", MountFlags::NOATIME, StatVfsMountFlags::NOATIME),
+    ("sync", "async", MountFlags::SYNCHRONOUS, StatVfsMountFlags::SYNCHRONOUS),
+];
+
+/// Whether the options are those of a mount that stands.
+pub(super) fn is_asked(lists: &[String]) -> bool {
+    words(lists).any(|word| word == "remount")
+}
+
+/// Changes the flags of a mount that stands. What else stands among the options is as it was when
+/// it was mounted: mount(8) gives all that fstab has.
+pub(super) fn remount(directory: &Path, lists: &[String]) -> Result<(), Failure> {
+    let place = directory.display();
+    let no = |why: String| Kind::Directory.because(format!("cannot remount {place}: {why}"));
+    let standing = statvfs(directory).map_err(|errno| no(errno.to_string()))?;
+    let flags = wanted(standing.f_flag, lists);
+    mount_remount(directory, flags, "").map_err(|errno| no(errno.to_string()))
+}
+
+fn wanted(standing: StatVfsMountFlags, lists: &[String]) -> MountFlags {
+    let is_set = |(set, clear, _, now): &(&str, &str, MountFlags, StatVfsMountFlags)| {
+        let said = words(lists).filter(|word| word == set || word == clear).last();
+        said.map_or_else(|| standing.contains(*now), |word| word == *set)
+    };
+    FLAGS.iter().filter(|flag| is_set(flag)).map(|(_, _, flag, _)| *flag).collect()
+}
+
+fn words(lists: &[String]) -> impl Iterator<Item = &str> {
+    lists.iter().flat_map(|list| list.split(','))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_said_of_a_mount_that_stands_stays() {
+        let lists = ["remount,ro".to_owned(), "suid,vers=3,dev,nodev".to_owned()];
+        assert!(is_asked(&lists) && !is_asked(&["ro".to_owned()]));
+        let standing = StatVfsMountFlags::NOSUID | StatVfsMountFlags::NOEXEC;
+        let flags = wanted(standing, &lists);
+        assert_eq!(flags, MountFlags::RDONLY | MountFlags::NOEXEC | MountFlags::NODEV);
+        let standing = StatVfsMountFlags::RDONLY | StatVfsMountFlags::NODEV;
+        let flags = wanted(standing, &["remount,rw".to_owned()]);
+        assert_eq!(flags, MountFlags::NODEV);
+    }
+}
