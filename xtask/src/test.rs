@@ -119,6 +119,7 @@ impl Step {
             }
             Self::Mount => {
                 let tests = [
+                    "--test=expected",
                     "--test=fuse",
                     "--test=manners",
                     "--test=mount",

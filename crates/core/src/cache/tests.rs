@@ -184,6 +184,16 @@ fn setting(words: &[&str]) -> SetAttributes {
     SetAttributes { mode, modified, size, ..SetAttributes::default() }
 }
 
+/// The attributes that an answer tells, where it tells the size under a name: `[modified SECONDS]
+/// [changed SECONDS]`.
+fn told(words: &[&str], object: ObjectKey, name: &str) -> Option<Attributes> {
+    let size = value(words, name)?;
+    let file_type = if object == DIRECTORY { FileType::Directory } else { FileType::Regular };
+    let told = attributes(file_type, size, value(words, "modified").unwrap_or(100));
+    let changed = value(words, "changed").map(|seconds| FileTime { seconds, nanoseconds: 0 });
+    Some(Attributes { changed: changed.unwrap_or(told.changed), ..told })
+}
+
 fn event(words: &[&str], asked: Asked) -> Event<&'static str> {
     let number = |name: &str| value::<u64>(words, name);
     let ticket = Ticket(number("ticket").unwrap_or(0));
@@ -193,13 +203,7 @@ fn event(words: &[&str], asked: Asked) -> Event<&'static str> {
     let offset = number("at").unwrap_or(0);
     let data = || Bytes::from(value::<String>(words, "data").unwrap_or_default());
     let verifier = |name: &str| number(name).map(u64::to_be_bytes);
-    let told = |name: &str| {
-        let size = number(name)?;
-        let file_type = if object == DIRECTORY { FileType::Directory } else { FileType::Regular };
-        let told = attributes(file_type, size, value(words, "modified").unwrap_or(100));
-        let changed = value(words, "changed").map(|seconds| FileTime { seconds, nanoseconds: 0 });
-        Some(Attributes { changed: changed.unwrap_or(told.changed), ..told })
-    };
+    let told = |name: &str| told(words, object, name);
     let wcc = Wcc {
         before: value(words, "before").map(|modified| {
             attributes(FileType::Regular, number("was").expect("its size"), modified).before()
