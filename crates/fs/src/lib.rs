@@ -32,7 +32,7 @@ pub use name::{Name, Step};
 pub use object::ObjectId;
 pub use others_first::others_first;
 pub use store::{
-    Access, Allowance, Alone, Budget, Changed, Committed, Disturbance, Entries, Entry, Found,
-    Guard, LaidOut, Layout, Linked, NewFile, NewNode, Page, Place, Properties, Purpose, ReadDone,
-    Renamed, Space, Spot, Stability, Store, Target, Verifier, Wanted, WriteDone,
+    Access, Allowance, Alone, Budget, Changed, ClientKey, Committed, Disturbance, Entries, Entry,
+    Found, Guard, LaidOut, Layout, Linked, NewFile, NewNode, Owner, Page, Place, Properties,
+    Purpose, ReadDone, Renamed, Space, Spot, Stability, Store, Target, Verifier, Wanted, WriteDone,
 };

@@ -3,7 +3,7 @@
 mod layout;
 mod listing;
 
-pub use layout::{LaidOut, Layout, Purpose, Spot};
+pub use layout::{ClientKey, LaidOut, Layout, Owner, Purpose, Spot};
 pub use listing::{Allowance, Budget, Entries, Entry, Page, Wanted};
 
 use core::fmt;

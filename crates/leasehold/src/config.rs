@@ -16,7 +16,8 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use leasehold_base::limits::{TRANSFER_BYTES_MAX, TRANSFER_V2_BYTES_MAX};
-use leasehold_serve::access::{Access, IdMap, Identity, Range, Rule, Squash, User};
+use leasehold_fs::ClientKey;
+use leasehold_serve::access::{Access, Identity, Rule, Squash, User};
 use leasehold_serve::{Epoch, EpochKey, HandleKey};
 use leasehold_shell::process;
 use toml::Spanned;
@@ -75,6 +76,16 @@ pub(crate) struct Planned {
     pub(crate) rules: Vec<Rule>,
     /// The one path to mount it by, where nobody else is to find it.
     pub(crate) secret: Option<String>,
+}
+
+/// What an iod knows of its callers.
+pub(crate) struct IodCallers {
+    /// The key of the words of metaservers.
+    pub(crate) key: EpochKey,
+    /// The epochs that metaservers have noted.
+    pub(crate) noted: Vec<Epoch>,
+    /// The key of the numbers of clients; none where it can have no clients.
+    pub(crate) clients: Option<ClientKey>,
 }
 
 impl Plan {
@@ -156,8 +167,8 @@ impl Plan {
         Self::new(None, options.server.clone(), Limits::default(), vec![export])
     }
 
-    /// What an iod is to be: whoever knows the path is the user who runs it, but for users of the
-    /// numbers that clients are told, if it can tell these apart.
+    /// What an iod is to be: a metaserver of its cluster is the user that runs it, and nobody else is
+    /// (`Service::as_iod`).
     pub(crate) fn of_iod(options: &Iod) -> Result<Self, Failure> {
         let Keeper { directory, cluster_key, server, limits } = Keeper::of(options)?;
         checks::cluster_key(Some(&cluster_key), &directory)?;
@@ -166,7 +177,7 @@ impl Plan {
             uid: rustix::process::geteuid().as_raw(),
             gid: rustix::process::getegid().as_raw(),
         };
-        let identity = iod_identity(anonymous);
+        let identity = Identity { squash: Squash::All, anonymous, ..Identity::default() };
         let rules = Access::everybody(true).rules().to_vec();
         let rules = rules.into_iter().map(|rule| Rule { identity: identity.clone(), ..rule });
         let export = Planned {
@@ -292,13 +303,16 @@ impl Plan {
         self.exports.iter().any(|export| export.secret.is_some())
     }
 
-    /// By which key metaservers say their epochs, and what they have noted, where it is an iod.
-    pub(crate) fn epochs(&self) -> Result<Option<(EpochKey, Vec<Epoch>)>, Failure> {
+    /// What it knows of its callers, where it is an iod.
+    pub(crate) fn callers(&self) -> Result<Option<IodCallers>, Failure> {
         let mut iods = self.exports.iter().filter(|export| export.secret.is_some());
         let Some(Planned { directory, layout, .. }) = iods.next() else { return Ok(None) };
         let Some(key) = &layout.cluster_key else { return Ok(None) };
-        let key = Key::of(key)?.of_epochs();
-        Ok(Some((key, noted_epochs(directory, key)?)))
+        let key = Key::of(key)?;
+        let noted = noted_epochs(directory, key.of_epochs())?;
+        // It gives no object to a client's number otherwise, and would do all as its own user.
+        let clients = process::can_act_as_others().then(|| key.of_clients());
+        Ok(Some(IodCallers { key: key.of_epochs(), noted, clients }))
     }
 
     pub(crate) fn durability(&self) -> Durability {
@@ -328,22 +342,6 @@ impl Server {
     pub(crate) fn loops(&self) -> NonZeroUsize {
         self.threads.unwrap_or_else(leasehold_shell::usual_loops)
     }
-}
-
-/// Who the callers of an iod are.
-fn iod_identity(own: User) -> Identity {
-    if !process::can_act_as_others() {
-        return Identity { squash: Squash::All, anonymous: own, ..Identity::default() };
-    }
-    let others = |to| {
-        let to_one = true;
-        let of_clients = leasehold_fs::Layout::OWNERS;
-        let ends = [(0, of_clients.start - 1), (of_clients.end, u32::MAX)];
-        let ranges = ends.map(|(first, last)| Range { first, last, to, to_one });
-        IdMap::new(ranges.into()).unwrap_or_else(|_| unreachable!("they are apart"))
-    };
-    let (users, groups_map) = (others(own.uid), others(own.gid));
-    Identity { anonymous: own, users, groups_map, ..Identity::default() }
 }
 
 /// What the command line says, and the file where that says nothing.

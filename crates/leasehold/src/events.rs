@@ -5,7 +5,8 @@ use std::time::Duration;
 use leasehold_serve::{Event, Exports, Observer};
 use leasehold_shell::Rate;
 
-/// How often the log tells at most of clients that are not believed, and of metaservers that are over.
+/// How often the log tells at most of clients that are not believed, of metaservers that are over, and
+/// of callers of an iod that nobody has sent.
 const COMPLAINTS_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Writes events to the log; of each kind one a second, or fewer.
@@ -15,14 +16,16 @@ pub(crate) struct Log {
     handles: Rate,
     complaints: Rate,
     over: Rate,
+    strangers: Rate,
 }
 
 impl Log {
     pub(crate) fn new() -> Self {
         let rate = || Rate::one_in(Duration::from_secs(1));
         let complaints = Rate::one_in(COMPLAINTS_INTERVAL);
-        let over = Rate::one_in(COMPLAINTS_INTERVAL);
-        Self { mounts: rate(), refusals: rate(), handles: rate(), complaints, over }
+        let [over, strangers] = [(); 2].map(|()| Rate::one_in(COMPLAINTS_INTERVAL));
+        let (mounts, refusals, handles) = (rate(), rate(), rate());
+        Self { mounts, refusals, handles, complaints, over, strangers }
     }
 }
 
@@ -56,6 +59,14 @@ impl Observer for Log {
                 tracing::warn!(
                     metaserver = %from, epoch = epoch.number, last, held_back,
                     "refused a metaserver: a later one has its place; end the earlier one"
+                );
+            }
+            Event::Stranger { from } => {
+                let Some(held_back) = self.strangers.pass() else { return };
+                tracing::warn!(
+                    %from, held_back,
+                    "refused a call that neither a metaserver of the cluster made nor a client that one \
+                     has sent for it; a metaserver of an earlier version is updated before its iods"
                 );
             }
             Event::NotBelieved { from, refused } => {

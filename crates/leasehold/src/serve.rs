@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_serve::{Epoch, EpochKey, HandleKey, Service};
+use leasehold_serve::{HandleKey, Service};
 use leasehold_shell::client::block_on;
 use leasehold_shell::control::Control;
 use leasehold_shell::given::{Given, Purpose};
@@ -22,8 +22,8 @@ use tracing_subscriber::filter::LevelFilter;
 use crate::answering::Answering;
 use crate::checks;
 use crate::cluster::options::{Iod, Meta};
-use crate::config::Plan;
 use crate::config::options::Server as Said;
+use crate::config::{IodCallers, Plan};
 use crate::control::{self, Desk};
 use crate::events::Log;
 use crate::failure::{Failure, Kind};
@@ -97,14 +97,14 @@ fn serve(
     let standing = stable_log::standing(log.as_deref(), &only, &state)?;
     let verifier = verifier::begin(&state)?;
     let (durability, log_mib) = (plan.durability(), plan.stable_log_mib);
-    let (epochs, naming) = (plan.epochs()?, Naming::of(&plan));
+    let (callers, naming) = (plan.callers()?, Naming::of(&plan));
     let (exported, open) = (exported(&plan), plan.open_to_everybody(&addresses));
     let serving = Serving::open(plan, said.clone(), verifier, descriptors / 4)?;
     let log = log_before(&serving, log.as_deref().zip(Some(log_mib)), &state, standing)?;
     let serving = Arc::new(serving);
     let _upkeep = upkeep(&serving)?;
 
-    let service = service(&serving, key, epochs.as_ref())?;
+    let service = service(&serving, key, callers.as_ref())?;
     // Behind the address: a server that was just killed has given up that, and its notes too.
     let (service, notebook) = notes::begin(service, &state, durability)?;
     let service = Arc::new(leases::begin(service, &state)?);
@@ -127,7 +127,7 @@ fn serve(
     let ready = Ready::new(&addresses, telling.found(), exported, durability)
         .with_http(shown)
         .with_open(open);
-    let ready = if epochs.is_some() { ready.of_iod() } else { ready };
+    let ready = if callers.is_some() { ready.of_iod() } else { ready };
     say(&ready, is_handed_over, json);
 
     let again = restart::wait(&termination, &serving);
@@ -135,16 +135,16 @@ fn serve(
         .end(again)
 }
 
-/// What answers for all that is served, where that is an iod by the epochs of its metaservers.
+/// What answers for all that is served, where that is an iod for the callers that it knows.
 fn service(
     serving: &Serving,
     key: HandleKey,
-    epochs: Option<&(EpochKey, Vec<Epoch>)>,
+    callers: Option<&IodCallers>,
 ) -> Result<Service, Failure> {
     let service = Service::offering(serving.offers()?, key, Box::new(Log::new()))
         .with_users(Box::new(users::ServerGroups::default()));
-    Ok(match epochs {
-        Some((key, noted)) => service.with_epochs(*key, noted),
+    Ok(match callers {
+        Some(IodCallers { key, noted, clients }) => service.as_iod(*key, noted, *clients),
         None => service,
     })
 }

@@ -5,6 +5,7 @@ pub(crate) mod names;
 pub(crate) mod removals;
 
 use std::fs::File;
+use std::io;
 use std::ops::RangeInclusive;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -12,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use leasehold_fs::Store;
+use leasehold_fs::{ClientKey, Store};
 use leasehold_shell::client::block_on;
 use leasehold_shell::state;
 use leasehold_store_dir::DirStore;
@@ -291,6 +292,7 @@ async fn join<F: Files + 'static>(
         rebalance: layout.rebalance,
         shared,
         leased: layout.group.as_ref().is_some_and(|group| group.strict),
+        clients: client_key(cluster)?,
     };
     let joined = join_group(&laid_out)?;
     if let Some(cluster) = cluster {
@@ -327,10 +329,21 @@ fn not_opened(error: OpenError, members: &[Member]) -> Failure {
     }
 }
 
+/// The key of the numbers of clients. Without the key of a cluster no iod of the cluster is there, and
+/// one metaserver alone tells clients any numbers.
+fn client_key(cluster: Option<&Cluster>) -> Result<ClientKey, Failure> {
+    match cluster.and_then(Cluster::client_key) {
+        Some(key) => Ok(key),
+        None => state::random().map(ClientKey).map_err(|error| no_random(&error)),
+    }
+}
+
 fn random() -> Result<u64, Failure> {
-    state::random().map(u64::from_be_bytes).map_err(|error| {
-        Kind::Running.because(format!("the system gives no random numbers: {error}"))
-    })
+    state::random().map(u64::from_be_bytes).map_err(|error| no_random(&error))
+}
+
+fn no_random(error: &io::Error) -> Failure {
+    Kind::Running.because(format!("the system gives no random numbers: {error}"))
 }
 
 fn failed(what: &str, error: leasehold_fs::FsError) -> Failure {

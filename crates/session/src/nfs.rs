@@ -354,21 +354,40 @@ impl Nfs {
     }
 
     /// Says where the data of a file lies, for a client that goes there itself under a lease of
-    /// that kind, or gives that back; by the lease program alone.
+    /// that kind; by the lease program alone. A server of an earlier version does not know the
+    /// procedure.
     ///
     /// # Errors
     /// As [`Nfs::null`].
-    pub async fn layout(
+    pub async fn objects(
         &self,
         who: &Credential,
         file: &Handle,
-        kind: Option<lease::Kind>,
-    ) -> Result<nfs3::Reply<lease::layout::Layout, ()>, Error> {
+        kind: lease::Kind,
+    ) -> Result<nfs3::Reply<lease::objects::Layout, ()>, Error> {
         if self.leases.is_none() {
             return Ok(unsupported());
         }
-        let args = lease::layout::Wanted { file: *file, kind };
-        reply(&self.run(who, lease::layout::NUMBER, Weight::Light, &args).await?)
+        let args = lease::objects::Wanted { file: *file, kind };
+        reply(&self.run(who, lease::objects::NUMBER, Weight::Light, &args).await?)
+    }
+
+    /// Gives back what [`Nfs::objects`] told of a file; by the lease program alone.
+    ///
+    /// # Errors
+    /// As [`Nfs::null`].
+    pub async fn give_objects_back(
+        &self,
+        who: &Credential,
+        file: &Handle,
+    ) -> Result<nfs3::Reply<(), ()>, Error> {
+        if self.leases.is_none() {
+            return Ok(unsupported());
+        }
+        let args = lease::layout::Wanted { file: *file, kind: None };
+        let reply: nfs3::Reply<lease::layout::Layout, ()> =
+            reply(&self.run(who, lease::layout::NUMBER, Weight::Light, &args).await?)?;
+        Ok(reply.map(drop))
     }
 
     /// Makes a regular file.

@@ -224,6 +224,7 @@ macro_rules! for_every_procedure {
                 LEASE lease::leases: Args => Reply;
                 GOODBYE lease::goodbye: Args => Reply;
                 LAYOUT lease::layout: Args => Reply;
+                OBJECTS lease::objects: Args => Reply;
             }
             callback::PROGRAM, callback::VERSION {
                 NULL rpc::null: Args => Reply;

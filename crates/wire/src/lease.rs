@@ -11,6 +11,7 @@ pub mod goodbye;
 pub mod hello;
 pub mod layout;
 pub mod leases;
+pub mod objects;
 pub mod write;
 
 use leasehold_base::xdr::{Decode, Encode, Error, Reader, Writer};

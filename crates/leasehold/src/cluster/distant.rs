@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use leasehold_fs::{Answer, FsError, Spot, Stability, Verifier};
+use leasehold_fs::{Answer, ClientKey, FsError, Owner, Spot, Stability, Verifier};
 use leasehold_session::nfs::Version;
 use leasehold_session::{Credential, Options as Calling, Session, Traffic};
 use leasehold_shell::client::{Mounted, Runtime, SourcePort, Target, mount};
@@ -45,8 +45,11 @@ pub(crate) struct Names {
 /// How iods on other machines are reached.
 pub(crate) struct Cluster {
     runtime: Runtime,
-    /// Who asks before an epoch has begun, and of iods that are not of the cluster.
+    /// Who asks iods that are not of the cluster.
     pub(super) who: Credential,
+    /// Who asks iods of the cluster before an epoch has begun; it says a word that no other server may
+    /// hear.
+    member: Option<Credential>,
     pub(super) key: Option<Key>,
     pub(super) epoch: Arc<OwnEpoch>,
     patience: Patience,
@@ -90,13 +93,18 @@ impl Cluster {
         let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
         let who = Credential::system(&machine, uid.as_raw(), gid.as_raw(), &[]);
         let key = key.map(Key::of).transpose()?;
+        let member = key.map(|key| {
+            let word = key.of_epochs().member_word();
+            Credential::system(&word, who.uid(), who.gid(), &[])
+        });
         let patience = Patience { later: LATER, give_up };
         let pace = Pace::new(clock(&runtime)?);
         let pace = match group {
             Some(group) => pace.one_of(group.me as usize, group.peers.len()),
             None => pace,
         };
-        Ok(Self { runtime, who, key, epoch: Arc::default(), patience, pace: Arc::new(pace) })
+        let (epoch, pace) = (Arc::default(), Arc::new(pace));
+        Ok(Self { runtime, who, member, key, epoch, patience, pace })
     }
 
     /// Has a metaserver join its group.
@@ -127,12 +135,13 @@ impl Cluster {
         let target = self.target(address)?;
         let target = Target { options: target.options.impatient(AT_START), ..target };
         let label = address.to_string();
-        match mount(&self.runtime, &target, &self.who).await {
+        let who = self.asks(address);
+        match mount(&self.runtime, &target, who).await {
             // Its session is to wait, which this one does not.
             Ok(_) => {
-                let mounted = mount(&self.runtime, &self.target(address)?, &self.who).await;
+                let mounted = mount(&self.runtime, &self.target(address)?, who).await;
                 let epoch = self.epoch_said_to(address);
-                let files = mounted.ok().and_then(|mounted| remote(mounted, &self.who, &epoch));
+                let files = mounted.ok().and_then(|mounted| remote(mounted, who, &epoch));
                 Ok(Part { label, files })
             }
             Err(leasehold_shell::client::NotFound::Refused(..)) => {
@@ -161,7 +170,7 @@ impl Cluster {
         let iod: Arc<dyn Iod> = match found {
             Some(folder) => Arc::new(folder),
             None => {
-                let (runtime, who) = (self.runtime.clone(), self.who.clone());
+                let (runtime, who) = (self.runtime.clone(), self.asks(address).clone());
                 let (target, mounted) = (self.target(address)?, OnceCell::new());
                 let epoch = self.epoch_said_to(address);
                 Arc::new(Distant { runtime, who, epoch, target, mark, mounted })
@@ -170,6 +179,19 @@ impl Cluster {
         // Whose turn is yet to come waits for no iod.
         let patient = Patient::new(iod, clock(&self.runtime)?, self.patience);
         Ok(Arc::new(Paced::new(patient, Arc::clone(&self.pace))))
+    }
+
+    /// Who asks an iod before an epoch has begun.
+    fn asks(&self, address: &IodAddress) -> &Credential {
+        match (address, &self.member) {
+            (IodAddress::OfCluster(_), Some(member)) => member,
+            (IodAddress::OfCluster(_), None) | (IodAddress::Export(_), _) => &self.who,
+        }
+    }
+
+    /// The key of the numbers by which clients use objects; none where there is no key of a cluster.
+    pub(crate) fn client_key(&self) -> Option<ClientKey> {
+        self.key.map(Key::of_clients)
     }
 
     /// What an iod is told of epochs: other servers are told nothing.
@@ -296,7 +318,7 @@ impl Iod for Distant {
         Answer::later(async move { self.folder().await?.remove(object).await })
     }
 
-    fn give(&self, object: ObjectName, owner: u32) -> Answer<'_, Result<Option<Spot>, FsError>> {
+    fn give(&self, object: ObjectName, owner: Owner) -> Answer<'_, Result<Option<Spot>, FsError>> {
         Answer::later(async move { self.folder().await?.give(object, owner).await })
     }
 

@@ -6,6 +6,7 @@ use std::io::{ErrorKind, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
+use leasehold_fs::ClientKey;
 use leasehold_serve::{EpochKey, HandleKey};
 use leasehold_shell::private::{self, Secrecy};
 use leasehold_shell::state;
@@ -61,6 +62,11 @@ impl Key {
     /// The key of what metaservers say of their epochs to iods.
     pub(crate) fn of_epochs(self) -> EpochKey {
         EpochKey(self.derived(b"leasehold epochs").to_be_bytes())
+    }
+
+    /// The key of the numbers by which clients use objects of iods.
+    pub(crate) fn of_clients(self) -> ClientKey {
+        ClientKey(self.derived(b"leasehold clients").to_be_bytes())
     }
 
     fn derived(self, what_for: &[u8]) -> u128 {

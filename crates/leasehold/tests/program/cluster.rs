@@ -5,10 +5,11 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use leasehold_session::Options;
-use leasehold_session::nfs::Place;
+use leasehold_session::nfs::{Nfs, Place, Version};
+use leasehold_session::{Credential, Options};
+
 use leasehold_session::nfs::messages::{Handle, SetAttributes, Status, write};
-use leasehold_shell::client::{Mounted, NotFound, Runtime, Target, block_on, mount};
+use leasehold_shell::client::{Mounted, NotFound, Runtime, SourcePort, Target, block_on, mount};
 use rustix::process::Signal;
 
 use crate::support::{
@@ -560,6 +561,17 @@ fn handles_of_others_are_refused_by_an_iod() {
     let file = block_on(put(&server, b"file", &Bytes::from(vec![7; 100_000])));
     assert_eq!(read_status(address(&ready), &file), ok);
     let at = SocketAddr::from(([127, 0, 0, 1], first));
+    // Of a caller that can be a client at all.
+    let read_status = |at, handle: &Handle| {
+        let options = Options::stream().impatient(PATIENCE);
+        let session = runtime.session(at, options, SourcePort::Any).unwrap();
+        let caller = Credential::system("client", 0x7800_0002, 0x7800_0002, &[]);
+        let nfs = Nfs::new(session, Version::V3);
+        match block_on(nfs.read(&caller, handle, 0, 100_000)).unwrap().done() {
+            Ok(_) => 0,
+            Err(status) => status as u32,
+        }
+    };
     let mut made_up = *file.as_bytes().first_chunk::<32>().unwrap();
     made_up[31] ^= 1;
     for handle in [file, server.root, Handle::new(&made_up).unwrap()] {

@@ -13,8 +13,9 @@ use bytes::Bytes;
 use leasehold_base::units::FileTime;
 use leasehold_client::{Client, Mode, OpenHow, Options, Servers, User, Variant};
 use leasehold_session::leases::Rider;
-use leasehold_session::leases::messages::layout::{Layout, Object};
+use leasehold_session::leases::messages::layout::Object;
 use leasehold_session::leases::messages::leases::{Progress, Wanted};
+use leasehold_session::leases::messages::objects::Layout;
 use leasehold_session::leases::messages::{Base, Grant, Kind, Terms};
 use leasehold_session::nfs::messages::{Handle, Status, write};
 use leasehold_session::nfs::{Nfs, Version};
@@ -35,10 +36,10 @@ const USER: u32 = 1000;
 type Iod = ((Serving, u16), String);
 
 /// A metaserver over three iods.
-struct Cluster {
-    home: Home,
-    runtime: Runtime,
-    iods: Vec<(Serving, u16)>,
+pub(crate) struct Cluster {
+    pub(crate) home: Home,
+    pub(crate) runtime: Runtime,
+    pub(crate) iods: Vec<(Serving, u16)>,
     serving: Serving,
     port: u16,
 }
@@ -62,7 +63,7 @@ impl Servers for Reach {
 
 impl Cluster {
     /// None where iods cannot tell users apart.
-    fn start(more: &[&str]) -> Option<Self> {
+    pub(crate) fn start(more: &[&str]) -> Option<Self> {
         Self::start_with(|home| of_cluster(iod(home, "three", "key", 0)), more)
     }
 
@@ -83,11 +84,11 @@ impl Cluster {
         Some(Self { home, runtime: Runtime::start().unwrap(), iods, serving, port })
     }
 
-    fn mount(&self) -> Mounted {
+    pub(crate) fn mount(&self) -> Mounted {
         try_mount(&self.runtime, self.port, "/data").unwrap()
     }
 
-    fn leased(&self, number: u8) -> Mounted {
+    pub(crate) fn leased(&self, number: u8) -> Mounted {
         let mounted = self.mount();
         let nfs = block_on(mounted.nfs.with_leases(&who(), [number; 16], b"client")).unwrap();
         assert!(nfs.leases().is_some());
@@ -363,7 +364,7 @@ impl Silent {
         let (_, held) = block_on(asked).unwrap();
         let grant = held[0].grant;
         assert!(grant.cachable);
-        let told = block_on(server.nfs.layout(&who, &file, Some(Kind::Write)));
+        let told = block_on(server.nfs.objects(&who, &file, Kind::Write));
         let layout = told.unwrap().done().unwrap();
         Self { server, file, grant, layout }
     }
@@ -378,8 +379,7 @@ impl Silent {
         object: &Object,
         bytes: &[u8],
     ) -> Result<(), Status> {
-        let owner = self.layout.owner;
-        let caller = Credential::system("client", owner, owner, &[]);
+        let caller = Credential::system("client", self.layout.user, self.layout.group, &[]);
         let port = u16::try_from(object.port).unwrap();
         let address = SocketAddr::from(([127, 0, 0, 1], port));
         let nfs = Reach(runtime.clone()).nfs(address, PATIENCE);
@@ -400,7 +400,7 @@ fn who_stood_still_is_refused_at_the_iods() {
     silent.write(&cluster, &objects[0], b"in an hour").unwrap();
     // Nobody else can give it back for it.
     let stranger = cluster.leased(8);
-    block_on(stranger.nfs.layout(&who(), &file, None)).unwrap().done().unwrap();
+    block_on(stranger.nfs.give_objects_back(&who(), &file)).unwrap().done().unwrap();
     silent.write(&cluster, &objects[0], b"in time").unwrap();
     // Its lease is waited out.
     let other = cluster.user(2);

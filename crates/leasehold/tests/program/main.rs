@@ -9,6 +9,7 @@ mod copies;
 mod direct;
 mod doctor;
 mod hostile;
+mod iods;
 mod leases;
 mod lent;
 mod listing;

@@ -33,8 +33,8 @@ use leasehold_base::units::Time;
 use leasehold_core::cache::{Event, Fetched, Stored};
 use leasehold_core::leases::{Kind, Serial};
 use leasehold_core::stripes::{self, Piece};
-use leasehold_fs::Layout;
-use leasehold_session::leases::messages::{self, layout};
+use leasehold_fs::{Layout, Owner};
+use leasehold_session::leases::messages::{self, layout, objects};
 use leasehold_session::nfs::Nfs;
 use leasehold_session::{Credential, Error};
 use leasehold_wire::nfs3::write::Stability;
@@ -360,7 +360,12 @@ impl Client {
         node: NodeId,
         handle: &Handle,
     ) -> Result<(), Error> {
-        self.ask_layout(who, node, handle, None).await.map(drop)
+        let ride = self.ride(&[], None);
+        // What was written there shows when it is given back.
+        let writing = self.writing(node);
+        let reply = ride.nfs.give_objects_back(who, handle).await;
+        writing.answered(&ride);
+        Ok(reply?.done()?)
     }
 
     /// Goes by the file's own server for a while.
@@ -432,10 +437,9 @@ impl Client {
             Kind::Read => messages::Kind::Read,
             Kind::Write => messages::Kind::Write,
         };
-        let told = self.ask_layout(who, node, handle, Some(wanted)).await.ok()??;
-        let layout::Layout { unit, owner, verifier, objects } = told;
-        let reader = owner.wrapping_sub(1);
-        let are_ours = [owner, reader].iter().all(|user| Layout::OWNERS.contains(user));
+        let told = self.ask_objects(who, node, handle, wanted).await?;
+        let objects::Layout { unit, user, group, verifier, objects } = told;
+        let are_ours = [user, group].iter().all(|number| Layout::OWNERS.contains(number));
         let width = u16::try_from(objects.0.len()).ok().filter(|width| *width <= OBJECTS_MAX)?;
         if !are_ours || unit < UNIT_BYTES_MIN {
             return None;
@@ -445,11 +449,11 @@ impl Client {
         for layout::Object { host, port, object, verifier } in objects.0 {
             let host = Ipv6Addr::from(host).to_canonical();
             let address = SocketAddr::new(host, u16::try_from(port).ok()?);
-            let server = self.server(address, owner, &object, kind).await?;
+            let caller = Owner { user, group };
+            let server = self.server(address, caller, &object, kind).await?;
             found.push(Object { server: address, nfs: server.nfs, handle: object, verifier });
         }
-        let user = if kind == Kind::Write { owner } else { reader };
-        let who = Credential::system(MACHINE, user, owner, &[]);
+        let who = Credential::system(MACHINE, user, group, &[]);
         // Less than a row of stripes leaves servers idle.
         let row = u64::from(unit) * u64::from(width);
         self.step(Event::Spread { file: node.key(), ahead: row * AHEAD_ROWS });
@@ -474,7 +478,7 @@ impl Client {
     async fn server(
         &self,
         address: SocketAddr,
-        owner: u32,
+        caller: Owner,
         object: &Handle,
         kind: Kind,
     ) -> Option<Server> {
@@ -495,8 +499,8 @@ impl Client {
             return None;
         }
         if !server.answers || (kind == Kind::Write && !server.refuses) {
-            let other = owner.wrapping_sub(1);
-            let other = Credential::system(MACHINE, other, other, &[]);
+            let other = Owner { user: caller.user ^ 1, group: caller.group ^ 1 };
+            let other = Credential::system(MACHINE, other.user, other.group, &[]);
             let modify = nfs3::access::Access { modify: true, ..Default::default() };
             let asked = server.nfs.access(&other, object, modify).await;
             server.answers = asked.is_ok();
@@ -515,24 +519,20 @@ impl Client {
         is_fit.then_some(server)
     }
 
-    /// Asks the file's own server, or gives back.
-    async fn ask_layout(
+    /// Asks the file's own server.
+    async fn ask_objects(
         &self,
         who: &Credential,
         node: NodeId,
         handle: &Handle,
-        kind: Option<messages::Kind>,
-    ) -> Result<Option<layout::Layout>, Error> {
+        kind: messages::Kind,
+    ) -> Option<objects::Layout> {
         let ride = self.ride(&[], None);
-        // What was written there shows when it is given back.
+        // A layout of before ends by the question, and its WRITEs show then.
         let writing = self.writing(node);
-        let reply = ride.nfs.layout(who, handle, kind).await;
+        let reply = ride.nfs.objects(who, handle, kind).await;
         writing.answered(&ride);
-        match reply? {
-            nfs3::Reply::Done(told) => Ok(Some(told)),
-            nfs3::Reply::Failed(_, ()) if kind.is_some() => Ok(None),
-            nfs3::Reply::Failed(status, ()) => Err(Error::Failed(status)),
-        }
+        reply.ok()?.done().ok()
     }
 }
 

@@ -5,9 +5,12 @@ use std::sync::{Arc, OnceLock};
 use arc_swap::Guard;
 use leasehold_fs::{Caller, Export, FsError, ObjectId, Request};
 
-use crate::access::{Because, Groups};
+use crate::access::{Because, Decided, Groups, Rule};
 use crate::exports::{Exports, Offer};
+use crate::iods::{self, Authority, Sent};
 use crate::leases::gate::{Asked, By, Gate};
+use crate::procedure::Refusal;
+use crate::table::Use;
 use crate::{Arrival, Event, Service, Trust};
 
 /// What a procedure knows of its call beside the arguments.
@@ -20,6 +23,8 @@ pub(crate) struct Context {
     pub(crate) arrival: Arrival,
     /// What it has to do with leases, where its caller may have any: one word for all others.
     pub(crate) leased: Option<Box<Leased>>,
+    /// In whose name it is answered, and for which use by a client.
+    pub(crate) by: (Authority, Use),
 }
 
 /// A call of a client with leases.
@@ -41,11 +46,24 @@ pub(crate) struct Target<'a> {
     pub(crate) request: Request<'a>,
     pub(crate) object: ObjectId,
     pub(crate) offer: &'a Offer,
-    /// Whether its rule believes whatever a caller says of itself, and lets it write.
+    /// Whether the caller is here the user that it says, and may write.
     pub(crate) trusted: bool,
+    /// What a client may do, where this is an iod and a client calls it.
+    pub(crate) sent: Option<Sent>,
 }
 
 impl Target<'_> {
+    /// Attributes, where the caller is told any.
+    pub(crate) fn told<T: Default>(&self, attributes: T) -> T {
+        // Rule 5 of `iods`
+        if self.sent.is_some() { T::default() } else { attributes }
+    }
+
+    /// A refusal with the attributes that the caller is told.
+    pub(crate) fn shown<T: Default>(&self, refusal: Refusal<T>) -> Refusal<T> {
+        Refusal { results: self.told(refusal.results), ..refusal }
+    }
+
     /// The other object of an operation on two, which must lie in the same export.
     ///
     /// # Errors
@@ -81,12 +99,47 @@ impl Context {
         offer: &'a Offer,
         object: ObjectId,
     ) -> Result<Target<'a>, FsError> {
-        let Arrival { from, trust, .. } = self.arrival;
+        let from = self.arrival.from;
         let Some(rule) = offer.access.rule(from.ip()) else {
             let export = &offer.export.name;
             self.service.observer.event(&Event::HandleRefused { from, export });
             return Err(FsError::Stale);
         };
+        let (decided, sent) = match self.by {
+            (Authority::Rules, _) => (self.decided(rule).await?, None),
+            // An iod has one rule, whose anonymous user is the one that runs it.
+            (Authority::Cluster, _) => (rule.identity.anonymous(Because::Claimed), None),
+            (Authority::Client(key), purpose) => {
+                let object = (&*offer.export.store, &object);
+                let found = iods::client(key, self.claimed.as_ref(), purpose, object).await;
+                let (caller, sent) = found.inspect_err(|error| self.stranger(*error))?;
+                (Decided { caller, because: Because::Claimed }, Some(sent))
+            }
+        };
+        let Decided { caller, because } = decided;
+        let read_only = offer.export.read_only || rule.read_only;
+        // A rule may believe all, and still not this caller: the authority is the caller's.
+        let is_believed = matches!(because, Because::Claimed | Because::Pinned);
+        let trusted = !read_only && is_believed && rule.identity.believes_all();
+        let export = match &self.leased {
+            None => self.exports.reached(offer),
+            Some(leased) => self.view(leased, offer, &caller, read_only)?,
+        };
+        let request = Request { export, caller, read_only };
+        Ok(Target { request, object, offer, trusted, sent })
+    }
+
+    /// Tells of a client that no metaserver has sent for what it asks.
+    fn stranger(&self, error: FsError) {
+        if error == FsError::Access {
+            let from = self.arrival.from;
+            self.service.observer.event(&Event::Stranger { from });
+        }
+    }
+
+    /// The caller by a rule.
+    async fn decided(&self, rule: &Rule) -> Result<Decided, FsError> {
+        let Arrival { from, trust, .. } = self.arrival;
         let unbelieved = |refused| {
             if matches!(trust, Trust::Unvouched { .. }) {
                 self.service.observer.event(&Event::NotBelieved { from, refused });
@@ -110,14 +163,7 @@ impl Context {
             | Because::SquashedAll
             | Because::SquashedRoot => {}
         }
-        let read_only = offer.export.read_only || rule.read_only;
-        let trusted = !read_only && rule.identity.believes_all();
-        let export = match &self.leased {
-            None => self.exports.reached(offer),
-            Some(leased) => self.view(leased, offer, &decided.caller, read_only)?,
-        };
-        let request = Request { export, caller: decided.caller, read_only };
-        Ok(Target { request, object, offer, trusted })
+        Ok(decided)
     }
 
     /// An export as a client with leases reaches it by this call.

@@ -1,8 +1,9 @@
 //! The epoch that a metaserver says in its calls, by which an iod refuses one that is over.
 //!
 //! It stands in the name of the machine of an AUTH_SYS credential, which no other server looks at,
-//! with a keyed sum; so it costs no call, and nobody makes one up. Who says none is not compared with
-//! anybody: clients that were sent to an iod, commands, and metaservers of before.
+//! with a keyed sum; so it costs no call, and nobody makes one up. A command, and a metaserver that has
+//! not begun its epoch, says the word of a member ([`EpochKey::member_word`]), which is compared with no
+//! epoch. An iod takes a caller without a word for a client (`iods`).
 //! `core::replica::epochs` has the rules.
 
 use core::hash::Hasher as _;
@@ -29,9 +30,30 @@ const FIRST: &str = "leasehold-epoch";
 /// How long a word is.
 const WORD_BYTES: usize = 75;
 
+/// What the word of a member of the cluster begins with.
+const MEMBER: &str = "leasehold-member";
+
 /// The key of the sums in words of epochs; whoever knows it can begin one.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct EpochKey(pub [u8; 16]);
+
+impl EpochKey {
+    /// The word of a caller that belongs to the cluster, of no epoch. An iod of an earlier version takes
+    /// it for the name of a machine.
+    #[must_use]
+    pub fn member_word(self) -> String {
+        let mut hasher = SipHasher24::new_with_key(&self.0);
+        hasher.write(MEMBER.as_bytes());
+        format!("{MEMBER} {:016x}", hasher.finish())
+    }
+
+    /// Whether this is the word of a member.
+    fn is_member(self, word: &[u8]) -> bool {
+        let own = self.member_word();
+        let differing = own.bytes().zip(word).fold(0, |all, (one, other)| all | (one ^ other));
+        own.len() == word.len() && differing == 0
+    }
+}
 
 /// An epoch of a metaserver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,6 +119,13 @@ struct State {
     waiting: BTreeMap<Ticket, oneshot::Sender<()>>,
 }
 
+/// The word of a call.
+enum Said {
+    Epoch(Xid, Epoch),
+    Member,
+    Nothing,
+}
+
 /// What becomes of a call.
 enum Admitted {
     Goes(UnderWay),
@@ -128,12 +157,15 @@ impl Fence {
         message: Bytes,
         writer: Writer,
     ) -> Response {
-        let Some((xid, epoch)) = self.said(&message) else {
-            return service.answer_any(arrival, message, writer);
+        let (xid, epoch) = match self.said(&message) {
+            Said::Epoch(xid, epoch) => (xid, epoch),
+            Said::Member => return service.answer_any(arrival, message, writer, true),
+            Said::Nothing => return service.answer_any(arrival, message, writer, false),
         };
         match self.admit(epoch) {
             Admitted::Goes(call) => {
-                let Response { reply, must_end } = service.answer_any(arrival, message, writer);
+                let answered = service.answer_any(arrival, message, writer, true);
+                let Response { reply, must_end } = answered;
                 Response { reply: reply.map(|reply| call.ended(reply)), must_end }
             }
             Admitted::Waits(call, goes) => {
@@ -142,7 +174,7 @@ impl Fence {
                     if goes.await.is_err() {
                         return Some(fence.refuse(&service, (arrival.from, epoch), xid, writer));
                     }
-                    call.ended(service.answer_any(arrival, message, writer).reply.await)
+                    call.ended(service.answer_any(arrival, message, writer, true).reply.await)
                 });
                 // Once it has begun it may have its effect, whoever waits for it.
                 Response { reply, must_end: true }
@@ -170,17 +202,14 @@ impl Fence {
         writer.finish()
     }
 
-    /// The epoch that a call says.
-    fn said(&self, message: &[u8]) -> Option<(Xid, Epoch)> {
-        let call = Call::decode(&mut Reader::of_part(message)).ok()?;
-        if call.credential.flavor != flavor::SYS {
-            return None;
+    /// The word that a call says.
+    fn said(&self, message: &[u8]) -> Said {
+        let Some((xid, word)) = machine_name(message) else { return Said::Nothing };
+        match Epoch::of_word(word, self.key) {
+            Some(epoch) => Said::Epoch(xid, epoch),
+            None if self.key.is_member(word) => Said::Member,
+            None => Said::Nothing,
         }
-        let mut credential = Reader::of_part(call.credential.body);
-        // Behind a number of the caller's.
-        credential.u32().ok()?;
-        let word = credential.opaque(u32::MAX).ok()?;
-        Some((call.xid, Epoch::of_word(word, self.key)?))
     }
 
     fn admit(self: &Arc<Self>, epoch: Epoch) -> Admitted {
@@ -209,6 +238,18 @@ impl Fence {
         // Nobody could be told any more whose calls are over.
         self.state.lock().expect("a core that panicked is not used again")
     }
+}
+
+/// The name of the machine in the credential of a call.
+fn machine_name(message: &[u8]) -> Option<(Xid, &[u8])> {
+    let call = Call::decode(&mut Reader::of_part(message)).ok()?;
+    if call.credential.flavor != flavor::SYS {
+        return None;
+    }
+    let mut credential = Reader::of_part(call.credential.body);
+    // Behind a number of the caller's.
+    credential.u32().ok()?;
+    Some((call.xid, credential.opaque(u32::MAX).ok()?))
 }
 
 impl State {
@@ -265,6 +306,17 @@ mod tests {
     use super::*;
 
     const KEY: EpochKey = EpochKey([3; 16]);
+
+    #[test]
+    fn the_word_of_a_member_has_the_key() {
+        let word = KEY.member_word();
+        assert!(KEY.is_member(word.as_bytes()));
+        assert_eq!(Epoch::of_word(word.as_bytes(), KEY), None);
+        for other in ["", MEMBER, &word[..word.len() - 1], &format!("{word}0")] {
+            assert!(!KEY.is_member(other.as_bytes()), "{other}");
+        }
+        assert!(!EpochKey([4; 16]).is_member(word.as_bytes()));
+    }
 
     #[test]
     fn a_word_is_that_of_who_has_the_key() {

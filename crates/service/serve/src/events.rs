@@ -45,6 +45,12 @@ pub enum Event<'a> {
         /// The last that it has begun, or who took its place.
         last: u64,
     },
+    /// An iod was called by neither a metaserver of its cluster nor a client that a metaserver has sent
+    /// for what it asks, and refused the call.
+    Stranger {
+        /// The caller.
+        from: SocketAddr,
+    },
     /// A client's word about its user is not believed, as nothing vouches for it.
     NotBelieved {
         /// The client.

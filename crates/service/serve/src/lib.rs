@@ -16,6 +16,7 @@ mod errors;
 mod events;
 mod exports;
 mod handles;
+mod iods;
 mod leases;
 mod mount;
 mod nfs2;

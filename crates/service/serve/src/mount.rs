@@ -13,7 +13,7 @@ use leasehold_wire::mount::{Path, mnt, pathconf};
 
 use crate::errors::Errors;
 use crate::procedure::{Dialect, Plain, null};
-use crate::table::{Row, row};
+use crate::table::{Row, Use, row};
 
 const NULL: Row = row!(Plain, "NULL", null, () => (), ());
 const DUMP: Row = row!(Plain, "DUMP", lists::dump, () => lists::Mounts, ());
@@ -23,7 +23,9 @@ const EXPORT: Row = row!(Plain, "EXPORT", lists::export, () => lists::Exports, (
 const EXPORTALL: Row = row!(Plain, "EXPORTALL", lists::export, () => lists::Exports, ());
 const PATHCONF: Row = row!(Plain, "PATHCONF", mounting::pathconf, Path<'a> => pathconf::Reply, ());
 const OLD_MNT: Row =
-    row!(Old, "MNT", mounting::old_mnt, Path<'a> => leasehold_wire::nfs2::Handle, ()).fails(MOUNT);
+    row!(Old, "MNT", mounting::old_mnt, Path<'a> => leasehold_wire::nfs2::Handle, ())
+        .fails(MOUNT)
+        .by_client(Use::Refused);
 
 /// What MNT may answer when it fails, by RFC 1813 5.2.1. [`FsError::Later`] is not said but goes
 /// unanswered.
@@ -46,7 +48,9 @@ pub(crate) const ROWS_2: &[Row] =
 /// Version 3: handles of version 3 of NFS, and the flavours that it takes.
 pub(crate) const ROWS_3: &[Row] = &[
     NULL,
-    row!(Mount3, "MNT", mounting::mnt, Path<'a> => mnt::Done, ()).fails(MOUNT),
+    row!(Mount3, "MNT", mounting::mnt, Path<'a> => mnt::Done, ())
+        .fails(MOUNT)
+        .by_client(Use::Refused),
     DUMP,
     UMNT,
     UMNTALL,

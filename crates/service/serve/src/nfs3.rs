@@ -17,7 +17,7 @@ use leasehold_wire::nfs3::{
 };
 
 use crate::procedure::{Dialect, Plain, null};
-use crate::table::{Around, Keep, Lease, Row, row};
+use crate::table::{Around, Keep, Lease, Row, Use, row};
 #[cfg(test)]
 pub(crate) use convert::status;
 
@@ -38,15 +38,20 @@ pub(crate) const ROWS: &[Row] = &[
         .counterpart(4),
     row!(Nfs3, "ACCESS", objects::access, access::Args => access::Done, After).fails(errors::ACCESS)
         .reads()
-        .lease(Lease::Without),
+        .lease(Lease::Without)
+        .by_client(Use::Asks),
     row!(Nfs3, "READLINK", objects::readlink, readlink::Args => objects::Target, After).fails(errors::READLINK)
         .reads()
         .counterpart(5),
-    row!(Nfs3, "READ", data::read, read::Args => read::Done, After).fails(errors::READ).reads().counterpart(6),
+    row!(Nfs3, "READ", data::read, read::Args => read::Done, After).fails(errors::READ)
+        .reads()
+        .counterpart(6)
+        .by_client(Use::Reads),
     row!(Nfs3, "WRITE", data::write, write::Args => write::Done, Wcc).fails(errors::WRITE)
         .writes()
         .keep(Keep::Late)
-        .counterpart(8),
+        .counterpart(8)
+        .by_client(Use::Writes),
     row!(Nfs3, "CREATE", creation::create, create::Args<'a> => create::Done, Wcc).fails(errors::CREATE)
         .writes()
         .counterpart(9),
@@ -82,7 +87,8 @@ pub(crate) const ROWS: &[Row] = &[
     row!(Nfs3, "PATHCONF", system::pathconf, pathconf::Args => pathconf::Done, After).fails(errors::PATHCONF)
         .around(Around::After),
     row!(Nfs3, "COMMIT", data::commit, commit::Args => commit::Done, Wcc).fails(errors::COMMIT)
-        .around(Around::Both),
+        .around(Around::Both)
+        .by_client(Use::Writes),
 ];
 
 /// Every reply begins with a status.

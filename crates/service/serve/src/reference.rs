@@ -10,7 +10,7 @@ use std::{env, fs};
 use leasehold_fs::FsError;
 
 use crate::errors::nearest;
-use crate::table::{Later, Lease, PROGRAMS, Row};
+use crate::table::{Later, Lease, PROGRAMS, Row, Use};
 use crate::{nfs2, nfs3};
 
 fn compare(document: &str, table: &str) {
@@ -69,7 +69,8 @@ fn procedures() {
          Kept: whether its reply is kept for a caller that asks again. Later: whether its caller, \
          when it has to wait for too long, is told to ask again later or goes unanswered, where \
          the version has no word for that. Attributes: which of them, from before and after, are \
-         part of its reply. Errors: all that it may answer (`errors.md`); those in \
+         part of its reply. By a client: the use that a client has for it at an iod, which takes \
+         all other procedures from metaservers alone. Errors: all that it may answer (`errors.md`); those in \
          bold face are not in its standard's list.\n",
     );
     for program in PROGRAMS {
@@ -77,8 +78,8 @@ fn procedures() {
             write!(
                 table,
                 "\n## {} version {}\n\n\
-                 | number | procedure | lease | kept | later | attributes | in version 2 | errors |\n\
-                 | --- | --- | --- | --- | --- | --- | --- | --- |\n",
+                 | number | procedure | lease | kept | later | attributes | in version 2 | by a client | errors |\n\
+                 | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n",
                 program.name, version.number
             )
             .expect("a string takes all");
@@ -90,10 +91,16 @@ fn procedures() {
                 };
                 let lease =
                     if row.lease == Lease::Without { "" } else { &format!("{:?}", row.lease) };
+                let by_client = match row.by_client {
+                    Use::Never | Use::Refused => "",
+                    Use::Asks => "asks",
+                    Use::Reads => "reads",
+                    Use::Writes => "writes",
+                };
                 let counterpart = row.counterpart.map(|number| number.to_string());
                 writeln!(
                     table,
-                    "| {number} | {} | {lease} | {:?} | {later} | {:?} | {} | {} |",
+                    "| {number} | {} | {lease} | {:?} | {later} | {:?} | {} | {by_client} | {} |",
                     row.name,
                     row.keep,
                     row.around,

@@ -8,7 +8,7 @@ use bytes::{Buf as _, Bytes};
 use leasehold_base::limits::HANDLE_V2_BYTES;
 use leasehold_base::units::{ConnectionId, Time};
 use leasehold_base::xdr::{Encode as _, Reader, Writer};
-use leasehold_fs::{Answer, Disturbance, Export, ExportId, ObjectId};
+use leasehold_fs::{Answer, Caller, ClientKey, Disturbance, Export, ExportId, ObjectId};
 use leasehold_wire::rpc::{AuthStatus, Call, CallError, Reply, ReplyStatus};
 
 use crate::context::Context;
@@ -16,6 +16,7 @@ use crate::epochs::{Epoch, EpochKey, Fence};
 use crate::events::{Event, Observer};
 use crate::exports::{Exports, Offer};
 use crate::handles::{HandleKey, Handles};
+use crate::iods::{self, Authority};
 use crate::leases::{
     LeaseCounts, LeaseView, Leases, Ledger, Post, Protocol, Refused, Remembered, Way,
 };
@@ -23,7 +24,7 @@ use crate::mount::MountTable;
 use crate::nfs2::Cookies;
 use crate::notebook::{Notebook, Noted};
 use crate::replies::{Admitted, KeptReplies, ReplyCache};
-use crate::table::Later;
+use crate::table::{Later, Use};
 use crate::users::{Unknown, Users};
 use crate::{Arrival, Response, Trust, credential, table};
 
@@ -37,8 +38,12 @@ pub struct Service {
     pub(crate) users: Box<dyn Users>,
     replies: KeptReplies,
     pub(crate) leases: Arc<Leases>,
-    /// Refuses metaservers that are over, where this is an iod.
+    /// Refuses metaservers that are over, where there may be any.
     fence: Option<Arc<Fence>>,
+    /// Whether this is an iod, which takes calls of its cluster and of clients that were sent.
+    is_iod: bool,
+    /// The key of numbers of clients, where this is an iod that can have clients.
+    clients: Option<ClientKey>,
     /// Held while what is offered is replaced.
     offering: Mutex<()>,
 }
@@ -64,6 +69,8 @@ impl Service {
             replies: KeptReplies::new(),
             leases: Arc::new(Leases::without_past(key)),
             fence: None,
+            is_iod: false,
+            clients: None,
             offering: Mutex::new(()),
         }
     }
@@ -79,6 +86,14 @@ impl Service {
     #[must_use]
     pub fn with_epochs(self, key: EpochKey, noted: &[Epoch]) -> Self {
         Self { fence: Some(Arc::new(Fence::new(key, noted))), ..self }
+    }
+
+    /// Takes calls only of metaservers and commands that say a word by this key, as the anonymous user
+    /// of the export's rule, and of clients that a metaserver has sent, by the numbers of `clients`; no
+    /// client where there is no such key. No rule of an export makes anybody else somebody.
+    #[must_use]
+    pub fn as_iod(self, key: EpochKey, noted: &[Epoch], clients: Option<ClientKey>) -> Self {
+        Self { is_iod: true, clients, ..self.with_epochs(key, noted) }
     }
 
     /// Offers something else from now on, in one step: a call that has begun goes on with what was
@@ -219,16 +234,18 @@ impl Service {
     pub fn answer(self: &Arc<Self>, arrival: Arrival, message: Bytes, writer: Writer) -> Response {
         match &self.fence {
             Some(fence) => fence.answer(self, arrival, message, writer),
-            None => self.answer_any(arrival, message, writer),
+            None => self.answer_any(arrival, message, writer, false),
         }
     }
 
-    /// The same, of whatever epoch the message is.
+    /// The same, of whatever epoch the message is. `has_word` says whether the caller has said a word by
+    /// the key of its cluster.
     pub(crate) fn answer_any(
         self: &Arc<Self>,
         arrival: Arrival,
         message: Bytes,
         writer: Writer,
+        has_word: bool,
     ) -> Response {
         let mut reader = Reader::new(&message);
         let call = match Call::decode(&mut reader) {
@@ -240,20 +257,22 @@ impl Service {
             Err(status) => return refuse(&Reply { xid: call.xid, status }, writer),
         };
         let exports = self.exports();
+        let authority = match (self.is_iod, has_word) {
+            (false, _) => Authority::Rules,
+            (true, true) => Authority::Cluster,
+            (true, false) => Authority::Client(self.clients),
+        };
+        let by = (authority, row.by_client);
         let claimed = credential::claimed(&call.credential).and_then(|claimed| {
             // It does nothing for anybody, and shows even to whom nothing is granted that the
             // server is there.
             let is_null = call.procedure == table::NULL;
-            let is_heard = is_null || is_heard(&arrival, &exports);
+            let is_heard = is_null || self.is_heard(&arrival, &exports, claimed.as_ref(), by);
             if is_heard { Ok(claimed) } else { Err(AuthStatus::TooWeak) }
         });
         let claimed = match claimed {
             Ok(claimed) => claimed,
             Err(status) => {
-                if status == AuthStatus::TooWeak && arrival.trust != Trust::Refused {
-                    let (from, refused) = (arrival.from, true);
-                    self.observer.event(&Event::NotBelieved { from, refused });
-                }
                 let status = ReplyStatus::AuthError(status);
                 return refuse(&Reply { xid: call.xid, status }, writer);
             }
@@ -265,7 +284,7 @@ impl Service {
         // Only where a copy may have come before does it matter who exactly sends.
         let sender = harm.map(|_| credential::sender(claimed.as_ref(), arrival.trust));
         let service = Arc::clone(self);
-        let context = Context { service, exports, claimed, arrival, leased: None };
+        let context = Context { service, exports, claimed, arrival, leased: None, by };
         let (xid, head_bytes) = (call.xid, message.len() - reader.rest().len());
         let run = |mut message: Bytes, writer| {
             // Not a share of it, which would cost a piece of memory.
@@ -284,6 +303,36 @@ impl Service {
             }
             Admitted::Refused => Answer::now(None).into(),
         }
+    }
+
+    /// Whether a caller may be anybody at all here; tells of one that may not.
+    fn is_heard(
+        &self,
+        arrival: &Arrival,
+        exports: &Exports,
+        claimed: Option<&Caller>,
+        (authority, by_client): (Authority, Use),
+    ) -> bool {
+        let from = arrival.from;
+        let (is_heard, event) = match authority {
+            Authority::Cluster => return true,
+            Authority::Client(_) => {
+                let may_be = match by_client {
+                    Use::Never => false,
+                    Use::Refused => true,
+                    Use::Asks | Use::Reads | Use::Writes => iods::can_be_client(claimed),
+                };
+                (may_be, Event::Stranger { from })
+            }
+            Authority::Rules => {
+                (is_heard(arrival, exports), Event::NotBelieved { from, refused: true })
+            }
+        };
+        // Of one whose credential is refused whatever a rule says, whoever judged that tells.
+        if !is_heard && (self.is_iod || arrival.trust != Trust::Refused) {
+            self.observer.event(&event);
+        }
+        is_heard
     }
 
     /// Takes a message that is no call: the answer of a client to one of ours, or rubbish.

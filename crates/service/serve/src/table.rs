@@ -46,6 +46,8 @@ pub struct Row {
     pub around: Around,
     /// The procedure of version 2 that means the same.
     pub counterpart: Option<u32>,
+    /// The use that a client of an iod has for it.
+    pub by_client: Use,
     /// Whether its version has a word for [`FsError::Later`].
     says_later: bool,
     /// Whether it has a reply.
@@ -58,6 +60,21 @@ pub struct Row {
     nqnfs: Handler,
     /// Writes the reply that has a caller ask again later, for what is [`Later::Said`].
     pub(crate) ask_again: fn(Xid, Writer) -> Message,
+}
+
+/// The use that a client has for a procedure at an iod, where a metaserver has sent the client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Use {
+    /// It asks for its access to an object.
+    Asks,
+    /// None: the procedure is for metaservers.
+    Never,
+    /// It reads an object.
+    Reads,
+    /// None, and the procedure refuses it by a status of its own, which callers know how to take.
+    Refused,
+    /// It writes an object, or has it on stable storage.
+    Writes,
 }
 
 /// Whether a reply is kept for a caller that asks again.
@@ -151,6 +168,7 @@ impl Row {
             errors: Errors::NONE,
             around: Around::Without,
             counterpart: None,
+            by_client: Use::Never,
             says_later: P::Dialect::SAYS_LATER,
             is_answered: P::Dialect::IS_ANSWERED,
             has_status: P::Dialect::HAS_STATUS,
@@ -200,6 +218,8 @@ impl Row {
             errors: self.errors,
             around: self.around,
             counterpart: None,
+            // An iod grants no leases.
+            by_client: Use::Never,
             says_later: true,
             is_answered: true,
             has_status: true,
@@ -233,6 +253,10 @@ impl Row {
 
     pub(crate) const fn counterpart(self, number: u32) -> Self {
         Self { counterpart: Some(number), ..self }
+    }
+
+    pub(crate) const fn by_client(self, by_client: Use) -> Self {
+        Self { by_client, ..self }
     }
 }
 

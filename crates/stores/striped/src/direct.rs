@@ -4,7 +4,9 @@
 //! 1. Objects that clients were sent to belong to a number of ours: an odd one while a client may
 //!    write them, an even one otherwise. Each change takes the next, which iods keep on stable
 //!    storage and let nobody else write by; so who was sent there before is refused, whatever the
-//!    metaserver has forgotten.
+//!    metaserver has forgotten. A client is not told this number but a caller that follows from the
+//!    number by a key (`leasehold_fs::ClientKey`): nobody derives the caller of a later number, nor
+//!    a client that reads the caller that writes.
 //! 2. While a client may write, sizes are asked of the iods each time, and COMMIT has the metafile
 //!    show that data was changed. At the end it shows what came after that: the client is refused
 //!    first, then the metafile is changed on stable storage, then the number is even.
@@ -32,8 +34,8 @@ use bytes::Bytes;
 use futures_util::future::join_all;
 use leasehold_fs::permission::without_set_ids;
 use leasehold_fs::{
-    Alone, Attributes, Caller, FsError, LaidOut, Layout, ObjectId, Purpose, SetAttributes, SetTime,
-    Spot, Stability, Verifier,
+    Alone, Attributes, Caller, FsError, LaidOut, Layout, ObjectId, Owner, Purpose, SetAttributes,
+    SetTime, Spot, Stability, Verifier,
 };
 
 use crate::Striped as Volume;
@@ -42,9 +44,9 @@ use crate::look::superuser;
 
 const OWNERS: core::ops::Range<u32> = Layout::OWNERS;
 
-/// Whether clients may write an object that belongs to it.
-pub(crate) fn is_given_out(owner: u32) -> bool {
-    OWNERS.contains(&owner) && owner % 2 == 1
+/// Whether clients may write an object that belongs to this user.
+pub(crate) fn is_given_out(user: u32) -> bool {
+    Owner { user, group: user }.is_given_out()
 }
 
 /// The next number after one, even or odd.
@@ -53,6 +55,15 @@ fn next(owner: u32, is_odd: bool) -> u32 {
     let least = owner.saturating_add(1).max(OWNERS.start + 2);
     let next = if (least % 2 == 1) == is_odd { least } else { least.saturating_add(1) };
     if next < OWNERS.end { next } else { OWNERS.start + 2 + u32::from(is_odd) }
+}
+
+/// The number that the objects of a file are given to for a client.
+fn number(objects: &Objects, writes: bool) -> u32 {
+    // Who reads may have the number of others who do. Not all objects belong to it yet where another
+    // metaserver is giving it just now: a number of its own would have that one's clients refused.
+    let greatest = objects.greatest_owner();
+    let is_readers = OWNERS.contains(&greatest) && !is_given_out(greatest);
+    if is_readers && !writes { greatest } else { next(greatest, writes) }
 }
 
 impl Volume {
@@ -107,11 +118,7 @@ impl Volume {
         if has_two && !self.commit_first_copies(objects).await {
             return Ok(None);
         }
-        // Who reads may have the number of others who do. Not all objects belong to it yet where another
-        // metaserver is giving it just now: a number of its own would have that one's clients refused.
-        let greatest = objects.greatest_owner();
-        let is_readers = OWNERS.contains(&greatest) && !is_given_out(greatest);
-        let owner = if is_readers && !writes { greatest } else { next(greatest, writes) };
+        let owner = self.owner(objects, number(objects, writes));
         if writes && self.options.shared && objects.is_unwritten() {
             // Of such a file other metaservers would not ask the iods.
             let (all, stability) = (superuser(), Stability::FileSync);
@@ -124,8 +131,22 @@ impl Volume {
             self.give_out(object, objects).await?;
             objects.alone_by(alone.number);
         }
-        let (verifier, unit) = (self.verifier(names, &[]), objects.head.layout.unit());
-        Ok(Some(Layout { unit, owner, verifier, objects: self.laid_out(spots) }))
+        let verifier = self.verifier(names, &[]);
+        let (unit, caller) = (objects.head.layout.unit(), self.caller(owner, purpose));
+        Ok(Some(Layout { unit, owner, caller, verifier, objects: self.laid_out(spots) }))
+    }
+
+    /// The caller that a client is told to be at the iods.
+    fn caller(&self, owner: Owner, purpose: Purpose) -> Owner {
+        match purpose {
+            Purpose::Read => self.options.clients.reader(owner),
+            Purpose::Write => self.options.clients.writer(owner),
+        }
+    }
+
+    /// The owner of a file's objects by this number.
+    fn owner(&self, objects: &Objects, number: u32) -> Owner {
+        self.options.clients.owner(objects.head.name.0, number)
     }
 
     /// Has what the first copies have on stable storage; whether all of them do. Of one that does not
@@ -177,7 +198,7 @@ impl Volume {
     async fn give(
         &self,
         objects: &Objects,
-        owner: u32,
+        owner: Owner,
     ) -> Result<Option<Vec<(u16, Spot)>>, FsError> {
         let copies: Vec<_> =
             (0..objects.head.layout.width()).map(|number| objects.head.copy(number, 0)).collect();
@@ -193,7 +214,7 @@ impl Volume {
             }
             return Ok(None);
         }
-        (0..objects.head.layout.width()).for_each(|number| objects.owned_by(number, owner));
+        (0..objects.head.layout.width()).for_each(|number| objects.owned_by(number, owner.user));
         let spots = given.into_iter().filter_map(|given| given.ok().flatten());
         Ok(Some(copies.iter().map(|&(iod, _)| iod).zip(spots).collect()))
     }
@@ -285,7 +306,7 @@ impl Volume {
     }
 
     async fn have_owner(&self, objects: &Objects, is_odd: bool) -> Result<(), FsError> {
-        let owner = next(objects.greatest_owner(), is_odd);
+        let owner = self.owner(objects, next(objects.greatest_owner(), is_odd));
         let numbers = 0..objects.head.layout.width();
         let given = numbers.map(async |number| {
             let (iod, name) = objects.head.copy(number, 0);
@@ -297,7 +318,7 @@ impl Volume {
         let mut result = Ok(());
         for (number, given) in (0..).zip(join_all(given).await) {
             match given {
-                Ok(Some(_)) => objects.owned_by(number, owner),
+                Ok(Some(_)) => objects.owned_by(number, owner.user),
                 // It once could, so a client may still write it there.
                 Ok(None) if OWNERS.contains(&objects.owner_of(number)) => {
                     result = Err(FsError::Later);

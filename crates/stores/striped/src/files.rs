@@ -3,7 +3,7 @@
 use core::future::Future;
 
 use bytes::Bytes;
-use leasehold_fs::{FsError, Spot, Stability, Verifier};
+use leasehold_fs::{FsError, Owner, Spot, Stability, Verifier};
 use leasehold_session::Traffic;
 
 use crate::iod::{Extent, Room};
@@ -122,12 +122,12 @@ pub trait Files: Send + Sync {
     /// Puts a file on stable storage.
     fn commit(&self, file: Self::Object) -> impl Future<Output = Result<Verifier, FsError>> + Send;
 
-    /// Makes a file that of a user and group of this number, which its group can read, and says
+    /// Makes a file that of this user and group, which its group can read, and says
     /// where clients find it; none where they cannot. On stable storage when it answers.
     fn give(
         &self,
         _file: Self::Object,
-        _owner: u32,
+        _owner: Owner,
     ) -> impl Future<Output = Result<Option<Spot>, FsError>> + Send {
         async { Ok(None) }
     }

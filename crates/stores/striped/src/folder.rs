@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use bytes::{Bytes, BytesMut};
-use leasehold_fs::{Answer, FsError, Spot, Stability, Verifier};
+use leasehold_fs::{Answer, FsError, Owner, Spot, Stability, Verifier};
 use leasehold_session::Traffic;
 
 use crate::files::Files;
@@ -392,7 +392,7 @@ impl<F: Files> Iod for Folder<F> {
         })
     }
 
-    fn give(&self, object: ObjectName, owner: u32) -> Answer<'_, Result<Option<Spot>, FsError>> {
+    fn give(&self, object: ObjectName, owner: Owner) -> Answer<'_, Result<Option<Spot>, FsError>> {
         Answer::later(async move {
             let file = self.find_or_make(object).await?;
             self.with(object, file, |file| self.files.give(file, owner)).await

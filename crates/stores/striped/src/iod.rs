@@ -4,7 +4,7 @@ use core::fmt;
 
 use bytes::Bytes;
 use leasehold_base::units::{FileSystemId, FileTime};
-use leasehold_fs::{Answer, Attributes, FsError, Space, Spot, Stability, Verifier};
+use leasehold_fs::{Answer, Attributes, FsError, Owner, Space, Spot, Stability, Verifier};
 use leasehold_session::Traffic;
 
 /// What an I/O daemon (iod) keeps: objects of bytes by name.
@@ -44,10 +44,14 @@ pub trait Iod: Send + Sync {
     /// Removes an object, if it is there.
     fn remove(&self, object: ObjectName) -> Answer<'_, Result<(), FsError>>;
 
-    /// Makes an object that of a user and group of this number, by whom clients write it and by
+    /// Makes an object that of this user and group, by whom clients write it and by
     /// whose group they read it, and says where they find it; none where they cannot, or whoever
     /// asked as another user would be let in all the same. On stable storage when it answers.
-    fn give(&self, _object: ObjectName, _owner: u32) -> Answer<'_, Result<Option<Spot>, FsError>> {
+    fn give(
+        &self,
+        _object: ObjectName,
+        _owner: Owner,
+    ) -> Answer<'_, Result<Option<Spot>, FsError>> {
         Answer::now(Ok(None))
     }
 

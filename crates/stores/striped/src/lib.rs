@@ -56,7 +56,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use futures_util::future::join_all;
-use leasehold_fs::{FsError, ObjectId, Store, Verifier};
+use leasehold_fs::{ClientKey, FsError, ObjectId, Store, Verifier};
 use siphasher::sip::SipHasher24;
 
 use crate::file::FileTable;
@@ -108,6 +108,9 @@ pub struct Options {
     /// Whether the names' store keeps the others from what clients of this one hold leases on
     /// ([`Store::cover`]), so that these can be sent to the iods.
     pub leased: bool,
+    /// The key of the numbers by which clients use objects, the same at all metaservers and iods of a
+    /// cluster.
+    pub clients: ClientKey,
 }
 
 impl Options {

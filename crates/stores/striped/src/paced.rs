@@ -30,7 +30,7 @@ use bytes::Bytes;
 use futures_channel::oneshot;
 use futures_util::future::{Either, select};
 use leasehold_core::flow::Flow;
-use leasehold_fs::{Answer, FsError, Spot, Stability, Verifier};
+use leasehold_fs::{Answer, FsError, Owner, Spot, Stability, Verifier};
 use leasehold_session::Session;
 
 use crate::iod::{Extent, Iod, ObjectName, Room, Written};
@@ -295,7 +295,7 @@ impl Iod for Paced {
         self.iod.remove(object)
     }
 
-    fn give(&self, object: ObjectName, owner: u32) -> Answer<'_, Result<Option<Spot>, FsError>> {
+    fn give(&self, object: ObjectName, owner: Owner) -> Answer<'_, Result<Option<Spot>, FsError>> {
         self.iod.give(object, owner)
     }
 

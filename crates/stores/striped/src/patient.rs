@@ -33,7 +33,7 @@ use futures_util::future::{Either, select};
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt as _, StreamExt as _};
 use leasehold_base::units::Time;
-use leasehold_fs::{Answer, FsError, Spot, Stability, Verifier};
+use leasehold_fs::{Answer, FsError, Owner, Spot, Stability, Verifier};
 use leasehold_session::{Session, Traffic, spawn};
 
 use crate::iod::{Extent, Iod, ObjectName, Room, Written};
@@ -492,7 +492,7 @@ impl Iod for Patient {
         Answer::later(self.changed(object, work))
     }
 
-    fn give(&self, object: ObjectName, owner: u32) -> Answer<'_, Result<Option<Spot>, FsError>> {
+    fn give(&self, object: ObjectName, owner: Owner) -> Answer<'_, Result<Option<Spot>, FsError>> {
         let iod = Arc::clone(&self.iod);
         let work = Box::pin(async move { iod.give(object, owner).await });
         Answer::later(self.changed(object, work))

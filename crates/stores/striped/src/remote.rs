@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use leasehold_base::units::FileTime;
-use leasehold_fs::{FsError, Space, Spot, Stability, Verifier};
+use leasehold_fs::{FsError, Owner, Space, Spot, Stability, Verifier};
 use leasehold_session::nfs::messages::{Attributes, Handle, Status, create, write};
 use leasehold_session::nfs::{Bounds, Nfs, Place, messages};
 use leasehold_session::{Credential, Error, Traffic};
@@ -14,8 +14,15 @@ use crate::files::Files;
 use crate::iod::{Extent, Room};
 use crate::local::is_of_directories;
 
-/// The mode of an object that clients write themselves: by its owner, and read by its group.
-const GIVEN_MODE: u32 = 0o640;
+/// The mode of an object that a client writes as its owner, and that its group reads.
+const WRITTEN_MODE: u32 = 0o640;
+
+/// The mode of an object that clients only read, as its group. Such a client finds the number of the
+/// owner in the attributes where a server tells these, so the owner cannot write the object either.
+const READ_MODE: u32 = 0o440;
+
+/// The bits of a mode that say who may do what.
+const MODE_BITS: u32 = 0o7777;
 
 /// Files below a directory of a server, as one user of it.
 pub struct Remote {
@@ -68,6 +75,12 @@ impl Remote {
             self.over.iter().for_each(|over| over());
         }
         lost(error)
+    }
+
+    /// What the server tells of a file now.
+    async fn attributes(&self, file: &Handle) -> Result<Attributes, FsError> {
+        let told = self.nfs.getattr(self.who(), file).await.map_err(|error| self.lost(error))?;
+        Ok(told.done().map_err(meaning)?.attributes)
     }
 
     /// What the server told of a file, or tells now.
@@ -148,9 +161,7 @@ impl Files for Remote {
     }
 
     async fn extent(&self, file: Handle) -> Result<Extent, FsError> {
-        let told =
-            self.nfs.getattr(self.who(), &file).await.map_err(|error| self.lost(error))?.done();
-        Ok(extent(&told.map_err(meaning)?.attributes))
+        Ok(extent(&self.attributes(&file).await?))
     }
 
     async fn resize(&self, file: Handle, size: u64) -> Result<Extent, FsError> {
@@ -205,16 +216,21 @@ impl Files for Remote {
         Ok(Verifier(done.map_err(meaning)?.verifier))
     }
 
-    async fn give(&self, file: Handle, owner: u32) -> Result<Option<Spot>, FsError> {
+    async fn give(&self, file: Handle, owner: Owner) -> Result<Option<Spot>, FsError> {
         let Some(address) = self.reached_at else { return Ok(None) };
         let spot = || Spot { address, handle: file.as_bytes().to_vec() };
-        if self.extent(file).await?.owner == owner {
+        let mode = if owner.is_given_out() { WRITTEN_MODE } else { READ_MODE };
+        let is_given = |told: &Attributes| {
+            let of = Owner { user: told.uid, group: told.gid };
+            of == owner && told.mode & MODE_BITS == mode
+        };
+        if is_given(&self.attributes(&file).await?) {
             return Ok(Some(spot()));
         }
         let changes = messages::SetAttributes {
-            mode: Some(GIVEN_MODE),
-            uid: Some(owner),
-            gid: Some(owner),
+            mode: Some(mode),
+            uid: Some(owner.user),
+            gid: Some(owner.group),
             ..messages::SetAttributes::default()
         };
         let done = self
@@ -230,8 +246,11 @@ impl Files for Remote {
             }
             Err(status) => return Err(meaning(status)),
         };
-        let owned = self.told(&file, after).await?.owner == owner;
-        Ok(owned.then(spot))
+        let after = match after {
+            Some(after) => after,
+            None => self.attributes(&file).await?,
+        };
+        Ok(is_given(&after).then(spot))
     }
 
     async fn space(&self) -> Result<Room, FsError> {

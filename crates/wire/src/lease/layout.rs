@@ -1,4 +1,5 @@
-//! LAYOUT, procedure 26: where a file's data lies, for a client that goes there itself.
+//! LAYOUT, procedure 26: gives a layout back. An earlier version of the program answered where a
+//! file's data lies; OBJECTS does so now, and LAYOUT names no objects.
 
 use leasehold_base::xdr_struct;
 

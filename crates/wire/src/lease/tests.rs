@@ -178,6 +178,23 @@ fn layout() {
 }
 
 #[test]
+fn objects() {
+    vector!(objects::Wanted { file: handle(), kind: Kind::Read }, "00000002 abcd0000 00000001");
+    let object = layout::Object {
+        host: *b"a mapped address",
+        port: 2049,
+        object: handle(),
+        verifier: *b"verified",
+    };
+    let (user, group, verifier) = (0x7800_0001, 0x7812_3456, *b"verifier");
+    vector!(
+        objects::Layout { unit: 65_536, user, group, verifier, objects: List(vec![object]) },
+        "00010000 78000001 78123456 'verifier'
+        00000001 'a mapped address' 00000801 00000002 abcd0000 'verified' 00000000"
+    );
+}
+
+#[test]
 fn what_the_server_calls() {
     let lease = evict::Lease { object: handle(), serial: 9 };
     vector!(

@@ -12,7 +12,8 @@ use bytes::Bytes;
 use leasehold_base::units::FileSystemId;
 use leasehold_fs::suite::{Subject, block_on, run_all, run_model};
 use leasehold_fs::{
-    Caller, FsError, Name, NewFile, ObjectId, Place, SetAttributes, Stability, Step, Store,
+    Caller, ClientKey, FsError, Name, NewFile, ObjectId, Place, SetAttributes, Stability, Step,
+    Store,
 };
 use leasehold_rig::{Cable, EPOCH_KEY, EXPORT, Faults, Manners, MemServer};
 use leasehold_serve::{Epoch, EpochKey};
@@ -101,6 +102,7 @@ impl Cluster {
             rebalance: false,
             shared: false,
             leased: false,
+            clients: ClientKey([6; 16]),
         };
         let names = Arc::<MemStore>::clone(&self.names) as Arc<dyn Store>;
         block_on(Striped::open(names, iods, options)).expect("all are there")

@@ -166,7 +166,7 @@ impl Identity {
     }
 
     /// Whoever is nobody in particular.
-    pub(super) fn anonymous(&self, because: Because) -> Decided {
+    pub(crate) fn anonymous(&self, because: Because) -> Decided {
         let User { uid, gid } = self.anonymous;
         Decided { caller: Caller { uid, gid, groups: groups::Groups::default() }, because }
     }

@@ -11,9 +11,9 @@ use leasehold_base::units::Xid;
 use leasehold_base::xdr::{Encode as _, Message, Reader, Writer, decode_all};
 use leasehold_core::leases::clients::{Event, Refusal as Refused};
 use leasehold_core::leases::{Client, Open, Serial};
-use leasehold_fs::{FsError, LaidOut, Layout, Purpose};
+use leasehold_fs::{FsError, LaidOut, Layout, Owner, Purpose};
 use leasehold_wire::lease::{
-    self, Answer, Call, Caller, append, goodbye, hello, layout, leases, write,
+    self, Answer, Call, Caller, append, goodbye, hello, layout, leases, objects as laid_out, write,
 };
 use leasehold_wire::list::List;
 use leasehold_wire::nfs3::{self, Handle, SetAttributes, Wcc};
@@ -67,6 +67,9 @@ pub(crate) const ROWS: &[Row] = &[
     row!(Worded, "LEASE", lease, leases::Args => leases::Reply, ()),
     row!(Worded, "GOODBYE", goodbye, goodbye::Args => goodbye::Reply, ()),
     row!(Nfs3, "LAYOUT", layout, layout::Wanted => layout::Layout, ())
+        .fails(crate::nfs3::errors::WRITE)
+        .with_leases(),
+    row!(Nfs3, "OBJECTS", find_objects, laid_out::Wanted => laid_out::Layout, ())
         .fails(crate::nfs3::errors::WRITE)
         .with_leases(),
 ];
@@ -191,29 +194,41 @@ async fn append(context: &Context, args: append::Data) -> Result<append::Appende
     Ok(append::Appended { offset: asked.offset(), written })
 }
 
+/// Ends a layout. A client of an earlier version, which asks for one, is sent nowhere: it would call the
+/// servers of objects by numbers that give nothing any more.
 async fn layout(context: &Context, args: layout::Wanted) -> Result<layout::Layout, Refusal<()>> {
+    let target = context.target(args.file.as_bytes()).await?;
+    if args.kind.is_none() {
+        target.request.export.store.recall(&target.object).await?;
+    }
+    Ok(layout::Layout { unit: 0, owner: 0, verifier: [0; 8], objects: List(Vec::new()) })
+}
+
+async fn find_objects(
+    context: &Context,
+    args: laid_out::Wanted,
+) -> Result<laid_out::Layout, Refusal<()>> {
     let target = context.target(args.file.as_bytes()).await?;
     let (request, object) = (&target.request, &target.object);
     let purpose = match args.kind {
-        None => {
-            request.export.store.recall(object).await?;
-            return Ok(told(None, context.arrival.to));
-        }
-        Some(lease::Kind::Write) if request.read_only => return Err(FsError::ReadOnly.into()),
-        // At an iod it could be whom it says.
-        Some(_) if !target.trusted => return Ok(told(None, context.arrival.to)),
-        Some(lease::Kind::Write) => Purpose::Write,
-        Some(lease::Kind::Read) => Purpose::Read,
+        lease::Kind::Write if request.read_only => return Err(FsError::ReadOnly.into()),
+        // The iods do not know the rule that makes it another user.
+        _ if !target.trusted => return Ok(told(None, context.arrival.to)),
+        lease::Kind::Write => Purpose::Write,
+        lease::Kind::Read => Purpose::Read,
     };
-    let laid_out = request.export.store.open_layout(&request.caller, object, purpose).await?;
-    Ok(told(laid_out, context.arrival.to))
+    let found = request.export.store.open_layout(&request.caller, object, purpose).await?;
+    Ok(told(found, context.arrival.to))
 }
 
 /// A layout as it is told to a client that reaches this server at an address: what the server
 /// reaches on its own machine is there for the client as well.
-fn told(laid_out: Option<Layout>, server: IpAddr) -> layout::Layout {
-    let nowhere = || layout::Layout { unit: 0, owner: 0, verifier: [0; 8], objects: List(vec![]) };
-    let Some(Layout { unit, owner, verifier, objects }) = laid_out else { return nowhere() };
+fn told(found: Option<Layout>, server: IpAddr) -> laid_out::Layout {
+    let nowhere = || {
+        let (unit, user, group, verifier) = (0, 0, 0, [0; 8]);
+        laid_out::Layout { unit, user, group, verifier, objects: List(Vec::new()) }
+    };
+    let Some(Layout { unit, caller, verifier, objects, .. }) = found else { return nowhere() };
     let objects = objects.into_iter().map(|LaidOut { spot, verifier }| {
         let at = spot.address.ip().to_canonical();
         let host = match if at.is_loopback() { server.to_canonical() } else { at } {
@@ -224,7 +239,8 @@ fn told(laid_out: Option<Layout>, server: IpAddr) -> layout::Layout {
         Some(layout::Object { host: host.octets(), port, object, verifier: verifier.0 })
     });
     let Some(objects) = objects.collect::<Option<Vec<_>>>() else { return nowhere() };
-    layout::Layout { unit, owner, verifier: verifier.0, objects: List(objects) }
+    let Owner { user, group } = caller;
+    laid_out::Layout { unit, user, group, verifier: verifier.0, objects: List(objects) }
 }
 
 async fn hello(context: &Context, args: hello::Args<'_>) -> Result<hello::Reply, Refusal<()>> {

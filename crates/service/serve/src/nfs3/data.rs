@@ -13,9 +13,11 @@ pub(super) async fn read(
 ) -> Result<wire::read::Done, Refusal<After>> {
     let target = context.target(args.file.as_bytes()).await?;
     let count = args.count.min(target.offer.transfer_bytes_max(context.arrival.transport()));
-    let done = ops::read(&target.request, &target.object, args.offset, count).await?;
+    let done = ops::read(&target.request, &target.object, args.offset, count).await;
+    let done = done.map_err(|failed| target.shown(failed.into()))?;
+    let attributes = Some(convert::attributes(&done.attributes));
     Ok(wire::read::Done {
-        attributes: Some(convert::attributes(&done.attributes)),
+        attributes: target.told(attributes),
         count: u32::try_from(done.data.len()).map_err(|_| FsError::ServerFault)?,
         end: done.end,
         data: done.data,
@@ -37,9 +39,9 @@ pub(crate) async fn write(
     };
     let changed =
         ops::write(&target.request, &target.object, args.offset, args.data, stability).await;
-    let (done, file) = convert::settled(changed)?;
+    let (done, file) = convert::settled(changed).map_err(|refusal| target.shown(refusal))?;
     Ok(wire::write::Done {
-        file,
+        file: target.told(file),
         count: done.count,
         stability: match done.stability {
             Stability::Unstable => wire::write::Stability::Unstable,
@@ -56,6 +58,6 @@ pub(super) async fn commit(
 ) -> Result<wire::commit::Done, Refusal<Wcc>> {
     let target = context.target(args.file.as_bytes()).await?;
     let changed = ops::commit(&target.request, &target.object, args.offset, args.count).await;
-    let (done, file) = convert::settled(changed)?;
-    Ok(wire::commit::Done { file, verifier: done.verifier.0 })
+    let (done, file) = convert::settled(changed).map_err(|refusal| target.shown(refusal))?;
+    Ok(wire::commit::Done { file: target.told(file), verifier: done.verifier.0 })
 }

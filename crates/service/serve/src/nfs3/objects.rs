@@ -48,12 +48,16 @@ pub(super) async fn access(
     let target = context.target(args.object.as_bytes()).await?;
     let wire::access::Access { read, lookup, modify, extend, delete, execute } = args.access;
     let wanted = fs::Access { read, lookup, modify, extend, delete, execute };
-    let (granted, attributes) = ops::access(&target.request, &target.object, wanted).await?;
+    let (granted, attributes) = match target.sent {
+        Some(sent) => (sent.granted(wanted), None),
+        None => {
+            let answered = ops::access(&target.request, &target.object, wanted).await?;
+            (answered.0, Some(convert::attributes(&answered.1)))
+        }
+    };
     let fs::Access { read, lookup, modify, extend, delete, execute } = granted;
-    Ok(wire::access::Done {
-        attributes: Some(convert::attributes(&attributes)),
-        access: wire::access::Access { read, lookup, modify, extend, delete, execute },
-    })
+    let access = wire::access::Access { read, lookup, modify, extend, delete, execute };
+    Ok(wire::access::Done { attributes, access })
 }
 
 pub(super) async fn readlink(

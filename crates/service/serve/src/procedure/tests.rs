@@ -5,7 +5,8 @@ use std::task::{Poll, Waker};
 use leasehold_base::units::Time;
 
 use super::*;
-use crate::table::{Row, row};
+use crate::iods::Authority;
+use crate::table::{Row, Use, row};
 use crate::{Arrival, Deaf, HandleKey, Service, Trust};
 
 /// Says what failed; there is no word for "ask again later".
@@ -40,6 +41,7 @@ fn told(row: &Row) -> Option<u32> {
             now: Time::ZERO,
         },
         leased: None,
+        by: (Authority::Rules, Use::Never),
     };
     let run = (row.handler)(row.errors, context, Xid(1), Bytes::new(), Writer::new());
     let Poll::Ready(reply) = pin!(run).poll(&mut std::task::Context::from_waker(Waker::noop()))

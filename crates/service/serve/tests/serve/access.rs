@@ -51,6 +51,7 @@ impl Observer for Refusals {
             Event::HandleRefused { export, .. } => format!("handle of {export}"),
             Event::NotBelieved { refused, .. } => format!("not believed, refused {refused}"),
             Event::EpochOver { last, .. } => format!("over since {last}"),
+            Event::Stranger { from } => format!("a stranger at {from}"),
         };
         self.0.lock().expect("no one panicked").push(line);
     }

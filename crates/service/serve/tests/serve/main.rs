@@ -3,6 +3,7 @@
 mod access;
 mod cookies;
 mod epochs;
+mod iods;
 mod leases;
 mod mount;
 mod notes;

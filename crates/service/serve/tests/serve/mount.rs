@@ -188,6 +188,7 @@ impl Observer for Listener {
             Event::HandleRefused { export, .. } => format!("a handle of {export}"),
             Event::NotBelieved { refused, .. } => format!("not believed, refused: {refused}"),
             Event::EpochOver { last, .. } => format!("over since {last}"),
+            Event::Stranger { from } => format!("a stranger at {from}"),
         };
         self.0.lock().expect("no one panicked").push(line);
     }

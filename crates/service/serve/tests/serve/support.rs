@@ -18,6 +18,8 @@ pub(crate) struct Server {
     pub(crate) store: Arc<MemStore>,
     pub(crate) arrival: Arrival,
     pub(crate) uid: u32,
+    /// The caller's group, where that has another number than its user.
+    pub(crate) gid: Option<u32>,
     /// The name of the caller's machine.
     pub(crate) machine: String,
     next_xid: u32,
@@ -46,6 +48,7 @@ impl Server {
                 now: Time::ZERO,
             },
             uid: 0,
+            gid: None,
             machine: "client".to_owned(),
             next_xid: 1,
         }
@@ -65,7 +68,8 @@ impl Server {
     ) -> Bytes {
         let mut body = Writer::new();
         let (machine_name, uid) = (self.machine.as_bytes(), self.uid);
-        AuthSys { machine_name, uid, gid: uid, ..AuthSys::default() }.encode(&mut body);
+        let gid = self.gid.unwrap_or(uid);
+        AuthSys { machine_name, uid, gid, ..AuthSys::default() }.encode(&mut body);
         let body = body.finish().into_bytes();
         let credential = OpaqueAuth { flavor: flavor::SYS, body: &body };
         let xid = Xid(self.next_xid);
@@ -104,7 +108,7 @@ impl Server {
     }
 }
 
-fn export(store: &Arc<MemStore>) -> Export {
+pub(crate) fn export(store: &Arc<MemStore>) -> Export {
     let store = Arc::<MemStore>::clone(store);
     Export {
         id: ExportId(1),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use leasehold_base::units::FileSystemId;
 use leasehold_fs::suite::block_on;
-use leasehold_fs::{NewFile, ObjectId, Place, SetAttributes, Stability, Store};
+use leasehold_fs::{ClientKey, NewFile, ObjectId, Place, SetAttributes, Stability, Store};
 use leasehold_store_mem::{Config, MemStore};
 use leasehold_store_striped::{Folder, Iod, Local, Mark, Member, Options, Striped};
 
@@ -27,6 +27,7 @@ fn options(start: u64) -> Options {
         rebalance: false,
         shared: true,
         leased: true,
+        clients: ClientKey([6; 16]),
     }
 }
 

@@ -12,8 +12,8 @@ use leasehold_base::random::Random;
 use leasehold_base::units::FileTime;
 use leasehold_fs::suite::block_on;
 use leasehold_fs::{
-    Answer, Attributes, Caller, FsError, Layout, Mode, Name, ObjectId, Purpose, SetAttributes,
-    SetTime, Spot, Stability, Step, Store, Verifier, others_first,
+    Answer, Attributes, Caller, FsError, Layout, Mode, Name, ObjectId, Owner, Purpose,
+    SetAttributes, SetTime, Spot, Stability, Step, Store, Verifier, others_first,
 };
 use leasehold_store_mem::MemStore;
 
@@ -44,7 +44,7 @@ impl Reached {
         Ok(self.store.lookup(&superuser(), &directory, plain(&name)).await?.object)
     }
 
-    async fn have_owner(&self, object: ObjectName, owner: u32) -> Result<Option<Spot>, FsError> {
+    async fn have_owner(&self, object: ObjectName, owner: Owner) -> Result<Option<Spot>, FsError> {
         if self.keeps_all.load(Ordering::Relaxed) {
             return Ok(None);
         }
@@ -55,8 +55,8 @@ impl Reached {
         if is_first || !self.skips_fences {
             let changes = SetAttributes {
                 mode: Some(Mode::from_bits(0o640)),
-                uid: Some(owner),
-                gid: Some(owner),
+                uid: Some(owner.user),
+                gid: Some(owner.group),
                 ..SetAttributes::default()
             };
             self.store.setattr(&superuser(), &file, &changes, None).await.result?;
@@ -112,7 +112,7 @@ impl Iod for Reached {
         self.iod.remove(object)
     }
 
-    fn give(&self, object: ObjectName, owner: u32) -> Answer<'_, Result<Option<Spot>, FsError>> {
+    fn give(&self, object: ObjectName, owner: Owner) -> Answer<'_, Result<Option<Spot>, FsError>> {
         Answer::later(self.have_owner(object, owner))
     }
 
@@ -179,7 +179,7 @@ impl World {
     fn read(&self, layout: &Layout, object: usize) -> Result<Bytes, FsError> {
         let Spot { address, handle } = &layout.objects[object].spot;
         let file = ObjectId::new(handle).expect("it is one");
-        let (uid, gid) = (layout.owner - 1, layout.owner);
+        let Owner { user: uid, group: gid } = layout.caller;
         let caller = Caller { uid, gid, ..Caller::nobody() };
         let store = &self.volume.iods[usize::from(address.port())];
         block_on(store.read(&caller, &file, 0, 100)).map(|read| read.data)
@@ -193,8 +193,8 @@ impl World {
         self.tick();
         let Spot { address, handle } = &layout.objects[object].spot;
         let file = ObjectId::new(handle).expect("it is one");
-        let owner = layout.owner;
-        let caller = Caller { uid: owner, gid: owner, ..Caller::nobody() };
+        let Owner { user: uid, group: gid } = layout.caller;
+        let caller = Caller { uid, gid, ..Caller::nobody() };
         let data = Bytes::from(vec![byte; 3]);
         let store = &self.volume.iods[usize::from(address.port())];
         let done = store.write(&caller, &file, offset, data, Stability::Unstable).await.result;
@@ -328,17 +328,65 @@ fn a_fence_that_is_skipped_is_found() {
 fn each_client_is_told_another_number() {
     let mut world = World::new(1, false);
     let (store, file, layout) = given_out(&mut world);
-    let first = layout.owner;
+    let first = layout.owner.user;
     assert!(Layout::OWNERS.contains(&first) && first % 2 == 1);
-    let read = || read_at(&store, &file).owner;
+    let read = || read_at(&store, &file).owner.user;
     let (reads, again) = (read(), read());
     assert_eq!(reads, again, "readers do nobody harm");
     assert!(reads > first && reads.is_multiple_of(2));
-    let writes = written_at(&store, &file).owner;
+    let writes = written_at(&store, &file).owner.user;
     assert!(writes > reads && writes % 2 == 1);
     block_on(store.recall(&file)).expect("all are there");
-    let next = written_at(&store, &file).owner;
+    let next = written_at(&store, &file).owner.user;
     assert!(next > writes && next % 2 == 1);
+}
+
+/// Whether a caller can write an object of a layout.
+fn writes(world: &World, layout: &Layout, caller: Owner) -> bool {
+    let Spot { address, handle } = &layout.objects[0].spot;
+    let file = ObjectId::new(handle).expect("it is one");
+    let caller = Caller { uid: caller.user, gid: caller.group, ..Caller::nobody() };
+    let store = &world.volume.iods[usize::from(address.port())];
+    let data = Bytes::from_static(b"forged");
+    block_on(store.write(&caller, &file, 0, data, Stability::Unstable)).result.is_ok()
+}
+
+/// All callers of two numbers that are told ones, or near to those.
+fn near(told: &[Owner]) -> Vec<Owner> {
+    let told: Vec<u32> = told.iter().flat_map(|it| [it.user, it.group]).collect();
+    let near =
+        |number: &u32| (0..4).flat_map(|by| [*number - by, *number + by]).collect::<Vec<_>>();
+    let near: Vec<u32> = told.iter().flat_map(near).collect();
+    near.iter().flat_map(|&user| near.iter().map(move |&group| Owner { user, group })).collect()
+}
+
+/// Not by what it is told for this file, for others, or again after a fence.
+#[test]
+fn the_caller_that_reads_cannot_write() {
+    let mut world = World::new(9, false);
+    let (store, file, _) = given_out(&mut world);
+    let other = make(&store, "other");
+    put(&store, &other, 0, &text(60), Stability::FileSync);
+    let layout = read_at(&store, &file);
+    let told = [layout.caller, read_at(&store, &other).caller];
+    for caller in near(&told) {
+        assert!(!writes(&world, &layout, caller), "{caller:?}");
+    }
+    assert!(world.read(&layout, 0).is_ok());
+    let given = written_at(&store, &file);
+    for caller in near(&told) {
+        assert!(!writes(&world, &given, caller), "{caller:?}");
+    }
+    assert!(writes(&world, &given, given.caller));
+}
+
+/// The test above can fail: a client that is told the owner, as clients once were, writes.
+#[test]
+fn an_owner_that_is_told_is_found() {
+    let mut world = World::new(10, false);
+    let (store, file, _) = given_out(&mut world);
+    let layout = read_at(&store, &file);
+    assert!(near(&[layout.owner]).into_iter().any(|caller| writes(&world, &layout, caller)));
 }
 
 #[test]
@@ -485,7 +533,7 @@ fn who_may_not_read_any_more_is_refused_at_the_iods() {
         assert_eq!(read, if refused { Err(FsError::Access) } else { Ok(()) });
     }
     let next = read_at(&store, &file);
-    assert!(next.owner > layout.owner && next.owner.is_multiple_of(2));
+    assert!(next.owner.user > layout.owner.user && next.owner.user.is_multiple_of(2));
     assert!((0..3).all(|object| world.read(&next, object).is_ok()));
     assert!((0..3).all(|object| world.read(&layout, object).is_err()));
     for changes in [
@@ -625,7 +673,7 @@ fn readers_of_several_metaservers_have_one_number() {
         for layout in block_on(join_all(told)) {
             let layout = layout.expect("all are there").expect("it can be read there");
             for object in 0..layout.objects.len() {
-                assert!(world.read(&layout, object).is_ok(), "{seed}: {}", layout.owner);
+                assert!(world.read(&layout, object).is_ok(), "{seed}: {:?}", layout.owner);
             }
         }
     }

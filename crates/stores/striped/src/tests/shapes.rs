@@ -2,7 +2,8 @@
 
 use leasehold_fs::suite::block_on;
 use leasehold_fs::{
-    FsError, Name, NewFile, NewNode, ObjectId, Place, SetAttributes, Stability, Step, Store as _,
+    ClientKey, FsError, Name, NewFile, NewNode, ObjectId, Place, SetAttributes, Stability, Step,
+    Store as _,
 };
 
 use super::volume::{Volume, data, make, place, put, superuser, text};
@@ -18,6 +19,7 @@ const OPTIONS: Options = Options {
     rebalance: false,
     shared: false,
     leased: false,
+    clients: ClientKey([6; 16]),
 };
 
 const DEFAULT: SetAttributes = SetAttributes {

@@ -13,7 +13,7 @@ use futures_util::future::join_all;
 use leasehold_base::random::Random;
 use leasehold_fs::suite::block_on;
 use leasehold_fs::{
-    Answer, FsError, SetAttributes, Spot, Stability, Store, Verifier, others_first,
+    Answer, FsError, Owner, SetAttributes, Spot, Stability, Store, Verifier, others_first,
 };
 use leasehold_session::spawn;
 
@@ -89,7 +89,7 @@ impl Iod for Slow {
         self.slowly(move |iod| iod.remove(object))
     }
 
-    fn give(&self, object: ObjectName, owner: u32) -> Answer<'_, Result<Option<Spot>, FsError>> {
+    fn give(&self, object: ObjectName, owner: Owner) -> Answer<'_, Result<Option<Spot>, FsError>> {
         self.slowly(move |iod| iod.give(object, owner))
     }
 

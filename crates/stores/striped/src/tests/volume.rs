@@ -6,7 +6,8 @@ use bytes::Bytes;
 use leasehold_base::units::{FileSystemId, FileTime};
 use leasehold_fs::suite::block_on;
 use leasehold_fs::{
-    Caller, Mode, Name, NewFile, ObjectId, Place, SetAttributes, Stability, Step, Store, Verifier,
+    Caller, ClientKey, Mode, Name, NewFile, ObjectId, Place, SetAttributes, Stability, Step, Store,
+    Verifier,
 };
 use leasehold_store_mem::{Config, MemStore};
 
@@ -86,6 +87,7 @@ impl Volume {
             rebalance: self.rebalance,
             shared: self.shared,
             leased: self.shared,
+            clients: ClientKey([6; 16]),
         };
         let mut iods: Vec<Arc<dyn Iod>> = Vec::new();
         for (number, store) in (0..).zip(&self.iods) {

@@ -35,6 +35,8 @@ structures! {
     lease::layout::Wanted { file kind }
     lease::layout::Object { host port object verifier }
     lease::layout::Layout { unit owner verifier objects }
+    lease::objects::Wanted { file kind }
+    lease::objects::Layout { unit user group verifier objects }
     lease::leases::Wanted { object terms reclaim }
     lease::leases::Returned { object serial open }
     lease::leases::Args { caller wanted returned progress }

@@ -1,0 +1,232 @@
+//! Callers of an iod that no metaserver has sent, or that do more than a metaserver sent them for: an
+//! iod refuses each of these calls. The iods need root to tell users apart.
+
+use std::net::SocketAddr;
+
+use bytes::Bytes;
+use leasehold_session::leases::messages::layout::Object;
+use leasehold_session::leases::messages::leases::{Progress, Returned, Wanted};
+use leasehold_session::leases::messages::objects::Layout;
+use leasehold_session::leases::messages::{Kind, Open, Terms};
+use leasehold_session::nfs::messages::{Handle, SetAttributes, Status, access, write};
+use leasehold_session::nfs::{Nfs, Version};
+use leasehold_session::{Credential, Options as Calling};
+use leasehold_shell::client::{Mounted, SourcePort, block_on};
+use rustix::process::Signal;
+
+use crate::cluster::iod;
+use crate::direct::{Cluster, data};
+use crate::support::{PATIENCE, put, who};
+
+const LENGTH: u32 = 60_000;
+
+/// A user of this machine without privilege.
+const USER: u32 = 1000;
+
+/// Takes a lease, asks for a layout of that kind, and gives the lease back.
+fn try_lay_out(server: &Mounted, file: Handle, kind: Kind, caller: &Credential) -> Layout {
+    let terms = Terms { kind, term_ms: 60_000, opportune: false, space: 0 };
+    let wanted = vec![Wanted { object: file, terms, reclaim: false }];
+    let leases = server.nfs.leases().unwrap();
+    let (_, held) =
+        block_on(leases.lease(caller, wanted, Vec::new(), Progress::Recovered)).unwrap();
+    let grant = held[0].grant;
+    assert!(grant.cachable);
+    let layout = block_on(server.nfs.objects(caller, &file, kind)).unwrap().done().unwrap();
+    // Others do not wait for this client, which goes on all the same.
+    let returned = Returned { object: file, serial: grant.serial, open: Open::No };
+    let asked = leases.lease(caller, Vec::new(), vec![returned], Progress::Recovered);
+    block_on(asked).unwrap();
+    layout
+}
+
+/// The same, for a caller that is sent to the iods.
+fn laid_out(server: &Mounted, file: Handle, kind: Kind) -> Layout {
+    let layout = try_lay_out(server, file, kind, &who());
+    assert_eq!(layout.objects.0.len(), 3);
+    layout
+}
+
+fn caller_of(layout: &Layout) -> Credential {
+    Credential::system("client", layout.user, layout.group, &[])
+}
+
+fn session(cluster: &Cluster, object: &Object, calling: Calling, port: SourcePort) -> Nfs {
+    let address = SocketAddr::from(([127, 0, 0, 1], u16::try_from(object.port).unwrap()));
+    let session = cluster.runtime.session(address, calling.impatient(PATIENCE), port);
+    Nfs::new(session.unwrap(), Version::V3)
+}
+
+fn by_stream(cluster: &Cluster, object: &Object) -> Nfs {
+    session(cluster, object, Calling::stream(), SourcePort::Any)
+}
+
+/// The ways to reach an object's iod: by TCP and UDP, from a port that takes privilege and from another.
+fn ways(cluster: &Cluster, object: &Object) -> Vec<Nfs> {
+    let ports = [SourcePort::PrivilegedIfPossible, SourcePort::Any];
+    let transports = [Calling::stream, Calling::datagram];
+    let both = transports.into_iter().flat_map(|calling| ports.map(|port| (calling(), port)));
+    both.map(|(calling, port)| session(cluster, object, calling, port)).collect()
+}
+
+/// The reads and changes of an object that an iod lets a caller do.
+fn allowed(nfs: &Nfs, caller: &Credential, object: &Handle) -> Vec<&'static str> {
+    let set = |changes| block_on(nfs.setattr(caller, object, &changes, None));
+    let mode = SetAttributes { mode: Some(0o666), ..SetAttributes::default() };
+    let cut = SetAttributes { size: Some(0), ..SetAttributes::default() };
+    let bytes = (Bytes::from_static(b"forged"), write::Stability::FileSync);
+    let done = [
+        ("READ", block_on(nfs.read(caller, object, 0, 8)).is_ok_and(|reply| reply.done().is_ok())),
+        ("WRITE", block_on(nfs.write(caller, object, 0, bytes)).is_ok_and(|it| it.done().is_ok())),
+        ("COMMIT", block_on(nfs.commit(caller, object, 0, 0)).is_ok_and(|it| it.done().is_ok())),
+        ("mode", set(mode).is_ok_and(|reply| reply.done().is_ok())),
+        ("size", set(cut).is_ok_and(|reply| reply.done().is_ok())),
+        ("GETATTR", block_on(nfs.getattr(caller, object)).is_ok_and(|it| it.done().is_ok())),
+    ];
+    done.into_iter().filter_map(|(name, is_done)| is_done.then_some(name)).collect()
+}
+
+/// Credentials that anybody can send, among them all that can be guessed from told numbers.
+fn forged(layouts: &[&Layout]) -> Vec<Credential> {
+    let told: Vec<u32> = layouts.iter().flat_map(|it| [it.user, it.group]).collect();
+    let near = told.iter().flat_map(|number| (0..3).flat_map(move |by| [number - by, number + by]));
+    let users = [0, 1, USER, 65_534, u32::MAX - 1, u32::MAX].into_iter().chain(near);
+    let both = users.flat_map(|user| {
+        let group = told[0];
+        [
+            Credential::system("client", user, user, &told),
+            Credential::system("client", user, group, &told),
+            Credential::system("client", group, user, &told),
+        ]
+    });
+    // Further groups make no difference.
+    let is_told = |caller: &Credential| {
+        layouts.iter().any(|it| (it.user, it.group) == (caller.uid(), caller.gid()))
+    };
+    both.filter(|caller| !is_told(caller)).chain([Credential::none()]).collect()
+}
+
+fn read_all(server: &Mounted, file: &Handle) -> Bytes {
+    block_on(server.nfs.read(&who(), file, 0, LENGTH)).unwrap().done().unwrap().data
+}
+
+/// An attacker read a file under a lease, and wrote its objects by AUTH_NONE and by the number that it
+/// was told.
+#[test]
+fn a_caller_that_was_not_sent_reads_and_changes_no_object() {
+    let Some(cluster) = Cluster::start(&[]) else { return };
+    let plain = cluster.mount();
+    let file = block_on(put(&plain, b"file", &data(LENGTH)));
+    let layout = laid_out(&cluster.leased(9), file, Kind::Read);
+    let object = &layout.objects.0[0];
+    for nfs in ways(&cluster, object) {
+        for caller in forged(&[&layout]) {
+            assert_eq!(allowed(&nfs, &caller, &object.object), [] as [&str; 0], "{caller:?}");
+        }
+    }
+    assert!(read_all(&plain, &file) == data(LENGTH), "an object was changed");
+}
+
+/// A client that was sent to read an object does nothing else there, and is told nothing of its owner.
+#[test]
+fn a_layout_to_read_writes_nothing() {
+    let Some(cluster) = Cluster::start(&[]) else { return };
+    let plain = cluster.mount();
+    let file = block_on(put(&plain, b"file", &data(LENGTH)));
+    let layout = laid_out(&cluster.leased(9), file, Kind::Read);
+    let (caller, object) = (caller_of(&layout), &layout.objects.0[0]);
+    for nfs in ways(&cluster, object) {
+        assert_eq!(allowed(&nfs, &caller, &object.object), ["READ"]);
+    }
+    let nfs = by_stream(&cluster, object);
+    let read = block_on(nfs.read(&caller, &object.object, 0, 8)).unwrap().done().unwrap();
+    assert_eq!((&read.data[..], read.attributes), (&data(LENGTH)[..8], None));
+    let all = access::Access { read: true, modify: true, extend: true, ..Default::default() };
+    let may = block_on(nfs.access(&caller, &object.object, all)).unwrap().done().unwrap();
+    let reads = access::Access { read: true, ..Default::default() };
+    assert_eq!((may.access, may.attributes), (reads, None));
+    let may = block_on(nfs.access(&who(), &object.object, all));
+    assert!(may.is_err(), "{may:?}");
+    assert!(read_all(&plain, &file) == data(LENGTH), "an object was changed");
+}
+
+/// A layout to write is good for its file alone, and changes no owner, mode or size.
+#[test]
+fn a_layout_to_write_is_good_for_its_file_alone() {
+    let Some(cluster) = Cluster::start(&[]) else { return };
+    let plain = cluster.mount();
+    let [file, other] =
+        [&b"file"[..], b"other"].map(|name| block_on(put(&plain, name, &data(LENGTH))));
+    let layout = laid_out(&cluster.leased(9), file, Kind::Write);
+    let of_other = laid_out(&cluster.leased(8), other, Kind::Write);
+    let (object, elsewhere) = (&layout.objects.0[0], &of_other.objects.0[0]);
+    for nfs in ways(&cluster, object) {
+        let allowed = allowed(&nfs, &caller_of(&layout), &object.object);
+        assert_eq!(allowed, ["READ", "WRITE", "COMMIT"]);
+    }
+    for nfs in ways(&cluster, elsewhere) {
+        let allowed = allowed(&nfs, &caller_of(&layout), &elsewhere.object);
+        assert_eq!(allowed, [] as [&str; 0]);
+    }
+    let nfs = by_stream(&cluster, object);
+    for caller in forged(&[&layout, &of_other]) {
+        assert_eq!(allowed(&nfs, &caller, &object.object), [] as [&str; 0], "{caller:?}");
+    }
+}
+
+/// The mode of a file was changed, and who had read it before read on at the iods and wrote.
+#[test]
+fn a_fence_takes_effect_at_once_for_reads_and_writes() {
+    let Some(cluster) = Cluster::start(&[]) else { return };
+    let plain = cluster.mount();
+    let file = block_on(put(&plain, b"file", &data(LENGTH)));
+    let client = cluster.leased(9);
+    let before = laid_out(&client, file, Kind::Read);
+    let object = &before.objects.0[0];
+    let mode = SetAttributes { mode: Some(0o600), ..SetAttributes::default() };
+    let set = block_on(plain.nfs.setattr(&who(), &file, &mode, None));
+    set.unwrap().done().unwrap();
+    let ways = ways(&cluster, object);
+    for nfs in &ways {
+        let allowed = allowed(nfs, &caller_of(&before), &object.object);
+        assert_eq!(allowed, [] as [&str; 0]);
+    }
+    let after = laid_out(&cluster.leased(8), file, Kind::Write);
+    for caller in [caller_of(&before)].into_iter().chain(forged(&[&before])) {
+        assert_eq!(allowed(&ways[0], &caller, &object.object), [] as [&str; 0], "{caller:?}");
+    }
+    let writer = caller_of(&after);
+    assert_eq!(allowed(&ways[0], &writer, &object.object), ["READ", "WRITE", "COMMIT"]);
+}
+
+/// The numbers outlive a start of the iod, which keeps no list of clients.
+#[test]
+fn an_iod_that_starts_again_knows_whom_it_lets_in() {
+    let Some(mut cluster) = Cluster::start(&[]) else { return };
+    let plain = cluster.mount();
+    let file = block_on(put(&plain, b"file", &data(LENGTH)));
+    let layout = laid_out(&cluster.leased(9), file, Kind::Write);
+    let object = layout.objects.0[0];
+    let at = cluster.iods.iter().position(|(_, port)| u32::from(*port) == object.port).unwrap();
+    let port = cluster.iods[at].1;
+    cluster.iods[at].0.end(Signal::KILL);
+    cluster.iods[at] = iod(&cluster.home, ["one", "two", "three"][at], "key", port);
+    let nfs = by_stream(&cluster, &object);
+    let allowed_to = |caller| allowed(&nfs, &caller, &object.object);
+    assert_eq!(allowed_to(caller_of(&layout)), ["READ", "WRITE", "COMMIT"]);
+    assert_eq!(allowed_to(who()), [] as [&str; 0]);
+}
+
+/// A caller whose word about its user is not believed is the anonymous user, and is sent nowhere,
+/// though the rule of the export believes others.
+#[test]
+fn a_caller_that_is_not_believed_is_sent_nowhere() {
+    let Some(cluster) = Cluster::start(&[]) else { return };
+    let file = block_on(put(&cluster.mount(), b"file", &data(LENGTH)));
+    let server = cluster.leased(9);
+    let nobody = Credential::none();
+    let told = try_lay_out(&server, file, Kind::Read, &nobody);
+    assert_eq!(told.objects.0.len(), 0, "{told:?}");
+    let read = block_on(server.nfs.read(&nobody, &file, 0, 8)).unwrap().done();
+    assert_ne!(read.err(), Some(Status::Access), "anybody may read it");
+}

@@ -1,0 +1,222 @@
+//! The callers of an iod, and the power that each has: by the word of the cluster, by numbers that follow
+//! from the object, and none by a rule of the export.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use leasehold_base::xdr::Encode;
+use leasehold_fs::{ClientKey, Layout, Owner};
+use leasehold_serve::access::{Access, Clients, Identity, Rule, Squash, User};
+use leasehold_serve::{Deaf, Epoch, EpochKey, HandleKey, Offer, Service};
+use leasehold_wire::mount::{self, Path, mnt};
+use leasehold_wire::nfs2;
+use leasehold_wire::nfs3::{
+    DirectoryArgs, Handle, Name, PROGRAM, SetAttributes, Status, VERSION, access, commit, create,
+    getattr, lookup, read, remove, setattr, write,
+};
+use leasehold_wire::rpc::{AuthStatus, ReplyStatus};
+
+use crate::support::{NAME, Server, export};
+
+const KEY: EpochKey = EpochKey([9; 16]);
+const CLIENTS: ClientKey = ClientKey([10; 16]);
+const STRANGER: ReplyStatus = ReplyStatus::AuthError(AuthStatus::TooWeak);
+
+/// Odd: clients may write.
+const WRITTEN: u32 = Layout::OWNERS.start + 5;
+const READ: u32 = WRITTEN + 1;
+
+/// Every caller is the superuser by the rule of the export.
+fn service(server: &Server) -> Service {
+    let anonymous = User { uid: 0, gid: 0 };
+    let rule = Rule {
+        clients: vec![Clients::everybody()],
+        read_only: false,
+        insecure: true,
+        identity: Identity { squash: Squash::All, anonymous, ..Identity::default() },
+    };
+    let offer = Offer::to_everybody(export(&server.store));
+    let offer = Offer { access: Access::new(vec![rule]), ..offer };
+    Service::offering(vec![offer], HandleKey([1; 16]), Box::new(Deaf))
+}
+
+/// An iod with an object of an owner.
+struct Iod {
+    server: Server,
+    root: Handle,
+    object: Handle,
+    owner: Owner,
+}
+
+impl Iod {
+    fn new(clients: Option<ClientKey>, user: u32) -> Self {
+        let mut server = Server::new();
+        server.service = Arc::new(service(&server).as_iod(KEY, &[], clients));
+        let root = Handle::from(server.service.root_handle(NAME).expect("the export is there"));
+        server.machine = KEY.member_word();
+        let place = DirectoryArgs { directory: root, name: Name(b"object") };
+        let args = create::Args { place, how: create::How::Guarded(SetAttributes::default()) };
+        let made = server.call((PROGRAM, VERSION, create::NUMBER), &args);
+        let create::Reply::Done(made) = made.read() else { panic!("there is room") };
+        let object = made.object.expect("a handle");
+        let owner = CLIENTS.owner([1; 16], user);
+        let mut iod = Self { server, root, object, owner };
+        iod.give(owner);
+        iod
+    }
+
+    /// Makes the object that of another owner.
+    fn give(&mut self, owner: Owner) {
+        self.server.machine = Epoch { volume: 5, metaserver: 1, number: 4 }.word(KEY);
+        self.server.uid = 0;
+        let attributes = SetAttributes {
+            mode: Some(0o640),
+            uid: Some(owner.user),
+            gid: Some(owner.group),
+            ..SetAttributes::default()
+        };
+        let args = setattr::Args { object: self.object, attributes, guard: None };
+        let set = self.server.call((PROGRAM, VERSION, setattr::NUMBER), &args);
+        assert!(matches!(set.read(), setattr::Reply::Done(_)), "a metaserver gives objects away");
+        self.owner = owner;
+    }
+
+    fn calls_as(&mut self, caller: Owner) {
+        self.server.machine = "client".to_owned();
+        (self.server.uid, self.server.gid) = (caller.user, Some(caller.group));
+    }
+
+    fn status(&mut self, procedure: u32, args: &impl Encode) -> ReplyStatus {
+        self.server.status((PROGRAM, VERSION, procedure), args)
+    }
+
+    /// Whether a caller reads, writes and commits.
+    fn may(&mut self, caller: Owner) -> [bool; 3] {
+        self.calls_as(caller);
+        let (file, data) = (self.object, Bytes::from_static(b"data"));
+        let reads = read::Args { file, offset: 0, count: 4 };
+        let stability = write::Stability::FileSync;
+        let writes = write::Args { file, offset: 0, count: 4, stability, data };
+        let commits = commit::Args { file, offset: 0, count: 0 };
+        [
+            self.is_done(read::NUMBER, &reads),
+            self.is_done(write::NUMBER, &writes),
+            self.is_done(commit::NUMBER, &commits),
+        ]
+    }
+
+    /// Whether a procedure is done for the caller.
+    fn is_done(&mut self, procedure: u32, args: &impl Encode) -> bool {
+        let message = self.server.message((PROGRAM, VERSION, procedure), args);
+        let reply = self.server.answer(&message).expect("a call is answered");
+        // Behind the head of an accepted call stands the status of the procedure.
+        reply.get(20..28) == Some(&[0; 8])
+    }
+}
+
+const NONE: [bool; 3] = [false; 3];
+const READS: [bool; 3] = [true, false, false];
+const ALL: [bool; 3] = [true; 3];
+
+#[test]
+fn a_caller_has_the_access_of_its_numbers() {
+    let mut iod = Iod::new(Some(CLIENTS), WRITTEN);
+    let owner = iod.owner;
+    assert_eq!(iod.may(CLIENTS.writer(owner)), ALL);
+    assert_eq!(iod.may(CLIENTS.reader(owner)), READS);
+    let other = CLIENTS.owner([2; 16], WRITTEN);
+    let later = CLIENTS.owner([1; 16], WRITTEN + 2);
+    let swapped = Owner { user: owner.group, group: owner.user };
+    let same = Owner { user: owner.user, group: owner.user };
+    let strangers = [
+        owner,
+        swapped,
+        same,
+        Owner { user: 0, group: 0 },
+        Owner { user: 0, ..owner },
+        Owner { group: 0, ..owner },
+        CLIENTS.writer(other),
+        CLIENTS.reader(other),
+        CLIENTS.writer(later),
+        ClientKey([11; 16]).writer(owner),
+    ];
+    for stranger in strangers {
+        assert_eq!(iod.may(stranger), NONE, "{stranger:?}");
+    }
+    // The numbers of before are good for nothing once the object has another owner.
+    iod.give(CLIENTS.owner([1; 16], READ));
+    assert_eq!(iod.may(CLIENTS.writer(owner)), NONE);
+    assert_eq!(iod.may(CLIENTS.reader(owner)), NONE);
+    let owner = iod.owner;
+    assert_eq!(iod.may(CLIENTS.reader(owner)), READS);
+    assert_eq!(iod.may(CLIENTS.writer(owner)), NONE, "nobody writes what is given to read");
+    // An object that was never given belongs to metaservers alone.
+    let own = Owner { user: 0, group: 0 };
+    iod.give(own);
+    assert_eq!([CLIENTS.reader(own), CLIENTS.writer(own)].map(|it| iod.may(it)), [NONE; 2]);
+}
+
+/// The test above can fail: without the check of callers the same attack reads and writes.
+#[test]
+fn a_rule_in_place_of_the_callers_proof_is_found() {
+    let mut iod = Iod::new(Some(CLIENTS), WRITTEN);
+    let server = &iod.server;
+    iod.server.service = Arc::new(service(server).with_epochs(KEY, &[]));
+    let owner = iod.owner;
+    assert_eq!(iod.may(Owner { user: owner.user, group: owner.user }), ALL);
+}
+
+#[test]
+fn a_client_does_nothing_but_read_and_write_data() {
+    let mut iod = Iod::new(Some(CLIENTS), WRITTEN);
+    let writer = CLIENTS.writer(iod.owner);
+    iod.calls_as(writer);
+    let (object, root) = (iod.object, iod.root);
+    let place = |name| DirectoryArgs { directory: root, name: Name(name) };
+    let attributes = SetAttributes { size: Some(0), ..SetAttributes::default() };
+    let set = setattr::Args { object, attributes, guard: None };
+    assert_eq!(iod.status(getattr::NUMBER, &getattr::Args { object }), STRANGER);
+    assert_eq!(iod.status(setattr::NUMBER, &set), STRANGER);
+    assert_eq!(iod.status(lookup::NUMBER, &place(b"object")), STRANGER);
+    assert_eq!(iod.status(remove::NUMBER, &place(b"object")), STRANGER);
+    // A metaserver of another version learns that it is refused, as where it has another key.
+    let refused = iod.server.call((mount::PROGRAM, 3, mnt::NUMBER), &Path(b"/"));
+    assert_eq!(refused.bytes(), [0, 0, 0, 13], "MNT3ERR_ACCES");
+    let old = nfs2::Handle(object.as_bytes().try_into().expect("it is as long as those of old"));
+    assert_eq!(iod.server.status((nfs2::PROGRAM, 2, 1), &old), STRANGER);
+    // Procedure 0 shows that a server is there.
+    assert_eq!(iod.status(0, &()), ReplyStatus::Success);
+}
+
+/// The attributes have the owner, from which the numbers of the next layout follow.
+#[test]
+fn a_client_is_told_its_access_and_no_attributes() {
+    let mut iod = Iod::new(Some(CLIENTS), WRITTEN);
+    let owner = iod.owner;
+    let wanted = access::Access { read: true, modify: true, extend: true, ..Default::default() };
+    let mut told = |caller| {
+        iod.calls_as(caller);
+        let args = access::Args { object: iod.object, access: wanted };
+        let told = iod.server.call((PROGRAM, VERSION, access::NUMBER), &args);
+        let access::Reply::Done(told) = told.read() else { panic!("it is no failure") };
+        assert_eq!(told.attributes, None);
+        told.access
+    };
+    assert_eq!(told(CLIENTS.writer(owner)), wanted);
+    let reads = access::Access { read: true, ..Default::default() };
+    assert_eq!(told(CLIENTS.reader(owner)), reads);
+    assert_eq!(told(owner), access::Access::default());
+    let read = read::Args { file: iod.object, offset: 0, count: 4 };
+    let told = iod.server.call((PROGRAM, VERSION, read::NUMBER), &read);
+    let read::Reply::Failed(status, attributes) = told.read() else { panic!("it was let in") };
+    assert_eq!((status, attributes), (Status::Access, None));
+}
+
+/// An iod that gives no object away does all as one user, and lets no client in.
+#[test]
+fn an_iod_without_clients_has_none() {
+    let mut iod = Iod::new(None, WRITTEN);
+    let owner = iod.owner;
+    assert_eq!(iod.may(CLIENTS.writer(owner)), NONE);
+    assert_eq!(iod.may(CLIENTS.reader(owner)), NONE);
+}
