@@ -12,7 +12,7 @@ use leasehold_wire::lease::{
     self, Answer, Ask, Base, Call, Caller, Change, ClientName, Granted, Head, goodbye, hello,
     leases,
 };
-use leasehold_wire::list::List;
+use leasehold_wire::list::{List, UpTo};
 use leasehold_wire::nfs3::Status;
 use leasehold_wire::rpc::{self, Reply, ReplyStatus};
 
@@ -175,8 +175,8 @@ impl Leases {
     ) -> Result<(Time, Vec<leases::Held>), Error> {
         let mut args = leases::Args {
             caller: self.standing().caller(self.shared.client),
-            wanted: List(wanted),
-            returned: List(returned),
+            wanted: UpTo(wanted),
+            returned: UpTo(returned),
             progress,
         };
         let mut pauses = Pauses::new(self.shared.session.now());

@@ -17,6 +17,29 @@ impl<'a, T: Decode<'a>> Decode<'a> for List<T> {
     }
 }
 
+/// A list of so many values at most; one that is longer is refused before it is used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UpTo<T, const MAX: usize>(pub Vec<T>);
+
+impl<'a, T: Decode<'a>, const MAX: usize> Decode<'a> for UpTo<T, MAX> {
+    fn decode(reader: &mut Reader<'a>) -> Result<Self, Error> {
+        let mut values = Vec::new();
+        while let Some(value) = Option::decode(reader)? {
+            if values.len() == MAX {
+                return Err(Error::TooLong);
+            }
+            values.push(value);
+        }
+        Ok(Self(values))
+    }
+}
+
+impl<T: Encode, const MAX: usize> Encode for UpTo<T, MAX> {
+    fn encode(&self, writer: &mut Writer) {
+        ListOf(|| &self.0).encode(writer);
+    }
+}
+
 impl<T: Encode> Encode for List<T> {
     fn encode(&self, writer: &mut Writer) {
         ListOf(|| &self.0).encode(writer);

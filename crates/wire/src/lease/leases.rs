@@ -3,11 +3,15 @@
 use leasehold_base::{xdr_enum, xdr_struct};
 
 use super::{Answer, Caller, Grant, Open, Terms};
-use crate::list::List;
+use crate::list::{List, UpTo};
 use crate::nfs3::{Attributes, Handle};
 
 /// The procedure's number.
 pub const NUMBER: u32 = 24;
+
+/// How many leases one call asks for at most, and how many it gives back. A server does all of them
+/// at one time, and nobody else is answered meanwhile: less than a millisecond.
+pub const AT_ONCE_MAX: usize = 256;
 
 xdr_enum! {
     /// How far a client is since the server was started anew.
@@ -53,9 +57,9 @@ xdr_struct! {
         /// Who calls.
         pub caller: Caller,
         /// Leases that are asked for or renewed.
-        pub wanted: List<Wanted>,
+        pub wanted: UpTo<Wanted, AT_ONCE_MAX>,
         /// Leases that are given back.
-        pub returned: List<Returned>,
+        pub returned: UpTo<Returned, AT_ONCE_MAX>,
         /// How far the client is since the server was started anew.
         pub progress: Progress,
     }

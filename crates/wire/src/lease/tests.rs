@@ -4,6 +4,7 @@ use bytes::Bytes;
 
 use super::*;
 use crate::lease::callback::{evict, report};
+use crate::list::UpTo;
 use crate::nfs3::write::Stability;
 use crate::nfs3::{self, Handle, SetAttributes, SetTime, Time, Wcc};
 
@@ -134,8 +135,8 @@ fn leases() {
     let returned = leases::Returned { object: handle(), serial: 9, open: Open::Write };
     let args = leases::Args {
         caller: CALLER,
-        wanted: List(vec![wanted]),
-        returned: List(vec![returned]),
+        wanted: UpTo(vec![wanted]),
+        returned: UpTo(vec![returned]),
         progress: leases::Progress::Recovered,
     };
     vector!(
