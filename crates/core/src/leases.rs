@@ -99,6 +99,9 @@ pub struct Terms {
     pub drift_ppm: u32,
     /// How long it takes at most until what is wanted back is asked for again.
     pub again_max: Duration,
+    /// Whether holders are known to give back soon what is wanted back, as the servers of one
+    /// volume are: then who waits has no precedence, and nobody is barred.
+    pub trusts_holders: bool,
 }
 
 impl Terms {
@@ -112,6 +115,7 @@ impl Terms {
         slack_max: Duration::from_secs(60),
         drift_ppm: 2000,
         again_max: Duration::from_secs(8),
+        trusts_holders: false,
     };
 
     /// The term that is granted to who asks for this one.

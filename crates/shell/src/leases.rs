@@ -31,8 +31,16 @@ pub struct LeaseLedger {
 struct Place {
     directory: PathBuf,
     epoch: u64,
+    written: Mutex<Written>,
+}
+
+/// How the list was last written.
+#[derive(Debug, Default)]
+struct Written {
     /// The number of the list that is written.
-    written: Mutex<u64>,
+    number: u64,
+    /// Whether the last write failed.
+    has_failed: bool,
 }
 
 impl LeaseLedger {
@@ -53,7 +61,7 @@ impl LeaseLedger {
         };
         let before = read(&directory.join(NAME)).map_err(failed("use the list of leases"))?;
         let epoch = before.epoch.saturating_add(1).max(this_hour());
-        let place = Place { directory: directory.to_path_buf(), epoch, written: Mutex::new(0) };
+        let place = Place { directory: directory.to_path_buf(), epoch, written: Mutex::default() };
         match place.put(&before.list) {
             Err(error) if before.list.is_empty() => tracing::warn!(%error, "no lease is granted"),
             put => put.map_err(failed("write the list of leases"))?,
@@ -63,22 +71,40 @@ impl LeaseLedger {
 }
 
 impl Ledger for LeaseLedger {
-    fn write(&self, number: u64, list: &[([u8; 16], u64)], done: Box<dyn FnOnce() + Send>) {
+    fn write(&self, number: u64, list: &[([u8; 16], u64)], done: Box<dyn FnOnce(bool) + Send>) {
         let (place, list) = (Arc::clone(&self.place), list.to_vec());
         self.blocking.run(Box::new(move || {
             let mut written = place.written.lock().unwrap_or_else(PoisonError::into_inner);
             // A later list has all that this one has, but for who has gone since.
-            if number > *written {
-                if let Err(error) = place.put(&list) {
-                    let directory = place.directory.display();
-                    tracing::error!(%error, %directory, "no new client is granted leases");
-                    return;
-                }
-                *written = number;
-            }
+            let is_written = number <= written.number || written.put(&place, number, &list);
             drop(written);
-            done();
+            done(is_written);
         }));
+    }
+}
+
+impl Written {
+    /// Writes a list, and says whether it is on stable storage. The log has a line for the first of
+    /// several failures, and for their end.
+    fn put(&mut self, place: &Place, number: u64, list: &[([u8; 16], u64)]) -> bool {
+        let directory = place.directory.display();
+        match place.put(list) {
+            Ok(()) => {
+                self.number = number;
+                if core::mem::take(&mut self.has_failed) {
+                    tracing::info!(%directory, "new clients are granted leases again");
+                }
+                true
+            }
+            Err(error) => {
+                if !core::mem::replace(&mut self.has_failed, true) {
+                    let reason = "the list of clients with leases cannot be written; new clients \
+                                  are granted no leases until it can";
+                    tracing::error!(%error, %directory, "{reason}");
+                }
+                false
+            }
+        }
     }
 }
 
@@ -141,11 +167,11 @@ mod tests {
         assert_eq!(first.list, []);
         let (told, done) = mpsc::channel();
         let list = [([1; 16], 7), ([2; 16], u64::MAX)];
-        ledger.write(1, &list, Box::new(move || told.send(()).expect("it is waited for")));
+        ledger.write(1, &list, Box::new(move |_| told.send(()).expect("it is waited for")));
         done.try_recv().expect("it is written");
         // What was overtaken is not written over what came later, and is safe all the same.
-        ledger.write(3, &list, Box::new(|| ()));
-        ledger.write(2, &[], Box::new(|| ()));
+        ledger.write(3, &list, Box::new(|_| ()));
+        ledger.write(2, &[], Box::new(|is_written| assert!(is_written)));
         let (_, second) = open(home.path());
         assert!(second.epoch > first.epoch && second.list == list);
         let (_, third) = open(home.path());
@@ -153,18 +179,20 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_can_be_written_no_lease_is_granted_until_it_can() {
+    fn a_failed_write_of_the_list_is_answered_and_may_be_repeated() {
         let home = tempfile::tempdir().expect("a directory for the test");
         let away = home.path().join("away");
         let (ledger, _) = open(&away);
-        let (told, done) = mpsc::channel::<()>();
-        ledger.write(1, &[([1; 16], 7)], Box::new(move || drop(told)));
-        assert!(done.try_recv().is_err(), "nobody is listed, so nobody may be granted a lease");
-
-        fs::create_dir(&away).expect("it can be made");
-        let (told, done) = mpsc::channel();
-        ledger.write(2, &[([1; 16], 7)], Box::new(move || told.send(()).expect("awaited")));
-        done.try_recv().expect("it is written");
+        let write = |number| {
+            let (told, done) = mpsc::channel();
+            let tell = move |is_written| told.send(is_written).expect("the test waits");
+            ledger.write(number, &[([1; 16], 7)], Box::new(tell));
+            done.try_recv().expect("each write is answered")
+        };
+        assert!(!write(1), "the directory is missing");
+        assert!(!write(2), "the directory is still missing");
+        fs::create_dir(&away).expect("the directory can be made");
+        assert!(write(3), "the directory is there");
         assert_eq!(open(&away).1.list, [([1; 16], 7)]);
     }
 

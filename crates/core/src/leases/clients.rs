@@ -4,7 +4,11 @@
 //! 1. A client is known when it has said who it is: its name and its instance. A greater instance
 //!    voids all that the lesser one held; a lesser one is refused.
 //! 2. A client is on the stable list before it is granted its first lease: what it asks for waits
-//!    until the list is written.
+//!    until the list is written. (a) A call whose owner gives it up while it waits goes on without
+//!    a lease. From then on calls of the client do not wait for this write. (b) When the list cannot
+//!    be written, the calls that wait go on without a lease, as do later ones, until a write
+//!    succeeds. The write is tried again, with pauses that double. One write serves all clients
+//!    that wait for the list.
 //! 3. A client that goes, or that an administrator forgets, is known no more and is off the list.
 //! 4. So is one that was not heard of for so long that nothing it held is alive.
 //! 5. A server that starts with nobody on its list is open at once.
@@ -21,6 +25,7 @@
 //! The stable list is names and instances. A client is taken off it only after nothing of what it
 //! held is alive, so a list that is too long costs time after a restart and nothing else.
 
+use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 
 use leasehold_base::units::Time;
@@ -40,6 +45,10 @@ pub enum Event {
     Asks(Client, Ticket),
     /// The client is on the stable list with this instance, as [`Effect::List`] said.
     Listed(Name, u64),
+    /// The list could not be written with this client and instance, as [`Effect::List`] said.
+    NotListed(Name, u64),
+    /// A call that waits for the list waits no more, because its owner gave it up.
+    GivenUp(Ticket, Client),
     /// A client has reclaimed all that it held before the start.
     Reclaimed(Client),
     /// A client has brought back all from before the start.
@@ -65,6 +74,8 @@ pub enum Effect {
     Unlist(Name),
     /// The call may ask.
     Proceed(Ticket),
+    /// The call goes on and is granted nothing.
+    Decline(Ticket),
     /// The client holds nothing any more.
     Forget(Client),
     /// All leases of before are reclaimed or over.
@@ -96,6 +107,10 @@ pub struct Clients {
     /// When each client that is known will not have been heard of for too long, or later.
     idle: BTreeSet<(Time, Name)>,
     recovery: Option<Recovery>,
+    /// Clients that asked for leases while the list could not be written.
+    unlisted: BTreeSet<Name>,
+    /// When the list is written again, since the last write failed.
+    retry: Option<Retry>,
     next_client: u32,
     #[cfg(feature = "mutants")]
     ignores_epochs: bool,
@@ -115,10 +130,30 @@ struct Known {
 #[derive(Clone, Debug)]
 enum Listing {
     No,
-    /// Not yet; this waits for it.
-    Asked(Vec<Ticket>),
+    /// A write of the list with the client is under way.
+    Asked {
+        waiting: Vec<Ticket>,
+        /// Whether a call was given up while it waited, so that no further call waits.
+        slow: bool,
+    },
+    /// The list could not be written; the client is among the unlisted.
+    Failed,
     Yes,
 }
+
+/// A write of the list that failed.
+#[derive(Clone, Copy, Debug)]
+struct Retry {
+    at: Time,
+    pause: Duration,
+}
+
+/// How long after the first write of the list that failed the next one follows.
+const RETRY_FIRST: Duration = Duration::from_secs(1);
+
+/// How long after a write of the list that failed the next one follows at most. Each write is a
+/// small file, and an operator who has made room expects leases soon.
+const RETRY_MAX: Duration = Duration::from_secs(16);
 
 #[derive(Clone, Debug)]
 struct Recovery {
@@ -152,6 +187,8 @@ impl Clients {
             names: BTreeMap::new(),
             idle: BTreeSet::new(),
             recovery,
+            unlisted: BTreeSet::new(),
+            retry: None,
             next_client: 1,
             #[cfg(feature = "mutants")]
             ignores_epochs: false,
@@ -171,14 +208,14 @@ impl Clients {
             Event::Hello(name, instance) => self.hello(now, name, instance, effects),
             Event::Asks(client, ticket) => self.asks(client, ticket, effects),
             Event::Listed(name, instance) => {
-                if let Some(known) = self.known.get_mut(&name)
-                    && known.instance == instance
-                    && let Listing::Asked(waiting) = &mut known.listing
-                {
-                    effects.extend(core::mem::take(waiting).into_iter().map(Effect::Proceed));
-                    known.listing = Listing::Yes;
-                }
+                self.retry = None;
+                self.written(name, instance, Listing::Yes, effects);
             }
+            Event::NotListed(name, instance) => {
+                self.put_off(now);
+                self.written(name, instance, Listing::Failed, effects);
+            }
+            Event::GivenUp(ticket, client) => self.give_up(ticket, client, effects),
             Event::Reclaimed(client) => {
                 if let (Some(name), Some(Recovery { reclaiming: Some(names), .. })) =
                     (self.names.get(&client), &mut self.recovery)
@@ -200,6 +237,7 @@ impl Clients {
         }
         self.recover(now, effects);
         self.drop_idle(now, effects);
+        self.list_again(now, effects);
         if cfg!(debug_assertions) {
             self.check();
         }
@@ -231,18 +269,20 @@ impl Clients {
             return Err(Refusal::Instance(known.instance));
         }
         known.heard = now;
-        if self.recovery.is_some() && matches!(known.listing, Listing::No | Listing::Asked(_)) {
+        if self.recovery.is_some() && !matches!(known.listing, Listing::Yes) {
             return Err(Refusal::Later);
         }
         Ok(known.client)
     }
 
-    /// When somebody is idle for too long, or the recovery may be over.
+    /// When somebody is idle for too long, the recovery may be over, or the list is to be written
+    /// again.
     #[must_use]
     pub fn next_wake(&self) -> Option<Time> {
         let idle = self.idle.first().map(|(time, _)| *time);
         idle.into_iter()
             .chain(self.recovery.as_ref().map(|recovery| recovery.next_wake(&self.terms)))
+            .chain(self.retry.filter(|_| !self.unlisted.is_empty()).map(|retry| retry.at))
             .min()
     }
 
@@ -264,6 +304,13 @@ impl Clients {
         self.known.is_empty() && self.recovery.is_none()
     }
 
+    /// How many clients asked for leases and are not granted any, because the list could not be
+    /// written.
+    #[must_use]
+    pub fn unlisted(&self) -> usize {
+        self.unlisted.len()
+    }
+
     /// The name of a client.
     #[must_use]
     pub fn name(&self, client: Client) -> Option<Name> {
@@ -280,7 +327,10 @@ impl Clients {
         for (name, known) in &self.known {
             assert_eq!(self.names.get(&known.client), Some(name));
             assert!(self.idle.contains(&(known.idle, *name)));
+            let has_failed = matches!(known.listing, Listing::Failed);
+            assert_eq!(has_failed, self.unlisted.contains(name), "unlisted clients are known");
         }
+        assert!(self.unlisted.len() <= self.known.len(), "each unlisted client is known");
     }
 
     fn hello(&mut self, now: Time, name: Name, instance: u64, effects: &mut Vec<Effect>) {
@@ -319,11 +369,74 @@ impl Clients {
         };
         match &mut known.listing {
             Listing::Yes => effects.push(Effect::Proceed(ticket)),
-            Listing::Asked(waiting) => waiting.push(ticket),
+            Listing::Asked { slow: true, .. } | Listing::Failed => {
+                effects.push(Effect::Decline(ticket));
+            }
+            Listing::Asked { waiting, slow: false } => waiting.push(ticket),
+            Listing::No if self.retry.is_some() => {
+                known.listing = Listing::Failed;
+                self.unlisted.insert(name);
+                effects.push(Effect::Decline(ticket));
+            }
             Listing::No => {
-                known.listing = Listing::Asked(vec![ticket]);
+                known.listing = Listing::Asked { waiting: vec![ticket], slow: false };
                 effects.push(Effect::List(name, known.instance));
             }
+        }
+    }
+
+    /// Rule 2: a write of the list with a client has ended.
+    fn written(&mut self, name: Name, instance: u64, now: Listing, effects: &mut Vec<Effect>) {
+        let known = self.known.get_mut(&name).filter(|known| known.instance == instance);
+        if let Some(known) = known
+            && matches!(known.listing, Listing::Asked { .. })
+        {
+            let is_listed = matches!(now, Listing::Yes);
+            let Listing::Asked { waiting, .. } = core::mem::replace(&mut known.listing, now) else {
+                return;
+            };
+            if is_listed {
+                effects.extend(waiting.into_iter().map(Effect::Proceed));
+            } else {
+                self.unlisted.insert(name);
+                effects.extend(waiting.into_iter().map(Effect::Decline));
+            }
+        }
+    }
+
+    /// Rule 2b: the pauses double. Several clients may hear of one write.
+    fn put_off(&mut self, now: Time) {
+        let pause = match self.retry {
+            Some(Retry { at, .. }) if at > now => return,
+            Some(Retry { pause, .. }) => (pause * 2).min(RETRY_MAX),
+            None => RETRY_FIRST,
+        };
+        self.retry = Some(Retry { at: now + pause, pause });
+    }
+
+    /// Rule 2b: the list is tried again with all clients that asked.
+    fn list_again(&mut self, now: Time, effects: &mut Vec<Effect>) {
+        if self.unlisted.is_empty() || self.retry.is_some_and(|retry| retry.at > now) {
+            return;
+        }
+        for name in core::mem::take(&mut self.unlisted) {
+            if let Some(known) = self.known.get_mut(&name) {
+                // What is asked for meanwhile does not wait for a write that may fail again.
+                known.listing = Listing::Asked { waiting: Vec::new(), slow: true };
+                effects.push(Effect::List(name, known.instance));
+            }
+        }
+    }
+
+    /// Rule 2a.
+    fn give_up(&mut self, ticket: Ticket, client: Client, effects: &mut Vec<Effect>) {
+        let known = self.names.get(&client).and_then(|name| self.known.get_mut(name));
+        if let Some(Known { listing: Listing::Asked { waiting, slow }, .. }) = known
+            && let Some(at) = waiting.iter().position(|other| *other == ticket)
+        {
+            waiting.swap_remove(at);
+            *slow = true;
+            effects.push(Effect::Decline(ticket));
         }
     }
 
@@ -347,9 +460,9 @@ impl Clients {
         if let Some(Known { client, idle, listing, .. }) = self.known.remove(&name) {
             self.names.remove(&client);
             self.idle.remove(&(idle, name));
-            // What a forgotten client is granted is void.
-            if let Listing::Asked(waiting) = listing {
-                effects.extend(waiting.into_iter().map(Effect::Proceed));
+            self.unlisted.remove(&name);
+            if let Listing::Asked { waiting, .. } = listing {
+                effects.extend(waiting.into_iter().map(Effect::Decline));
             }
             effects.push(Effect::Forget(client));
         }

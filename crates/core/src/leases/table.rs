@@ -37,11 +37,23 @@
 //!     another call of its client's was granted the same meanwhile.
 //! 17. Who has all give an object back changes nothing of it, and comes before all who wait: what those
 //!     wait for may wait for that.
+//! 18. While a plain call waits, nothing is granted that would be in its way. A call that is given
+//!     up keeps its place for a while: its owner makes it again. An opportune ask is granted nothing
+//!     that would be in the way of any call that waits.
+//! 19. A client that holds others up for too long is granted nothing, and neither is anybody from
+//!     where such clients come from. [`delays`] has the rules of that.
+//! 20. A holder that does not report for too long is evicted.
+//!
+//! Rules 18 and 19 hold only where holders are not trusted. Together they bound how long a call
+//! waits that is made again soon enough: for leases to read the longest term, and for leases to
+//! write a slack more.
 //!
 //! What it does not do: it does not know modrevs. Who runs a call whose standing is free, and that
 //! names the modrev that it was made from, compares that before the call has any effect.
 
+mod delays;
 mod few;
+mod precedence;
 mod record;
 
 use core::time::Duration;
@@ -51,6 +63,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use leasehold_base::units::{FileSystemId, Time};
 
 use super::{Client, Kind, Object, Open, Serial, Terms, Ticket};
+use delays::Delays;
 pub use record::Lease;
 use record::Record;
 
@@ -101,6 +114,10 @@ pub struct Call {
     pub ask: Option<Ask>,
 }
 
+/// Where clients come from, such as a machine, as the owner of the table numbers that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Origin(pub u64);
+
 /// What happens to the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
@@ -119,6 +136,8 @@ pub enum Event {
     Returned(Client, Object, Serial, Open),
     /// A client reported what it was asked for in this round, or that it holds no such lease.
     Reported(Client, Object, Serial, u64, Option<Told>),
+    /// A client is there, and comes from this origin.
+    Met(Client, Origin),
     /// A client is there again.
     Reconnected(Client),
     /// A client holds nothing any more.
@@ -225,6 +244,10 @@ pub struct Counts {
     pub evicted: u64,
     /// Leases of evicted clients that had to be waited out.
     pub waited_out: u64,
+    /// Asks that were granted nothing, because a call waits that the lease would be in the way of.
+    pub yielded: u64,
+    /// Asks that were granted nothing, because their clients held others up for too long.
+    pub barred: u64,
 }
 
 /// The leases on some objects.
@@ -252,6 +275,7 @@ struct Common {
     recovery: Option<Phase>,
     /// Clients whose leases are void, until the last of them would be over.
     forgotten: BTreeMap<Client, Time>,
+    delays: Delays,
     counts: Counts,
     #[cfg(feature = "mutants")]
     mutant: Option<Mutant>,
@@ -292,6 +316,14 @@ pub enum Mutant {
     ForgetsRunning,
     /// Nothing that a client was evicted from is over before it has vacated.
     NeverEnds,
+    /// A call that is given up keeps no place.
+    KeepsNoPlace,
+    /// Leases are granted that are in the way of plain calls which wait.
+    YieldsToNobody,
+    /// A client is granted leases however long it holds others up.
+    BarsNobody,
+    /// A holder that does not report keeps its lease.
+    AwaitsReports,
 }
 
 /// Serials of one epoch: a trillion, so that those of the next are greater.
@@ -306,7 +338,7 @@ const AUDITED_MAX: usize = 64;
 impl Table {
     /// Starts with no lease in an epoch, in recovery or not.
     #[must_use]
-    pub const fn new(terms: Terms, leases_max: usize, epoch: u64, recovering: bool) -> Self {
+    pub fn new(terms: Terms, leases_max: usize, epoch: u64, recovering: bool) -> Self {
         let common = Common {
             terms,
             leases_max,
@@ -316,14 +348,8 @@ impl Table {
             backlog: false,
             recovery: if recovering { Some(Phase::Reclaims) } else { None },
             forgotten: BTreeMap::new(),
-            counts: Counts {
-                granted: 0,
-                renewed: 0,
-                shared: 0,
-                full: 0,
-                evicted: 0,
-                waited_out: 0,
-            },
+            delays: Delays::default(),
+            counts: Counts::default(),
             #[cfg(feature = "mutants")]
             mutant: None,
         };
@@ -360,7 +386,7 @@ impl Table {
                 self.at(now, object, effects, |record, turn| record.done(ticket, outcome, turn));
             }
             Event::GivenUp(object, ticket) => {
-                self.at(now, object, effects, |record, _| record.give_up(ticket));
+                self.at(now, object, effects, |record, turn| record.give_up(ticket, turn));
             }
             Event::Received(client, object, serial) => {
                 self.at(now, object, effects, |record, turn| {
@@ -378,6 +404,7 @@ impl Table {
                     None => record.returned(client, serial, Open::No, turn),
                 });
             }
+            Event::Met(client, origin) => self.common.delays.met(client, origin),
             Event::Reconnected(client) => self.reconnected(now, client, effects),
             Event::Forgotten(client) => self.forgotten(now, client, effects),
             Event::Gone(object) => {
@@ -544,7 +571,14 @@ impl Table {
                 _ => break,
             }
         }
-        self.common.forgotten.retain(|_, until| *until > now);
+        let Common { forgotten, delays, .. } = &mut self.common;
+        forgotten.retain(|client, until| {
+            let is_waited_for = *until > now;
+            if !is_waited_for {
+                delays.forget(*client);
+            }
+            is_waited_for
+        });
     }
 
     fn reconnected(&mut self, now: Time, client: Client, effects: &mut Vec<Effect>) {

@@ -28,8 +28,8 @@ static EPOCHS: AtomicU64 = AtomicU64::new(1);
 struct Forgetful;
 
 impl Ledger for Forgetful {
-    fn write(&self, _: u64, _: &[([u8; 16], u64)], done: Box<dyn FnOnce() + Send>) {
-        done();
+    fn write(&self, _: u64, _: &[([u8; 16], u64)], done: Box<dyn FnOnce(bool) + Send>) {
+        done(true);
     }
 }
 

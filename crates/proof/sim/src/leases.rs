@@ -10,10 +10,14 @@
 //!
 //! What is checked is checked when it happens, against the truth, which a world knows: what the
 //! holder of a write lease has changed, and otherwise what the server has.
+//!
+//! [`silent`] is a world of its own beside each: clients that give back nothing, late, or under ever
+//! new names, and an owner without leases.
 
 mod client;
 mod message;
 mod server;
+mod silent;
 mod store;
 mod truth;
 mod world;
@@ -75,6 +79,14 @@ pub enum LeaseMutant {
     NeverEnds,
     /// The server says of what it has in memory that it is committed.
     LiesAboutCommits,
+    /// A call that is given up keeps no place.
+    KeepsNoPlace,
+    /// Leases are granted that are in the way of plain calls which wait.
+    YieldsToNobody,
+    /// A client is granted leases however long it holds others up.
+    BarsNobody,
+    /// A holder that does not report keeps its lease.
+    AwaitsReports,
 }
 
 impl LeaseMutant {
@@ -97,6 +109,10 @@ impl LeaseMutant {
         Self::VacatesDirty,
         Self::NeverEnds,
         Self::LiesAboutCommits,
+        Self::KeepsNoPlace,
+        Self::YieldsToNobody,
+        Self::BarsNobody,
+        Self::AwaitsReports,
     ];
 
     /// The promises of which it breaks one.
@@ -116,6 +132,8 @@ impl LeaseMutant {
             | Self::KeepsOld => &["fresh-data", "fresh-names", "fresh-attributes"],
             Self::PushesLate => &["late-data"],
             Self::NeverEnds => &["progress"],
+            Self::KeepsNoPlace | Self::YieldsToNobody | Self::AwaitsReports => &["bounded-wait"],
+            Self::BarsNobody => &["bounded-share"],
             Self::LiesAboutCommits => &["committed"],
         }
     }
@@ -129,6 +147,10 @@ impl LeaseMutant {
             Self::AllowsNoDrift => Some(table::Mutant::AllowsNoDrift),
             Self::ForgetsRunning => Some(table::Mutant::ForgetsRunning),
             Self::NeverEnds => Some(table::Mutant::NeverEnds),
+            Self::KeepsNoPlace => Some(table::Mutant::KeepsNoPlace),
+            Self::YieldsToNobody => Some(table::Mutant::YieldsToNobody),
+            Self::BarsNobody => Some(table::Mutant::BarsNobody),
+            Self::AwaitsReports => Some(table::Mutant::AwaitsReports),
             Self::IgnoresEpochs
             | Self::KeepsEpochs
             | Self::TakesOvertaken
@@ -160,14 +182,34 @@ impl LeaseMutant {
             | Self::IgnoresEpochs
             | Self::AllowsNoDrift
             | Self::ForgetsRunning
+            | Self::KeepsNoPlace
+            | Self::YieldsToNobody
+            | Self::BarsNobody
+            | Self::AwaitsReports
             | Self::LiesAboutCommits => None,
         }
     }
+
+    /// Whether only worlds of silent clients can find it.
+    const fn is_of_silent_clients(self) -> bool {
+        matches!(
+            self,
+            Self::KeepsNoPlace | Self::YieldsToNobody | Self::BarsNobody | Self::AwaitsReports
+        )
+    }
 }
 
-/// Runs one world of leases to its end, and tells which promises were broken.
+/// Runs one world of leases to its end, and one of silent clients, and tells which promises were
+/// broken.
 #[must_use]
 pub fn run_leases(options: LeaseOptions) -> (Report, Vec<Broken>) {
-    let ended = catch_unwind(AssertUnwindSafe(|| world::World::new(options).run()));
+    let run = || {
+        let silent = silent::run(options);
+        if options.mutant.is_some_and(LeaseMutant::is_of_silent_clients) || !silent.is_empty() {
+            return (Report::default(), silent);
+        }
+        world::World::new(options).run()
+    };
+    let ended = catch_unwind(AssertUnwindSafe(run));
     ended.unwrap_or_else(|panic| (Report::default(), vec![crate::panicked(&*panic)]))
 }

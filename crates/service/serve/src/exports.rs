@@ -101,6 +101,11 @@ impl Exports {
         self.offers.iter().any(|offer| offer.access.rule(client).is_some_and(|rule| rule.insecure))
     }
 
+    /// Whether a rule of any export has a client.
+    pub(crate) fn have(&self, client: IpAddr) -> bool {
+        self.offers.iter().any(|offer| offer.access.has(client))
+    }
+
     pub(crate) fn by_id(&self, id: ExportId) -> Option<&Offer> {
         self.offers.iter().find(|offer| offer.export.id == id)
     }

@@ -12,6 +12,7 @@ mod callback;
 pub(crate) mod gate;
 mod held;
 mod layouts;
+mod list;
 mod names;
 pub(crate) mod nqnfs;
 pub(crate) mod program;
@@ -32,7 +33,7 @@ use leasehold_base::units::{ConnectionId, FileSystemId, Time, Xid};
 use leasehold_base::xdr::Message;
 use leasehold_core::leases::clients::{self, Clients, Name, Refusal};
 use leasehold_core::leases::modrevs::Modrevs;
-use leasehold_core::leases::table::{self, Run, Table};
+use leasehold_core::leases::table::{self, Origin, Run, Table};
 use leasehold_core::leases::{Client, Kind, Modrev, Object, Open, Serial, Terms, Ticket};
 use leasehold_fs::{ExportId, FsError, ObjectId};
 
@@ -54,7 +55,7 @@ const WAITING_MAX: usize = 1 << 14;
 
 /// How long a call of a plain client, or of one with leases by datagram, waits before it is to be
 /// made again (RFC 1813 2.6, NFS3ERR_JUKEBOX), and one for leases before its client is on the stable
-/// list.
+/// list, which then goes on without a lease.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// How many calls to clients are remembered until they are answered.
@@ -62,6 +63,10 @@ const ASKED_MAX: usize = 1 << 14;
 
 /// How many clients with leases there are at most; a further one is to come again later.
 const CLIENTS_MAX: usize = 1 << 14;
+
+/// How many of them come from one origin at most: the mounts of a machine, or of all containers
+/// behind one address.
+const CLIENTS_OF_ORIGIN_MAX: usize = 512;
 
 /// By how many ways a client is reached at most: each mount of a host is a way of its own to one
 /// client of NQNFS.
@@ -82,9 +87,9 @@ pub trait Post: Send + Sync {
 
 /// Where the list of clients that may hold leases is on stable storage.
 pub trait Ledger: Send + Sync {
-    /// Writes the list, in the place of those with lesser numbers, and calls `done` when it is on
-    /// stable storage; never when it cannot be written.
-    fn write(&self, number: u64, list: &[([u8; 16], u64)], done: Box<dyn FnOnce() + Send>);
+    /// Writes the list, in the place of those with lesser numbers, and calls `done` in any case:
+    /// with true once the list is on stable storage, with false if it could not be written.
+    fn write(&self, number: u64, list: &[([u8; 16], u64)], done: Box<dyn FnOnce(bool) + Send>);
 }
 
 /// What an earlier server has left of leases.
@@ -117,6 +122,10 @@ struct State {
     /// Who waits no longer than that.
     patience: BTreeSet<(Time, Ticket)>,
     peers: BTreeMap<Client, Peer>,
+    /// How many of them come from each origin.
+    origins: BTreeMap<Origin, usize>,
+    /// How often a client was not taken up, as there were too many.
+    refused_clients: u64,
     names: Names,
     asked: BTreeMap<Xid, Asked>,
     next_xid: u32,
@@ -126,6 +135,8 @@ struct State {
     announced: Option<Time>,
     /// What was offered before there were gates, as long as calls may run that passed none.
     draining: Vec<Arc<Exports>>,
+    /// Since when there is something of that.
+    draining_since: Time,
     /// Files that are written, each with who is to write it next.
     writing: BTreeMap<Object, VecDeque<oneshot::Sender<()>>>,
     /// File systems on which a call makes room, each with who waits for that.
@@ -146,6 +157,8 @@ struct Waiting {
 enum Waits {
     /// A call.
     Call(oneshot::Sender<Option<Run>>),
+    /// A call that asks for leases, until its client is on the stable list; it learns whether it may.
+    List(Client, oneshot::Sender<bool>),
     /// A program of this machine.
     Program(Program),
 }
@@ -153,6 +166,7 @@ enum Waits {
 /// A client, as it is reached.
 struct Peer {
     name: String,
+    origin: Origin,
     protocol: Protocol,
     /// By which ways, the latest first; by none when its connection is gone.
     ways: VecDeque<Way>,
@@ -184,16 +198,31 @@ impl Way {
     }
 }
 
+/// Where a host comes from: its address, or of version 6 its network, of which one machine may have
+/// every address.
+fn origin_of(host: IpAddr) -> Origin {
+    match host.to_canonical() {
+        IpAddr::V4(host) => Origin(u64::from(host.to_bits())),
+        IpAddr::V6(host) => {
+            let network = host.to_bits() >> 64;
+            Origin(u64::try_from(network).unwrap_or(u64::MAX))
+        }
+    }
+}
+
 /// What is to be done when the lock is free again.
 #[derive(Default)]
 struct Outs {
     messages: Vec<(Way, Message)>,
     evictions: BTreeMap<Client, Vec<(Object, Serial)>>,
     inquiries: Vec<Asked>,
-    list: Option<Option<(Name, u64)>>,
+    /// Clients that the stable list is to be written with; none, where the list has not changed.
+    list: Option<Vec<(Name, u64)>>,
     hurry: bool,
     /// Calls that waited, and what came of it.
     settled: Vec<Settled>,
+    /// Calls that waited for the stable list, each with whether it may ask for leases.
+    admitted: Vec<(oneshot::Sender<bool>, bool)>,
     /// Programs that can go on, each with the call that then ends.
     freed: Vec<(Program, Option<(Object, Ticket)>)>,
 }
@@ -228,6 +257,8 @@ impl Leases {
             waits: LeaseWaits::default(),
             patience: BTreeSet::new(),
             peers: BTreeMap::new(),
+            origins: BTreeMap::new(),
+            refused_clients: 0,
             names: Names::default(),
             asked: BTreeMap::new(),
             next_xid: 1,
@@ -235,6 +266,7 @@ impl Leases {
             list_number: 0,
             announced: None,
             draining: Vec::new(),
+            draining_since: Time::ZERO,
             writing: BTreeMap::new(),
             making_room: BTreeMap::new(),
             layouts: BTreeMap::new(),
@@ -271,7 +303,11 @@ impl Leases {
 
     /// Grants nothing before the last call has ended that began when this was offered.
     pub(crate) fn drain(&self, offered: Arc<Exports>) {
-        self.lock().draining.push(offered);
+        let mut state = self.lock();
+        if !state.is_draining() {
+            state.draining_since = state.now;
+        }
+        state.draining.push(offered);
     }
 
     /// Does what is due, and says when there is more to do.
@@ -304,11 +340,7 @@ impl Leases {
             state.announced = next;
             outs.hurry = true;
         }
-        let list = outs.list.take().map(|added| {
-            let list: Vec<_> = state.list.iter().map(|(name, at)| (name.0, *at)).collect();
-            state.list_number += 1;
-            (state.list_number, list, added)
-        });
+        let list = state.list_to_write(&mut outs);
         drop(state);
         if let Some(post) = self.post.get() {
             for (way, message) in outs.messages {
@@ -321,8 +353,12 @@ impl Leases {
                 post.hurry();
             }
         }
-        if let Some((number, list, added)) = list {
-            self.write_list(number, &list, added);
+        if let Some(list) = list {
+            self.write_list(list);
+        }
+        for (sender, may) in outs.admitted {
+            // A call whose caller is gone asks for nothing.
+            let _ = sender.send(may);
         }
         self.tell_settled(outs.settled);
         for (program, ran) in outs.freed {
@@ -340,26 +376,6 @@ impl Leases {
                     state.step(table::Event::Done(object, ticket, outcome), outs);
                 });
             }
-        }
-    }
-
-    fn write_list(
-        self: &Arc<Self>,
-        number: u64,
-        list: &[([u8; 16], u64)],
-        added: Option<(Name, u64)>,
-    ) {
-        let leases = Arc::clone(self);
-        let done = move || {
-            if let Some((name, instance)) = added {
-                leases.with(Time::ZERO, |state, outs| {
-                    state.registry(clients::Event::Listed(name, instance), outs);
-                });
-            }
-        };
-        match &self.ledger {
-            Some(ledger) => ledger.write(number, list, Box::new(done)),
-            None => done(),
         }
     }
 
@@ -396,19 +412,42 @@ impl State {
         self.step(table::Event::Reconnected(client), outs);
     }
 
+    /// Knows how a client is reached.
+    fn keep_peer(&mut self, client: Client, peer: Peer) {
+        self.forget_peer(client);
+        *self.origins.entry(peer.origin).or_default() += 1;
+        self.peers.insert(client, peer);
+    }
+
+    fn forget_peer(&mut self, client: Client) {
+        let Some(Peer { origin, .. }) = self.peers.remove(&client) else { return };
+        if let Entry::Occupied(mut count) = self.origins.entry(origin) {
+            *count.get_mut() -= 1;
+            if *count.get() == 0 {
+                count.remove();
+            }
+        }
+    }
+
     /// Has a call wait; fails where too many do.
     fn park(
         &mut self,
         object: Option<Object>,
     ) -> Result<(Ticket, oneshot::Receiver<Option<Run>>), FsError> {
+        let (sender, receiver) = oneshot::channel();
+        let ticket = self.keep_waiting(Waiting { object, waits: Waits::Call(sender) })?;
+        Ok((ticket, receiver))
+    }
+
+    /// Names a call that waits; fails where too many do.
+    fn keep_waiting(&mut self, waiting: Waiting) -> Result<Ticket, FsError> {
         if self.waiting.len() >= WAITING_MAX {
             return Err(FsError::Later);
         }
         let ticket = Ticket(self.next_ticket);
         self.next_ticket += 1;
-        let (sender, receiver) = oneshot::channel();
-        self.waiting.insert(ticket, Waiting { object, waits: Waits::Call(sender) });
-        Ok((ticket, receiver))
+        self.waiting.insert(ticket, waiting);
+        Ok(ticket)
     }
 
     /// Whether calls of a client come again while they wait: each copy waits as well, and holds up
@@ -432,6 +471,7 @@ impl State {
         let Some(Waiting { object, waits }) = self.waiting.remove(&ticket) else { return };
         match waits {
             Waits::Call(sender) => outs.settled.push(Settled { object, ticket, sender, run }),
+            Waits::List(_, sender) => outs.admitted.push((sender, false)),
             Waits::Program(program) => {
                 let runs = run.and(object).map(|object| (object, ticket));
                 outs.freed.push((program, runs));
@@ -440,10 +480,23 @@ impl State {
     }
 
     fn give_up(&mut self, ticket: Ticket, outs: &mut Outs) {
-        let object = self.waiting.get(&ticket).map(|waiting| waiting.object);
-        self.settle(ticket, None, outs);
-        if let Some(Some(object)) = object {
-            self.step(table::Event::GivenUp(object, ticket), outs);
+        match self.waiting.get(&ticket) {
+            Some(Waiting { waits: Waits::List(client, _), .. }) => {
+                self.registry(clients::Event::GivenUp(ticket, *client), outs);
+            }
+            Some(Waiting { object: Some(object), .. }) => {
+                let object = *object;
+                self.settle(ticket, None, outs);
+                self.step(table::Event::GivenUp(object, ticket), outs);
+            }
+            Some(Waiting { object: None, .. }) | None => {}
+        }
+    }
+
+    /// Tells a call that waited for the stable list whether it may ask for leases.
+    fn admit_asks(&mut self, ticket: Ticket, may: bool, outs: &mut Outs) {
+        if let Some(Waiting { waits: Waits::List(_, sender), .. }) = self.waiting.remove(&ticket) {
+            outs.admitted.push((sender, may));
         }
     }
 
@@ -472,17 +525,16 @@ impl State {
                 clients::Effect::Welcome(..) | clients::Effect::Superseded(..) => {}
                 clients::Effect::List(name, instance) => {
                     self.list.insert(name, instance);
-                    outs.list = Some(Some((name, instance)));
+                    outs.list.get_or_insert_default().push((name, instance));
                 }
                 clients::Effect::Unlist(name) => {
                     self.list.remove(&name);
-                    outs.list = outs.list.or(Some(None));
+                    outs.list.get_or_insert_default();
                 }
-                clients::Effect::Proceed(ticket) => {
-                    self.settle(ticket, None, outs);
-                }
+                clients::Effect::Proceed(ticket) => self.admit_asks(ticket, true, outs),
+                clients::Effect::Decline(ticket) => self.admit_asks(ticket, false, outs),
                 clients::Effect::Forget(client) => {
-                    self.peers.remove(&client);
+                    self.forget_peer(client);
                     self.step(table::Event::Forgotten(client), outs);
                 }
                 clients::Effect::Reclaimed => self.step(table::Event::Reclaimed, outs),
@@ -547,31 +599,6 @@ impl Leases {
         })
     }
 
-    /// Waits until a client may ask for leases.
-    ///
-    /// # Errors
-    /// [`FsError::Later`] when that takes too long.
-    pub(crate) async fn may_ask(self: &Arc<Self>, client: Client) -> Result<(), FsError> {
-        let parked = self.with(Time::ZERO, |state, outs| {
-            if state.is_draining() {
-                return Err(FsError::Later);
-            }
-            let (ticket, receiver) = state.park(None)?;
-            state.registry(clients::Event::Asks(client, ticket), outs);
-            state.be_patient(ticket);
-            let waits = state.waiting.contains_key(&ticket);
-            Ok(waits.then_some((ticket, receiver)))
-        });
-        let Some((ticket, receiver)) = parked? else { return Ok(()) };
-        let _ = receiver.await;
-        // Given up, or on the list.
-        self.with(Time::ZERO, |state, outs| {
-            let asked = state.registry(clients::Event::Asks(client, ticket), outs);
-            let proceeds = clients::Effect::Proceed(ticket);
-            if asked.contains(&proceeds) { Ok(()) } else { Err(FsError::Later) }
-        })
-    }
-
     /// A lease is given back.
     pub(crate) fn returned(
         self: &Arc<Self>,
@@ -622,14 +649,18 @@ impl Leases {
     pub(crate) fn hello(
         self: &Arc<Self>,
         now: Time,
-        way: Way,
+        (way, host): (Way, IpAddr),
         (id, instance): ([u8; 16], u64),
         protocol: Protocol,
         name: &str,
     ) -> Result<(), Refused> {
         self.with(now, |state, outs| {
+            let origin = origin_of(host);
+            let of_origin = state.origins.get(&origin).copied().unwrap_or(0);
+            let is_full = state.peers.len() >= CLIENTS_MAX || of_origin >= CLIENTS_OF_ORIGIN_MAX;
             let is_known = |client| state.clients.name(client) == Some(Name(id));
-            if state.peers.len() >= CLIENTS_MAX && !state.peers.keys().copied().any(is_known) {
+            if is_full && !state.peers.keys().copied().any(is_known) {
+                state.refused_clients += 1;
                 return Err(Refused::Later);
             }
             for effect in state.registry(clients::Event::Hello(Name(id), instance), outs) {
@@ -639,12 +670,14 @@ impl Leases {
                     }
                     clients::Effect::Welcome(_, client) => {
                         let (name, ways) = (name.to_owned(), VecDeque::from([way]));
-                        state.peers.insert(client, Peer { name, protocol, ways });
+                        state.keep_peer(client, Peer { name, origin, protocol, ways });
+                        state.step(table::Event::Met(client, origin), outs);
                         state.step(table::Event::Reconnected(client), outs);
                     }
                     clients::Effect::List(..)
                     | clients::Effect::Unlist(_)
                     | clients::Effect::Proceed(_)
+                    | clients::Effect::Decline(_)
                     | clients::Effect::Forget(_)
                     | clients::Effect::Reclaimed
                     | clients::Effect::Open => {}

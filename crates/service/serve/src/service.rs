@@ -207,13 +207,17 @@ impl Service {
         protocol: Protocol,
         name: &str,
     ) -> Result<(), Refused> {
+        if !self.exports().have(arrival.from.ip()) {
+            return Err(Refused::Later);
+        }
         let _offering = self.offering.lock().expect("nothing panics in between");
         let offered = self.exports();
         if !offered.is_gated() {
             let before = self.exports.swap(Arc::new(offered.gated(&self.leases)));
             self.leases.drain(before);
         }
-        self.leases.hello(arrival.now, Way::back(arrival), who, protocol, name)
+        let from = (Way::back(arrival), arrival.from.ip());
+        self.leases.hello(arrival.now, from, who, protocol, name)
     }
 
     /// Recalls the replies that are noted in a notebook, and notes those to come.

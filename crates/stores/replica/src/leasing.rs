@@ -174,6 +174,7 @@ const fn terms(bounds: Bounds) -> Terms {
         write_slack: Duration::ZERO,
         slack_max: Duration::ZERO,
         again_max: bounds.window.checked_div(2).expect("two is not zero"),
+        trusts_holders: true,
         ..Terms::DEFAULT
     }
 }

@@ -35,6 +35,12 @@ fn dialogues() {
                     Event::Asks(client, Ticket(number(2)))
                 }
                 "listed" => Event::Listed(client(), number(2)),
+                "not-listed" => Event::NotListed(client(), number(2)),
+                "given-up" => {
+                    let client = Client(words[2].parse().expect("a client"));
+                    Event::GivenUp(Ticket(number(1)), client)
+                }
+                "wake" => return vec![format!("{:?}", clients.next_wake())],
                 "reclaimed" => Event::Reclaimed(Client(words[1].parse().expect("a client"))),
                 "recovered" => Event::Recovered(Client(words[1].parse().expect("a client"))),
                 "wrote" => Event::Wrote,
@@ -64,6 +70,7 @@ fn told(effect: &Effect) -> String {
         Effect::List(name, instance) => format!("list {} {instance}", name.0[0]),
         Effect::Unlist(name) => format!("unlist {}", name.0[0]),
         Effect::Proceed(ticket) => format!("proceed {}", ticket.0),
+        Effect::Decline(ticket) => format!("decline {}", ticket.0),
         Effect::Forget(client) => format!("forget {}", client.0),
         Effect::Reclaimed => "reclaimed".to_owned(),
         Effect::Open => "open".to_owned(),

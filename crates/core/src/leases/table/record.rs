@@ -8,6 +8,7 @@ use leasehold_base::units::Time;
 #[cfg(feature = "mutants")]
 use super::Mutant;
 use super::few::Few;
+use super::precedence::{Place, Wants};
 use super::{
     Access, Ask, Call, Common, Effect, Grant, Moment, Outcome, Phase, Run, Standing, Told, Turn,
 };
@@ -18,6 +19,13 @@ const AGAIN_FIRST: Duration = Duration::from_millis(500);
 
 /// How soon a write lease that waits for calls that wait unseen is looked at again.
 const BACKLOG_PAUSE: Duration = Duration::from_millis(100);
+
+/// How long a call that was given up keeps its place: three times as long as clients wait before
+/// they make a call again that is to be made later (Linux: 5 s).
+const PLACE: Duration = Duration::from_secs(15);
+
+/// How long a holder may take to report.
+const REPORT_MAX: Duration = Duration::from_secs(4);
 
 /// A lease on an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +68,17 @@ struct Busy {
     inquiry: Option<Sent>,
     /// The newest round of inquiries.
     round: u64,
+    /// The place of calls that were given up.
+    place: Option<Place>,
+}
+
+impl Busy {
+    /// When a holder that does not report is evicted.
+    fn report_due(&self) -> Option<Time> {
+        let sent = self.inquiry?;
+        let is_evicted = self.evictions.iter().any(|other| other.serial == sent.serial);
+        (!is_evicted).then_some(sent.since + REPORT_MAX)
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -86,6 +105,7 @@ struct Waiting {
 struct Sent {
     client: Client,
     serial: Serial,
+    since: Time,
     again: Time,
     pause: Duration,
 }
@@ -93,7 +113,7 @@ struct Sent {
 impl Sent {
     fn new(lease: &Lease, now: Time) -> Self {
         let Lease { client, serial, .. } = *lease;
-        Self { client, serial, again: now + AGAIN_FIRST, pause: AGAIN_FIRST }
+        Self { client, serial, since: now, again: now + AGAIN_FIRST, pause: AGAIN_FIRST }
     }
 
     /// Whether it is to be sent again now.
@@ -217,7 +237,8 @@ impl Record {
             && lease.evicted
             && lease.covers(call.access)
         {
-            self.run(Waiting { call: Call { ask: None, ..call }, round: None, told: None }, turn);
+            let call = Call { ask: None, ..call };
+            self.run(Waiting { call, round: None, told: None }, Wants::default(), turn);
             return;
         }
         self.busy().waiting.push_back(Waiting { call, round: None, told: None });
@@ -252,7 +273,8 @@ impl Record {
         let in_way = self.leases.iter().any(|lease| self.is_in_way(&call, lease));
         let reclaims = call.access == Access::Nothing && call.ask.is_some_and(|ask| ask.reclaim);
         if covered || reclaims || ask.is_some() && own.is_some() || writes && !in_way {
-            self.run(Waiting { call: Call { ask, ..call }, round: None, told: None }, turn);
+            let call = Call { ask, ..call };
+            self.run(Waiting { call, round: None, told: None }, Wants::default(), turn);
         } else {
             turn.effects.push(Effect::Later(call.ticket));
         }
@@ -279,9 +301,23 @@ impl Record {
         }
     }
 
-    pub(super) fn give_up(&mut self, ticket: Ticket) {
-        if let Some(busy) = &mut self.busy {
-            busy.waiting.retain(|waiting| waiting.call.ticket != ticket);
+    pub(super) fn give_up(&mut self, ticket: Ticket, turn: &Turn<'_>) {
+        let Some(busy) = &mut self.busy else { return };
+        let at = busy.waiting.iter().position(|waiting| waiting.call.ticket == ticket);
+        let Some(Waiting { call, .. }) = at.and_then(|at| busy.waiting.remove(at)) else { return };
+        #[cfg(feature = "mutants")]
+        if turn.common.has(Mutant::KeepsNoPlace) {
+            return;
+        }
+        // Rule 18.
+        if !turn.common.terms.trusts_holders && call.access != Access::Nothing {
+            let Call { client, access, .. } = call;
+            let before = busy.place.unwrap_or(Place { client, access, until: turn.now });
+            busy.place = Some(Place {
+                client: client.filter(|_| before.client == client),
+                access: before.access.max(access),
+                until: turn.now + PLACE,
+            });
         }
     }
 
@@ -367,7 +403,9 @@ impl Record {
         self.end(turn);
         let (now, again_max) = (turn.now, turn.common.terms.again_max);
         self.let_run(turn);
+        self.evict_silent(turn);
         let Some(busy) = &mut self.busy else { return };
+        busy.place.take_if(|place| place.until <= now);
         for sent in &mut busy.evictions {
             if sent.is_due(now, again_max) {
                 turn.effects.push(Effect::Evict(sent.client, turn.object, sent.serial));
@@ -379,7 +417,8 @@ impl Record {
             let effect = Effect::Inquire(sent.client, turn.object, sent.serial, busy.round);
             turn.effects.push(effect);
         }
-        if busy.running.is_empty() && busy.waiting.is_empty() && busy.evictions.is_empty() {
+        let is_used = !busy.running.is_empty() || !busy.waiting.is_empty();
+        if !is_used && busy.evictions.is_empty() && busy.place.is_none() {
             self.busy = None;
         }
     }
@@ -392,7 +431,11 @@ impl Record {
         }
         let leases = self.leases.iter().map(|lease| lease.due(common.moment(now)));
         let sent = self.busy.iter().flat_map(|busy| busy.evictions.iter().chain(&busy.inquiry));
-        let next = leases.chain(sent.map(|sent| sent.again)).min();
+        let busy = self.busy.iter();
+        let inquiries = busy.clone().filter_map(|busy| busy.report_due());
+        let places = busy.filter_map(|busy| Some(busy.place?.until));
+        let sent = sent.map(|sent| sent.again).chain(inquiries).chain(places);
+        let next = leases.chain(sent).min();
         // A lease that is over and still used by a call that runs is looked at when that has ended.
         let next = next.map(|next| if next > now { next } else { now + BACKLOG_PAUSE });
         next.or_else(|| self.busy.as_ref().map(|_| now + common.terms.again_max))
@@ -420,10 +463,12 @@ impl Record {
     fn let_run(&mut self, turn: &mut Turn<'_>) {
         let Some(busy) = &mut self.busy else { return };
         let waiting = core::mem::take(&mut busy.waiting);
+        let mut wants = Wants::of(waiting.iter().map(|one| &one.call));
         let mut is_behind = false;
         for mut one in waiting {
             if self.can_run(&mut one, is_behind, turn) {
-                self.run(one, turn);
+                *wants.like(&one.call) -= 1;
+                self.run(one, wants, turn);
                 continue;
             }
             let asks = one.call.ask.is_some_and(|ask| !ask.opportune);
@@ -488,6 +533,21 @@ impl Record {
         false
     }
 
+    /// Rule 20.
+    fn evict_silent(&mut self, turn: &mut Turn<'_>) {
+        #[cfg(feature = "mutants")]
+        if turn.common.has(Mutant::AwaitsReports) {
+            return;
+        }
+        let inquiry = self.busy.as_ref().and_then(|busy| busy.inquiry);
+        let silent = inquiry.filter(|sent| sent.since + REPORT_MAX <= turn.now);
+        if let Some(sent) = silent
+            && let Some(index) = self.leases.iter().position(|lease| sent.is_of(lease))
+        {
+            self.evict(index, turn);
+        }
+    }
+
     fn evict(&mut self, index: usize, turn: &mut Turn<'_>) {
         let lease = &mut self.leases[index];
         if !lease.evicted {
@@ -499,7 +559,7 @@ impl Record {
         }
     }
 
-    fn run(&mut self, one: Waiting, turn: &mut Turn<'_>) {
+    fn run(&mut self, one: Waiting, wants: Wants, turn: &mut Turn<'_>) {
         let Waiting { call, told, .. } = one;
         let writes = call.access == Access::Write;
         let own = self.leases.iter_mut().find(|lease| Some(lease.client) == call.client);
@@ -512,7 +572,9 @@ impl Record {
         };
         let known = self.lease_of(call.client).map(|lease| lease.serial);
         let grant = match (call.client, call.ask) {
-            (Some(client), Some(ask)) => self.grant(client, ask, turn),
+            (Some(client), Some(ask)) if self.may_be_granted(client, &ask, wants, turn) => {
+                self.grant(client, ask, turn)
+            }
             _ => None,
         };
         let granted = grant.map(|grant| grant.serial).filter(|serial| Some(*serial) != known);
@@ -528,6 +590,29 @@ impl Record {
         let held = standing == Standing::Held;
         self.busy().running.push(Running { ticket, client, writes, held, granted });
         turn.effects.push(Effect::Run(Run { ticket, standing, grant, told }));
+    }
+
+    /// Rules 18 and 19.
+    fn may_be_granted(&self, client: Client, ask: &Ask, wants: Wants, turn: &mut Turn<'_>) -> bool {
+        let Common { terms, recovery, .. } = &turn.common;
+        if terms.trusts_holders || recovery.is_some() {
+            return true;
+        }
+        let place = self.busy.as_ref().and_then(|busy| busy.place);
+        let place = place.filter(|place| turn.now < place.until);
+        let own = self.lease_of(Some(client));
+        let renews = own.is_some_and(|lease| lease.cachable && lease.kind >= ask.kind);
+        let has_place = place.is_some_and(|place| place.stops(client, ask, renews));
+        let is_in_way = has_place || wants.stop(ask, renews);
+        let is_barred = turn.common.delays.is_barred(turn.now, client, terms);
+        #[cfg(feature = "mutants")]
+        let (is_in_way, is_barred) = (
+            is_in_way && !turn.common.has(Mutant::YieldsToNobody),
+            is_barred && !turn.common.has(Mutant::BarsNobody),
+        );
+        turn.common.counts.yielded += u64::from(is_in_way);
+        turn.common.counts.barred += u64::from(is_barred && !is_in_way);
+        !is_in_way && !is_barred
     }
 
     fn grant(&mut self, client: Client, ask: Ask, turn: &mut Turn<'_>) -> Option<Grant> {
@@ -568,6 +653,8 @@ impl Record {
         };
         let Lease { cachable, serial, space, .. } = lease;
         let kind = lease.kind.max(ask.kind);
+        // A renewal is no report.
+        let inquiry = self.busy().inquiry.filter(|sent| sent.is_of(&lease));
         self.release(|lease| lease.client == client, turn);
         // Rule 12.
         if turn.common.leases >= turn.common.leases_max {
@@ -581,6 +668,8 @@ impl Record {
             (None, false) => counts.granted += 1,
         }
         self.keep(lease, turn);
+        let busy = self.busy();
+        busy.inquiry = busy.inquiry.or(inquiry);
         Some(Grant { kind, cachable, term, serial, space })
     }
 
@@ -599,6 +688,11 @@ impl Record {
                 turn.common.leases -= 1;
                 turn.room().reserved -= lease.space;
                 if let Some(busy) = busy {
+                    let sent = busy.evictions.iter().find(|sent| sent.is_of(lease));
+                    if let Some(sent) = sent {
+                        let times = (sent.since, lease.last_write);
+                        turn.common.delays.gave_back(turn.now, lease.client, times);
+                    }
                     busy.evictions.retain(|sent| !sent.is_of(lease));
                     busy.inquiry.take_if(|sent| sent.is_of(lease));
                 }

@@ -42,7 +42,7 @@ fn dialogues() {
 /// `call TICKET [by CLIENT] nothing|look|read|write [under SERIAL] [ask|try|reclaim read|write [for SECONDS]
 /// [space BYTES] [mute]]`, `vacate TICKET`, `done TICKET [used BYTES] [void]`, `given-up TICKET`, `received CLIENT SERIAL`,
 /// `returned CLIENT SERIAL [open read|write]`, `reported CLIENT SERIAL round ROUND [size BYTES]`,
-/// `reconnected|forgotten CLIENT`, `gone`, `backlog yes|no`, `space BYTES`, `reclaimed`,
+/// `met CLIENT ORIGIN`, `reconnected|forgotten CLIENT`, `gone`, `backlog yes|no`, `space BYTES`, `reclaimed`,
 /// `opened` and `tick`;
 /// each may end with `of OBJECT`. `restart`, `full-at LEASES` and `leases` are no events.
 fn event(words: &[&str]) -> Event {
@@ -72,6 +72,7 @@ fn event(words: &[&str]) -> Event {
             let round = value(words, "round").expect("a round");
             Event::Reported(client(), object, Serial(number(2)), round, told)
         }
+        "met" => Event::Met(client(), Origin(number(2))),
         "reconnected" => Event::Reconnected(client()),
         "forgotten" => Event::Forgotten(client()),
         "gone" => Event::Gone(object),

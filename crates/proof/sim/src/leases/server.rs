@@ -12,9 +12,9 @@ use leasehold_core::leases::{Client, Kind, Modrev, Object, Terms, Ticket};
 use crate::clock::Clock;
 use crate::faults::{in_thousand, upto};
 
-use super::LeaseMutant;
 use super::message::{Answer, Body, Call, Change, Message};
 use super::store::{self, Content, OBJECTS, Stored};
+use super::{LeaseMutant, LeaseOptions};
 
 /// Short, so that a world of a minute sees many terms; drift is what [`super::world`] draws.
 pub(super) const TERMS: Terms = Terms {
@@ -28,6 +28,13 @@ pub(super) const TERMS: Terms = Terms {
 
 const SHARDS: usize = 2;
 
+/// Failures of the stable list are drawn apart, so that they move nothing else of a world.
+const LIST_SEED: u64 = 0x6c69_7374;
+
+/// In worlds of lesser seeds every write of the stable list succeeds: most faults that are kept were
+/// found in those.
+const GOOD_LISTS: u64 = 100;
+
 /// How long a plain call waits before it is to be made again.
 const PLAIN_WAIT_MAX: Duration = Duration::from_secs(1);
 
@@ -36,7 +43,7 @@ const PLAIN_WAIT_MAX: Duration = Duration::from_secs(1);
 pub(super) enum Chore {
     /// A call that runs has its effect.
     Execute(Ticket),
-    /// The stable list is written.
+    /// A write of the stable list ends.
     Listed(Name, u64),
     /// A call without leases has waited long enough.
     GiveUp(Ticket),
@@ -89,6 +96,10 @@ pub(super) struct Server {
     calls: BTreeMap<Ticket, Pending>,
     running: BTreeSet<(usize, u64, u64)>,
     next_ticket: u64,
+    /// Which writes of the stable list fail.
+    disk: Random,
+    /// How many of them do, in thousandths.
+    list_fails: u64,
     /// The points at which it may crash, in thousandths.
     crash_points: u64,
     crashes_now: bool,
@@ -108,7 +119,13 @@ pub(super) fn name(host: usize) -> Name {
 }
 
 impl Server {
-    pub(super) fn new(random: &mut Random, mutant: Option<LeaseMutant>) -> Self {
+    pub(super) fn new(
+        random: &mut Random,
+        LeaseOptions { seed, mutant, .. }: LeaseOptions,
+    ) -> Self {
+        let mut disk = Random::from_seed(seed ^ LIST_SEED);
+        let list_fails =
+            if seed >= GOOD_LISTS && disk.one_in(4) { 300 + disk.below(700) } else { 0 };
         let mut objects = vec![Stored::default(); OBJECTS];
         objects.iter_mut().for_each(|object| object.modrev = Modrev(1));
         objects.iter_mut().for_each(Stored::commit);
@@ -125,6 +142,8 @@ impl Server {
             calls: BTreeMap::new(),
             running: BTreeSet::new(),
             next_ticket: 0,
+            disk,
+            list_fails,
             crash_points: if random.one_in(2) { 0 } else { random.below(3) },
             crashes_now: false,
             objects,
@@ -167,6 +186,7 @@ impl Server {
 
     pub(super) const fn heal(&mut self) {
         self.crash_points = 0;
+        self.list_fails = 0;
     }
 
     /// Whether the server crashes at the point that it is at.
@@ -232,6 +252,9 @@ impl Server {
                     self.table(shard(object), event, random, &mut outs);
                     self.end(ticket, Answer::Later, &mut outs);
                 }
+            }
+            Chore::Listed(name, instance) if in_thousand(&mut self.disk, self.list_fails) => {
+                self.registry(clients::Event::NotListed(name, instance), random, &mut outs);
             }
             Chore::Listed(name, instance) => {
                 self.list.insert(name, instance);
@@ -303,7 +326,7 @@ impl Server {
                     Some(client) if asks => {
                         self.registry(clients::Event::Asks(client, ticket), random, outs);
                     }
-                    _ => self.begin(ticket, random, outs),
+                    _ => self.begin(ticket, true, random, outs),
                 }
             }
         }
@@ -324,8 +347,8 @@ impl Server {
         Ok(Some(client))
     }
 
-    /// Hands a call to the table of its object.
-    fn begin(&mut self, ticket: Ticket, random: &mut Random, outs: &mut Vec<Out>) {
+    /// Hands a call to the table of its object; what it asks for only where it may ask.
+    fn begin(&mut self, ticket: Ticket, may_ask: bool, random: &mut Random, outs: &mut Vec<Out>) {
         let call = self.calls[&ticket].call.clone();
         if !call.leases {
             outs.push(Out::Chore(PLAIN_WAIT_MAX, Chore::GiveUp(ticket)));
@@ -347,6 +370,7 @@ impl Server {
             self.end(ticket, Answer::Unknown, outs);
             return;
         };
+        let ask = ask.filter(|_| may_ask);
         let event = table::Event::Call(table::Call { ticket, object, client, access, under, ask });
         self.table(shard(object), event, random, outs);
     }
@@ -449,7 +473,12 @@ impl Server {
                 clients::Effect::Unlist(name) => drop(self.list.remove(&name).is_some()),
                 clients::Effect::Proceed(ticket) => {
                     if self.calls.contains_key(&ticket) {
-                        self.begin(ticket, random, outs);
+                        self.begin(ticket, true, random, outs);
+                    }
+                }
+                clients::Effect::Decline(ticket) => {
+                    if self.calls.contains_key(&ticket) {
+                        self.begin(ticket, false, random, outs);
                     }
                 }
                 clients::Effect::Forget(client) => {

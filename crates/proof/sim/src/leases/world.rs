@@ -119,7 +119,7 @@ impl World {
         let mut random = Random::from_seed(options.seed);
         let count = 2 + usize::from(random.one_in(2));
         let plain = random.one_in(3);
-        let server = Server::new(&mut random, options.mutant);
+        let server = Server::new(&mut random, options);
         let clients: Vec<Client> = (0..count + usize::from(plain))
             .map(|host| Client::new(host, host == count, &mut random, options.mutant))
             .collect();

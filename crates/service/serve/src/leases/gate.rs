@@ -33,6 +33,9 @@ use super::room::{ROOM_AHEAD, ROUNDS_MAX};
 use super::turn::{Turn, Under, Wanted};
 pub(crate) use asks::{Asked, Asks, MadeFrom};
 
+/// Bits of a mode by which everybody may read a file or run it, or list a directory or look names up.
+const READ_OR_EXECUTE_BY_OTHERS: u32 = 0o005;
+
 /// A store behind its leases.
 pub(crate) struct Gate {
     store: Arc<dyn Store>,
@@ -249,7 +252,8 @@ impl Gate {
         let By { asked, caller, read_only } = self.by.as_ref()?;
         let ask = asked.asks.of(place)?;
         if ask.kind == Kind::Read {
-            return Some(ask);
+            let may = ask.reclaim || self.may_read(caller, id, attributes).await;
+            return may.then_some(ask);
         }
         let wanted = leasehold_fs::Access { modify: true, ..leasehold_fs::Access::default() };
         let is_file = attributes.file_type == FileType::Regular;
@@ -269,6 +273,22 @@ impl Gate {
             }
         };
         Some(Ask { space, ..ask })
+    }
+
+    /// Whether a caller may know what a read lease covers: the data of a file, and the names of a
+    /// directory, be it one after the other. Everybody who finds another object knows all of it.
+    async fn may_read(&self, caller: &Caller, id: &ObjectId, attributes: &Attributes) -> bool {
+        let is_alike = !matches!(attributes.file_type, FileType::Regular | FileType::Directory);
+        let is_open = attributes.mode.bits() & READ_OR_EXECUTE_BY_OTHERS != 0;
+        // A renewal or a reclaim waits for nothing: whoever changes rights evicts the holders.
+        let holds = || self.serial(object_of(attributes)).is_some();
+        if is_alike || is_open || attributes.uid == caller.uid || holds() {
+            return true;
+        }
+        let all = leasehold_fs::Access::default();
+        let wanted = leasehold_fs::Access { read: true, lookup: true, execute: true, ..all };
+        let has = self.store.rights(caller, id, wanted).await;
+        has.is_ok_and(|has| has.read || has.lookup || has.execute)
     }
 
     /// Tells how many bytes are free where an object lies, before so many are reserved there, and how

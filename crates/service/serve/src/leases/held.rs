@@ -80,6 +80,11 @@ pub struct LeaseCounts {
     pub held: usize,
     /// Clients that may hold some.
     pub clients: usize,
+    /// Clients that asked for some and are granted none, because the list of clients cannot be
+    /// written.
+    pub unlisted: usize,
+    /// How often a client was not taken up, as there were too many, in all or of its origin.
+    pub refused_clients: u64,
     /// Calls and programs that wait for leases to end.
     pub waiting: usize,
     /// How often what happened since the start.
@@ -106,6 +111,8 @@ impl Leases {
         LeaseCounts {
             held: state.table.len(),
             clients: state.peers.len(),
+            refused_clients: state.refused_clients,
+            unlisted: state.clients.unlisted(),
             waiting: state.waiting.len(),
             counts: state.table.counts(),
             waits: state.waits,
@@ -118,12 +125,14 @@ impl Leases {
         let id = |client| state.clients.name(client).map_or([0; 16], |name| name.0);
         let held = state.table.iter().flat_map(|(object, leases, waiting)| {
             let mut waits: BTreeMap<(LeaseWaiter, Option<Client>), usize> = BTreeMap::new();
-            for (ticket, client) in waiting {
+            let is_known = |client| state.clients.name(client).is_some();
+            for (ticket, client) in waiting.filter(|(_, client)| client.is_none_or(is_known)) {
                 *waits.entry((state.waiter(ticket, client), client)).or_default() += 1;
             }
             let (id, names) = (&id, &state.names);
             let now = state.now;
-            leases.iter().map(move |lease| {
+            // What a client holds that has gone is void, and goes when it is next looked at.
+            leases.iter().filter(move |lease| is_known(lease.client)).map(move |lease| {
                 let (export, known_as) = names.of(lease.client, object).unzip();
                 HeldLease {
                     client: id(lease.client),
@@ -148,12 +157,15 @@ impl Leases {
             name: peer.name.clone(),
             connected: !peer.ways.is_empty(),
         });
+        let leases: Vec<HeldLease> = held.take(leases_max).collect();
+        // The table also counts those that are void.
+        let count = if leases.len() < leases_max { leases.len() } else { state.table.len() };
         LeaseView {
             epoch: state.clients.epoch(),
             waited_for: state.clients.missing().into_iter().flatten().map(|name| name.0).collect(),
             holders: holders.collect(),
-            leases: held.take(leases_max).collect(),
-            count: state.table.len(),
+            leases,
+            count,
             counts: state.table.counts(),
         }
     }
@@ -179,7 +191,7 @@ impl State {
         }
         match self.waiting.get(&ticket).map(|waiting| &waiting.waits) {
             Some(Waits::Program(_)) => LeaseWaiter::Program,
-            Some(Waits::Call(_)) | None => LeaseWaiter::Plain,
+            Some(Waits::Call(_) | Waits::List(..)) | None => LeaseWaiter::Plain,
         }
     }
 }

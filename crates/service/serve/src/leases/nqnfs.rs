@@ -26,6 +26,7 @@ use leasehold_wire::nqnfs::{Ask, Call, Grant, Kind, Terms, evicted, getlease, va
 use leasehold_wire::rpc::{Reply, ReplyStatus};
 
 use super::gate::{Asked, Asks, By, Gate, MadeFrom};
+use super::list::Admission;
 use super::{Leases, Protocol, Refused, Way};
 use crate::context::{Context, Leased};
 use crate::errors::Errors;
@@ -137,7 +138,7 @@ async fn of_nqnfs(context: &mut Context, ask: Option<Ask>) -> Result<Option<Arc<
     let Some(client) = host_of(context, ask.is_some())? else { return Ok(None) };
     let leases = &context.service.leases;
     let asks = match ask {
-        Some(ask) if leases.may_ask(client).await.is_ok() => asks(leases, ask),
+        Some(ask) if leases.may_ask(client).await == Admission::Allowed => asks(leases, ask),
         Some(_) | None => Asks::default(),
     };
     Ok(Some(Arc::new(Asked::new(client, asks, MadeFrom::Held))))

@@ -20,6 +20,7 @@ use leasehold_wire::nfs3::{self, Handle, SetAttributes, Wcc};
 use leasehold_wire::rpc::{Reply, ReplyStatus};
 
 use super::gate::{Asked, Asks, By, Gate, MadeFrom};
+use super::list::Admission;
 use super::{Protocol, Way};
 use crate::context::{Context, Leased};
 use crate::errors::Errors;
@@ -127,9 +128,14 @@ pub(crate) fn handler<P: Procedure>(
             Ok(client) => client,
             Err(why) => return Some(answered(&refused(why), writer)),
         };
-        let asks = Asks::new(&head.asks.0);
-        if !asks.is_empty() && context.service.leases.may_ask(client).await.is_err() {
-            return Some(answered(&Answer::Later, writer));
+        let mut asks = Asks::new(&head.asks.0);
+        if !asks.is_empty() {
+            match context.service.leases.may_ask(client).await {
+                Admission::Allowed => {}
+                // The operation does not need a lease.
+                Admission::Declined => asks = Asks::default(),
+                Admission::Later => return Some(answered(&Answer::Later, writer)),
+            }
         }
         let asked = Arc::new(Asked::new(client, asks, MadeFrom::Named(head.base)));
         context.leased = Some(Box::new(Leased::new(Arc::clone(&asked))));
@@ -283,10 +289,17 @@ async fn lease(context: &Context, args: leases::Args) -> Result<leases::Reply, R
             service.leases.returned(client, (export, id), Serial(serial), open);
         }
     }
-    if !args.wanted.0.is_empty() && service.leases.may_ask(client).await.is_err() {
-        return Ok(Answer::Later);
+    let mut wanted = args.wanted.0;
+    if !wanted.is_empty() {
+        let reclaims = wanted.iter().any(|one| one.reclaim);
+        match service.leases.may_ask(client).await {
+            Admission::Allowed => {}
+            // A client that is not granted what it reclaims would give it up.
+            Admission::Declined if !reclaims => wanted = Vec::new(),
+            Admission::Declined | Admission::Later => return Ok(Answer::Later),
+        }
     }
-    let held = all_granted(context, client, args.wanted.0).await;
+    let held = all_granted(context, client, wanted).await;
     match args.progress {
         leases::Progress::Reclaiming => {}
         leases::Progress::Reclaimed => service.leases.progressed(Event::Reclaimed(client)),

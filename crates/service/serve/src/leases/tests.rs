@@ -12,6 +12,8 @@ use leasehold_wire::lease::Caller;
 use super::turn::{Turn, Under, Wanted};
 use super::*;
 
+const HOST: IpAddr = IpAddr::V4(core::net::Ipv4Addr::LOCALHOST);
+
 /// Leases to read, each on an object of its own, asked for by calls that have ended.
 fn hold(leases: &Arc<Leases>, client: Client, count: u64) {
     for number in 0..count {
@@ -48,10 +50,12 @@ fn a_lease_costs_memory_and_no_work() {
     const LEASES: u64 = 100_000;
     let leases = Arc::new(Leases::without_past(HandleKey([1; 16])));
     let way = Way::Connection(ConnectionId::default());
-    leases.hello(Time::ZERO, way, ([1; 16], 1), Protocol::Lease, "client").expect("it is new");
+    leases
+        .hello(Time::ZERO, (way, HOST), ([1; 16], 1), Protocol::Lease, "client")
+        .expect("it is new");
     let caller = Caller { client: [1; 16], instance: 1, epoch: 1 };
     let client = leases.admit(Time::ZERO, way, &caller).expect("it is known");
-    block_on(leases.may_ask(client)).expect("nothing is in the way");
+    assert_eq!(block_on(leases.may_ask(client)), list::Admission::Allowed);
     let info = allocation_counter::measure(|| hold(&leases, client, LEASES));
     assert_eq!(leases.in_numbers().held, usize::try_from(LEASES).expect("it is small"));
     let bytes_each = info.bytes_current / i64::try_from(LEASES).expect("it is small");

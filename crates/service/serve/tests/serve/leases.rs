@@ -1,10 +1,13 @@
 //! Leases from the first byte to the last: clients that hold them, beside plain ones.
 
+mod bounds;
 mod datagrams;
+mod list;
 mod nqnfs;
 
 use core::net::{IpAddr, SocketAddr};
 use core::pin::Pin;
+use core::sync::atomic::{AtomicUsize, Ordering};
 use core::task::{Context, Poll, Waker};
 use core::time::Duration;
 use std::sync::{Arc, Mutex};
@@ -20,7 +23,7 @@ use leasehold_wire::lease::{
     self, Answer, Ask, Base, Call as LeaseCall, Caller, ClientName, Grant, Head, Kind, Open,
     append, goodbye, hello, leases, place, write as merged,
 };
-use leasehold_wire::list::List;
+use leasehold_wire::list::{List, UpTo};
 use leasehold_wire::nfs3::{
     self, DirectoryArgs, Handle, Name, Reply, SetAttributes, Status, access, create, getattr,
     lookup, read, readdirplus, remove, write,
@@ -46,14 +49,37 @@ impl Post for Posted {
     fn hurry(&self) {}
 }
 
-/// A ledger that is always at hand.
+/// A list of clients in memory.
 #[derive(Default)]
-struct Written(Mutex<Vec<([u8; 16], u64)>>);
+struct Written {
+    list: Mutex<Vec<([u8; 16], u64)>>,
+    /// How the next writes go.
+    disk: Mutex<Disk>,
+    /// Writes on a slow disk, until the disk is done with them.
+    pending: Mutex<Vec<Box<dyn FnOnce(bool) + Send>>>,
+    writes: AtomicUsize,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Disk {
+    #[default]
+    Good,
+    Full,
+    Slow,
+}
 
 impl Ledger for Written {
-    fn write(&self, _: u64, list: &[([u8; 16], u64)], done: Box<dyn FnOnce() + Send>) {
-        *self.0.lock().expect("nobody panics") = list.to_vec();
-        done();
+    fn write(&self, _: u64, list: &[([u8; 16], u64)], done: Box<dyn FnOnce(bool) + Send>) {
+        self.writes.fetch_add(1, Ordering::Relaxed);
+        let disk = *self.disk.lock().expect("nobody panics");
+        match disk {
+            Disk::Good => {
+                *self.list.lock().expect("nobody panics") = list.to_vec();
+                done(true);
+            }
+            Disk::Full => done(false),
+            Disk::Slow => self.pending.lock().expect("nobody panics").push(done),
+        }
     }
 }
 
@@ -121,7 +147,7 @@ impl World {
     /// A server that is started for the first time, or anew.
     fn start(&mut self) {
         self.epoch += 1;
-        let list = self.ledger.0.lock().expect("nobody panics").clone();
+        let list = self.ledger.list.lock().expect("nobody panics").clone();
         let remembered = Remembered { epoch: self.epoch, list };
         let (ledger, now) = (Arc::<Written>::clone(&self.ledger), self.server.arrival.now);
         self.server.restart(|service| service.with_leases(remembered, ledger, now));
@@ -177,8 +203,8 @@ impl World {
     fn asking(&self, client: u32, object: Handle, kind: Kind) -> leases::Args {
         leases::Args {
             caller: self.caller(client),
-            wanted: List(vec![leases::Wanted { object, terms: terms(kind), reclaim: false }]),
-            returned: List(Vec::new()),
+            wanted: UpTo(vec![leases::Wanted { object, terms: terms(kind), reclaim: false }]),
+            returned: UpTo(Vec::new()),
             progress: leases::Progress::Recovered,
         }
     }
@@ -187,8 +213,8 @@ impl World {
     fn returning(&self, client: u32, object: Handle, serial: u64) -> leases::Args {
         leases::Args {
             caller: self.caller(client),
-            wanted: List(Vec::new()),
-            returned: List(vec![leases::Returned { object, serial, open: Open::No }]),
+            wanted: UpTo(Vec::new()),
+            returned: UpTo(vec![leases::Returned { object, serial, open: Open::No }]),
             progress: leases::Progress::Recovered,
         }
     }
@@ -269,7 +295,11 @@ fn who_says_hello_is_granted_leases() {
     assert!(welcome.leases_names);
     let grant = world.granted(1, file, Kind::Read);
     assert!(grant.cachable && grant.kind == Kind::Read && grant.term_ms == 30_000);
-    assert_eq!(*world.ledger.0.lock().expect("nobody panics"), [(id(1), 1)], "it was listed first");
+    assert_eq!(
+        *world.ledger.list.lock().expect("nobody panics"),
+        [(id(1), 1)],
+        "it was listed first"
+    );
     world.epoch = 7;
     assert_eq!(world.wanted(1, file, Kind::Read), Answer::Epoch(1));
     world.epoch = 1;
@@ -639,8 +669,8 @@ fn a_start_waits_for_who_may_hold_leases_and_for_nobody_else() {
     let wanted = leases::Wanted { object: file, terms: terms(Kind::Write), reclaim: true };
     let args = leases::Args {
         caller: world.caller(1),
-        wanted: List(vec![wanted]),
-        returned: List(Vec::new()),
+        wanted: UpTo(vec![wanted]),
+        returned: UpTo(Vec::new()),
         progress: leases::Progress::Recovered,
     };
     let answer: leases::Reply = world.lease(1, leases::NUMBER, &args);
@@ -677,7 +707,7 @@ fn a_client_that_will_not_return_can_be_forgotten() {
     assert!(!world.server.service.forget_lease_holder(id(3)));
     assert!(world.server.service.forget_lease_holder(id(1)));
     assert!(read.results::<read::Reply>().done().is_ok());
-    assert_eq!(*world.ledger.0.lock().expect("nobody panics"), []);
+    assert_eq!(*world.ledger.list.lock().expect("nobody panics"), []);
 }
 
 #[test]

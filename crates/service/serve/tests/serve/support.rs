@@ -5,10 +5,12 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
+use leasehold_base::limits::TRANSFER_BYTES_MAX;
 use leasehold_base::units::{ConnectionId, Time, Xid};
 use leasehold_base::xdr::{Decode, Encode, Reader, Writer, decode_all};
 use leasehold_fs::{Export, ExportId};
-use leasehold_serve::{Arrival, Deaf, HandleKey, Service, Trust};
+use leasehold_serve::access::{Access, Clients, Identity, Rule};
+use leasehold_serve::{Arrival, Deaf, HandleKey, Offer, Service, Trust};
 use leasehold_store_mem::MemStore;
 use leasehold_wire::rpc::{AuthSys, Call, OpaqueAuth, Reply, ReplyStatus, flavor};
 
@@ -52,6 +54,26 @@ impl Server {
             machine: "client".to_owned(),
             next_xid: 1,
         }
+    }
+
+    /// Offers the same files to these networks alone.
+    pub(crate) fn allow(&self, networks: &[&str]) {
+        let clients = networks.iter().map(|text| Clients {
+            text: (*text).to_owned(),
+            networks: vec![text.parse().expect("a network")],
+        });
+        let rule = Rule {
+            clients: clients.collect(),
+            read_only: false,
+            insecure: false,
+            identity: Identity::default(),
+        };
+        self.service.offer(vec![Offer {
+            export: export(&self.store),
+            access: Access::new(vec![rule]),
+            transfer_bytes_max: TRANSFER_BYTES_MAX,
+            secret: None,
+        }]);
     }
 
     /// Another server over the same files takes its place.

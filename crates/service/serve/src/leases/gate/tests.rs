@@ -23,6 +23,8 @@ use crate::HandleKey;
 use crate::handles::Handles;
 use crate::leases::{Leases, Protocol, Remembered, Way};
 
+const HOST: core::net::IpAddr = core::net::IpAddr::V4(core::net::Ipv4Addr::LOCALHOST);
+
 /// A store in memory behind a gate of a plain client, or of one that asks for leases with all that
 /// it does.
 fn subject(with_leases: bool) -> Subject {
@@ -30,7 +32,7 @@ fn subject(with_leases: bool) -> Subject {
     let by = with_leases.then(|| {
         let who = ([1; 16], 1);
         let way = Way::Connection(ConnectionId::default());
-        leases.hello(Time::ZERO, way, who, Protocol::Lease, "").expect("it is new");
+        leases.hello(Time::ZERO, (way, HOST), who, Protocol::Lease, "").expect("it is new");
         let caller = lease::Caller { client: who.0, instance: who.1, epoch: 1 };
         let client = leases.admit(Time::ZERO, way, &caller);
         let terms = Terms { kind: Kind::Write, term_ms: 0, opportune: false, space: 0 };
@@ -78,7 +80,7 @@ fn it_does_what_the_model_does() {
 fn what_is_over_before_it_is_covered_is_not_granted() {
     let leases = Arc::new(Leases::without_past(HandleKey([1; 16])));
     let (who, way) = (([1; 16], 1), Way::Connection(ConnectionId::default()));
-    leases.hello(Time::ZERO, way, who, Protocol::Lease, "").expect("it is new");
+    leases.hello(Time::ZERO, (way, HOST), who, Protocol::Lease, "").expect("it is new");
     let caller = lease::Caller { client: who.0, instance: who.1, epoch: 1 };
     let client = leases.admit(Time::ZERO, way, &caller).expect("it is known");
     let (export, identity) = (ExportId(1), ObjectId::new(b"file").expect("it is short"));
@@ -381,7 +383,7 @@ impl Writer {
         });
         let leases = Arc::new(Leases::without_past(HandleKey([1; 16])));
         let (who, way) = (([1; 16], 1), Way::Connection(ConnectionId::default()));
-        leases.hello(Time::ZERO, way, who, Protocol::Lease, "").expect("it is new");
+        leases.hello(Time::ZERO, (way, HOST), who, Protocol::Lease, "").expect("it is new");
         let caller = lease::Caller { client: who.0, instance: who.1, epoch: 1 };
         let client = leases.admit(Time::ZERO, way, &caller).expect("it is known");
         let Ok(Step::Child(name)) = Step::parse(b"file") else { panic!("it is a name") };
@@ -458,7 +460,7 @@ fn a_lease_goes_on_while_an_iod_is_away() {
     let handles = Handles::new(HandleKey([1; 16]));
     writer.leases = Arc::new(Leases::new(handles, remembered, None, Time::ZERO));
     let (who, way) = (([1; 16], 1), Way::Connection(ConnectionId::default()));
-    writer.leases.hello(Time::ZERO, way, who, Protocol::Lease, "").expect("it is known");
+    writer.leases.hello(Time::ZERO, (way, HOST), who, Protocol::Lease, "").expect("it is known");
     let caller = lease::Caller { client: who.0, instance: who.1, epoch: 2 };
     writer.client = writer.leases.admit(Time::ZERO, way, &caller).expect("it is known");
     let Ok((None, Some(reclaimed))) = granted(&writer, true) else { panic!("not reclaimed") };

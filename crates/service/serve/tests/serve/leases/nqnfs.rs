@@ -229,8 +229,8 @@ fn clients_of_both_programs_evict_each_other() {
     let wanted = leases::Wanted { object: file, terms: terms(Kind::Write), reclaim: false };
     let args = leases::Args {
         caller: world.caller(5),
-        wanted: List(vec![wanted]),
-        returned: List(Vec::new()),
+        wanted: UpTo(vec![wanted]),
+        returned: UpTo(Vec::new()),
         progress: leases::Progress::Recovered,
     };
     let mut asked = world.send(5, (lease::PROGRAM, lease::VERSION, leases::NUMBER), &args);
@@ -397,8 +397,8 @@ fn a_start_takes_no_write_before_leases_are_reclaimed() {
     let wanted = leases::Wanted { object: other, terms: terms(Kind::Read), reclaim: true };
     let args = leases::Args {
         caller: world.caller(5),
-        wanted: List(vec![wanted]),
-        returned: List(Vec::new()),
+        wanted: UpTo(vec![wanted]),
+        returned: UpTo(Vec::new()),
         progress: leases::Progress::Recovered,
     };
     let answer: leases::Reply = world.lease(5, leases::NUMBER, &args);

@@ -1,0 +1,190 @@
+//! How long clients have held others up, and which clients are granted nothing for that.
+//!
+//! Rules:
+//! 1. A client holds others up from a while after the eviction of its lease was first sent until the
+//!    lease is given back or over. While the client brings back what it changed it holds nobody up.
+//! 2. Several leases that are wanted back at one time count once.
+//! 3. What a client is held to have taken goes down by an eighth of the time that passes. While it
+//!    is more than the client may take, the client is granted nothing.
+//! 4. So is every client of an origin, such as a machine, while all of them together have taken
+//!    more than an origin may: names of clients are free, and origins are not.
+//! 5. Time that a client took stays with its origin when the client is forgotten.
+
+use core::time::Duration;
+use std::collections::BTreeMap;
+
+use leasehold_base::units::Time;
+
+use super::Origin;
+use crate::leases::{Client, Terms};
+
+/// How soon a lease is given back by a holder that holds nobody up: plain calls wait for longer
+/// than that before they are to be made again.
+const PROMPT: Duration = Duration::from_secs(1);
+
+/// How long a client may hold others up: some evictions that were lost, and no term.
+const CLIENT_MAX: Duration = Duration::from_secs(4);
+
+/// How many terms the clients of one origin may hold others up: several mounts of a machine that was
+/// lost may be waited out one after the other.
+const ORIGIN_TERMS_MAX: u32 = 4;
+
+/// Which part of the time that passes is forgiven.
+const FORGIVEN: u32 = 8;
+
+/// How many origins are remembered; beyond that the ones that took the least are forgotten.
+const ORIGINS_MAX: usize = 1 << 12;
+
+/// Who has held others up.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Delays {
+    clients: BTreeMap<Client, Delay>,
+    origins: BTreeMap<Origin, Delay>,
+    /// Where clients call from.
+    met: BTreeMap<Client, Origin>,
+}
+
+/// The time that was taken from others.
+#[derive(Clone, Copy, Debug, Default)]
+struct Delay {
+    taken: Duration,
+    /// When that was reckoned: all before is counted.
+    at: Time,
+}
+
+impl Delay {
+    fn left(&self, now: Time) -> Duration {
+        self.taken.saturating_sub(now.since(self.at) / FORGIVEN)
+    }
+
+    /// Rule 2: what was counted before is not counted again.
+    fn add(&mut self, since: Time, now: Time) {
+        let taken = now.since(since.max(self.at));
+        *self = Self { taken: self.left(now) + taken, at: now };
+    }
+}
+
+impl Delays {
+    /// A client calls from an origin.
+    pub(super) fn met(&mut self, client: Client, origin: Origin) {
+        self.met.insert(client, origin);
+    }
+
+    /// Nothing of the client is waited for any more.
+    pub(super) fn forget(&mut self, client: Client) {
+        self.met.remove(&client);
+        self.clients.remove(&client);
+    }
+
+    /// A lease of a client was given back or is over, of which the eviction was sent then; the client
+    /// last wrote at another time.
+    pub(super) fn gave_back(&mut self, now: Time, client: Client, (sent, wrote): (Time, Time)) {
+        let since = sent.max(wrote) + PROMPT;
+        if since >= now {
+            return;
+        }
+        self.clients.entry(client).or_default().add(since, now);
+        if let Some(origin) = self.met.get(&client) {
+            self.origins.entry(*origin).or_default().add(since, now);
+            if self.origins.len() > ORIGINS_MAX {
+                self.forget_origin(now);
+            }
+        }
+    }
+
+    /// Whether a client is granted nothing now.
+    pub(super) fn is_barred(&self, now: Time, client: Client, terms: &Terms) -> bool {
+        if self.clients.is_empty() && self.origins.is_empty() {
+            return false;
+        }
+        let exceeds = |delay: Option<&Delay>, most| delay.is_some_and(|it| it.left(now) > most);
+        let origin = self.met.get(&client).and_then(|origin| self.origins.get(origin));
+        exceeds(self.clients.get(&client), CLIENT_MAX)
+            || exceeds(origin, terms.longest_term * ORIGIN_TERMS_MAX)
+    }
+
+    /// Makes room for an origin that was met last: seldom, because few hold others up.
+    fn forget_origin(&mut self, now: Time) {
+        self.origins.retain(|_, delay| !delay.left(now).is_zero());
+        if self.origins.len() > ORIGINS_MAX {
+            let least = self.origins.iter().min_by_key(|(_, delay)| delay.left(now));
+            if let Some(origin) = least.map(|(origin, _)| *origin) {
+                self.origins.remove(&origin);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ONE: Client = Client(1);
+
+    fn at(seconds: u64) -> Time {
+        Time::ZERO + Duration::from_secs(seconds)
+    }
+
+    fn is_barred(delays: &Delays, seconds: u64, client: Client) -> bool {
+        delays.is_barred(at(seconds), client, &Terms::DEFAULT)
+    }
+
+    #[test]
+    fn a_client_that_let_a_term_run_out_is_barred_for_eight_times_as_long() {
+        let mut delays = Delays::default();
+        delays.gave_back(at(61), ONE, (at(0), Time::ZERO));
+        assert!(is_barred(&delays, 61, ONE));
+        assert!(is_barred(&delays, 61 + 8 * 56 - 1, ONE));
+        assert!(!is_barred(&delays, 61 + 8 * 56, ONE));
+        assert!(!is_barred(&delays, 61, Client(2)), "nothing is known of its origin");
+    }
+
+    #[test]
+    fn leases_that_are_wanted_back_at_one_time_count_once() {
+        let mut delays = Delays::default();
+        for _ in 0..1000 {
+            delays.gave_back(at(3), ONE, (at(0), Time::ZERO));
+        }
+        assert!(!is_barred(&delays, 3, ONE), "it took two seconds");
+        delays.gave_back(at(8), ONE, (at(1), Time::ZERO));
+        assert!(is_barred(&delays, 8, ONE), "and five more");
+    }
+
+    #[test]
+    fn a_client_that_brings_back_what_it_changed_holds_nobody_up() {
+        let mut delays = Delays::default();
+        delays.gave_back(at(100), ONE, (at(0), at(99)));
+        assert!(!is_barred(&delays, 100, ONE));
+    }
+
+    #[test]
+    fn many_clients_of_one_origin_are_barred_with_it() {
+        let mut delays = Delays::default();
+        for number in 0..5 {
+            let (client, begun) = (Client(number), 100 * u64::from(number));
+            delays.met(client, Origin(7));
+            assert!(!is_barred(&delays, begun, client));
+            delays.gave_back(at(begun + 71), client, (at(begun), Time::ZERO));
+            delays.forget(client);
+        }
+        delays.met(Client(6), Origin(7));
+        delays.met(Client(7), Origin(8));
+        assert!(is_barred(&delays, 500, Client(6)), "all calls of the origin took 295 s");
+        assert!(!is_barred(&delays, 500, Client(7)), "another origin took nothing");
+    }
+
+    #[test]
+    fn origins_that_took_the_least_are_forgotten_first() {
+        let mut delays = Delays::default();
+        for number in 0..5000 {
+            let client = Client(number);
+            delays.met(client, Origin(number.into()));
+            let taken = if number == 3 { 600 } else { 60 };
+            delays.gave_back(at(taken), client, (at(0), Time::ZERO));
+            delays.forget(client);
+        }
+        assert_eq!((delays.origins.len(), delays.clients.len()), (ORIGINS_MAX, 0));
+        delays.met(ONE, Origin(3));
+        assert!(is_barred(&delays, 600, ONE));
+    }
+}

@@ -1,0 +1,182 @@
+//! The power of clients with leases over others is bounded: how many of them come from one machine,
+//! how many leases one call asks for, and how long a silent holder keeps others waiting.
+
+use super::*;
+
+fn hello_by_number(number: u64) -> hello::Args<'static> {
+    let mut client = [7; 16];
+    client[..8].copy_from_slice(&number.to_be_bytes());
+    hello::Args { client, instance: 1, name: ClientName(b"flood") }
+}
+
+impl World {
+    /// How many of so many new clients are welcome, each of which says HELLO once.
+    fn welcomed(&mut self, numbers: core::ops::Range<u64>) -> usize {
+        let welcomed = |number| {
+            let answer: hello::Reply = self.lease(1, hello::NUMBER, &hello_by_number(number));
+            assert!(matches!(answer, Answer::Done(_) | Answer::Later), "{answer:?}");
+            matches!(answer, Answer::Done(_))
+        };
+        numbers.map(welcomed).filter(|is_welcome| *is_welcome).count()
+    }
+
+    fn come_from(&mut self, address: &str) {
+        self.server.arrival.from = address.parse().expect("an address");
+    }
+
+    fn set_mode(&mut self, object: Handle, mode: u32) {
+        let attributes = SetAttributes { mode: Some(mode), ..Default::default() };
+        let set = nfs3::setattr::Args { object, attributes, guard: None };
+        let mut reply = self.nfs(nfs3::setattr::NUMBER, &set);
+        assert!(reply.results::<nfs3::setattr::Reply>().done().is_ok());
+    }
+
+    /// How many leases a client is granted that asks for one, and does not wait for it.
+    fn grants(&mut self, client: u32, object: Handle, kind: Kind) -> usize {
+        let mut args = self.asking(client, object, kind);
+        args.wanted.0[0].terms.opportune = true;
+        let answer: leases::Reply = self.lease(client, leases::NUMBER, &args);
+        let Answer::Done(done) = answer else { panic!("{answer:?}") };
+        done.results.held.0.len()
+    }
+}
+
+#[test]
+fn one_machine_takes_a_part_of_the_places_of_clients() {
+    let mut world = World::new();
+    assert_eq!(world.welcomed(0..600), 512);
+    assert_eq!(world.welcomed(0..512), 512, "a client that has its place keeps it");
+    assert_eq!(world.server.service.lease_counts().refused_clients, 88);
+    world.come_from("192.0.2.2:700");
+    assert_eq!(world.welcomed(1000..1010), 10);
+    // Of version 6 a machine may have each address of a network.
+    for number in 0..600 {
+        world.come_from(&format!("[2001:db8::{number:x}]:700"));
+        world.welcomed(2000 + number..2001 + number);
+    }
+    assert_eq!(world.server.service.lease_counts().clients, 512 + 10 + 512);
+    world.come_from("[2001:db8:0:1::1]:700");
+    assert_eq!(world.welcomed(3000..3001), 1);
+    // A place is free again when its client goes.
+    world.come_from("192.0.2.1:700");
+    let client = hello_by_number(3).client;
+    let caller = Caller { client, instance: 1, epoch: 1 };
+    let answer: goodbye::Reply = world.lease(1, goodbye::NUMBER, &caller);
+    assert!(matches!(answer, Answer::Done(_)));
+    assert_eq!(world.welcomed(4000..4002), 1);
+}
+
+#[test]
+fn only_a_machine_that_an_export_names_is_a_client() {
+    let mut world = World::new();
+    world.server.allow(&["192.0.2.0/24"]);
+    world.come_from("198.51.100.1:700");
+    assert_eq!(world.welcomed(0..10), 0);
+    let file = Handle::new(&[9; 20]).expect("a handle fits");
+    let call =
+        leasehold_wire::nqnfs::Call { ask: None, args: nfs3::getattr::Args { object: file } };
+    let nqnfs = (leasehold_wire::nqnfs::PROGRAM, leasehold_wire::nqnfs::VERSION, 1);
+    drop(world.send(1, nqnfs, &call));
+    assert_eq!(world.server.service.lease_counts().clients, 0);
+    world.come_from("192.0.2.7:700");
+    assert_eq!(world.welcomed(0..10), 10);
+}
+
+/// Sixteen thousand leases that one call asked for kept all others waiting for 39 ms.
+#[test]
+fn a_call_that_asks_for_too_many_leases_is_refused_whole() {
+    let mut world = World::new();
+    let file = world.file(b"file");
+    world.hello(1);
+    let one = leases::Wanted { object: file, terms: terms(Kind::Read), reclaim: false };
+    for (count, status) in [
+        (leases::AT_ONCE_MAX, rpc::ReplyStatus::Success),
+        (leases::AT_ONCE_MAX + 1, rpc::ReplyStatus::GarbageArguments),
+    ] {
+        let mut args = world.asking(1, file, Kind::Read);
+        args.wanted.0 = vec![one; count];
+        let procedure = (lease::PROGRAM, lease::VERSION, leases::NUMBER);
+        let reply = world.send(1, procedure, &args).poll().flatten().expect("it is answered");
+        let head = rpc::Reply::decode(&mut Reader::new(&reply)).expect("a reply");
+        assert_eq!(head.status, status, "{count} leases");
+    }
+}
+
+#[test]
+fn a_client_that_has_gone_is_shown_with_no_lease() {
+    let mut world = World::new();
+    let file = world.file(b"file");
+    world.hello(1);
+    world.granted(1, file, Kind::Read);
+    world.hello(2);
+    world.granted(2, file, Kind::Read);
+    assert_eq!(world.server.service.lease_view(10).leases.len(), 2);
+    let caller = world.caller(1);
+    let answer: goodbye::Reply = world.lease(1, goodbye::NUMBER, &caller);
+    assert!(matches!(answer, Answer::Done(_)));
+    let view = world.server.service.lease_view(10);
+    let shown: Vec<[u8; 16]> = view.leases.iter().map(|lease| lease.client).collect();
+    assert_eq!(shown, [id(2)], "the lease of the client that has gone is void");
+}
+
+/// An owner could not write a private file, nor change a private directory, because another user
+/// had a lease on it.
+#[test]
+fn a_user_who_may_not_read_an_object_is_granted_no_lease_on_it() {
+    let mut world = World::new();
+    let file = world.file(b"file");
+    world.hello(1);
+    let root = world.root();
+    for (object, mode, granted) in
+        [(file, 0o600, 0), (file, 0o604, 1), (root, 0o700, 0), (root, 0o711, 1), (root, 0o755, 1)]
+    {
+        world.server.uid = 0;
+        world.set_mode(object, mode);
+        world.server.uid = 77;
+        assert_eq!(world.grants(1, object, Kind::Read), granted, "mode {mode:o}");
+        // Whoever changes the mode evicts the holder.
+        world.server.uid = 0;
+        let held = world.server.service.lease_view(10).leases;
+        if !held.is_empty() {
+            let answer: goodbye::Reply = world.lease(1, goodbye::NUMBER, &world.caller(1));
+            assert!(matches!(answer, Answer::Done(_)));
+            world.hello(1);
+        }
+    }
+}
+
+/// Clients that give nothing back took read leases in turn, and an owner without leases could never
+/// write: each of its calls waited two seconds, and another lease was granted before the next.
+#[test]
+fn silent_readers_keep_a_plain_writer_waiting_for_one_term() {
+    let mut world = World::new();
+    let file = world.file(b"file");
+    let readers = 1..=6;
+    for client in readers.clone() {
+        world.hello(client);
+    }
+    world.granted(1, file, Kind::Read);
+    let mut waited = Duration::ZERO;
+    loop {
+        let mut write = world.nfs(write::NUMBER, &written(file, 0, b"new"));
+        if write.poll().is_some() {
+            break;
+        }
+        for client in readers.clone() {
+            assert_eq!(world.grants(client, file, Kind::Read), 0, "the owner waits");
+        }
+        world.pass(Duration::from_secs(2));
+        assert!(write.poll().is_some(), "a plain call is answered after two seconds");
+        for client in readers.clone() {
+            assert_eq!(world.grants(client, file, Kind::Read), 0, "the owner keeps its place");
+        }
+        world.pass(Duration::from_secs(5));
+        waited += Duration::from_secs(7);
+        assert!(waited < Duration::from_secs(70), "the owner is kept waiting");
+    }
+    assert!(waited >= Duration::from_secs(30), "the first reader has its term");
+    // The client that let its lease run out is granted nothing for a while; others are.
+    world.pass(Duration::from_secs(16));
+    assert_eq!(world.grants(1, file, Kind::Read), 0);
+    assert_eq!(world.grants(2, file, Kind::Read), 1);
+}
