@@ -1,6 +1,8 @@
 //! Leases of a running server: a holder on a connection of its own, plain clients beside it, and
 //! an administrator.
 
+mod starved;
+
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -13,7 +15,7 @@ use leasehold_base::units::Xid;
 use leasehold_base::xdr::{Decode, Encode, Reader, Writer, decode_all};
 use leasehold_wire::lease::callback::evict;
 use leasehold_wire::lease::{self, Answer, Caller, ClientName, Kind, Open, Terms, hello, leases};
-use leasehold_wire::list::List;
+use leasehold_wire::list::UpTo;
 use leasehold_wire::nfs3::{DirectoryArgs, Handle, Name, Status, lookup, read};
 use leasehold_wire::rpc;
 use rustix::process::{Signal, getegid, geteuid};
@@ -61,8 +63,8 @@ impl Holder {
         let terms = Terms { kind, term_ms: 0, opportune: false, space: 0 };
         let args = leases::Args {
             caller: self.caller(),
-            wanted: List(vec![leases::Wanted { object, terms, reclaim: false }]),
-            returned: List(Vec::new()),
+            wanted: UpTo(vec![leases::Wanted { object, terms, reclaim: false }]),
+            returned: UpTo(Vec::new()),
             progress: leases::Progress::Recovered,
         };
         self.call(leases::NUMBER, &args)
@@ -101,8 +103,8 @@ impl Holder {
         let evict::Lease { object, serial } = lease;
         let args = leases::Args {
             caller: self.caller(),
-            wanted: List(Vec::new()),
-            returned: List(vec![leases::Returned { object, serial, open: Open::No }]),
+            wanted: UpTo(Vec::new()),
+            returned: UpTo(vec![leases::Returned { object, serial, open: Open::No }]),
             progress: leases::Progress::Recovered,
         };
         let answer: leases::Reply = self.call(leases::NUMBER, &args);
@@ -110,6 +112,11 @@ impl Holder {
     }
 
     fn call<T: for<'a> Decode<'a>>(&mut self, procedure: u32, args: &impl Encode) -> T {
+        self.send_call(procedure, args);
+        results(&self.receive())
+    }
+
+    fn send_call(&mut self, procedure: u32, args: &impl Encode) {
         let (uid, gid) = (geteuid().as_raw(), getegid().as_raw());
         let body = bytes(&rpc::AuthSys { uid, gid, ..rpc::AuthSys::default() });
         let head = rpc::Call {
@@ -121,11 +128,6 @@ impl Holder {
             verifier: rpc::OpaqueAuth::NONE,
         };
         self.send(&[bytes(&head), bytes(args)].concat());
-        let reply = self.receive();
-        let mut reader = Reader::new(&reply);
-        let head = rpc::Reply::decode(&mut reader).unwrap();
-        assert_eq!(head, rpc::Reply { xid: Xid(7), status: rpc::ReplyStatus::Success });
-        decode_all(&mut reader).unwrap()
     }
 
     /// What the server wants back, by itself.
@@ -152,6 +154,14 @@ impl Holder {
         self.stream.read_exact(&mut message).unwrap();
         message.into()
     }
+}
+
+/// The results in a reply.
+fn results<T: for<'a> Decode<'a>>(reply: &Bytes) -> T {
+    let mut reader = Reader::new(reply);
+    let head = rpc::Reply::decode(&mut reader).unwrap();
+    assert_eq!(head, rpc::Reply { xid: Xid(7), status: rpc::ReplyStatus::Success });
+    decode_all(&mut reader).unwrap()
 }
 
 /// What a plain client gets.

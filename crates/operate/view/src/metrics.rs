@@ -244,6 +244,11 @@ fn leases(page: &mut Page, told: &Snapshot) {
         ("leasehold_leases", "Leases that clients hold.", leases.held),
         ("leasehold_lease_clients", "Clients that may hold leases.", leases.clients),
         (
+            "leasehold_lease_unlisted_clients",
+            "Clients without leases because the list of clients cannot be written.",
+            leases.unlisted,
+        ),
+        (
             "leasehold_lease_waiting",
             "Calls and programs that wait for leases to end.",
             leases.waiting,
@@ -254,6 +259,12 @@ fn leases(page: &mut Page, told: &Snapshot) {
     }
     let by_name = [
         ("leasehold_lease_grants_total", "Leases granted, by how.", "how", &leases.grants),
+        (
+            "leasehold_lease_refusals_total",
+            "Leases that were not granted, and clients that were not taken up, by why.",
+            "why",
+            &leases.refusals,
+        ),
         (
             "leasehold_lease_waits_total",
             "Who had to wait for leases of others.",

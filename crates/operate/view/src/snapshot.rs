@@ -201,6 +201,14 @@ pub struct LeaseView {
     pub held: usize,
     /// Clients that may hold some.
     pub clients: usize,
+    /// Clients that asked for some and are granted none, because the list of clients cannot be
+    /// written.
+    #[serde(default)]
+    pub unlisted: usize,
+    /// How often a lease was not granted, by why: a call waits for the object, or the client held
+    /// others up for too long; and how often a client was not taken up, as there were too many.
+    #[serde(default)]
+    pub refusals: BTreeMap<String, u64>,
     /// Calls and programs that wait for leases to end.
     pub waiting: usize,
     /// How often one was granted, by how: anew, renewed, shared with a writer, or not kept for want
@@ -216,13 +224,19 @@ pub struct LeaseView {
 
 impl From<LeaseCounts> for LeaseView {
     fn from(told: LeaseCounts) -> Self {
-        let LeaseCounts { held, clients, waiting, counts, waits } = told;
+        let LeaseCounts { held, clients, refused_clients, unlisted, waiting, counts, waits } = told;
         let named = |all: &[(&str, u64)]| {
             all.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect()
         };
         Self {
             held,
             clients,
+            unlisted,
+            refusals: named(&[
+                ("wanted", counts.yielded),
+                ("slow-client", counts.barred),
+                ("clients", refused_clients),
+            ]),
             waiting,
             grants: named(&[
                 ("anew", counts.granted),
