@@ -8,7 +8,7 @@ use leasehold_base::groups::Groups;
 use leasehold_base::limits::{AUTH_BYTES_MAX, HANDLE_BYTES_MAX, TRANSFER_V2_BYTES_MAX};
 use leasehold_base::units::{Cookie, FileId, FileSystemId, Xid};
 
-use crate::list::List;
+use crate::list::{List, UpTo};
 use crate::outcome::Outcome;
 use crate::portmap::rpcbind;
 use crate::{binding, mount, nfs2, nfs3, portmap, rpc};
@@ -77,6 +77,12 @@ impl<T: Sample> Sample for Option<T> {
 impl<T: Sample> Sample for List<T> {
     fn sample(source: &mut Source<'_>) -> Self {
         Self((0..source.below(5)).map(|_| T::sample(source)).collect())
+    }
+}
+
+impl<T: Sample, const MAX: usize> Sample for UpTo<T, MAX> {
+    fn sample(source: &mut Source<'_>) -> Self {
+        Self(List::sample(source).0)
     }
 }
 
