@@ -49,6 +49,9 @@ impl Post for Posted {
     fn hurry(&self) {}
 }
 
+/// What is told how a write of the list ended.
+type Done = Box<dyn FnOnce(bool) + Send>;
+
 /// A list of clients in memory.
 #[derive(Default)]
 struct Written {
@@ -56,7 +59,7 @@ struct Written {
     /// How the next writes go.
     disk: Mutex<Disk>,
     /// Writes on a slow disk, until the disk is done with them.
-    pending: Mutex<Vec<Box<dyn FnOnce(bool) + Send>>>,
+    pending: Mutex<Vec<Done>>,
     writes: AtomicUsize,
 }
 
@@ -69,7 +72,7 @@ enum Disk {
 }
 
 impl Ledger for Written {
-    fn write(&self, _: u64, list: &[([u8; 16], u64)], done: Box<dyn FnOnce(bool) + Send>) {
+    fn write(&self, _: u64, list: &[([u8; 16], u64)], done: Done) {
         self.writes.fetch_add(1, Ordering::Relaxed);
         let disk = *self.disk.lock().expect("nobody panics");
         match disk {
