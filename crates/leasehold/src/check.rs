@@ -1,5 +1,7 @@
 //! `leasehold check`.
 
+use std::path::Path;
+
 use leasehold_serve::access::{Access, Network, Rule, Squash};
 use leasehold_shell::process;
 use serde_json::json;
@@ -9,6 +11,7 @@ use crate::config::{Difference, Facts, Plan, Planned};
 use crate::control::{self, Request};
 use crate::failure::Failure;
 use crate::options::Check;
+use crate::running;
 use crate::say::say;
 
 /// Says what a configuration means.
@@ -16,7 +19,10 @@ pub(crate) fn run(options: &Check) -> Result<(), Failure> {
     let mut plan = Plan::read(&options.config, &Server::default())?;
     let mut risks: Vec<String> = plan.look_up().iter().map(|host| no_address(host)).collect();
     risks.extend(self::risks(&plan));
-    let running = control::ask(&plan.state, &Request::Facts).ok();
+    let ask = |state: &Path| control::ask(state, &Request::Facts).ok();
+    // The server of the file may have a state that the command line has named.
+    let by_file = || running::state_of(None, Some(&options.config)).ok().and_then(|it| ask(&it));
+    let running = ask(&plan.state).or_else(by_file);
     let running = running.and_then(|facts| serde_json::from_value::<Facts>(facts).ok());
     let difference = running.map(|facts| facts.difference(&Facts::of(&plan)));
     let text = match options.json {

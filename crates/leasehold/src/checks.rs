@@ -73,9 +73,8 @@ pub(crate) fn name(asked: Option<&str>, directory: &Path) -> Result<String, Fail
 }
 
 /// The state directory, which clients of the served ones must not reach.
-pub(crate) fn state(asked: Option<&Path>, served: &[&Path]) -> Result<PathBuf, Failure> {
-    let directory = asked.map(Path::to_path_buf).or_else(state::default_directory);
-    let directory = directory.ok_or_else(|| {
+pub(crate) fn state(place: Option<PathBuf>, served: &[&Path]) -> Result<PathBuf, Failure> {
+    let directory = place.ok_or_else(|| {
         Kind::State.because("there is no home directory for the state: name one with --state DIR")
     })?;
     let text = directory.display();

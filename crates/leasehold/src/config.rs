@@ -36,6 +36,7 @@ use crate::cluster::options::{Iod, Meta};
 use crate::cluster::{Group, Key, noted_epochs};
 use crate::failure::{Failure, Kind};
 use crate::options::Serve;
+use crate::place;
 use crate::stripes::{self, Layout};
 
 /// The smallest size of a stable log, in MiB, and that of a new one unless configured.
@@ -256,7 +257,8 @@ impl Plan {
             },
         };
         let served: Vec<_> = exports.iter().map(|export| export.directory.as_path()).collect();
-        let state = checks::state(server.state.as_deref(), &served)?;
+        let usual = || place::usual(file.as_deref(), served.first().copied()?);
+        let state = checks::state(server.state.clone().or_else(usual), &served)?;
         let iod_directory = None;
         Ok(Self {
             file,

@@ -27,6 +27,8 @@ use crate::serving::Serving;
 pub(crate) enum Request {
     /// What it serves, and what it did since it was started.
     Status,
+    /// Which server it is, and what it serves.
+    About,
     /// Its configuration, in words.
     Facts,
     /// Of a mount: to make safe all that was written.
@@ -84,6 +86,9 @@ impl Desk {
             Request::Successor => {
                 let successor = restart::successor(self.serving.file().as_deref())?;
                 serde_json::to_value(successor).map_err(|error| error.to_string())
+            }
+            Request::About => {
+                serde_json::to_value(self.serving.about()).map_err(|error| error.to_string())
             }
             Request::Facts => {
                 serde_json::to_value(self.serving.facts()).map_err(|error| error.to_string())

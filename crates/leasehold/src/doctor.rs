@@ -7,7 +7,6 @@ mod findings;
 mod firewall;
 mod mounts;
 
-use leasehold_shell::state;
 use serde_json::json;
 
 use self::facts::Facts;
@@ -16,6 +15,7 @@ use crate::config::Plan;
 use crate::config::options::Server;
 use crate::failure::Failure;
 use crate::options::Doctor;
+use crate::running;
 use crate::say::say;
 
 /// Looks, and says what it found. Ends with success also where not all is well.
@@ -26,8 +26,8 @@ pub(crate) fn run(options: &Doctor) -> Result<(), Failure> {
         (None, Some(directory)) => Some(Plan::of_plain(directory, &server)?),
         (None, None) => None,
     };
-    let named = options.state.clone().or_else(state::default_directory);
-    let place = plan.as_ref().map(|plan| plan.state.clone()).or(named);
+    let found = || running::state_of(options.state.as_deref(), None).ok();
+    let place = plan.as_ref().map(|plan| plan.state.clone()).or_else(found);
     let found = findings::findings(&Facts::gather(plan.as_ref(), place.as_deref()));
     let text = match options.json {
         true => format!("{}\n", json!({ "findings": found })),

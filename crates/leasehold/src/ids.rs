@@ -73,6 +73,11 @@ pub(crate) fn of(state: &Path, directories: &[&Path]) -> Result<Vec<ExportId>, F
     Ok(found)
 }
 
+/// The names of directories that have a number.
+pub(crate) fn names(state: &Path) -> io::Result<BTreeSet<PathBuf>> {
+    Ok(read_names(state)?.into_keys().collect())
+}
+
 fn unusable(state: &Path, error: &io::Error) -> Failure {
     let shown = state.display();
     Kind::State.because(format!("cannot use the numbers of exports in {shown}: {error}"))

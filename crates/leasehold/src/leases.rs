@@ -13,7 +13,6 @@ use crate::control::{self, Request};
 use crate::failure::{Failure, Kind};
 use crate::options::{Forget, Leases};
 use crate::say::say;
-use crate::status::state_directory;
 
 /// So many leases are told of at most: what a person reads.
 const TOLD_MAX: usize = 1000;
@@ -242,7 +241,7 @@ pub(crate) fn forget(service: &Service, client: &str) -> Result<String, String> 
 
 /// Lists leases.
 pub(crate) fn run(options: &Leases) -> Result<(), Failure> {
-    let state = state_directory(options.state.as_deref())?;
+    let state = options.which.state()?;
     let told =
         control::ask(&state, &Request::Leases).map_err(|text| Kind::Running.because(text))?;
     if options.json {
@@ -256,7 +255,7 @@ pub(crate) fn run(options: &Leases) -> Result<(), Failure> {
 
 /// Ends a wait.
 pub(crate) fn end_wait(options: &Forget) -> Result<(), Failure> {
-    let state = state_directory(options.state.as_deref())?;
+    let state = options.which.state()?;
     let request = Request::Forget { client: options.client.clone() };
     let told = control::ask(&state, &request).map_err(|text| Kind::Running.because(text))?;
     say(format!("forgot {}\n", told.as_str().unwrap_or_default()))

@@ -14,6 +14,7 @@ pub(crate) use crate::config::options::{Durability, LogFormat};
 use crate::binding;
 use crate::cluster::options as cluster;
 use crate::remote;
+use crate::running::Which;
 use crate::stripes;
 
 /// Serves directories over NFS: no root, no configuration file, one port.
@@ -172,12 +173,11 @@ pub(crate) struct Serve {
 #[derive(Debug, clap::Args)]
 pub(crate) struct Status {
     /// Ask the mount on this directory instead of a server
-    #[arg(long, value_name = "DIR", conflicts_with = "state")]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["state", "served"])]
     pub(crate) mount: Option<PathBuf>,
 
-    /// The state directory of the server [default: as of `serve`]
-    #[arg(long, value_name = "DIR")]
-    pub(crate) state: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) which: Which,
 
     /// Say it as one line of JSON
     #[arg(long)]
@@ -191,12 +191,11 @@ pub(crate) struct Status {
 /// hold what is typed, `p` pauses, `q` ends.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Top {
-    /// The state directory of the server [default: as of `serve`]
-    #[arg(long, value_name = "DIR")]
-    pub(crate) state: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) which: Which,
 
     /// Look at a mount, by its directory, instead of a server
-    #[arg(long, value_name = "DIR", conflicts_with = "state")]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["state", "served"])]
     pub(crate) mount: Option<PathBuf>,
 
     /// How often to look anew, in seconds: 0.1 to 3600
@@ -331,9 +330,8 @@ pub(crate) struct Check {
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Leases {
-    /// The state directory of the server
-    #[arg(long, value_name = "DIR")]
-    pub(crate) state: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) which: Which,
 
     /// Print JSON
     #[arg(long)]
@@ -352,9 +350,8 @@ pub(crate) struct Forget {
     #[arg(value_name = "CLIENT")]
     pub(crate) client: String,
 
-    /// The state directory of the server
-    #[arg(long, value_name = "DIR")]
-    pub(crate) state: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) which: Which,
 }
 
 /// Have a running server read its configuration file again
@@ -363,9 +360,8 @@ pub(crate) struct Forget {
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Reload {
-    /// The state directory of the server
-    #[arg(long, value_name = "DIR")]
-    pub(crate) state: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) which: Which,
 
     /// Say what changed as JSON
     #[arg(long)]
@@ -380,9 +376,8 @@ pub(crate) struct Reload {
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Restart {
-    /// The state directory of the server [default: as of `serve`]
-    #[arg(long, value_name = "DIR")]
-    pub(crate) state: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) which: Which,
 
     /// Say how it went as one line of JSON
     #[arg(long)]
@@ -405,7 +400,7 @@ pub(crate) struct Doctor {
     #[arg(long, value_name = "FILE", conflicts_with = "directory")]
     pub(crate) config: Option<PathBuf>,
 
-    /// The state directory of the server [default: as of `serve`]
+    /// The state directory of the server [default: that of the server of DIR or FILE]
     #[arg(long, value_name = "DIR")]
     pub(crate) state: Option<PathBuf>,
 
@@ -424,7 +419,7 @@ pub(crate) struct Why {
     #[arg(long, value_name = "FILE", conflicts_with = "state")]
     pub(crate) config: Option<PathBuf>,
 
-    /// The state directory of the running server [default: as of `serve`]
+    /// The state directory of the running server [default: that of the server with PATH]
     #[arg(long, value_name = "DIR")]
     pub(crate) state: Option<PathBuf>,
 

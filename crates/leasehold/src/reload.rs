@@ -6,11 +6,10 @@ use crate::failure::{Failure, Kind};
 use crate::options::Reload;
 use crate::say::say;
 use crate::serving::Serving;
-use crate::status::state_directory;
 
 /// Has a running server read its file again, and says what changed.
 pub(crate) fn run(options: &Reload) -> Result<(), Failure> {
-    let state = state_directory(options.state.as_deref())?;
+    let state = options.which.state()?;
     let told =
         control::ask(&state, &Request::Reload).map_err(|text| Kind::Running.because(text))?;
     let text = if options.json {

@@ -21,9 +21,9 @@ use crate::control::{self, Request};
 use crate::failure::{Failure, Kind};
 use crate::options::Restart;
 use crate::reload;
+use crate::running;
 use crate::say::say;
 use crate::serving::Serving;
-use crate::status::state_directory;
 
 /// How long the server goes on with what it has received when it is asked to end.
 const GRACE: Duration = Duration::from_secs(5);
@@ -44,7 +44,7 @@ pub(crate) struct Successor {
 
 /// Has a running server started anew, and waits until it is back.
 pub(crate) fn run(options: &Restart) -> Result<(), Failure> {
-    let state = state_directory(options.state.as_deref())?;
+    let state = options.which.state()?;
     let refused = |text: String| Kind::Running.because(text);
     let told = control::ask(&state, &Request::Successor).map_err(refused)?;
     let successor: Successor = serde_json::from_value(told)
@@ -52,7 +52,7 @@ pub(crate) fn run(options: &Restart) -> Result<(), Failure> {
     let asked = Instant::now();
     process::request_restart(successor.pid)
         .map_err(|error| refused(format!("the server cannot be told: {error}")))?;
-    while !is_back(&state, asked) {
+    while !is_back(&state, successor.pid, asked) {
         if asked.elapsed() > PATIENCE {
             let text = "the server has not come back yet: its log says what it does";
             return Err(refused(text.to_owned()));
@@ -68,9 +68,16 @@ pub(crate) fn run(options: &Restart) -> Result<(), Failure> {
     say(text)
 }
 
-/// Whether a server answers that was started since then.
-fn is_back(state: &Path, asked: Instant) -> bool {
-    let told = control::ask(state, &Request::Status).ok();
+/// Whether a server answers that was started since then. The next version may have its state
+/// elsewhere.
+fn is_back(state: &Path, pid: u32, asked: Instant) -> bool {
+    let moved = || {
+        let servers = running::servers().into_iter();
+        let mut of_process =
+            servers.filter(|one| one.about.as_ref().map(|one| one.pid) == Some(pid));
+        control::ask(&of_process.next()?.state, &Request::Status).ok()
+    };
+    let told = control::ask(state, &Request::Status).ok().or_else(moved);
     let told = told.and_then(|told| serde_json::from_value::<Snapshot>(told).ok());
     told.is_some_and(|told| told.uptime_s < asked.elapsed().as_secs_f64())
 }

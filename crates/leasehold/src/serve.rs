@@ -2,7 +2,7 @@
 
 use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,9 +33,11 @@ use crate::live::{self, Http};
 use crate::logging;
 use crate::notes;
 use crate::options::Serve;
+use crate::place;
 use crate::portmap::{Telling, Told};
 use crate::ready::{Exported, Ready};
 use crate::restart::{self, Sockets};
+use crate::running::REPLACED;
 use crate::serving::Serving;
 use crate::stable_log::{self, StableLog};
 use crate::tending::Tending;
@@ -196,6 +198,7 @@ impl Live {
 /// Has the state directory for this server alone, before anything in it is read: what is read
 /// earlier may be another server's to change.
 fn own_state(plan: &Plan, lock: GivenLock) -> Result<Ownership, Failure> {
+    place::take_over(plan)?;
     Ownership::take(&plan.state, lock, &plan.served()).map_err(|error| {
         let text = match error.error.kind() == ErrorKind::WouldBlock {
             true => "end that server, or name another directory with --state DIR",
@@ -254,8 +257,21 @@ fn upkeep(serving: &Arc<Serving>) -> Result<[Periodic; 2], Failure> {
     let (idle, named) = (Arc::clone(serving), Arc::clone(serving));
     let close_idle = move || idle.stores().iter().for_each(|store| store.close_idle());
     let closing = Periodic::start("closing", IDLE, close_idle).map_err(failed)?;
-    let looking = Periodic::start("hosts", LOOK_UP, move || named.look_up_again());
+    let mut told = Vec::new();
+    let looking = Periodic::start("hosts", LOOK_UP, move || {
+        named.look_up_again();
+        tell_replaced(&named, &mut told);
+    });
     Ok([closing, looking.map_err(failed)?])
+}
+
+/// Tells once of each directory that was removed or replaced under the server.
+fn tell_replaced(serving: &Serving, told: &mut Vec<PathBuf>) {
+    let replaced = serving.replaced();
+    for path in replaced.iter().filter(|path| !told.contains(path)) {
+        tracing::error!("{} {REPLACED}", path.display());
+    }
+    *told = replaced;
 }
 
 /// How the server is to be, where it may have so many descriptors.

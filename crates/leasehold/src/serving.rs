@@ -1,6 +1,7 @@
 //! What a running server serves, and how it becomes something else without a restart.
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::num::NonZeroUsize;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -10,7 +11,7 @@ use leasehold_fs::{Export, Store, Verifier};
 use leasehold_serve::access::Access;
 use leasehold_serve::{Offer, Service};
 use leasehold_shell::{Pool, clock, own, state};
-use leasehold_store_dir::{self as dir, DirStore};
+use leasehold_store_dir::{self as dir, DirStore, Origin};
 use leasehold_store_replica::Metaserver;
 use leasehold_store_striped::Striped;
 
@@ -20,9 +21,10 @@ use crate::config::{Difference, Facts, Plan, Planned, is_name};
 use crate::failure::{Failure, Kind};
 use crate::find::Known;
 use crate::options::{Durability, Question};
+use crate::running::About;
 use crate::stripes::{self, Layout, Volume};
 use crate::why::{self, Answer};
-use crate::{checks, ids, lending};
+use crate::{checks, ids, lending, place};
 
 /// The stores of a server, and what it offers of them.
 pub(crate) struct Serving {
@@ -61,6 +63,8 @@ struct Opened {
     disks: Vec<Arc<DirStore>>,
     /// How it was opened.
     layout: Layout,
+    /// What it is, whatever has its name later.
+    origin: Option<Origin>,
     /// What answers for it: itself, a log before it, or all its directories joined.
     store: Arc<dyn Store>,
     /// The same, where directories or iods are joined.
@@ -186,6 +190,31 @@ impl Serving {
         })
     }
 
+    /// Which server it is, and what it serves.
+    pub(crate) fn about(&self) -> About {
+        let replaced = self.replaced();
+        let state = self.lock();
+        let exports = &state.plan.exports;
+        About {
+            pid: std::process::id(),
+            directories: exports.iter().map(|export| export.directory.clone()).collect(),
+            names: exports.iter().map(|export| export.name.clone()).collect(),
+            file: state.plan.file.as_deref().map(place::of_file),
+            replaced,
+        }
+    }
+
+    /// The directories that were removed or replaced since they were opened.
+    pub(crate) fn replaced(&self) -> Vec<PathBuf> {
+        let opened: Vec<_> = {
+            let state = self.lock();
+            state.stores.iter().map(|(path, opened)| (path.clone(), opened.origin)).collect()
+        };
+        let replaced =
+            opened.into_iter().filter(|(path, origin)| is_replaced(path, origin.as_ref()));
+        replaced.map(|(path, _)| path).collect()
+    }
+
     /// What is served, in words.
     pub(crate) fn facts(&self) -> Facts {
         self.lock().facts.clone()
@@ -226,7 +255,7 @@ impl Serving {
         let difference = state.facts.difference(&Facts::of(&plan));
         // What only a restart changes stays as it is, the place of the state among it.
         let directories: Vec<_> = plan.exports.iter().map(|one| one.directory.as_path()).collect();
-        checks::state(Some(&state.plan.state), &directories)?;
+        checks::state(Some(state.plan.state.clone()), &directories)?;
         let place = state.plan.state.clone();
         stays_in_its_group(&state.plan, &plan)?;
         if self.how.durability == dir::Durability::Log
@@ -323,6 +352,15 @@ fn stays_in_its_group(served: &Plan, next: &Plan) -> Result<(), Failure> {
     Err(Kind::Options.because(text))
 }
 
+/// Whether another directory, or none, has the path now that one was opened by.
+fn is_replaced(path: &Path, opened: Option<&Origin>) -> bool {
+    let Some(opened) = opened else { return false };
+    match Origin::of(path) {
+        Ok(now) => !opened.may_be(&now),
+        Err(error) => error.kind() == ErrorKind::NotFound,
+    }
+}
+
 impl How {
     fn open(
         self,
@@ -356,7 +394,17 @@ impl How {
             Some(volume) => Arc::<Striped>::clone(&volume.striped),
             None => Arc::<DirStore>::clone(&directory),
         };
-        Ok(Opened { directory, disks, layout, store, volume, metaserver, _claim: claim })
+        let origin = Origin::of(&export.directory).ok();
+        Ok(Opened {
+            directory,
+            disks,
+            layout,
+            origin,
+            store,
+            volume,
+            metaserver,
+            _claim: claim,
+        })
     }
 
     /// Has a service heed programs that use directories which hold their files themselves.

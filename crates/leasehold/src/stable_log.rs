@@ -153,20 +153,9 @@ pub(crate) fn standing(
     state: &Path,
 ) -> Result<Standing, Failure> {
     let note = state.join(NOTE);
-    let text = match private::read(&note, Secrecy::Readable) {
-        Ok(text) => text,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Standing::Unknown),
-        Err(error) => {
-            return Err(Kind::State.because(format!("cannot read {}: {error}", note.display())));
-        }
-    };
-    let (is_void, paths) = match (text.strip_prefix(VOID), text.strip_prefix(IN_USE)) {
-        (Some(paths), _) => (true, paths),
-        (None, paths) => (false, paths.unwrap_or_default()),
-    };
-    let mut paths = paths.splitn(2, |byte| *byte == BETWEEN);
-    let mut path = || PathBuf::from(OsStr::from_bytes(paths.next().unwrap_or_default()));
-    let (path, of) = (path(), path());
+    let noted = noted_of(&note)
+        .map_err(|error| Kind::State.because(format!("cannot read {}: {error}", note.display())))?;
+    let Some((is_void, path, of)) = noted else { return Ok(Standing::Unknown) };
     match asked.filter(|asked| asked.exists()) {
         Some(asked) if asked == path && is_void => Ok(Standing::Void),
         // Another volume's log is known by what it says itself.
@@ -181,6 +170,26 @@ pub(crate) fn standing(
             )))
         }
     }
+}
+
+/// The log that a state directory notes, and the directory that it is of.
+pub(crate) fn noted(state: &Path) -> io::Result<Option<(PathBuf, PathBuf)>> {
+    Ok(noted_of(&state.join(NOTE))?.map(|(_, path, of)| (path, of)))
+}
+
+/// What a note says: whether the log is void, its path, and the directory that it is of.
+fn noted_of(note: &Path) -> io::Result<Option<(bool, PathBuf, PathBuf)>> {
+    let text = match private::read(note, Secrecy::Readable) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        read => read?,
+    };
+    let (is_void, paths) = match (text.strip_prefix(VOID), text.strip_prefix(IN_USE)) {
+        (Some(paths), _) => (true, paths),
+        (None, paths) => (false, paths.unwrap_or_default()),
+    };
+    let mut paths = paths.splitn(2, |byte| *byte == BETWEEN);
+    let mut path = || PathBuf::from(OsStr::from_bytes(paths.next().unwrap_or_default()));
+    Ok(Some((is_void, path(), path())))
 }
 
 /// What the state directory says of a log.

@@ -1,21 +1,21 @@
 //! `leasehold status`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use leasehold_shell::state;
 use leasehold_view::status;
 
 use crate::control::{self, Request};
 use crate::failure::{Failure, Kind};
 use crate::mount;
 use crate::options::Status;
+use crate::running::{About, REPLACED};
 use crate::say::say;
 
 /// Says what a running server serves, and what it did.
 pub(crate) fn run(options: &Status) -> Result<(), Failure> {
     let told = match &options.mount {
         Some(directory) => mount::ask(directory),
-        None => control::ask(&state_directory(options.state.as_deref())?, &Request::Status),
+        None => control::ask(&options.which.state()?, &Request::Status),
     };
     let told = told.map_err(|text| Kind::Running.because(text))?;
     let text = if options.json {
@@ -26,15 +26,18 @@ pub(crate) fn run(options: &Status) -> Result<(), Failure> {
         let told = serde_json::from_value(told).map_err(|error| {
             Kind::Running.because(format!("the server is of another version: {error}; use --json"))
         })?;
-        status::page(&told)
+        status::page(&told) + &replaced(options)
     };
     say(text)
 }
 
-/// The state directory of the server that is meant.
-pub(crate) fn state_directory(asked: Option<&Path>) -> Result<PathBuf, Failure> {
-    asked.map(Path::to_path_buf).or_else(state::default_directory).ok_or_else(|| {
-        let text = "there is no home directory with the state: name it with --state DIR";
-        Kind::State.because(text)
-    })
+/// A line for each directory that was replaced under its server.
+fn replaced(options: &Status) -> String {
+    let about = options.which.state().and_then(|state| {
+        control::ask(&state, &Request::About).map_err(|text| Kind::Running.because(text))
+    });
+    let about: Option<About> = about.ok().and_then(|about| serde_json::from_value(about).ok());
+    let replaced = about.map(|about| about.replaced).unwrap_or_default();
+    let line = |path: &PathBuf| format!("{}: {REPLACED}\n", path.display());
+    replaced.iter().map(line).collect()
 }

@@ -12,7 +12,6 @@ use crate::control::{self, Request};
 use crate::failure::{Failure, Kind};
 use crate::mount;
 use crate::options::Top;
-use crate::status::state_directory;
 
 /// Shows what a running server does, until the user leaves.
 pub(crate) fn run(options: &Top) -> Result<(), Failure> {
@@ -22,7 +21,7 @@ pub(crate) fn run(options: &Top) -> Result<(), Failure> {
             ended => ended.map_err(|error| Kind::Running.because(error.to_string())),
         };
     }
-    let state = state_directory(options.state.as_deref())?;
+    let state = options.which.state()?;
     let ask = || -> io::Result<Snapshot> {
         let told = control::ask(&state, &Request::Status).map_err(io::Error::other)?;
         serde_json::from_value(told).map_err(io::Error::other)

@@ -23,8 +23,8 @@ use crate::config::{Plan, Planned, grant};
 use crate::control;
 use crate::failure::{Failure, Kind};
 use crate::options::{Operation, Question, Why};
+use crate::running;
 use crate::say::say;
-use crate::status::state_directory;
 
 /// Whether something is allowed, and why.
 #[derive(Debug, Serialize, Deserialize)]
@@ -58,7 +58,7 @@ fn by_file(file: &Path, question: &Question) -> Result<Answer, Failure> {
 
 /// As the running server answers.
 fn by_server(options: &Why) -> Result<Answer, Failure> {
-    let state = state_directory(options.state.as_deref())?;
+    let state = running::state_of_path(options.state.as_deref(), &options.question.path)?;
     let request = control::Request::Why(options.question.clone());
     let told = control::ask(&state, &request).map_err(|text| {
         Kind::Running.because(format!("{text}, or the file of one with --config FILE"))

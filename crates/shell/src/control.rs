@@ -6,9 +6,11 @@
 //! has the name, until it ends, however it ends, or another takes it.
 
 use core::time::Duration;
+use std::ffi::OsStr;
 use std::fs::{self, File, Permissions};
 use std::io::{self, BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
 use std::os::fd::AsRawFd as _;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -172,6 +174,15 @@ impl Asker {
         connect(state).map(|stream| Self { stream: BufReader::new(stream) })
     }
 
+    /// Waits so long for each answer from now on.
+    ///
+    /// # Errors
+    /// When the kernel does not take the time.
+    pub fn waits(&mut self, time: Duration) -> io::Result<()> {
+        self.stream.get_ref().set_read_timeout(Some(time))?;
+        self.stream.get_ref().set_write_timeout(Some(time))
+    }
+
     /// Says a line; returns the line that is answered.
     ///
     /// # Errors
@@ -188,6 +199,26 @@ impl Asker {
         // However the conversation breaks, the other end is gone.
         let _ = io::copy(&mut self.stream, &mut io::sink());
     }
+}
+
+/// The state directories of control sockets that the kernel lists, in this network namespace. Any user
+/// can have a socket of such a name, so a directory is to be looked at before it is believed.
+#[must_use]
+pub fn places() -> Vec<PathBuf> {
+    listed(&fs::read("/proc/net/unix").unwrap_or_default())
+}
+
+fn listed(table: &[u8]) -> Vec<PathBuf> {
+    let lines = table.split(|byte| *byte == b'\n');
+    let place = |line: &[u8]| {
+        let start = line.iter().position(|byte| *byte == b'/')?;
+        let path = Path::new(OsStr::from_bytes(&line[start..]));
+        // It has the name that it was made by, before it was given its own.
+        let mark = path.file_name()?.to_str()?.strip_prefix(NAME)?.strip_prefix('.')?;
+        let is_mark = mark.len() == 16 && mark.bytes().all(|byte| byte.is_ascii_hexdigit());
+        is_mark.then(|| path.parent().map(Path::to_path_buf)).flatten()
+    };
+    lines.filter_map(place).collect()
 }
 
 fn connect(state: &Path) -> io::Result<UnixStream> {
@@ -240,6 +271,19 @@ mod tests {
         let _control = Control::listen(home.path(), echo()).expect("nobody has it");
         let mut asker = Asker::connect(home.path()).expect("it listens");
         assert_eq!(asker.ask("a").expect("it answers"), "<a>");
+    }
+
+    #[test]
+    fn a_socket_is_found_by_its_place() {
+        let home = tempfile::tempdir().expect("a directory for the test");
+        let _control = Control::listen(home.path(), echo()).expect("it can be made");
+        assert!(places().iter().any(|place| place == home.path()));
+        let table = b"Num RefCount Protocol Flags Type St Inode Path\n\
+            0: 2 0 00010000 0001 01 77 /srv/a b/control.0123456789abcdef\n\
+            0: 2 0 00010000 0001 01 77 /srv/c/control.0123456789abcdeg\n\
+            0: 2 0 00010000 0001 01 77 /srv/c/control\n\
+            0: 2 0 00010000 0001 01 77 @control.0123456789abcdef\n0: 3 0\n";
+        assert_eq!(listed(table), [Path::new("/srv/a b")]);
     }
 
     #[test]

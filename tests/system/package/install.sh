@@ -80,7 +80,7 @@ there setpriv --no-new-privs --bounding-set "$(powers_of leasehold.service)" \
 server=$!
 await there leasehold ls nfs://127.0.0.1/data
 grep -q kept "$root/run/answer" || fail "listed: $(<"$root/run/answer")"
-there test -S /var/lib/leasehold/control
+there sh -c 'test -S /var/lib/leasehold/servers/leasehold.toml-*/control'
 
 # It acts as each caller.
 echo text >"$root/run/text"
@@ -135,7 +135,7 @@ rm "$root/etc/leasehold/cluster.key"
 cp "$root/run/before.toml" "$root$configuration"
 there dpkg --no-triggers --remove leasehold
 [[ ! -e $root/usr/bin/leasehold && ! -e $root$units/leasehold-iod.service ]] || fail "something is left"
-[[ -e $root$configuration && -e $root/var/lib/leasehold/handle-key ]] || fail "too much is gone"
+[[ -e $root$configuration && -e $(echo "$root"/var/lib/leasehold/servers/leasehold.toml-*/handle-key) ]] || fail "too much is gone"
 there dpkg --no-triggers --purge leasehold
 [[ ! -e $root/etc/leasehold && ! -e $root/var/lib/leasehold && ! -e $root/var/lib/leasehold-iod ]] || fail "something is left of the state"
 [[ $(<"$root/srv/data/kept") == kept && $(<"$root/srv/data/written") == text ]] || fail "data is gone"

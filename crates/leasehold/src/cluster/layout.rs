@@ -14,9 +14,9 @@ use serde_json::json;
 use super::options::Layout;
 use crate::control::{self, Request};
 use crate::failure::{Failure, Kind};
+use crate::running;
 use crate::say::say;
 use crate::serving::Serving;
-use crate::status::state_directory;
 
 /// Says where the data of a file lies, or has it lie elsewhere.
 pub(crate) fn layout(options: &Layout) -> Result<(), Failure> {
@@ -26,7 +26,7 @@ pub(crate) fn layout(options: &Layout) -> Result<(), Failure> {
         let path = options.file.canonicalize().map_err(|error| failed(&error))?;
         let path = path.to_str().ok_or_else(|| failed(&"its name is no text"))?.to_owned();
         let words = options.shape().text();
-        let state = state_directory(options.state.as_deref())?;
+        let state = running::state_of_path(options.state.as_deref(), Path::new(&path))?;
         let done = control::ask(&state, &Request::Layout { path, words });
         return done.map(drop).map_err(|text| Kind::Running.because(text));
     }

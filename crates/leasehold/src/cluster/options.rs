@@ -13,6 +13,7 @@ use crate::config::Plan;
 use crate::config::options::Server;
 use crate::failure::{Failure, Kind};
 use crate::options::{EXIT_CODES, HOW, WHAT, WHERE};
+use crate::running::Which;
 use crate::stripes;
 
 const IODS: &str = "Where the data lies";
@@ -73,11 +74,6 @@ pub(crate) struct Iods {
 }
 
 impl Iods {
-    /// The configuration file that has them, where one is named.
-    pub(crate) fn config(&self) -> Option<&Path> {
-        self.config.as_deref()
-    }
-
     /// The iods, and the file with their key; of a configuration those of the export that has this
     /// directory, or of the first with any.
     pub(crate) fn found(
@@ -120,9 +116,8 @@ pub(crate) struct Check {
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Status {
-    /// The directory with the metaserver's state [default: as for `meta`]
-    #[arg(long, value_name = "DIR")]
-    pub(crate) state: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) which: Which,
 
     /// Say it as one line of JSON
     #[arg(long)]
@@ -155,7 +150,7 @@ pub(crate) struct Repair {
     #[arg(long, requires = "remove")]
     pub(crate) even_most: bool,
 
-    /// The directory with the metaserver's state, where one runs [default: as for `meta`]
+    /// The directory with the metaserver's state, where one runs [default: that of the server of DIR]
     #[arg(long, value_name = "DIR")]
     pub(crate) state: Option<PathBuf>,
 }
@@ -228,7 +223,7 @@ pub(crate) struct Layout {
     )]
     as_volume: bool,
 
-    /// The directory with the metaserver's state [default: as for `meta`]
+    /// The directory with the metaserver's state [default: that of the server with FILE]
     #[arg(long, value_name = "DIR", help_heading = HOW)]
     pub(crate) state: Option<PathBuf>,
 

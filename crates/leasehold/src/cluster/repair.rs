@@ -20,13 +20,11 @@ use super::group::is_one_of_several;
 use super::options::Repair;
 use super::{Asker, Cluster, IodAddress};
 use crate::checks;
-use crate::config::Plan;
-use crate::config::options::Server;
 use crate::control::{self, Request};
 use crate::failure::{Failure, Kind};
+use crate::running;
 use crate::say::say;
 use crate::serving::Serving;
-use crate::status::state_directory;
 use crate::stripes;
 
 /// How long an iod is waited for that does not answer any more.
@@ -64,11 +62,8 @@ fn by_metaserver(options: &Repair, taken: &Failure) -> Result<Vec<FoundOn>, Fail
     let path = directory.to_str().ok_or_else(|| {
         Kind::Directory.because(format!("{}: its name is no text", directory.display()))
     })?;
-    let asked = match (&options.state, options.iods.config()) {
-        (None, Some(file)) => Some(Plan::read(file, &Server::default())?.state),
-        (asked, _) => asked.clone(),
-    };
-    let state = state_directory(asked.as_deref())?;
+    let state = running::state_of(options.state.as_deref(), Some(&directory));
+    let state = state.map_err(|error| Kind::Directory.because(format!("{taken}, and {error}")))?;
     let mut metaserver = Conversation::connect(&state).map_err(|error| {
         let place = state.display();
         Kind::Directory.because(format!(

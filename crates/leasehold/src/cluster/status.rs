@@ -14,12 +14,11 @@ use crate::control::{self, Request};
 use crate::failure::{Failure, Kind};
 use crate::say::say;
 use crate::serving::Serving;
-use crate::status::state_directory;
 use crate::stripes::Volume;
 
 /// Says how the volumes of a running server are.
 pub(crate) fn status(options: &Status) -> Result<(), Failure> {
-    let state = state_directory(options.state.as_deref())?;
+    let state = options.which.state()?;
     let told = control::ask(&state, &Request::Volumes);
     let told = told.map_err(|text| Kind::Running.because(text))?;
     if options.json {

@@ -136,11 +136,14 @@ pub(crate) struct Server {
 
     /// Directory for what must survive a restart
     ///
-    /// Unless named: /var/lib/leasehold for root, else $XDG_STATE_HOME/leasehold or
-    /// ~/.local/state/leasehold. It holds the key that file handles are made with: with another key
-    /// all mounts are stale, so it must lie outside what is served, out of the reach of clients.
+    /// Unless named: a folder for each server in /var/lib/leasehold/servers for root, else in
+    /// $XDG_STATE_HOME/leasehold/servers or ~/.local/state/leasehold/servers. The folder goes with the
+    /// directory that is served, also when that is renamed; with a configuration file, with the path
+    /// of the file. It holds the key that file handles are made with: with another key all mounts are
+    /// stale. It must lie outside the served directories, out of the reach of clients, and belong to the
+    /// server's user alone. One server at a time uses it.
     #[arg(long, value_name = "DIR", help_heading = HOW)]
-    #[schemars(extend("init" = "/var/lib/leasehold"))]
+    #[schemars(extend("init" = "/var/lib/leasehold/servers/files"))]
     pub(crate) state: Option<PathBuf>,
 
     /// Show the live view to browsers and metrics to Prometheus at this address
@@ -212,7 +215,7 @@ pub(crate) struct Iod {
     /// Empty at first. It serves on the address of `iod` in `[[export]]` that is its machine's own, or
     /// on that of `--listen`, and has the `cluster-key` of that export. From `[server]` it has
     /// `durability`, `threads`, `log` and `log-format`, and `[limits]`; nothing else, so that a
-    /// metaserver may run beside it: then give it another state directory, with `--state`.
+    /// metaserver may run beside it: its state goes with its directory, and not with the file.
     #[schemars(with = "PathBuf", extend("init" = "/srv/stripes"))]
     pub(crate) directory: Spanned<PathBuf>,
 }

@@ -14,12 +14,15 @@ use super::mounts::{Mount, below, mounts};
 use crate::checks;
 use crate::config::Plan;
 use crate::control::{self, Request};
+use crate::running::About;
 
 /// How this machine is, as far as it concerns a server or a client.
 pub(super) struct Facts {
     pub(super) ports: Vec<Port>,
     /// Whether a server with the same state directory answers.
     pub(super) is_running: bool,
+    /// Directories that were replaced under it.
+    pub(super) replaced: Vec<PathBuf>,
     pub(super) telling: Telling,
     /// Whether something answers where a portmapper does.
     pub(super) has_portmapper: bool,
@@ -97,6 +100,7 @@ impl Facts {
             // What our own server has is not tried: it could not be had.
             ports: listen.into_iter().map(|address| port(address, is_running)).collect(),
             is_running,
+            replaced: state.map(replaced).unwrap_or_default(),
             telling: match plan.map(|plan| (plan.server.portmap(), plan.server.register)) {
                 Some((Some(_), _)) => Telling::Ourselves,
                 Some((None, true)) => Telling::Rpcbind,
@@ -114,6 +118,13 @@ impl Facts {
             mounts: all.into_iter().filter(Mount::is_nfs).collect(),
         }
     }
+}
+
+/// The directories that were replaced under the server with a state.
+fn replaced(state: &Path) -> Vec<PathBuf> {
+    let about = control::ask(state, &Request::About).ok();
+    let about = about.and_then(|about| serde_json::from_value::<About>(about).ok());
+    about.map(|about| about.replaced).unwrap_or_default()
 }
 
 /// Tries a port, by stream and by datagram, unless our server has it.

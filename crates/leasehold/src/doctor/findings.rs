@@ -6,6 +6,7 @@ use serde::Serialize;
 use super::facts::{Facts, Firewall, Place, Port, Powers, Telling};
 use super::firewall::{Passage, passage};
 use super::mounts::Mount;
+use crate::running::REPLACED;
 
 /// How good or bad something is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -55,6 +56,12 @@ pub(super) fn findings(facts: &Facts) -> Vec<Finding> {
     } else {
         all.extend(facts.ports.iter().map(port));
     }
+    all.extend(
+        facts
+            .replaced
+            .iter()
+            .map(|path| finding(Verdict::Bad, &path.display().to_string(), REPLACED)),
+    );
     all.push(portmapper(facts));
     if let Some(finding) = firewall(facts) {
         all.push(finding);

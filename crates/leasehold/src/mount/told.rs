@@ -104,21 +104,30 @@ pub(crate) fn begin(
             }
             json!({ "ok": is_safe }).to_string()
         }
-        Ok(Request::Facts | Request::Reload | Request::Successor | Request::Why(_)) => {
-            json!({ "error": "a mount does not do that" }).to_string()
-        }
-        Ok(Request::Leases | Request::Forget { .. }) => {
-            json!({ "error": "a mount has no clients; ask the server" }).to_string()
-        }
-        Ok(Request::Layout { .. } | Request::Repair { .. } | Request::Volumes) => {
-            json!({ "error": "a mount has no volume; ask the server" }).to_string()
-        }
+        Ok(request) => json!({ "error": refusal(&request) }).to_string(),
         Err(error) => json!({ "error": error.to_string() }).to_string(),
     };
     private::directory(&place)
         .and_then(|_| Control::take(&place, Arc::new(answer)))
         .inspect_err(|error| tracing::warn!(%error, "`status --mount` cannot reach this mount"))
         .ok()
+}
+
+/// Why a mount does not do what a server does.
+const fn refusal(request: &Request) -> &'static str {
+    match request {
+        Request::Leases | Request::Forget { .. } => "a mount has no clients; ask the server",
+        Request::Layout { .. } | Request::Repair { .. } | Request::Volumes => {
+            "a mount has no volume; ask the server"
+        }
+        Request::About
+        | Request::Facts
+        | Request::Reload
+        | Request::Settle
+        | Request::Status
+        | Request::Successor
+        | Request::Why(_) => "a mount does not do that",
+    }
 }
 
 /// Asks the mount at a directory.

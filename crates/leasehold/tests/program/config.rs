@@ -399,7 +399,10 @@ fn the_commented_file_can_be_served() {
     let text = text
         .replace("\"/srv/data\"", &format!("{:?}", home.path("data")))
         .replace("listen = [\"127.0.0.1:2049\"]", "listen = [\"127.0.0.1:0\"]")
-        .replace("# state = \"/var/lib/leasehold\"", &format!("state = {:?}", home.path("state")));
+        .replace(
+            "# state = \"/var/lib/leasehold/servers/files\"",
+            &format!("state = {:?}", home.path("state")),
+        );
     fs::write(&file, text).unwrap();
     let (mut serving, address) = start(&home);
     assert_eq!(over_stream(address, &call(NFS, 0, &[]))[..4], [0, 0, 0, 7]);

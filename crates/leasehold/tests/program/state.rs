@@ -1,9 +1,10 @@
 //! The state directory: one server at a time has it, and no other user.
 
 use std::fs;
+use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
 use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -230,4 +231,241 @@ fn a_cluster_key_that_another_user_could_know_is_refused() {
     let mut serving = Serving::start(iod());
     serving.line();
     assert!(serving.end(Signal::TERM).success());
+}
+
+/// A machine of its own as far as states go: what root finds in `/var/lib`, and where servers of this
+/// test alone are found if the network is its own, too.
+struct Machine {
+    home: Home,
+    holder: Child,
+    joins: Vec<&'static str>,
+}
+
+impl Machine {
+    fn new(own_network: bool) -> Self {
+        let home = Home::new();
+        fs::create_dir(home.path("lib")).unwrap();
+        let mut joins = vec!["--mount"];
+        if own_network {
+            joins.push("--net");
+        }
+        let mut holder = Command::new("unshare");
+        holder.args(&joins);
+        if !geteuid().is_root() {
+            holder.args(["--user", "--map-root-user"]);
+            joins.extend(["--user", "--preserve-credentials"]);
+        }
+        let script = "mount --bind \"$1\" /var/lib && ip link set lo up; echo ready; exec cat";
+        holder.args(["sh", "-c", script, "sh", &home.path("lib")]);
+        let mut holder = holder.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut ready = String::new();
+        BufReader::new(holder.stdout.as_mut().unwrap()).read_line(&mut ready).unwrap();
+        assert_eq!(ready, "ready\n");
+        Self { home, holder, joins }
+    }
+
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new("nsenter");
+        command.args(["--target", &self.holder.id().to_string()]).args(&self.joins).arg("--");
+        let program = leasehold(words);
+        command.arg(program.get_program()).args(program.get_args());
+        command.env_remove("LEASEHOLD_LOG");
+        command
+    }
+
+    fn run(&self, words: &[&str]) -> (i32, String, String) {
+        run(self.command(words))
+    }
+
+    /// Starts a server in its usual place, unless the words say otherwise; its log goes to a file.
+    fn serve(&self, words: &[&str]) -> (Serving, serde_json::Value) {
+        let log =
+            fs::File::options().create(true).append(true).open(self.home.path("log")).unwrap();
+        let words = [&["serve"], words, &["--listen", "127.0.0.1:0", "--json"]].concat();
+        let serving = Serving::logging(self.command(&words), log.into());
+        let ready = serde_json::from_str(&serving.line()).unwrap();
+        (serving, ready)
+    }
+
+    /// The folders of servers in the usual place.
+    fn folders(&self) -> Vec<String> {
+        let listed = fs::read_dir(self.home.path("lib/leasehold/servers")).into_iter().flatten();
+        let mut names: Vec<_> =
+            listed.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        let _ = self.holder.kill();
+        let _ = self.holder.wait();
+    }
+}
+
+/// All servers of root shared a key, the notes of replies and the list of clients with leases: the
+/// second one waited for clients of the first.
+#[test]
+fn each_server_has_a_state_of_its_own_and_is_found_by_what_it_serves() {
+    let machine = Machine::new(true);
+    let home = &machine.home;
+    let [data, other, third] = ["data", "other", "third"].map(|name| home.path(name));
+    fs::create_dir(&other).unwrap();
+    fs::create_dir(&third).unwrap();
+    let (code, _, error) = machine.run(&["status"]);
+    assert!(code == 1 && error.contains("no server"), "{error}");
+    let (mut first, ready) = machine.serve(&[&data]);
+    let (_, told, _) = machine.run(&["status", "--json"]);
+    let told: serde_json::Value = serde_json::from_str(&told).unwrap();
+    assert_eq!(told["pid"], ready["pid"], "the only server is meant");
+    let (mut second, _) = machine.serve(&[&other, "--state", &home.path("state")]);
+    let file = home.path("config.toml");
+    fs::write(&file, format!("[[export]]\ndirectory = {third:?}\n")).unwrap();
+    let (mut by_file, third_ready) = machine.serve(&["--config", &file]);
+    let folders = machine.folders();
+    assert!(folders.len() == 2 && folders[0].starts_with("config.toml-"), "{folders:?}");
+    let keys: Vec<_> = folders
+        .iter()
+        .map(|folder| fs::read(home.path(&format!("lib/leasehold/servers/{folder}/handle-key"))))
+        .collect();
+    assert_ne!(keys[0].as_ref().unwrap(), keys[1].as_ref().unwrap());
+
+    // Without a word which one, all are listed.
+    let state = home.path("state");
+    for words in [&["status"][..], &["restart"], &["reload"], &["leases"], &["forget", "nobody"]] {
+        let (code, _, error) = machine.run(words);
+        assert!(code == 1 && error.contains("several servers"), "{words:?}: {error}");
+        for word in [&data, &other, &third, &state] {
+            assert!(error.contains(word.as_str()), "{words:?} {word}: {error}");
+        }
+    }
+    for (place, pid) in
+        [(&data, &ready["pid"]), (&third, &third_ready["pid"]), (&file, &third_ready["pid"])]
+    {
+        let (_, told, error) = machine.run(&["status", place, "--json"]);
+        assert!(told.contains(&format!("\"pid\":{pid}")), "{place}: {told} {error}");
+    }
+    let works = |words: &[&str]| {
+        let (code, out, error) = machine.run(words);
+        assert_eq!(code, 0, "{words:?}: {error}");
+        out
+    };
+    works(&["top", &data, "--json", "--count", "1", "--interval", "0.1"]);
+    works(&["leases", &other]);
+    works(&["cluster", "status", &other]);
+    works(&["reload", &file]);
+    works(&["restart", &other]);
+    works(&["check", "--config", &file]);
+    let inside = format!("{third}/file");
+    fs::write(&inside, "text").unwrap();
+    works(&["why", "--client", "127.0.0.1", "--uid", "0", "read", &inside]);
+    let (code, _, error) = machine.run(&["forget", "nobody", &other]);
+    assert!(code == 1 && error.contains("no client"), "{error}");
+
+    // A directory that is renamed keeps its state, and so its mounts.
+    assert!(first.end(Signal::TERM).success());
+    fs::rename(&data, home.path("renamed")).unwrap();
+    let (mut renamed, _) = machine.serve(&[&home.path("renamed")]);
+    assert_eq!(machine.folders(), folders);
+    for serving in [&mut renamed, &mut second, &mut by_file] {
+        assert!(serving.end(Signal::TERM).success());
+    }
+}
+
+/// Its clients get ESTALE until a restart, which no tool told.
+#[test]
+fn a_directory_that_was_replaced_under_its_server_is_told() {
+    let machine = Machine::new(true);
+    let home = &machine.home;
+    let [data, third] = ["data", "third"].map(|name| home.path(name));
+    fs::create_dir(&third).unwrap();
+    let file = home.path("config.toml");
+    fs::write(&file, format!("[[export]]\ndirectory = {third:?}\n")).unwrap();
+    let (mut first, _) = machine.serve(&[&data]);
+    let (mut by_file, _) = machine.serve(&["--config", &file]);
+    let says = |words: &[&str]| {
+        let (code, out, error) = machine.run(words);
+        assert_eq!(code, 0, "{words:?}: {error}");
+        out
+    };
+    assert!(!says(&["status", &third]).contains("ESTALE"));
+    fs::remove_dir_all(&third).unwrap();
+    fs::create_dir(&third).unwrap();
+    assert!(says(&["status", &third]).contains("ESTALE"));
+    assert!(!says(&["status", &data]).contains("ESTALE"));
+    assert!(says(&["doctor", "--config", &file]).contains("ESTALE"));
+    for serving in [&mut first, &mut by_file] {
+        assert!(serving.end(Signal::TERM).success());
+    }
+}
+
+/// Makes the state of an earlier version in the usual place, where all servers had theirs: that of a
+/// server of `data`. A handle of that directory comes back.
+fn state_of_earlier_version(machine: &Machine) -> Vec<u8> {
+    let home = &machine.home;
+    let usual = home.path("lib/leasehold");
+    let (mut serving, ready) =
+        machine.serve(&[&home.path("data"), "--state", "/var/lib/leasehold"]);
+    let handle = opaque(&root(address(&ready)));
+    assert!(serving.end(Signal::TERM).success());
+    for name in ["lock", "origins"] {
+        fs::remove_file(format!("{usual}/{name}")).unwrap();
+    }
+    handle
+}
+
+#[test]
+fn the_state_of_an_earlier_version_goes_on_with_one_server() {
+    let machine = Machine::new(false);
+    let home = &machine.home;
+    let [usual, data, other] = ["lib/leasehold", "data", "other"].map(|name| home.path(name));
+    fs::create_dir(&other).unwrap();
+    let handle = state_of_earlier_version(&machine);
+    let is_good = |words: &[&str]| {
+        let (mut serving, ready) = machine.serve(words);
+        let done = status(address(&ready), GETATTR, &handle).0 == 0;
+        assert!(serving.end(Signal::TERM).success());
+        done
+    };
+    let is_there = || fs::exists(format!("{usual}/handle-key")).unwrap();
+    // It names the directory that it is of, as it does for a server of a file.
+    assert!(!is_good(&[&other]) && is_there(), "another server is not the heir");
+    let log = fs::read_to_string(home.path("log")).unwrap();
+    assert!(log.contains("of other directories") && log.contains("--state"), "{log}");
+    // Nothing is taken from a server of that version which runs.
+    let notes = fs::File::open(format!("{usual}/replies")).unwrap();
+    notes.lock().unwrap();
+    fs::create_dir(home.path("more")).unwrap();
+    assert!(!is_good(&[&home.path("more")]) && is_there());
+    drop(notes);
+    let verifier = fs::read(format!("{usual}/verifier")).unwrap();
+    assert!(is_good(&[&data]) && !is_there(), "the heir takes it over");
+    let folders = machine.folders();
+    let folder = folders.iter().find(|folder| folder.starts_with("data-")).unwrap();
+    let folder = format!("/var/lib/leasehold/servers/{folder}");
+    let kept = home.path(folder.strip_prefix("/var/").unwrap());
+    assert_eq!(fs::read(format!("{kept}/verifier")).unwrap(), verifier, "nobody writes again");
+    // The way back: an earlier version is given the folder.
+    assert!(is_good(&[&data, "--state", &folder]));
+    assert!(is_good(&[&data]));
+}
+
+#[test]
+fn a_state_that_names_no_directory_goes_on_with_the_first_server_of_one() {
+    let machine = Machine::new(false);
+    let home = &machine.home;
+    let usual = home.path("lib/leasehold");
+    let handle = state_of_earlier_version(&machine);
+    fs::remove_file(format!("{usual}/exports")).unwrap();
+    let file = home.path("config.toml");
+    fs::create_dir(home.path("other")).unwrap();
+    fs::write(&file, format!("[[export]]\ndirectory = {:?}\n", home.path("other"))).unwrap();
+    let (mut serving, _) = machine.serve(&["--config", &file]);
+    assert!(serving.end(Signal::TERM).success());
+    assert!(fs::exists(format!("{usual}/handle-key")).unwrap(), "a file's server has noted names");
+    let (mut serving, ready) = machine.serve(&[&home.path("data")]);
+    assert_eq!(status(address(&ready), GETATTR, &handle).0, 0);
+    assert!(serving.end(Signal::TERM).success());
+    assert!(!fs::exists(format!("{usual}/handle-key")).unwrap());
 }

@@ -8,6 +8,7 @@ fn well() -> Facts {
     Facts {
         ports: vec![Port { address, trouble: None }],
         is_running: false,
+        replaced: Vec::new(),
         telling: Telling::Rpcbind,
         has_portmapper: true,
         firewall: Firewall::Rules("nft", String::new()),

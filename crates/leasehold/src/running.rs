@@ -1,0 +1,239 @@
+//! The servers of this user that run on this machine, for every command that talks to one.
+//!
+//! A server is found by its control socket: in the usual places of states, and where the kernel lists a
+//! socket of that kind, which finds servers with a `--state` of their own in this network namespace.
+//! Each one says itself what it serves. A state directory of another user is left alone: a command of root
+//! asks no stranger.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use leasehold_shell::control::{Asker, places};
+use serde::{Deserialize, Serialize};
+
+use crate::control::{self, Request};
+use crate::failure::{Failure, Kind};
+use crate::place;
+
+/// How long a server may take to say what it is: the thread that answers waits for nothing.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// How a directory is that has another one in its place.
+pub(crate) const REPLACED: &str = "was removed or replaced since the server opened it, and clients get \
+                                   ESTALE: restart the server to serve the new one";
+
+/// The server that a command is for.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub(crate) struct Which {
+    /// The server, by a directory that it serves or its configuration file, where several run here
+    #[arg(value_name = "DIR", conflicts_with = "state")]
+    pub(crate) served: Option<PathBuf>,
+
+    /// The state directory of the server [default: that of the one that runs here]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) state: Option<PathBuf>,
+}
+
+/// What a server says of itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct About {
+    pub(crate) pid: u32,
+    /// The directories that it serves.
+    pub(crate) directories: Vec<PathBuf>,
+    /// The names that clients mount them by.
+    pub(crate) names: Vec<String>,
+    /// Its configuration file.
+    pub(crate) file: Option<PathBuf>,
+    /// Directories that were replaced since it has opened them: its clients see the ones of before.
+    pub(crate) replaced: Vec<PathBuf>,
+}
+
+/// A server that runs.
+#[derive(Clone, Debug)]
+pub(crate) struct Server {
+    /// Its state directory.
+    pub(crate) state: PathBuf,
+    /// What it says of itself; nothing where it is of an earlier version, or does not answer.
+    pub(crate) about: Option<About>,
+}
+
+impl Which {
+    /// The state directory of the server that is meant.
+    ///
+    /// # Errors
+    /// When none is, or several may be, each of which is listed.
+    pub(crate) fn state(&self) -> Result<PathBuf, Failure> {
+        state_of(self.state.as_deref(), self.served.as_deref())
+    }
+}
+
+/// The state directory of the server that is meant by its state, or by what it serves.
+///
+/// # Errors
+/// As [`Which::state`].
+pub(crate) fn state_of(state: Option<&Path>, served: Option<&Path>) -> Result<PathBuf, Failure> {
+    match state {
+        Some(state) => Ok(state.to_path_buf()),
+        None => chosen(&servers(), served),
+    }
+}
+
+/// The same where a path below an export may be meant: with one server only, that one judges it.
+pub(crate) fn state_of_path(state: Option<&Path>, path: &Path) -> Result<PathBuf, Failure> {
+    match (state, servers().as_slice()) {
+        (Some(state), _) => Ok(state.to_path_buf()),
+        (None, [only]) => Ok(only.state.clone()),
+        (None, all) => chosen(all, Some(path)),
+    }
+}
+
+/// All servers of this user, in the order of their state directories.
+pub(crate) fn servers() -> Vec<Server> {
+    let own = rustix::process::geteuid().as_raw();
+    let mut found = BTreeMap::new();
+    for place in place::all().into_iter().chain(places()) {
+        let Ok(place) = fs::canonicalize(&place) else { continue };
+        let is_own = fs::metadata(&place).is_ok_and(|seen| seen.uid() == own);
+        if is_own && !found.contains_key(&place) {
+            let server = ask(&place);
+            found.insert(place, server);
+        }
+    }
+    found.into_values().flatten().collect()
+}
+
+/// Asks who answers at a state directory.
+fn ask(state: &Path) -> Option<Server> {
+    let asked = |request: &Request| {
+        let mut asker = Asker::connect(state).ok()?;
+        asker.waits(PATIENCE).ok()?;
+        Some(control::ask_again(&mut asker, state, request))
+    };
+    let state = state.to_path_buf();
+    match asked(&Request::About)? {
+        Ok(about) => Some(Server { state, about: serde_json::from_value(about).ok() }),
+        // A mount answers the same, and has no configuration. A server that is busy is there.
+        Err(_) => match asked(&Request::Facts)? {
+            Err(text) if text.contains("a mount") => None,
+            Ok(_) | Err(_) => Some(Server { state, about: None }),
+        },
+    }
+}
+
+/// The state directory of the one server that is meant.
+fn chosen(servers: &[Server], served: Option<&Path>) -> Result<PathBuf, Failure> {
+    let wrong = |text: String| Err(Kind::Running.because(text + &listed(servers)));
+    let Some(served) = served else {
+        return match servers {
+            [only] => Ok(only.state.clone()),
+            [] => {
+                let text = "no server of this user runs here: name the state directory of another \
+                            one with --state DIR";
+                wrong(text.to_owned())
+            }
+            _ => {
+                let text = "several servers run here: say which, by a directory that it serves, or \
+                            with --state DIR";
+                wrong(text.to_owned())
+            }
+        };
+    };
+    let path = fs::canonicalize(served).unwrap_or_else(|_| served.to_path_buf());
+    let near = |server: &Server| server.nearness(&path);
+    let best = servers.iter().filter_map(near).max();
+    let mut meant = servers.iter().filter(|server| best.is_some() && near(server) == best);
+    match (meant.next(), meant.next()) {
+        (Some(one), None) => Ok(one.state.clone()),
+        (None, _) => {
+            wrong(format!("no server of this user that runs here serves {}", path.display()))
+        }
+        (Some(_), Some(_)) => {
+            wrong(format!("several servers serve {}: say which with --state DIR", path.display()))
+        }
+    }
+}
+
+fn listed(servers: &[Server]) -> String {
+    servers.iter().map(|server| format!("\n  {}", server.line())).collect()
+}
+
+impl Server {
+    /// How much of a path leads to what it serves, in parts of the path; nothing where it does not.
+    fn nearness(&self, path: &Path) -> Option<usize> {
+        let About { directories, names, file, .. } = self.about.as_ref()?;
+        let is_file =
+            |file: &Path| file == path || file.canonicalize().is_ok_and(|file| file == path);
+        if file.as_deref().is_some_and(is_file) || path == self.state {
+            return Some(usize::MAX);
+        }
+        let places = directories.iter().map(PathBuf::as_path);
+        let places = places.chain(names.iter().map(Path::new));
+        let above = places.filter(|place| path.starts_with(place));
+        above.map(|place| place.components().count()).max()
+    }
+
+    fn line(&self) -> String {
+        let state = self.state.display().to_string();
+        let Some(About { pid, directories, .. }) = &self.about else {
+            return format!("a server that does not say what it serves: --state {state}");
+        };
+        let directories: Vec<_> =
+            directories.iter().map(|directory| directory.display().to_string()).collect();
+        format!("pid {pid} serves {}: --state {state}", directories.join(", "))
+            .escape_debug()
+            .to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn server(state: &str, directory: &str, name: &str) -> Server {
+        let about = About {
+            pid: 7,
+            directories: vec![directory.into()],
+            names: vec![name.to_owned()],
+            file: Some(format!("{directory}.toml").into()),
+            replaced: Vec::new(),
+        };
+        Server { state: state.into(), about: Some(about) }
+    }
+
+    fn chosen_of(servers: &[Server], served: Option<&str>) -> Result<String, String> {
+        let found = chosen(servers, served.map(Path::new));
+        found.map(|found| found.display().to_string()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn one_server_is_meant_and_several_are_listed() {
+        let [one, two] = [server("/s/1", "/none/a", "/a"), server("/s/2", "/none/a/b", "/b")];
+        assert_eq!(chosen_of(std::slice::from_ref(&one), None), Ok("/s/1".to_owned()));
+        assert!(chosen_of(&[], None).is_err_and(|text| text.contains("--state DIR")));
+        let both = [one, two];
+        let text = chosen_of(&both, None).expect_err("both run");
+        for word in ["several", "pid 7", "/none/a/b", "--state /s/2"] {
+            assert!(text.contains(word), "{word}: {text}");
+        }
+        for (served, state) in [
+            ("/none/a", "/s/1"),
+            ("/none/a/c", "/s/1"),
+            ("/none/a/b", "/s/2"),
+            ("/none/a/b/c", "/s/2"),
+            ("/b/x", "/s/2"),
+            ("/none/a.toml", "/s/1"),
+            ("/s/2", "/s/2"),
+        ] {
+            assert_eq!(chosen_of(&both, Some(served)), Ok(state.to_owned()), "{served}");
+        }
+        assert!(chosen_of(&both, Some("/none/c")).is_err_and(|text| text.contains("/none/c")));
+        let silent = Server { state: "/s/3".into(), about: None };
+        assert!(
+            chosen_of(&[both[0].clone(), silent], None)
+                .is_err_and(|text| text.contains("--state /s/3"))
+        );
+    }
+}
