@@ -71,8 +71,8 @@ struct Opened {
     volume: Option<Volume>,
     /// What keeps its names with other metaservers, where it is one of several.
     metaserver: Option<Metaserver>,
-    /// Keeps others from the names of a volume.
-    _claim: Option<Arc<OwnedFd>>,
+    /// Keeps others from the names and stripes of a volume.
+    _claims: Arc<[OwnedFd]>,
 }
 
 /// How many directories may share the descriptors that a server has, before each gets less.
@@ -352,6 +352,15 @@ fn stays_in_its_group(served: &Plan, next: &Plan) -> Result<(), Failure> {
     Err(Kind::Options.because(text))
 }
 
+/// The directories of an export that one process at a time uses: names of a volume, and stripes, here
+/// and at an iod. Two that place objects there would take each other's for their own.
+fn claimed(export: &Planned) -> impl Iterator<Item = &Path> {
+    let layout = &export.layout;
+    let is_claimed = layout.is_spread() || export.secret.is_some();
+    let stripes = layout.paths.iter().map(PathBuf::as_path);
+    is_claimed.then_some(export.directory.as_path()).into_iter().chain(stripes)
+}
+
 /// Whether another directory, or none, has the path now that one was opened by.
 fn is_replaced(path: &Path, opened: Option<&Origin>) -> bool {
     let Some(opened) = opened else { return false };
@@ -374,8 +383,7 @@ impl How {
         let one = |path: &Path| self.directory(path, verifier, share).map(Arc::new);
         let directory = one(&export.directory)?;
         let disks = layout.paths.iter().map(|path| one(path)).collect::<Result<Vec<_>, _>>()?;
-        let claim = layout.is_spread().then(|| stripes::claim(&export.directory));
-        let claim = claim.transpose()?.map(Arc::new);
+        let claims = claimed(export).map(stripes::claim).collect::<Result<Vec<_>, _>>()?;
         let (volume, metaserver) = match disks.as_slice() {
             [] if layout.is_spread() => {
                 let sync = self.durability != dir::Durability::Memory;
@@ -403,7 +411,7 @@ impl How {
             store,
             volume,
             metaserver,
-            _claim: claim,
+            _claims: claims.into(),
         })
     }
 

@@ -147,7 +147,7 @@ pub(crate) fn overlap(one: &Path, other: &Path) -> Result<bool, Failure> {
     Ok(lies_in(one, other)? || lies_in(other, one)?)
 }
 
-/// Has the names of a volume for this process alone, until what it gives is dropped.
+/// Has the names or stripes of a volume for this process alone, until what it gives is dropped.
 ///
 /// # Errors
 /// Somebody else has them.
@@ -158,7 +158,9 @@ pub(crate) fn claim(names: &Path) -> Result<OwnedFd, Failure> {
     };
     let directory = File::open(names).map_err(|error| failed(&error))?;
     match flock(&directory, FlockOperation::NonBlockingLockExclusive) {
-        Err(Errno::WOULDBLOCK) => Err(failed(&"another process serves or repairs it")),
+        Err(Errno::WOULDBLOCK) => {
+            Err(failed(&"another process serves or repairs it, or keeps stripes there"))
+        }
         // Where a file system has no locks there is nothing to be had.
         Ok(()) | Err(_) => Ok(directory.into()),
     }

@@ -469,3 +469,32 @@ fn a_state_that_names_no_directory_goes_on_with_the_first_server_of_one() {
     assert!(serving.end(Signal::TERM).success());
     assert!(!fs::exists(format!("{usual}/handle-key")).unwrap());
 }
+
+/// Two iods on one directory gave each other's objects away: a metaserver that named both was told of
+/// an iod of another cluster.
+#[test]
+fn a_directory_of_stripes_has_one_server() {
+    let home = Home::new();
+    fs::create_dir(home.path("names")).unwrap();
+    let iod = |number: u32| {
+        let state = home.path(&format!("state-{number}"));
+        let mut command = leasehold(&["iod", &home.path("data"), "--state", &state]);
+        command.args(["--listen", "127.0.0.1:0", "--cluster-key", &home.path("key")]);
+        command
+    };
+    let mut first = Serving::start(iod(1));
+    first.line();
+    let mut stripes = leasehold(&["serve", &home.path("names"), "--stripe", &home.path("data")]);
+    stripes.args(["--listen", "127.0.0.1:0", "--state", &home.path("state-3")]);
+    for second in [iod(2), stripes] {
+        let (code, _, error) = run(second);
+        assert_eq!(code, 3, "{error}");
+        for word in [&home.path("data"), "another process", "keeps stripes"] {
+            assert!(error.contains(word), "{word}: {error}");
+        }
+    }
+    first.end(Signal::KILL);
+    let mut next = Serving::start(iod(2));
+    next.line();
+    assert!(next.end(Signal::TERM).success());
+}
