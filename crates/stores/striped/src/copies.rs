@@ -6,8 +6,8 @@
 //!    metafile before anybody is told of the change. It is neither read nor written any more, until
 //!    the file is moved. No data was changed by that, so the modification time stays.
 //! 3. One of an object is never behind: where that cannot be had, nothing can.
-//! 4. Of two copies one that finds no room is behind, as one whose iod fails. That there is no room
-//!    is told where no copy has done the change.
+//! 4. Of two copies one that finds no room is behind, as one whose iod fails, if other iods have room
+//!    for it: the file moves there. Else that there is no room is told.
 
 use futures_util::future::join_all;
 use leasehold_base::units::FileTime;
@@ -80,7 +80,9 @@ impl Volume {
                 }
             }
         }
-        if lost.is_some() && metafile.is_none() {
+        // Rule 4.
+        let is_refused = failed == FsError::FileTooBig || (is_told(failed) && self.needs_full());
+        if lost.is_some() && (metafile.is_none() || is_refused) {
             return Err(failed);
         }
         if let (Some(metafile), Some(lost), false) = (metafile, lost, done.is_empty()) {

@@ -4,8 +4,8 @@
 //! 1. An iod that refuses a change for lack of room counts as full until it tells that a part of its
 //!    room is free again. The part keeps an iod from changing to and fro with each file.
 //! 2. New files lie on the other iods, as long as these can have all copies.
-//! 3. Of two copies one may lack what its iod had no room for, as where the iod fails. The file then
-//!    moves to iods with room. See `copies`.
+//! 3. Of two copies one may lack what its iod had no room for, as where the iod fails, if there are
+//!    two iods with room, to which the file then moves. See `copies`.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
@@ -15,6 +15,7 @@ use leasehold_fs::{FsError, Space};
 
 use crate::Striped as Volume;
 use crate::iod::Room;
+use crate::shape::Shape;
 
 /// An iod with this part of its room free is not full any more: one in twenty.
 const FREE_PART: u64 = 20;
@@ -50,6 +51,11 @@ impl Volume {
     #[must_use]
     pub fn full_iods(&self) -> BTreeSet<u16> {
         self.full.all()
+    }
+
+    /// Whether too few iods have room for all copies of new data.
+    pub(crate) fn needs_full(&self) -> bool {
+        Shape::default().needs_full(&self.options, &self.full.all())
     }
 
     /// Asks iods that are full for their room. Whether one of them has some again.
