@@ -163,8 +163,9 @@ fn may_be_removed(left: &Leftovers, directory: &Path, even_most: bool) -> Result
         )
     } else {
         format!(
-            "nothing in {place} has stripes of this volume: it is not the directory of its \
-             metaserver; nothing was removed. If it is, say --even-most"
+            "no file in {place} has stripes of this volume: all such files were removed, or it is \
+             not the directory of its metaserver; nothing was removed. If all were removed, say \
+             --even-most"
         )
     })
 }

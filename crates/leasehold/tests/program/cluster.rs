@@ -316,6 +316,7 @@ fn stripes_of_no_file_are_removed() {
     fs::rename(home.path("data/kept"), home.path("kept")).unwrap();
     let (code, _, said) = repair("data", &["--remove"]);
     assert!(code == 3 && said.contains("--even-most"), "{code}: {said}");
+    assert!(said.contains("all such files were removed, or it is not the directory"), "{said}");
     fs::rename(home.path("kept"), home.path("data/kept")).unwrap();
     let (code, _, said) = run(leasehold(&["cluster", "repair", &home.path("data")]));
     assert!(code == 2 && said.contains("--iod"), "{code}: {said}");

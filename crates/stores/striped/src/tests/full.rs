@@ -112,7 +112,7 @@ fn room_is_counted_in_data_that_can_be_written() {
     let room = |copies, blocks| {
         let mut volume = volume(copies, blocks);
         let store = volume.start();
-        let space = block_on(store.room(&superuser(), &store.root())).expect("all are there");
+        let space = block_on(store.space(&superuser(), &store.root())).expect("all are there").0;
         assert!(space.available_bytes <= space.free_bytes && space.free_bytes <= space.bytes);
         space.bytes / BLOCK
     };
