@@ -27,7 +27,7 @@ pub(crate) fn source(
     serving: &Arc<Serving>,
 ) -> Arc<Source> {
     let (volumes, joined) = (Volumes::of(serving), serving.metaserver());
-    let serving = Arc::clone(serving);
+    let (serving, guarded) = (Arc::clone(serving), Arc::clone(serving));
     Arc::new(Source {
         reporter: running.reporter(),
         service: Arc::clone(service),
@@ -37,6 +37,9 @@ pub(crate) fn source(
         },
         addresses: addresses.iter().map(ToString::to_string).collect(),
         syncs: Box::new(move || syncs(&serving.stores())),
+        guards_refused: Box::new(move || {
+            guarded.stores().iter().map(|one| one.refused_guards()).sum()
+        }),
         metaserver: Box::new(move || joined.as_ref().map(among)),
         volumes: Box::new(move || volumes.told()),
     })

@@ -1,16 +1,18 @@
 //! What a running server serves, and how it becomes something else without a restart.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::num::NonZeroUsize;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
 use leasehold_fs::{Export, Store, Verifier};
 use leasehold_serve::access::Access;
 use leasehold_serve::{Offer, Service};
-use leasehold_shell::{Pool, clock, own, state};
+use leasehold_shell::{Pool, Rate, clock, own, state};
 use leasehold_store_dir::{self as dir, DirStore, Origin};
 use leasehold_store_replica::Metaserver;
 use leasehold_store_striped::Striped;
@@ -438,7 +440,13 @@ impl How {
             };
             let (directory, service) = (Arc::clone(&opened.directory), Arc::clone(service));
             let watch = move || {
+                let (rate, warned) = (Rate::one_in(SHORT_INTERVAL), Cell::new(0));
                 let tell = |object, disturbance| {
+                    let refused = directory.refused_guards();
+                    if refused > warned.get() && rate.pass().is_some() {
+                        warned.set(refused);
+                        tracing::warn!(refused, "{SHORT}");
+                    }
                     service.used_by_program(clock::now(), export, object, disturbance);
                 };
                 if let Err(error) = directory.watch(&tell) {
@@ -464,6 +472,13 @@ impl How {
         })
     }
 }
+
+/// How often it is logged at most that guards are refused.
+const SHORT_INTERVAL: Duration = Duration::from_mins(1);
+
+const SHORT: &str = "leases were granted that may not be cached: more files are leased than can be \
+                     guarded against programs of this machine; raise the limit of open files \
+                     (ulimit -n, LimitNOFILE) or fs.inotify.max_user_watches";
 
 fn offers(
     plan: &Plan,

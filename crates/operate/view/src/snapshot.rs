@@ -25,6 +25,8 @@ pub struct Source {
     pub addresses: Vec<String>,
     /// What its store's syncs came to.
     pub syncs: Box<dyn Fn() -> SyncView + Send + Sync>,
+    /// How many guards of leased files its stores refused for want of something.
+    pub guards_refused: Box<dyn Fn() -> u64 + Send + Sync>,
     /// What it is among several metaservers.
     pub metaserver: Box<dyn Fn() -> Option<MetaserverView> + Send + Sync>,
     /// How its volumes are, which those who have a part in them are asked.
@@ -291,7 +293,12 @@ impl Source {
             others: Work::from(account.clients().others()),
             loops: report.loops.iter().map(|one| LoopView::of(one, report.age)).collect(),
             silent_loops: report.silent,
-            events: events(self.reporter.counters(), &replies, self.service.metaservers_refused()),
+            events: events(
+                self.reporter.counters(),
+                &replies,
+                self.service.metaservers_refused(),
+                (self.guards_refused)(),
+            ),
             replies: ReplyView::from(&replies),
             syncs: (self.syncs)(),
             leases: self.service.lease_counts().into(),
@@ -344,6 +351,7 @@ fn events(
     counters: &Counters,
     replies: &ReplyCache,
     metaservers_refused: u64,
+    guards_refused: u64,
 ) -> BTreeMap<String, u64> {
     let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     let named = [
@@ -354,6 +362,7 @@ fn events(
         ("connections-garbled", read(&counters.connections_garbled)),
         ("datagrams-too-large", read(&counters.datagrams_too_large)),
         ("datagrams-dropped", read(&counters.datagrams_dropped)),
+        ("guards-refused", guards_refused),
         ("log-lines-lost", leasehold_shell::log::lost()),
         ("metaservers-refused", metaservers_refused),
         ("panics", read(&counters.panics)),

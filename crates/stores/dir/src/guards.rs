@@ -9,13 +9,17 @@
 //! One thread is told of both, and tells whoever guards: [`crate::DirStore::watch`]. Where there is
 //! none nothing is guarded.
 //!
+//! A guard that cannot be had for want of something (places here, watches or memory of the kernel) is
+//! refused and counted, so that nobody caches without it. A place is free again once its file is
+//! gone, or once the thread has seen that no lease needs the guard.
+//!
 //! An open of our own would wait as well. So while a file is guarded all that is done to it goes by
 //! the one descriptor that has the kernel's lease, and who needs one that reaches further gives the
 //! lease back first.
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -28,9 +32,13 @@ use crate::locks::lock;
 use crate::object::{Descriptor, Object, Reach};
 use crate::sys;
 use crate::volume::Volume;
+use crate::witness::Hold;
 
 /// How often it is asked what still needs a guard.
 const LOOK_AGAIN: Duration = Duration::from_secs(30);
+
+/// The same while guards are refused.
+const LOOK_SOON: Duration = Duration::from_secs(1);
 
 /// What is guarded, and who is told.
 pub(crate) struct Guards {
@@ -41,6 +49,10 @@ pub(crate) struct Guards {
     bell: Option<OwnedFd>,
     files_max: usize,
     files: Mutex<Files>,
+    /// How many guards were refused for want of something.
+    refused: AtomicU64,
+    /// Whether one was refused since it was last asked what needs a guard.
+    is_short: AtomicBool,
 }
 
 #[derive(Default)]
@@ -64,6 +76,8 @@ impl Guards {
             bell: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).ok(),
             files_max,
             files: Mutex::default(),
+            refused: AtomicU64::new(0),
+            is_short: AtomicBool::new(false),
         }
     }
 
@@ -117,12 +131,38 @@ impl Guards {
         })
     }
 
+    /// How many guards were refused for want of something.
+    pub(crate) fn refused(&self) -> u64 {
+        self.refused.load(Ordering::Relaxed)
+    }
+
+    /// Notes that a guard is refused, and has the thread look soon for places that are free.
+    fn refuse(&self) -> FsError {
+        self.refused.fetch_add(1, Ordering::Relaxed);
+        if !self.is_short.swap(true, Ordering::SeqCst) {
+            self.ring();
+        }
+        FsError::Later
+    }
+
+    /// How long after the last look the thread looks again.
+    fn look_again(&self) -> Duration {
+        if self.is_short.load(Ordering::SeqCst) { LOOK_SOON } else { LOOK_AGAIN }
+    }
+
+    /// The guarded files, each with its descriptor.
+    pub(crate) fn all(&self) -> Vec<(ObjectId, Arc<Descriptor>)> {
+        let files = lock(&self.files);
+        let guarded = files.guarded.iter();
+        guarded.map(|(id, guarded)| (*id, Arc::clone(&guarded.descriptor))).collect()
+    }
+
     /// Takes a lease of the kernel's on a file.
     fn take(&self, id: &ObjectId, descriptor: Arc<Descriptor>, kind: i32) -> Result<(), FsError> {
         let thread = self.thread.load(Ordering::SeqCst);
         let mut files = lock(&self.files);
         if files.guarded.len() >= self.files_max {
-            return Ok(());
+            return Err(self.refuse());
         }
         let number = descriptor.as_fd().as_raw_fd();
         let taken = sys::tell_of_lease(descriptor.as_fd(), thread)
@@ -135,6 +175,10 @@ impl Guards {
             }
             // A program has it open in a way that does not go with it.
             Err(Errno::AGAIN) => Err(FsError::Later),
+            // The kernel is short of something.
+            Err(Errno::NOLCK | Errno::NOMEM | Errno::MFILE | Errno::NFILE | Errno::NOBUFS) => {
+                Err(self.refuse())
+            }
             // A file system without such leases, or a file of another's.
             Err(_) => Ok(()),
         }
@@ -170,7 +214,9 @@ impl Volume {
             (FileType::Regular, Guard::Changes) => self.guard_data(object, sys::READ_LEASE)?,
             (FileType::Regular, Guard::Everything) => self.guard_data(object, sys::WRITE_LEASE)?,
             (FileType::Directory, Guard::Nothing) => self.witness.let_go(&object.id),
-            (FileType::Directory, Guard::Changes | Guard::Everything) => self.guard_names(object),
+            (FileType::Directory, Guard::Changes | Guard::Everything) => {
+                self.guard_names(object)?;
+            }
             (
                 FileType::BlockDevice
                 | FileType::CharacterDevice
@@ -216,10 +262,44 @@ impl Volume {
         }
     }
 
-    fn guard_names(&self, directory: &Object) {
+    fn guard_names(&self, directory: &Object) -> Result<(), FsError> {
         let path = Self::own_path(&*directory.descriptor());
-        if self.acting.as_server().is_ok() && self.witness.hold(&directory.id, &path) {
-            self.guards.ring();
+        self.acting.as_server()?;
+        match self.witness.hold(&directory.id, &path) {
+            Hold::First => self.guards.ring(),
+            Hold::Another | Hold::Unknown => {}
+            Hold::Short => return Err(self.guards.refuse()),
+        }
+        Ok(())
+    }
+
+    /// Gives up the guard of an object that is gone or not at hand.
+    pub(crate) fn guard_no_more(&self, id: &ObjectId) {
+        self.guards.release(id);
+        self.witness.let_go(id);
+    }
+
+    /// Gives up the guard of an object that has lost its last name, and which the guard would keep
+    /// open; unless the object has got another name meanwhile.
+    pub(crate) fn guard_gone(&self, id: &ObjectId) {
+        let guarding = self.guards.descriptor(id);
+        if guarding.is_none_or(|file| self.attributes_of(&*file) == Err(FsError::Stale)) {
+            self.guard_no_more(id);
+        }
+    }
+
+    /// Closes what has lost its last name, be it by a program of this machine: as long as the
+    /// server has a file open, its blocks are not free.
+    pub(crate) fn let_go_of_gone(&self) {
+        for (id, descriptor) in self.guards.all() {
+            if self.attributes_of(&*descriptor) == Err(FsError::Stale) {
+                self.guards.release(&id);
+            }
+        }
+        for object in self.descriptors.all() {
+            if self.attributes(&object) == Err(FsError::Stale) {
+                self.descriptors.remove(&object);
+            }
         }
     }
 
@@ -228,18 +308,20 @@ impl Volume {
         let (thread, signals) = sys::hear_of_leases()?;
         let Some(bell) = &self.guards.bell else { return Err(Errno::MFILE) };
         self.guards.thread.store(thread, Ordering::SeqCst);
-        let pause = Timespec::try_from(LOOK_AGAIN).map_err(|_| Errno::INVAL)?;
         let mut looked = Instant::now();
         while !self.guards.ended.load(Ordering::SeqCst) {
             let mut waits =
                 vec![PollFd::new(&signals, PollFlags::IN), PollFd::new(bell, PollFlags::IN)];
+            let pause = Timespec::try_from(self.guards.look_again()).map_err(|_| Errno::INVAL)?;
             waits.extend(self.witness.held_queue().map(|queue| PollFd::new(queue, PollFlags::IN)));
             match poll(&mut waits, Some(&pause)) {
                 Ok(_) | Err(Errno::INTR) => self.tell_of_all(bell, &signals, tell),
                 Err(errno) => return Err(errno),
             }
-            if looked.elapsed() >= LOOK_AGAIN {
+            if looked.elapsed() >= self.guards.look_again() {
                 looked = Instant::now();
+                self.guards.is_short.store(false, Ordering::SeqCst);
+                self.let_go_of_gone();
                 self.tell_of_idle(tell);
             }
         }
@@ -272,8 +354,8 @@ impl Volume {
 
     /// Tells of all that is guarded, so that what needs it no more is not.
     fn tell_of_idle(&self, tell: &dyn Fn(ObjectId, Disturbance)) {
-        let files: Vec<ObjectId> = lock(&self.guards.files).guarded.keys().copied().collect();
-        for object in files.into_iter().chain(self.witness.held()) {
+        let files = self.guards.all().into_iter().map(|(id, _)| id);
+        for object in files.chain(self.witness.held()) {
             tell(object, Disturbance::Nothing);
         }
     }

@@ -164,6 +164,13 @@ impl DirStore {
         self.volume.watch_programs(tell)
     }
 
+    /// How many guards were refused, as the store or the kernel was short of something: whoever
+    /// asked for a lease then may not cache.
+    #[must_use]
+    pub fn refused_guards(&self) -> u64 {
+        self.volume.guards.refused()
+    }
+
     /// Has [`DirStore::watch`] come back.
     pub fn end_watch(&self) {
         self.volume.guards.end();

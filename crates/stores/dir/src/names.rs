@@ -372,6 +372,9 @@ impl Volume {
         if let (Some(index), Some(id)) = (&self.index, id) {
             index.remove(&id);
         }
+        if let Some(id) = id {
+            self.guard_gone(&id);
+        }
         if let Some(object) = object {
             self.descriptors.remove(&object);
             // The last one to close it frees its blocks, here or in the pool.

@@ -77,6 +77,11 @@ impl Store for DirStore {
         // What would have to be searched for is guarded by nothing.
         match self.volume.object(object) {
             Ok(object) => self.volume.guard(&object, guard),
+            Err(_) if guard == Guard::Nothing => {
+                // It may be gone: its guard would keep it open.
+                self.volume.guard_no_more(object);
+                Ok(())
+            }
             Err(_) => Ok(()),
         }
     }

@@ -55,8 +55,24 @@ pub(crate) enum Trace<'a> {
     MovesHere(&'a [u8]),
 }
 
+/// What came of [`Witness::hold`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Hold {
+    /// It is the first directory that is held.
+    First,
+    /// It is held, beside others.
+    Another,
+    /// Of this file system nobody can be told.
+    Unknown,
+    /// It is not held for want of something: places here, or what the kernel gives each user
+    /// (`/proc/sys/fs/inotify`).
+    Short,
+}
+
 /// Watches directories.
 pub(crate) struct Witness {
+    /// Whether the kernel notifies of all changes on the file system.
+    is_notified: bool,
     /// Where the kernel notifies; none where it does not.
     queue: Option<OwnedFd>,
     state: Mutex<State>,
@@ -90,7 +106,7 @@ impl Witness {
         let flags = CreateFlags::CLOEXEC | CreateFlags::NONBLOCK;
         // Where there is no queue to be had nothing is ever known; that is safe.
         let queue = is_notified.then(|| inotify::init(flags).ok()).flatten();
-        Self { queue, state: Mutex::default() }
+        Self { is_notified, queue, state: Mutex::default() }
     }
 
     /// Says what is about to be done in a directory, before it is looked at; to be called within
@@ -138,23 +154,28 @@ impl Witness {
         Some(state.watches.entry(number).or_insert(watch))
     }
 
-    /// Has what others change in a directory told from now on, where that can be; whether it is the
-    /// first of all.
-    pub(crate) fn hold(&self, directory: &ObjectId, path: &str) -> bool {
+    /// Has what others change in a directory told from now on, where that can be.
+    pub(crate) fn hold(&self, directory: &ObjectId, path: &str) -> Hold {
+        if !self.is_notified {
+            return Hold::Unknown;
+        }
         let mut state = lock(&self.state);
+        if state.of(directory).is_some_and(|watch| watch.held) {
+            return Hold::Another;
+        }
         if state.held >= HELD_MAX {
-            return false;
+            return Hold::Short;
         }
         let known = state.of(directory).map(|watch| core::mem::replace(&mut watch.held, true));
         let was_held = match known {
             Some(was_held) => was_held,
             None => match self.add(&mut state, directory, path) {
                 Some(watch) => core::mem::replace(&mut watch.held, true),
-                None => return false,
+                None => return Hold::Short,
             },
         };
         state.held += usize::from(!was_held);
-        !was_held && state.held == 1
+        if !was_held && state.held == 1 { Hold::First } else { Hold::Another }
     }
 
     /// Has it told no more.
