@@ -298,7 +298,11 @@ async fn root(found: &Mounted, who: &Credential) -> Result<Handle, String> {
     match attributes.file_type {
         FileType::Directory => Ok(root),
         FileType::Symlink => Err(leads_elsewhere(found, who, (found.rest.last(), &root)).await),
-        _ => Err("it is no directory".to_owned()),
+        FileType::Regular
+        | FileType::BlockDevice
+        | FileType::CharacterDevice
+        | FileType::Socket
+        | FileType::Fifo => Err("the path names no directory".to_owned()),
     }
 }
 

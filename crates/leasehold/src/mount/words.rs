@@ -186,7 +186,7 @@ impl Words {
             ("sec", _) => return Err("sec is sys: who asks is told, and not proven".to_owned()),
             ("hard", None) => self.session.soft = None,
             ("soft" | "softerr", None) => {
-                (self.session.soft, self.waits.decide) = (Some(SOFT), true)
+                (self.session.soft, self.waits.decide) = (Some(SOFT), true);
             }
             ("soft", _) => {
                 self.waits.decide = false;
