@@ -2,11 +2,13 @@
 
 mod copy;
 mod file;
+mod holes;
 mod list;
 mod options;
 mod progress;
 mod server;
 mod url;
+mod volatile;
 
 use std::io::{self, Write as _};
 

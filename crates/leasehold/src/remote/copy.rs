@@ -5,9 +5,11 @@ use std::fs::{self, OpenOptions};
 use std::io;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::{
-    DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, symlink,
+    DirBuilderExt as _, FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _,
+    PermissionsExt as _, symlink,
 };
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use futures_util::StreamExt as _;
@@ -15,7 +17,7 @@ use futures_util::stream::FuturesUnordered;
 use leasehold_session as session;
 use leasehold_shell::client::block_on;
 use leasehold_wire::nfs3::create::How;
-use leasehold_wire::nfs3::{FileType, SetAttributes, SetTime, Status, Time};
+use leasehold_wire::nfs3::{FileType, Handle, SetAttributes, SetTime, Status, Time};
 use rustix::fs::{Mode, OFlags};
 
 use super::file::{self, Error, Reading, Sink, Source};
@@ -30,10 +32,15 @@ use crate::say::say;
 /// Files that are copied at once: enough to hide a round trip, few enough to open.
 const FILES_MAX: usize = 16;
 
+/// The directories that one may lie in: half of those that the longest path of Linux has room for.
+const DEPTH_MAX: u32 = 1024;
+
 /// What is copied: an object, and where it is, for people.
 struct From {
     place: Place,
     object: Object,
+    /// Whether the command names it, rather than a directory above it.
+    is_named: bool,
 }
 
 enum Object {
@@ -55,6 +62,36 @@ struct Item {
     /// The directory's place, for people.
     at: Place,
     name: Vec<u8>,
+    /// The directories of the source above it, up to the one that the command names.
+    above: Option<Rc<Above>>,
+}
+
+/// A directory on a server, and those above it.
+struct Above {
+    handle: Handle,
+    depth: u32,
+    above: Option<Rc<Self>>,
+}
+
+impl Above {
+    /// A directory below another.
+    ///
+    /// # Errors
+    /// It lies within itself, or deeper than any tree does.
+    fn below(above: Option<Rc<Self>>, handle: Handle) -> Result<Rc<Self>, Error> {
+        let depth = above.as_ref().map_or(0, |it| it.depth + 1);
+        let mut further = above.as_ref();
+        while let Some(directory) = further {
+            if directory.handle == handle {
+                return Err(Error::Loop);
+            }
+            further = directory.above.as_ref();
+        }
+        if depth > DEPTH_MAX {
+            return Err(Error::Loop);
+        }
+        Ok(Rc::new(Self { handle, depth, above }))
+    }
 }
 
 /// A directory whose mode and times are kept, once all is in it.
@@ -81,8 +118,9 @@ pub(super) fn cp(options: &Copy) -> Result<(), Failure> {
         let line = serde_json::to_string(&copied).expect("plain fields can be written");
         say(format!("{line}\n"))?;
     }
-    if copied.failed > 0 {
-        return Err(Kind::Running.because(format!("{} of it could not be copied", copied.failed)));
+    let missing = copied.failed + copied.skipped;
+    if missing > 0 {
+        return Err(Kind::Running.because(format!("{missing} of it could not be copied")));
     }
     Ok(())
 }
@@ -158,7 +196,7 @@ impl Work<'_> {
             let Some(name) = name.clone().or(own) else {
                 return Err(because("has no name to be copied under: give the copy's"));
             };
-            items.push(Item { from, into: into.clone(), at, name });
+            items.push(Item { from, into: into.clone(), at, name, above: None });
         }
         Ok(items)
     }
@@ -171,7 +209,7 @@ impl Work<'_> {
             }
             Place::There(address) => Object::There(self.servers.find(address, Follow::Last).await?),
         };
-        Ok(From { place: place.clone(), object })
+        Ok(From { place: place.clone(), object, is_named: true })
     }
 
     /// The directory that the copies go to; with a name, where that of the copy is given.
@@ -231,6 +269,12 @@ impl Work<'_> {
             FileType::Regular => self.copy_file(item).await.map(|()| (Vec::new(), None)),
             FileType::Directory => self.copy_directory(item).await,
             FileType::Symlink => self.copy_link(item).await.map(|()| (Vec::new(), None)),
+            // Of a pipe or a device that the command names, what it holds is meant.
+            FileType::BlockDevice | FileType::CharacterDevice | FileType::Fifo
+                if item.from.is_named_here() =>
+            {
+                self.copy_stream(item).await.map(|()| (Vec::new(), None))
+            }
             FileType::BlockDevice
             | FileType::CharacterDevice
             | FileType::Socket
@@ -273,16 +317,35 @@ impl Work<'_> {
                     let times = times.map(system_time);
                     let set = fs::FileTimes::new().set_accessed(times[0]).set_modified(times[1]);
                     file.set_times(set)?;
-                    file.set_permissions(fs::Permissions::from_mode(mode & 0o777))?;
+                    file.set_permissions(fs::Permissions::from_mode(kept_of_file(mode)))?;
                 }
-                Sink::Remote(remote) => set(remote, mode, times).await?,
+                Sink::Remote(remote) => set(remote, kept_of_file(mode), times).await?,
             }
         }
         self.progress.count(|copied| copied.files += 1);
         Ok(())
     }
 
+    async fn copy_stream(&self, item: Item) -> Result<(), Error> {
+        let (Object::Here(path, _), Directory::There(directory)) = (&item.from.object, &item.into)
+        else {
+            return Err(io::Error::from(io::ErrorKind::InvalidInput).into());
+        };
+        // The stream is opened first: a pipe that fails leaves no empty file.
+        let stream = fs::File::open(path)?;
+        let wanted = self.made(0o666);
+        let made = create(directory, &item.name, wanted, &item.from.object).await?;
+        file::copy_stream(stream, &made, self.servers.in_flight(), self.progress).await?;
+        self.progress.count(|copied| copied.files += 1);
+        Ok(())
+    }
+
     async fn copy_directory(&self, item: Item) -> Result<(Vec<Item>, Option<Kept>), Error> {
+        let above = match &item.from.object {
+            Object::There(remote) => Some(Above::below(item.above.clone(), remote.handle)?),
+            // The file system of this machine has no loops.
+            Object::Here(..) => None,
+        };
         let (mode, times) = (item.from.mode(), item.from.times());
         let made = match &item.into {
             Directory::Here(path) => {
@@ -306,7 +369,10 @@ impl Work<'_> {
         };
         let at = item.at.within(&item.name);
         let children = self.children(&item.from).await?;
-        let item = |(name, from)| Item { from, into: made.clone(), at: at.clone(), name };
+        let item = |(name, from)| {
+            let (into, at, above) = (made.clone(), at.clone(), above.clone());
+            Item { from, into, at, name, above }
+        };
         let items = children.into_iter().map(item).collect();
         self.progress.count(|copied| copied.directories += 1);
         let kept = self.options.preserve.then(|| Kept { directory: made.clone(), mode, times });
@@ -322,7 +388,10 @@ impl Work<'_> {
                     let entry = entry?;
                     let object = Object::Here(entry.path(), entry.metadata()?);
                     let place = Place::Here(entry.path());
-                    children.push((entry.file_name().into_vec(), From { place, object }));
+                    children.push((
+                        entry.file_name().into_vec(),
+                        From { place, object, is_named: false },
+                    ));
                 }
             }
             Object::There(remote) => {
@@ -330,7 +399,8 @@ impl Work<'_> {
                     let place = from.place.within(&name);
                     match object {
                         Ok(object) => {
-                            let from = From { place, object: Object::There(object) };
+                            let object = Object::There(object);
+                            let from = From { place, object, is_named: false };
                             children.push((name, from));
                         }
                         Err(error) => self.failed(&format!("{place}: {error}")),
@@ -375,9 +445,21 @@ impl From {
             Object::Here(_, metadata) if metadata.is_file() => FileType::Regular,
             Object::Here(_, metadata) if metadata.is_dir() => FileType::Directory,
             Object::Here(_, metadata) if metadata.is_symlink() => FileType::Symlink,
+            Object::Here(_, metadata) if metadata.file_type().is_char_device() => {
+                FileType::CharacterDevice
+            }
+            Object::Here(_, metadata) if metadata.file_type().is_block_device() => {
+                FileType::BlockDevice
+            }
+            Object::Here(_, metadata) if metadata.file_type().is_socket() => FileType::Socket,
             Object::Here(..) => FileType::Fifo,
             Object::There(remote) => remote.file_type(),
         }
+    }
+
+    /// Whether the command names it, by a path of this machine.
+    fn is_named_here(&self) -> bool {
+        self.is_named && matches!(self.object, Object::Here(..))
     }
 
     fn mode(&self) -> u32 {
@@ -462,13 +544,25 @@ async fn make_directory(
     Ok(directory)
 }
 
+/// The bits of a file's mode that a copy keeps. A program that runs as its owner or group would run
+/// as another one, since the copy has the owner that it is made by.
+const fn kept_of_file(mode: u32) -> u32 {
+    mode & 0o1777
+}
+
+/// The bits of a directory's mode that a copy keeps: no program runs by them.
+const fn kept_of_directory(mode: u32) -> u32 {
+    mode & 0o3777
+}
+
 async fn keep(directory: &Directory, mode: u32, times: [Time; 2]) -> Result<(), Error> {
+    let mode = kept_of_directory(mode);
     match directory {
         Directory::Here(path) => {
             let times = times.map(system_time);
             let set = fs::FileTimes::new().set_accessed(times[0]).set_modified(times[1]);
             fs::File::open(path)?.set_times(set)?;
-            Ok(fs::set_permissions(path, fs::Permissions::from_mode(mode & 0o777))?)
+            Ok(fs::set_permissions(path, fs::Permissions::from_mode(mode))?)
         }
         Directory::There(remote) => set(remote, mode, times).await,
     }
@@ -476,7 +570,7 @@ async fn keep(directory: &Directory, mode: u32, times: [Time; 2]) -> Result<(), 
 
 async fn set(remote: &Remote, mode: u32, [accessed, modified]: [Time; 2]) -> Result<(), Error> {
     let wanted = SetAttributes {
-        mode: Some(mode & 0o777),
+        mode: Some(mode),
         accessed: SetTime::To(accessed),
         modified: SetTime::To(modified),
         ..SetAttributes::default()
@@ -501,7 +595,8 @@ fn name_of(place: &Place) -> Option<Vec<u8>> {
     match place {
         Place::Here(path) => {
             // Of `.` and `..` the name is that of the directory.
-            let path = fs::canonicalize(path).ok()?;
+            let ends_in_name = path.file_name().is_some();
+            let path = if ends_in_name { path.clone() } else { fs::canonicalize(path).ok()? };
             path.file_name().map(|name| name.as_bytes().to_vec())
         }
         Place::There(address) => {

@@ -1,18 +1,22 @@
 //! One file's data, from one place to another, with several requests on their way.
 
+use std::cell::Cell;
 use std::fmt;
 use std::fs::File;
-use std::io;
+use std::io::{self, Read as _};
+use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 
 use bytes::{Bytes, BytesMut};
 use futures_util::{StreamExt as _, stream};
 use leasehold_session as session;
-use leasehold_wire::nfs3::Status;
 use leasehold_wire::nfs3::write::Stability;
+use leasehold_wire::nfs3::{SetAttributes, Status};
 
+use super::holes::{filled, has_holes, next_data};
 use super::progress::Progress;
 use super::server::Remote;
+use super::volatile::Volatile;
 
 /// How often data is written again because its server was started anew, before that is a failure.
 const ROUNDS_MAX: u32 = 16;
@@ -22,6 +26,13 @@ const IDLE_MAX: u32 = 3;
 
 /// The smallest piece: where a server takes less at once, one piece is several calls.
 const PIECE_BYTES_MIN: u32 = 64 << 10;
+
+/// How much of a stream is held until it is on the server's stable storage: nobody can read it from
+/// the stream again.
+const STREAM_BYTES_MAX: usize = 32 << 20;
+
+/// How much of a stream one WRITE carries at most.
+const STREAM_PIECE_BYTES: usize = 1 << 20;
 
 /// Why a file was not copied.
 #[derive(Debug)]
@@ -34,6 +45,10 @@ pub(super) enum Error {
     Idle,
     /// A server is started anew again and again.
     Restarts,
+    /// A directory lies within itself, or so deep that it seems to.
+    Loop,
+    /// A listing has more names than are taken, or comes back to where it was.
+    Endless,
 }
 
 impl fmt::Display for Error {
@@ -43,6 +58,8 @@ impl fmt::Display for Error {
             Self::Here(error) => error.fmt(f),
             Self::Idle => f.write_str("the server transfers nothing, again and again"),
             Self::Restarts => f.write_str("the server forgets what was written, again and again"),
+            Self::Loop => f.write_str("the directory lies within itself, or too deep"),
+            Self::Endless => f.write_str("the server's listing comes to no end"),
         }
     }
 }
@@ -90,27 +107,63 @@ pub(super) struct Reading {
     size: u64,
     piece_bytes: u32,
     in_flight: usize,
+    /// Whether zeros of the file are holes, which a copy leaves out as well.
+    has_holes: bool,
 }
 
 impl Reading {
     pub(super) fn new(source: Source, in_flight: usize) -> Self {
-        let (size, bytes) = match &source {
-            Source::Local(file) => (file.metadata().map_or(0, |it| it.len()), 1 << 20),
-            Source::Remote(it) => (it.attributes.size, it.mounted.bounds.read_bytes),
+        let (size, bytes, has_holes) = match &source {
+            Source::Local(file) => match file.metadata() {
+                Ok(metadata) => (metadata.len(), 1 << 20, has_holes(&metadata)),
+                Err(_) => (0, 1 << 20, false),
+            },
+            Source::Remote(it) => {
+                let known = &it.attributes;
+                (known.size, it.mounted.bounds.read_bytes, known.used < known.size)
+            }
         };
-        Self { source, size, piece_bytes: bytes.max(PIECE_BYTES_MIN), in_flight }
+        Self { source, size, piece_bytes: bytes.max(PIECE_BYTES_MIN), in_flight, has_holes }
     }
 
     pub(super) const fn in_flight(&self) -> usize {
         self.in_flight
     }
 
-    /// All pieces, as the file was when it was found.
-    pub(super) fn pieces(&self) -> impl Iterator<Item = Piece> + use<> {
-        let (size, bytes) = (self.size, self.piece_bytes);
-        (0..size.div_ceil(bytes.into())).map(move |number| {
-            let at = number * u64::from(bytes);
-            Piece { at, length: u32::try_from(size - at).unwrap_or(bytes).min(bytes) }
+    /// All pieces, as the file was when it was found, but for holes of a file here. None is kept: a
+    /// server may claim any size.
+    pub(super) fn pieces(&self) -> impl Iterator<Item = Piece> {
+        let mut from = 0;
+        std::iter::from_fn(move || {
+            let at = self.data_from(from).filter(|at| *at < self.size)?;
+            let length = u32::try_from(self.size - at).unwrap_or(u32::MAX).min(self.piece_bytes);
+            from = at + u64::from(length);
+            Some(Piece { at, length })
+        })
+    }
+
+    /// The first piece from here on that holds data.
+    fn data_from(&self, from: u64) -> Option<u64> {
+        let Source::Local(file) = &self.source else { return Some(from) };
+        if !self.has_holes || from >= self.size {
+            return Some(from);
+        }
+        // A file that cannot be searched is read: that says why.
+        let data = next_data(file, from).unwrap_or(Some(from))?;
+        let bytes = u64::from(self.piece_bytes);
+        Some((data / bytes * bytes).max(from))
+    }
+
+    /// The pieces of a part of the file.
+    fn pieces_of(&self, part: Range<u64>) -> impl Iterator<Item = Piece> + use<> {
+        let bytes = self.piece_bytes;
+        let mut from = part.start;
+        std::iter::from_fn(move || {
+            let at = from;
+            let rest = part.end.checked_sub(at).filter(|rest| *rest > 0)?;
+            let length = u32::try_from(rest).unwrap_or(u32::MAX).min(bytes);
+            from += u64::from(length);
+            Some(Piece { at, length })
         })
     }
 
@@ -176,7 +229,8 @@ async fn read_remote(remote: &Remote, piece: Piece) -> Result<Read, Error> {
     }
 }
 
-/// What became of a piece that was written.
+/// The state of a piece that was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Written {
     /// It is safe.
     Safe,
@@ -186,83 +240,161 @@ enum Written {
     InParts,
 }
 
+impl Written {
+    /// The state of two pieces together.
+    fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Safe, one) | (one, Self::Safe) => one,
+            (Self::If(one), Self::If(other)) if one == other => self,
+            _ => Self::InParts,
+        }
+    }
+}
+
 /// A piece that was copied.
 struct Moved {
-    piece: Piece,
+    at: u64,
     /// Where its data ends.
     end: u64,
+    /// Where what was written of it ends: a hole may follow, and it may be one as a whole.
+    written_end: u64,
     is_last: bool,
     written: Written,
 }
 
 /// Copies all data, and has it on stable storage where it goes to a server.
 pub(super) async fn copy(reading: &Reading, sink: &Sink, progress: &Progress) -> Result<(), Error> {
-    let mut pieces: Vec<Piece> = reading.pieces().collect();
-    for round in 0..ROUNDS_MAX {
-        let mut moved = Vec::new();
-        let moves = stream::iter(pieces).map(|piece| move_piece(reading, sink, piece));
+    let mut volatile = Volatile::default();
+    let (mut end, mut written_end) = (0, 0);
+    // Where the file ends, once a piece has told: a server's word about a size is no more than that.
+    let told_end = Cell::new(None::<u64>);
+    let is_before_end = |piece: &Piece| told_end.get().is_none_or(|end| piece.at < end);
+    let pieces = stream::iter(reading.pieces().take_while(is_before_end));
+    let moves = pieces.map(|piece| move_piece(reading, sink, piece, reading.has_holes));
+    let mut moves = moves.buffer_unordered(reading.in_flight);
+    let mut note = |one: &Moved| {
+        progress.add_bytes(one.end - one.at, false);
+        written_end = written_end.max(one.written_end);
+        end = end.max(one.end);
+        volatile.note(one);
+    };
+    while let Some(one) = moves.next().await {
+        let one = one?;
+        note(&one);
+        if one.is_last {
+            told_end.set(Some(told_end.get().map_or(one.end, |end| end.min(one.end))));
+        }
+    }
+    drop(moves);
+    // What was added since the file was found, or all where it does not say its size.
+    let mut from = reading.size;
+    while told_end.get().is_none() {
+        let piece = reading.piece_at(from);
+        let one = move_piece(reading, sink, piece, reading.has_holes).await?;
+        note(&one);
+        from = one.end;
+        if one.is_last {
+            told_end.set(Some(from));
+        }
+    }
+    let end = told_end.get().map_or(end, |told| end.max(told));
+    if written_end < end {
+        lengthen(sink, end).await?;
+    }
+    match sink {
+        Sink::Local(_) => Ok(()),
+        Sink::Remote(remote) => settle(reading, sink, remote, volatile, progress).await,
+    }
+}
+
+/// Has a server put what was written on stable storage, and writes again what it has lost.
+async fn settle(
+    reading: &Reading,
+    sink: &Sink,
+    remote: &Remote,
+    mut volatile: Volatile,
+    progress: &Progress,
+) -> Result<(), Error> {
+    for _ in 0..ROUNDS_MAX {
+        if volatile.is_empty() {
+            return Ok(());
+        }
+        let commit = remote.nfs().commit(&remote.who, &remote.handle, 0, 0).await?.done()?;
+        let lost = std::mem::take(&mut volatile).lost(commit.verifier);
+        let pieces = lost.into_iter().flat_map(|part| reading.pieces_of(part));
+        let moves = stream::iter(pieces).map(|piece| move_piece(reading, sink, piece, false));
         let mut moves = moves.buffer_unordered(reading.in_flight);
         while let Some(one) = moves.next().await {
             let one = one?;
-            progress.add_bytes(one.end - one.piece.at, round > 0);
-            moved.push(one);
-        }
-        drop(moves);
-        if round == 0 {
-            follow_the_end(reading, sink, progress, &mut moved).await?;
-        }
-        pieces = match sink {
-            Sink::Local(_) => return Ok(()),
-            Sink::Remote(remote) => lost(remote, moved).await?,
-        };
-        if pieces.is_empty() {
-            return Ok(());
+            progress.add_bytes(one.end - one.at, true);
+            volatile.note(&one);
         }
     }
     Err(Error::Restarts)
 }
 
-/// Copies what was added since the file was found, or all where it does not say its size.
-async fn follow_the_end(
+impl Volatile {
+    fn note(&mut self, one: &Moved) {
+        match one.written {
+            Written::Safe => {}
+            Written::If(verifier) => self.add(one.at..one.end, Some(verifier)),
+            Written::InParts => self.add(one.at..one.end, None),
+        }
+    }
+}
+
+/// Gives a copy its size where its end is a hole.
+async fn lengthen(sink: &Sink, size: u64) -> Result<(), Error> {
+    match sink {
+        Sink::Local(file) => Ok(file.set_len(size)?),
+        Sink::Remote(remote) => {
+            let wanted = SetAttributes { size: Some(size), ..SetAttributes::default() };
+            remote.nfs().setattr(&remote.who, &remote.handle, &wanted, None).await?.done()?;
+            Ok(())
+        }
+    }
+}
+
+/// Copies a piece; without its zeros, if they may become a hole of the copy.
+async fn move_piece(
     reading: &Reading,
     sink: &Sink,
-    progress: &Progress,
-    moved: &mut Vec<Moved>,
-) -> Result<(), Error> {
-    let mut end = reading.size;
-    while !moved.iter().any(|one| one.is_last) {
-        let one = move_piece(reading, sink, reading.piece_at(end)).await?;
-        progress.add_bytes(one.end - end, false);
-        end = one.end;
-        moved.push(one);
-    }
-    Ok(())
-}
-
-/// Has a server put what was written on stable storage; the pieces that it does not have any more.
-async fn lost(remote: &Remote, mut moved: Vec<Moved>) -> Result<Vec<Piece>, Error> {
-    moved.retain(|one| !matches!(one.written, Written::Safe));
-    if moved.is_empty() {
-        return Ok(Vec::new());
-    }
-    let commit = remote.nfs().commit(&remote.who, &remote.handle, 0, 0).await?.done()?;
-    moved.retain(|one| !matches!(one.written, Written::If(it) if it == commit.verifier));
-    Ok(moved.into_iter().map(|one| one.piece).collect())
-}
-
-async fn move_piece(reading: &Reading, sink: &Sink, piece: Piece) -> Result<Moved, Error> {
+    piece: Piece,
+    leaves_holes: bool,
+) -> Result<Moved, Error> {
     let Read { at, data, is_last } = reading.read(piece).await?;
-    let end = at + data.len() as u64;
+    let end = at.checked_add(data.len() as u64).ok_or(Error::Endless)?;
     // What a file that does not say its size ends with.
     let is_last = is_last || data.is_empty();
-    let written = match sink {
-        Sink::Local(file) => {
-            file.write_all_at(&data, at)?;
-            Written::Safe
-        }
-        Sink::Remote(remote) => write_remote(remote, at, data).await?,
+    let parts = match leaves_holes && sink.is_file() {
+        true => filled(&data),
+        false if data.is_empty() => Vec::new(),
+        false => vec![0..data.len()],
     };
-    Ok(Moved { piece, end, is_last, written })
+    let (mut written, mut written_end) = (Written::Safe, 0);
+    for part in parts {
+        let start = at + part.start as u64;
+        written_end = at + part.end as u64;
+        let data = data.slice(part);
+        written = written.and(match sink {
+            Sink::Local(file) => {
+                file.write_all_at(&data, start)?;
+                Written::Safe
+            }
+            Sink::Remote(remote) => write_remote(remote, start, data).await?,
+        });
+    }
+    Ok(Moved { at, end, written_end, is_last, written })
+}
+
+impl Sink {
+    /// Whether it is a file, where what is not written is zeros; a device keeps what it had.
+    fn is_file(&self) -> bool {
+        match self {
+            Self::Local(file) => file.metadata().is_ok_and(|metadata| metadata.is_file()),
+            Self::Remote(_) => true,
+        }
+    }
 }
 
 async fn write_remote(remote: &Remote, mut at: u64, mut data: Bytes) -> Result<Written, Error> {
@@ -278,14 +410,89 @@ async fn write_remote(remote: &Remote, mut at: u64, mut data: Bytes) -> Result<W
             return Err(Error::Idle);
         }
         if done.stability != Stability::FileSync {
-            written = match written {
-                Written::Safe => Written::If(done.verifier),
-                Written::If(before) if before == done.verifier => Written::If(before),
-                Written::If(_) | Written::InParts => Written::InParts,
-            };
+            written = written.and(Written::If(done.verifier));
         }
         at += u64::from(done.count);
         data = data.slice(done.count as usize..);
     }
     Ok(written)
+}
+
+/// Copies a stream, such as a pipe, to a server: to its end, and part by part onto stable storage.
+pub(super) async fn copy_stream(
+    mut stream: File,
+    remote: &Remote,
+    in_flight: usize,
+    progress: &Progress,
+) -> Result<(), Error> {
+    let mut at = 0;
+    loop {
+        let mut pieces = Vec::new();
+        let mut held = 0;
+        while held < STREAM_BYTES_MAX {
+            let data = read_stream(&mut stream)?;
+            if data.is_empty() {
+                break;
+            }
+            held += data.len();
+            pieces.push((at, data.clone()));
+            at += data.len() as u64;
+        }
+        if pieces.is_empty() {
+            return Ok(());
+        }
+        write_safely(remote, &pieces, in_flight, progress).await?;
+    }
+}
+
+/// Writes pieces until they are on the server's stable storage.
+async fn write_safely(
+    remote: &Remote,
+    pieces: &[(u64, Bytes)],
+    in_flight: usize,
+    progress: &Progress,
+) -> Result<(), Error> {
+    let mut pieces = pieces.to_vec();
+    for round in 0..ROUNDS_MAX {
+        let write = |(at, data): (u64, Bytes)| async move {
+            let written = write_remote(remote, at, data.clone()).await?;
+            Ok::<_, Error>((at, data, written))
+        };
+        let mut writes = stream::iter(pieces).map(write).buffer_unordered(in_flight);
+        let mut unsafe_pieces = Vec::new();
+        while let Some(done) = writes.next().await {
+            let (at, data, written) = done?;
+            progress.add_bytes(data.len() as u64, round > 0);
+            if written != Written::Safe {
+                unsafe_pieces.push((at, data, written));
+            }
+        }
+        if unsafe_pieces.is_empty() {
+            return Ok(());
+        }
+        let commit = remote.nfs().commit(&remote.who, &remote.handle, 0, 0).await?.done()?;
+        let is_lost = |written: &Written| *written != Written::If(commit.verifier);
+        let lost = unsafe_pieces.into_iter().filter(|(_, _, written)| is_lost(written));
+        pieces = lost.map(|(at, data, _)| (at, data)).collect();
+        if pieces.is_empty() {
+            return Ok(());
+        }
+    }
+    Err(Error::Restarts)
+}
+
+/// The next bytes of a stream; none at its end.
+fn read_stream(stream: &mut File) -> io::Result<Bytes> {
+    let mut data = vec![0; STREAM_PIECE_BYTES];
+    let mut have = 0;
+    while have < data.len() {
+        match stream.read(&mut data[have..]) {
+            Ok(0) => break,
+            Ok(count) => have += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    data.truncate(have);
+    Ok(data.into())
 }

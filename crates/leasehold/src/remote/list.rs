@@ -1,5 +1,6 @@
 //! Directories and attributes, for people and for programs.
 
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 use futures_util::{StreamExt as _, stream};
@@ -9,6 +10,7 @@ use leasehold_shell::client::block_on;
 use leasehold_wire::nfs3::{Attributes, FileType, Time};
 use serde::Serialize;
 
+use super::file;
 use super::options::{List, Stat};
 use super::server::{Follow, Remote, Servers, is_name};
 use super::url::Address;
@@ -92,19 +94,28 @@ pub(super) fn stat(options: &Stat) -> Result<(), Failure> {
     Ok(())
 }
 
+/// The names of one directory that are taken: a listing of a malicious server may have no end.
+const NAMES_MAX: usize = 1 << 20;
+
 /// The objects in a directory, as many asked for at once as may be where the server gives no
 /// attributes with the names.
 pub(super) async fn entries(
     directory: &Remote,
     in_flight: usize,
-) -> Result<Vec<(Vec<u8>, Result<Remote, Error>)>, Error> {
+) -> Result<Vec<(Vec<u8>, Result<Remote, Error>)>, file::Error> {
     let (nfs, who) = (directory.nfs(), &directory.who);
     let bytes = directory.mounted.bounds.directory_bytes;
     let mut all = Vec::new();
+    let (mut count, mut seen) = (0, BTreeSet::new());
     let mut from = Some(Place::default());
     while let Some(place) = from {
         let listed = nfs.list(who, &directory.handle, place, bytes, true).await?.done()?;
-        from = listed.next().filter(|next| *next != place);
+        from = listed.next();
+        count += listed.entries.len();
+        let comes_back = from.is_some_and(|next| !seen.insert(next.cookie));
+        if count > NAMES_MAX || comes_back {
+            return Err(file::Error::Endless);
+        }
         let named = listed.entries.into_iter().filter(|entry| is_name(&entry.name));
         let objects = stream::iter(named).map(|entry| async move {
             let object = match entry.object {

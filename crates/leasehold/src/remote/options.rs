@@ -4,15 +4,15 @@ use std::num::{NonZeroU16, NonZeroUsize};
 
 use clap::ValueEnum;
 
-use super::url::{Address, Place};
+use super::url::{self, Address, Place};
 
 const SERVER: &str = "The server";
 
 /// List a directory of a server, without a mount
 #[derive(Debug, clap::Args)]
 pub(crate) struct List {
-    /// What to list: nfs://HOST/EXPORT/PATH, or HOST:PORT
-    #[arg(value_name = "URL", required = true)]
+    /// What to list: nfs://HOST[:PORT]/EXPORT/PATH
+    #[arg(value_name = "URL", required = true, value_parser = url::address())]
     pub(crate) addresses: Vec<Address>,
 
     /// Show type, mode, owner, size and time
@@ -30,8 +30,8 @@ pub(crate) struct List {
 /// Say what a server knows of a file, without a mount
 #[derive(Debug, clap::Args)]
 pub(crate) struct Stat {
-    /// The file or directory: nfs://HOST/EXPORT/PATH, or HOST:PORT
-    #[arg(value_name = "URL", required = true)]
+    /// The file or directory: nfs://HOST[:PORT]/EXPORT/PATH
+    #[arg(value_name = "URL", required = true, value_parser = url::address())]
     pub(crate) addresses: Vec<Address>,
 
     /// One JSON object a line
@@ -45,8 +45,8 @@ pub(crate) struct Stat {
 /// Write files of a server to stdout, without a mount
 #[derive(Debug, clap::Args)]
 pub(crate) struct Cat {
-    /// The files: nfs://HOST/EXPORT/PATH, or HOST:PORT
-    #[arg(value_name = "URL", required = true)]
+    /// The files: nfs://HOST[:PORT]/EXPORT/PATH
+    #[arg(value_name = "URL", required = true, value_parser = url::address())]
     pub(crate) addresses: Vec<Address>,
 
     #[command(flatten)]
@@ -56,22 +56,24 @@ pub(crate) struct Cat {
 /// Copy files to, from and between servers, without a mount
 ///
 /// What is written to a server is on its stable storage when this ends, and is written again where
-/// the server was restarted in between.
+/// the server was restarted in between. Holes of files are holes of their copies. Of a pipe or a
+/// device that is named, such as /dev/stdin, its content is copied; those below a directory are left
+/// out, and the exit code says so. No directory of more than 1,048,576 names is copied.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Copy {
-    /// What to copy: paths here, and nfs://HOST/EXPORT/PATH, or HOST:PORT
-    #[arg(value_name = "SOURCE", required = true)]
+    /// What to copy: paths here, and nfs://HOST[:PORT]/EXPORT/PATH
+    #[arg(value_name = "SOURCE", required = true, value_parser = url::place())]
     pub(crate) sources: Vec<Place>,
 
     /// Where to: a directory that is there, or the name of the copy
-    #[arg(value_name = "DESTINATION")]
+    #[arg(value_name = "DESTINATION", value_parser = url::place())]
     pub(crate) destination: Place,
 
     /// Copy directories with all that is in them
     #[arg(short, long)]
     pub(crate) recursive: bool,
 
-    /// Keep modes and times
+    /// Keep modes and times, but not the bits that have a program run as its owner or group
     #[arg(short, long)]
     pub(crate) preserve: bool,
 

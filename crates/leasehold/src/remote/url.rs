@@ -1,12 +1,13 @@
 //! Addresses of files on servers, as `nfs://HOST[:PORT]/PATH` (RFC 2224).
 
-use std::convert::Infallible;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::num::NonZeroU16;
-use std::os::unix::ffi::OsStringExt as _;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::PathBuf;
 use std::str::FromStr;
+
+use clap::builder::{OsStringValueParser, TypedValueParser};
 
 /// A file on a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,8 +35,21 @@ impl FromStr for Address {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let rest = text.strip_prefix(SCHEME).ok_or("it does not begin with nfs://")?;
-        let (server, path) = rest.split_once('/').unwrap_or((rest, ""));
+        Self::of(OsStr::new(text))
+    }
+}
+
+impl Address {
+    /// Reads an address, whose path may have bytes of every kind.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(crate) fn of(text: &OsStr) -> Result<Self, String> {
+        let text = text.as_bytes();
+        let rest = text.strip_prefix(SCHEME.as_bytes()).ok_or("it does not begin with nfs://")?;
+        let end = rest.iter().position(|byte| *byte == b'/').unwrap_or(rest.len());
+        let (server, path) = (&rest[..end], rest.get(end + 1..).unwrap_or_default());
+        let server = str::from_utf8(server).map_err(|_| "the server's name is no text")?;
         let (host, port) = match server.strip_prefix('[') {
             Some(rest) => {
                 let (host, rest) = rest.split_once(']').ok_or("a ] is missing")?;
@@ -95,16 +109,14 @@ impl Address {
     }
 }
 
-impl FromStr for Place {
-    type Err = String;
+/// Reads the address of a file on a server, for the command line.
+pub(super) fn address() -> impl TypedValueParser<Value = Address> {
+    OsStringValueParser::new().try_map(|text| Address::of(&text))
+}
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        if text.starts_with(SCHEME) {
-            return text.parse().map(Self::There);
-        }
-        let path: Result<_, Infallible> = text.parse();
-        path.map(Self::Here).map_err(|never| match never {})
-    }
+/// Reads the place of a file, for the command line: names of files need not be text.
+pub(super) fn place() -> impl TypedValueParser<Value = Place> {
+    OsStringValueParser::new().try_map(|text| Place::of(&text))
 }
 
 impl fmt::Display for Place {
@@ -117,6 +129,17 @@ impl fmt::Display for Place {
 }
 
 impl Place {
+    /// Reads the place of a file.
+    ///
+    /// # Errors
+    /// What is wrong with the address of a server.
+    pub(crate) fn of(text: &OsStr) -> Result<Self, String> {
+        match text.as_bytes().starts_with(SCHEME.as_bytes()) {
+            true => Address::of(text).map(Self::There),
+            false => Ok(Self::Here(text.into())),
+        }
+    }
+
     /// What is in a directory under a name.
     pub(crate) fn within(&self, name: &[u8]) -> Self {
         match self {
@@ -127,9 +150,9 @@ impl Place {
 }
 
 /// A path with `%41` for a byte that cannot stand for itself.
-fn decoded(path: &str) -> Result<Vec<u8>, String> {
+fn decoded(path: &[u8]) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
-    let mut rest = path.bytes();
+    let mut rest = path.iter().copied();
     while let Some(byte) = rest.next() {
         if byte != b'%' {
             bytes.push(byte);
@@ -166,6 +189,9 @@ mod tests {
         {
             assert!(read(wrong).is_err(), "{wrong}");
         }
-        assert_eq!("nfs".parse(), Ok(Place::Here("nfs".into())));
+        assert_eq!(Place::of(OsStr::new("nfs")), Ok(Place::Here("nfs".into())));
+        let odd = OsStr::from_bytes(b"nfs://host/a\xff%ff");
+        assert_eq!(Address::of(odd).map(|it| it.path), Ok(b"a\xff\xff".to_vec()));
+        assert!(Address::of(OsStr::from_bytes(b"nfs://h\xff/a")).is_err());
     }
 }

@@ -34,6 +34,7 @@ mod stable_log;
 mod state;
 mod stripes;
 mod support;
+mod transfer;
 mod trial;
 mod truth;
 mod upgrade;

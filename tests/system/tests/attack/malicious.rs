@@ -19,7 +19,7 @@ use lies::{Evil, Lie, SIZE};
 const LIMIT: Duration = Duration::from_secs(40);
 
 /// The memory that a client may take, in KiB.
-const MEMORY_MAX_KIB: u64 = 256 << 10;
+const MEMORY_MAX_KIB: u64 = 512 << 10;
 
 /// The end of a client, and its words.
 struct Ended {
@@ -162,7 +162,7 @@ fn names(folder: &Path) -> Vec<String> {
 
 #[test]
 fn a_copy_takes_no_more_data_than_it_asked_for() {
-    for lie in [Lie::MoreDataThanAsked, Lie::OtherCount] {
+    for lie in [Lie::MoreDataThanAsked, Lie::OtherCount, Lie::HugeSize] {
         let server = Evil::start(lie);
         let copy = Scratch::new("copy");
         let to = copy.path().join("file");
@@ -173,6 +173,39 @@ fn a_copy_takes_no_more_data_than_it_asked_for() {
         assert!(ended.status.success(), "{lie:?}: {}", ended.said);
         assert!(fs::read(&to).expect("it was copied") == vec![b'e'; SIZE], "{lie:?}");
     }
+}
+
+#[test]
+fn a_listing_without_end_is_given_up() {
+    all_at_once(&[Lie::EndlessNames, Lie::CircularListing], |lie| {
+        let server = Evil::start(lie);
+        let copy = Scratch::new("copy");
+        let (url, to) = (server.url("data"), copy.path().display().to_string());
+        for words in [
+            &["ls", "--timeout", "2", &url][..],
+            &["cp", "--timeout", "2", "--quiet", "--recursive", &url, &to],
+        ] {
+            let ended = run(words);
+            ended.is_sound(lie, words[0]);
+            assert_eq!(ended.status.code(), Some(1), "{lie:?}: {words:?}: {}", ended.said);
+            assert!(ended.said.contains("comes to no end"), "{lie:?}: {words:?}: {}", ended.said);
+        }
+    });
+}
+
+#[test]
+fn a_tree_without_end_is_given_up() {
+    all_at_once(&[Lie::DirectoryInItself, Lie::DirectoriesWithoutEnd], |lie| {
+        let server = Evil::start(lie);
+        let copy = Scratch::new("copy");
+        let to = copy.path().display().to_string();
+        let words = ["cp", "--timeout", "2", "--quiet", "--recursive", &server.url("data"), &to];
+        let ended = run(&words);
+        ended.is_sound(lie, "cp");
+        assert_eq!(ended.status.code(), Some(1), "{lie:?}: {}", ended.said);
+        let reason = "the directory lies within itself";
+        assert!(ended.said.contains(reason), "{lie:?}: {}", ended.said);
+    });
 }
 
 #[test]

@@ -59,6 +59,16 @@ pub(super) enum Lie {
     MoreDataThanAsked,
     /// The count of READ is not the length of its data.
     OtherCount,
+    /// The file claims eight exbibytes and has 100,000 bytes.
+    HugeSize,
+    /// A listing of new names without end.
+    EndlessNames,
+    /// A listing that comes back to its first names.
+    CircularListing,
+    /// A directory that holds itself.
+    DirectoryInItself,
+    /// Directories in directories, each of them a new one, without end.
+    DirectoriesWithoutEnd,
 }
 
 /// A server that lies; it ends when this is dropped.
@@ -159,7 +169,12 @@ fn sent(lie: Lie, record: &[u8]) -> Vec<Vec<u8>> {
         | Lie::FileAsRoot
         | Lie::NamesThatClimb
         | Lie::MoreDataThanAsked
-        | Lie::OtherCount => vec![framed(&reply)],
+        | Lie::OtherCount
+        | Lie::HugeSize
+        | Lie::EndlessNames
+        | Lie::CircularListing
+        | Lie::DirectoryInItself
+        | Lie::DirectoriesWithoutEnd => vec![framed(&reply)],
     }
 }
 
@@ -209,7 +224,7 @@ fn attributes(lie: Lie, object: &Handle) -> Attributes {
         link_count: 1,
         uid: 0,
         gid: 0,
-        size: SIZE as u64,
+        size: if lie == Lie::HugeSize { (1 << 63) - 1 } else { SIZE as u64 },
         used: SIZE as u64,
         device: Device::default(),
         file_system: FileSystemId(7),
@@ -220,7 +235,7 @@ fn attributes(lie: Lie, object: &Handle) -> Attributes {
     }
 }
 
-/// The names that the root lists.
+/// The names that a directory lists.
 fn names(lie: Lie) -> Vec<&'static [u8]> {
     if lie != Lie::NamesThatClimb {
         return vec![b"file"];
@@ -240,6 +255,34 @@ fn names(lie: Lie) -> Vec<&'static [u8]> {
     ]
 }
 
+/// The part of a listing behind a cookie: names with their cookies, and whether it is the last.
+fn part(lie: Lie, from: u64) -> (Vec<(u64, Vec<u8>)>, bool) {
+    let numbered = |numbers: std::ops::RangeInclusive<u64>| {
+        numbers.map(|number| (number, format!("name {number}").into_bytes())).collect()
+    };
+    match lie {
+        Lie::EndlessNames => (numbered(from + 1..=from + 500), false),
+        Lie::CircularListing => (numbered(1..=10), false),
+        _ => {
+            let names = (1..).zip(names(lie)).map(|(number, name)| (number, name.to_vec()));
+            (names.collect(), true)
+        }
+    }
+}
+
+/// The object of a name in a directory.
+fn child(lie: Lie, directory: &Handle) -> Handle {
+    match lie {
+        Lie::DirectoryInItself => *directory,
+        Lie::DirectoriesWithoutEnd => {
+            let above = directory.as_bytes();
+            let depth: u64 = str::from_utf8(above).ok().and_then(|it| it.parse().ok()).unwrap_or(0);
+            handle(&(depth + 1).to_string())
+        }
+        _ => handle("file"),
+    }
+}
+
 /// Runs a procedure of version 3.
 fn done(lie: Lie, procedure: u32, args: &[u8]) -> (ReplyStatus, Vec<u8>) {
     if lie == Lie::UnknownStatus {
@@ -256,7 +299,7 @@ fn done(lie: Lie, procedure: u32, args: &[u8]) -> (ReplyStatus, Vec<u8>) {
         lookup::NUMBER => {
             // The path that clients ask for leads to the root, every other name to the file.
             let is_root = args.windows(4).any(|four| four == b"data");
-            let object = handle(if is_root { "root" } else { "file" });
+            let object = if is_root { handle("root") } else { child(lie, &object) };
             let attributes = Some(attributes(lie, &object));
             let done = lookup::Done { object, attributes, directory: Some(known) };
             encoded::<lookup::Reply>(&nfs3::Reply::Done(done))
@@ -267,8 +310,8 @@ fn done(lie: Lie, procedure: u32, args: &[u8]) -> (ReplyStatus, Vec<u8>) {
             encoded::<access::Reply>(&nfs3::Reply::Done(done))
         }
         read::NUMBER => data(lie, args, known),
-        readdir::NUMBER => listing(lie, known),
-        readdirplus::NUMBER => listing_plus(lie, known),
+        readdir::NUMBER => listing(lie, args, known),
+        readdirplus::NUMBER => listing_plus(lie, args, &object, known),
         fsinfo::NUMBER => information(known),
         pathconf::NUMBER => limits(known),
         _ => return (ReplyStatus::ProcedureUnavailable, Vec::new()),
@@ -297,35 +340,46 @@ fn data(lie: Lie, args: &[u8], known: Attributes) -> Vec<u8> {
     encoded::<read::Reply>(&nfs3::Reply::Done(read::Done { attributes, count: said, end, data }))
 }
 
-fn listing(lie: Lie, known: Attributes) -> Vec<u8> {
-    let entry = |(number, name): (u64, &'static [u8])| readdir::Entry {
-        file_id: FileId(number + 10),
-        name: Name(name),
-        cookie: Cookie(number),
-    };
-    let entries = List((1..).zip(names(lie)).map(entry).collect());
-    let done = readdir::Done { attributes: Some(known), verifier: [0; 8], entries, end: true };
-    stretched(lie, encoded::<readdir::Listing<'_>>(&nfs3::Reply::Done(done)), 8)
+/// The cookie in the arguments of a listing, which comes behind the handle.
+fn cookie(args: &[u8], directory: &Handle) -> u64 {
+    let at = 4 + directory.as_bytes().len().next_multiple_of(4);
+    args.get(at..at + 8).and_then(|cookie| cookie.try_into().ok()).map_or(0, u64::from_be_bytes)
 }
 
-fn listing_plus(lie: Lie, known: Attributes) -> Vec<u8> {
-    let object = handle("file");
-    let entry = |(number, name): (u64, &'static [u8])| readdirplus::Entry {
+fn listing(lie: Lie, args: &[u8], known: Attributes) -> Vec<u8> {
+    let directory = Handle::decode_first(args).unwrap_or_else(|| handle("root"));
+    let (names, end) = part(lie, cookie(args, &directory));
+    let entry = |(number, name): (&u64, _)| readdir::Entry {
         file_id: FileId(number + 10),
         name: Name(name),
-        cookie: Cookie(number),
+        cookie: Cookie(*number),
+    };
+    let entries = names.iter().map(|(number, name)| (number, &name[..])).map(entry);
+    let entries = List(entries.collect());
+    let done = readdir::Done { attributes: Some(known), verifier: [0; 8], entries, end };
+    stretched(lie, encoded::<readdir::Listing<'_>>(&nfs3::Reply::Done(done)))
+}
+
+fn listing_plus(lie: Lie, args: &[u8], directory: &Handle, known: Attributes) -> Vec<u8> {
+    let (names, end) = part(lie, cookie(args, directory));
+    let object = child(lie, directory);
+    let entry = |(number, name): (&u64, _)| readdirplus::Entry {
+        file_id: FileId(number + 10),
+        name: Name(name),
+        cookie: Cookie(*number),
         attributes: Some(attributes(lie, &object)),
         object: Some(object),
     };
-    let entries = List((1..).zip(names(lie)).map(entry).collect());
-    let done = readdir::Done { attributes: Some(known), verifier: [0; 8], entries, end: true };
-    stretched(lie, encoded::<readdirplus::Listing<'_>>(&nfs3::Reply::Done(done)), 8)
+    let entries = names.iter().map(|(number, name)| (number, &name[..])).map(entry);
+    let entries = List(entries.collect());
+    let done = readdir::Done { attributes: Some(known), verifier: [0; 8], entries, end };
+    stretched(lie, encoded::<readdirplus::Listing<'_>>(&nfs3::Reply::Done(done)))
 }
 
 /// Lets the first name of a listing claim two gibibytes.
-fn stretched(lie: Lie, mut listing: Vec<u8>, id_bytes: usize) -> Vec<u8> {
+fn stretched(lie: Lie, mut listing: Vec<u8>) -> Vec<u8> {
     // Status, flag and attributes, verifier, flag of the first entry, number of its object.
-    let at = 4 + 4 + nfs3::ATTRIBUTES_BYTES as usize + 8 + 4 + id_bytes;
+    let at = 4 + 4 + nfs3::ATTRIBUTES_BYTES as usize + 8 + 4 + 8;
     if lie == Lie::LongList {
         listing[at..at + 4].copy_from_slice(&0x7fff_ffff_u32.to_be_bytes());
     }

@@ -1,0 +1,93 @@
+//! The parts of a file that a server holds in its memory alone, as ranges: a file of any size takes
+//! a bounded amount of memory.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// Ranges at one time. A server that answers each WRITE with another verifier would have one range
+/// for each; beyond this number they become one range, which is written again as a whole.
+const RANGES_MAX: usize = 4096;
+
+/// The verifier of the WRITEs of a range; none where a restart came between them.
+type Verifier = Option<[u8; 8]>;
+
+/// Written ranges, by their starts. No two overlap; neighbours of one verifier are one range.
+#[derive(Debug, Default)]
+pub(super) struct Volatile(BTreeMap<u64, (u64, Verifier)>);
+
+impl Volatile {
+    /// Adds a range that was written and is not on stable storage.
+    pub(super) fn add(&mut self, range: Range<u64>, verifier: Verifier) {
+        let Range { mut start, mut end } = range;
+        if start >= end {
+            return;
+        }
+        if let Some((&left, &(left_end, of_left))) = self.0.range(..start).next_back()
+            && left_end == start
+            && of_left == verifier
+        {
+            start = left;
+        }
+        if let Some(&(right_end, of_right)) = self.0.get(&end)
+            && of_right == verifier
+        {
+            self.0.remove(&end);
+            end = right_end;
+        }
+        self.0.insert(start, (end, verifier));
+        if self.0.len() > RANGES_MAX
+            && let (Some((&first, _)), Some((_, &(last, _)))) =
+                (self.0.first_key_value(), self.0.last_key_value())
+        {
+            self.0 = BTreeMap::from([(first, (last, None))]);
+        }
+    }
+
+    /// Whether all that was written is on stable storage.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The ranges that the server has lost, if a COMMIT is answered with this verifier.
+    pub(super) fn lost(self, committed: [u8; 8]) -> Vec<Range<u64>> {
+        let lost = self.0.into_iter().filter(|(_, (_, verifier))| *verifier != Some(committed));
+        lost.map(|(start, (end, _))| start..end).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_that_come_in_any_order_are_one_range() {
+        let mut volatile = Volatile::default();
+        for piece in [3, 0, 2, 1, 7, 5, 6, 4] {
+            volatile.add(piece * 10..(piece + 1) * 10, Some([1; 8]));
+        }
+        assert_eq!(volatile.0.len(), 1);
+        assert_eq!(volatile.lost([2; 8]), vec![0..80]);
+    }
+
+    #[test]
+    fn ranges_of_another_verifier_are_lost() {
+        let mut volatile = Volatile::default();
+        volatile.add(0..10, Some([1; 8]));
+        volatile.add(10..20, Some([2; 8]));
+        volatile.add(20..30, None);
+        volatile.add(30..30, Some([3; 8]));
+        assert_eq!(volatile.lost([1; 8]), vec![10..20, 20..30]);
+    }
+
+    #[test]
+    fn a_server_of_many_verifiers_takes_no_more_memory() {
+        let mut volatile = Volatile::default();
+        for piece in 0..100_000_u64 {
+            volatile.add(piece * 10..(piece + 1) * 10, Some(piece.to_be_bytes()));
+            assert!(volatile.0.len() <= RANGES_MAX);
+        }
+        let lost = volatile.lost([0xff; 8]);
+        let bytes: u64 = lost.iter().map(|range| range.end - range.start).sum();
+        assert_eq!(bytes, 1_000_000, "every byte is written again");
+    }
+}
