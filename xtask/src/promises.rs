@@ -1,4 +1,4 @@
-//! SEMANTICS.md names only tests that exist.
+//! SEMANTICS.md and SECURITY.md name only tests that exist.
 
 use std::path::Path;
 
@@ -6,23 +6,36 @@ use crate::check::Check;
 use crate::documents::in_code;
 use crate::repository::{Package, Repository};
 
-/// Where the promises are.
-const DOCUMENT: &str = "SEMANTICS.md";
+/// Where the promises are, and the attacks that they hold under.
+const DOCUMENTS: [&str; 2] = ["SEMANTICS.md", "SECURITY.md"];
 
-/// Checks every `crate: module::test` that stands behind a promise.
+/// Checks every `crate: module::test` that stands behind a promise or an attack.
 pub(crate) fn checks(repository: &Repository) -> Vec<Check> {
     let (files, packages) = (repository.files(), repository.packages());
-    let text = repository.text(DOCUMENT).unwrap_or_default();
+    let faults = |document: &&str| faults(repository, &files, &packages, document);
+    let faults = DOCUMENTS.iter().flat_map(faults).collect();
+    vec![Check { rule: "promises and attacks name only tests that exist", faults }]
+}
+
+fn faults(
+    repository: &Repository,
+    files: &[String],
+    packages: &[Package],
+    document: &str,
+) -> Vec<String> {
+    let Some(text) = repository.text(document) else {
+        return vec![format!("{document} is missing")];
+    };
     let mut faults = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
         let tests = in_code(line).filter_map(|code| Some((code, code.split_once(": ")?)));
         let missing = tests.filter(|(_, (package, test))| {
-            let folder = folder(repository, &packages, package);
-            !folder.is_some_and(|folder| is_there(repository, &files, &folder, test))
+            let folder = folder(repository, packages, package);
+            !folder.is_some_and(|folder| is_there(repository, files, &folder, test))
         });
-        faults.extend(missing.map(|(code, _)| format!("{DOCUMENT}:{number}: no test {code}")));
+        faults.extend(missing.map(|(code, _)| format!("{document}:{number}: no test {code}")));
     }
-    vec![Check { rule: "promises name only tests that exist", faults }]
+    faults
 }
 
 /// The folder of one of our crates, which go without our own name in front.

@@ -161,6 +161,7 @@ pub(crate) fn run(options: &options::Names) -> Result<(), Failure> {
             reserved_ports_end: shell::reserved_ports_end(),
         }),
         replies_in_turn: false,
+        datagrams: true,
     })
     .map_err(|error| Kind::Address.because(checks::address_advice(&error)))?;
     let addresses: Vec<_> = server.addresses().iter().map(ToString::to_string).collect();

@@ -336,6 +336,11 @@ impl Server {
         })
     }
 
+    /// Whether calls by UDP are answered.
+    pub(crate) fn answers_datagrams(&self) -> bool {
+        self.udp.unwrap_or(true)
+    }
+
     pub(crate) fn threads(&self) -> Option<NonZeroUsize> {
         self.threads
     }
@@ -356,12 +361,14 @@ fn merged(said: &Server, file: Server) -> Server {
         stable_log_size: said.stable_log_size.or(file.stable_log_size),
         no_local_coherence: said.no_local_coherence || file.no_local_coherence,
         listen: if said.listen.is_empty() { file.listen } else { said.listen },
+        udp: said.udp.or(file.udp),
         portmap: if tells { said.portmap } else { file.portmap },
         register: if tells { said.register } else { file.register },
         announce: said.announce || file.announce,
         bind_at: said.bind_at.or(file.bind_at),
         state: said.state.or(file.state),
         http: said.http.or(file.http),
+        http_name: if said.http_name.is_empty() { file.http_name } else { said.http_name },
         threads: said.threads.or(file.threads),
         log: said.log.or(file.log),
         log_format: said.log_format.or(file.log_format),

@@ -71,6 +71,7 @@ impl Http {
     /// Takes the address, where one is asked for.
     pub(crate) fn bind(
         asked: Option<SocketAddr>,
+        names: &[String],
         given: &mut Given,
     ) -> Result<Option<Self>, Failure> {
         let Some(asked) = asked else { return Ok(None) };
@@ -80,6 +81,8 @@ impl Http {
         };
         let bound = server.and_then(|server| {
             let address = server.address()?;
+            let machine = rustix::system::uname().nodename().to_string_lossy().into_owned();
+            let server = server.named(names.iter().cloned().chain([machine]));
             Ok(Some(Self { server, address }))
         });
         bound.map_err(|error| {

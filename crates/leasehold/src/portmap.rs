@@ -57,7 +57,7 @@ impl Telling {
         let mut programs = Vec::new();
         for program in PROGRAMS {
             let numbers = program.versions.iter().map(|version| version.number);
-            programs.extend(bindings(program.number, numbers, addresses));
+            programs.extend(bindings(program.number, numbers, addresses, options.carriers()));
         }
         let Some(asked) = options.portmap() else {
             return Ok(if options.register { Self::Rpcbind(programs) } else { Self::Nobody });
@@ -65,6 +65,7 @@ impl Telling {
         // Port 111 of each address that is served on, or where it is wanted.
         let usual = addresses.iter().map(|address| SocketAddr::new(address.ip(), PORT));
         let listen: BTreeSet<_> = asked.map_or_else(|| usual.collect(), |one| [one].into());
+        let carriers = options.carriers();
         let options = shell::Options {
             listen: listen.into_iter().collect(),
             loops: NonZeroUsize::MIN,
@@ -73,10 +74,11 @@ impl Telling {
             stall_max: STALL_MAX,
             policy: None,
             replies_in_turn: false,
+            datagrams: options.answers_datagrams(),
         };
         let server = Server::bind_given(options, Purpose::Portmap, given)
             .map_err(|error| Kind::Address.because(advice(&error)))?;
-        programs.extend(bindings(PROGRAM, VERSIONS, server.addresses()));
+        programs.extend(bindings(PROGRAM, VERSIONS, server.addresses(), carriers));
         Ok(Self::Ourselves(server, programs))
     }
 
@@ -95,6 +97,16 @@ impl Telling {
             Self::Rpcbind(bindings) => Registration::new(&bindings)
                 .map(Told::Rpcbind)
                 .map_err(|error| Kind::Address.because(register_advice(&error))),
+        }
+    }
+}
+
+impl config::options::Server {
+    /// The carriers of calls that the server answers.
+    fn carriers(&self) -> &'static [Carrier] {
+        match self.answers_datagrams() {
+            true => &[Carrier::Stream, Carrier::Datagram],
+            false => &[Carrier::Stream],
         }
     }
 }
@@ -122,21 +134,20 @@ impl Told {
     }
 }
 
-/// A program's versions at each address, by stream and by datagram.
+/// A program's versions at each address, by each carrier.
 fn bindings(
     program: u32,
     versions: impl IntoIterator<Item = u32>,
     addresses: &[SocketAddr],
+    carriers: &[Carrier],
 ) -> Vec<Binding> {
     let at = |version, carrier| {
         let at =
             move |address: &SocketAddr| Binding { program, version, carrier, address: *address };
         addresses.iter().map(at)
     };
-    let both = |version| {
-        [Carrier::Stream, Carrier::Datagram].into_iter().flat_map(move |one| at(version, one))
-    };
-    versions.into_iter().flat_map(both).collect()
+    let by_each = |version| carriers.iter().flat_map(move |carrier| at(version, *carrier));
+    versions.into_iter().flat_map(by_each).collect()
 }
 
 /// What keeps the portmapper from an address, and what to do.

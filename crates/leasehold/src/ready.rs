@@ -81,6 +81,15 @@ impl Ready {
         Self { addresses, portmap, exports, mount, open_to_everybody, durability, http: None, pid }
     }
 
+    /// Says as well whether datagrams are answered.
+    pub(crate) fn with_datagrams(mut self, are_answered: bool) -> Self {
+        let transports: &[&str] = if are_answered { &["tcp", "udp"] } else { &["tcp"] };
+        for address in self.addresses.iter_mut().chain(&mut self.portmap) {
+            address.transports = transports;
+        }
+        self
+    }
+
     /// Says as well where the live view and metrics are to be read.
     pub(crate) fn with_http(self, address: Option<SocketAddr>) -> Self {
         Self { http: address.map(|address| format!("http://{address}/")), ..self }
@@ -106,7 +115,9 @@ impl Ready {
 
     fn text(&self) -> String {
         let mut text = String::new();
-        let how = format!("(NFS 3 and 2, TCP and UDP) on {}", listed(&self.addresses));
+        let has_udp = self.addresses.iter().any(|one| one.transports.contains(&"udp"));
+        let carriers = if has_udp { "TCP and UDP" } else { "TCP" };
+        let how = format!("(NFS 3 and 2, {carriers}) on {}", listed(&self.addresses));
         let is_read_only = |export: &Exported| if export.read_only { ", read-only" } else { "" };
         match (self.exports.as_slice(), &self.mount) {
             ([export], Some(_)) => {

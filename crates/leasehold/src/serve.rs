@@ -77,9 +77,7 @@ fn serve(
     let termination = Termination::prepare_server(plan.file.is_some());
     start_own_work(&plan)?;
     let descriptors = process::prepare();
-    for unknown in plan.look_up() {
-        tracing::warn!("a rule names a host without an address: {unknown}");
-    }
+    look_up_hosts(&mut plan);
     let owned = own_state(&plan, lock)?;
     let log = match plan.exports.as_slice() {
         [only] => stable_log::check(&plan.server, &only.directory)?,
@@ -92,7 +90,7 @@ fn serve(
         .map_err(|error| Kind::Address.because(checks::address_advice(&error)))?;
     let addresses = server.addresses().to_vec();
     let telling = Telling::prepare(&plan.server, &addresses, descriptors, &mut given)?;
-    let http = Http::bind(plan.server.http, &mut given)?;
+    let http = Http::bind(plan.server.http, &plan.server.http_name, &mut given)?;
     let is_handed_over = given.is_handed_over();
     drop(given);
     let only = plan.exports.first().map(|export| export.directory.clone()).unwrap_or_default();
@@ -101,6 +99,7 @@ fn serve(
     let (durability, log_mib) = (plan.durability(), plan.stable_log_mib);
     let (callers, naming) = (plan.callers()?, Naming::of(&plan));
     let (exported, open) = (exported(&plan), plan.open_to_everybody(&addresses));
+    let answers_datagrams = plan.server.answers_datagrams();
     let serving = Serving::open(plan, said.clone(), verifier, descriptors / 4)?;
     let log = log_before(&serving, log.as_deref().zip(Some(log_mib)), &state, standing)?;
     let serving = Arc::new(serving);
@@ -127,6 +126,7 @@ fn serve(
     serving.known_by(Arc::clone(&known));
     let tending = Tending::begin(&serving)?;
     let ready = Ready::new(&addresses, telling.found(), exported, durability)
+        .with_datagrams(answers_datagrams)
         .with_http(shown)
         .with_open(open);
     let ready = if callers.is_some() { ready.of_iod() } else { ready };
@@ -135,6 +135,13 @@ fn serve(
     let again = restart::wait(&termination, &serving);
     Live { owned, serving, log, running, telling, http_socket, control, known, notebook, tending }
         .end(again)
+}
+
+/// Gives the rules the addresses of their hosts.
+fn look_up_hosts(plan: &mut Plan) {
+    for unknown in plan.look_up() {
+        tracing::warn!("a rule names a host without an address: {unknown}");
+    }
 }
 
 /// What answers for all that is served, where that is an iod for the callers that it knows.
@@ -293,6 +300,7 @@ fn server_options(plan: &Plan, given: &Given, descriptors: usize) -> shell::Opti
         connections_max: connections_max.min(descriptors / 2),
         connections_of_client_max: plan.limits.connections_per_client.map(usize::from),
         replies_in_turn: plan.is_iod(),
+        datagrams: plan.server.answers_datagrams(),
         ..usual
     }
 }

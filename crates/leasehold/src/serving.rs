@@ -227,15 +227,17 @@ impl Serving {
     /// # Errors
     /// A path that lies in no export.
     pub(crate) fn why(&self, question: &Question) -> Result<Answer, Failure> {
-        let (exports, stores) = {
+        let (exports, stores, answers_datagrams) = {
             let state = self.lock();
-            (state.plan.exports.clone(), state.stores.clone())
+            let answers_datagrams = state.plan.server.answers_datagrams();
+            (state.plan.exports.clone(), state.stores.clone(), answers_datagrams)
         };
         let store = |export: &Planned| {
             let opened = stores.get(&export.directory).map(|opened| Arc::clone(&opened.store));
             opened.ok_or_else(|| Kind::Running.because(format!("{} is not open", export.name)))
         };
-        why::answer(&exports, question, store)
+        let told = why::answer(&exports, question, store)?;
+        Ok(told.with_carriers(answers_datagrams))
     }
 
     /// Reads the file again and does as it says: all of it or nothing. Calls that run, connections

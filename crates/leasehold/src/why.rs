@@ -33,6 +33,16 @@ pub(crate) struct Answer {
     steps: Vec<String>,
 }
 
+impl Answer {
+    /// Says as well that datagrams are not answered, where that is so.
+    pub(crate) fn with_carriers(mut self, answers_datagrams: bool) -> Self {
+        if !answers_datagrams {
+            self.steps.push("calls come by TCP: the server answers none by UDP".to_owned());
+        }
+        self
+    }
+}
+
 /// Explains. Ends with success also where the client may not.
 pub(crate) fn run(options: &Why) -> Result<(), Failure> {
     let answer = match &options.config {
@@ -53,7 +63,8 @@ pub(crate) fn run(options: &Why) -> Result<(), Failure> {
 fn by_file(file: &Path, question: &Question) -> Result<Answer, Failure> {
     let mut plan = Plan::read(file, &Server::default())?;
     plan.look_up();
-    answer(&plan.exports, question, |export| Ok(Arc::new(open(&export.directory)?)))
+    let told = answer(&plan.exports, question, |export| Ok(Arc::new(open(&export.directory)?)))?;
+    Ok(told.with_carriers(plan.server.answers_datagrams()))
 }
 
 /// As the running server answers.

@@ -283,6 +283,7 @@ mod tests {
             stall_max: STALL_MAX,
             policy: None,
             replies_in_turn: false,
+            datagrams: true,
         };
         let server = Server::bind(options).expect("a free port");
         let port = server.addresses()[0].port();

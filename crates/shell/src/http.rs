@@ -1,26 +1,33 @@
 //! A small server of pages: HTTP/1.1, one request a connection, a thread for each of a few.
 //!
 //! For browsers and scrapers on the same machine or a trusted network: pages can be read, no more,
-//! and nobody is asked who they are.
+//! and nobody is asked who they are. A browser that a page of another site has call here is refused:
+//! such a page can give this server a name of its own (DNS rebinding), so that only an address, or a
+//! name that the server knows for its own, is answered.
 
 use std::borrow::Cow;
-use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::collections::BTreeMap;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::own;
 
 /// Longer than any browser's head of a request.
 const HEAD_BYTES_MAX: usize = 16 * 1024;
 
-/// A browser says what it wants at once; a slow one gets nothing.
+/// The time for a whole request, and once more for its whole answer: a slow reader gets nothing.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Readers at once.
+/// Readers at once. A further one takes the place of the one that has been asking for the longest
+/// time.
 const CONNECTIONS_MAX: usize = 32;
+
+/// How much of an answer is written before the time is looked at.
+const PART_BYTES: usize = 64 * 1024;
 
 /// The type of a page for browsers.
 pub const HTML: &str = "text/html; charset=utf-8";
@@ -31,8 +38,16 @@ pub const JSON: &str = "application/json";
 /// What readers are told about a page besides its type and length.
 const HEADERS: &str = "Cache-Control: no-cache\r\n\
      X-Content-Type-Options: nosniff\r\n\
+     X-Frame-Options: DENY\r\n\
+     Cross-Origin-Resource-Policy: same-origin\r\n\
      Referrer-Policy: no-referrer\r\n\
      Connection: close\r\n";
+
+/// What a page for browsers may load is its own affair, but nobody shows it within another page.
+const POLICY_HTML: &str = "frame-ancestors 'none'; base-uri 'none'; object-src 'none'";
+
+/// All else is data.
+const POLICY_DATA: &str = "default-src 'none'; frame-ancestors 'none'";
 
 /// A page: what is to be read at a path.
 #[derive(Clone, Debug)]
@@ -47,6 +62,7 @@ pub struct Page {
 #[derive(Debug)]
 pub struct Server {
     listener: TcpListener,
+    names: Vec<String>,
 }
 
 impl Server {
@@ -55,7 +71,7 @@ impl Server {
     /// # Errors
     /// The address cannot be had.
     pub fn new(address: SocketAddr) -> io::Result<Self> {
-        Ok(Self { listener: TcpListener::bind(address)? })
+        Ok(Self { listener: TcpListener::bind(address)?, names: Vec::new() })
     }
 
     /// Goes on with a socket that listens already.
@@ -65,7 +81,14 @@ impl Server {
     pub fn of(listener: OwnedFd) -> io::Result<Self> {
         let listener = TcpListener::from(listener);
         listener.set_nonblocking(false)?;
-        Ok(Self { listener })
+        Ok(Self { listener, names: Vec::new() })
+    }
+
+    /// Answers requests that name the server so, too, besides addresses and `localhost`.
+    #[must_use]
+    pub fn named(mut self, names: impl IntoIterator<Item = String>) -> Self {
+        self.names.extend(names.into_iter().map(|name| name.to_lowercase()));
+        self
     }
 
     /// The socket once more, for whoever goes on with it.
@@ -89,61 +112,145 @@ impl Server {
     where
         P: Fn(&str) -> Option<Page> + Send + Sync + 'static,
     {
+        let desk = Arc::new(Desk { names: self.names.clone(), asking: Mutex::default() });
         let seats = Arc::new(());
-        loop {
+        for number in 0_u64.. {
             let Ok((stream, _)) = self.listener.accept() else {
                 // The client left before it was accepted, or there are no descriptors for now.
                 thread::sleep(Duration::from_millis(10));
                 continue;
             };
-            if Arc::strong_count(&seats) > CONNECTIONS_MAX {
+            let taken = Arc::strong_count(&seats) - 1;
+            // The thread of a reader that is sent away takes a moment to end.
+            let is_full = taken >= CONNECTIONS_MAX && !desk.send_oldest_away();
+            if is_full || taken >= 2 * CONNECTIONS_MAX {
                 continue;
             }
-            let (pages, seat) = (Arc::clone(pages), Arc::clone(&seats));
+            let Ok(other) = stream.try_clone() else { continue };
+            desk.asking().insert(number, other);
+            let (pages, seat, own) = (Arc::clone(pages), Arc::clone(&seats), Arc::clone(&desk));
             // Where no thread is to be had, the reader notices by the end of the stream.
-            let _ = own::spawn("reader", move || {
+            let started = own::spawn("reader", move || {
                 // A reader that went away is nobody's fault.
-                let _ = answer(stream, &*pages);
+                let _ = own.answer(number, stream, &*pages);
+                own.asking().remove(&number);
                 drop(seat);
             });
+            if started.is_err() {
+                desk.asking().remove(&number);
+            }
         }
     }
 }
 
-fn answer(mut stream: TcpStream, pages: &dyn Fn(&str) -> Option<Page>) -> io::Result<()> {
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
-    let head = head(&mut stream)?;
-    let mut words = head.split(' ');
-    let (method, path) = (words.next().unwrap_or(""), words.next().unwrap_or(""));
-    let path = path.split('?').next().unwrap_or("");
-    let plain = |text: &'static str| Page { content_type: "text/plain", text: text.into() };
-    let (status, page) = match method {
-        "GET" | "HEAD" => match pages(path) {
-            Some(page) => ("200 OK", page),
-            None => ("404 Not Found", plain("There is no such page.\n")),
-        },
-        _ => ("405 Method Not Allowed", plain("Pages can be read, no more.\n")),
-    };
-    let (kind, length) = (page.content_type, page.text.len());
-    write!(
-        stream,
-        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\n{HEADERS}Content-Length: {length}\r\n\r\n"
-    )?;
-    if method != "HEAD" {
-        stream.write_all(page.text.as_bytes())?;
+/// Where requests are answered.
+struct Desk {
+    names: Vec<String>,
+    /// The connections whose request is not whole yet, in the order that they came.
+    asking: Mutex<BTreeMap<u64, TcpStream>>,
+}
+
+impl Desk {
+    fn asking(&self) -> MutexGuard<'_, BTreeMap<u64, TcpStream>> {
+        self.asking.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends the connection that has been asking for the longest time; says whether there is one.
+    fn send_oldest_away(&self) -> bool {
+        let oldest = self.asking().pop_first();
+        oldest.is_some_and(|(_, stream)| stream.shutdown(Shutdown::Both).is_ok())
+    }
+
+    fn answer(
+        &self,
+        number: u64,
+        mut stream: TcpStream,
+        pages: &dyn Fn(&str) -> Option<Page>,
+    ) -> io::Result<()> {
+        let head = head(&mut stream)?;
+        self.asking().remove(&number);
+        let mut words = head.split(' ');
+        let (method, path) = (words.next().unwrap_or(""), words.next().unwrap_or(""));
+        let path = path.split('?').next().unwrap_or("");
+        let plain = |text: &'static str| Page { content_type: "text/plain", text: text.into() };
+        let (status, page) = match method {
+            _ if !self.is_own(&head) => ("421 Misdirected Request", plain(MISDIRECTED)),
+            "GET" | "HEAD" => match pages(path) {
+                Some(page) => ("200 OK", page),
+                None => ("404 Not Found", plain("There is no such page.\n")),
+            },
+            _ => ("405 Method Not Allowed", plain("Pages can be read, no more.\n")),
+        };
+        let (kind, length) = (page.content_type, page.text.len());
+        let policy = if kind == HTML { POLICY_HTML } else { POLICY_DATA };
+        let head = format!(
+            "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Security-Policy: {policy}\r\n\
+             {HEADERS}Content-Length: {length}\r\n\r\n"
+        );
+        let body = if method == "HEAD" { "" } else { &page.text };
+        send(&mut stream, &[head.as_bytes(), body.as_bytes()])
+    }
+
+    /// Whether a request means this server. One without a name comes from no browser.
+    fn is_own(&self, head: &str) -> bool {
+        let mut hosts = head.split("\r\n").skip(1).filter_map(|line| {
+            let (name, value) = line.split_once(':')?;
+            name.trim().eq_ignore_ascii_case("host").then(|| value.trim().to_lowercase())
+        });
+        let is_ours = |host: &String| {
+            let name = name_of(host);
+            let is_local = name == "localhost" || name.ends_with(".localhost");
+            is_local || name.parse::<IpAddr>().is_ok() || self.names.iter().any(|own| own == name)
+        };
+        let first = hosts.next();
+        first.is_none_or(|host| is_ours(&host)) && hosts.next().is_none()
+    }
+}
+
+/// The name or address of a host, without its port and brackets.
+fn name_of(host: &str) -> &str {
+    match host.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap_or(rest),
+        None => host.rsplit_once(':').map_or(host, |(name, _)| name).trim_end_matches('.'),
+    }
+}
+
+/// The answer to a request that means another server.
+const MISDIRECTED: &str = "This server does not know the name that it was asked by. Ask by its \
+                           address, or give it the name with --http-name.\n";
+
+/// The time that is left until an end.
+fn left(end: Instant) -> io::Result<Duration> {
+    let left = end.saturating_duration_since(Instant::now());
+    if left.is_zero() { Err(ErrorKind::TimedOut.into()) } else { Ok(left) }
+}
+
+/// Writes an answer in its time.
+fn send(stream: &mut TcpStream, texts: &[&[u8]]) -> io::Result<()> {
+    let end = Instant::now() + PATIENCE;
+    for part in texts.iter().flat_map(|text| text.chunks(PART_BYTES)) {
+        let mut rest = part;
+        while !rest.is_empty() {
+            stream.set_write_timeout(Some(left(end)?))?;
+            match stream.write(rest)? {
+                0 => return Err(ErrorKind::WriteZero.into()),
+                count => rest = &rest[count..],
+            }
+        }
     }
     stream.flush()
 }
 
-/// The head of a request, up to its empty line.
+/// The head of a request, up to its empty line, in its time.
 fn head(stream: &mut TcpStream) -> io::Result<String> {
+    let end = Instant::now() + PATIENCE;
     let mut bytes = Vec::new();
     let mut part = [0; 1024];
     while !bytes.windows(4).any(|four| four == b"\r\n\r\n") {
+        stream.set_read_timeout(Some(left(end)?))?;
         let count = stream.read(&mut part)?;
         if count == 0 || bytes.len() + count > HEAD_BYTES_MAX {
-            return Err(io::ErrorKind::InvalidData.into());
+            return Err(ErrorKind::InvalidData.into());
         }
         bytes.extend_from_slice(&part[..count]);
     }
@@ -158,7 +265,8 @@ mod tests {
         let mut stream = TcpStream::connect(address).expect("listening");
         stream.write_all(request.as_bytes()).expect("sent");
         let mut answer = String::new();
-        stream.read_to_string(&mut answer).expect("answered");
+        // A server without a seat ends the connection.
+        let _ = stream.read_to_string(&mut answer);
         answer
     }
 
@@ -169,10 +277,10 @@ mod tests {
             let page = Page { content_type: HTML, text: "<p>page</p>".into() };
             (path == "/").then_some(page)
         };
-        let server = Server::new(free).expect("a free port");
+        let server = Server::new(free).expect("a free port").named(["Files.Example".to_owned()]);
         let address = server.address().expect("bound");
         thread::spawn(move || server.run(&Arc::new(page)));
-        let page = get(address, "GET /?x HTTP/1.1\r\nHost: a\r\n\r\n");
+        let page = get(address, "GET /?x HTTP/1.1\r\nHost: localhost\r\n\r\n");
         assert!(page.starts_with("HTTP/1.1 200 OK\r\n") && page.ends_with("<p>page</p>"), "{page}");
         assert!(page.contains("Content-Length: 11\r\n") && page.contains(HTML));
         let head = get(address, "HEAD / HTTP/1.1\r\n\r\n");
@@ -186,5 +294,74 @@ mod tests {
         // The end, or a reset for what was not read.
         let count = stream.read_to_end(&mut nothing).unwrap_or(0);
         assert_eq!(count, 0);
+    }
+
+    fn serving() -> SocketAddr {
+        let page =
+            |path: &str| (path == "/").then(|| Page { content_type: JSON, text: "{}".into() });
+        let server = Server::new(SocketAddr::from(([127, 0, 0, 1], 0))).expect("a free port");
+        let server = server.named(["Files.Example".to_owned()]);
+        let address = server.address().expect("bound");
+        thread::spawn(move || server.run(&Arc::new(page)));
+        address
+    }
+
+    /// A page of another site that gave this server's address to a name of its own reads nothing.
+    #[test]
+    fn a_name_of_others_is_not_answered() {
+        let address = serving();
+        let status = |host: &str| {
+            let answer = get(address, &format!("GET / HTTP/1.1\r\n{host}\r\n"));
+            assert_eq!(answer.contains("{}"), answer.starts_with("HTTP/1.1 200"), "{answer}");
+            answer.split(' ').nth(1).unwrap_or_default().to_owned()
+        };
+        for own in [
+            "",
+            "Host: 127.0.0.1\r\n",
+            "Host: 127.0.0.1:9049\r\n",
+            "host:[::1]:9049\r\n",
+            "Host: localhost:9049\r\n",
+            "Host: FILES.example:80\r\n",
+            "Host: files.example.:80\r\n",
+        ] {
+            assert_eq!(status(own), "200", "{own}");
+        }
+        for other in [
+            "Host: evil.example\r\n",
+            "Host: evil.example:9049\r\n",
+            "Host: localhost.evil.example\r\n",
+            "Host: 127.0.0.1.evil.example\r\n",
+            "Host: \r\n",
+            "Host: localhost\r\nHost: evil.example\r\n",
+            "A: b\r\nHOST: evil.example\r\n",
+        ] {
+            assert_eq!(status(other), "421", "{other}");
+        }
+    }
+
+    #[test]
+    fn nobody_shows_a_page_within_another() {
+        let answer = get(serving(), "GET / HTTP/1.1\r\n\r\n");
+        assert!(answer.contains("Content-Security-Policy: default-src 'none'; frame-ancestors"));
+        assert!(answer.contains("X-Frame-Options: DENY\r\n"), "{answer}");
+    }
+
+    /// Readers that never end their requests keep nobody from the page.
+    #[test]
+    fn slow_readers_keep_no_seat() {
+        let address = serving();
+        let mut slow = Vec::new();
+        for _ in 0..3 * CONNECTIONS_MAX {
+            let mut stream = TcpStream::connect(address).expect("listening");
+            stream.write_all(b"GET / HTTP/1.1\r\nA: ").expect("sent");
+            slow.push(stream);
+        }
+        let start = Instant::now();
+        let answered = || get(address, "GET / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 200");
+        // The threads of those that were sent away take a moment to end.
+        while !answered() {
+            assert!(start.elapsed() < PATIENCE / 2, "the page is taken");
+        }
+        drop(slow);
     }
 }

@@ -57,6 +57,8 @@ pub struct Options {
     /// Whether large replies leave one after the other, first come, first served; else all that is
     /// sent at one time shares the server's link.
     pub replies_in_turn: bool,
+    /// Whether datagrams are answered, too; else no socket takes them.
+    pub datagrams: bool,
 }
 
 impl Options {
@@ -71,6 +73,7 @@ impl Options {
             stall_max: STALL_MAX,
             policy: Some(policy),
             replies_in_turn: false,
+            datagrams: true,
         }
     }
 }
@@ -126,7 +129,7 @@ impl Server {
     ) -> Result<Self, BindError> {
         let mut sockets = Vec::new();
         for &address in &options.listen {
-            let taken = Sockets::bind(purpose, address, given);
+            let taken = Sockets::bind(purpose, address, options.datagrams, given);
             sockets.push(taken.map_err(|error| BindError { address, error })?);
         }
         let addresses = sockets.iter().map(|one| one.address).collect();
@@ -174,12 +177,15 @@ impl Server {
         let loop_count = loops.len();
         let mut kept = Vec::new();
         for one in &self.sockets {
-            kept.extend([one.listener.try_clone()?, one.datagrams.try_clone()?]);
+            kept.push(one.listener.try_clone()?);
+            kept.extend(one.datagrams.as_ref().map(OwnedFd::try_clone).transpose()?);
         }
         for (at, sockets) in self.sockets.into_iter().enumerate() {
             loops[0].listen(sockets.listener)?;
             let port = sockets.address.port();
-            loops[at % loop_count].receive_datagrams(sockets.datagrams, port)?;
+            if let Some(datagrams) = sockets.datagrams {
+                loops[at % loop_count].receive_datagrams(datagrams, port)?;
+            }
         }
         let mut threads = Vec::new();
         for (at, one) in loops.into_iter().enumerate() {

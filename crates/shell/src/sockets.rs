@@ -16,11 +16,11 @@ const BACKLOG: i32 = 4096;
 /// How often a port that the system picks for streams may be taken for datagrams.
 const PICKS_MAX: usize = 32;
 
-/// The sockets of one address: streams and datagrams on the same port.
+/// The sockets of one address: streams, and datagrams on the same port if those are answered.
 #[derive(Debug)]
 pub(crate) struct Sockets {
     pub(crate) listener: OwnedFd,
-    pub(crate) datagrams: OwnedFd,
+    pub(crate) datagrams: Option<OwnedFd>,
     pub(crate) address: SocketAddr,
 }
 
@@ -29,10 +29,11 @@ impl Sockets {
     pub(crate) fn bind(
         purpose: Purpose,
         address: SocketAddr,
+        with_datagrams: bool,
         given: &mut Given,
     ) -> io::Result<Self> {
         if let Some(listener) = given.listener(purpose, address) {
-            return Self::go_on_with(purpose, listener, given);
+            return Self::go_on_with(purpose, listener, with_datagrams, given);
         }
         let mut picks = 0;
         loop {
@@ -43,8 +44,13 @@ impl Sockets {
             net::listen(&listener, BACKLOG)?;
             let bound: SocketAddr = net::getsockname(&listener)?.try_into()?;
             picks += 1;
+            if !with_datagrams {
+                return Ok(Self { listener, datagrams: None, address: bound });
+            }
             match bind_datagrams(bound) {
-                Ok(datagrams) => return Ok(Self { listener, datagrams, address: bound }),
+                Ok(datagrams) => {
+                    return Ok(Self { listener, datagrams: Some(datagrams), address: bound });
+                }
                 Err(error)
                     if address.port() == 0
                         && error.kind() == ErrorKind::AddrInUse
@@ -55,17 +61,24 @@ impl Sockets {
     }
 
     /// Goes on with a socket that listens already, and that for datagrams beside it if there is one.
-    fn go_on_with(purpose: Purpose, listener: OwnedFd, given: &mut Given) -> io::Result<Self> {
+    fn go_on_with(
+        purpose: Purpose,
+        listener: OwnedFd,
+        with_datagrams: bool,
+        given: &mut Given,
+    ) -> io::Result<Self> {
         let address: SocketAddr = net::getsockname(&listener)?.try_into()?;
         rustix::io::ioctl_fionbio(&listener, true)?;
         net::listen(&listener, BACKLOG)?;
+        // One that is not wanted any more is closed.
         let datagrams = match given.datagrams(purpose, address) {
+            _ if !with_datagrams => None,
             Some(socket) => {
                 rustix::io::ioctl_fionbio(&socket, true)?;
                 prepare_datagrams(&socket, address)?;
-                socket
+                Some(socket)
             }
-            None => bind_datagrams(address)?,
+            None => Some(bind_datagrams(address)?),
         };
         Ok(Self { listener, datagrams, address })
     }

@@ -35,6 +35,8 @@ impl Facts {
         let server = &plan.server;
         let listen: Vec<_> = plan.listen().iter().map(ToString::to_string).collect();
         put(format!("{FIXED}listen"), listen.join(", "));
+        let udp = if server.answers_datagrams() { "answered" } else { "not answered" };
+        put(format!("{FIXED}udp"), udp.to_owned());
         put(format!("{FIXED}state"), plan.state.display().to_string());
         put(format!("{FIXED}durability"), format!("{:?}", plan.durability()).to_lowercase());
         let log = server.stable_log.as_ref().map(|log| log.display().to_string());
@@ -59,6 +61,9 @@ impl Facts {
         put(format!("{FIXED}connections-per-client"), each);
         let http = server.http.map(|address| address.to_string());
         put(format!("{FIXED}http"), http.unwrap_or_else(|| "not shown".to_owned()));
+        if !server.http_name.is_empty() {
+            put(format!("{FIXED}http-names"), server.http_name.join(", "));
+        }
         let log = server.log.map_or_else(|| "info".to_owned(), |level| level.to_string());
         put(format!("{FIXED}log"), log);
         let format = server.log_format.unwrap_or_default();

@@ -91,6 +91,16 @@ pub(crate) struct Server {
     #[schemars(with = "Vec<String>", extend("init" = ["127.0.0.1:2049"]))]
     pub(crate) listen: Vec<SocketAddr>,
 
+    /// Answer calls by UDP, too [default: true]
+    ///
+    /// With false the server takes no datagram, and clients mount by TCP, as Linux does unless an
+    /// option says otherwise. A datagram proves no address of its sender: lists of exports and
+    /// mounts are cut to 256 bytes by UDP, but a READ of a client that a rule names is answered
+    /// with its data. Example: `--udp false`
+    #[arg(long, value_name = "BOOL", hide_short_help = true, help_heading = WHERE)]
+    #[schemars(with = "bool", extend("init" = true))]
+    pub(crate) udp: Option<bool>,
+
     /// Tell clients where this server is, on port 111 or as named: a portmapper of its own
     ///
     /// Clients then mount without naming ports. For machines where no rpcbind runs; it tells of
@@ -154,6 +164,14 @@ pub(crate) struct Server {
     #[arg(long, value_name = "ADDR:PORT", help_heading = HOW)]
     #[schemars(with = "String", extend("init" = "127.0.0.1:9049"))]
     pub(crate) http: Option<SocketAddr>,
+
+    /// A name that the live view is asked by, besides addresses, localhost and this machine's own
+    ///
+    /// To be given once for each. By another name no browser is answered: a page of another site
+    /// could have given the name to this machine's address. Example: `--http-name files.example.org`
+    #[arg(long, value_name = "NAME", hide_short_help = true, help_heading = HOW)]
+    #[schemars(with = "Vec<String>", extend("init" = ["files.example.org"]))]
+    pub(crate) http_name: Vec<String>,
 
     /// Threads that serve [default: one per processor]
     #[arg(long, value_name = "N", help_heading = HOW)]

@@ -40,6 +40,8 @@ pub(super) struct Facts {
 /// A port that is to be served on.
 pub(super) struct Port {
     pub(super) address: SocketAddr,
+    /// Whether calls by UDP are answered there.
+    pub(super) with_udp: bool,
     /// What keeps it from being had, and what to do.
     pub(super) trouble: Option<String>,
 }
@@ -95,10 +97,11 @@ impl Facts {
             .flat_map(|plan| &plan.exports)
             .flat_map(|export| [&export.directory].into_iter().chain(&export.layout.paths));
         let listen = plan.map_or_else(Vec::new, Plan::listen);
+        let with_udp = plan.is_none_or(|plan| plan.server.answers_datagrams());
         let portmapper = SocketAddr::from(([127, 0, 0, 1], leasehold_portmap::PORT));
         Self {
             // What our own server has is not tried: it could not be had.
-            ports: listen.into_iter().map(|address| port(address, is_running)).collect(),
+            ports: listen.into_iter().map(|address| port(address, with_udp, is_running)).collect(),
             is_running,
             replaced: state.map(replaced).unwrap_or_default(),
             telling: match plan.map(|plan| (plan.server.portmap(), plan.server.register)) {
@@ -127,12 +130,13 @@ fn replaced(state: &Path) -> Vec<PathBuf> {
     about.map(|about| about.replaced).unwrap_or_default()
 }
 
-/// Tries a port, by stream and by datagram, unless our server has it.
-fn port(address: SocketAddr, is_ours: bool) -> Port {
-    let tried = || TcpListener::bind(address).and_then(|_| UdpSocket::bind(address));
-    let error = if is_ours { None } else { tried().err() };
+/// Tries a port, by stream and with `with_udp` by datagram, unless our server has it.
+fn port(address: SocketAddr, with_udp: bool, is_ours: bool) -> Port {
+    let stream = || TcpListener::bind(address).map(drop);
+    let datagram = || if with_udp { UdpSocket::bind(address).map(drop) } else { Ok(()) };
+    let error = if is_ours { None } else { stream().and_then(|()| datagram()).err() };
     let trouble = error.map(|error| checks::address_advice(&BindError { address, error }));
-    Port { address, trouble }
+    Port { address, with_udp, trouble }
 }
 
 fn firewall() -> Firewall {

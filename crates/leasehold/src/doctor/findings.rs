@@ -77,7 +77,8 @@ pub(super) fn findings(facts: &Facts) -> Vec<Finding> {
 fn port(port: &Port) -> Finding {
     let about = format!("port {}", port.address);
     match &port.trouble {
-        None => finding(Verdict::Good, &about, "is free, for TCP and UDP"),
+        None if port.with_udp => finding(Verdict::Good, &about, "is free, for TCP and UDP"),
+        None => finding(Verdict::Good, &about, "is free, for TCP; UDP is not answered"),
         Some(trouble) => finding(Verdict::Bad, &about, trouble),
     }
 }
@@ -103,17 +104,27 @@ fn portmapper(facts: &Facts) -> Finding {
 
 /// None where only this machine is served.
 fn firewall(facts: &Facts) -> Option<Finding> {
-    let port = facts.ports.iter().find(|port| !port.address.ip().is_loopback())?.address.port();
+    let port = facts.ports.iter().find(|port| !port.address.ip().is_loopback())?;
+    let (see, admit) = match port.with_udp {
+        true => (
+            "see that TCP and UDP come in on the port that is served on",
+            "let TCP and UDP in on that port, or see that an other rule does",
+        ),
+        false => (
+            "see that TCP comes in on the port that is served on",
+            "let TCP in on that port, or see that an other rule does",
+        ),
+    };
+    let port = port.address.port();
     let say = |verdict, text: String| finding(verdict, "firewall", text);
     Some(match &facts.firewall {
-        Firewall::Unknown(why) => say(Verdict::Unknown, why.clone())
-            .with("see that TCP and UDP come in on the port that is served on"),
+        Firewall::Unknown(why) => say(Verdict::Unknown, why.clone()).with(see),
         Firewall::Rules(program, rules) => match passage(rules, port) {
             Passage::Open => say(Verdict::Good, format!("{program}: no rule keeps anybody out")),
             Passage::Named => say(Verdict::Good, format!("{program}: a rule lets port {port} in")),
             Passage::Unclear => {
                 say(Verdict::Warning, format!("{program}: rules refuse, none lets port {port} in"))
-                    .with("let TCP and UDP in on that port, or see that an other rule does")
+                    .with(admit)
             }
         },
     })

@@ -89,3 +89,39 @@ fn readers_that_leave_at_once_cost_no_seat() {
         assert!(std::time::Instant::now() < end, "the view answers nobody");
     }
 }
+
+#[test]
+fn slow_readers_leave_the_view_to_others() {
+    let (_server, view) = viewed();
+    let slow: Vec<_> = (0..100)
+        .map(|_| {
+            let mut stream = TcpStream::connect(view).expect("the view listens");
+            stream.write_all(b"GET / HTTP/1.1\r\nA: ").expect("the view takes a request");
+            stream
+        })
+        .collect();
+    let request = format!("GET /metrics HTTP/1.1\r\nHost: {view}\r\n\r\n");
+    let start = std::time::Instant::now();
+    while !answer(view, request.as_bytes()).starts_with("HTTP/1.1 200") {
+        // Shorter than the time that a reader has for a request.
+        assert!(start.elapsed() < Duration::from_secs(8), "slow readers have all seats");
+    }
+    drop(slow);
+}
+
+/// A page of another site may give this machine's address to a name of its own.
+#[test]
+fn a_page_of_another_site_reads_nothing() {
+    let (_server, view) = viewed();
+    for host in ["evil.example", "evil.example:9049", "127.0.0.1.evil.example", ""] {
+        for path in ["/", "/metrics", "/live.json"] {
+            let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n");
+            let answer = answer(view, request.as_bytes());
+            assert!(answer.starts_with("HTTP/1.1 421"), "{host} {path}: {answer}");
+        }
+    }
+    let request = format!("GET / HTTP/1.1\r\nHost: localhost:{}\r\n\r\n", view.port());
+    let page = answer(view, request.as_bytes());
+    assert!(page.starts_with("HTTP/1.1 200"), "{page}");
+    assert!(page.contains("Content-Security-Policy: frame-ancestors 'none'"), "{page}");
+}

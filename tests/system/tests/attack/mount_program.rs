@@ -93,3 +93,34 @@ fn calls_of_a_stranger_change_nothing_for_others() {
     let answer = connection.call(&Procedure::nfs3(getattr::NUMBER).by(0, &args));
     assert_eq!(answer.and_then(|answer| answer.word()), Some(0), "the root is good still");
 }
+
+/// A datagram proves no address: a stranger could have a list sent to anybody.
+#[test]
+fn a_datagram_brings_no_long_list() {
+    let export = |number| format!("[[export]]\ndirectory = \"FOLDER/{number}\"\n");
+    let text: String = (0..300).map(export).collect();
+    let make = "for number in $(seq 0 299); do mkdir $number; done";
+    let users = "root:x:0:0::/:/bin/sh\n";
+    let server = Server::start_configured(make, &text, users, "root:x:0:\n");
+    let stranger = Stranger::of(address(&server));
+    let mut connection = Connection::to(address(&server));
+    for _ in 0..50 {
+        mounted(&mut connection, b"/0").expect("the export is there");
+    }
+    for number in [mount::dump::NUMBER, mount::export::NUMBER] {
+        let call = mount3(number).by_nobody(&[]);
+        let reply = stranger.reply(&call).expect("the server answers");
+        assert!(reply.len() <= 256, "{number}: {} bytes", reply.len());
+        let whole = connection.call(&call).expect("the server answers");
+        assert!(number == mount::dump::NUMBER || whole.results.len() > 5000, "{number}");
+    }
+}
+
+#[test]
+fn a_server_without_udp_answers_no_datagram() {
+    let server = Server::start_with(&["--udp", "false"]);
+    let call = Procedure::nfs3(0).by_nobody(&[]);
+    assert!(Connection::to(address(&server)).call(&call).is_some());
+    // The port is free for other programs.
+    std::net::UdpSocket::bind(address(&server)).expect("no socket of UDP has the port");
+}

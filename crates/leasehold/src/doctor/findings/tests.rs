@@ -6,7 +6,7 @@ use super::*;
 fn well() -> Facts {
     let address = "0.0.0.0:2049".parse().expect("an address");
     Facts {
-        ports: vec![Port { address, trouble: None }],
+        ports: vec![Port { address, with_udp: true, trouble: None }],
         is_running: false,
         replaced: Vec::new(),
         telling: Telling::Rpcbind,
@@ -52,7 +52,7 @@ fn where_all_is_well_nothing_else_is_said() {
 #[test]
 fn each_trouble_is_found() {
     let address = "0.0.0.0:2049".parse().expect("an address");
-    let taken = vec![Port { address, trouble: Some("it is taken".to_owned()) }];
+    let taken = vec![Port { address, with_udp: true, trouble: Some("it is taken".to_owned()) }];
     let rules = "chain input {\ntype filter hook input priority 0; policy drop;\n}".to_owned();
     let clock = |is_synchronized, error_max_s, drift_ppm| {
         Some(Discipline { is_synchronized, error_max_s, drift_ppm })
@@ -99,7 +99,8 @@ fn each_trouble_is_found() {
 fn what_does_not_matter_is_not_said() {
     let address = "127.0.0.1:2049".parse().expect("an address");
     let firewall = Firewall::Unknown("no rights".to_owned());
-    let facts = Facts { ports: vec![Port { address, trouble: None }], firewall, ..well() };
+    let facts =
+        Facts { ports: vec![Port { address, with_udp: true, trouble: None }], firewall, ..well() };
     assert_eq!(worse(&facts), [] as [&str; 0]);
 }
 

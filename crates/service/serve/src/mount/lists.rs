@@ -1,7 +1,7 @@
 //! What there is: DUMP and EXPORT.
 
 use leasehold_base::xdr::{Encode, Writer};
-use leasehold_wire::list::{List, ListOf};
+use leasehold_wire::list::List;
 use leasehold_wire::mount::{Name, Path, dump as wire_dump, export as wire_export};
 
 use super::table::Mount;
@@ -9,6 +9,27 @@ use crate::Transport;
 use crate::context::Context;
 use crate::exports::{Offer, plain_path};
 use crate::procedure::Refusal;
+
+/// The bytes of a list's entries in a datagram: the rest is left out. A datagram proves no address,
+/// so that a long list would be sent to whoever a stranger names. A few exports have room.
+const DATAGRAM_LIST_BYTES_MAX: usize = 224;
+
+/// The entries of a list that the caller is told.
+fn told<T: Encode>(context: &Context, mut entries: Vec<T>) -> Vec<T> {
+    if context.arrival.transport() == Transport::Datagram {
+        let mut left = DATAGRAM_LIST_BYTES_MAX;
+        let fit = entries.iter().take_while(|entry| {
+            let mut writer = Writer::new();
+            entry.encode(&mut writer);
+            let rest = left.checked_sub(writer.finish().len());
+            left = rest.unwrap_or(0);
+            rest.is_some()
+        });
+        let count = fit.count();
+        entries.truncate(count);
+    }
+    entries
+}
 
 /// The address on a datagram may be another's, who would be sent a long list for a short
 /// question: so that one is told no more than what it mounted itself.
@@ -23,24 +44,33 @@ pub(super) async fn dump(context: &Context, (): ()) -> Result<Mounts, Refusal<()
         let access = context.exports.meant(path).map(|offer| &offer.access);
         access.is_some_and(|access| [*client, asking].into_iter().all(|one| access.has(one)))
     });
-    Ok(Mounts(mounts))
+    let mounts = mounts.into_iter().map(Mounted).collect();
+    Ok(Mounts(told(context, mounts)))
 }
 
 /// Who mounted what.
-pub(super) struct Mounts(Vec<Mount>);
+pub(super) struct Mounts(Vec<Mounted>);
+
+/// A client, and what it mounted.
+struct Mounted(Mount);
+
+impl Encode for Mounted {
+    fn encode(&self, writer: &mut Writer) {
+        let (client, path) = &self.0;
+        let host = client.to_string();
+        true.encode(writer);
+        wire_dump::Entry { host: Name(host.as_bytes()), directory: Path(path) }.encode(writer);
+    }
+}
 
 impl Encode for Mounts {
     fn encode(&self, writer: &mut Writer) {
-        for (client, path) in &self.0 {
-            let host = client.to_string();
-            true.encode(writer);
-            wire_dump::Entry { host: Name(host.as_bytes()), directory: Path(path) }.encode(writer);
-        }
+        self.0.iter().for_each(|mounted| mounted.encode(writer));
         false.encode(writer);
     }
 }
 
-/// Over datagrams, for the same reason, who else may mount an export is left out.
+/// Over datagrams, for the same reason, who else may mount an export is left out, and the list is cut.
 pub(super) async fn export(context: &Context, (): ()) -> Result<Exports, Refusal<()>> {
     let client = context.arrival.from.ip();
     let entry = |offer: &Offer| {
@@ -57,8 +87,8 @@ pub(super) async fn export(context: &Context, (): ()) -> Result<Exports, Refusal
             names: if everybody { Vec::new() } else { names },
         }
     };
-    let told = context.exports.found_by(client).filter(|offer| offer.secret.is_none());
-    Ok(Exports(told.map(entry).collect()))
+    let found = context.exports.found_by(client).filter(|offer| offer.secret.is_none());
+    Ok(Exports(told(context, found.map(entry).collect())))
 }
 
 /// The exports that a client finds, and who may mount each.
@@ -69,14 +99,18 @@ struct Entry {
     names: Vec<Vec<u8>>,
 }
 
+impl Encode for Entry {
+    fn encode(&self, writer: &mut Writer) {
+        let Self { path, names } = self;
+        let groups = List(names.iter().map(|name| Name(name)).collect());
+        true.encode(writer);
+        wire_export::Entry { directory: Path(path), groups }.encode(writer);
+    }
+}
+
 impl Encode for Exports {
     fn encode(&self, writer: &mut Writer) {
-        ListOf(|| {
-            self.0.iter().map(|Entry { path, names }| wire_export::Entry {
-                directory: Path(path),
-                groups: List(names.iter().map(|name| Name(name)).collect()),
-            })
-        })
-        .encode(writer);
+        self.0.iter().for_each(|entry| entry.encode(writer));
+        false.encode(writer);
     }
 }

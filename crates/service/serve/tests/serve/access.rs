@@ -173,6 +173,29 @@ fn an_export_is_listed_for_everybody_without_names() {
     assert_eq!(results.read::<export::Reply<'_>>().0[0].groups.0, []);
 }
 
+/// A datagram proves no address: a stranger could have a long list sent to anybody.
+#[test]
+fn a_list_by_datagram_is_no_longer_than_a_question() {
+    let store = Arc::new(MemStore::default());
+    let rules = || vec![rule(&["*"], Identity::default())];
+    let offers = (1..=300).map(|id| offer(id, &format!("export{id}"), &store, rules())).collect();
+    let mut server = server(offers, &Refusals::default());
+    let stream = server.call((mount::PROGRAM, 3, export::NUMBER), &());
+    assert_eq!(stream.read::<export::Reply<'_>>().0.len(), 300);
+    let path = mount::Path(b"/export1");
+    for _ in 0..30 {
+        server.call((mount::PROGRAM, 3, mount::mnt::NUMBER), &path);
+    }
+    server.arrival.connection = None;
+    for number in [export::NUMBER, mount::dump::NUMBER] {
+        let results = server.call((mount::PROGRAM, 3, number), &());
+        assert!(results.bytes().len() <= 228, "{number}: {} bytes", results.bytes().len());
+    }
+    let few = server.call((mount::PROGRAM, 3, export::NUMBER), &());
+    let few = few.read::<export::Reply<'_>>();
+    assert!((1..20).contains(&few.0.len()), "a few exports are listed");
+}
+
 #[test]
 fn each_client_is_squashed_and_kept_from_changes_by_its_rule() {
     let store = Arc::new(MemStore::default());

@@ -260,27 +260,27 @@ fn part(lie: Lie, from: u64) -> (Vec<(u64, Vec<u8>)>, bool) {
     let numbered = |numbers: std::ops::RangeInclusive<u64>| {
         numbers.map(|number| (number, format!("name {number}").into_bytes())).collect()
     };
-    match lie {
-        Lie::EndlessNames => (numbered(from + 1..=from + 500), false),
-        Lie::CircularListing => (numbered(1..=10), false),
-        _ => {
-            let names = (1..).zip(names(lie)).map(|(number, name)| (number, name.to_vec()));
-            (names.collect(), true)
-        }
+    if lie == Lie::EndlessNames {
+        return (numbered(from + 1..=from + 500), false);
     }
+    if lie == Lie::CircularListing {
+        return (numbered(1..=10), false);
+    }
+    let names = (1..).zip(names(lie)).map(|(number, name)| (number, name.to_vec()));
+    (names.collect(), true)
 }
 
 /// The object of a name in a directory.
 fn child(lie: Lie, directory: &Handle) -> Handle {
-    match lie {
-        Lie::DirectoryInItself => *directory,
-        Lie::DirectoriesWithoutEnd => {
-            let above = directory.as_bytes();
-            let depth: u64 = str::from_utf8(above).ok().and_then(|it| it.parse().ok()).unwrap_or(0);
-            handle(&(depth + 1).to_string())
-        }
-        _ => handle("file"),
+    if lie == Lie::DirectoryInItself {
+        return *directory;
     }
+    if lie == Lie::DirectoriesWithoutEnd {
+        let above = str::from_utf8(directory.as_bytes()).ok();
+        let depth: u64 = above.and_then(|above| above.parse().ok()).unwrap_or(0);
+        return handle(&(depth + 1).to_string());
+    }
+    handle("file")
 }
 
 /// Runs a procedure of version 3.
