@@ -8,5 +8,6 @@ pub mod attributes;
 pub mod groups;
 pub mod limits;
 pub mod random;
+pub mod shown;
 pub mod units;
 pub mod xdr;

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold_base::limits::BOUND_NAME_BYTES_MAX;
+use leasehold_base::shown::shown;
 use leasehold_names::Names;
 use leasehold_shell::binding::{Binding, Database, Located};
 use leasehold_shell::log::Target;
@@ -119,7 +120,7 @@ pub(crate) fn lookup(name: &str) -> Option<SocketAddr> {
 /// Said where nobody may have set up a log: what goes on without a database is not what was meant.
 fn complain(text: &str) {
     // Where stderr is closed nobody wants to know.
-    let _ = writeln!(io::stderr(), "leasehold: {text}");
+    let _ = writeln!(io::stderr(), "leasehold: {}", shown(text));
 }
 
 /// What a database has, as lines.

@@ -20,7 +20,7 @@ const SHELLS: [Shell; 3] = [Shell::Bash, Shell::Fish, Shell::Zsh];
 pub(crate) fn completions(options: &Completions) -> Result<(), Failure> {
     let mut text = Vec::new();
     clap_complete::generate(options.shell, &mut definition(), "leasehold", &mut text);
-    say(text)
+    say(String::from_utf8_lossy(&text))
 }
 
 /// Writes all documents into a directory: `man`, `completions` and `commands.md`.

@@ -49,6 +49,7 @@ use std::thread;
 
 use clap::Parser as _;
 use clap::error::ErrorKind;
+use leasehold_base::shown::shown;
 use leasehold_shell::log;
 use leasehold_shell::process::Termination;
 
@@ -158,5 +159,5 @@ fn explain(usage: &clap::Error) -> ExitCode {
 
 fn complain(text: &str) {
     // Where stderr is closed nobody wants to know.
-    let _ = writeln!(std::io::stderr(), "leasehold: {text}");
+    let _ = writeln!(std::io::stderr(), "leasehold: {}", shown(text));
 }

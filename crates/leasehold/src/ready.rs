@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::io::{self, Write as _};
 use std::net::{IpAddr, SocketAddr};
 
+use leasehold_base::shown::shown;
 use serde::Serialize;
 
 use crate::options::Durability;
@@ -109,7 +110,7 @@ impl Ready {
     pub(crate) fn announce(&self, json: bool) -> io::Result<()> {
         let text = if json { serde_json::to_string(self)? + "\n" } else { self.text() };
         let mut out = io::stdout().lock();
-        out.write_all(text.as_bytes())?;
+        out.write_all(shown(&text).as_bytes())?;
         out.flush()
     }
 

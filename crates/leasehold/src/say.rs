@@ -2,11 +2,13 @@
 
 use std::io::{self, Write as _};
 
+use leasehold_base::shown::shown;
+
 use crate::failure::{Failure, Kind};
 
-/// Writes to stdout as it is.
-pub(crate) fn say(text: impl AsRef<[u8]>) -> Result<(), Failure> {
+/// Writes to stdout, without characters from outside that act on a terminal.
+pub(crate) fn say(text: impl AsRef<str>) -> Result<(), Failure> {
     io::stdout()
-        .write_all(text.as_ref())
+        .write_all(shown(text.as_ref()).as_bytes())
         .map_err(|error| Kind::Running.because(format!("cannot write to stdout: {error}")))
 }

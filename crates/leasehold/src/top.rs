@@ -5,6 +5,7 @@ use std::path::Path;
 use std::thread;
 use std::time::Instant;
 
+use leasehold_base::shown::shown as plain;
 use leasehold_view::{Snapshot, Span, top};
 use serde_json::Value;
 
@@ -59,9 +60,9 @@ fn watch_mount(options: &Top, directory: &Path) -> io::Result<()> {
         before = told.clone();
         let text = if options.json {
             told["calls_per_s"] = rate.into();
-            format!("{told}\n")
+            plain(&format!("{told}\n")).into_owned()
         } else {
-            format!("{CLEAR}{}{rate:.0} calls/s\n", mount::page(&told))
+            format!("{CLEAR}{}{rate:.0} calls/s\n", plain(&mount::page(&told)))
         };
         io::stdout().write_all(text.as_bytes())?;
         io::stdout().flush()?;
@@ -82,7 +83,7 @@ fn tell(
         wait();
         let after = ask()?;
         let line = serde_json::to_string(&Span::between(&before, &after))?;
-        writeln!(io::stdout(), "{line}")?;
+        writeln!(io::stdout(), "{}", plain(&line))?;
         (before, told) = (after, told + 1);
     }
     Ok(())

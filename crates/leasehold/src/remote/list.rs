@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 use futures_util::{StreamExt as _, stream};
+use leasehold_base::shown::{acts, shown};
 use leasehold_session::Error;
 use leasehold_session::nfs::Place;
 use leasehold_shell::client::block_on;
@@ -221,7 +222,7 @@ fn tell(out: &mut impl Write, place: &Remote, entry: &Entry) -> io::Result<()> {
 
 fn json(out: &mut impl Write, entry: &Entry) -> Result<(), Failure> {
     let line = serde_json::to_string(entry).expect("plain fields can be written");
-    written(writeln!(out, "{line}"))
+    written(writeln!(out, "{}", shown(&line)))
 }
 
 /// Whoever reads no further has what it wanted.
@@ -237,7 +238,7 @@ fn written(result: io::Result<()>) -> Result<(), Failure> {
 /// A name as text that does nothing to a terminal.
 fn readable(name: &[u8]) -> String {
     let text = String::from_utf8_lossy(name);
-    text.chars().map(|one| if one.is_control() { '?' } else { one }).collect()
+    text.chars().map(|one| if acts(one) { '?' } else { one }).collect()
 }
 
 const fn letter(file_type: FileType) -> char {
@@ -325,5 +326,6 @@ mod tests {
         assert_eq!(permissions(0o7640), "rwSr-S--T");
         assert_eq!(permissions(0o1777), "rwxrwxrwt");
         assert_eq!(readable(b"a\x1b[31mb"), "a?[31mb");
+        assert_eq!(readable("a\u{202e}b\u{9b}c\n".as_bytes()), "a?b?c?");
     }
 }

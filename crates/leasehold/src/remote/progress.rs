@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::io::{self, IsTerminal as _, Write as _};
 use std::time::{Duration, Instant};
 
+use leasehold_base::shown::shown;
 use serde::Serialize;
 
 /// How often the line is written anew at most.
@@ -55,7 +56,7 @@ impl Progress {
     pub(super) fn complain(&self, text: &str) {
         self.clear();
         // Where stderr is closed nobody wants to know.
-        let _ = writeln!(io::stderr(), "leasehold: {text}");
+        let _ = writeln!(io::stderr(), "leasehold: {}", shown(text));
     }
 
     /// What was copied in all.

@@ -10,6 +10,7 @@ use crossterm::terminal::{
     enable_raw_mode,
 };
 use crossterm::{cursor, execute, queue};
+use leasehold_base::shown::shown;
 
 use super::{Key, View};
 use crate::snapshot::Snapshot;
@@ -83,7 +84,7 @@ impl Screen {
         let lines = view.lines(happened, usize::from(columns), usize::from(rows));
         for (row, line) in (0..rows).zip(lines) {
             let begin = cursor::MoveTo(0, row);
-            queue!(self.0, begin, Print(line), Clear(ClearType::UntilNewLine))?;
+            queue!(self.0, begin, Print(shown(&line)), Clear(ClearType::UntilNewLine))?;
         }
         self.0.flush()
     }

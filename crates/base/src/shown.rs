@@ -1,0 +1,65 @@
+//! Text from outside as a terminal and a log may have it.
+//!
+//! A name of a file, a client or a host may hold characters that a terminal obeys (C0 and C1
+//! controls), or that reverse or hide the text around them (the marks of directions, separators of
+//! lines, characters without width). Each is shown as JSON writes it, `\u202e`: a person sees it, and
+//! in a line of JSON it means the character still.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+/// Whether a character does more to a terminal than to show itself.
+#[must_use]
+pub const fn acts(character: char) -> bool {
+    matches!(
+        character,
+        '\0'..='\u{1f}'
+            | '\u{7f}'..='\u{9f}'
+            | '\u{61c}'
+            | '\u{200b}'..='\u{200f}'
+            | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}'
+            | '\u{feff}'
+            | '\u{fff9}'..='\u{fffb}'
+            | '\u{e0000}'..='\u{e007f}'
+    )
+}
+
+/// A text of several lines without characters that act, but for ends of lines and tabs.
+#[must_use]
+pub fn shown(text: &str) -> Cow<'_, str> {
+    let is_kept = |character: char| matches!(character, '\n' | '\t') || !acts(character);
+    if text.chars().all(is_kept) {
+        return Cow::Borrowed(text);
+    }
+    let mut plain = String::with_capacity(text.len() + 16);
+    for character in text.chars() {
+        if is_kept(character) {
+            plain.push(character);
+            continue;
+        }
+        for unit in character.encode_utf16(&mut [0; 2]) {
+            // Writing to a string does not fail.
+            let _ = write!(plain, "\\u{unit:04x}");
+        }
+    }
+    Cow::Owned(plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_acts_on_a_terminal_is_shown_as_json_writes_it() {
+        assert_eq!(shown("a\u{1b}[31m\u{9b}b\u{202e}c\r"), "a\\u001b[31m\\u009bb\\u202ec\\u000d");
+        assert_eq!(shown("\u{e0041}"), "\\udb40\\udc41");
+        assert_eq!(shown("\u{200f}\u{2066}\u{feff}\u{7f}"), "\\u200f\\u2066\\ufeff\\u007f");
+    }
+
+    #[test]
+    fn plain_text_is_as_it_was() {
+        let text = "one\ttwo\n\u{e4}\u{4e2d}\u{1f600} \"q\" \\u202e";
+        assert!(matches!(shown(text), Cow::Borrowed(same) if same == text));
+    }
+}
