@@ -6,7 +6,7 @@ use leasehold_serve::access::{Access, Network, Rule, Squash};
 use leasehold_shell::process;
 use serde_json::json;
 
-use crate::config::options::{Durability, Server};
+use crate::config::options::Durability;
 use crate::config::{Difference, Facts, Plan, Planned};
 use crate::control::{self, Request};
 use crate::failure::Failure;
@@ -16,7 +16,7 @@ use crate::say::say;
 
 /// Says what a configuration means.
 pub(crate) fn run(options: &Check) -> Result<(), Failure> {
-    let mut plan = Plan::read(&options.config, &Server::default())?;
+    let mut plan = Plan::checked(&options.config)?;
     let mut risks: Vec<String> = plan.look_up().iter().map(|host| no_address(host)).collect();
     risks.extend(self::risks(&plan));
     let ask = |state: &Path| control::ask(state, &Request::Facts).ok();

@@ -52,11 +52,14 @@ pub(crate) fn opened_to_look(directory: &Path) -> Result<DirStore, dir::OpenErro
     DirStore::open(directory, options)
 }
 
-/// The name to mount a directory by, with its slash.
-pub(crate) fn name(asked: Option<&str>, directory: &Path) -> Result<String, Failure> {
+/// The name to mount a directory by, with its slash. `said` is the directory as it was named, with
+/// the last part of which it is called unless another name is asked for; `directory` is the same
+/// without symbolic links, for `.` and such.
+pub(crate) fn name(asked: Option<&str>, said: &Path, directory: &Path) -> Result<String, Failure> {
+    let last = said.file_name().or_else(|| directory.file_name());
     let name = match asked {
         Some(name) => name.strip_prefix('/').unwrap_or(name).to_owned(),
-        None => match directory.file_name().map(|name| name.to_str()) {
+        None => match last.map(|name| name.to_str()) {
             Some(Some(name)) => name.to_owned(),
             Some(None) => {
                 let text = "the directory's name is not UTF-8: give one with --name NAME";

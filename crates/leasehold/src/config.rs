@@ -1,5 +1,6 @@
 //! What a server is to be: from the configuration file, or from a directory on the command line.
 
+mod conflicts;
 mod facts;
 mod init;
 mod iods;
@@ -113,6 +114,7 @@ impl Plan {
         }
         let iod_directory = iods::directory(&file).map_err(at)?;
         let server = merged(server, file.server);
+        conflicts::find(&server, &file.limits).map_err(|conflict| source.conflict(conflict))?;
         let mut exports = Vec::new();
         let mut taken = BTreeSet::new();
         for export in &file.export {
@@ -138,6 +140,13 @@ impl Plan {
         Ok(Self { iod_directory, ..plan })
     }
 
+    /// The same, looked at as closely as a server does that is started with it.
+    pub(crate) fn checked(path: &Path) -> Result<Self, Failure> {
+        let plan = Self::read(path, &Server::default())?;
+        conflicts::look(path)?;
+        Ok(plan)
+    }
+
     /// What a metaserver is to be.
     pub(crate) fn of_meta(options: &Meta) -> Result<Self, Failure> {
         let directory = checks::directory(&options.directory)?;
@@ -161,7 +170,7 @@ impl Plan {
                         other metaservers would not hear that it moved";
             return Err(Kind::Options.because(text));
         }
-        let name = checks::name(options.name.as_deref(), &directory)?;
+        let name = checks::name(options.name.as_deref(), &options.directory, &directory)?;
         let rules = Access::everybody(options.insecure).rules().to_vec();
         let read_only = options.read_only;
         let export = Planned { directory, name, read_only, layout, rules, secret: None };
@@ -195,8 +204,9 @@ impl Plan {
 
     /// What a server of one directory is to be, of which nothing else is said.
     pub(crate) fn of_plain(directory: &Path, server: &Server) -> Result<Self, Failure> {
-        let directory = checks::directory(directory)?;
-        let name = checks::name(None, &directory)?;
+        let said = directory;
+        let directory = checks::directory(said)?;
+        let name = checks::name(None, said, &directory)?;
         let rules = Access::everybody(false).rules().to_vec();
         let layout = Layout::default();
         let export = Planned { directory, name, read_only: false, layout, rules, secret: None };
@@ -204,8 +214,9 @@ impl Plan {
     }
 
     fn of_directory(directory: &Path, options: &Serve) -> Result<Self, Failure> {
-        let directory = checks::directory(directory)?;
-        let name = checks::name(options.name.as_deref(), &directory)?;
+        let said = directory;
+        let directory = checks::directory(said)?;
+        let name = checks::name(options.name.as_deref(), said, &directory)?;
         let rules = Access::everybody(options.insecure).rules().to_vec();
         let paths = options.stripe.iter().map(|path| checks::directory(path));
         let layout = Layout {
@@ -226,6 +237,7 @@ impl Plan {
         exports: Vec<Planned>,
     ) -> Result<Self, Failure> {
         let wrong = |text: &str| Err(Kind::Options.because(text));
+        conflicts::find(&server, &limits)?;
         let mib = server.stable_log_size.map_or(u64::from(STABLE_LOG_MIB), |size| size.0 >> 20);
         let stable_log_mib = match u32::try_from(mib) {
             Ok(mib) if mib >= STABLE_LOG_MIB_MIN => mib,
@@ -380,7 +392,8 @@ fn planned(export: &Export, listen: &[SocketAddr]) -> Result<Planned, Wrong> {
     let directory =
         checks::directory(place.get_ref()).map_err(|error| Wrong::at(place, error.to_string()))?;
     let asked = export.name.as_ref();
-    let name = checks::name(asked.map(|name| name.get_ref().as_str()), &directory);
+    let asked_name = asked.map(|name| name.get_ref().as_str());
+    let name = checks::name(asked_name, place.get_ref(), &directory);
     let name = name.map_err(|error| Wrong {
         span: asked.map_or(place.span(), Spanned::span),
         text: error.to_string(),
@@ -435,8 +448,8 @@ fn layout(export: &Export, listen: &[SocketAddr]) -> Result<Layout, Wrong> {
         iod_timeout_s,
         scrub_after_s,
         lost: export.lost.clone(),
-        drain: export.drain.clone(),
-        copies: copies(export.copies.as_ref())?,
+        drain: drained(export)?,
+        copies: copies(export)?,
         rebalance: export.rebalance,
         paths: export.stripe.iter().map(path).collect::<Result<_, _>>()?,
         unit_kib: kib(export.stripe_unit.as_ref(), stripes::UNIT_KIB, stripes::UNITS_KIB)?,
@@ -445,13 +458,39 @@ fn layout(export: &Export, listen: &[SocketAddr]) -> Result<Layout, Wrong> {
     })
 }
 
-fn copies(asked: Option<&Spanned<u16>>) -> Result<u16, Wrong> {
-    let Some(asked) = asked else { return Ok(1) };
+fn copies(export: &Export) -> Result<u16, Wrong> {
+    let Some(asked) = &export.copies else { return Ok(1) };
     let copies = *asked.get_ref();
-    match stripes::COPIES.contains(&i64::from(copies)) {
-        true => Ok(copies),
-        false => Err(Wrong::at(asked, "must be 1 or 2".to_owned())),
+    if !stripes::COPIES.contains(&i64::from(copies)) {
+        return Err(Wrong::at(asked, "must be 1 or 2".to_owned()));
     }
+    if copies > 1 && export.peer.is_empty() && used_count(export) < usize::from(copies) {
+        let text = "two copies of a stripe lie on two iods, or in two directories of `stripe`, that \
+                    are not drained: name more";
+        return Err(Wrong::at(asked, text.to_owned()));
+    }
+    Ok(copies)
+}
+
+/// The numbers of iods that are to be left.
+fn drained(export: &Export) -> Result<Vec<u16>, Wrong> {
+    let Some(asked) = &export.drain else { return Ok(Vec::new()) };
+    if export.peer.is_empty() && used_count(export) == 0 {
+        let text = "all iods are drained: there is none left that files could move to";
+        return Err(Wrong::at(asked, text.to_owned()));
+    }
+    Ok(asked.get_ref().clone())
+}
+
+/// How many of the places that an export names take new files. Places are numbered from 0; one that
+/// is lost is not named any more, and keeps its number.
+fn used_count(export: &Export) -> usize {
+    let places = export.stripe.len() + export.iod.len();
+    let numbers = 0..places + export.lost.len();
+    let drained: BTreeSet<u16> = export.drained().iter().copied().collect();
+    let counts =
+        |number: &&u16| !export.lost.contains(number) && numbers.contains(&usize::from(**number));
+    places.saturating_sub(drained.iter().filter(counts).count())
 }
 
 #[cfg(test)]

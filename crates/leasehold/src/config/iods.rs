@@ -99,8 +99,9 @@ impl Keeper {
             None if own.is_empty() => key(places.iter()).map_err(at)?,
             None => key(own.iter().map(|own| &places[own.at])).map_err(at)?,
         };
-        let Server { durability, threads, log, log_format, .. } = file.server;
-        let of_file = Server { durability, threads, log, log_format, listen, ..Server::default() };
+        let Server { durability, threads, udp, log, log_format, .. } = file.server;
+        let of_file =
+            Server { durability, threads, udp, log, log_format, listen, ..Server::default() };
         let server = merged(&options.server, of_file);
         Ok(Self { directory, cluster_key, server, limits: file.limits })
     }

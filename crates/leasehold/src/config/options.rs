@@ -86,8 +86,14 @@ pub(crate) struct Server {
     /// Address to serve on, TCP and UDP; may be given several times [default: 127.0.0.1:2049]
     ///
     /// Port 0 has the system pick one, the same for TCP and UDP. To serve other machines, give an
-    /// address of this one, or 0.0.0.0:2049 for all. Example: `--listen [::1]:2049`
-    #[arg(long, value_name = "ADDR:PORT", help_heading = WHERE)]
+    /// address of this one, or 0.0.0.0:2049 for all. A port alone is one of 127.0.0.1. Example:
+    /// `--listen [::1]:2049`
+    #[arg(
+        long,
+        value_name = "ADDR:PORT",
+        value_parser = super::values::listen,
+        help_heading = WHERE
+    )]
     #[schemars(with = "Vec<String>", extend("init" = ["127.0.0.1:2049"]))]
     pub(crate) listen: Vec<SocketAddr>,
 
@@ -232,7 +238,7 @@ pub(crate) struct Iod {
     ///
     /// Empty at first. It serves on the address of `iod` in `[[export]]` that is its machine's own, or
     /// on that of `--listen`, and has the `cluster-key` of that export. From `[server]` it has
-    /// `durability`, `threads`, `log` and `log-format`, and `[limits]`; nothing else, so that a
+    /// `durability`, `udp`, `threads`, `log` and `log-format`, and `[limits]`; nothing else, so that a
     /// metaserver may run beside it: its state goes with its directory, and not with the file.
     #[schemars(with = "PathBuf", extend("init" = "/srv/stripes"))]
     pub(crate) directory: Spanned<PathBuf>,
@@ -306,7 +312,7 @@ pub(crate) struct Export {
     /// The numbers of iods to be left: their files are moved in the background
     #[serde(default)]
     #[schemars(with = "Vec<u16>", extend("init" = [1]))]
-    pub(crate) drain: Vec<u16>,
+    pub(crate) drain: Option<Spanned<Vec<u16>>>,
 
     /// Move files that lie on fewer iods than there are [default: false]
     #[serde(default)]
@@ -514,4 +520,11 @@ pub(crate) enum LogFormat {
     Plain,
     /// An object of JSON.
     Json,
+}
+
+impl Export {
+    /// The numbers of iods that are to be left.
+    pub(crate) fn drained(&self) -> &[u16] {
+        self.drain.as_ref().map_or(&[], |drain| drain.get_ref())
+    }
 }

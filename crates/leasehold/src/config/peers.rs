@@ -51,7 +51,7 @@ pub(super) fn group(export: &Export, listen: &[SocketAddr]) -> Result<Option<Gro
         return wrong("metaservers know each other by a key: name its file with `cluster-key`");
     }
     let copies = export.copies.as_ref().map_or(1, |copies| *copies.get_ref());
-    if copies > 1 || export.rebalance || !export.drain.is_empty() {
+    if copies > 1 || export.rebalance || !export.drained().is_empty() {
         return wrong(
             "with `peer` there is one copy of each stripe, and it stays where it is: other \
              metaservers would not hear that it moved",

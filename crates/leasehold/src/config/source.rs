@@ -1,8 +1,13 @@
 //! The text of the file, and what is wrong with it, by its place there.
 
 use std::fs;
+use std::ops::Range;
 use std::path::Path;
 
+use toml::Spanned;
+use toml::de::DeTable;
+
+use super::conflicts::Conflict;
 use super::options::File;
 use super::rules::Wrong;
 use crate::failure::{Failure, Kind};
@@ -33,6 +38,23 @@ impl Source {
     pub(super) fn at(&self, wrong: &Wrong) -> Failure {
         let (line, column) = place(&self.text, wrong.span.start);
         Kind::Options.because(format!("{}:{line}:{column}: {}", self.shown, wrong.text))
+    }
+
+    /// Says which options exclude each other, or are out of range: where the file has them. What the
+    /// command line said has no place in the file.
+    pub(super) fn conflict(&self, conflict: Conflict) -> Failure {
+        match self.place_of(conflict.table, conflict.key, conflict.at) {
+            Some(span) => self.at(&Wrong { span, text: conflict.text }),
+            None => conflict.into(),
+        }
+    }
+
+    /// The place of a value, or of one in its list.
+    fn place_of(&self, table: &str, key: &str, at: usize) -> Option<Range<usize>> {
+        let whole = DeTable::parse(&self.text).ok()?;
+        let value = whole.get_ref().get(table)?.get_ref().as_table()?.get(key)?;
+        let in_list = value.get_ref().as_array().and_then(|list| list.get(at));
+        Some(in_list.map_or_else(|| value.span(), Spanned::span))
     }
 
     /// Says what the file lacks.

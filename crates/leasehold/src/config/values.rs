@@ -113,6 +113,21 @@ where
     text.parse().map(Some).map_err(wrong)
 }
 
+/// Reads an address to serve on. A port alone is one of this machine alone, as the default is:
+/// nobody opens a server to others by leaving something out.
+pub(crate) fn listen(text: &str) -> Result<SocketAddr, String> {
+    let port = text.strip_prefix("localhost:").unwrap_or(text);
+    if let Ok(address) = text.parse() {
+        return Ok(address);
+    }
+    match port.parse::<u16>() {
+        Ok(port) => Ok(SocketAddr::from(([127, 0, 0, 1], port))),
+        Err(_) => Err("give ADDR:PORT: 127.0.0.1:2049 for this machine alone, 0.0.0.0:2049 for \
+                       all networks of version 4, [::]:2049 for those of version 6"
+            .to_owned()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -130,6 +145,22 @@ mod tests {
         }
         for text in ["", "MiB", "64 MB", "-1 MiB", "18446744073709551615 GiB", "1.5 MiB"] {
             assert!(text.parse::<Size>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_address_to_serve_on_may_be_a_port() {
+        let read = |text: &str| listen(text).map(|address| address.to_string());
+        for (text, address) in [
+            ("2049", "127.0.0.1:2049"),
+            ("localhost:2049", "127.0.0.1:2049"),
+            ("[::1]:2049", "[::1]:2049"),
+            ("0.0.0.0:0", "0.0.0.0:0"),
+        ] {
+            assert_eq!(read(text), Ok(address.to_owned()));
+        }
+        for text in ["", ":2049", "192.0.2.1", "::1:2049", "files:2049", "70000"] {
+            assert!(read(text).is_err_and(|text| text.contains("0.0.0.0:2049")), "{text}");
         }
     }
 }

@@ -433,3 +433,82 @@ fn what_everybody_may_do_is_said_where_others_reach_it() {
     assert!(said("0.0.0.0:0").contains(line));
     assert!(!said("127.0.0.1:0").contains("Everybody"));
 }
+
+/// A file that no server can be started with is refused by `check` as well, and each mistake has a
+/// place.
+#[test]
+fn check_refuses_what_a_server_refuses() {
+    let home = Home::new();
+    fs::create_dir_all(home.path("full")).unwrap();
+    fs::write(home.path("full/file"), "content").unwrap();
+    fs::create_dir_all(home.path("stripes")).unwrap();
+    let server = |options: &str| format!("[server]\n{options}\n[[export]]\ndirectory = 'DATA'\n");
+    let export = |options: &str| format!("[[export]]\ndirectory = 'DATA'\n{options}\n");
+    for (text, place, reason) in [
+        (server("listen = ['127.0.0.1:7', '127.0.0.1:7']"), "2:26", "is named twice"),
+        (server("listen = ['0.0.0.0:7', '127.0.0.1:7']"), "2:24", "covers"),
+        (server("listen = ['127.0.0.1:7']\nhttp = '127.0.0.1:7'"), "3:8", "NFS is served on"),
+        (server("threads = 100000"), "2:11", "must be 1 to 1024"),
+        (server("stable-log = '/x'\nstable-log-size = '1 MiB'"), "3:19", "8 MiB at least"),
+        (export("stripe = ['STRIPES']\ncopies = 2"), "4:10", "name more"),
+        (export("stripe = ['STRIPES']\ndrain = [0]"), "4:9", "none left"),
+        (export("stripe = ['FULL']"), "3:11", "no stripes"),
+        ("[[export]]\ndirectory = '/proc'\n".to_owned(), "2:13", "cannot serve /proc"),
+        ("[[export]]\ndirectory = 'FULL'\nstripe = ['STRIPES']\n".to_owned(), "2:13", "striped"),
+    ] {
+        let text = text
+            .replace("DATA", &home.path("data"))
+            .replace("STRIPES", &home.path("stripes"))
+            .replace("FULL", &home.path("full"));
+        let file = home.path("mistake.toml");
+        fs::write(&file, &text).unwrap();
+        let (code, _, complaint) = run(leasehold(&["check", "--config", &file]));
+        assert_ne!(code, 0, "{text}");
+        assert!(complaint.contains(&format!("{file}:{place}: ")), "{text}: {complaint}");
+        assert!(complaint.contains(reason), "{text}: {complaint}");
+        let state = home.path("other state");
+        let (code, _, complaint) =
+            run(leasehold(&["serve", "--config", &file, "--state", &state, "--listen", "[::1]:0"]));
+        // An address of the command line goes before those of the file.
+        let is_of_listen = text.contains("listen");
+        assert!(is_of_listen || code != 0, "{text}: {complaint}");
+    }
+}
+
+/// A name from outside may have characters that a terminal obeys.
+#[test]
+fn names_that_act_on_a_terminal_are_shown() {
+    let home = Home::new();
+    let odd = home.path("data\u{1b}[31m\u{9b}\u{202e}");
+    fs::create_dir_all(&odd).unwrap();
+    let text = format!("[[export]]\ndirectory = \"{odd}\"\n").replace('\u{1b}', "\\u001b");
+    let file = home.path("odd.toml");
+    fs::write(&file, text).unwrap();
+    let state = home.path("state");
+    for words in [
+        &["check", "--config", &file][..],
+        &["check", "--json", "--config", &file],
+        &["doctor", "--config", &file, "--state", &state],
+        &["doctor", "--json", "--config", &file, "--state", &state],
+        &["ls", &odd],
+    ] {
+        let (_, told, complaint) = run(leasehold(words));
+        for said in [told, complaint] {
+            let acts = |one: char| (one.is_control() && one != '\n') || one == '\u{202e}';
+            assert!(!said.contains(acts), "{words:?}: {said:?}");
+        }
+    }
+}
+
+/// A directory is exported by the name that it was named by, also where that is a symbolic link.
+#[test]
+fn an_export_has_the_name_of_its_link() {
+    let home = Home::new();
+    std::os::unix::fs::symlink(home.path("data"), home.path("public")).unwrap();
+    let state = home.path("state");
+    let mut command = leasehold(&["serve", &home.path("public"), "--json", "--state", &state]);
+    command.args(["--listen", "127.0.0.1:0"]);
+    let serving = Serving::start(command);
+    let ready: serde_json::Value = serde_json::from_str(&serving.line()).unwrap();
+    assert_eq!(ready["exports"][0]["name"], "/public");
+}

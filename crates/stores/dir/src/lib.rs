@@ -222,7 +222,12 @@ impl fmt::Display for OpenError {
         match self {
             Self::Root(errno) => write!(f, "the directory cannot be opened: {errno}"),
             Self::NoHandles(errno) => {
-                write!(f, "its file system gives no handles to name files by: {errno}")
+                write!(
+                    f,
+                    "its file system gives no handles to name files by ({errno}), as /proc does, \
+                     and overlayfs unless it is mounted with `nfs_export=on`: serve a directory \
+                     of a disk's file system"
+                )
             }
             Self::LongHandles => {
                 f.write_str("its file system's handles are too long for a version 2 handle")
