@@ -5,7 +5,9 @@ use std::io::{BufRead as _, BufReader};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::thread;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use leasehold_shell::process::Termination;
@@ -40,11 +42,54 @@ pub(crate) fn run(options: &Try) -> Result<(), Failure> {
         }
         (Some(_) | None, _) => None,
     };
+    let parts = Arc::new(Mutex::new(metas.into_iter().chain(iods).collect::<Vec<_>>()));
+    let watch = Watch::begin(&parts);
     termination.wait();
+    let has_failed = watch.end();
     drop(mounted);
     // They may have got the signal too, and then end already.
-    drop(metas);
+    drop(parts);
+    if has_failed {
+        let text = "a part of the cluster has failed, as it says above: the others were ended";
+        return Err(Kind::Running.because(text));
+    }
     Ok(())
+}
+
+/// A watch over processes, which has this one asked to end when one of them fails.
+struct Watch {
+    is_over: Arc<AtomicBool>,
+    has_failed: Arc<AtomicBool>,
+    thread: JoinHandle<()>,
+}
+
+impl Watch {
+    fn begin(parts: &Arc<Mutex<Vec<Running>>>) -> Self {
+        let is_over = Arc::new(AtomicBool::new(false));
+        let has_failed = Arc::new(AtomicBool::new(false));
+        let (parts, over, failed) = (Arc::clone(parts), is_over.clone(), has_failed.clone());
+        let thread = thread::spawn(move || {
+            while !over.load(Ordering::Acquire) {
+                let mut parts = parts.lock().unwrap_or_else(PoisonError::into_inner);
+                if parts.iter_mut().any(Running::has_failed) {
+                    failed.store(true, Ordering::Release);
+                    let _ = kill_process(rustix::process::getpid(), Signal::TERM);
+                    return;
+                }
+                drop(parts);
+                thread::sleep(LOOK);
+            }
+        });
+        Self { is_over, has_failed, thread }
+    }
+
+    /// Ends it; says whether a process has failed.
+    fn end(self) -> bool {
+        self.is_over.store(true, Ordering::Release);
+        // It does nothing that panics.
+        let _ = self.thread.join();
+        self.has_failed.load(Ordering::Acquire)
+    }
 }
 
 /// The commands of all metaservers, which lack the iods, and where the first listens.
@@ -130,6 +175,9 @@ impl Drop for Mounted<'_> {
 const START: Duration = Duration::from_secs(60);
 const GLANCE: Duration = Duration::from_millis(20);
 
+/// How often a cluster that runs is looked at.
+const LOOK: Duration = Duration::from_millis(200);
+
 /// A process that is asked to end when this is dropped.
 struct Running(Child);
 
@@ -139,6 +187,11 @@ impl Running {
         child.map(Self).map_err(|error| {
             Kind::Running.because(format!("cannot start another process: {error}"))
         })
+    }
+
+    /// Whether it has ended by a failure. One that was asked to end ends with success.
+    fn has_failed(&mut self) -> bool {
+        matches!(self.0.try_wait(), Ok(Some(status)) if !status.success())
     }
 
     /// The port of the line that it says.

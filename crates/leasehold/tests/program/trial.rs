@@ -7,7 +7,7 @@ use leasehold_shell::client::{Mounted, Runtime, block_on};
 use rustix::process::Signal;
 
 use crate::cluster::try_mount;
-use crate::support::{Home, Serving, leasehold, put, who};
+use crate::support::{Home, Serving, leasehold, put, run, who};
 
 /// Both are there and show the same file, and nothing of it runs on when it has ended.
 #[test]
@@ -50,6 +50,20 @@ fn two_metaservers_can_be_tried() {
     let (servers, _, mut serving) = started();
     same(&servers, &data);
     assert!(serving.end(Signal::TERM).success());
+}
+
+/// A cluster whose metaserver cannot start ends, with the reason and without its iods.
+#[test]
+fn a_trial_ends_when_a_part_of_it_fails() {
+    let home = Home::new();
+    let holder = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = holder.local_addr().unwrap().to_string();
+    let folder = home.path("cluster");
+    let words = ["cluster", "try", &folder, "--iods", "1", "--listen", &taken];
+    let (code, _, complaint) = run(leasehold(&words));
+    assert_eq!(code, 1, "{complaint}");
+    assert!(complaint.contains("is taken by another program"), "{complaint}");
+    assert!(complaint.contains("a part of the cluster has failed"), "{complaint}");
 }
 
 /// The port of the next metaserver that says where it serves.
