@@ -13,12 +13,12 @@ use self::facts::Facts;
 use self::findings::{Finding, Verdict};
 use crate::config::Plan;
 use crate::config::options::Server;
-use crate::failure::Failure;
+use crate::failure::{Failure, Kind};
 use crate::options::Doctor;
 use crate::running;
 use crate::say::say;
 
-/// Looks, and says what it found. Ends with success also where not all is well.
+/// Looks, and says what it found. A finding that keeps the server from working fails it.
 pub(crate) fn run(options: &Doctor) -> Result<(), Failure> {
     let server = Server { state: options.state.clone(), ..Server::default() };
     let plan = match (&options.config, &options.directory) {
@@ -33,7 +33,13 @@ pub(crate) fn run(options: &Doctor) -> Result<(), Failure> {
         true => format!("{}\n", json!({ "findings": found })),
         false => found.iter().map(text).collect(),
     };
-    say(text)
+    say(text)?;
+    let bad = found.iter().filter(|finding| finding.verdict == Verdict::Bad).count();
+    match bad {
+        0 => Ok(()),
+        // The findings have been said.
+        _ => Err(Kind::Running.silently()),
+    }
 }
 
 fn text(finding: &Finding) -> String {

@@ -285,6 +285,12 @@ pub(crate) struct Documents {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Interval(pub(crate) Duration);
 
+/// An address, which may have the brackets that it has in an address with a port.
+fn client_address(text: &str) -> Result<IpAddr, String> {
+    let plain = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
+    plain.parse().map_err(|_| "give the client's address, such as 192.0.2.7 or ::1".to_owned())
+}
+
 fn interval(text: &str) -> Result<Interval, String> {
     let seconds = text.parse::<f64>().ok().filter(|seconds| (0.1..=3600.0).contains(seconds));
     let seconds = seconds.ok_or("give a number of seconds from 0.1 to 3600")?;
@@ -388,7 +394,7 @@ pub(crate) struct Restart {
 ///
 /// Ports, the portmapper, the firewall, the clock, powers, the file systems of what is to be served,
 /// and the options of what is mounted here from NFS servers. Nothing is changed. Run it as the user
-/// who runs the server.
+/// who runs the server. The exit code is 1 where something is bad.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Doctor {
@@ -435,7 +441,7 @@ pub(crate) struct Why {
 #[derive(Clone, Debug, Serialize, Deserialize, clap::Args)]
 pub(crate) struct Question {
     /// The client's address
-    #[arg(long, value_name = "ADDR")]
+    #[arg(long, value_name = "ADDR", value_parser = client_address)]
     pub(crate) client: IpAddr,
 
     /// The user over there

@@ -1,6 +1,9 @@
-//! What is mounted: `HOST:/PATH`, `HOST:PORT:/PATH`, `[ADDRESS]:/PATH`; `HOST` is its only export.
+//! What is mounted: `HOST:/PATH`, `HOST:PORT:/PATH`, `[ADDRESS]:/PATH`, or the address of it as `ls`
+//! and `cp` take it, `nfs://HOST[:PORT]/PATH`; `HOST` is its only export.
 
 use std::str::FromStr;
+
+use crate::remote::Address;
 
 /// A directory of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,6 +19,9 @@ impl FromStr for Source {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
+        if text.starts_with("nfs://") {
+            return Self::of(&text.parse()?);
+        }
         let wrong = || format!("{text} is not HOST:/EXPORT or HOST:PORT:/EXPORT");
         let is_name = !text.contains([':', '/', '[']);
         let (server, path) =
@@ -40,6 +46,22 @@ impl FromStr for Source {
     }
 }
 
+impl Source {
+    /// The directory of an address.
+    fn of(address: &Address) -> Result<Self, String> {
+        let Address { host, port, path } = address;
+        let path = str::from_utf8(path).map_err(|_| format!("{address}: the path is no text"))?;
+        let (host, path) = (host.clone(), format!("/{path}"));
+        let port = port.map(u16::from);
+        let shown = if host.contains(':') { format!("[{host}]") } else { host.clone() };
+        let text = match port {
+            Some(port) => format!("{shown}:{port}:{path}"),
+            None => format!("{shown}:{path}"),
+        };
+        Ok(Self { text, host, port, path })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -56,10 +78,17 @@ mod tests {
         assert_eq!(read("10.0.0.1:2050:/x:/y"), is("10.0.0.1", Some(2050), "/x:/y"));
         assert_eq!(read("[::1]:/x"), is("::1", None, "/x"));
         assert_eq!(read("[::1]:2050:/x"), is("::1", Some(2050), "/x"));
+        assert_eq!(read("nfs://a.example/x"), is("a.example", None, "/x"));
+        assert_eq!(read("nfs://[::1]:2050/x/y%20z"), is("::1", Some(2050), "/x/y z"));
+        let source: Source = "nfs://[::1]:2050/x".parse().expect("it is one");
+        assert_eq!(source.text, "[::1]:2050:/x", "the table of mounts has the usual form");
     }
 
     #[test]
     fn what_is_no_source_is_refused() {
+        for text in ["nfs://", "nfs:///x", "nfs://a:0/x", "nfs://a/%ff"] {
+            text.parse::<Source>().expect_err(text);
+        }
         for text in ["", "a:b", "a/b", ":/x", "a:0:/x", "a:b:/x", "::1:/x", "[::1/x", "[::1]x:/y"] {
             text.parse::<Source>().expect_err(text);
         }

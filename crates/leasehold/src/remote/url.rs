@@ -55,6 +55,10 @@ impl Address {
                 let (host, rest) = rest.split_once(']').ok_or("a ] is missing")?;
                 (host, rest.strip_prefix(':'))
             }
+            None if server.matches(':').count() > 1 => {
+                let text = "write an address of version 6 in brackets: [::1]:2049";
+                return Err(text.to_owned());
+            }
             None => match server.split_once(':') {
                 Some((host, port)) => (host, Some(port)),
                 None => (server, None),
@@ -185,8 +189,15 @@ mod tests {
         assert_eq!(address.path, b"data/a b\xff");
         assert_eq!(address.to_string(), "nfs://[::1]:2049/data/a%20b%FF");
         assert_eq!(read("nfs://host").map(|it| it.to_string()), Ok("nfs://host/".to_owned()));
-        for wrong in ["host:/x", "nfs:///x", "nfs://h:0/", "nfs://h:x/", "nfs://h/%4", "nfs://[::1"]
-        {
+        for wrong in [
+            "host:/x",
+            "nfs:///x",
+            "nfs://h:0/",
+            "nfs://h:x/",
+            "nfs://h/%4",
+            "nfs://[::1",
+            "nfs://::1:99/",
+        ] {
             assert!(read(wrong).is_err(), "{wrong}");
         }
         assert_eq!(Place::of(OsStr::new("nfs")), Ok(Place::Here("nfs".into())));
