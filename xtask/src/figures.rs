@@ -299,7 +299,7 @@ fn build(repository: &Repository, area: Area) -> Result<String, String> {
     if !program::run(repository.root(), &words, LIMIT).succeeded {
         return Err("the build failed".to_owned());
     }
-    Ok(repository.root().join("target/release").join(name).display().to_string())
+    Ok(repository.target().join("release").join(name).display().to_string())
 }
 
 /// The lines of an area's figures, measured now.

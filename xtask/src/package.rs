@@ -74,7 +74,7 @@ impl<'r> Package<'r> {
             None => {
                 let words = ["cargo", "build", "--release", "--quiet", "--package", "leasehold"];
                 program::output(repository.root(), &words)?;
-                repository.root().join("target/release/leasehold")
+                repository.target().join("release/leasehold")
             }
         };
         let root = repository.root().join(FOLDER).join("root");

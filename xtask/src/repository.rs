@@ -44,18 +44,27 @@ impl Repository {
         String::from_utf8(fs::read(self.root.join(path)).ok()?).ok()
     }
 
+    /// The folder of what cargo builds, which a variable or a setting of cargo may move.
+    pub(crate) fn target(&self) -> PathBuf {
+        self.metadata().target_directory
+    }
+
     /// The crates of the workspace.
     pub(crate) fn packages(&self) -> Vec<Package> {
+        self.metadata().packages
+    }
+
+    fn metadata(&self) -> Metadata {
         let words = ["cargo", "metadata", "--format-version=1", "--no-deps"];
         let json = program::output(&self.root, &words).expect("the manifests can be read");
-        let metadata: Metadata = serde_json::from_str(&json).expect("cargo writes this format");
-        metadata.packages
+        serde_json::from_str(&json).expect("cargo writes this format")
     }
 }
 
 #[derive(Deserialize)]
 struct Metadata {
     packages: Vec<Package>,
+    target_directory: PathBuf,
 }
 
 /// A crate, as `cargo metadata` describes it.

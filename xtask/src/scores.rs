@@ -81,7 +81,7 @@ pub(crate) fn run(repository: &Repository) -> Tally {
 
 /// Puts a server to the tester.
 fn score(repository: &Repository, peer: &Peer) -> Result<Score, String> {
-    let leasehold = repository.root().join("target/release/leasehold").display().to_string();
+    let leasehold = repository.target().join("release/leasehold").display().to_string();
     let output = if peer.guest {
         in_guest(repository, &leasehold)
     } else {

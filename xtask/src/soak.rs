@@ -41,7 +41,8 @@ fn server(repository: &Repository, minutes: u64) -> Tally {
     let build =
         ["cargo", "build", "--release", "--quiet", "-p", "leasehold", "-p", "leasehold-bench"];
     let seconds = (minutes * 60).to_string();
-    let words = ["target/release/leasehold-bench", "soak", "--seconds", &seconds];
+    let bench = repository.target().join("release/leasehold-bench").display().to_string();
+    let words = [&*bench, "soak", "--seconds", &seconds];
     let done = program::run(repository.root(), &build, BUILD_LIMIT).succeeded
         && program::run(repository.root(), &words, LIMIT).succeeded;
     Tally::of(done)

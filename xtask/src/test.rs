@@ -177,7 +177,8 @@ fn instructions(repository: &Repository) -> Tally {
     if !program::run(repository.root(), &words, Duration::from_mins(15)).succeeded {
         return Tally::of(false);
     }
-    tool(repository, 10, COUNTER, &["target/debug/leasehold-bench", "instructions"])
+    let bench = repository.target().join("debug/leasehold-bench").display().to_string();
+    tool(repository, 10, COUNTER, &[&bench, "instructions"])
 }
 
 /// Runs tests of the whole system; the time to build what they run does not count.
