@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read as _};
+use std::iter;
 use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 
@@ -369,7 +370,7 @@ async fn move_piece(
     let parts = match leaves_holes && sink.is_file() {
         true => filled(&data),
         false if data.is_empty() => Vec::new(),
-        false => vec![0..data.len()],
+        false => iter::once(0..data.len()).collect(),
     };
     let (mut written, mut written_end) = (Written::Safe, 0);
     for part in parts {
