@@ -211,16 +211,17 @@ impl Client {
         self.shared.state().cache.file_type(node.key())
     }
 
-    /// Whether a caller may look up names in a directory whose names are cached. Where the mode
-    /// bits say so that is so, as far as the server has not said otherwise; where they deny it, the
-    /// server decides: it may know the caller by another name, or have an access list.
+    /// Whether a caller may look up names in a directory whose names are cached. A directory that its
+    /// mode bits open to all callers is searched without a question, unless an ACCESS reply says
+    /// otherwise. For any other directory the server decides, as it may map the caller's numbers,
+    /// know other groups, or have an access list.
     pub async fn may_search(&self, who: &Credential, directory: NodeId) -> bool {
         let wanted = Access { lookup: true, ..Access::default() };
         let known = self.with(|state, now, _| {
             let attributes = state.seen(now, directory)?.attributes;
             let at = Rights::of(&attributes);
             let said = state.nodes.get(directory)?.access(now, who, wanted, at);
-            Some(said.map_or_else(|| at.let_search(who), |said| said.lookup))
+            Some(said.map_or_else(|| at.let_all_search(), |said| said.lookup))
         });
         match known {
             Some(true) => true,

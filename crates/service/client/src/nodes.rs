@@ -97,17 +97,11 @@ impl Rights {
         Self { mode: attributes.mode, uid: attributes.uid, gid: attributes.gid }
     }
 
-    /// Whether the mode bits let a caller look up names, where this is a directory.
-    pub(crate) fn let_search(self, who: &Credential) -> bool {
-        const SEARCH: u32 = 0o1;
-        let class = if who.uid() == self.uid {
-            6
-        } else if who.is_in(self.gid) {
-            3
-        } else {
-            0
-        };
-        self.mode.bits() >> class & SEARCH != 0
+    /// Whether the mode bits let every caller look up names, where this is a directory. The class of
+    /// one caller is not known here: the server may map the caller's numbers or know other groups.
+    pub(crate) const fn let_all_search(self) -> bool {
+        const SEARCH: u32 = 0o111;
+        self.mode.bits() & SEARCH == SEARCH
     }
 }
 
