@@ -130,7 +130,7 @@ struct State {
     asked: BTreeMap<Xid, Asked>,
     next_xid: u32,
     list: BTreeMap<Name, u64>,
-    list_number: u64,
+    writes: list::Writes,
     /// When the owner was told to wake it.
     announced: Option<Time>,
     /// What was offered before there were gates, as long as calls may run that passed none.
@@ -263,7 +263,7 @@ impl Leases {
             asked: BTreeMap::new(),
             next_xid: 1,
             list,
-            list_number: 0,
+            writes: list::Writes::default(),
             announced: None,
             draining: Vec::new(),
             draining_since: Time::ZERO,
@@ -333,6 +333,7 @@ impl Leases {
         let mut outs = Outs::default();
         let mut state = self.lock();
         state.now = state.now.max(now);
+        state.take_written(&mut outs);
         let value = turn(&mut state, &mut outs);
         state.write_calls(&self.handles, &mut outs);
         let next = state.next_wake();
@@ -528,8 +529,9 @@ impl State {
                     outs.list.get_or_insert_default().push((name, instance));
                 }
                 clients::Effect::Unlist(name) => {
-                    self.list.remove(&name);
-                    outs.list.get_or_insert_default();
+                    if self.list.remove(&name).is_some() {
+                        outs.list.get_or_insert_default();
+                    }
                 }
                 clients::Effect::Proceed(ticket) => self.admit_asks(ticket, true, outs),
                 clients::Effect::Decline(ticket) => self.admit_asks(ticket, false, outs),

@@ -33,8 +33,20 @@ pub(crate) enum Admission {
 pub(super) struct ListWrite {
     number: u64,
     list: Vec<([u8; 16], u64)>,
-    /// Clients that wait for it, each with its instance.
-    added: Vec<(Name, u64)>,
+}
+
+/// The writes of the stable list. One write is under way at a time, and all changes of that time
+/// become one further write: a peer that comes and goes in a loop fills no queue of writes.
+#[derive(Default)]
+pub(super) struct Writes {
+    /// The number of the latest write.
+    number: u64,
+    /// The clients that wait for the write under way, each with its instance; none, where none is.
+    under_way: Option<Vec<(Name, u64)>>,
+    /// The clients that wait for the next write; none, where the list has not changed since.
+    due: Option<Vec<(Name, u64)>>,
+    /// How the write under way has ended, until a turn takes note.
+    ended: Option<bool>,
 }
 
 impl Leases {
@@ -58,28 +70,23 @@ impl Leases {
         }
     }
 
-    /// Writes the stable list where it may block, and tells the clients that wait for it.
+    /// Writes the stable list where it may block. The thread that writes only notes the outcome: a
+    /// turn of the leases may end in work of a store, and no thread of the server's own work does any.
     pub(super) fn write_list(self: &Arc<Self>, write: ListWrite) {
-        let ListWrite { number, list, added } = write;
         let leases = Arc::clone(self);
         let done = move |is_written: bool| {
-            if added.is_empty() {
-                return;
+            leases.lock().writes.ended = Some(is_written);
+            if let Some(post) = leases.post.get() {
+                post.hurry();
             }
-            leases.with(Time::ZERO, |state, outs| {
-                for (name, instance) in added {
-                    let event = if is_written {
-                        clients::Event::Listed(name, instance)
-                    } else {
-                        clients::Event::NotListed(name, instance)
-                    };
-                    state.registry(event, outs);
-                }
-            });
         };
         match &self.ledger {
-            Some(ledger) => ledger.write(number, &list, Box::new(done)),
+            Some(ledger) => ledger.write(write.number, &write.list, Box::new(done)),
             None => done(true),
+        }
+        // A ledger may have written at once.
+        if self.lock().writes.ended.is_some() {
+            self.with(Time::ZERO, |_, _| ());
         }
     }
 }
@@ -101,11 +108,30 @@ impl State {
         Some((self.keep_waiting(waiting).ok()?, receiver))
     }
 
-    /// What is to be written of the stable list, where a turn has changed it.
+    /// Tells the clients that waited for a write of the stable list how the write has ended.
+    pub(super) fn take_written(&mut self, outs: &mut Outs) {
+        let Some(is_written) = self.writes.ended.take() else { return };
+        for (name, instance) in self.writes.under_way.take().unwrap_or_default() {
+            let event = if is_written {
+                clients::Event::Listed(name, instance)
+            } else {
+                clients::Event::NotListed(name, instance)
+            };
+            self.registry(event, outs);
+        }
+    }
+
+    /// The stable list that is to be written, where a turn has changed it and no write is under way.
     pub(super) fn list_to_write(&mut self, outs: &mut Outs) -> Option<ListWrite> {
-        let added = outs.list.take()?;
+        if let Some(added) = outs.list.take() {
+            self.writes.due.get_or_insert_default().extend(added);
+        }
+        if self.writes.under_way.is_some() {
+            return None;
+        }
+        self.writes.under_way = Some(self.writes.due.take()?);
+        self.writes.number += 1;
         let list = self.list.iter().map(|(name, at)| (name.0, *at)).collect();
-        self.list_number += 1;
-        Some(ListWrite { number: self.list_number, list, added })
+        Some(ListWrite { number: self.writes.number, list })
     }
 }

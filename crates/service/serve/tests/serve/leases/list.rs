@@ -119,3 +119,27 @@ fn an_operation_runs_without_a_lease_while_an_older_call_hangs() {
     drop(older);
     assert_eq!(leases_of(&mut world.lookup_with_ask(1, b"file")), 1);
 }
+
+/// A peer without a credential that says HELLO and GOODBYE in a loop filled the queue of writes, and
+/// the event loops waited for room in it.
+#[test]
+fn clients_that_come_and_go_have_one_write_of_the_list_under_way() {
+    let mut world = World::new();
+    world.file(b"file");
+    world.disk(Disk::Slow);
+    for client in 1..=5 {
+        world.hello(client);
+        let mut asking = world.lookup_with_ask(client, b"file");
+        assert!(asking.poll().is_none(), "the list is being written");
+    }
+    assert_eq!(world.list_writes(), 1);
+    let pending = core::mem::take(&mut *world.ledger.pending.lock().expect("nobody panics"));
+    pending.into_iter().for_each(|done| done(true));
+    world.pass(Duration::from_millis(1));
+    assert_eq!(world.list_writes(), 2, "one write has all that came meanwhile");
+    let pending = core::mem::take(&mut *world.ledger.pending.lock().expect("nobody panics"));
+    pending.into_iter().for_each(|done| done(true));
+    for client in 1..=5 {
+        assert_eq!(leases_of(&mut world.lookup_with_ask(client, b"file")), 1);
+    }
+}
