@@ -120,6 +120,7 @@ impl Step {
             Self::Mount => {
                 let tests = [
                     "--test=expected",
+                    "--test=full",
                     "--test=fuse",
                     "--test=manners",
                     "--test=mount",
@@ -127,7 +128,7 @@ impl Step {
                     "--test=sharing",
                     "--test=soak",
                 ];
-                system(repository, 12, &[GUEST, MOUNTS, POSIX], &tests)
+                system(repository, 12, &[GUEST, MOUNTS, DISKS, POSIX], &tests)
             }
             Self::Package => system(
                 repository,

@@ -53,7 +53,23 @@ pub(crate) fn checks(repository: &Repository) -> Vec<Check> {
         over("no work is left unfinished", |_| true, unfinished),
         over("no path belongs to one machine", |_| true, machine_paths),
         Check { rule: "folders without I/O ban it", faults: pure_folders(repository) },
+        Check {
+            rule: "each test of the whole system runs in a step",
+            faults: without_step(&files),
+        },
     ]
+}
+
+/// The tests of the whole system that no step of the gate names, as a step names each file that it runs.
+fn without_step(files: &[File]) -> Vec<String> {
+    let steps = files.iter().find(|file| file.path == "xtask/src/test.rs");
+    let steps = steps.map_or("", |file| file.text.as_str());
+    let test = |file: &File| {
+        let name = file.path.strip_prefix("tests/system/tests/")?.strip_suffix(".rs")?;
+        let is_named = name.contains('/') || steps.contains(&format!("--test={name}\""));
+        (!is_named).then(|| format!("{}: no step of `cargo xtask test` runs the file", file.path))
+    };
+    files.iter().filter_map(test).collect()
 }
 
 struct File {
