@@ -104,19 +104,19 @@ fn a_layout_is_told_to_no_client_without_a_lease() {
     let made = connection.call(&Procedure::nfs3(create::NUMBER).by(0, &encoded(&args)));
     assert_eq!(made.and_then(|answer| answer.word()), Some(0));
     let file = find(&mut connection, root(server), "file");
-    let layout = Procedure {
+    let objects = Procedure {
         program: lease::PROGRAM,
         version: lease::VERSION,
-        number: lease::layout::NUMBER,
+        number: lease::objects::NUMBER,
     };
     for kind in [lease::Kind::Read, lease::Kind::Write] {
-        let wanted = lease::layout::Wanted { file, kind: Some(kind) };
+        let wanted = lease::objects::Wanted { file, kind };
         // A client that never said HELLO, with any epoch.
         for epoch in [0, 1, 2, u64::MAX] {
             let caller = lease::Caller { client: [7; 16], instance: 1, epoch };
             let head = lease::Head { caller, asks: List(Vec::new()), base: None };
-            let args = encoded(&lease::layout::Args { head, args: wanted });
-            let answer = connection.call(&layout.by(0, &args));
+            let args = encoded(&lease::objects::Args { head, args: wanted });
+            let answer = connection.call(&objects.by(0, &args));
             let word = answer.expect("the metaserver answers").word();
             assert_ne!(word, Some(0), "epoch {epoch}");
         }
