@@ -11,7 +11,7 @@ const SERVER: &str = "The server";
 /// List a directory of a server, without a mount
 #[derive(Debug, clap::Args)]
 pub(crate) struct List {
-    /// What to list: nfs://HOST[:PORT]/EXPORT/PATH
+    /// What to list: `nfs://HOST[:PORT]/EXPORT/PATH`
     #[arg(value_name = "URL", required = true, value_parser = url::address())]
     pub(crate) addresses: Vec<Address>,
 
@@ -30,7 +30,7 @@ pub(crate) struct List {
 /// Say what a server knows of a file, without a mount
 #[derive(Debug, clap::Args)]
 pub(crate) struct Stat {
-    /// The file or directory: nfs://HOST[:PORT]/EXPORT/PATH
+    /// The file or directory: `nfs://HOST[:PORT]/EXPORT/PATH`
     #[arg(value_name = "URL", required = true, value_parser = url::address())]
     pub(crate) addresses: Vec<Address>,
 
@@ -45,7 +45,7 @@ pub(crate) struct Stat {
 /// Write files of a server to stdout, without a mount
 #[derive(Debug, clap::Args)]
 pub(crate) struct Cat {
-    /// The files: nfs://HOST[:PORT]/EXPORT/PATH
+    /// The files: `nfs://HOST[:PORT]/EXPORT/PATH`
     #[arg(value_name = "URL", required = true, value_parser = url::address())]
     pub(crate) addresses: Vec<Address>,
 
@@ -61,7 +61,7 @@ pub(crate) struct Cat {
 /// out, and the exit code says so. No directory of more than 1,048,576 names is copied.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Copy {
-    /// What to copy: paths here, and nfs://HOST[:PORT]/EXPORT/PATH
+    /// What to copy: paths here, and `nfs://HOST[:PORT]/EXPORT/PATH`
     #[arg(value_name = "SOURCE", required = true, value_parser = url::place())]
     pub(crate) sources: Vec<Place>,
 
