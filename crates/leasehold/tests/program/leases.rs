@@ -7,6 +7,7 @@ use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -21,8 +22,8 @@ use leasehold_wire::rpc;
 use rustix::process::{Signal, getegid, geteuid};
 
 use crate::support::{
-    Home, PATIENCE, Serving, address, call_as, call_of_user, leasehold, opaque, ordinary, over,
-    over_stream, root, run,
+    Home, PATIENCE, Serving, address, call_as, leasehold, opaque, ordinary, over, over_stream,
+    root, run,
 };
 
 const CLIENT: [u8; 16] = *b"a client's name.";
@@ -117,7 +118,10 @@ impl Holder {
     }
 
     fn send_call(&mut self, procedure: u32, args: &impl Encode) {
-        let (uid, gid) = (geteuid().as_raw(), getegid().as_raw());
+        self.send_call_as((geteuid().as_raw(), getegid().as_raw()), procedure, args);
+    }
+
+    fn send_call_as(&mut self, (uid, gid): (u32, u32), procedure: u32, args: &impl Encode) {
         let body = bytes(&rpc::AuthSys { uid, gid, ..rpc::AuthSys::default() });
         let head = rpc::Call {
             xid: Xid(7),
@@ -166,7 +170,21 @@ fn results<T: for<'a> Decode<'a>>(reply: &Bytes) -> T {
 
 /// What a plain client gets.
 fn plain<T: for<'a> Decode<'a>>(address: SocketAddr, procedure: u32, args: &impl Encode) -> T {
-    let reply = Bytes::from(over_stream(address, &call_of_user(9, procedure, &bytes(args))));
+    plain_as((geteuid().as_raw(), getegid().as_raw()), address, procedure, args)
+}
+
+/// The results of a call that a plain client makes as a user and a group.
+fn plain_as<T: for<'a> Decode<'a>>(
+    user: (u32, u32),
+    address: SocketAddr,
+    procedure: u32,
+    args: &impl Encode,
+) -> T {
+    /// The number of the next call. The duplicate request cache answers a repeated number, so a
+    /// repeated call with the number of the first would get the first answer JUKEBOX again.
+    static XID: AtomicU32 = AtomicU32::new(9);
+    let xid = XID.fetch_add(1, Ordering::Relaxed);
+    let reply = Bytes::from(over_stream(address, &call_as(user, xid, procedure, &bytes(args))));
     let mut reader = Reader::new(&reply);
     rpc::Reply::decode(&mut reader).unwrap();
     decode_all(&mut reader).unwrap()
