@@ -467,11 +467,8 @@ fn check_refuses_what_a_server_refuses() {
         assert!(complaint.contains(&format!("{file}:{place}: ")), "{text}: {complaint}");
         assert!(complaint.contains(reason), "{text}: {complaint}");
         let state = home.path("other state");
-        let (code, _, complaint) =
-            run(leasehold(&["serve", "--config", &file, "--state", &state, "--listen", "[::1]:0"]));
-        // An address of the command line goes before those of the file.
-        let is_of_listen = text.contains("listen");
-        assert!(is_of_listen || code != 0, "{text}: {complaint}");
+        let (code, _, complaint) = run(leasehold(&["serve", "--config", &file, "--state", &state]));
+        assert_ne!(code, 0, "{text}: {complaint}");
     }
 }
 
