@@ -26,8 +26,11 @@
 //!     runs on the object. A lease is not over while a writing call of its holder runs, which no
 //!     other writing call joins. A call without client is of nobody who holds anything.
 //! 12. A table that is full grants leases that may not be cached and are not kept.
-//! 13. A write lease reserves space on its object's file system, as much as is left there. What is
-//!     written is taken from it, and what remains is given back with the lease.
+//! 13. A write lease reserves space on its object's file system: of the bytes that are free there at
+//!     most an eighth for one lease, a quarter for all leases of the clients of one origin, and half
+//!     for all leases. (a) A renewal lowers no reservation, and a reclaimed lease is bounded by the
+//!     free bytes alone: the holder counts on these bytes. (b) Written bytes are taken from the
+//!     reservation, and the lease gives back the rest at its end.
 //! 14. In recovery leases of before are reclaimed first, as far as they go together, and only their
 //!     holders' calls run. When all are reclaimed, what was changed under others comes: writing calls
 //!     that name the lease that they were made under run too, if nobody is in the way, and are
@@ -55,6 +58,7 @@ mod delays;
 mod few;
 mod precedence;
 mod record;
+mod shares;
 
 use core::time::Duration;
 use std::collections::btree_map::Entry;
@@ -66,6 +70,8 @@ use super::{Client, Kind, Object, Open, Serial, Terms, Ticket};
 use delays::Delays;
 pub use record::Lease;
 use record::Record;
+pub use shares::Share;
+use shares::Shares;
 
 /// What a call does to an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -268,8 +274,7 @@ struct Common {
     terms: Terms,
     leases_max: usize,
     leases: usize,
-    /// By file system; there are as many as the server offers.
-    rooms: BTreeMap<FileSystemId, Room>,
+    shares: Shares,
     next_serial: u64,
     backlog: bool,
     recovery: Option<Phase>,
@@ -279,14 +284,6 @@ struct Common {
     counts: Counts,
     #[cfg(feature = "mutants")]
     mutant: Option<Mutant>,
-}
-
-/// The bytes of a file system.
-#[derive(Clone, Copy, Debug, Default)]
-struct Room {
-    /// Free when it was last looked at, reserved ones included.
-    free: u64,
-    reserved: u64,
 }
 
 /// What is waited for after a restart.
@@ -343,7 +340,7 @@ impl Table {
             terms,
             leases_max,
             leases: 0,
-            rooms: BTreeMap::new(),
+            shares: Shares::default(),
             next_serial: (epoch << SERIAL_BITS) + 1,
             backlog: false,
             recovery: if recovering { Some(Phase::Reclaims) } else { None },
@@ -404,7 +401,7 @@ impl Table {
                     None => record.returned(client, serial, Open::No, turn),
                 });
             }
-            Event::Met(client, origin) => self.common.delays.met(client, origin),
+            Event::Met(client, origin) => self.common.met(client, origin),
             Event::Reconnected(client) => self.reconnected(now, client, effects),
             Event::Forgotten(client) => self.forgotten(now, client, effects),
             Event::Gone(object) => {
@@ -412,7 +409,7 @@ impl Table {
             }
             Event::Backlog(backlog) => self.common.backlog = backlog,
             Event::Space(file_system, bytes) => {
-                self.common.rooms.entry(file_system).or_default().free = bytes;
+                self.common.shares.has_free(file_system, bytes);
             }
             Event::Reclaimed => {
                 self.common.recovery = self.common.recovery.map(|_| Phase::LateData);
@@ -460,7 +457,22 @@ impl Table {
     /// Bytes of a file system that are reserved: what others write must leave so many free.
     #[must_use]
     pub fn reserved_bytes(&self, file_system: FileSystemId) -> u64 {
-        self.common.rooms.get(&file_system).map_or(0, |room| room.reserved)
+        self.common.shares.reserved(file_system)
+    }
+
+    /// The most bytes that a client's lease on an object may have reserved.
+    #[must_use]
+    pub fn share(&self, object: Object, client: Client) -> Share {
+        let own = self.leases(object).iter().filter(|lease| lease.client == client);
+        let has = own.map(|lease| lease.space).sum();
+        self.common.share(object.file_system, client, has)
+    }
+
+    /// Whether two clients are one, or of one origin: rule 13 counts their bytes together.
+    #[must_use]
+    pub fn share_room(&self, one: Client, other: Client) -> bool {
+        let origin = |client| self.common.delays.origin(client);
+        one == other || origin(one).is_some_and(|known| origin(other) == Some(known))
     }
 
     /// The leases on an object.
@@ -507,23 +519,18 @@ impl Table {
         assert!(self.common.leases <= self.common.leases_max, "leases are bounded");
         assert_eq!(self.due.len(), self.records.len(), "each record is looked at some time");
         let mut leases = 0;
-        let mut reserved: BTreeMap<FileSystemId, u64> = BTreeMap::new();
-        for file_system in self.common.rooms.keys() {
-            reserved.insert(*file_system, 0);
-        }
         for (object, record) in &self.records {
             record.check();
             assert!(self.due.contains(&(record.due, *object)), "at the time that it says");
             assert_eq!(record.is_busy(), self.busy.contains(object), "busy ones are known");
             leases += record.leases().len();
-            for lease in record.leases() {
-                *reserved.entry(object.file_system).or_default() += lease.space;
-            }
         }
         assert_eq!(leases, self.common.leases, "leases are counted");
-        for (file_system, bytes) in reserved {
-            assert_eq!(bytes, self.reserved_bytes(file_system), "space is counted");
-        }
+        let reserved = self.records.iter().flat_map(|(object, record)| {
+            let leases = record.leases().iter();
+            leases.map(|lease| (object.file_system, lease.client, lease.space))
+        });
+        self.common.shares.check(reserved, |client| self.common.delays.origin(client));
     }
 
     /// Lets something happen to a record, if there is one, and then what follows from it.
@@ -571,10 +578,11 @@ impl Table {
                 _ => break,
             }
         }
-        let Common { forgotten, delays, .. } = &mut self.common;
+        let Common { forgotten, delays, shares, .. } = &mut self.common;
         forgotten.retain(|client, until| {
             let is_waited_for = *until > now;
             if !is_waited_for {
+                shares.moved(*client, delays.origin(*client), None);
                 delays.forget(*client);
             }
             is_waited_for
@@ -607,9 +615,24 @@ struct Turn<'a> {
 }
 
 impl Turn<'_> {
-    /// The bytes of the file system that the record's object is on.
-    fn room(&mut self) -> &mut Room {
-        self.common.rooms.entry(self.object.file_system).or_default()
+    /// Reserves bytes for a client.
+    fn reserve(&mut self, client: Client, bytes: u64) {
+        let Common { shares, delays, .. } = &mut *self.common;
+        shares.reserve(self.object.file_system, (client, delays.origin(client)), bytes);
+    }
+
+    /// Frees bytes that were reserved for a client.
+    fn give_back(&mut self, client: Client, bytes: u64) {
+        let Common { shares, delays, .. } = &mut *self.common;
+        shares.give_back(self.object.file_system, (client, delays.origin(client)), bytes);
+    }
+
+    /// Rule 13: the most that a client's lease on the object may have reserved, which has so many
+    /// bytes. The holder of a lease of before the restart counts on all that the lease had.
+    fn most_space(&self, client: Client, ask: &Ask, has: u64) -> u64 {
+        let share = self.common.share(self.object.file_system, client, has);
+        let reclaims = ask.reclaim && self.common.recovery == Some(Phase::Reclaims);
+        if reclaims { share.unreserved } else { share.least() }
     }
 }
 
@@ -622,6 +645,16 @@ struct Moment {
 }
 
 impl Common {
+    fn share(&self, file_system: FileSystemId, client: Client, has: u64) -> Share {
+        self.shares.share(file_system, (client, self.delays.origin(client)), has)
+    }
+
+    /// A client calls from an origin.
+    fn met(&mut self, client: Client, origin: Origin) {
+        self.shares.moved(client, self.delays.origin(client), Some(origin));
+        self.delays.met(client, origin);
+    }
+
     const fn moment(&self, now: Time) -> Moment {
         Moment { now, terms: self.terms, backlog: self.backlog }
     }

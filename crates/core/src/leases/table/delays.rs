@@ -70,6 +70,11 @@ impl Delays {
         self.met.insert(client, origin);
     }
 
+    /// Where a client was met last, as long as anything of the client is waited for.
+    pub(super) fn origin(&self, client: Client) -> Option<Origin> {
+        self.met.get(&client).copied()
+    }
+
     /// Nothing of the client is waited for any more.
     pub(super) fn forget(&mut self, client: Client) {
         self.met.remove(&client);

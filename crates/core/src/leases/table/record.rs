@@ -290,10 +290,9 @@ impl Record {
             }
             let used = outcome.used.min(lease.space);
             lease.space -= used;
-            turn.room().reserved -= used;
+            turn.give_back(lease.client, used);
         }
-        let room = turn.room();
-        room.free = room.free.saturating_sub(outcome.used);
+        turn.common.shares.was_written(turn.object.file_system, outcome.used);
         if outcome.void
             && let Some(serial) = ended.granted
         {
@@ -629,14 +628,13 @@ impl Record {
             .any(|lease| !lease.cachable && (lease.kind == Kind::Write || ask.kind == Kind::Write));
         let term = turn.common.terms.clamp(ask.term);
         let end = turn.now + turn.common.waited(term);
-        let room = turn.room();
-        let free = room.free.saturating_sub(room.reserved);
+        let most = turn.most_space(client, &ask, own.map_or(0, |lease| lease.space));
         // Its holder goes on caching until it is evicted: it could not know of anything else.
         let renewed = own.filter(|lease| lease.cachable);
         let lease = match renewed {
             Some(lease) => {
                 let kind = turn.common.upgraded(lease.kind, ask.kind);
-                let space = lease.space + ask.space.saturating_sub(lease.space).min(free);
+                let space = lease.space.max(ask.space.min(most));
                 Lease { kind, end: lease.end.max(end), space, ..lease }
             }
             None => Lease {
@@ -648,7 +646,7 @@ impl Record {
                 serial: turn.common.serial(),
                 end,
                 last_write: own.map_or(Time::ZERO, |lease| lease.last_write),
-                space: if shared { 0 } else { ask.space.min(free) },
+                space: if shared { 0 } else { ask.space.min(most) },
             },
         };
         let Lease { cachable, serial, space, .. } = lease;
@@ -675,7 +673,7 @@ impl Record {
 
     fn keep(&mut self, lease: Lease, turn: &mut Turn<'_>) {
         turn.common.leases += 1;
-        turn.room().reserved += lease.space;
+        turn.reserve(lease.client, lease.space);
         self.leases.push(lease);
     }
 
@@ -686,7 +684,7 @@ impl Record {
             let over = is_over(lease);
             if over {
                 turn.common.leases -= 1;
-                turn.room().reserved -= lease.space;
+                turn.give_back(lease.client, lease.space);
                 if let Some(busy) = busy {
                     let sent = busy.evictions.iter().find(|sent| sent.is_of(lease));
                     if let Some(sent) = sent {

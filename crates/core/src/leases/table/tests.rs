@@ -144,7 +144,7 @@ fn told(effect: &Effect) -> String {
 fn each_file_system_has_room_of_its_own() {
     let mut table = Table::new(Terms::DEFAULT, 100, 0, false);
     let mut effects = Vec::new();
-    for (file_system, free) in [(1, 1000), (2, 10)] {
+    for (file_system, free) in [(1, 8000), (2, 80)] {
         table.step(Time::ZERO, Event::Space(FileSystemId(file_system), free), &mut effects);
     }
     let on = |file_system| Object { file_system: FileSystemId(file_system), file: FileId(1) };

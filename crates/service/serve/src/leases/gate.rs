@@ -29,7 +29,7 @@ use leasehold_wire::lease::{Change, place};
 use super::Leases;
 use super::layouts::LaidOut;
 use super::programs::Program;
-use super::room::{ROOM_AHEAD, ROUNDS_MAX};
+use super::room::ROUNDS_MAX;
 use super::turn::{Turn, Under, Wanted};
 pub(crate) use asks::{Asked, Asks, MadeFrom};
 
@@ -303,6 +303,7 @@ impl Gate {
         makes_room: bool,
     ) -> Option<u64> {
         let By { asked, caller, .. } = self.by.as_ref()?;
+        let mut answer = None;
         for _ in 0..ROUNDS_MAX {
             let reserved = self.leases.reserved(object, Some(asked.client));
             if bytes <= reserved.own {
@@ -311,19 +312,20 @@ impl Gate {
             let Ok(space) = self.store.room(caller, id).await else {
                 return Some(reserved.own);
             };
-            // Who asks for a disk has nobody called back for all of it.
-            let wanted = reserved.elsewhere.saturating_add(bytes.min(ROOM_AHEAD));
-            let lacking = wanted.saturating_sub(space.available_bytes);
-            if reserved.elsewhere == 0 || lacking == 0 || !makes_room {
-                self.leases.has_space(object.file_system, space.available_bytes);
+            let free = space.available_bytes;
+            self.leases.has_space(object.file_system, free);
+            let lacking = self.leases.lacking(object, asked.client, (bytes, free), &reserved);
+            if reserved.elsewhere == 0 || lacking.bytes == 0 || !makes_room {
                 return Some(bytes);
             }
+            // The client sends data at once that finds no room in its share.
+            answer = lacking.is_of_share.then_some(bytes);
             // At most the turn on a directory is held then, and for a while only.
-            if !self.leases.make_room(object, lacking).await {
+            if !self.leases.make_room(object, lacking.bytes, lacking.whose).await {
                 break;
             }
         }
-        None
+        answer
     }
 
     /// A grant of what programs of this machine do not use already in a way that does not go with

@@ -39,6 +39,25 @@ pub(super) struct Reserved {
     pub(super) elsewhere: u64,
 }
 
+/// Whose leases are called back for room.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Whose {
+    /// The leases of all clients.
+    Anybodys,
+    /// The leases of the origin of one client, which has its whole share: clients of other origins
+    /// give nothing up for it.
+    Of(Client),
+}
+
+/// Room that an ask for a lease lacks.
+pub(super) struct Lacking {
+    pub(super) bytes: u64,
+    /// The leases that have reserved those bytes.
+    pub(super) whose: Whose,
+    /// Whether the disk has the bytes and only a share of the disk has not.
+    pub(super) is_of_share: bool,
+}
+
 /// Who makes room on a file system, until this is dropped.
 struct Maker {
     leases: Arc<Leases>,
@@ -75,10 +94,36 @@ impl Leases {
         Reserved { own, elsewhere: all.saturating_sub(here) }
     }
 
+    /// The room that an ask for so many bytes lacks on a file system with so many free bytes. An
+    /// ask for a whole disk lacks no more than one lease may have.
+    pub(super) fn lacking(
+        &self,
+        object: Object,
+        client: Client,
+        (bytes, free): (u64, u64),
+        reserved: &Reserved,
+    ) -> Lacking {
+        let share = self.lock().table.share(object, client);
+        let wanted = bytes.min(ROOM_AHEAD).min(share.of_lease);
+        let of_disk = reserved.elsewhere.saturating_add(wanted).saturating_sub(free);
+        let of_share = wanted.saturating_sub(share.least());
+        let whose = if of_disk == 0 && share.of_origin < wanted {
+            Whose::Of(client)
+        } else {
+            Whose::Anybodys
+        };
+        Lacking { bytes: of_disk.max(of_share), whose, is_of_share: of_disk == 0 }
+    }
+
     /// Calls back what is reserved on other objects of its file system until so many bytes more are
     /// left over, or waits for another call that does. Says whether there may be more room now:
     /// whose lease does not come back in a while keeps it.
-    pub(super) async fn make_room(self: &Arc<Self>, object: Object, bytes: u64) -> bool {
+    pub(super) async fn make_room(
+        self: &Arc<Self>,
+        object: Object,
+        bytes: u64,
+        whose: Whose,
+    ) -> bool {
         let file_system = object.file_system;
         let waits = self.with(Time::ZERO, |state, _| match state.making_room.entry(file_system) {
             Entry::Vacant(place) => {
@@ -97,7 +142,7 @@ impl Leases {
         }
         let _maker = Maker { leases: Arc::clone(self), file_system };
         let mut turns: Vec<_> = self
-            .longest_unwritten(object, bytes.saturating_add(ROOM_AHEAD))
+            .longest_unwritten(object, bytes.saturating_add(ROOM_AHEAD), whose)
             .into_iter()
             .filter_map(|other| Turn::of_nobody(self, other).ok())
             .collect();
@@ -119,13 +164,18 @@ impl Leases {
 
     /// Objects for which so many bytes are reserved, those first that were not written for longest,
     /// and none that is called back already.
-    fn longest_unwritten(&self, but: Object, bytes: u64) -> Vec<Object> {
+    fn longest_unwritten(&self, but: Object, bytes: u64, whose: Whose) -> Vec<Object> {
         let state = self.lock();
+        let is_meant = |client| match whose {
+            Whose::Anybodys => true,
+            Whose::Of(one) => state.table.share_room(one, client),
+        };
         let reserved = state
             .table
             .iter()
             .filter(|(object, ..)| *object != but && object.file_system == but.file_system)
             .filter(|(_, leases, _)| !leases.iter().any(|lease| lease.evicted))
+            .filter(|(_, leases, _)| leases.iter().all(|lease| is_meant(lease.client)))
             .filter_map(|(object, leases, _)| {
                 let space: u64 = leases.iter().map(|lease| lease.space).sum();
                 let last_write = leases.iter().map(|lease| lease.last_write).max()?;

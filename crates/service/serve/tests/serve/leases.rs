@@ -4,6 +4,7 @@ mod bounds;
 mod datagrams;
 mod list;
 mod nqnfs;
+mod room;
 
 use core::net::{IpAddr, SocketAddr};
 use core::pin::Pin;
@@ -137,12 +138,11 @@ fn grant_of(answer: leases::Reply) -> Grant {
 
 impl World {
     fn new() -> Self {
-        let mut world = Self {
-            server: Server::new(),
-            posted: Arc::default(),
-            ledger: Arc::default(),
-            epoch: 0,
-        };
+        Self::over(Server::new())
+    }
+
+    fn over(server: Server) -> Self {
+        let mut world = Self { server, posted: Arc::default(), ledger: Arc::default(), epoch: 0 };
         world.start();
         world
     }
@@ -447,34 +447,6 @@ fn a_plain_call_is_made_again_when_a_holder_is_silent() {
     world.pass(Duration::from_secs(40));
     let mut read = world.nfs(read::NUMBER, &reading(file));
     assert!(read.results::<read::Reply>().done().is_ok());
-}
-
-/// A disk is not full while what is reserved there may come back.
-#[test]
-fn who_finds_no_room_comes_again_while_a_holder_keeps_it() {
-    let mut world = World::new();
-    let (kept, other) = (world.file(b"kept"), world.file(b"other"));
-    world.hello(1);
-    let mut args = world.asking(1, kept, Kind::Write);
-    args.wanted.0.iter_mut().for_each(|wanted| wanted.terms.space = u64::MAX);
-    let all = grant_of(world.lease(1, leases::NUMBER, &args));
-    assert!(all.space > 0);
-    let mut first = world.nfs(write::NUMBER, &written(other, 0, b"data"));
-    assert_eq!(first.poll(), None);
-    assert_eq!(world.evictions(1).len(), 1);
-    // Another of the kind calls nobody back.
-    let mut second = world.nfs(write::NUMBER, &written(other, 0, b"data"));
-    assert_eq!(second.poll(), None);
-    world.pass(Duration::from_secs(2));
-    for waiting in [&mut first, &mut second] {
-        let Reply::Failed(status, _) = waiting.results::<write::Reply>() else {
-            panic!("it failed")
-        };
-        assert_eq!(status, Status::Jukebox);
-    }
-    world.give_back(1, kept, all.serial);
-    let mut again = world.nfs(write::NUMBER, &written(other, 0, b"data"));
-    assert!(again.results::<write::Reply>().done().is_ok());
 }
 
 fn nfs2_handle(handle: Handle) -> nfs2::Handle {

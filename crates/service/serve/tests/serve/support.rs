@@ -11,7 +11,7 @@ use leasehold_base::xdr::{Decode, Encode, Reader, Writer, decode_all};
 use leasehold_fs::{Export, ExportId};
 use leasehold_serve::access::{Access, Clients, Identity, Rule};
 use leasehold_serve::{Arrival, Deaf, HandleKey, Offer, Service, Trust};
-use leasehold_store_mem::MemStore;
+use leasehold_store_mem::{Config, MemStore};
 use leasehold_wire::rpc::{AuthSys, Call, OpaqueAuth, Reply, ReplyStatus, flavor};
 
 /// A server, and who calls it.
@@ -37,7 +37,16 @@ impl Server {
     }
 
     pub(crate) fn with(change: impl FnOnce(Export) -> Export) -> Self {
-        let store = Arc::new(MemStore::default());
+        Self::make(Config::default(), change)
+    }
+
+    /// A server over a store that differs from the usual.
+    pub(crate) fn over(config: Config) -> Self {
+        Self::make(config, |export| export)
+    }
+
+    fn make(config: Config, change: impl FnOnce(Export) -> Export) -> Self {
+        let store = Arc::new(MemStore::new(config));
         let export = change(export(&store));
         Self {
             service: Arc::new(Service::new(vec![export], HandleKey([1; 16]), Box::new(Deaf))),

@@ -45,6 +45,8 @@ fn any_said() -> impl Strategy<Value = Event> {
         }),
         (0..4_u32).prop_map(|client| Event::Reconnected(Client(client))),
         (0..4_u32).prop_map(|client| Event::Forgotten(Client(client))),
+        (0..4_u32, 0..2_u64)
+            .prop_map(|(client, origin)| Event::Met(Client(client), Origin(origin))),
         (0..3_u64).prop_map(|number| Event::Gone(object(number))),
         any::<bool>().prop_map(Event::Backlog),
         (0..100_u64).prop_map(|bytes| Event::Space(object(0).file_system, bytes)),

@@ -14,7 +14,7 @@ use leasehold_wire::lease::place;
 use super::{Gate, Held, Use};
 use crate::leases::Alone;
 use crate::leases::layouts::{Begun, LaidOut};
-use crate::leases::room::ROUNDS_MAX;
+use crate::leases::room::{ROUNDS_MAX, Whose};
 
 impl Gate {
     async fn first(&self, id: &ObjectId, access: Turns) -> Result<Held, FsError> {
@@ -294,7 +294,7 @@ impl Gate {
             }
             let object = held.turn.object;
             drop((alone, held));
-            if !self.leases.make_room(object, lacking).await {
+            if !self.leases.make_room(object, lacking, Whose::Anybodys).await {
                 break;
             }
         }

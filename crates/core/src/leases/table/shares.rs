@@ -1,0 +1,184 @@
+//! The bytes of each file system, and the part of the bytes that write leases may reserve.
+//!
+//! Rule 13 of the table bounds a lease, the clients of one origin, and all leases together. Names of
+//! clients are free, so the clients of one origin share one bound; a client of no known origin has a
+//! bound of its own.
+
+use std::collections::BTreeMap;
+
+use leasehold_base::units::FileSystemId;
+
+use super::Origin;
+use crate::leases::Client;
+
+/// One lease may reserve one of so many parts of the free bytes. Several clients that write large
+/// files at one time then have a share each, and most of the disk is left.
+const LEASE_PARTS: u64 = 8;
+
+/// The leases of one origin may together reserve one of so many parts.
+const ORIGIN_PARTS: u64 = 4;
+
+/// All leases may together reserve one of so many parts. Writers without a lease have the other
+/// bytes, however many clients keep their leases.
+const ALL_PARTS: u64 = 2;
+
+/// The most bytes that a lease may have reserved, by each of the bounds of rule 13.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Share {
+    /// By the bound of one lease.
+    pub of_lease: u64,
+    /// By the bound of the client's origin, less the bytes of other leases of the origin.
+    pub of_origin: u64,
+    /// By the bound of all leases, less the bytes of all other leases.
+    pub of_all: u64,
+    /// The bytes that no other lease has reserved: the only bound of a lease that is reclaimed.
+    pub(super) unreserved: u64,
+}
+
+impl Share {
+    /// By all bounds.
+    #[must_use]
+    pub fn least(self) -> u64 {
+        self.of_lease.min(self.of_origin).min(self.of_all)
+    }
+}
+
+/// The bytes of a file system.
+#[derive(Clone, Copy, Debug, Default)]
+struct Room {
+    /// The free bytes, as the owner of the table last reported them, less the bytes written since.
+    free: u64,
+    reserved: u64,
+}
+
+/// The bytes that leases have reserved.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Shares {
+    /// By file system; there are as many as the server offers.
+    rooms: BTreeMap<FileSystemId, Room>,
+    /// By client, where the client has reserved any bytes.
+    clients: BTreeMap<(FileSystemId, Client), u64>,
+    /// By origin, where clients of the origin have reserved any bytes.
+    origins: BTreeMap<(FileSystemId, Origin), u64>,
+}
+
+impl Shares {
+    /// Takes over how many bytes are free.
+    pub(super) fn has_free(&mut self, file_system: FileSystemId, bytes: u64) {
+        self.rooms.entry(file_system).or_default().free = bytes;
+    }
+
+    /// Counts bytes that a call has written to where there was no data.
+    pub(super) fn was_written(&mut self, file_system: FileSystemId, bytes: u64) {
+        let room = self.rooms.entry(file_system).or_default();
+        room.free = room.free.saturating_sub(bytes);
+    }
+
+    /// How many bytes of a file system are reserved.
+    pub(super) fn reserved(&self, file_system: FileSystemId) -> u64 {
+        self.rooms.get(&file_system).map_or(0, |room| room.reserved)
+    }
+
+    /// Reserves bytes for a client of an origin.
+    pub(super) fn reserve(
+        &mut self,
+        file_system: FileSystemId,
+        (client, origin): (Client, Option<Origin>),
+        bytes: u64,
+    ) {
+        self.rooms.entry(file_system).or_default().reserved += bytes;
+        add(&mut self.clients, (file_system, client), bytes);
+        if let Some(origin) = origin {
+            add(&mut self.origins, (file_system, origin), bytes);
+        }
+    }
+
+    /// Frees bytes that were reserved for a client of an origin.
+    pub(super) fn give_back(
+        &mut self,
+        file_system: FileSystemId,
+        (client, origin): (Client, Option<Origin>),
+        bytes: u64,
+    ) {
+        self.rooms.entry(file_system).or_default().reserved -= bytes;
+        subtract(&mut self.clients, (file_system, client), bytes);
+        if let Some(origin) = origin {
+            subtract(&mut self.origins, (file_system, origin), bytes);
+        }
+    }
+
+    /// Counts the bytes of a client for another origin from now on.
+    pub(super) fn moved(&mut self, client: Client, from: Option<Origin>, to: Option<Origin>) {
+        if from == to {
+            return;
+        }
+        for file_system in self.rooms.keys().copied() {
+            let Some(bytes) = self.clients.get(&(file_system, client)).copied() else { continue };
+            if let Some(from) = from {
+                subtract(&mut self.origins, (file_system, from), bytes);
+            }
+            if let Some(to) = to {
+                add(&mut self.origins, (file_system, to), bytes);
+            }
+        }
+    }
+
+    /// Rule 13: the bounds of a lease that has so many bytes already, for a client of an origin.
+    pub(super) fn share(
+        &self,
+        file_system: FileSystemId,
+        (client, origin): (Client, Option<Origin>),
+        has: u64,
+    ) -> Share {
+        let Room { free, reserved } = self.rooms.get(&file_system).copied().unwrap_or_default();
+        let taken = match origin {
+            Some(origin) => self.origins.get(&(file_system, origin)),
+            None => self.clients.get(&(file_system, client)),
+        };
+        let (of_others, of_all_others) = (taken.map_or(0, |taken| taken - has), reserved - has);
+        Share {
+            of_lease: free / LEASE_PARTS,
+            of_origin: (free / ORIGIN_PARTS).saturating_sub(of_others),
+            of_all: (free / ALL_PARTS).saturating_sub(of_all_others),
+            unreserved: free.saturating_sub(of_all_others),
+        }
+    }
+
+    /// Compares all counts with the counts that the leases give.
+    ///
+    /// # Panics
+    /// When a count is wrong.
+    pub(super) fn check(
+        &self,
+        leases: impl Iterator<Item = (FileSystemId, Client, u64)>,
+        origin_of: impl Fn(Client) -> Option<Origin>,
+    ) {
+        let mut counted = Self::default();
+        for (file_system, client, bytes) in leases {
+            counted.reserve(file_system, (client, origin_of(client)), bytes);
+        }
+        assert_eq!(counted.clients, self.clients, "space is counted by client");
+        assert_eq!(counted.origins, self.origins, "space is counted by origin");
+        for file_system in self.rooms.keys().chain(counted.rooms.keys()) {
+            let (is, counts) = (self.reserved(*file_system), counted.reserved(*file_system));
+            assert_eq!(is, counts, "space is counted");
+        }
+    }
+}
+
+/// Adds to a count; a count of nothing has no entry.
+fn add<K: Copy + Ord>(counts: &mut BTreeMap<K, u64>, key: K, bytes: u64) {
+    if bytes > 0 {
+        *counts.entry(key).or_default() += bytes;
+    }
+}
+
+/// Takes away from a count.
+fn subtract<K: Copy + Ord>(counts: &mut BTreeMap<K, u64>, key: K, bytes: u64) {
+    if let Some(count) = counts.get_mut(&key) {
+        *count -= bytes;
+        if *count == 0 {
+            counts.remove(&key);
+        }
+    }
+}
