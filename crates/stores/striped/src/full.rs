@@ -58,6 +58,22 @@ impl Volume {
         Shape::default().needs_full(&self.options, &self.full.all())
     }
 
+    /// Whether a file of `size` bytes needs an iod that is full and tells less room than `size`.
+    /// Full iods that do not tell their room count as iods without room.
+    pub(crate) async fn lacks_room(&self, shape: &Shape, size: u64) -> bool {
+        let full = self.full.all();
+        if !shape.needs_full(&self.options, &full) {
+            return false;
+        }
+        let asked = full.iter().filter(|iod| shape.may_use(&self.options, **iod));
+        let asked = asked.map(async |&iod| {
+            let told =
+                if self.iod(iod).is_away() { None } else { self.iod(iod).space().await.ok() };
+            told.is_none_or(|room| room.space.available_bytes < size)
+        });
+        join_all(asked).await.contains(&true)
+    }
+
     /// Asks iods that are full for their room. Whether one of them has some again.
     pub(crate) async fn look_for_room(&self) -> bool {
         let full = self.full.all();

@@ -69,7 +69,8 @@ impl Volume {
                 Data::OnIods(objects)
                     if self.is_misplaced(&shape, &objects.head, objects.behind()) =>
                 {
-                    if shape.needs_full(&self.options, &self.full.all()) {
+                    // The loss of a copy outweighs a copy that may find no room: the attempt tells.
+                    if !objects.behind().any() && self.lacks_room(&shape, objects.size()).await {
                         return Err(FsError::NoSpace);
                     }
                     self.refuse_clients(object, objects).await?;

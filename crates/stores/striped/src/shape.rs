@@ -116,6 +116,11 @@ impl Shape {
         rest < usize::from(self.copies_of(options))
     }
 
+    /// Whether a file may use an iod.
+    pub(crate) fn may_use(&self, options: &Options, iod: u16) -> bool {
+        self.candidates(options).contains(&iod)
+    }
+
     /// The iods of a file with that number, in the order of its stripes.
     pub(crate) fn iods(&self, options: &Options, number: u64, full: &BTreeSet<u16>) -> Vec<u16> {
         let mut iods = self.with_room(options, full);

@@ -1,15 +1,19 @@
 //! Iods whose disks are full.
 
-use std::sync::Arc;
+use core::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
+use leasehold_base::random::Random;
 use leasehold_base::units::FileSystemId;
 use leasehold_fs::suite::block_on;
 use leasehold_fs::{FsError, Stability, Store as _};
 use leasehold_store_mem::{Config, MemStore};
 
+use super::outage::Power;
+use super::together::Slow;
 use super::volume::{Volume, data, make, place, put, superuser, text};
-use crate::{Striped, Tended};
+use crate::{Shape, Striped, Tended};
 
 /// The bytes of a block of a store in memory.
 const BLOCK: u64 = 4096;
@@ -75,6 +79,53 @@ fn data_that_finds_room_for_one_of_two_copies_is_refused() {
     }
     assert!(refused > 10, "{refused}");
     assert_eq!((store.behind_count(), store.misplaced_count()), (0, 0));
+}
+
+/// A volume whose second iod is away as the switch tells.
+fn with_one_away(volume: &mut Volume, is_away: &Arc<AtomicBool>) -> Striped {
+    volume.start_with(|number, iod| {
+        let random = Mutex::new(Random::from_seed(u64::from(number)));
+        let fails = if number == 1 { Arc::clone(is_away) } else { Arc::default() };
+        Arc::new(Slow { iod, random, fails, tells: true, power: Power::default() })
+    })
+}
+
+/// An iod that counts as full may have room for a lost copy.
+#[test]
+fn a_lost_copy_is_rebuilt_though_an_iod_counts_as_full() {
+    let mut volume = volume(2, [40, 4000, 4000]);
+    volume.used = vec![0, 1];
+    let is_away = Arc::default();
+    let store = with_one_away(&mut volume, &is_away);
+    let file = make(&store, "file");
+    put(&store, &file, 0, &text(100), Stability::FileSync);
+    is_away.store(true, Ordering::Relaxed);
+    put(&store, &file, 0, &text(100), Stability::FileSync);
+    is_away.store(false, Ordering::Relaxed);
+    assert_eq!(store.behind_count(), 1);
+    store.full.heard(0, FsError::NoSpace);
+    assert_eq!(block_on(store.move_file(&file)), Ok(true));
+    assert_eq!((store.behind_count(), store.misplaced_count()), (0, 0));
+    assert_eq!(data(&store, &file), text(100));
+}
+
+/// A file that lacks no copy stays where it is, if a full iod tells less room than its size.
+#[test]
+fn a_whole_file_moves_to_a_full_iod_only_where_that_tells_room() {
+    let mut volume = volume(2, [40, 4000, 4000]);
+    volume.used = vec![0, 1];
+    let store = volume.start();
+    let [small, large] = ["small", "large"].map(|name| make(&store, name));
+    put(&store, &small, 0, &text(100), Stability::FileSync);
+    let blocks = vec![7; 100_000];
+    put(&store, &large, 0, &blocks, Stability::FileSync);
+    store.full.heard(0, FsError::NoSpace);
+    let shape = Shape { unit: Some(4096), ..Shape::default() };
+    for (file, moved) in [(small, Ok(true)), (large, Err(FsError::NoSpace))] {
+        block_on(store.lay_out(&file, &shape)).expect("it is there");
+        assert_eq!(block_on(store.move_file(&file)), moved);
+    }
+    assert_eq!((data(&store, &small), data(&store, &large)), (text(100), blocks));
 }
 
 #[test]
