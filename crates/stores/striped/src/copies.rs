@@ -6,8 +6,9 @@
 //!    metafile before anybody is told of the change. It is neither read nor written any more, until
 //!    the file is moved. No data was changed by that, so the modification time stays.
 //! 3. One of an object is never behind: where that cannot be had, nothing can.
-//! 4. Of two copies one that finds no room is behind, as one whose iod fails, if other iods have room
-//!    for it: the file moves there. Else that there is no room is told.
+//! 4. Of two copies one that finds no room is behind, as one whose iod fails, if other iods that
+//!    the file may use are there and have room for it: the file moves there. Else that there is no
+//!    room is told.
 
 use futures_util::future::join_all;
 use leasehold_base::units::FileTime;
@@ -80,13 +81,14 @@ impl Volume {
                 }
             }
         }
-        // Rule 4.
-        let is_refused = failed == FsError::FileTooBig || (is_told(failed) && self.needs_full());
-        if lost.is_some() && (metafile.is_none() || is_refused) {
-            return Err(failed);
-        }
-        if let (Some(metafile), Some(lost), false) = (metafile, lost, done.is_empty()) {
-            self.note_behind(metafile, file, object, lost).await?;
+        if let Some(lost) = lost {
+            let Some(metafile) = metafile else { return Err(failed) };
+            if self.is_refused(metafile, file, failed).await? {
+                return Err(failed);
+            }
+            if !done.is_empty() {
+                self.note_behind(metafile, file, object, lost).await?;
+            }
         }
         // One that was found behind meanwhile counts for nothing.
         let behind = file.behind();
@@ -96,6 +98,20 @@ impl Volume {
         } else {
             Ok(done.into_iter().map(|(_, iod, said)| (iod, said)).collect())
         }
+    }
+
+    /// Whether a change that a copy answered with `failed` fails as a whole (rule 4).
+    async fn is_refused(
+        &self,
+        metafile: &ObjectId,
+        file: &Objects,
+        failed: FsError,
+    ) -> Result<bool, FsError> {
+        if !matches!(failed, FsError::NoSpace | FsError::QuotaExceeded) {
+            return Ok(is_told(failed));
+        }
+        let shape = self.shape(metafile).await?;
+        Ok(!self.others_have_room(&shape, file.head.copies))
     }
 
     /// The copies that are not behind: which, on what iod, by what name.

@@ -5,7 +5,8 @@
 //!    room is free again. The part keeps an iod from changing to and fro with each file.
 //! 2. New files lie on the other iods, as long as these can have all copies.
 //! 3. Of two copies one may lack what its iod had no room for, as where the iod fails, if there are
-//!    two iods with room, to which the file then moves. See `copies`.
+//!    two iods with room, which are not away and which the file's layout names; the file then moves
+//!    to these. See `copies`.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
@@ -53,9 +54,12 @@ impl Volume {
         self.full.all()
     }
 
-    /// Whether too few iods have room for all copies of new data.
-    pub(crate) fn needs_full(&self) -> bool {
-        Shape::default().needs_full(&self.options, &self.full.all())
+    /// Whether enough iods for so many copies are there, have room, and may be used by a file.
+    pub(crate) fn others_have_room(&self, shape: &Shape, copies: u16) -> bool {
+        let full = self.full.all();
+        let has_room = |iod: &&u16| !full.contains(*iod) && !self.iod(**iod).is_away();
+        let candidates = shape.candidates(&self.options);
+        candidates.iter().filter(has_room).count() >= usize::from(copies)
     }
 
     /// Whether a file of `size` bytes needs an iod that is full and tells less room than `size`.
@@ -65,7 +69,8 @@ impl Volume {
         if !shape.needs_full(&self.options, &full) {
             return false;
         }
-        let asked = full.iter().filter(|iod| shape.may_use(&self.options, **iod));
+        let candidates = shape.candidates(&self.options);
+        let asked = full.iter().filter(|iod| candidates.contains(iod));
         let asked = asked.map(async |&iod| {
             let told =
                 if self.iod(iod).is_away() { None } else { self.iod(iod).space().await.ok() };

@@ -78,7 +78,7 @@ impl Shape {
     }
 
     /// The iods that a file may use, each once.
-    fn candidates(&self, options: &Options) -> Vec<u16> {
+    pub(crate) fn candidates(&self, options: &Options) -> Vec<u16> {
         let mut named = Vec::new();
         for iod in self.iods.iter().filter(|iod| options.used.contains(iod)) {
             if !named.contains(iod) {
@@ -114,11 +114,6 @@ impl Shape {
     pub(crate) fn needs_full(&self, options: &Options, full: &BTreeSet<u16>) -> bool {
         let rest = self.candidates(options).iter().filter(|iod| !full.contains(iod)).count();
         rest < usize::from(self.copies_of(options))
-    }
-
-    /// Whether a file may use an iod.
-    pub(crate) fn may_use(&self, options: &Options, iod: u16) -> bool {
-        self.candidates(options).contains(&iod)
     }
 
     /// The iods of a file with that number, in the order of its stripes.

@@ -128,6 +128,45 @@ fn a_whole_file_moves_to_a_full_iod_only_where_that_tells_room() {
     assert_eq!((data(&store, &small), data(&store, &large)), (text(100), blocks));
 }
 
+/// The layout of a file says which iods may get a copy that finds no room, and how many copies.
+#[test]
+fn data_is_refused_where_its_layout_names_no_iod_with_room() {
+    let mut volume = volume(1, [6, 4000, 4000]);
+    let store = volume.start();
+    let shape = Shape { iods: vec![0, 1], copies: Some(2), ..Shape::default() };
+    let mut refused = 0;
+    for number in 0..20 {
+        let file = make(&store, &format!("file {number}"));
+        block_on(store.lay_out(&file, &shape)).expect("it is there");
+        let bytes = Bytes::from(text(100));
+        let done = block_on(store.write(&superuser(), &file, 0, bytes, Stability::FileSync));
+        refused += u32::from(done.result == Err(FsError::NoSpace));
+    }
+    assert!(refused > 10, "{refused}");
+    assert_eq!(store.behind_count(), 0);
+}
+
+/// An iod that is away gets no copy for which a full iod has no room.
+#[test]
+fn data_is_refused_where_the_iods_with_room_are_away() {
+    let mut volume = volume(2, [8, 4000, 4000]);
+    let is_away = Arc::default();
+    let store = with_one_away(&mut volume, &is_away);
+    let file = make(&store, "file");
+    put(&store, &file, 0, &text(100), Stability::FileSync);
+    is_away.store(true, Ordering::Relaxed);
+    let bytes = Bytes::from(vec![7; 40_000]);
+    let done = block_on(store.write(&superuser(), &file, 0, bytes, Stability::FileSync));
+    assert!(done.result.is_err() || done.result.is_ok_and(|done| done.count < 40_000));
+    assert_eq!(store.full_iods().into_iter().collect::<Vec<_>>(), [0]);
+    let (head, behind, ..) =
+        block_on(store.whole_head(&file)).expect("it is sound").expect("it has data");
+    for (object, copy) in (0..3).flat_map(|object| [(object, 0), (object, 1)]) {
+        let (iod, _) = head.copy(object, copy);
+        assert!(!behind.has(object, copy) || iod == 1, "object {object} at iod {iod}");
+    }
+}
+
 #[test]
 fn an_iod_that_has_room_again_gets_new_files() {
     let mut volume = volume(1, [6, 4000, 4000]);
