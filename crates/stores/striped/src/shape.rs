@@ -140,13 +140,15 @@ impl Shape {
     /// large its stripes are is as it was when it was made.
     pub(crate) fn fits(&self, options: &Options, head: &Head, full: &BTreeSet<u16>) -> bool {
         let candidates = self.candidates(options);
+        let with_room = self.with_room(options, full);
         let width_of = |iods: &[u16]| self.width_of(options, iods);
         // A file that was placed around an iod moves when the iod has room again.
         let is_wide = || {
             let width = head.iods.len();
-            width == width_of(&candidates) || width == width_of(&self.with_room(options, full))
+            width == width_of(&candidates) || width == width_of(&with_room)
         };
-        let begins = |first: u16| head.iods.first() == Some(&first) || !candidates.contains(&first);
+        // A new file would not begin at an iod that is full either.
+        let begins = |first: u16| head.iods.first() == Some(&first) || !with_room.contains(&first);
         head.iods.iter().all(|iod| candidates.contains(iod))
             && head.copies == self.copies_of(options)
             && self.unit.is_none_or(|unit| unit == head.layout.unit())

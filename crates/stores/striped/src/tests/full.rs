@@ -167,6 +167,23 @@ fn data_is_refused_where_the_iods_with_room_are_away() {
     }
 }
 
+/// A file that is to begin at a full iod lies at others until the iod has room again.
+#[test]
+fn a_file_that_is_to_begin_at_a_full_iod_is_moved_once() {
+    let mut volume = volume(1, [4000, 4000, 4000]);
+    let store = volume.start();
+    let file = make(&store, "file");
+    let shape = Shape { first: Some(0), width: Some(1), ..Shape::default() };
+    block_on(store.lay_out(&file, &shape)).expect("it is there");
+    store.full.heard(0, FsError::NoSpace);
+    put(&store, &file, 0, &text(100), Stability::FileSync);
+    assert_ne!(iods_of(&store, "file"), [0]);
+    assert_eq!(block_on(store.move_file(&file)), Ok(false), "it lies where a new file would");
+    assert!(block_on(store.look_for_room()));
+    assert_eq!(block_on(store.move_file(&file)), Ok(true));
+    assert_eq!(iods_of(&store, "file"), [0]);
+}
+
 #[test]
 fn an_iod_that_has_room_again_gets_new_files() {
     let mut volume = volume(1, [6, 4000, 4000]);
