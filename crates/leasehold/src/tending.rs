@@ -21,29 +21,31 @@ const AGAIN: Duration = Duration::from_secs(10);
 /// Looks after all volumes until it is dropped.
 pub(crate) struct Tending {
     serving: Arc<Serving>,
-    periodic: Option<Periodic>,
+    periodic: Vec<Periodic>,
 }
 
 impl Tending {
-    /// Begins, on a thread of its own.
+    /// Begins, on threads of its own: a search for stripes of no file reads each metafile, and no
+    /// lost copy waits for it.
     pub(crate) fn begin(serving: &Arc<Serving>) -> Result<Self, Failure> {
-        let all = Arc::clone(serving);
+        let (all, searched) = (Arc::clone(serving), Arc::clone(serving));
         let (mut not_before, mut put_off) = (BTreeMap::new(), BTreeMap::new());
         let mut scrubs = Scrubs::default();
-        let periodic = Periodic::start("tending", SOON, move || {
+        let tending = Periodic::start("tending", SOON, move || {
             tend(&all, &mut not_before);
             remove(&all, &mut put_off);
-            scrubs.run(&all);
         });
+        let scrubbing = Periodic::start("scrub", SOON, move || scrubs.run(&searched));
+        let periodic = [tending, scrubbing].into_iter().collect::<Result<_, _>>();
         let failed = |error| Kind::Running.because(format!("cannot start to serve: {error}"));
-        Ok(Self { serving: Arc::clone(serving), periodic: Some(periodic.map_err(failed)?) })
+        Ok(Self { serving: Arc::clone(serving), periodic: periodic.map_err(failed)? })
     }
 }
 
 impl Drop for Tending {
     fn drop(&mut self) {
         self.serving.volumes().iter().for_each(|(_, volume)| volume.striped.end_tending());
-        drop(self.periodic.take());
+        self.periodic.clear();
     }
 }
 
