@@ -11,7 +11,7 @@ use leasehold_shell::clock;
 use leasehold_store_striped::{Found, LeftOf, Leftovers, Scrub, SearchError};
 
 use crate::serving::Serving;
-use crate::stripes::Volume;
+use crate::stripes::{self, Volume};
 
 /// How long a metaserver serves before the first search, so that iods are there again.
 const FIRST: Duration = Duration::from_secs(10);
@@ -20,6 +20,10 @@ const FIRST: Duration = Duration::from_secs(10);
 const LEAST: Duration = Duration::from_secs(1);
 const GREATEST: Duration = Duration::from_secs(3600);
 
+/// The time from one stamp of the names to the next. A backup that is older than the last stamp is
+/// known by its own stamp.
+const STAMP_AFTER: Duration = Duration::from_secs(3600);
+
 /// The state of all volumes.
 #[derive(Default)]
 pub(crate) struct Scrubs(BTreeMap<PathBuf, State>);
@@ -27,9 +31,11 @@ pub(crate) struct Scrubs(BTreeMap<PathBuf, State>);
 struct State {
     scrub: Scrub,
     next: Time,
+    /// When the names get their next stamp.
+    next_stamp: Time,
     /// Whether a search is still to be made, for objects that the last one found.
     has_found_some: bool,
-    /// Whether the log has the line that most objects are of no file.
+    /// Whether the log has the line that nothing is removed.
     is_refused: bool,
 }
 
@@ -46,9 +52,11 @@ impl Scrubs {
             let state = self.0.entry(directory.clone()).or_insert_with(|| State {
                 scrub: Scrub::default(),
                 next: clock::now() + FIRST,
+                next_stamp: clock::now() + STAMP_AFTER,
                 has_found_some: false,
                 is_refused: false,
             });
+            state.stamp(&directory, &volume);
             let is_due = state.has_found_some || volume.striped.removals_are_incomplete();
             if is_due && state.next <= clock::now() {
                 let keep = Duration::from_secs(scrub_after_s.into());
@@ -59,6 +67,17 @@ impl Scrubs {
 }
 
 impl State {
+    /// Gives the names another stamp from time to time, unless they are in doubt.
+    fn stamp(&mut self, directory: &Path, volume: &Volume) {
+        if clock::now() < self.next_stamp || volume.striped.names_are_doubted() {
+            return;
+        }
+        self.next_stamp = clock::now() + STAMP_AFTER;
+        if let Err(error) = stripes::removals::trust(&volume.striped, directory) {
+            tracing::warn!(directory = %directory.display(), %error, "cannot stamp the names");
+        }
+    }
+
     fn search(&mut self, directory: &Path, volume: &Volume, keep: Duration) {
         let now = clock::now();
         let between = if keep.is_zero() { GREATEST } else { keep.clamp(LEAST, GREATEST) };
@@ -85,7 +104,7 @@ impl State {
             let directory = directory.display();
             tracing::info!(%directory, count, bytes, "stripes of no file were found");
         }
-        let refused = !keep.is_zero() && self.refuses(directory, &found.leftovers);
+        let refused = !keep.is_zero() && self.refuses(directory, volume, &found.leftovers);
         let is_kept = keep.is_zero() || refused;
         let ripe = self.scrub.ripe(found, now, keep);
         let removed = if is_kept { (0, 0) } else { remove(directory, volume, &ripe) };
@@ -96,15 +115,27 @@ impl State {
         self.next = clock::now() + between;
     }
 
-    /// Whether the directory can hardly have all names, so that nothing may be removed.
-    fn refuses(&mut self, directory: &Path, leftovers: &Leftovers) -> bool {
-        let refuses = leftovers.are_most();
+    /// Whether the directory may lack names, so that nothing may be removed.
+    fn refuses(&mut self, directory: &Path, volume: &Volume, leftovers: &Leftovers) -> bool {
+        let (are_most, directory) = (leftovers.are_most(), directory.display());
+        let is_doubted = volume.striped.names_are_doubted() && leftovers.count() > 0;
+        let refuses = are_most || is_doubted;
         if refuses && !self.is_refused {
-            tracing::warn!(
-                directory = %directory.display(),
-                "most stripes are of no file, so the directory may not have all names: nothing is \
-                 removed; see leasehold cluster repair"
-            );
+            if are_most {
+                tracing::warn!(
+                    %directory,
+                    "most stripes are of no file, so the directory may not have all names: nothing \
+                     is removed; see leasehold cluster repair"
+                );
+            } else {
+                tracing::warn!(
+                    %directory,
+                    "stripes of no file were found, and the last start with this state directory \
+                     did not have this directory of names: nothing is removed, because the \
+                     directory may be a copy or a backup without the newest names; if it has all \
+                     names, run leasehold cluster repair --remove"
+                );
+            }
         }
         self.is_refused = refuses;
         refuses

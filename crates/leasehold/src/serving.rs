@@ -400,7 +400,7 @@ impl How {
         };
         if let Some(volume) = &volume {
             let sync = self.durability != dir::Durability::Memory;
-            stripes::removals::keep(&volume.striped, state, sync);
+            stripes::removals::keep(&volume.striped, &export.directory, state, sync);
         }
         let store: Arc<dyn Store> = match &volume {
             Some(volume) => Arc::<Striped>::clone(&volume.striped),

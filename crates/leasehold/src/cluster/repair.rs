@@ -103,6 +103,9 @@ pub(crate) fn repair_served(
             removed = removed.iter().sum::<u64>(),
             "stripes of no file were removed"
         );
+        stripes::removals::trust(&volume.striped, path).unwrap_or_else(|error| {
+            tracing::warn!(directory = %path.display(), %error, "the names cannot be stamped");
+        });
         Some(removed)
     } else {
         None
@@ -143,6 +146,8 @@ fn by_this_process(options: &Repair) -> Result<Vec<FoundOn>, Failure> {
             gone.count() as u64
         });
         removed = Some(gone.collect::<Vec<_>>());
+        // Without the mark the next metaserver only counts what it finds.
+        let _ = stripes::removals::mark_repaired(&options.directory);
     }
     let labels = iods.iter().map(|iod| iod.label.clone());
     Ok(told(labels, &leftovers, removed.as_deref()))

@@ -1,16 +1,28 @@
 //! The list of removals that wait for an iod, in the state directory.
 
+use std::fs;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use leasehold_fs::{Answer, FsError};
+use leasehold_shell::client::block_on;
 use leasehold_shell::records::Records;
-use leasehold_store_striped::{Kept, Ledger, Removal, Striped, UnknownRecord};
+use leasehold_shell::state as shell_state;
+use leasehold_store_striped::{Kept, Ledger, Stamp, Striped, UnknownRecord};
+use rustix::fs::{XattrFlags, getxattr, setxattr};
+use rustix::io::Errno;
 
 /// The file of a volume's list, before the number of the volume.
 const NAME: &str = "removals-";
+
+/// The user attribute of the directory of names that has the stamp.
+const STAMP: &str = "user.leasehold.stamp";
+
+/// The value of the attribute after an administrator had leftovers removed, with no metaserver at
+/// the directory: the next start takes the directory for complete.
+const REPAIRED: &[u8] = b"repaired";
 
 /// A file of records.
 struct File(Records);
@@ -27,10 +39,15 @@ impl Ledger for File {
 
 /// Has a volume keep its list of removals in a state directory. A list that cannot be had costs no
 /// service: the objects are then found by a search of all names.
-pub(crate) fn keep(striped: &Striped, state: &Path, sync: bool) {
+pub(crate) fn keep(striped: &Striped, names: &Path, state: &Path, sync: bool) {
     let path = state.join(format!("{NAME}{:016x}", striped.options().volume));
-    match open(&path, sync) {
-        Ok((file, kept)) => striped.keep_removals(Arc::new(file), kept),
+    // Until both have the stamp of this start.
+    striped.doubt_names(true);
+    let kept = match open(&path, sync) {
+        Ok((file, kept)) => {
+            striped.keep_removals(Arc::new(file), kept.clone());
+            kept
+        }
         Err(error) => {
             tracing::warn!(
                 path = %path.display(),
@@ -38,8 +55,57 @@ pub(crate) fn keep(striped: &Striped, state: &Path, sync: bool) {
                 "removals that wait for an iod are not kept over a restart"
             );
             striped.set_removals_incomplete(true);
+            return;
         }
+    };
+    let is_known = are_of_ledger(names, kept.stamp).and_then(|are_of_ledger| {
+        if are_of_ledger { trust(striped, names).map(|()| true) } else { Ok(false) }
+    });
+    let directory = names.display();
+    match is_known {
+        Ok(true) => {}
+        Ok(false) => tracing::debug!(%directory, "the names are not of this state directory"),
+        Err(error) => tracing::debug!(%directory, %error, "the names cannot be stamped"),
     }
+}
+
+/// Whether the state directory saw the last start with this directory of names, or no file was
+/// ever made there, or an administrator said so.
+fn are_of_ledger(names: &Path, kept: Option<Stamp>) -> io::Result<bool> {
+    let mut found = [0; size_of::<Stamp>()];
+    match (getxattr(names, STAMP, &mut found[..]), kept) {
+        (Ok(length), _) if &found[..length] == REPAIRED => Ok(true),
+        (Ok(length), Some(kept)) => Ok(found[..length] == kept),
+        (Err(Errno::NODATA), None) => Ok(fs::read_dir(names)?.next().is_none()),
+        (Ok(_) | Err(Errno::NODATA | Errno::RANGE), _) => Ok(false),
+        (Err(errno), _) => Err(errno.into()),
+    }
+}
+
+/// Takes a directory of names for complete: from now on it belongs to the ledger of the volume.
+///
+/// # Errors
+/// The stamp cannot be stored. The names are in doubt then.
+pub(crate) fn trust(striped: &Striped, names: &Path) -> io::Result<()> {
+    let stamp: Stamp = shell_state::random()?;
+    striped.doubt_names(true);
+    block_on(striped.stamp_removals(&stamp)).map_err(|_| io::Error::other("no ledger"))?;
+    mark(names, &stamp)?;
+    striped.doubt_names(false);
+    Ok(())
+}
+
+/// Has the next start take a directory of names for complete.
+///
+/// # Errors
+/// The directory cannot be marked.
+pub(crate) fn mark_repaired(names: &Path) -> io::Result<()> {
+    mark(names, REPAIRED)
+}
+
+fn mark(names: &Path, value: &[u8]) -> io::Result<()> {
+    setxattr(names, STAMP, value, XattrFlags::empty())?;
+    fs::File::open(names)?.sync_all()
 }
 
 fn open(path: &Path, sync: bool) -> io::Result<(File, Kept)> {
@@ -49,7 +115,7 @@ fn open(path: &Path, sync: bool) -> io::Result<(File, Kept)> {
             io::Error::new(io::ErrorKind::InvalidData, "a record is of another version")
         };
         kept = Kept::read(&records).map_err(unknown)?;
-        Ok(kept.waiting.iter().map(|removal: &Removal| removal.waits()).collect())
+        Ok(kept.records())
     };
     let (records, _) = Records::open(path, sync, compact)?;
     Ok((File(records), kept))
@@ -57,8 +123,7 @@ fn open(path: &Path, sync: bool) -> io::Result<(File, Kept)> {
 
 #[cfg(test)]
 mod tests {
-    use leasehold_shell::client::block_on;
-    use leasehold_store_striped::ObjectName;
+    use leasehold_store_striped::{ObjectName, Removal};
 
     use super::*;
 
@@ -72,9 +137,27 @@ mod tests {
         block_on(file.append(vec![removal.waits()], true)).expect("it is stored");
         drop(file);
         let (file, kept) = open(&path, true).expect("the folder can be written");
-        assert_eq!(kept, Kept { waiting: vec![removal], is_complete: false });
+        assert_eq!(kept, Kept { waiting: vec![removal], ..Kept::default() });
         assert!(open(&path, true).is_err(), "one process has it");
         drop(file);
+    }
+
+    #[test]
+    fn names_are_of_a_ledger_with_the_same_stamp() {
+        let folder = tempfile::tempdir().expect("there is room");
+        let names = folder.path();
+        let (one, two) = ([1; 16], [2; 16]);
+        let are_of = |kept| are_of_ledger(names, kept).expect("there are attributes");
+        assert!(are_of(None), "no file was ever made");
+        assert!(!are_of(Some(one)), "the directory is another");
+        fs::write(names.join("file"), "").expect("there is room");
+        assert!(!are_of(None), "the ledger is new");
+        mark(names, &one).expect("there are attributes");
+        assert!(are_of(Some(one)));
+        assert!(!are_of(Some(two)), "the names are of an earlier start");
+        assert!(!are_of(None), "another metaserver has a copy of the names");
+        mark_repaired(names).expect("there are attributes");
+        assert!(are_of(Some(two)) && are_of(None));
     }
 
     /// An older version does not rewrite what a newer one has written.

@@ -157,6 +157,44 @@ fn stripes_that_a_crash_left_are_removed_in_the_background() {
     assert!(world.serving.end(Signal::TERM).success());
 }
 
+/// A backup of the names lacks the files that were made since. The stripes of these files stay,
+/// until an administrator has them removed.
+#[test]
+fn names_from_a_backup_have_no_stripes_removed_in_the_background() {
+    let mut world = World::new(&["--scrub-after", "1"]);
+    for number in 0..6 {
+        world.put(&format!("kept {number}"));
+    }
+    let (names, backup) = (world.home.path("data"), world.home.path("backup"));
+    fs::create_dir(&backup).unwrap();
+    for entry in fs::read_dir(&names).unwrap().map(Result::unwrap) {
+        fs::copy(entry.path(), Path::new(&backup).join(entry.file_name())).unwrap();
+    }
+    let kept = world.objects().len();
+    world.put("new");
+    let all = world.objects().len();
+    assert!(kept < all);
+    assert!(world.serving.end(Signal::KILL).code().is_none());
+    fs::rename(&names, world.home.path("lost")).unwrap();
+    fs::rename(&backup, &names).unwrap();
+    world.start();
+    world.wait(|told| told["orphans"] == all - kept);
+    // Some searches later, and after another start.
+    sleep(Duration::from_secs(4));
+    assert_eq!(world.objects().len(), all);
+    assert!(world.serving.end(Signal::KILL).code().is_none());
+    world.start();
+    world.wait(|told| told["orphans"] == all - kept);
+    sleep(Duration::from_secs(4));
+    assert_eq!(world.objects().len(), all);
+    let state = world.home.path("state");
+    let (code, _, error) =
+        run(leasehold(&["cluster", "repair", &names, "--remove", "--state", &state]));
+    assert_eq!(code, 0, "{error}");
+    assert_eq!(world.objects().len(), kept);
+    assert!(world.serving.end(Signal::TERM).success());
+}
+
 /// Leaves a copy of an object under another name.
 fn left_like(object: &Path) -> PathBuf {
     let name = object.file_name().unwrap().to_str().unwrap();

@@ -78,7 +78,7 @@ pub use metafile::{Damaged, Placed};
 pub use paced::{Pace, Paced};
 pub use patient::{Patience, Patient};
 pub use remote::Remote;
-pub use removals::{Kept, Ledger, Removal, Removed, UnknownRecord};
+pub use removals::{Kept, Ledger, Removal, Removed, Stamp, UnknownRecord};
 pub use scrub::Scrub;
 pub use search::{Found, SearchError};
 pub use shape::Shape;

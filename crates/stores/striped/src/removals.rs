@@ -18,7 +18,10 @@
 //!    written, the client has its answer. A crash in between leaves objects that no file has and
 //!    that the list does not have: the search of `search` finds these.
 //! 3. The record that an entry is done is written without a sync: a removal may be repeated.
-//! 4. The list has a bound. A list that is full, or whose record cannot be stored, is incomplete
+//! 4. The ledger and the directory of names have the same stamp, a new one with each start. Where
+//!    the stamps differ, the directory is a copy or an older state, which may lack names: no search
+//!    in the background removes anything.
+//! 5. The list has a bound. A list that is full, or whose record cannot be stored, is incomplete
 //!    until a search of all names has found the objects that the list lacks. So is the list of a
 //!    call that is dropped in the midst of a removal, and of a start that follows a crash: a start
 //!    knows a crash by the lack of the record that a metaserver writes at its end.
@@ -46,8 +49,15 @@ const RECORD_BYTES: usize = 19;
 const WAITS: u8 = 1;
 const DONE: u8 = 2;
 
+/// The kind of the record of a stamp, before the 16 bytes of the stamp.
+const STAMP: u8 = 4;
+
 /// The record of an orderly end, which is the last record of the ledger then.
 const ENDED: &[u8] = &[3];
+
+/// Random bytes that each start gives to the ledger and to the directory of names. A directory of
+/// another stamp is a copy of the directory, or an older state of it.
+pub type Stamp = [u8; 16];
 
 /// Stable storage for records of removals.
 pub trait Ledger: Send + Sync {
@@ -85,6 +95,8 @@ pub struct Kept {
     /// Whether the metaserver that wrote the ledger came to an orderly end, so that the list has
     /// all objects that no file has.
     pub is_complete: bool,
+    /// The stamp of the directory of names that the ledger belongs to.
+    pub stamp: Option<Stamp>,
 }
 
 /// A record of removals that this version does not know.
@@ -119,9 +131,13 @@ impl Kept {
     /// A record is of another version.
     pub fn read(records: &[Bytes]) -> Result<Self, UnknownRecord> {
         let mut waiting = BTreeSet::new();
-        let mut is_complete = false;
+        let (mut is_complete, mut stamp) = (false, None);
         for record in records {
             is_complete = record == ENDED;
+            if let Some((&STAMP, said)) = record.split_first() {
+                stamp = Some(said.try_into().map_err(|_| UnknownRecord)?);
+                continue;
+            }
             match Removal::parse(record) {
                 Some((DONE, removal)) => drop(waiting.remove(&removal)),
                 Some((_, removal)) => drop(waiting.insert(removal)),
@@ -129,8 +145,19 @@ impl Kept {
                 None => return Err(UnknownRecord),
             }
         }
-        Ok(Self { waiting: waiting.into_iter().collect(), is_complete })
+        Ok(Self { waiting: waiting.into_iter().collect(), is_complete, stamp })
     }
+
+    /// The records that say the same, but for the orderly end.
+    #[must_use]
+    pub fn records(&self) -> Vec<Vec<u8>> {
+        let stamp = self.stamp.as_ref().map(stamp_record);
+        stamp.into_iter().chain(self.waiting.iter().map(|removal| removal.waits())).collect()
+    }
+}
+
+fn stamp_record(stamp: &Stamp) -> Vec<u8> {
+    [&[STAMP][..], stamp].concat()
 }
 
 /// The list.
@@ -139,6 +166,8 @@ pub(crate) struct Removals {
     waiting: Mutex<BTreeMap<u16, BTreeSet<ObjectName>>>,
     /// Whether some object that no file has may lack its entry.
     is_incomplete: AtomicBool,
+    /// Whether the directory of names may be a copy, or an older state, that lacks names.
+    are_names_doubted: AtomicBool,
     /// Removals of files that a call has begun and not ended.
     under_way: AtomicUsize,
     /// The objects that no file has, and their bytes, as the last search of all names found them.
@@ -251,6 +280,27 @@ impl Volume {
         }
     }
 
+    /// Whether the directory of names may lack names of files, so that an object without a file is
+    /// no leftover for sure.
+    #[must_use]
+    pub fn names_are_doubted(&self) -> bool {
+        self.removals.are_names_doubted.load(Ordering::Relaxed)
+    }
+
+    /// Takes note whether the directory of names may lack names of files.
+    pub fn doubt_names(&self, are_doubted: bool) {
+        self.removals.are_names_doubted.store(are_doubted, Ordering::Relaxed);
+    }
+
+    /// Puts the stamp of the directory of names on stable storage in the ledger.
+    ///
+    /// # Errors
+    /// The record cannot be stored, or there is no ledger.
+    pub async fn stamp_removals(&self, stamp: &Stamp) -> Result<(), FsError> {
+        let ledger = self.removals.ledger.get().ok_or(FsError::Io)?;
+        ledger.append(vec![stamp_record(stamp)], true).await
+    }
+
     /// How many removals wait for each iod that any waits for.
     #[must_use]
     pub fn waiting_removals(&self) -> BTreeMap<u16, usize> {
@@ -258,7 +308,7 @@ impl Volume {
             .waiting(|waiting| waiting.iter().map(|(iod, objects)| (*iod, objects.len())).collect())
     }
 
-    /// Whether objects that no file has may lack an entry in the list of removals (rule 4).
+    /// Whether objects that no file has may lack an entry in the list of removals (rule 5).
     #[must_use]
     pub fn removals_are_incomplete(&self) -> bool {
         self.removals.is_incomplete.load(Ordering::Relaxed)
@@ -362,7 +412,7 @@ mod tests {
     fn records_give_the_removals_that_still_wait() {
         let (one, two) = (removal(0, 7), removal(0x102, 8));
         let records = [one.waits(), two.waits(), one.record(DONE)].map(Bytes::from);
-        let kept = Kept { waiting: vec![two], is_complete: false };
+        let kept = Kept { waiting: vec![two], is_complete: false, stamp: None };
         assert_eq!(Kept::read(&records), Ok(kept.clone()));
         let ended = [&records[..], &[Bytes::from_static(ENDED)]].concat();
         assert_eq!(Kept::read(&ended), Ok(Kept { is_complete: true, ..kept.clone() }));
@@ -371,6 +421,19 @@ mod tests {
         let text = [&[1, 1, 2][..], &[8; 16]].concat();
         assert_eq!(two.waits(), text);
         assert_eq!(Kept::read(&[]), Ok(Kept::default()));
+    }
+
+    #[test]
+    fn the_last_stamp_of_a_ledger_counts_and_outlives_a_rewriting() {
+        let one = removal(0, 7);
+        let records = [one.waits(), stamp_record(&[1; 16]), ENDED.to_vec(), stamp_record(&[2; 16])];
+        let kept = Kept::read(&records.map(Bytes::from)).expect("the format is known");
+        assert_eq!(kept, Kept { waiting: vec![one], is_complete: false, stamp: Some([2; 16]) });
+        let again: Vec<Bytes> = kept.records().into_iter().map(Bytes::from).collect();
+        assert_eq!(Kept::read(&again), Ok(kept));
+        for wrong in [&[STAMP][..], &[STAMP; 16], &[STAMP; 18]] {
+            assert_eq!(Kept::read(&[Bytes::copy_from_slice(wrong)]), Err(UnknownRecord));
+        }
     }
 
     #[test]
