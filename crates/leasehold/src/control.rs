@@ -153,11 +153,18 @@ pub(crate) fn begin(state: &Path, desk: Desk) -> Option<Control> {
 /// # Errors
 /// What is wrong and what to do, as text.
 pub(crate) fn ask(state: &Path, request: &Request) -> Result<Value, String> {
+    ask_again(&mut connect(state)?, state, request)
+}
+
+/// Connects to the running server that has this state directory.
+///
+/// # Errors
+/// What is wrong and what to do, as text.
+pub(crate) fn connect(state: &Path) -> Result<Asker, String> {
     let place = state.display();
-    let mut asker = Asker::connect(state).map_err(|error| {
+    Asker::connect(state).map_err(|error| {
         format!("no server answers at {place} ({error}): name its state directory with --state DIR")
-    })?;
-    ask_again(&mut asker, state, request)
+    })
 }
 
 /// The same in a conversation that goes on.

@@ -46,11 +46,15 @@ pub(crate) struct Successor {
 pub(crate) fn run(options: &Restart) -> Result<(), Failure> {
     let state = options.which.state()?;
     let refused = |text: String| Kind::Running.because(text);
-    let told = control::ask(&state, &Request::Successor).map_err(refused)?;
+    let mut asker = control::connect(&state).map_err(refused)?;
+    let told = control::ask_again(&mut asker, &state, &Request::Successor).map_err(refused)?;
     let successor: Successor = serde_json::from_value(told)
         .map_err(|error| refused(format!("the server is of another version: {error}")))?;
     let asked = Instant::now();
-    process::request_restart(successor.pid)
+    // The kernel names the process, not the answer: a number that the peer says may be any process.
+    asker
+        .pid()
+        .and_then(process::request_restart)
         .map_err(|error| refused(format!("the server cannot be told: {error}")))?;
     while !is_back(&state, successor.pid, asked) {
         if asked.elapsed() > PATIENCE {

@@ -2,16 +2,16 @@
 //!
 //! A server is found by its control socket: in the usual places of states, and where the kernel lists a
 //! socket of that kind, which finds servers with a `--state` of their own in this network namespace.
-//! Each one says itself what it serves. A state directory of another user is left alone: a command of root
-//! asks no stranger.
+//! Each one says itself what it serves. A state directory of another user is left alone, and so is one
+//! where another user may write, as in /tmp: a command of root asks no stranger.
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use leasehold_shell::control::{Asker, places};
+use leasehold_shell::private;
 use serde::{Deserialize, Serialize};
 
 use crate::control::{self, Request};
@@ -92,12 +92,10 @@ pub(crate) fn state_of_path(state: Option<&Path>, path: &Path) -> Result<PathBuf
 
 /// All servers of this user, in the order of their state directories.
 pub(crate) fn servers() -> Vec<Server> {
-    let own = rustix::process::geteuid().as_raw();
     let mut found = BTreeMap::new();
     for place in place::all().into_iter().chain(places()) {
         let Ok(place) = fs::canonicalize(&place) else { continue };
-        let is_own = fs::metadata(&place).is_ok_and(|seen| seen.uid() == own);
-        if is_own && !found.contains_key(&place) {
+        if private::is_own_directory(&place) && !found.contains_key(&place) {
             let server = ask(&place);
             found.insert(place, server);
         }

@@ -22,6 +22,7 @@ use rustix::net::Shutdown;
 
 use crate::own;
 use crate::state::own_name;
+use crate::sys;
 
 /// The name of the socket.
 const NAME: &str = "control";
@@ -136,9 +137,8 @@ fn accept(listener: &UnixListener, ends: &AtomicBool, answerer: &Arc<Answerer>) 
 
 /// Whether it is the user that the server runs as, or root.
 fn may_ask(stream: &UnixStream) -> bool {
-    let own = rustix::process::geteuid();
-    rustix::net::sockopt::socket_peercred(stream)
-        .is_ok_and(|peer| peer.uid == own || peer.uid.is_root())
+    let own = rustix::process::geteuid().as_raw();
+    sys::peer_of(stream).is_ok_and(|(_, peer)| peer == own || peer == 0)
 }
 
 fn converse(stream: &UnixStream, answerer: &Arc<Answerer>) -> io::Result<()> {
@@ -169,9 +169,32 @@ impl Asker {
     /// Connects to the server that has this state directory.
     ///
     /// # Errors
-    /// When there is none that runs, or it is another user's.
+    /// When no server listens there, when the socket is another user's, or when a process listens
+    /// that runs neither as the owner of the directory nor as root ([`ErrorKind::PermissionDenied`]).
     pub fn connect(state: &Path) -> io::Result<Self> {
-        connect(state).map(|stream| Self { stream: BufReader::new(stream) })
+        let stream = connect(state)?;
+        // Any user can make a socket in a directory like /tmp, under any name.
+        let owner = fs::metadata(state)?.uid();
+        let (_, peer) = sys::peer_of(&stream)?;
+        if peer != owner && peer != 0 {
+            let text = format!(
+                "the socket there is of the user {peer}, and the directory of the user {owner}"
+            );
+            return Err(io::Error::new(ErrorKind::PermissionDenied, text));
+        }
+        Ok(Self { stream: BufReader::new(stream) })
+    }
+
+    /// The process that listens at the socket, as the kernel noted it.
+    ///
+    /// # Errors
+    /// When the kernel does not name the process.
+    pub fn pid(&self) -> io::Result<u32> {
+        let (pid, _) = sys::peer_of(self.stream.get_ref())?;
+        u32::try_from(pid)
+            .ok()
+            .filter(|pid| *pid != 0)
+            .ok_or_else(|| io::Error::other("the server runs in another namespace of processes"))
     }
 
     /// Waits so long for each answer from now on.
@@ -201,8 +224,9 @@ impl Asker {
     }
 }
 
-/// The state directories of control sockets that the kernel lists, in this network namespace. Any user
-/// can have a socket of such a name, so a directory is to be looked at before it is believed.
+/// The directories of control sockets that the kernel lists, in this network namespace. Any user
+/// can have a socket of such a name in any directory where that user may write, so the caller
+/// judges the directory first ([`private::is_own_directory`](crate::private::is_own_directory)).
 #[must_use]
 pub fn places() -> Vec<PathBuf> {
     listed(&fs::read("/proc/net/unix").unwrap_or_default())
@@ -285,6 +309,45 @@ mod tests {
             0: 2 0 00010000 0001 01 77 @control.0123456789abcdef\n0: 3 0\n";
         assert_eq!(listed(table), [Path::new("/srv/a b")]);
     }
+
+    #[test]
+    fn the_kernel_names_the_process_that_listens() {
+        let home = tempfile::tempdir().expect("a directory for the test");
+        let _control = Control::listen(home.path(), echo()).expect("it can be made");
+        let asker = Asker::connect(home.path()).expect("it listens");
+        assert_eq!(asker.pid().expect("the process is here"), std::process::id());
+    }
+
+    #[test]
+    fn a_server_of_neither_the_owner_nor_root_is_not_asked() {
+        // To run a program as another user takes root.
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let home = tempfile::tempdir().expect("a directory for the test");
+        fs::set_permissions(home.path(), Permissions::from_mode(0o1777)).expect("it is its own");
+        let path = home.path().join(NAME);
+        let mut stranger = std::process::Command::new("python3");
+        stranger.args(["-c", STRANGER]).arg(&path).stdin(std::process::Stdio::piped());
+        let mut stranger =
+            stranger.stdout(std::process::Stdio::piped()).spawn().expect("it is installed");
+        let mut line = String::new();
+        BufReader::new(stranger.stdout.as_mut().expect("piped"))
+            .read_line(&mut line)
+            .expect("text");
+        let refused = Asker::connect(home.path()).map(drop);
+        let _ = stranger.kill();
+        let _ = stranger.wait();
+        assert_eq!(line, "listens\n");
+        let refused = refused.expect_err("it is a stranger");
+        assert_eq!(refused.kind(), ErrorKind::PermissionDenied);
+        assert!(refused.to_string().contains("12345"), "{refused}");
+    }
+
+    /// A program that listens as another user.
+    const STRANGER: &str = "import os, socket, sys\nos.setgid(12345)\nos.setuid(12345)\n\
+        s = socket.socket(socket.AF_UNIX)\ns.bind(sys.argv[1])\ns.listen()\n\
+        print('listens', flush=True)\nsys.stdin.read()\n";
 
     #[test]
     fn the_path_may_be_long() {

@@ -49,6 +49,16 @@ pub fn directory(path: &Path) -> io::Result<File> {
     Ok(directory)
 }
 
+/// Tells whether a path is a directory of the user of the process, without a link in its place, that
+/// no other user may write.
+#[must_use]
+pub fn is_own_directory(path: &Path) -> bool {
+    let own = rustix::process::geteuid().as_raw();
+    path.symlink_metadata().is_ok_and(|seen| {
+        seen.is_dir() && seen.uid() == own && judge(&seen, Secrecy::Readable).is_ok()
+    })
+}
+
 /// Reads a whole file that no other user can have written.
 ///
 /// # Errors
@@ -169,6 +179,7 @@ mod tests {
         for (mode, is_good) in [(0o755, true), (0o770, false), (0o707, false), (0o1777, false)] {
             set(&path, mode);
             assert_eq!(directory(&path).is_ok(), is_good, "{mode:o}");
+            assert_eq!(is_own_directory(&path), is_good, "{mode:o}");
         }
     }
 

@@ -7,6 +7,7 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::ffi::{CStr, CString};
 use std::io::{self, IoSlice};
 use std::os::fd::{AsRawFd, FromRawFd as _, OwnedFd};
+use std::os::unix::net::UnixStream;
 
 use bytes::BytesMut;
 use rustix::io::Errno;
@@ -55,6 +56,25 @@ pub(crate) fn unacknowledged(socket: &OwnedFd) -> Result<usize, Errno> {
 
 /// No user and no group: the kernel takes this number for neither, and says which one is set.
 const NOBODY_AT_ALL: u32 = u32::MAX;
+
+/// Gives the process and the user at the other end of a Unix socket, as the kernel noted both when the
+/// peer connected or listened. The process is 0 where it lies in another namespace, for which the
+/// type of `rustix` has no value.
+pub(crate) fn peer_of(socket: &UnixStream) -> io::Result<(i32, u32)> {
+    let mut peer = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
+    let mut length = libc::socklen_t::try_from(size_of_val(&peer)).expect("it is small");
+    // SAFETY: the kernel writes no more than `length` bytes, which `peer` has.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERCRED,
+            (&raw mut peer).cast(),
+            &raw mut length,
+        )
+    };
+    if result == 0 { Ok((peer.pid, peer.uid)) } else { Err(io::Error::last_os_error()) }
+}
 
 /// The file system user of this thread.
 pub(crate) fn file_system_user() -> u32 {

@@ -373,6 +373,56 @@ fn each_server_has_a_state_of_its_own_and_is_found_by_what_it_serves() {
     }
 }
 
+/// A program of another user that listens at a name of control sockets in the directory that is
+/// named, and answers each request with the number of a process.
+const STRANGER: &str = r#"
+import os, socket, sys
+os.setgid(12345)
+os.setuid(12345)
+os.chdir(sys.argv[1])
+listener = socket.socket(socket.AF_UNIX)
+listener.bind(sys.argv[1] + "/control.0123456789abcdef")
+os.rename("control.0123456789abcdef", "control")
+listener.listen()
+print("listens", flush=True)
+while True:
+    asker = listener.accept()[0]
+    asker.recv(4096)
+    asker.sendall(b'{"ok":{"pid":%s,"program":"leasehold 9"}}\n' % sys.argv[2].encode())
+"#;
+
+/// Any user could have root signal any process: by a socket in /tmp, which belongs to root.
+#[test]
+fn a_socket_of_another_user_is_no_server() {
+    // To run a program as another user takes root.
+    if !geteuid().is_root() {
+        return;
+    }
+    let machine = Machine::new(true);
+    let shared = machine.home.path("shared");
+    fs::create_dir(&shared).unwrap();
+    set(&machine.home.path(""), 0o755);
+    set(&shared, 0o1777);
+    let mut victim = Command::new("sleep").arg("600").spawn().unwrap();
+    let mut stranger = Command::new("nsenter");
+    stranger.args(["--target", &machine.holder.id().to_string()]).args(&machine.joins).arg("--");
+    stranger.args(["python3", "-c", STRANGER, &shared, &victim.id().to_string()]);
+    let mut stranger = stranger.stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(stranger.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    let found = machine.run(&["restart"]);
+    let named = machine.run(&["restart", "--state", &shared]);
+    let ended = victim.try_wait().unwrap();
+    for child in [&mut stranger, &mut victim] {
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    assert_eq!(line, "listens\n");
+    assert!(ended.is_none(), "the process was signalled");
+    assert!(found.0 == 1 && found.2.contains("no server"), "{found:?}");
+    assert!(named.0 == 1 && named.2.contains("the user 12345"), "{named:?}");
+}
+
 /// Its clients get ESTALE until a restart, which no tool told.
 #[test]
 fn a_directory_that_was_replaced_under_its_server_is_told() {
