@@ -6,18 +6,24 @@
 //!
 //! Earlier versions kept the state of all servers in the usual place itself. One server takes that
 //! over, once ([`take_over`]): the files are renamed into its folder. Rules:
-//! 1. Which directories the state was of is known where it lists names of exports, or notes a stable
-//!    log. The heir serves one of them. A state without any was of servers of one directory, named on
-//!    the command line; the first such server that starts is the heir.
-//! 2. Nothing is taken from a server that runs.
+//! 1. A state that lists names of exports, or notes a stable log, tells which directories it was of.
+//!    The heir serves one of them. A state without any was of servers of one directory, named on the
+//!    command line; the first such server that starts is the heir.
+//! 2. Nothing is taken from a server that runs. A server that could be the heir does not start
+//!    meanwhile: with a key of its own it could never be the heir again.
 //! 3. The heir is noted before the first file moves, and the key moves last: a start that was cut off
 //!    is completed by the same heir, and by no other.
+//! 4. An iod is no heir: a metaserver on the same machine shared the state perhaps, and clients have
+//!    handles of the metaserver for good, while handles of an iod are asked for again. A stable log
+//!    that holds data of the iod's directory is the exception, since no other server can replay it.
 
 use std::fs::{self, File};
 use std::hash::Hasher as _;
 use std::io::{self, ErrorKind};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use leasehold_shell::private::{self, Secrecy};
 use leasehold_shell::{GivenLock, Ownership, state};
@@ -41,6 +47,12 @@ const KEY: &str = "handle-key";
 /// The files of a state, in the order in which they move.
 const FILES: [&str; 8] =
     ["identifier", "exports", "origins", "leases", "replies", "verifier", "stable-log", KEY];
+
+/// How long a server that was just killed may take to be gone.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// The time between two looks at its lock.
+const LOOK: Duration = Duration::from_millis(10);
 
 /// The longest name of a directory or file that is part of a folder's.
 const NAME_CHARACTERS_MAX: usize = 40;
@@ -129,22 +141,37 @@ pub(crate) fn take_over(plan: &Plan) -> Result<(), Failure> {
     if !is_there(&base.join(KEY)) || is_there(&plan.state.join(KEY)) {
         return Ok(());
     }
-    let Some(_base) = at_rest(&base).map_err(failed)? else {
-        let place = base.display();
-        tracing::warn!("a server uses the state in {place}: this one begins with its own");
+    let place = base.display();
+    let mut why = heir(plan, &base).map_err(failed)?;
+    let mut owned = None;
+    if why.is_some() {
+        owned = at_rest(&base).map_err(failed)?;
+        if owned.is_none() {
+            return Err(Kind::State.because(format!(
+                "a server of an earlier version uses the state in {place}, and this server may be \
+                 the one that goes on with that state: end that server first, or name a state with \
+                 --state DIR"
+            )));
+        }
+        // Another server may have become the heir before this one had the lock.
+        why = heir(plan, &base).map_err(failed)?;
+    }
+    let Some(_heir) = why else {
+        match plan.is_iod() {
+            true => tracing::info!(
+                "the state in {place} is left to another server: this iod begins with its own"
+            ),
+            false => tracing::warn!(
+                "the state in {place} is of other directories: this server begins with its own, \
+                 and clients that had mounted it mount again; --state {place} goes on with that"
+            ),
+        }
         return Ok(());
     };
-    if !is_heir(plan, &base).map_err(failed)? {
-        let place = base.display();
-        tracing::warn!(
-            "the state in {place} is of other directories: this server begins with its own, and \
-             clients that had mounted it mount again; --state {place} goes on with that"
-        );
-        return Ok(());
-    }
     move_files(&base, &plan.state).map_err(failed)?;
-    let (from, to) = (base.display(), plan.state.display());
-    tracing::info!("the state of an earlier version has moved from {from} to {to}");
+    drop(owned);
+    let to = plan.state.display();
+    tracing::info!("the state of an earlier version has moved from {place} to {to}");
     Ok(())
 }
 
@@ -160,22 +187,44 @@ fn at_rest(base: &Path) -> io::Result<Option<(Ownership, Option<File>)>> {
         notes => Some(notes?),
     };
     let lock = FlockOperation::NonBlockingLockExclusive;
-    let is_free = notes.as_ref().is_none_or(|notes| flock(notes, lock).is_ok());
-    Ok(is_free.then_some((owned, notes)))
+    let is_free = || notes.as_ref().is_none_or(|notes| flock(notes, lock).is_ok());
+    let end = Instant::now() + PATIENCE;
+    while !is_free() {
+        if Instant::now() > end {
+            return Ok(None);
+        }
+        thread::sleep(LOOK);
+    }
+    Ok(Some((owned, notes)))
 }
 
-/// Whether the state of an earlier version goes on with this server. Rules 1 and 3.
-fn is_heir(plan: &Plan, base: &Path) -> io::Result<bool> {
+/// Why a server is the heir.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Heir {
+    /// The state, or the note of an heir, names the server.
+    Named,
+    /// The state names no directory, and the server is the first one.
+    First,
+}
+
+/// Tells why the state of an earlier version goes on with this server, if it does. Rules 1, 3 and 4.
+fn heir(plan: &Plan, base: &Path) -> io::Result<Option<Heir>> {
     match private::read(&base.join(HEIR), Secrecy::Readable) {
         Err(error) if error.kind() == ErrorKind::NotFound => {}
-        read => return Ok(read? == plan.state.as_os_str().as_bytes()),
+        read => return Ok((read? == plan.state.as_os_str().as_bytes()).then_some(Heir::Named)),
+    }
+    if base.join(KEY).symlink_metadata().is_err() {
+        return Ok(None);
+    }
+    let mut served = plan.exports.iter().map(|export| &export.directory);
+    if let Some((_, directory)) = stable_log::noted(base)? {
+        return Ok(served.any(|served| *served == directory).then_some(Heir::Named));
     }
     let names = ids::names(base)?;
-    let mut served = plan.exports.iter().map(|export| &export.directory);
-    Ok(match stable_log::noted(base)? {
-        Some((_, directory)) => served.any(|served| *served == directory),
-        None if names.is_empty() => plan.file.is_none(),
-        None => served.any(|served| names.contains(served)),
+    Ok(match names.is_empty() {
+        _ if plan.is_iod() => None,
+        true => plan.file.is_none().then_some(Heir::First),
+        false => served.any(|served| names.contains(served)).then_some(Heir::Named),
     })
 }
 

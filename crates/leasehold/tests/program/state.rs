@@ -489,6 +489,10 @@ fn the_state_of_an_earlier_version_goes_on_with_one_server() {
     notes.lock().unwrap();
     fs::create_dir(home.path("more")).unwrap();
     assert!(!is_good(&[&home.path("more")]) && is_there());
+    // Nor does the heir begin with a key of its own, which would be its key for good.
+    let (code, _, error) = machine.run(&["serve", &data, "--listen", "127.0.0.1:0"]);
+    assert!(code == 5 && error.contains("end that server first"), "{error}");
+    assert!(machine.folders().iter().all(|folder| !folder.starts_with("data-")));
     drop(notes);
     let verifier = fs::read(format!("{usual}/verifier")).unwrap();
     assert!(is_good(&[&data]) && !is_there(), "the heir takes it over");
@@ -515,6 +519,14 @@ fn a_state_that_names_no_directory_goes_on_with_the_first_server_of_one() {
     let (mut serving, _) = machine.serve(&["--config", &file]);
     assert!(serving.end(Signal::TERM).success());
     assert!(fs::exists(format!("{usual}/handle-key")).unwrap(), "a file's server has noted names");
+    // A metaserver and an iod on one machine shared the state: it goes on with the metaserver.
+    fs::create_dir(home.path("stripes")).unwrap();
+    let mut iod = machine.command(&["iod", &home.path("stripes"), "--listen", "127.0.0.1:0"]);
+    iod.args(["--cluster-key", &home.path("key")]);
+    let mut iod = Serving::start(iod);
+    iod.line();
+    assert!(iod.end(Signal::TERM).success());
+    assert!(fs::exists(format!("{usual}/handle-key")).unwrap(), "an iod is no heir");
     let (mut serving, ready) = machine.serve(&[&home.path("data")]);
     assert_eq!(status(address(&ready), GETATTR, &handle).0, 0);
     assert!(serving.end(Signal::TERM).success());
