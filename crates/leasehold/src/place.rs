@@ -156,7 +156,7 @@ pub(crate) fn take_over(plan: &Plan) -> Result<(), Failure> {
         // Another server may have become the heir before this one had the lock.
         why = heir(plan, &base).map_err(failed)?;
     }
-    let Some(_heir) = why else {
+    let Some(why) = why else {
         match plan.is_iod() {
             true => tracing::info!(
                 "the state in {place} is left to another server: this iod begins with its own"
@@ -172,6 +172,15 @@ pub(crate) fn take_over(plan: &Plan) -> Result<(), Failure> {
     drop(owned);
     let to = plan.state.display();
     tracing::info!("the state of an earlier version has moved from {place} to {to}");
+    if why == Heir::First {
+        let directory = plan.served();
+        tracing::warn!(
+            "the state names no directory: this server assumes that it was of {directory}; if other \
+             servers shared it, old handles of any other directory that they served are good here \
+             now; to refuse all old handles, end this server, remove handle-key in {to} and start \
+             it: all clients mount again then"
+        );
+    }
     Ok(())
 }
 

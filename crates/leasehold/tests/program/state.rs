@@ -531,6 +531,9 @@ fn a_state_that_names_no_directory_goes_on_with_the_first_server_of_one() {
     assert_eq!(status(address(&ready), GETATTR, &handle).0, 0);
     assert!(serving.end(Signal::TERM).success());
     assert!(!fs::exists(format!("{usual}/handle-key")).unwrap());
+    let log = fs::read_to_string(home.path("log")).unwrap();
+    let warning = log.lines().find(|line| line.contains("WARN") && line.contains("assumes"));
+    assert!(warning.is_some_and(|line| line.contains(&home.path("data"))), "{log}");
 }
 
 /// Two iods on one directory gave each other's objects away: a metaserver that named both was told of
