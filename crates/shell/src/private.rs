@@ -9,14 +9,16 @@
 //! 3. A secret of the user of the process gives its group and others no permission at all. A secret
 //!    of root may be readable by a group, which is how root lends a key to a service.
 //! 4. No symbolic link is followed in the place of a file, and nothing but a regular file is read.
+//! 5. A symbolic link in the place of a directory belongs to the user of the process, or to root:
+//!    another user could lead the process to a directory of root that is no state.
 //!
-//! What lies above a state directory is not judged: another user who can exchange the directory
+//! The directories above a state directory are not judged: another user who can exchange the directory
 //! cannot make one that passes rule 1.
 
 use std::fs::{DirBuilder, File, Metadata};
 use std::io::{self, ErrorKind, Read as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -42,11 +44,31 @@ pub enum Secrecy {
 /// When it cannot be made, is no directory, or breaks a rule.
 pub fn directory(path: &Path) -> io::Result<File> {
     own::must_be_own();
+    judge_link(path)?;
     DirBuilder::new().recursive(true).mode(0o700).create(path)?;
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let directory = File::from(rustix::fs::open(path, flags, Mode::empty())?);
     judge(&directory.metadata()?, Secrecy::Readable)?;
     Ok(directory)
+}
+
+/// Refuses a link of another user in the place of a directory. Rule 5.
+fn judge_link(path: &Path) -> io::Result<()> {
+    // With a slash at its end a path leads to where the link leads.
+    let place: PathBuf = path.components().collect();
+    let own = rustix::process::geteuid().as_raw();
+    match place.symlink_metadata() {
+        Ok(seen) if seen.is_symlink() && seen.uid() != own && seen.uid() != 0 => {
+            let owner = seen.uid();
+            Err(refused(format!(
+                "is a symbolic link of the user {owner}, and the server runs as {own}: name the \
+                 directory itself"
+            )))
+        }
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+    }
 }
 
 /// Tells whether a path is a directory of the user of the process, without a link in its place, that
@@ -200,6 +222,24 @@ mod tests {
             .expect("there is room");
         let error = read(&pipe, Secrecy::Readable).expect_err("it is a pipe");
         assert!(error.to_string().contains("no regular file"), "{error}");
+    }
+
+    #[test]
+    fn a_link_of_another_user_leads_to_no_directory() {
+        let home = tempfile::tempdir().expect("a directory for the test");
+        let [real, link] = ["real", "link"].map(|name| home.path().join(name));
+        directory(&real).expect("it is made");
+        symlink(&real, &link).expect("there is room");
+        directory(&link).expect("the link is the user's own");
+        // To give a link away takes root.
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        std::os::unix::fs::lchown(&link, Some(12_345), None).expect("root may");
+        for path in [link.clone(), link.join("")] {
+            let error = directory(&path).expect_err("the link is another user's").to_string();
+            assert!(error.contains("symbolic link of the user 12345"), "{error}");
+        }
     }
 
     #[test]
