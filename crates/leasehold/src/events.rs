@@ -9,6 +9,9 @@ use leasehold_shell::Rate;
 /// of callers of an iod that nobody has sent.
 const COMPLAINTS_INTERVAL: Duration = Duration::from_secs(10);
 
+/// The digits of the path of an iod.
+const SECRET_CHARACTERS: usize = 32;
+
 /// Writes events to the log; of each kind one a second, or fewer.
 pub(crate) struct Log {
     mounts: Rate,
@@ -38,7 +41,7 @@ impl Observer for Log {
             }
             Event::MountRefused { from, path, hidden: Some(export), .. } => {
                 let Some(held_back) = self.refusals.pass() else { return };
-                let path = path.escape_ascii();
+                let path = unsecret(path);
                 tracing::warn!(
                     client = %from, %path, export, held_back,
                     "refused a mount: no rule of the export has this client"
@@ -46,7 +49,7 @@ impl Observer for Log {
             }
             Event::MountRefused { from, path, error, hidden: None, exports } => {
                 let Some(held_back) = self.refusals.pass() else { return };
-                let (path, exports) = (path.escape_ascii(), names(exports));
+                let (path, exports) = (unsecret(path), names(exports));
                 tracing::warn!(client = %from, %path, ?error, ?exports, held_back, "refused a mount");
             }
             Event::HandleRefused { from, export } => {
@@ -81,6 +84,16 @@ impl Observer for Log {
     }
 }
 
+/// Gives a path as the log may have it. The path of an iod is derived from the key of its cluster, and
+/// opens the iod to anybody: a client that asks for it at another server, or below it, is refused.
+fn unsecret(path: &[u8]) -> String {
+    let first = path.split(|byte| *byte == b'/').find(|part| !part.is_empty()).unwrap_or_default();
+    match first.len() == SECRET_CHARACTERS && first.iter().all(u8::is_ascii_hexdigit) {
+        true => "/... (perhaps the secret path of an iod)".to_owned(),
+        false => path.escape_ascii().to_string(),
+    }
+}
+
 fn names(exports: &Exports) -> Vec<&str> {
     exports.iter().map(|export| &*export.name).collect()
 }
@@ -103,6 +116,17 @@ mod tests {
 
         fn flush(&mut self) -> io::Result<()> {
             Ok(())
+        }
+    }
+
+    #[test]
+    fn the_secret_path_of_an_iod_is_not_logged() {
+        let secret = "0123456789abcdef0123456789abcdef";
+        for path in [format!("/{secret}"), format!("{secret}/"), format!("//{secret}/below")] {
+            assert!(!unsecret(path.as_bytes()).contains(secret), "{path}");
+        }
+        for path in ["/", "/data", "/data/0123456789abcdef0123456789abcdef", "/0123"] {
+            assert_eq!(unsecret(path.as_bytes()), path);
         }
     }
 
