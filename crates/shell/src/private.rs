@@ -99,22 +99,44 @@ pub fn read(path: &Path, secrecy: Secrecy) -> io::Result<Vec<u8>> {
 /// # Errors
 /// When it cannot be opened, or breaks a rule.
 pub fn open(path: &Path, flags: OFlags, secrecy: Secrecy) -> io::Result<File> {
+    let file = open_itself(path, flags)?;
+    judge(&file.metadata()?, secrecy)?;
+    Ok(file)
+}
+
+/// Opens a file in a directory that may be another user's, such as the metafiles of a volume, which
+/// root may move for the user of a metaserver: the owner of the directory counts as the user of the
+/// process does in rule 1. One that is made is its owner's alone.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_beside(path: &Path, flags: OFlags) -> io::Result<File> {
+    let file = open_itself(path, flags)?;
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let seen = file.metadata()?;
+    let owner = folder.unwrap_or(Path::new(".")).metadata()?.uid();
+    match seen.uid() == owner {
+        true => judge_mode(&seen, Secrecy::Readable, true)?,
+        false => judge(&seen, Secrecy::Readable)?,
+    }
+    Ok(file)
+}
+
+/// Opens a regular file. Rule 4.
+fn open_itself(path: &Path, flags: OFlags) -> io::Result<File> {
     own::must_be_own();
-    // What is no file may have the process wait.
+    // A pipe or a device may have the process wait.
     let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    // Rule 4.
     let file = match rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR) {
         Err(Errno::LOOP) => {
             return Err(refused("is a symbolic link: put the file itself there".to_owned()));
         }
         opened => File::from(opened?),
     };
-    let seen = file.metadata()?;
-    if !seen.is_file() {
-        return Err(refused("is no regular file".to_owned()));
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(refused("is no regular file".to_owned())),
     }
-    judge(&seen, secrecy)?;
-    Ok(file)
 }
 
 /// Judges an open file or directory by rules 1 to 3.
@@ -122,7 +144,7 @@ pub fn open(path: &Path, flags: OFlags, secrecy: Secrecy) -> io::Result<File> {
 /// # Errors
 /// The rule that it breaks, and the command that mends it.
 pub fn judge(seen: &Metadata, secrecy: Secrecy) -> io::Result<()> {
-    let (own, owner, mode) = (rustix::process::geteuid().as_raw(), seen.uid(), seen.mode());
+    let (own, owner) = (rustix::process::geteuid().as_raw(), seen.uid());
     // Rule 1.
     if owner != own && owner != 0 {
         let text = format!(
@@ -131,8 +153,13 @@ pub fn judge(seen: &Metadata, secrecy: Secrecy) -> io::Result<()> {
         );
         return Err(refused(text));
     }
-    // Rules 2 and 3.
-    let (forbidden, lacks) = match (secrecy, owner == own) {
+    judge_mode(seen, secrecy, owner == own)
+}
+
+/// Judges the mode of an open file or directory. Rules 2 and 3.
+fn judge_mode(seen: &Metadata, secrecy: Secrecy, is_own: bool) -> io::Result<()> {
+    let mode = seen.mode();
+    let (forbidden, lacks) = match (secrecy, is_own) {
         (Secrecy::Readable, _) => (0o022, "go-w"),
         (Secrecy::Secret, true) => (0o077, "go="),
         (Secrecy::Secret, false) => (0o027, "g-w,o="),

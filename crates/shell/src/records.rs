@@ -11,7 +11,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::hash::Hasher as _;
-use std::io::{self, ErrorKind, Write as _};
+use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
@@ -20,10 +20,11 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures_channel::oneshot;
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, OFlags, flock};
 use siphasher::sip::SipHasher13;
 
 use crate::own;
+use crate::private;
 
 /// The first line of such a file, with the version of its format.
 pub const MAGIC: &[u8] = b"leasehold records 1\n";
@@ -61,16 +62,16 @@ impl Records {
         compact: impl FnOnce(Vec<Bytes>) -> io::Result<Vec<Vec<u8>>>,
     ) -> io::Result<(Self, Vec<Bytes>)> {
         own::must_be_own();
-        let lock = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .open(path.with_extension("lock"))?;
+        let flags = OFlags::WRONLY | OFlags::CREATE;
+        let lock = private::open_beside(&path.with_extension("lock"), flags)?;
         flock(&lock, FlockOperation::NonBlockingLockExclusive)
             .map_err(|_| io::Error::new(ErrorKind::AddrInUse, "another process has it"))?;
-        let found = match fs::read(path) {
-            Ok(bytes) => read(&bytes.into())?,
+        let found = match private::open_beside(path, OFlags::RDONLY) {
+            Ok(mut file) => {
+                let mut bytes = Vec::new();
+                file.read_to_end(&mut bytes)?;
+                read(&bytes.into())?
+            }
             Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
             Err(error) => return Err(error),
         };
@@ -185,9 +186,12 @@ fn read(file: &Bytes) -> io::Result<Vec<Bytes>> {
 /// Puts a new file in place of the old one, and gives it, at its end.
 fn rewrite(path: &Path, records: &[Vec<u8>]) -> io::Result<File> {
     let new: PathBuf = path.with_extension("new");
-    let mut options = OpenOptions::new();
-    let options = options.write(true).create(true).truncate(true).mode(0o600);
-    let mut file = options.open(&new)?;
+    // A start that was cut off has left one perhaps; a link in its place is not followed.
+    match fs::remove_file(&new) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+        Ok(()) | Err(_) => {}
+    }
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
     let mut bytes = MAGIC.to_vec();
     for record in records {
         frame(bytes.len() as u64, record, &mut bytes);
@@ -236,6 +240,31 @@ mod tests {
         block_on(records.append(vec![b"four".to_vec()], true)).expect("it is stored");
         drop(records);
         assert_eq!(open(&path).1, [&b"one"[..], b"", b"four"]);
+    }
+
+    #[test]
+    fn links_and_files_that_others_may_write_are_refused() {
+        let folder = tempfile::tempdir().expect("there is room");
+        let victim = folder.path().join("victim");
+        fs::write(&victim, MAGIC).expect("there is room");
+        for name in ["names.lock", "names"] {
+            let place = folder.path().join(name);
+            std::os::unix::fs::symlink(&victim, &place).expect("there is room");
+            let opened = Records::open(&folder.path().join("names"), true, |_| Ok(Vec::new()));
+            assert!(opened.is_err(), "{name}");
+            fs::remove_file(&place).expect("it is there");
+        }
+        // A link in the place of the new file is replaced.
+        let path = folder.path().join("names");
+        std::os::unix::fs::symlink(&victim, path.with_extension("new")).expect("there is room");
+        let (records, _) = open(&path);
+        block_on(records.append(vec![b"one".to_vec()], true)).expect("it is stored");
+        drop(records);
+        assert_eq!(fs::read(&victim).expect("it is there"), MAGIC);
+        let mut mode = fs::metadata(&path).expect("it is there").permissions();
+        std::os::unix::fs::PermissionsExt::set_mode(&mut mode, 0o620);
+        fs::set_permissions(&path, mode).expect("it is the test's own");
+        assert!(Records::open(&path, true, |_| Ok(Vec::new())).is_err());
     }
 
     #[test]
