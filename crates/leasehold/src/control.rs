@@ -1,4 +1,4 @@
-//! What an administrator can say to a running server by its control socket: an object of JSON a
+//! The requests of an administrator to a running server by its control socket: an object of JSON a
 //! line, `{"do": "status"}`, answered by `{"ok": ...}` or `{"error": "what, and what to do"}`.
 //!
 //! A command is added in two places: a variant of [`Request`], whose fields are what it is given
@@ -21,11 +21,11 @@ use crate::reload;
 use crate::restart;
 use crate::serving::Serving;
 
-/// What can be asked of a running server.
+/// A request to a running server.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) enum Request {
-    /// What it serves, and what it did since it was started.
+    /// Asks for its exports and for counts since its start.
     Status,
     /// Which server it is, and what it serves.
     About,
@@ -35,9 +35,9 @@ pub(crate) enum Request {
     Settle,
     /// To read its file again.
     Reload,
-    /// What would follow if it were started anew.
+    /// Asks which program would follow at a restart.
     Successor,
-    /// What a client may do, and why.
+    /// Asks for the permissions of a client, with the reasons.
     Why(Question),
     /// The volumes that lie on iods, and how these are.
     Volumes,
@@ -52,12 +52,12 @@ pub(crate) enum Request {
     Repair {
         /// The directory of its names.
         path: String,
-        /// Whether they are to be removed.
+        /// Asks for their removal.
         remove: bool,
         /// Also where most of all are of no file.
         even_most: bool,
     },
-    /// Who holds which lease, and who waits for whom.
+    /// Asks for all leases, their holders and the clients that wait for them.
     Leases,
     /// To wait no more for a client with leases.
     Forget {
@@ -151,7 +151,7 @@ pub(crate) fn begin(state: &Path, desk: Desk) -> Option<Control> {
 /// Asks the running server that has this state directory.
 ///
 /// # Errors
-/// What is wrong and what to do, as text.
+/// The fault and its remedy, as text.
 pub(crate) fn ask(state: &Path, request: &Request) -> Result<Value, String> {
     ask_again(&mut connect(state)?, state, request)
 }
@@ -159,7 +159,7 @@ pub(crate) fn ask(state: &Path, request: &Request) -> Result<Value, String> {
 /// Connects to the running server that has this state directory.
 ///
 /// # Errors
-/// What is wrong and what to do, as text.
+/// The fault and its remedy, as text.
 pub(crate) fn connect(state: &Path) -> Result<Asker, String> {
     let place = state.display();
     Asker::connect(state).map_err(|error| {

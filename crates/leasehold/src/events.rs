@@ -1,4 +1,4 @@
-//! What the service sees, as lines of the log.
+//! Events of the service, as lines of the log.
 
 use std::time::Duration;
 

@@ -114,7 +114,7 @@ fn with_mark(servers: &Path, mark: u64) -> Option<PathBuf> {
     Some(found.path())
 }
 
-/// What people know a folder by.
+/// The part of a folder's name that people know it by.
 fn name_of(path: &Path) -> String {
     let name = path.file_name().unwrap_or_else(|| "root".as_ref()).to_string_lossy();
     let plain = |character: char| match character {
@@ -284,7 +284,7 @@ mod tests {
         for name in FILES {
             state::put(&from, name, &[name.as_bytes()]).expect("there is room");
         }
-        // What was cut off before is completed.
+        // A move that was cut off before is completed.
         private::directory(&to).expect("there is room");
         fs::rename(from.join("leases"), to.join("leases")).expect("there is room");
         move_files(&from, &to).expect("there is room");

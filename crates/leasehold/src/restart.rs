@@ -34,11 +34,11 @@ const PATIENCE: Duration = Duration::from_mins(5);
 /// How often it looks.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// What a server says that can be started anew.
+/// The answer of a server that can be restarted.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Successor {
     pid: u32,
-    /// What the program says that would follow.
+    /// The name and version of the program that would follow.
     program: String,
 }
 
@@ -72,7 +72,7 @@ pub(crate) fn run(options: &Restart) -> Result<(), Failure> {
     say(text)
 }
 
-/// Whether a server answers that was started since then. The next version may have its state
+/// Tells whether a server answers that was started since then. The next version may have its state
 /// elsewhere.
 fn is_back(state: &Path, pid: u32, asked: Instant) -> bool {
     let moved = || {
@@ -89,7 +89,7 @@ fn is_back(state: &Path, pid: u32, asked: Instant) -> bool {
 /// Finds out whether the program that would follow can be run, and takes the configuration.
 ///
 /// # Errors
-/// What is wrong, as text.
+/// The fault, as text.
 pub(crate) fn successor(file: Option<&Path>) -> Result<Successor, String> {
     let name = program();
     let shown = name.to_string_lossy().into_owned();
@@ -125,7 +125,7 @@ pub(crate) fn wait(termination: &Termination, serving: &Serving) -> bool {
         match termination.next() {
             Asked::End => return false,
             Asked::Reload => {
-                // What came of it is in the log.
+                // The log has the result.
                 let _ = reload::reload(serving);
             }
             Asked::Restart => match successor(serving.file().as_deref()) {

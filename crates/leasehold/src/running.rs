@@ -37,7 +37,7 @@ pub(crate) struct Which {
     pub(crate) state: Option<PathBuf>,
 }
 
-/// What a server says of itself.
+/// The account that a server gives of itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct About {
     pub(crate) pid: u32,
@@ -56,7 +56,7 @@ pub(crate) struct About {
 pub(crate) struct Server {
     /// Its state directory.
     pub(crate) state: PathBuf,
-    /// What it says of itself; nothing where it is of an earlier version, or does not answer.
+    /// Its account of itself; none where it is of an earlier version, or does not answer.
     pub(crate) about: Option<About>,
 }
 

@@ -42,14 +42,14 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// The longest name that the address of a Unix socket has room for.
 const ADDRESS_BYTES_MAX: usize = 107;
 
-/// What answers a line with a line; neither has its end.
+/// A function that answers a line with a line; neither has its end.
 pub type Answerer = dyn Fn(&str) -> String + Send + Sync;
 
 /// A control socket; its name goes when it is dropped.
 #[derive(Debug)]
 pub struct Control {
     path: PathBuf,
-    /// What has the name as long as nobody else has taken it.
+    /// The number of the file that has the name as long as no other server has taken it.
     file: Option<u64>,
     listener: Arc<UnixListener>,
     ends: Arc<AtomicBool>,
@@ -108,7 +108,7 @@ impl Drop for Control {
     }
 }
 
-/// What tells the socket that has a name now from others.
+/// The number that tells the socket that has a name now from others.
 fn number_of(path: &Path) -> Option<u64> {
     fs::symlink_metadata(path).ok().map(|file| file.ino())
 }
@@ -135,7 +135,7 @@ fn accept(listener: &UnixListener, ends: &AtomicBool, answerer: &Arc<Answerer>) 
     }
 }
 
-/// Whether it is the user that the server runs as, or root.
+/// Tells whether the peer is the user that the server runs as, or root.
 fn may_ask(stream: &UnixStream) -> bool {
     let own = rustix::process::geteuid().as_raw();
     sys::peer_of(stream).is_ok_and(|(_, peer)| peer == own || peer == 0)

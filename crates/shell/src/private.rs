@@ -28,7 +28,7 @@ use crate::own;
 /// More than any file of the state has that is read at once.
 const BYTES_MAX: u64 = 64 << 20;
 
-/// Whether a file is a secret.
+/// The secrecy of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Secrecy {
     /// Others may read the file, and not write it.

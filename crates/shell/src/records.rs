@@ -45,7 +45,7 @@ pub struct Records {
 
 struct Added {
     records: Vec<Vec<u8>>,
-    /// Whether somebody waits.
+    /// True where a caller waits.
     now: bool,
     stored: oneshot::Sender<()>,
 }
@@ -98,7 +98,7 @@ impl Records {
 }
 
 impl Drop for Records {
-    /// What was added is written before the file is another's.
+    /// Writes all that was added before another process can have the file.
     fn drop(&mut self) {
         self.sender = None;
         if let Some(writing) = self.writing.take() {
@@ -129,7 +129,7 @@ impl Writer {
                 tracing::error!(%error, "records cannot be stored, and are refused from now on");
                 return;
             }
-            // Who asked may have gone.
+            // The caller may have gone.
             batch.into_iter().for_each(|added| {
                 let _ = added.stored.send(());
             });
