@@ -355,7 +355,7 @@ impl Leases {
             }
         }
         if let Some(list) = list {
-            self.write_list(list);
+            self.write_list(&list);
         }
         for (sender, may) in outs.admitted {
             // A call whose caller is gone asks for nothing.

@@ -72,7 +72,7 @@ impl Leases {
 
     /// Writes the stable list where it may block. The thread that writes only notes the outcome: a
     /// turn of the leases may end in work of a store, and no thread of the server's own work does any.
-    pub(super) fn write_list(self: &Arc<Self>, write: ListWrite) {
+    pub(super) fn write_list(self: &Arc<Self>, write: &ListWrite) {
         let leases = Arc::clone(self);
         let done = move |is_written: bool| {
             leases.lock().writes.ended = Some(is_written);
