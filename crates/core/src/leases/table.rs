@@ -44,7 +44,7 @@
 //!     up keeps its place for a while: its owner makes it again. An opportune ask is granted nothing
 //!     that would be in the way of any call that waits.
 //! 19. A client that holds others up for too long is granted nothing, and neither is anybody from
-//!     where such clients come from. [`delays`] has the rules of that.
+//!     where such clients come from. `delays` has the rules of that.
 //! 20. A holder that does not report for too long is evicted.
 //!
 //! Rules 18 and 19 hold only where holders are not trusted. Together they bound how long a call
