@@ -216,6 +216,15 @@ impl Client {
     /// otherwise. For any other directory the server decides, as it may map the caller's numbers,
     /// know other groups, or have an access list.
     pub async fn may_search(&self, who: &Credential, directory: NodeId) -> bool {
+        self.ask_search(who, directory).await.unwrap_or(false)
+    }
+
+    /// The same; fails where the server cannot be asked, as when the directory is gone.
+    pub(crate) async fn ask_search(
+        &self,
+        who: &Credential,
+        directory: NodeId,
+    ) -> Result<bool, Error> {
         let wanted = Access { lookup: true, ..Access::default() };
         let known = self.with(|state, now, _| {
             let attributes = state.seen(now, directory)?.attributes;
@@ -224,12 +233,21 @@ impl Client {
             Some(said.map_or_else(|| at.let_all_search(), |said| said.lookup))
         });
         match known {
-            Some(true) => true,
-            Some(false) | None => {
-                let said = self.access(who, directory, wanted).await;
-                said.is_ok_and(|granted| granted.lookup)
-            }
+            Some(true) => Ok(true),
+            Some(false) | None => Ok(self.access(who, directory, wanted).await?.lookup),
         }
+    }
+
+    /// Notes that the server let a caller look up or make a name in a directory, which saves an ACCESS
+    /// call. A mode that the server does not know yet decides nothing.
+    pub(crate) fn note_searched(&self, who: &Credential, directory: NodeId) {
+        self.with(|state, now, _| {
+            if !state.cache.is_mode_altered(directory.key()) {
+                let at = Rights::of(&state.seen(now, directory)?.attributes);
+                state.nodes.get_mut(directory)?.note_searched(now, who, at);
+            }
+            Some(())
+        });
     }
 
     /// The same, asked of the server; its answer has the attributes as well. All kinds of access

@@ -205,6 +205,7 @@ impl Client {
             }
         };
         change.finish(&made.directory, (&ride, FIRST));
+        self.note_searched(who, directory);
         let Some(object) = &made.object else {
             self.unname(directory, name);
             return self.ask_lookup(who, directory, name).await;

@@ -30,8 +30,12 @@ impl Client {
         }
         // What is cached the server is not asked about.
         let is_cached = self.with(|state, now, _| state.find(now, directory, name).is_some());
-        if is_cached && !self.may_search(who, directory).await {
-            return Err(Error::Failed(Status::Access));
+        if is_cached {
+            match self.ask_search(who, directory).await {
+                Ok(true) => {}
+                Ok(false) => return Err(Error::Failed(Status::Access)),
+                Err(_) => return self.ask_lookup(who, directory, name).await,
+            }
         }
         match self.find(directory, name) {
             Some(Some(node)) => match self.found(who, node, (directory, name)).await {
@@ -160,6 +164,7 @@ impl Client {
         match ride.nfs.lookup(who, &handle, name).await? {
             nfs3::Reply::Done(done) => {
                 self.observe(directory, asked, done.directory.as_ref());
+                self.note_searched(who, directory);
                 let place = (directory, asked);
                 let named = self.take_grant_of_names(who, place, &ride, done.directory.as_ref());
                 let target = (&done.object, done.attributes.as_ref());
@@ -176,6 +181,7 @@ impl Client {
                 self.observe(directory, asked, seen.as_ref());
                 let asked = self.take_grant_of_names(who, (directory, asked), &ride, seen.as_ref());
                 if status == Status::NotFound {
+                    self.note_searched(who, directory);
                     self.name((directory, name), None, (Source::Asked, asked));
                 }
                 Err(self.failed(directory, status))

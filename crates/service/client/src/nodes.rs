@@ -356,6 +356,16 @@ impl Node {
         (granted == wanted || now.since(known.since) < REFUSED_FOR).then_some(granted)
     }
 
+    /// Notes that the server let a caller look up or make a name in this directory.
+    pub(crate) fn note_searched(&mut self, since: Time, who: &Credential, at: Rights) {
+        let lookup = Access { lookup: true, ..Access::default() };
+        let known = self.access.iter_mut().find(|known| known.who == *who && known.at == at);
+        match known {
+            Some(known) => (known.wanted.lookup, known.granted.lookup) = (true, true),
+            None => self.set_access(since, who, (lookup, lookup), at),
+        }
+    }
+
     /// Notes which of the wanted kinds of access the server grants a caller.
     pub(crate) fn set_access(
         &mut self,
