@@ -42,7 +42,7 @@ const fn nq(procedure: u32, letters: &'static str, choices: &'static [u8]) -> Sh
 pub(super) const PRELUDE: &[u8] = &[8, 0, 0, 0, 0, 9, 0, 1, 0, 10, 0, 2, 0, 0];
 
 /// Every procedure that is served.
-pub(super) const CALLS: [Shape; 113] = [
+pub(super) const CALLS: [Shape; 114] = [
     nfs(3, 0, "", &[]),
     nfs(3, 1, "h", &[1]),
     nfs(3, 2, "hsg", &[1, 1, 3, 0]),
