@@ -276,7 +276,10 @@ pub(super) async fn copy(reading: &Reading, sink: &Sink, progress: &Progress) ->
     let mut note = |one: &Moved| {
         progress.add_bytes(one.end - one.at, false);
         written_end = written_end.max(one.written_end);
-        end = end.max(one.end);
+        // A piece past the end of the file has no data, and says nothing of where the data ends.
+        if one.end > one.at {
+            end = end.max(one.end);
+        }
         volatile.note(one);
     };
     while let Some(one) = moves.next().await {
