@@ -27,18 +27,16 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread;
-use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use leasehold_base::limits::{NOTE_BYTES_MAX, REPLIES_MAX};
 use leasehold_base::units::Time;
 use leasehold_serve::Noted;
-use rustix::fs::{FlockOperation, OFlags, flock};
-use rustix::io::Errno;
+use rustix::fs::OFlags;
 use siphasher::sip::SipHasher13;
 
 use crate::own;
+use crate::ownership::lock;
 use crate::private::{self, Secrecy};
 use crate::state::{StateError, this_boot};
 
@@ -59,9 +57,6 @@ const CHECKSUM_AT: usize = 32;
 const NOTE_AT: usize = 40;
 
 const _: () = assert!(NOTE_AT + NOTE_BYTES_MAX == SLOT_BYTES);
-
-/// How long a server that was just killed may take to be gone.
-const PATIENCE: Duration = Duration::from_secs(1);
 
 /// How many slots are read at once.
 const READ_SLOTS: usize = 128;
@@ -112,7 +107,7 @@ impl Notebook {
         };
         let file = private::open(&path, OFlags::RDWR | OFlags::CREATE, Secrecy::Readable);
         let file = file.map_err(failed("open the notes of replies"))?;
-        lock(&file).map_err(failed("have the notes of replies for itself"))?;
+        lock(&file, refusal).map_err(failed("have the notes of replies for itself"))?;
         let boot = this_boot().map_err(failed("tell which boot this is for"))?;
         let notebook = Self { file, boot, changes, lost: AtomicU64::new(0) };
         let (pages, damaged) = notebook.pages().map_err(failed("read the notes of replies"))?;
@@ -266,23 +261,9 @@ fn read_whole(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> 
     Ok(length)
 }
 
-/// Keeps other servers away until the process ends, whatever ends it.
-fn lock(file: &File) -> io::Result<()> {
-    let end = Instant::now() + PATIENCE;
-    loop {
-        match flock(file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => return Ok(()),
-            Err(Errno::INTR) => {}
-            Err(Errno::WOULDBLOCK) if Instant::now() < end => {
-                thread::sleep(Duration::from_millis(10));
-            }
-            Err(Errno::WOULDBLOCK) => {
-                let what = "another server has them, give this one a state directory of its own";
-                return Err(io::Error::new(ErrorKind::WouldBlock, what));
-            }
-            Err(errno) => return Err(errno.into()),
-        }
-    }
+/// The refusal of a server that finds the notes of another server.
+fn refusal(_: &File) -> String {
+    "another server has them, give this one a state directory of its own".to_owned()
 }
 
 #[cfg(test)]

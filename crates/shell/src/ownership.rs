@@ -80,7 +80,7 @@ impl Ownership {
         let file = match given.0.map(File::from).filter(|given| is_same(given, &file)) {
             Some(given) => given,
             None => {
-                lock(&file).map_err(failed("use the state directory", directory))?;
+                lock(&file, owner).map_err(failed("use the state directory", directory))?;
                 file
             }
         };
@@ -121,7 +121,12 @@ fn is_same(one: &File, other: &File) -> bool {
     number(one).is_some_and(|one| number(other) == Some(one))
 }
 
-fn lock(file: &File) -> io::Result<()> {
+/// Locks a file for this process until the process ends, whatever ends it. A server that was just
+/// killed may have the lock for a second longer.
+///
+/// # Errors
+/// [`ErrorKind::WouldBlock`] with the text of `refusal` when another process has the lock.
+pub(crate) fn lock(file: &File, refusal: impl FnOnce(&File) -> String) -> io::Result<()> {
     let end = Instant::now() + PATIENCE;
     loop {
         match flock(file, FlockOperation::NonBlockingLockExclusive) {
@@ -131,7 +136,7 @@ fn lock(file: &File) -> io::Result<()> {
                 thread::sleep(Duration::from_millis(10));
             }
             Err(Errno::WOULDBLOCK) => {
-                return Err(io::Error::new(ErrorKind::WouldBlock, owner(file)));
+                return Err(io::Error::new(ErrorKind::WouldBlock, refusal(file)));
             }
             Err(errno) => return Err(errno.into()),
         }

@@ -1,4 +1,5 @@
 use std::fs::{self, OpenOptions};
+use std::time::Duration;
 
 use leasehold_serve::Notebook as _;
 use tempfile::TempDir;
