@@ -7,15 +7,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
-use leasehold_fs::{Answer, ClientKey, FsError, Owner, Spot, Stability, Verifier};
+use leasehold_fs::{Answer, ClientKey, FsError, Verifier};
 use leasehold_session::nfs::Version;
 use leasehold_session::{Credential, Options as Calling, Session, Traffic};
 use leasehold_shell::client::{Mounted, Runtime, SourcePort, Target, mount};
 use leasehold_store_replica::Metaserver;
 use leasehold_store_striped::{
-    Extent, Folder, Iod, Mark, ObjectName, Options as Laid, Pace, Paced, Patience, Patient, Remote,
-    Room, Written,
+    Around, Folder, Iod, Mark, Options as Laid, Pace, Paced, Patience, Patient, Remote,
 };
 use tokio::sync::OnceCell;
 
@@ -280,61 +278,15 @@ impl Distant {
     }
 }
 
-impl Iod for Distant {
-    fn extent(&self, object: ObjectName) -> Answer<'_, Result<Extent, FsError>> {
-        Answer::later(async move { self.folder().await?.extent(object).await })
+impl Around for Distant {
+    fn around<'a, T: Send + 'a>(
+        &'a self,
+        call: impl for<'i> FnOnce(&'i dyn Iod) -> Answer<'i, Result<T, FsError>> + Send + 'a,
+    ) -> Answer<'a, Result<T, FsError>> {
+        Answer::later(async move { call(self.folder().await?).await })
     }
 
-    fn read(
-        &self,
-        object: ObjectName,
-        offset: u64,
-        count: u32,
-    ) -> Answer<'_, Result<Bytes, FsError>> {
-        Answer::later(async move { self.folder().await?.read(object, offset, count).await })
-    }
-
-    fn write(
-        &self,
-        object: ObjectName,
-        offset: u64,
-        data: Bytes,
-        stability: Stability,
-    ) -> Answer<'_, Result<Written, FsError>> {
-        Answer::later(
-            async move { self.folder().await?.write(object, offset, data, stability).await },
-        )
-    }
-
-    fn resize(&self, object: ObjectName, size: u64) -> Answer<'_, Result<Extent, FsError>> {
-        Answer::later(async move { self.folder().await?.resize(object, size).await })
-    }
-
-    fn commit(&self, object: ObjectName) -> Answer<'_, Result<Verifier, FsError>> {
-        Answer::later(async move { self.folder().await?.commit(object).await })
-    }
-
-    fn remove(&self, object: ObjectName) -> Answer<'_, Result<(), FsError>> {
-        Answer::later(async move { self.folder().await?.remove(object).await })
-    }
-
-    fn give(&self, object: ObjectName, owner: Owner) -> Answer<'_, Result<Option<Spot>, FsError>> {
-        Answer::later(async move { self.folder().await?.give(object, owner).await })
-    }
-
-    fn list(&self, first: u8) -> Answer<'_, Result<Vec<ObjectName>, FsError>> {
-        Answer::later(async move { self.folder().await?.list(first).await })
-    }
-
-    fn verifier(&self) -> Answer<'_, Result<Verifier, FsError>> {
-        Answer::later(async move { self.folder().await?.verifier().await })
-    }
-
-    fn space(&self) -> Answer<'_, Result<Room, FsError>> {
-        Answer::later(async move { self.folder().await?.space().await })
-    }
-
-    fn traffic(&self) -> Traffic {
+    fn traffic_so_far(&self) -> Traffic {
         self.mounted.get().map_or_else(Traffic::default, Iod::traffic)
     }
 }

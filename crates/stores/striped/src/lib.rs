@@ -19,6 +19,7 @@
 //!    latest by its COMMIT.
 
 mod absent;
+mod around;
 mod copies;
 mod data;
 mod direct;
@@ -69,6 +70,7 @@ use crate::tending::Tending;
 use crate::upkeep::Upkeep;
 
 pub use absent::Absent;
+pub use around::Around;
 pub use files::Files;
 pub use folder::{Folder, Mark, MarkError, Member};
 pub use iod::{Extent, Iod, ObjectName, Room, Written};

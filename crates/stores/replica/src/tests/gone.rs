@@ -4,10 +4,8 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
-use leasehold_fs::{
-    Answer, FsError, NewFile, ObjectId, Place, SetAttributes, Stability, Store, Verifier,
-};
-use leasehold_store_striped::{Extent, Iod, ObjectName, Room, Striped, Written};
+use leasehold_fs::{Answer, FsError, NewFile, ObjectId, Place, SetAttributes, Stability, Store};
+use leasehold_store_striped::{Around, Iod, Striped};
 
 use super::data::{Iods, new_file};
 use super::lan::{Lan, name, who};
@@ -24,63 +22,18 @@ struct Hooked {
     before: Before,
 }
 
-impl Hooked {
-    fn then<'a, T: Send + 'a>(
+impl Around for Hooked {
+    fn around<'a, T: Send + 'a>(
         &'a self,
-        work: impl FnOnce(&'a dyn Iod) -> Answer<'a, Result<T, FsError>> + Send + 'a,
+        call: impl for<'i> FnOnce(&'i dyn Iod) -> Answer<'i, Result<T, FsError>> + Send + 'a,
     ) -> Answer<'a, Result<T, FsError>> {
         Answer::later(async move {
             let before = self.before.lock().expect("nobody panics").take();
             if let Some(before) = before {
                 before.await;
             }
-            work(&*self.iod).await
+            call(&*self.iod).await
         })
-    }
-}
-
-impl Iod for Hooked {
-    fn extent(&self, object: ObjectName) -> Answer<'_, Result<Extent, FsError>> {
-        self.then(move |iod| iod.extent(object))
-    }
-
-    fn read(
-        &self,
-        object: ObjectName,
-        offset: u64,
-        count: u32,
-    ) -> Answer<'_, Result<Bytes, FsError>> {
-        self.then(move |iod| iod.read(object, offset, count))
-    }
-
-    fn write(
-        &self,
-        object: ObjectName,
-        offset: u64,
-        data: Bytes,
-        stability: Stability,
-    ) -> Answer<'_, Result<Written, FsError>> {
-        self.then(move |iod| iod.write(object, offset, data, stability))
-    }
-
-    fn resize(&self, object: ObjectName, size: u64) -> Answer<'_, Result<Extent, FsError>> {
-        self.then(move |iod| iod.resize(object, size))
-    }
-
-    fn commit(&self, object: ObjectName) -> Answer<'_, Result<Verifier, FsError>> {
-        self.then(move |iod| iod.commit(object))
-    }
-
-    fn remove(&self, object: ObjectName) -> Answer<'_, Result<(), FsError>> {
-        self.iod.remove(object)
-    }
-
-    fn verifier(&self) -> Answer<'_, Result<Verifier, FsError>> {
-        self.iod.verifier()
-    }
-
-    fn space(&self) -> Answer<'_, Result<Room, FsError>> {
-        self.iod.space()
     }
 }
 

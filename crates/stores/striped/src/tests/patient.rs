@@ -15,13 +15,13 @@ use leasehold_base::units::{Cookie, FileTime};
 use leasehold_fs::suite::block_on;
 use leasehold_fs::{
     Access, Allowance, Answer, Budget, Found, FsError, Mode, NewFile, Page, SetAttributes, SetTime,
-    Stability, Store as _, Verifier, Wanted,
+    Stability, Store as _, Wanted,
 };
 use leasehold_session::{Driver, Options, Session, Traffic, spawn};
 
 use super::paced::Clock;
 use super::volume::{Volume, data, make, place, put, superuser, text};
-use crate::{Extent, Iod, ObjectName, Patience, Patient, Room, Striped, Written};
+use crate::{Around, Extent, Iod, ObjectName, Patience, Patient, Striped, Written};
 
 /// An iod that says nothing while it is held.
 struct Held {
@@ -50,20 +50,22 @@ impl Held {
         self.answered.store(self.calls.load(Ordering::Relaxed) + calls, Ordering::Relaxed);
         self.set_held(true);
     }
+}
 
-    fn then<'a, T: Send + 'a>(
+impl Around for Held {
+    fn around<'a, T: Send + 'a>(
         &'a self,
-        work: impl FnOnce(&'a dyn Iod) -> Answer<'a, Result<T, FsError>> + Send + 'a,
+        call: impl for<'i> FnOnce(&'i dyn Iod) -> Answer<'i, Result<T, FsError>> + Send + 'a,
     ) -> Answer<'a, Result<T, FsError>> {
         Answer::later(async move {
-            let call = self.calls.fetch_add(1, Ordering::Relaxed);
+            let number = self.calls.fetch_add(1, Ordering::Relaxed);
             core::future::poll_fn(|context| {
-                let is_answered = call < self.answered.load(Ordering::Relaxed);
+                let is_answered = number < self.answered.load(Ordering::Relaxed);
                 if is_answered || !self.is_held.load(Ordering::Relaxed) {
                     return Poll::Ready(());
                 }
                 let mut asked = self.asked.lock().expect("nobody panics");
-                asked.insert(call, context.waker().clone());
+                asked.insert(number, context.waker().clone());
                 Poll::Pending
             })
             .await;
@@ -71,56 +73,11 @@ impl Held {
             if let Some(told) = told {
                 told.send(()).expect("somebody waits");
             }
-            work(&*self.iod).await
+            call(&*self.iod).await
         })
     }
-}
 
-impl Iod for Held {
-    fn extent(&self, object: ObjectName) -> Answer<'_, Result<Extent, FsError>> {
-        self.then(move |iod| iod.extent(object))
-    }
-
-    fn read(
-        &self,
-        object: ObjectName,
-        offset: u64,
-        count: u32,
-    ) -> Answer<'_, Result<Bytes, FsError>> {
-        self.then(move |iod| iod.read(object, offset, count))
-    }
-
-    fn write(
-        &self,
-        object: ObjectName,
-        offset: u64,
-        data: Bytes,
-        stability: Stability,
-    ) -> Answer<'_, Result<Written, FsError>> {
-        self.then(move |iod| iod.write(object, offset, data, stability))
-    }
-
-    fn resize(&self, object: ObjectName, size: u64) -> Answer<'_, Result<Extent, FsError>> {
-        self.then(move |iod| iod.resize(object, size))
-    }
-
-    fn commit(&self, object: ObjectName) -> Answer<'_, Result<Verifier, FsError>> {
-        self.then(move |iod| iod.commit(object))
-    }
-
-    fn remove(&self, object: ObjectName) -> Answer<'_, Result<(), FsError>> {
-        self.then(move |iod| iod.remove(object))
-    }
-
-    fn verifier(&self) -> Answer<'_, Result<Verifier, FsError>> {
-        self.then(|iod| iod.verifier())
-    }
-
-    fn space(&self) -> Answer<'_, Result<Room, FsError>> {
-        self.then(|iod| iod.space())
-    }
-
-    fn traffic(&self) -> Traffic {
+    fn traffic_so_far(&self) -> Traffic {
         *self.traffic.lock().expect("nobody panics")
     }
 }

@@ -7,14 +7,12 @@ use std::sync::{Arc, Mutex};
 use super::outage::Power;
 use super::volume::{Volume, data, make, superuser};
 use crate::file::File;
-use crate::{Extent, Iod, ObjectName, Room, Striped, Written};
+use crate::{Around, Iod, Striped};
 use bytes::Bytes;
 use futures_util::future::join_all;
 use leasehold_base::random::Random;
 use leasehold_fs::suite::block_on;
-use leasehold_fs::{
-    Answer, FsError, Owner, SetAttributes, Spot, Stability, Store, Verifier, others_first,
-};
+use leasehold_fs::{Answer, FsError, SetAttributes, Stability, Store, others_first};
 use leasehold_session::spawn;
 
 /// An iod that lets others have some turns before it does anything, and before it answers; and
@@ -36,76 +34,25 @@ impl Slow {
         }
         self.power.used().await;
     }
+}
 
-    fn slowly<'a, T: Send + 'a>(
+impl Around for Slow {
+    fn around<'a, T: Send + 'a>(
         &'a self,
-        work: impl FnOnce(&'a dyn Iod) -> Answer<'a, Result<T, FsError>> + Send + 'a,
+        call: impl for<'i> FnOnce(&'i dyn Iod) -> Answer<'i, Result<T, FsError>> + Send + 'a,
     ) -> Answer<'a, Result<T, FsError>> {
         Answer::later(async move {
             self.turns().await;
             if self.fails.load(Ordering::Relaxed) {
                 return Err(FsError::Io);
             }
-            let answer = work(&*self.iod).await;
+            let answer = call(&*self.iod).await;
             self.turns().await;
             answer
         })
     }
-}
 
-impl Iod for Slow {
-    fn extent(&self, object: ObjectName) -> Answer<'_, Result<Extent, FsError>> {
-        self.slowly(move |iod| iod.extent(object))
-    }
-
-    fn read(
-        &self,
-        object: ObjectName,
-        offset: u64,
-        count: u32,
-    ) -> Answer<'_, Result<Bytes, FsError>> {
-        self.slowly(move |iod| iod.read(object, offset, count))
-    }
-
-    fn write(
-        &self,
-        object: ObjectName,
-        offset: u64,
-        data: Bytes,
-        stability: Stability,
-    ) -> Answer<'_, Result<Written, FsError>> {
-        self.slowly(move |iod| iod.write(object, offset, data, stability))
-    }
-
-    fn resize(&self, object: ObjectName, size: u64) -> Answer<'_, Result<Extent, FsError>> {
-        self.slowly(move |iod| iod.resize(object, size))
-    }
-
-    fn commit(&self, object: ObjectName) -> Answer<'_, Result<Verifier, FsError>> {
-        self.slowly(move |iod| iod.commit(object))
-    }
-
-    fn remove(&self, object: ObjectName) -> Answer<'_, Result<(), FsError>> {
-        self.slowly(move |iod| iod.remove(object))
-    }
-
-    fn give(&self, object: ObjectName, owner: Owner) -> Answer<'_, Result<Option<Spot>, FsError>> {
-        self.slowly(move |iod| iod.give(object, owner))
-    }
-
-    fn list(&self, first: u8) -> Answer<'_, Result<Vec<ObjectName>, FsError>> {
-        self.slowly(move |iod| iod.list(first))
-    }
-
-    fn verifier(&self) -> Answer<'_, Result<Verifier, FsError>> {
-        self.slowly(|iod| iod.verifier())
-    }
-
-    fn space(&self) -> Answer<'_, Result<Room, FsError>> {
-        self.slowly(|iod| iod.space())
-    }
-
-    fn is_away(&self) -> bool {
+    fn seems_away(&self) -> bool {
         self.tells && self.fails.load(Ordering::Relaxed)
     }
 }

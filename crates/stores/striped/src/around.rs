@@ -1,0 +1,90 @@
+//! Iods that do the same around each call of another iod, whatever the call is.
+
+use bytes::Bytes;
+use leasehold_fs::{Answer, FsError, Owner, Spot, Stability, Verifier};
+use leasehold_session::Traffic;
+
+use crate::{Extent, Iod, ObjectName, Room, Written};
+
+/// Something around each call of another iod. Each type of this kind is an [`Iod`].
+pub trait Around: Send + Sync {
+    /// Makes one call of the other iod, and does before and after it whatever this type is for.
+    ///
+    /// # Errors
+    /// The errors of the call, and errors of this type's own.
+    fn around<'a, T: Send + 'a>(
+        &'a self,
+        call: impl for<'i> FnOnce(&'i dyn Iod) -> Answer<'i, Result<T, FsError>> + Send + 'a,
+    ) -> Answer<'a, Result<T, FsError>>;
+
+    /// See [`Iod::is_away`].
+    fn seems_away(&self) -> bool {
+        false
+    }
+
+    /// See [`Iod::traffic`].
+    fn traffic_so_far(&self) -> Traffic {
+        Traffic::default()
+    }
+}
+
+impl<A: Around> Iod for A {
+    fn extent(&self, object: ObjectName) -> Answer<'_, Result<Extent, FsError>> {
+        self.around(move |iod| iod.extent(object))
+    }
+
+    fn read(
+        &self,
+        object: ObjectName,
+        offset: u64,
+        count: u32,
+    ) -> Answer<'_, Result<Bytes, FsError>> {
+        self.around(move |iod| iod.read(object, offset, count))
+    }
+
+    fn write(
+        &self,
+        object: ObjectName,
+        offset: u64,
+        data: Bytes,
+        stability: Stability,
+    ) -> Answer<'_, Result<Written, FsError>> {
+        self.around(move |iod| iod.write(object, offset, data, stability))
+    }
+
+    fn resize(&self, object: ObjectName, size: u64) -> Answer<'_, Result<Extent, FsError>> {
+        self.around(move |iod| iod.resize(object, size))
+    }
+
+    fn commit(&self, object: ObjectName) -> Answer<'_, Result<Verifier, FsError>> {
+        self.around(move |iod| iod.commit(object))
+    }
+
+    fn remove(&self, object: ObjectName) -> Answer<'_, Result<(), FsError>> {
+        self.around(move |iod| iod.remove(object))
+    }
+
+    fn give(&self, object: ObjectName, owner: Owner) -> Answer<'_, Result<Option<Spot>, FsError>> {
+        self.around(move |iod| iod.give(object, owner))
+    }
+
+    fn list(&self, first: u8) -> Answer<'_, Result<Vec<ObjectName>, FsError>> {
+        self.around(move |iod| iod.list(first))
+    }
+
+    fn verifier(&self) -> Answer<'_, Result<Verifier, FsError>> {
+        self.around(|iod| iod.verifier())
+    }
+
+    fn space(&self) -> Answer<'_, Result<Room, FsError>> {
+        self.around(|iod| iod.space())
+    }
+
+    fn is_away(&self) -> bool {
+        self.seems_away()
+    }
+
+    fn traffic(&self) -> Traffic {
+        self.traffic_so_far()
+    }
+}
