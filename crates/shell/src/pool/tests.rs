@@ -77,9 +77,9 @@ fn what_a_job_asks_for_begins_at_its_end_and_wakes_nobody() {
     assert_eq!(receiver.recv_timeout(PATIENCE), Ok(true), "one alone stays where it is");
 }
 
-#[test]
-fn a_full_queue_makes_the_caller_work() {
-    let pool = Pool::new();
+/// Gives each thread of a pool a job that ends when the gate is waited at once more; no thread takes
+/// another job before.
+fn occupied(pool: &Pool) -> Arc<Barrier> {
     let gate = Arc::new(Barrier::new(POOL_THREADS_MAX + 1));
     for _ in 0..POOL_THREADS_MAX {
         let gate = Arc::clone(&gate);
@@ -88,8 +88,14 @@ fn a_full_queue_makes_the_caller_work() {
             gate.wait();
         }));
     }
-    // From here on every thread has its job and none takes another.
     gate.wait();
+    gate
+}
+
+#[test]
+fn a_full_queue_makes_the_caller_work() {
+    let pool = Pool::new();
+    let gate = occupied(&pool);
     let (sender, receiver) = mpsc::channel();
     while pool.full_count() == 0 {
         let sender = sender.clone();
@@ -143,15 +149,7 @@ fn jobs_run_as_the_server_whoever_asks_for_them() {
 #[test]
 fn no_job_of_the_server_runs_on_the_thread_that_asks() {
     let pool = Arc::new(Pool::own().expect("there are threads"));
-    let gate = Arc::new(Barrier::new(POOL_THREADS_MAX + 1));
-    for _ in 0..POOL_THREADS_MAX {
-        let gate = Arc::clone(&gate);
-        pool.run(Box::new(move || {
-            gate.wait();
-            gate.wait();
-        }));
-    }
-    gate.wait();
+    let gate = occupied(&pool);
     let (sender, receiver) = mpsc::channel();
     let count = POOL_JOBS_MAX + 10;
     let asker = thread::spawn({
