@@ -83,10 +83,12 @@ pub(crate) fn state_of(state: Option<&Path>, served: Option<&Path>) -> Result<Pa
 
 /// The same where a path below an export may be meant: with one server only, that one judges it.
 pub(crate) fn state_of_path(state: Option<&Path>, path: &Path) -> Result<PathBuf, Failure> {
-    match (state, servers().as_slice()) {
-        (Some(state), _) => Ok(state.to_path_buf()),
-        (None, [only]) => Ok(only.state.clone()),
-        (None, all) => chosen(all, Some(path)),
+    if let Some(state) = state {
+        return Ok(state.to_path_buf());
+    }
+    match servers().as_slice() {
+        [only] => Ok(only.state.clone()),
+        all => chosen(all, Some(path)),
     }
 }
 
