@@ -42,8 +42,8 @@
 //!     of the file is on its way at once with them, and no size cuts off what was written behind it.
 //!     A time that a program was shown is set in the same way: it is the file's time from then on,
 //!     until a program writes again. No call sets the change time, so programs here go on seeing
-//!     the one that they were shown, for as long as the server's has only moved by what it took of
-//!     theirs.
+//!     the change time that they were shown, as long as only changes from this cache have moved
+//!     the change time at the server.
 //! 14. Behind the end that a file is known to have there are zeros: a short gap that a write leaves
 //!     there is not asked for. Where nobody else writes unseen, one within a block goes out with what
 //!     lies around it, so that it parts no WRITE.
@@ -175,7 +175,7 @@ pub enum Event<E> {
         at: FileTime,
     },
     /// A program is shown the attributes of a file ([`Cache::times`]): from then on the times in them
-    /// are the times of the file, and go to the server behind what was written.
+    /// are the times of the file, and the cache sends these times behind the written data.
     Show {
         /// The file.
         file: ObjectKey,
@@ -388,8 +388,8 @@ pub enum Effect<E> {
         /// Who waits.
         ticket: Ticket,
     },
-    /// The server refused bytes that were written here, and the cache has given them up: they are
-    /// what programs last wrote there.
+    /// The server refused bytes that programs wrote here, and the cache has given up the bytes. The
+    /// bytes are from the last write of a program to this place.
     Refused {
         /// The file.
         file: ObjectKey,
@@ -397,7 +397,7 @@ pub enum Effect<E> {
         offset: u64,
         /// The bytes.
         data: Bytes,
-        /// Why the server refused them.
+        /// The server's reason to refuse the bytes.
         error: E,
     },
     /// The file can be changed.
@@ -634,13 +634,13 @@ impl<E: Clone> Cache<E> {
         self.objects.get(&file).map_or(0, |object| object.file.dropped)
     }
 
-    /// Whether mode or times were set, or times shown, here that the server does not have.
+    /// True if the server lacks a mode or times that programs set here, or times that programs saw.
     #[must_use]
     pub fn is_altered(&self, file: ObjectKey) -> bool {
         self.objects.get(&file).is_some_and(|object| object.file.altered.is_some())
     }
 
-    /// Whether a mode was set here that the server does not have.
+    /// True if the server lacks a mode that a program set here.
     #[must_use]
     pub fn is_mode_altered(&self, file: ObjectKey) -> bool {
         let altered = self.objects.get(&file).and_then(|object| object.file.altered.as_ref());

@@ -99,8 +99,8 @@ pub struct Terms {
     pub drift_ppm: u32,
     /// How long it takes at most until what is wanted back is asked for again.
     pub again_max: Duration,
-    /// Whether holders are known to give back soon what is wanted back, as the servers of one
-    /// volume are: then who waits has no precedence, and nobody is barred.
+    /// True if holders are known to give recalled leases back soon, as the servers of one volume
+    /// do: then no call that waits has precedence, and no client is barred.
     pub trusts_holders: bool,
 }
 

@@ -1,5 +1,5 @@
-//! Mode, times and size that were set here, and times that programs were shown here, and that the
-//! server does not have yet.
+//! Mode, times and size that programs set here, and times that programs were shown here, of which
+//! the server has none yet.
 
 use leasehold_base::attributes::{Attributes, SetAttributes, SetTime};
 use leasehold_base::units::FileTime;
@@ -15,7 +15,8 @@ pub(super) struct Altered {
     /// The oldest change, and the newest.
     oldest: Serial,
     newest: Serial,
-    /// Whether a program set something; else programs were only shown times ([`Altered::fix`]).
+    /// True if a program set mode, times or size; otherwise programs were only shown times
+    /// ([`Altered::fix`]).
     is_asked_for: bool,
     /// The call by which it is on its way, the newest change that goes with it, and the size.
     sent: Option<(JobId, Serial, Option<u64>)>,
@@ -61,8 +62,8 @@ impl Altered {
         }
     }
 
-    /// Programs were shown these times: they are set as they were shown, whenever that is done.
-    /// Without `was_written` a time that nobody set here is the server's.
+    /// Programs were shown these times: the file gets the times as shown, whenever a call sets the
+    /// times. Without `was_written`, a time that no program set here stays the server's time.
     pub(super) fn fix(&mut self, shown: &Attributes, was_written: bool, serial: Serial) {
         if matches!(self.set.accessed, SetTime::Now) {
             self.set.accessed = SetTime::To(shown.accessed);
@@ -78,22 +79,22 @@ impl Altered {
         self.note(serial);
     }
 
-    /// Whether the server is to choose a time that programs here see already.
+    /// True if the server is to choose a time that programs here see already.
     pub(super) const fn leaves_times_open(&self) -> bool {
         matches!(self.set.accessed, SetTime::Now) || matches!(self.set.modified, SetTime::Now)
     }
 
-    /// Whether the time of the last write is set, so that no later call moves it.
+    /// True if the time of the last write is set, so that no later call moves the time.
     pub(super) const fn fixes_modified(&self) -> bool {
         matches!(self.set.modified, SetTime::To(_))
     }
 
-    /// Whether a mode was set.
+    /// True if a program set a mode.
     pub(super) const fn sets_mode(&self) -> bool {
         self.set.mode.is_some()
     }
 
-    /// Whether a program set something; else a refusal is nobody's loss.
+    /// True if a program set mode, times or size; otherwise no program loses by a refusal.
     pub(super) const fn is_asked_for(&self) -> bool {
         self.is_asked_for
     }

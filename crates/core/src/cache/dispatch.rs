@@ -265,7 +265,7 @@ impl<E: Clone> Cache<E> {
                 wcc
             }
             Err(error) => {
-                // Of a time that was only shown nobody is told: the server's is as good.
+                // A refused time that was only shown is no failure: the server's time is as good.
                 if !is_unheeded && is_asked_for {
                     self.failed(key, 0, error);
                 }

@@ -91,7 +91,7 @@ impl Extents {
         old.any(|extent| matches!(extent.state, State::Dirty | State::Writing(_)))
     }
 
-    /// Whether there are bytes that no WRITE carries yet.
+    /// True if there are bytes that no WRITE carries yet.
     pub(super) fn has_dirty(&self) -> bool {
         !self.dirty.is_empty()
     }
@@ -329,7 +329,7 @@ impl Extents {
         }
     }
 
-    /// A WRITE failed: gives up the bytes that it carried, and says which they were.
+    /// A WRITE failed: gives up and returns the bytes that the WRITE carried.
     pub(super) fn fail_write(&mut self, range: &Range<u64>, job: JobId) -> Vec<(u64, Bytes)> {
         let starts = self.of_write(range, job).into_iter();
         starts.map(|start| (start, self.take(start).data.freeze())).collect()
@@ -371,7 +371,7 @@ impl Extents {
         lost
     }
 
-    /// A COMMIT failed: gives up the bytes that it was for, and says which they were.
+    /// A COMMIT failed: gives up and returns the bytes that the COMMIT was for.
     pub(super) fn fail_commit(&mut self, job: JobId) -> Vec<(u64, Bytes)> {
         let starts = self.of_commit(job).into_iter();
         starts.map(|(start, _)| (start, self.take(start).data.freeze())).collect()

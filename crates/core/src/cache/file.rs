@@ -50,7 +50,7 @@ pub(super) struct File<E> {
 }
 
 /// A change time that programs were shown before the server had the change. No call sets a change
-/// time: the server chooses another when it takes the change.
+/// time: the server chooses another time when the server takes the change.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ShownChange {
     shown: FileTime,
@@ -261,21 +261,21 @@ impl<E> File<E> {
         self.shown = None;
     }
 
-    /// Whether programs see a time of reading or of modification here that the server would choose
-    /// otherwise, if it was sent the file as it is here.
+    /// True if the server would choose another time of reading or of modification than programs see
+    /// here, if the cache sent the file in its present state.
     pub(super) fn estimates_times(&self) -> bool {
         let altered = self.altered.as_ref();
         let is_fixed = altered.is_some_and(Altered::fixes_modified);
         altered.is_some_and(Altered::leaves_times_open) || (self.is_written() && !is_fixed)
     }
 
-    /// Whether the server does not have all bytes that programs wrote.
+    /// True if the server lacks bytes that programs wrote.
     pub(super) fn is_written(&self) -> bool {
         self.extents.has_dirty() || !self.writes.is_empty()
     }
 
-    /// A program is shown these attributes of a file that has this change time at the server: the
-    /// times in them are those of the file from then on.
+    /// A program is shown the attributes `shown` of a file that has the change time `there` at the
+    /// server: the times in the attributes are the times of the file from then on.
     pub(super) fn show(&mut self, shown: &Attributes, there: FileTime, serial: Serial) {
         if self.is_unsaved() && self.shown.is_none() {
             self.shown = Some(ShownChange { shown: shown.changed, there });
@@ -290,13 +290,13 @@ impl<E> File<E> {
         }
     }
 
-    /// The change time as programs see it, of a file that has this one at the server.
+    /// The change time that programs see, of a file with the change time `there` at the server.
     pub(super) fn changed(&self, there: FileTime) -> Option<FileTime> {
         self.shown.filter(|shown| shown.there == there).map(|shown| shown.shown)
     }
 
-    /// The server took some of what was written or set here, and had these change times before and
-    /// after.
+    /// The server took data or attributes that programs wrote or set here, and had the change times
+    /// `before` and `after`.
     pub(super) fn took(&mut self, before: FileTime, after: FileTime) {
         if let Some(shown) = self.shown.as_mut().filter(|shown| shown.there == before) {
             shown.there = after;
@@ -327,7 +327,7 @@ impl<E> File<E> {
         self.holds.pop_front();
     }
 
-    /// Where the bytes end that the server does not have or may have lost.
+    /// The end of the bytes that the server does not have or may have lost.
     pub(super) fn unsaved_end(&self) -> u64 {
         self.extents.unsaved_end()
     }

@@ -1,4 +1,4 @@
-//! A file's attributes as programs see them, and whose the times in them are.
+//! A file's attributes as programs see them, and the source of their times.
 
 use core::time::Duration;
 
@@ -7,15 +7,15 @@ use leasehold_base::units::{FileTime, Time};
 
 use super::{Cache, Effect, ObjectKey};
 
-/// Whose the times of a file are that programs see.
+/// The source of the times of a file that programs see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Times {
-    /// The server's, or the times that were set here.
+    /// The server, or a program that set the times here.
     Known,
-    /// The times at which programs wrote here. The server's will be later, unless these are shown
-    /// ([`super::Event::Show`]).
+    /// The clock here when programs wrote. The times at the server will be later, unless a program
+    /// is shown these times ([`super::Event::Show`]).
     Estimated,
-    /// Nobody's yet: the server has a later one than the time of day.
+    /// No source yet: the server has a later time than the time of day.
     Unclear,
 }
 
@@ -23,8 +23,8 @@ pub enum Times {
 const BLOCK_BYTES: u64 = 4096;
 
 impl<E: Clone> Cache<E> {
-    /// The attributes of an object as programs here are to see them, and for how long they can be
-    /// trusted yet: zero when they are to be asked for.
+    /// The attributes of an object as programs here are to see them, and for how long the cache
+    /// can trust them yet: zero when the owner is to ask the server.
     #[must_use]
     pub fn attributes(&self, now: Time, object: ObjectKey) -> Option<(Attributes, Duration)> {
         let object = self.objects.get(&object)?;
@@ -46,11 +46,11 @@ impl<E: Clone> Cache<E> {
         Some((attributes, object.known.trusted_for(now)))
     }
 
-    /// Whose the times of a file are that programs see here, at this time of day.
+    /// The source of the times of a file that programs see here, at this time of day.
     #[must_use]
     pub fn times(&self, file: ObjectKey, at: FileTime) -> Times {
         let Some(object) = self.objects.get(&file) else { return Times::Known };
-        // A program has set a time in the future, and the server takes that back with the next write.
+        // A program has set a time in the future, and the next write at the server undoes this.
         let is_ahead = object.known.attributes().is_none_or(|known| at < known.modified);
         match object.file.estimates_times() {
             false => Times::Known,

@@ -134,7 +134,7 @@ fn opening(words: &[&str]) -> Options {
     }
 }
 
-/// What is asked of the cache: `ask NAME`, `attributes`, `times`, `find NAME`, `failure`, `wake`, `bytes`.
+/// A question to the cache: `ask NAME`, `attributes`, `times`, `find NAME`, `failure`, `wake`, `bytes`.
 fn question(
     cache: &mut Cache<&'static str>,
     asked: &mut BTreeMap<String, Asked>,
@@ -184,7 +184,7 @@ fn setting(words: &[&str]) -> SetAttributes {
     SetAttributes { mode, modified, size, ..SetAttributes::default() }
 }
 
-/// The attributes that an answer tells, where it tells the size under a name: `[modified SECONDS]
+/// The attributes of an answer that tells the size under a name: `[modified SECONDS]
 /// [changed SECONDS]`.
 fn told(words: &[&str], object: ObjectKey, name: &str) -> Option<Attributes> {
     let size = value(words, name)?;

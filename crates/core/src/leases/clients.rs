@@ -133,7 +133,7 @@ enum Listing {
     /// A write of the list with the client is under way.
     Asked {
         waiting: Vec<Ticket>,
-        /// Whether a call was given up while it waited, so that no further call waits.
+        /// True if no further call waits: a waiting call was given up, or a write failed.
         slow: bool,
     },
     /// The list could not be written; the client is among the unlisted.
@@ -148,11 +148,11 @@ struct Retry {
     pause: Duration,
 }
 
-/// How long after the first write of the list that failed the next one follows.
+/// The pause between the first failed write of the list and the next write.
 const RETRY_FIRST: Duration = Duration::from_secs(1);
 
-/// How long after a write of the list that failed the next one follows at most. Each write is a
-/// small file, and an operator who has made room expects leases soon.
+/// The longest pause between a failed write of the list and the next write. Each write is a small
+/// file, and an operator who has made room expects leases soon.
 const RETRY_MAX: Duration = Duration::from_secs(16);
 
 #[derive(Clone, Debug)]
@@ -275,8 +275,8 @@ impl Clients {
         Ok(known.client)
     }
 
-    /// When somebody is idle for too long, the recovery may be over, or the list is to be written
-    /// again.
+    /// The next time at which a client is idle for too long, the recovery may be over, or the list
+    /// is to be written again.
     #[must_use]
     pub fn next_wake(&self) -> Option<Time> {
         let idle = self.idle.first().map(|(time, _)| *time);
@@ -404,7 +404,7 @@ impl Clients {
         }
     }
 
-    /// Rule 2b: the pauses double. Several clients may hear of one write.
+    /// Rule 2b: the pauses double. One failed write may have been for several clients.
     fn put_off(&mut self, now: Time) {
         let pause = match self.retry {
             Some(Retry { at, .. }) if at > now => return,
@@ -414,14 +414,14 @@ impl Clients {
         self.retry = Some(Retry { at: now + pause, pause });
     }
 
-    /// Rule 2b: the list is tried again with all clients that asked.
+    /// Rule 2b: asks for another write of the list, with all clients that asked for leases.
     fn list_again(&mut self, now: Time, effects: &mut Vec<Effect>) {
         if self.unlisted.is_empty() || self.retry.is_some_and(|retry| retry.at > now) {
             return;
         }
         for name in core::mem::take(&mut self.unlisted) {
             if let Some(known) = self.known.get_mut(&name) {
-                // What is asked for meanwhile does not wait for a write that may fail again.
+                // Calls that come meanwhile do not wait for a write that may fail again.
                 known.listing = Listing::Asked { waiting: Vec::new(), slow: true };
                 effects.push(Effect::List(name, known.instance));
             }

@@ -40,16 +40,16 @@
 //!     another call of its client's was granted the same meanwhile.
 //! 17. Who has all give an object back changes nothing of it, and comes before all who wait: what those
 //!     wait for may wait for that.
-//! 18. While a plain call waits, nothing is granted that would be in its way. A call that is given
-//!     up keeps its place for a while: its owner makes it again. An opportune ask is granted nothing
-//!     that would be in the way of any call that waits.
-//! 19. A client that holds others up for too long is granted nothing, and neither is anybody from
-//!     where such clients come from. `delays` has the rules of that.
-//! 20. A holder that does not report for too long is evicted.
+//! 18. While a plain call waits, no lease is granted that would conflict with the call. A call that
+//!     is given up keeps its place for a while: its owner makes the call again. An opportune ask is
+//!     granted no lease that would conflict with any call that waits.
+//! 19. A client that holds other callers up for too long is granted nothing, and neither is any
+//!     client of an origin whose clients together do so. `delays` has the rules of these bounds.
+//! 20. A holder whose report is overdue is evicted.
 //!
-//! Rules 18 and 19 hold only where holders are not trusted. Together they bound how long a call
-//! waits that is made again soon enough: for leases to read the longest term, and for leases to
-//! write a slack more.
+//! Rules 18 and 19 hold only where holders are not trusted. Together the rules bound the wait of a
+//! call that is made again soon enough: to the longest term for leases to read, and to a slack more
+//! for leases to write.
 //!
 //! What it does not do: it does not know modrevs. Who runs a call whose standing is free, and that
 //! names the modrev that it was made from, compares that before the call has any effect.
@@ -120,7 +120,7 @@ pub struct Call {
     pub ask: Option<Ask>,
 }
 
-/// Where clients come from, such as a machine, as the owner of the table numbers that.
+/// An origin of clients, such as a machine, by the number that the owner of the table gives it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Origin(pub u64);
 
@@ -250,9 +250,9 @@ pub struct Counts {
     pub evicted: u64,
     /// Leases of evicted clients that had to be waited out.
     pub waited_out: u64,
-    /// Asks that were granted nothing, because a call waits that the lease would be in the way of.
+    /// Asks that were granted nothing, because the lease would conflict with a call that waits.
     pub yielded: u64,
-    /// Asks that were granted nothing, because their clients held others up for too long.
+    /// Asks that were granted nothing, because their clients held other callers up for too long.
     pub barred: u64,
 }
 
@@ -315,9 +315,9 @@ pub enum Mutant {
     NeverEnds,
     /// A call that is given up keeps no place.
     KeepsNoPlace,
-    /// Leases are granted that are in the way of plain calls which wait.
+    /// Leases are granted that conflict with plain calls that wait.
     YieldsToNobody,
-    /// A client is granted leases however long it holds others up.
+    /// A client is granted leases however long the client holds other callers up.
     BarsNobody,
     /// A holder that does not report keeps its lease.
     AwaitsReports,
@@ -468,7 +468,7 @@ impl Table {
         self.common.share(object.file_system, client, has)
     }
 
-    /// Whether two clients are one, or of one origin: rule 13 counts their bytes together.
+    /// True if both are the same client, or of one origin: rule 13 counts their bytes together.
     #[must_use]
     pub fn share_room(&self, one: Client, other: Client) -> bool {
         let origin = |client| self.common.delays.origin(client);
@@ -627,8 +627,8 @@ impl Turn<'_> {
         shares.give_back(self.object.file_system, (client, delays.origin(client)), bytes);
     }
 
-    /// Rule 13: the most that a client's lease on the object may have reserved, which has so many
-    /// bytes. The holder of a lease of before the restart counts on all that the lease had.
+    /// Rule 13: the most bytes that a client's lease on the object may have reserved; the lease has
+    /// `has` bytes. The holder of a lease from before the restart counts on all bytes of the lease.
     fn most_space(&self, client: Client, ask: &Ask, has: u64) -> u64 {
         let share = self.common.share(self.object.file_system, client, has);
         let reclaims = ask.reclaim && self.common.recovery == Some(Phase::Reclaims);

@@ -85,7 +85,7 @@ struct Model {
     writes: Vec<u64>,
     /// As it was last set.
     mode: Option<u32>,
-    /// As it was last set, or shown, if nothing was written since.
+    /// The time that was last set, or shown, if no program wrote since.
     modified: Option<i64>,
 }
 
@@ -392,7 +392,7 @@ impl World {
         }
     }
 
-    /// A program looks at the file. Where the time is in nobody's hands the owner saves the file first.
+    /// A program looks at the file. A file whose time has no source yet is saved first.
     fn show(&mut self) {
         let at = FileTime { seconds: 5000, nanoseconds: 0 };
         if self.cache.times(FILE, at) == super::super::Times::Estimated {

@@ -1,14 +1,16 @@
-//! How long clients have held others up, and which clients are granted nothing for that.
+//! The time for which clients have held other callers up, and the clients that are granted nothing
+//! because of that time.
 //!
 //! Rules:
-//! 1. A client holds others up from a while after the eviction of its lease was first sent until the
-//!    lease is given back or over. While the client brings back what it changed it holds nobody up.
-//! 2. Several leases that are wanted back at one time count once.
-//! 3. What a client is held to have taken goes down by an eighth of the time that passes. While it
-//!    is more than the client may take, the client is granted nothing.
-//! 4. So is every client of an origin, such as a machine, while all of them together have taken
-//!    more than an origin may: names of clients are free, and origins are not.
-//! 5. Time that a client took stays with its origin when the client is forgotten.
+//! 1. A client holds other callers up from a while after the first EVICT for its lease until the
+//!    lease is given back or over. While the client brings its changes back it holds no caller up.
+//! 2. Several leases that are recalled at one time count once.
+//! 3. The time that is charged to a client goes down by an eighth of the time that passes. While
+//!    the charge is more than the bound of a client, the client is granted nothing.
+//! 4. No client of an origin, such as a machine, is granted anything while the charge of the
+//!    origin, from all its clients, is more than the bound of an origin: names of clients are free,
+//!    and origins are not.
+//! 5. The charge of a client stays with its origin when the client is forgotten.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -18,37 +20,37 @@ use leasehold_base::units::Time;
 use super::Origin;
 use crate::leases::{Client, Terms};
 
-/// How soon a lease is given back by a holder that holds nobody up: plain calls wait for longer
-/// than that before they are to be made again.
+/// The time in which a holder that holds no caller up gives a lease back: plain calls wait for
+/// longer than this time before their callers are to make the calls again.
 const PROMPT: Duration = Duration::from_secs(1);
 
-/// How long a client may hold others up: some evictions that were lost, and no term.
+/// How long a client may hold other callers up: some lost evictions, and no term.
 const CLIENT_MAX: Duration = Duration::from_secs(4);
 
-/// How many terms the clients of one origin may hold others up: several mounts of a machine that was
-/// lost may be waited out one after the other.
+/// How many terms the clients of one origin may hold other callers up: the server may wait for
+/// several mounts of a lost machine one after the other.
 const ORIGIN_TERMS_MAX: u32 = 4;
 
-/// Which part of the time that passes is forgiven.
+/// The divisor of the passing time that gives the forgiven time.
 const FORGIVEN: u32 = 8;
 
-/// How many origins are remembered; beyond that the ones that took the least are forgotten.
+/// How many origins are remembered; beyond this number the origin with the least charge is forgotten.
 const ORIGINS_MAX: usize = 1 << 12;
 
-/// Who has held others up.
+/// The charges of clients and of origins.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Delays {
     clients: BTreeMap<Client, Delay>,
     origins: BTreeMap<Origin, Delay>,
-    /// Where clients call from.
+    /// The origins of the clients.
     met: BTreeMap<Client, Origin>,
 }
 
-/// The time that was taken from others.
+/// The time for which a client or an origin has held other callers up.
 #[derive(Clone, Copy, Debug, Default)]
 struct Delay {
     taken: Duration,
-    /// When that was reckoned: all before is counted.
+    /// The time of the last count: all time before is counted.
     at: Time,
 }
 
@@ -57,7 +59,7 @@ impl Delay {
         self.taken.saturating_sub(now.since(self.at) / FORGIVEN)
     }
 
-    /// Rule 2: what was counted before is not counted again.
+    /// Rule 2: no time is counted twice.
     fn add(&mut self, since: Time, now: Time) {
         let taken = now.since(since.max(self.at));
         *self = Self { taken: self.left(now) + taken, at: now };
@@ -70,19 +72,19 @@ impl Delays {
         self.met.insert(client, origin);
     }
 
-    /// Where a client was met last, as long as anything of the client is waited for.
+    /// The last origin of a client, as long as the table waits for anything of the client.
     pub(super) fn origin(&self, client: Client) -> Option<Origin> {
         self.met.get(&client).copied()
     }
 
-    /// Nothing of the client is waited for any more.
+    /// The table waits for nothing of the client any more.
     pub(super) fn forget(&mut self, client: Client) {
         self.met.remove(&client);
         self.clients.remove(&client);
     }
 
-    /// A lease of a client was given back or is over, of which the eviction was sent then; the client
-    /// last wrote at another time.
+    /// A lease of a client was given back or is over. The eviction of the lease was sent at `sent`,
+    /// and the client last wrote at `wrote`.
     pub(super) fn gave_back(&mut self, now: Time, client: Client, (sent, wrote): (Time, Time)) {
         let since = sent.max(wrote) + PROMPT;
         if since >= now {
@@ -97,7 +99,7 @@ impl Delays {
         }
     }
 
-    /// Whether a client is granted nothing now.
+    /// True if a client is granted nothing now.
     pub(super) fn is_barred(&self, now: Time, client: Client, terms: &Terms) -> bool {
         if self.clients.is_empty() && self.origins.is_empty() {
             return false;
@@ -108,7 +110,7 @@ impl Delays {
             || exceeds(origin, terms.longest_term * ORIGIN_TERMS_MAX)
     }
 
-    /// Makes room for an origin that was met last: seldom, because few hold others up.
+    /// Makes room for an origin that was met last: seldom, because few origins hold callers up.
     fn forget_origin(&mut self, now: Time) {
         self.origins.retain(|_, delay| !delay.left(now).is_zero());
         if self.origins.len() > ORIGINS_MAX {

@@ -1,37 +1,37 @@
-//! Which leases are not granted because somebody waits that they would be in the way of: rule 18 of
-//! the table.
+//! The leases that are not granted because they would conflict with calls that wait: rule 18 of the
+//! table.
 
 use leasehold_base::units::Time;
 
 use super::{Access, Ask, Call};
 use crate::leases::{Client, Kind};
 
-/// What calls keep that were given up while they waited.
+/// The place that calls keep after they were given up while they waited.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
-    /// Whose calls they were, if all were of one client.
+    /// The client of the calls, if one client made all of them.
     pub(super) client: Option<Client>,
-    /// The most that one of them does.
+    /// The greatest access of a call.
     pub(super) access: Access,
     pub(super) until: Time,
 }
 
-/// What waits, by what it keeps from being granted.
+/// The calls that wait, by the leases that the calls keep from being granted.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Wants {
     plain: Stops,
-    /// Those of clients that may hold leases.
+    /// The calls of clients that may hold leases.
     clients: Stops,
 }
 
-/// Calls that wait, by which leases would be in their way.
+/// The numbers of calls that wait, by the leases that would conflict with the calls.
 #[derive(Clone, Copy, Debug, Default)]
 struct Stops {
-    /// Any.
+    /// Calls that conflict with every lease.
     all: usize,
-    /// Those to write.
+    /// Calls that conflict with leases to write.
     writes: usize,
-    /// Those to write, but for a renewal: the holder is about to report.
+    /// Calls that conflict with new leases to write, not renewals: the holder is about to report.
     new_writes: usize,
 }
 
@@ -54,7 +54,7 @@ impl Wants {
         }
     }
 
-    /// Whether what is asked for would be in the way of what waits.
+    /// True if the lease of an ask would conflict with calls that wait.
     pub(super) fn stop(&self, ask: &Ask, renews: bool) -> bool {
         self.plain.stop(ask, renews) || ask.opportune && self.clients.stop(ask, renews)
     }
@@ -69,7 +69,7 @@ impl Stops {
 }
 
 impl Place {
-    /// Whether what another asks for would be in the way of the calls.
+    /// True if the lease of another client's ask would conflict with the calls of the place.
     pub(super) fn stops(&self, client: Client, ask: &Ask, renews: bool) -> bool {
         let by_access = match self.access {
             Access::Nothing => false,

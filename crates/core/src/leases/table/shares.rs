@@ -25,18 +25,18 @@ const ALL_PARTS: u64 = 2;
 /// The most bytes that a lease may have reserved, by each of the bounds of rule 13.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
-    /// By the bound of one lease.
+    /// The bytes by the bound of one lease.
     pub of_lease: u64,
-    /// By the bound of the client's origin, less the bytes of other leases of the origin.
+    /// The bytes by the bound of the client's origin, less the bytes of other leases of the origin.
     pub of_origin: u64,
-    /// By the bound of all leases, less the bytes of all other leases.
+    /// The bytes by the bound of all leases, less the bytes of all other leases.
     pub of_all: u64,
     /// The bytes that no other lease has reserved: the only bound of a lease that is reclaimed.
     pub(super) unreserved: u64,
 }
 
 impl Share {
-    /// By all bounds.
+    /// The bytes by all bounds.
     #[must_use]
     pub fn least(self) -> u64 {
         self.of_lease.min(self.of_origin).min(self.of_all)
@@ -54,11 +54,11 @@ struct Room {
 /// The bytes that leases have reserved.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Shares {
-    /// By file system; there are as many as the server offers.
+    /// The room of each file system that the server offers.
     rooms: BTreeMap<FileSystemId, Room>,
-    /// By client, where the client has reserved any bytes.
+    /// The bytes by client, where the client has reserved any bytes.
     clients: BTreeMap<(FileSystemId, Client), u64>,
-    /// By origin, where clients of the origin have reserved any bytes.
+    /// The bytes by origin, where clients of the origin have reserved any bytes.
     origins: BTreeMap<(FileSystemId, Origin), u64>,
 }
 
