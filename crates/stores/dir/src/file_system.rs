@@ -45,10 +45,10 @@ impl Kind {
     /// The free blocks that the superuser's data can take, of all that are free.
     pub(crate) fn available_to_superuser(self, known: &StatVfs) -> u64 {
         match self {
-            // Ext4 keeps blocks for its own metadata among the free ones, by default these
-            // (`ext4_calculate_resv_clusters`). No data gets them.
+            // Ext4 keeps blocks for its own metadata among the free blocks, by default this number
+            // (`ext4_calculate_resv_clusters`). No data gets these blocks.
             Self::Ext => known.f_bfree.saturating_sub((known.f_blocks / 50).min(4096)),
-            // Btrfs counts free the room for metadata too; the others keep nothing for it.
+            // Btrfs counts the room for metadata as free; the other kinds keep no such room.
             Self::Btrfs
             | Self::Exfat
             | Self::F2fs
@@ -183,8 +183,8 @@ mod tests {
 
     use super::*;
 
-    /// The figures of an ext4 that the superuser has filled: 888472 KiB, of which 5% are the
-    /// superuser's, and 2% or 4096 blocks no data's.
+    /// The figures of an ext4 that the superuser has filled: 888472 KiB, of which 5% are for
+    /// the superuser, and 2% or 4096 blocks are for no data.
     #[test]
     fn blocks_that_ext4_keeps_for_itself_are_not_available_to_the_superuser() {
         let root = openat(CWD, c".", OFlags::PATH | OFlags::CLOEXEC, Mode::empty());

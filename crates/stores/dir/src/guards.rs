@@ -9,8 +9,8 @@
 //! One thread is told of both, and tells whoever guards: [`crate::DirStore::watch`]. Where there is
 //! none nothing is guarded.
 //!
-//! A guard that cannot be had for want of something (places here, watches or memory of the kernel) is
-//! refused and counted, so that nobody caches without it. A place is free again once its file is
+//! A guard that lacks a resource (a place here, a watch or memory of the kernel) is refused and
+//! counted, so that no client caches without the guard. A place is free again once its file is
 //! gone, or once the thread has seen that no lease needs the guard.
 //!
 //! An open of our own would wait as well. So while a file is guarded all that is done to it goes by
@@ -37,7 +37,7 @@ use crate::witness::Hold;
 /// How often it is asked what still needs a guard.
 const LOOK_AGAIN: Duration = Duration::from_secs(30);
 
-/// The same while guards are refused.
+/// The time between two such questions while guards are refused.
 const LOOK_SOON: Duration = Duration::from_secs(1);
 
 /// What is guarded, and who is told.
@@ -49,9 +49,9 @@ pub(crate) struct Guards {
     bell: Option<OwnedFd>,
     files_max: usize,
     files: Mutex<Files>,
-    /// How many guards were refused for want of something.
+    /// How many guards were refused for lack of a resource.
     refused: AtomicU64,
-    /// Whether one was refused since it was last asked what needs a guard.
+    /// True if a guard was refused since the thread last looked for files that need no guard.
     is_short: AtomicBool,
 }
 
@@ -131,7 +131,7 @@ impl Guards {
         })
     }
 
-    /// How many guards were refused for want of something.
+    /// How many guards were refused for lack of a resource.
     pub(crate) fn refused(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)
     }
@@ -175,7 +175,7 @@ impl Guards {
             }
             // A program has it open in a way that does not go with it.
             Err(Errno::AGAIN) => Err(FsError::Later),
-            // The kernel is short of something.
+            // The kernel is short of a resource.
             Err(Errno::NOLCK | Errno::NOMEM | Errno::MFILE | Errno::NFILE | Errno::NOBUFS) => {
                 Err(self.refuse())
             }
@@ -288,8 +288,8 @@ impl Volume {
         }
     }
 
-    /// Closes what has lost its last name, be it by a program of this machine: as long as the
-    /// server has a file open, its blocks are not free.
+    /// Closes files that have lost their last name, also by a program of this machine: as long as
+    /// the server has a file open, the blocks of the file are not free.
     pub(crate) fn let_go_of_gone(&self) {
         for (id, descriptor) in self.guards.all() {
             if self.attributes_of(&*descriptor) == Err(FsError::Stale) {

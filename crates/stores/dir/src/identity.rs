@@ -2,10 +2,10 @@
 //!
 //! The kernel keeps user and groups per thread, and setting them costs more than most
 //! operations. So a thread stays who it was for its last operation and is changed only when the
-//! next one is somebody else's. A new thread inherits the identity of the thread that starts it.
-//! The shell therefore starts its threads from one that serves no request, and does the server's
-//! own file work on those. This store asks what the process may do on a thread that ends with the
-//! question, so that the thread that opens a store stays what it is.
+//! next operation is for another caller. A new thread inherits the identity of the thread that
+//! starts it. The shell therefore starts its threads from a thread that serves no request, and does
+//! the server's own file work on these threads. This store tries the powers of the process on a
+//! thread that ends with the trial, so that the thread that opens a store keeps its identity.
 
 use std::cell::RefCell;
 use std::thread;
@@ -70,10 +70,10 @@ impl Acting {
         aside(Self::try_out)?
     }
 
-    /// The same on this thread, which is of no use for anything else afterwards.
+    /// The same on this thread, which is of no use for other work afterwards.
     fn try_out() -> Result<Self, Errno> {
-        // The thread that asks may be a caller without powers, where it has served another store.
-        // Where it cannot be the superuser again, it never was.
+        // This thread may act as a caller without powers, if the thread has served another store.
+        // A thread that cannot become the superuser again never was the superuser.
         let _ = become_user(&superuser());
         if !capabilities(None)?.effective.contains(POWERS) {
             return Ok(Self::Server);
@@ -83,7 +83,7 @@ impl Acting {
         match (switched, powers_left) {
             (Ok(()), false) => Ok(Self::Caller),
             (Ok(()), true) => Err(Errno::PERM),
-            // There is nobody to become, as in a user namespace of one user.
+            // No other user can be taken on, as in a user namespace of one user.
             (Err(_), _) => Ok(Self::Server),
         }
     }

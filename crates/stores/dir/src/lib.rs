@@ -164,8 +164,8 @@ impl DirStore {
         self.volume.watch_programs(tell)
     }
 
-    /// How many guards were refused, as the store or the kernel was short of something: whoever
-    /// asked for a lease then may not cache.
+    /// How many guards were refused, as the store or the kernel was short of a resource: a client
+    /// that asked for a lease then may not cache.
     #[must_use]
     pub fn refused_guards(&self) -> u64 {
         self.volume.guards.refused()

@@ -1,4 +1,4 @@
-//! What tells a directory from every other one, under whatever name it is found.
+//! The marks that tell a directory from every other directory, under every name of the directory.
 
 use std::io;
 use std::os::fd::AsFd as _;
@@ -9,21 +9,22 @@ use rustix::fs::{AtFlags, Mode, OFlags};
 
 use crate::sys;
 
-/// What tells a directory from every other one, over renames, restarts and other mount points.
+/// The marks that tell a directory from every other directory, over renames, restarts and other
+/// mount points.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Origin {
-    /// The UUID of its file system, where the kernel (Linux 6.9 or later) tells it.
+    /// The UUID of the file system, where the kernel (Linux 6.9 or later) tells the UUID.
     pub volume: Option<[u8; 16]>,
     /// The kernel's handle of the directory. Each file system has its own handles, so without the
-    /// UUID two directories may have the same one.
+    /// UUID two directories may have the same handle.
     pub object: ObjectId,
 }
 
 impl Origin {
-    /// Finds out what a directory is.
+    /// Finds the marks of a directory.
     ///
     /// # Errors
-    /// When it cannot be opened, or its file system has no handles.
+    /// When the directory cannot be opened, or its file system has no handles.
     pub fn of(directory: &Path) -> io::Result<Self> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = rustix::fs::open(directory, flags, Mode::empty())?;
@@ -34,14 +35,14 @@ impl Origin {
         Ok(Self { volume: sys::file_system_uuid(opened.as_fd()).ok(), object: id })
     }
 
-    /// Whether both can be one directory: nothing that is known of both differs.
+    /// True if both can be one directory: no mark that is known of both differs.
     #[must_use]
     pub fn may_be(&self, other: &Self) -> bool {
         let differ = self.volume.zip(other.volume).is_some_and(|(one, other)| one != other);
         self.object == other.object && !differ
     }
 
-    /// Whether both are one directory for certain.
+    /// True if both are one directory for certain.
     #[must_use]
     pub fn is(&self, other: &Self) -> bool {
         self.volume.is_some() && self == other
@@ -65,7 +66,7 @@ mod tests {
         assert!(!before.may_be(&origin(&other)) && !before.is(&origin(&other)));
         fs::rename(&one, &moved).expect("there is room");
         assert_eq!(origin(&moved), before);
-        // Another directory of the same name is another one, also where it has the same number.
+        // A new directory of the same name has another origin, even with the same number.
         fs::remove_dir(&moved).expect("it is empty");
         fs::create_dir(&one).expect("there is room");
         assert!(!before.may_be(&origin(&one)));

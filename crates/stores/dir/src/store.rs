@@ -78,7 +78,7 @@ impl Store for DirStore {
         match self.volume.object(object) {
             Ok(object) => self.volume.guard(&object, guard),
             Err(_) if guard == Guard::Nothing => {
-                // It may be gone: its guard would keep it open.
+                // The object may be gone: its guard would keep the object open.
                 self.volume.guard_no_more(object);
                 Ok(())
             }

@@ -1,7 +1,8 @@
 //! Bytes that were written a short while ago, on a file system that does not count them yet.
 //!
-//! Btrfs takes written data from what statvfs calls available only when a transaction has committed
-//! the data: some ten seconds after the write. Until then the bytes would be promised twice.
+//! Btrfs subtracts written data from the available bytes of statvfs only when a transaction has
+//! committed the data: some ten seconds after the write. Until then the server would promise the
+//! bytes twice.
 
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -12,7 +13,7 @@ use crate::locks::lock;
 /// them every 5 s, and btrfs commits every 30 s.
 const SETTLES_IN: Duration = Duration::from_secs(70);
 
-/// Counts written bytes in spans of [`SETTLES_IN`]: those of the present span and the one before.
+/// Counts written bytes in spans of [`SETTLES_IN`]: the bytes of the present span and the last.
 #[derive(Default)]
 pub(crate) struct Unsettled {
     spans: Mutex<Spans>,

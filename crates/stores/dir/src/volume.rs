@@ -38,7 +38,7 @@ pub(crate) struct Volume {
     pub(crate) properties: Properties,
     /// The kind of the file system.
     pub(crate) kind: file_system::Kind,
-    /// What was written and btrfs may not count yet; nothing on other kinds.
+    /// Written bytes that btrfs may not count yet; none on other kinds.
     pub(crate) unsettled: Unsettled,
     /// Whether the sync of a directory takes its new names' inodes along.
     pub(crate) syncs_names: bool,

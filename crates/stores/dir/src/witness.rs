@@ -55,23 +55,23 @@ pub(crate) enum Trace<'a> {
     MovesHere(&'a [u8]),
 }
 
-/// What came of [`Witness::hold`].
+/// The result of [`Witness::hold`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Hold {
-    /// It is the first directory that is held.
+    /// The directory is the first that is held.
     First,
-    /// It is held, beside others.
+    /// The directory is held, and is not the first.
     Another,
-    /// Of this file system nobody can be told.
+    /// The kernel does not notify of all changes on this file system.
     Unknown,
-    /// It is not held for want of something: places here, or what the kernel gives each user
-    /// (`/proc/sys/fs/inotify`).
+    /// The directory is not held for lack of a place here, or of a watch of the kernel, which has
+    /// limits for each user (`/proc/sys/fs/inotify`).
     Short,
 }
 
 /// Watches directories.
 pub(crate) struct Witness {
-    /// Whether the kernel notifies of all changes on the file system.
+    /// True if the kernel notifies of all changes on the file system.
     is_notified: bool,
     /// Where the kernel notifies; none where it does not.
     queue: Option<OwnedFd>,
@@ -154,7 +154,7 @@ impl Witness {
         Some(state.watches.entry(number).or_insert(watch))
     }
 
-    /// Has what others change in a directory told from now on, where that can be.
+    /// Has changes of other programs in a directory reported from now on, where possible.
     pub(crate) fn hold(&self, directory: &ObjectId, path: &str) -> Hold {
         if !self.is_notified {
             return Hold::Unknown;

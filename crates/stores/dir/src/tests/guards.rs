@@ -214,7 +214,7 @@ fn a_guarded_file_that_a_program_removes_is_closed_when_it_is_looked_for() {
         world.store.volume.let_go_of_gone();
         assert_eq!((open_and_removed(world), world.store.volume.guards.all().len()), (0, 0));
     });
-    // The same by whoever asks whether the guard is needed.
+    // A caller that looks whether the file needs its guard has the same effect.
     watched(|world, _| {
         let (id, path) = file(world);
         world.store.guard(&id, Guard::Everything).expect("nobody has it open");
@@ -245,8 +245,8 @@ fn a_guard_that_finds_no_place_is_refused_and_counted() {
     });
 }
 
-/// While guards are refused those that nobody needs are found within a second or so, and not only
-/// twice a minute.
+/// While guards are refused, the thread finds guards that no lease needs within a second or so, and
+/// not only twice a minute.
 #[test]
 fn a_refused_guard_has_the_others_looked_at_soon() {
     let world = World::make(Make { descriptors_max: 4, ..Make::default() });
