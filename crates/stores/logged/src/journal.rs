@@ -10,8 +10,9 @@
 //!
 //! When the log's device fails, the file system's own sync takes the log's place, and the log is
 //! made void so that no later start replays it over newer changes: by its own head, or by a note
-//! elsewhere where the device takes no head. Nothing is answered before one of them says so. When the file system fails to
-//! sync, the log holds what it may have lost: nothing more is taken until a start replays it.
+//! elsewhere where the device takes no head. No change is answered before the head or the note is
+//! written. When the file system fails to sync, the log holds the changes that the file system may
+//! have lost: the journal takes no more changes until a start replays the log.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -64,7 +65,7 @@ struct Writer {
     /// The number of the first record that is not written.
     next: u64,
     mode: Mode,
-    /// Whether the head on the log's device says that nothing is to be replayed.
+    /// True if the head on the log's device says that no record is to be replayed.
     head_is_void: bool,
 }
 
@@ -73,9 +74,9 @@ struct Writer {
 enum Mode {
     /// The log.
     Log,
-    /// Nothing yet: the log's device failed, and nothing says so that a later start would read.
+    /// Nothing yet: the log's device failed, and neither a head nor a note tells a later start.
     Unmarked,
-    /// The file system itself: the log's device failed, and a later start will not replay it.
+    /// The file system itself: the log's device failed, and a later start will not replay the log.
     Disk,
     /// Nothing: the file system failed, or the end has come.
     Nothing,
@@ -278,7 +279,7 @@ impl Journal {
                     // Nobody waits for this; who comes next is told how it went.
                     let _ = self.give_up_log(&mut writer, error);
                 }
-                // A head that was not written has a start replay the records before it.
+                // Without the new head a start replays the records before that head.
                 if writer.mode == Mode::Log {
                     self.queue().logged.retain(|_, number| *number >= closed.next);
                 }
@@ -302,14 +303,14 @@ impl Journal {
         })
     }
 
-    /// Tries again to have a later start know that the log is out of date, and has the file system
-    /// hold what was done meanwhile.
+    /// Tries again to mark the log as out of date for a later start, and has the file system hold
+    /// the changes that were made meanwhile.
     fn mark_again(&self, writer: &mut Writer) -> Result<(), FsError> {
         self.make_void(writer).map_err(|_| FsError::Io)?;
         self.sync_file_system(writer)
     }
 
-    /// Has a later start know that the log is out of date.
+    /// Marks the log as out of date for a later start.
     fn make_void(&self, writer: &mut Writer) -> io::Result<()> {
         if !self.make_head_void(writer) {
             (self.owned.make_void)()?;
@@ -319,7 +320,8 @@ impl Journal {
         Ok(())
     }
 
-    /// Has the head on the log's device say that nothing is to be replayed; whether it does.
+    /// Has the head on the log's device say that no record is to be replayed. Returns true if the
+    /// head says so.
     fn make_head_void(&self, writer: &mut Writer) -> bool {
         if !writer.head_is_void {
             let mut head = writer.head.clone();
@@ -357,13 +359,13 @@ impl Journal {
         self.give_up_disk(&mut self.writer());
     }
 
-    /// Has the file system hold all that was answered, and the log say so; says whether both do, so
-    /// that nothing beside the log need tell a later start how it is.
+    /// Has the file system hold all answered changes, and the log say so. Returns true if both do:
+    /// then a later start needs no note besides the log.
     pub(crate) fn close(&self, names: &[u8]) -> bool {
         let mut writer = self.writer();
         match writer.mode {
             Mode::Log => {}
-            // All that was answered was synced.
+            // All answered changes were synced.
             Mode::Unmarked | Mode::Disk => return self.make_head_void(&mut writer),
             Mode::Nothing => return false,
         }

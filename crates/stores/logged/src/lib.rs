@@ -69,7 +69,7 @@ pub struct Options {
     /// the store has not put there is not to be relied upon.
     pub sync_all: Box<dyn Fn() -> Result<(), FsError> + Send + Sync>,
     /// Notes on stable storage, and not on the log's device, that the log must never be replayed
-    /// ([`Standing::Void`] from then on); may sleep. Is asked again until it succeeds.
+    /// ([`Standing::Void`] from then on); may sleep. The journal calls it until it succeeds.
     pub make_void: Box<dyn Fn() -> io::Result<()> + Send + Sync>,
     /// Whether a COMMIT of a new file takes its name along; where not, everything is synced.
     pub commits_names: bool,
@@ -95,8 +95,9 @@ pub enum Event {
     Replayed(Replayed),
     /// The log's device failed; the file system is synced instead from now on.
     LogFailed(io::Error),
-    /// Neither a log whose device failed nor the note about it takes the word that it is out of
-    /// date: a start would replay it. Every change fails until one of them does.
+    /// Neither the head of a log whose device failed nor a note elsewhere could be written to say
+    /// that the log is out of date: a start would replay the log. Every change fails until the head
+    /// or the note is written.
     NotVoid(io::Error),
     /// The file system failed to sync; what it may have lost is in the log, and every change
     /// fails until a start replays it.

@@ -60,9 +60,9 @@ impl FileMedia {
     /// link at its end.
     ///
     /// # Errors
-    /// When it cannot be had, is neither file nor block device, or has another name, when another
-    /// user could have written it: changes are replayed from it; or when another server, a mount or
-    /// anything else has it.
+    /// When the log cannot be opened, is neither file nor block device, or has another name; when
+    /// another user could have written the log, from which a start replays changes; or when another
+    /// server, a mount or another program uses the log.
     pub fn open(path: &Path) -> io::Result<Self> {
         let is_device = is_device(path);
         let flags = if is_device { OFlags::EXCL } else { OFlags::CREATE };
@@ -80,7 +80,7 @@ impl FileMedia {
             let what = format!("it belongs to the user {owner}: make it the server's user's");
             return Err(io::Error::new(ErrorKind::PermissionDenied, what));
         }
-        // A device is given to a group of administrators by the system.
+        // The system gives a device to a group of administrators.
         if seen.is_file() && seen.mode() & 0o022 != 0 {
             let what = "other users may write it: take that away with `chmod go-w`";
             return Err(io::Error::new(ErrorKind::PermissionDenied, what));

@@ -193,8 +193,8 @@ fn without_the_log_the_disk_is_synced() {
     assert!(!is_there(&store, "before"));
 }
 
-/// A start in another boot replayed the log over all that was answered after its device had failed:
-/// the state directory had not taken the note that the log is out of date.
+/// A start in another boot replayed the log over all changes that were answered after the log's
+/// device had failed: the state directory had not taken the note that the log is out of date.
 #[test]
 fn no_change_is_answered_while_a_start_would_undo_it() {
     let mut machine = Machine::new();
@@ -215,7 +215,7 @@ fn no_change_is_answered_while_a_start_would_undo_it() {
     let events = core::mem::take(&mut *machine.events.lock().expect("no panic"));
     let once = matches!(events[..], [Event::LogFailed(_), Event::NotVoid(_)]);
     assert!(once, "told once: {events:?}");
-    // Once the note is taken, changes are answered again, and no start undoes them.
+    // Once the note is taken, changes are answered again, and no start undoes the changes.
     machine.notes_fail.store(false, Ordering::Relaxed);
     write(&store, &file, 0, b"new").expect("the disk is well");
     assert_eq!(machine.notes.load(Ordering::Relaxed), 1);

@@ -27,7 +27,7 @@ pub(super) struct Machine {
     pub(super) volume: Option<[u8; 16]>,
     pub(super) blocking: Arc<dyn Blocking>,
     pub(super) standing: Standing,
-    /// Whether the state directory takes no note.
+    /// True if the state directory takes no note.
     pub(super) notes_fail: Arc<AtomicBool>,
     /// How often the log was noted to be out of date.
     pub(super) notes: Arc<AtomicUsize>,
