@@ -1,4 +1,4 @@
-//! A metaserver removes a file while another one is at the file's objects.
+//! A metaserver removes a file while another metaserver uses the file's objects.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
@@ -37,8 +37,8 @@ impl Around for Hooked {
     }
 }
 
-/// Two lazy metaservers; the work of the second one comes before a call of the first one reaches
-/// an iod.
+/// Two lazy metaservers; the work of the second metaserver comes before a call of the first
+/// metaserver reaches an iod.
 struct World {
     lan: Lan,
     iods: Iods,
