@@ -6,9 +6,9 @@
 //!    metafile before anybody is told of the change. It is neither read nor written any more, until
 //!    the file is moved. No data was changed by that, so the modification time stays.
 //! 3. One of an object is never behind: where that cannot be had, nothing can.
-//! 4. Of two copies one that finds no room is behind, as one whose iod fails, if other iods that
-//!    the file may use are there and have room for it: the file moves there. Else that there is no
-//!    room is told.
+//! 4. One of two copies that finds no room is behind, like a copy whose iod fails, if other iods
+//!    that the file may use are there and have room for the file: the file moves to these iods.
+//!    Otherwise the change fails for lack of room.
 
 use futures_util::future::join_all;
 use leasehold_base::units::FileTime;
@@ -100,7 +100,7 @@ impl Volume {
         }
     }
 
-    /// Whether a change that a copy answered with `failed` fails as a whole (rule 4).
+    /// Returns true if a change that a copy answered with `failed` fails as a whole (rule 4).
     async fn is_refused(
         &self,
         metafile: &ObjectId,

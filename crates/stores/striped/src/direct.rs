@@ -4,9 +4,9 @@
 //! 1. Objects that clients were sent to belong to a number of ours: an odd one while a client may
 //!    write them, an even one otherwise. Each change takes the next, which iods keep on stable
 //!    storage and let nobody else write by; so who was sent there before is refused, whatever the
-//!    metaserver has forgotten. A client is not told this number but a caller that follows from the
-//!    number by a key (`leasehold_fs::ClientKey`): nobody derives the caller of a later number, nor
-//!    a client that reads the caller that writes.
+//!    metaserver has forgotten. The metaserver tells a client a caller that follows from the number
+//!    by a key (`leasehold_fs::ClientKey`), and not this number: without the key no client derives
+//!    the caller of a later number, and no client that reads derives the caller that writes.
 //! 2. While a client may write, sizes are asked of the iods each time, and COMMIT has the metafile
 //!    show that data was changed. At the end it shows what came after that: the client is refused
 //!    first, then the metafile is changed on stable storage, then the number is even.
@@ -44,7 +44,7 @@ use crate::look::superuser;
 
 const OWNERS: core::ops::Range<u32> = Layout::OWNERS;
 
-/// Whether clients may write an object that belongs to this user.
+/// True if clients may write an object that belongs to this user.
 pub(crate) fn is_given_out(user: u32) -> bool {
     Owner { user, group: user }.is_given_out()
 }
@@ -57,10 +57,10 @@ fn next(owner: u32, is_odd: bool) -> u32 {
     if next < OWNERS.end { next } else { OWNERS.start + 2 + u32::from(is_odd) }
 }
 
-/// The number that the objects of a file are given to for a client.
+/// The number of the owner that the objects of a file get for a client.
 fn number(objects: &Objects, writes: bool) -> u32 {
-    // Who reads may have the number of others who do. Not all objects belong to it yet where another
-    // metaserver is giving it just now: a number of its own would have that one's clients refused.
+    // Clients that read may share a number. Not all objects belong to the number yet while another
+    // metaserver is giving it: a new number would have the clients of that metaserver refused.
     let greatest = objects.greatest_owner();
     let is_readers = OWNERS.contains(&greatest) && !is_given_out(greatest);
     if is_readers && !writes { greatest } else { next(greatest, writes) }
@@ -136,7 +136,7 @@ impl Volume {
         Ok(Some(Layout { unit, owner, caller, verifier, objects: self.laid_out(spots) }))
     }
 
-    /// The caller that a client is told to be at the iods.
+    /// The caller as which a client is to call the iods.
     fn caller(&self, owner: Owner, purpose: Purpose) -> Owner {
         match purpose {
             Purpose::Read => self.options.clients.reader(owner),
@@ -144,7 +144,7 @@ impl Volume {
         }
     }
 
-    /// The owner of a file's objects by this number.
+    /// The owner of a file's objects for this number.
     fn owner(&self, objects: &Objects, number: u32) -> Owner {
         self.options.clients.owner(objects.head.name.0, number)
     }

@@ -122,8 +122,8 @@ pub trait Files: Send + Sync {
     /// Puts a file on stable storage.
     fn commit(&self, file: Self::Object) -> impl Future<Output = Result<Verifier, FsError>> + Send;
 
-    /// Makes a file that of this user and group, which its group can read, and says
-    /// where clients find it; none where they cannot. On stable storage when it answers.
+    /// Gives a file to this user and group, lets the group read the file, and returns the place
+    /// where clients find the file; none where clients cannot. On stable storage when it answers.
     fn give(
         &self,
         _file: Self::Object,

@@ -427,8 +427,8 @@ impl<F: Files> Iod for Folder<F> {
 }
 
 /// The meaning for a client of an error about a file or directory of this iod. The handle and the
-/// name in such an error are the iod's, and the client knows neither. The metaserver looks whether
-/// the client's own file is gone.
+/// name in such an error belong to the iod, and the client knows neither of them. The metaserver
+/// checks whether the client's own file is gone.
 fn ours(error: FsError) -> FsError {
     if matches!(error, FsError::Stale | FsError::NotFound) { FsError::Io } else { error }
 }

@@ -4,9 +4,9 @@
 //! 1. An iod that refuses a change for lack of room counts as full until it tells that a part of its
 //!    room is free again. The part keeps an iod from changing to and fro with each file.
 //! 2. New files lie on the other iods, as long as these can have all copies.
-//! 3. Of two copies one may lack what its iod had no room for, as where the iod fails, if there are
-//!    two iods with room, which are not away and which the file's layout names; the file then moves
-//!    to these. See `copies`.
+//! 3. One of two copies may lack data for which its iod had no room, as after a failure of the iod,
+//!    if there are two iods with room that are not away and that the file's layout names; the file
+//!    then moves to these two iods. `copies` has the rules of copies.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
@@ -18,7 +18,7 @@ use crate::Striped as Volume;
 use crate::iod::Room;
 use crate::shape::Shape;
 
-/// An iod with this part of its room free is not full any more: one in twenty.
+/// An iod that has one of so many parts of its room free is not full any more.
 const FREE_PART: u64 = 20;
 
 /// The numbers of the iods that are full.
@@ -37,7 +37,7 @@ impl Full {
         }
     }
 
-    /// All of them.
+    /// The numbers of all full iods.
     pub(crate) fn all(&self) -> BTreeSet<u16> {
         self.state(|full| full.clone())
     }
@@ -54,7 +54,7 @@ impl Volume {
         self.full.all()
     }
 
-    /// Whether enough iods for so many copies are there, have room, and may be used by a file.
+    /// True if enough iods that a file may use for so many copies are there and have room.
     pub(crate) fn others_have_room(&self, shape: &Shape, copies: u16) -> bool {
         let full = self.full.all();
         let has_room = |iod: &&u16| !full.contains(*iod) && !self.iod(**iod).is_away();
@@ -62,7 +62,7 @@ impl Volume {
         candidates.iter().filter(has_room).count() >= usize::from(copies)
     }
 
-    /// Whether a file of `size` bytes needs an iod that is full and tells less room than `size`.
+    /// True if a file of `size` bytes needs an iod that is full and tells less room than `size`.
     /// Full iods that do not tell their room count as iods without room.
     pub(crate) async fn lacks_room(&self, shape: &Shape, size: u64) -> bool {
         let full = self.full.all();
@@ -79,7 +79,7 @@ impl Volume {
         join_all(asked).await.contains(&true)
     }
 
-    /// Asks iods that are full for their room. Whether one of them has some again.
+    /// Asks full iods for their room. Returns true if one of these iods has room again.
     pub(crate) async fn look_for_room(&self) -> bool {
         let full = self.full.all();
         let asked = full.iter().filter(|&&iod| !self.iod(iod).is_away());

@@ -9,7 +9,7 @@
 //!    the metafile the answer is that the handle is stale; a LOOKUP or CREATE by name starts again,
 //!    and finds the next file of the name, or none.
 //! 2. A change of data that ends with a stale metafile removes the objects of the file once more,
-//!    since it may have made them again.
+//!    since the change may have made the objects again.
 //! 3. An object that has less than its known size is a hole only if the metafile is still there.
 
 use leasehold_fs::{Changed, FsError, ObjectId};
@@ -18,16 +18,16 @@ use crate::Striped as Volume;
 use crate::file::Data;
 
 /// How often a LOOKUP or CREATE starts again. A name whose file changes in each of these attempts
-/// has its client come again.
+/// has its client retry.
 pub(crate) const ATTEMPTS: u32 = 8;
 
 impl Volume {
-    /// Whether the metafile of a file is gone.
+    /// Returns true if the metafile of a file is gone.
     pub(crate) async fn is_gone(&self, object: &ObjectId) -> bool {
         self.names.getattr(object).await == Err(FsError::Stale)
     }
 
-    /// Whether a call failed because its file is gone (rule 1).
+    /// Returns true if a call failed because its file is gone (rule 1).
     pub(crate) async fn failed_for_gone<T>(
         &self,
         object: &ObjectId,

@@ -44,9 +44,10 @@ pub trait Iod: Send + Sync {
     /// Removes an object, if it is there.
     fn remove(&self, object: ObjectName) -> Answer<'_, Result<(), FsError>>;
 
-    /// Makes an object that of this user and group, by whom clients write it and by
-    /// whose group they read it, and says where they find it; none where they cannot, or whoever
-    /// asked as another user would be let in all the same. On stable storage when it answers.
+    /// Gives an object to this user and group. Clients write the object as the user, and read the
+    /// object as the group. Returns the place where clients find the object; none where clients
+    /// cannot, or where the iod would let in a caller with another user all the same. The object is
+    /// given on stable storage when it answers.
     fn give(
         &self,
         _object: ObjectName,
@@ -72,7 +73,7 @@ pub trait Iod: Send + Sync {
         false
     }
 
-    /// Whether the iod is gone for good, with all of its objects.
+    /// True if the iod is gone for good, with all of its objects.
     fn is_gone(&self) -> bool {
         false
     }

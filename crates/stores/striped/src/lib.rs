@@ -123,8 +123,8 @@ impl Options {
         [head, Behind::default().encode(), Change::default().encode()].concat().into()
     }
 
-    /// A head for a file that has none: unless something else was said, over all iods but those that
-    /// are full, each file beginning at another.
+    /// A head for a file without a head: unless `shape` says otherwise, over all iods that are not
+    /// full, and each file begins at another iod.
     fn head(&self, shape: &Shape, number: u64, inline: bool, full: &BTreeSet<u16>) -> Head {
         let mut name = [0; 16];
         name[..8].copy_from_slice(&self.start.to_be_bytes());
@@ -207,7 +207,7 @@ impl Striped {
             return Err(OpenError::Unit);
         }
         let mut verifiers = Vec::new();
-        // All at once: each iod that is away is waited for.
+        // All iods at once: the metaserver waits for each iod that is away.
         let said = join_all(iods.iter().map(|iod| iod.verifier())).await;
         for (number, said) in (0..).zip(said) {
             verifiers.push(match said {

@@ -21,7 +21,7 @@ const WRITTEN_MODE: u32 = 0o640;
 /// owner in the attributes where a server tells these, so the owner cannot write the object either.
 const READ_MODE: u32 = 0o440;
 
-/// The bits of a mode that say who may do what.
+/// The permission bits of a mode, with set-user-ID, set-group-ID and sticky.
 const MODE_BITS: u32 = 0o7777;
 
 /// Files below a directory of a server, as one user of it.
@@ -77,7 +77,7 @@ impl Remote {
         lost(error)
     }
 
-    /// What the server tells of a file now.
+    /// The attributes that the server tells of a file now.
     async fn attributes(&self, file: &Handle) -> Result<Attributes, FsError> {
         let told = self.nfs.getattr(self.who(), file).await.map_err(|error| self.lost(error))?;
         Ok(told.done().map_err(meaning)?.attributes)

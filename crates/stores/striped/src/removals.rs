@@ -62,7 +62,7 @@ pub type Stamp = [u8; 16];
 /// Stable storage for records of removals.
 pub trait Ledger: Send + Sync {
     /// Adds records behind all records of earlier calls. The answer comes when the records are on
-    /// stable storage; an answer that nobody polls asks for no sync.
+    /// stable storage; an answer that no caller polls asks for no sync.
     ///
     /// # Errors
     /// The records cannot be stored.
@@ -92,7 +92,7 @@ pub struct Removed {
 pub struct Kept {
     /// The removals that wait.
     pub waiting: Vec<Removal>,
-    /// Whether the metaserver that wrote the ledger came to an orderly end, so that the list has
+    /// True if the metaserver that wrote the ledger came to an orderly end, so that the list has
     /// all objects that no file has.
     pub is_complete: bool,
     /// The stamp of the directory of names that the ledger belongs to.
@@ -148,7 +148,7 @@ impl Kept {
         Ok(Self { waiting: waiting.into_iter().collect(), is_complete, stamp })
     }
 
-    /// The records that say the same, but for the orderly end.
+    /// The records of these contents, but for the orderly end.
     #[must_use]
     pub fn records(&self) -> Vec<Vec<u8>> {
         let stamp = self.stamp.as_ref().map(stamp_record);
@@ -160,13 +160,13 @@ fn stamp_record(stamp: &Stamp) -> Vec<u8> {
     [&[STAMP][..], stamp].concat()
 }
 
-/// The list.
+/// The list of removals.
 #[derive(Default)]
 pub(crate) struct Removals {
     waiting: Mutex<BTreeMap<u16, BTreeSet<ObjectName>>>,
-    /// Whether some object that no file has may lack its entry.
+    /// True if an object that no file has may lack its entry.
     is_incomplete: AtomicBool,
-    /// Whether the directory of names may be a copy, or an older state, that lacks names.
+    /// True if the directory of names may be a copy, or an older state, that lacks names.
     are_names_doubted: AtomicBool,
     /// Removals of files that a call has begun and not ended.
     under_way: AtomicUsize,
@@ -208,7 +208,7 @@ impl Removals {
         Begun { removals: self, is_ended: false }
     }
 
-    /// Adds entries, up to the bound of the list. Gives the entries that are new.
+    /// Adds entries, up to the bound of the list. Returns the new entries.
     fn add(&self, removals: impl IntoIterator<Item = Removal>) -> Vec<Removal> {
         self.waiting(|waiting| {
             let mut count: usize = waiting.values().map(BTreeSet::len).sum();
@@ -237,7 +237,7 @@ impl Removals {
         }
     }
 
-    /// Takes entries out.
+    /// Takes entries out of the list.
     async fn done(&self, iod: u16, objects: &[ObjectName]) {
         self.waiting(|waiting| {
             if let Some(of_iod) = waiting.get_mut(&iod) {
@@ -258,7 +258,7 @@ impl Removals {
 }
 
 impl Volume {
-    /// Keeps the list of removals in a ledger from now on, once. `kept` is what the ledger has.
+    /// Keeps the list of removals in a ledger, once. `kept` is the contents of the ledger.
     pub fn keep_removals(&self, ledger: Arc<dyn Ledger>, kept: Kept) {
         let count = self.iods.len();
         let known = kept.waiting.into_iter().filter(|it| usize::from(it.iod) < count);
@@ -280,14 +280,14 @@ impl Volume {
         }
     }
 
-    /// Whether the directory of names may lack names of files, so that an object without a file is
-    /// no leftover for sure.
+    /// True if the directory of names may lack names of files, so that an object without a file is
+    /// no certain leftover.
     #[must_use]
     pub fn names_are_doubted(&self) -> bool {
         self.removals.are_names_doubted.load(Ordering::Relaxed)
     }
 
-    /// Takes note whether the directory of names may lack names of files.
+    /// Notes whether the directory of names may lack names of files.
     pub fn doubt_names(&self, are_doubted: bool) {
         self.removals.are_names_doubted.store(are_doubted, Ordering::Relaxed);
     }
@@ -301,22 +301,22 @@ impl Volume {
         ledger.append(vec![stamp_record(stamp)], true).await
     }
 
-    /// How many removals wait for each iod that any waits for.
+    /// The number of waiting removals for each iod with waiting removals.
     #[must_use]
     pub fn waiting_removals(&self) -> BTreeMap<u16, usize> {
         self.removals
             .waiting(|waiting| waiting.iter().map(|(iod, objects)| (*iod, objects.len())).collect())
     }
 
-    /// Whether objects that no file has may lack an entry in the list of removals (rule 5).
+    /// True if objects that no file has may lack an entry in the list of removals (rule 5).
     #[must_use]
     pub fn removals_are_incomplete(&self) -> bool {
         self.removals.is_incomplete.load(Ordering::Relaxed)
     }
 
-    /// Takes note whether the list of removals is complete. A search of all names that is to make
-    /// it so says so at its begin, since a removal may be lost meanwhile, and takes it back where it
-    /// fails.
+    /// Notes whether the list of removals is complete. A search of all names that is to complete
+    /// the list notes so when the search begins, since a removal may be lost meanwhile, and
+    /// withdraws the note if the search fails.
     pub fn set_removals_incomplete(&self, is_incomplete: bool) {
         self.removals.is_incomplete.store(is_incomplete, Ordering::Relaxed);
     }
@@ -385,8 +385,8 @@ impl Volume {
         drop(self.try_to_remove(head).await);
     }
 
-    /// Removes the objects of a head. Gives the removals that iods did not carry out. No iod that is
-    /// away is asked, so nobody waits for it.
+    /// Removes the objects of a head. Returns the removals that iods did not carry out. No iod that
+    /// is away gets a call, so no caller waits for such an iod.
     async fn try_to_remove(&self, head: &Head) -> Vec<Removal> {
         let copies = (0..head.layout.width())
             .flat_map(|object| (0..head.copies).map(move |copy| head.copy(object, copy)));

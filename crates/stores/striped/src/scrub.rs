@@ -1,9 +1,10 @@
 //! A search for objects that no file has, which a metaserver repeats in the background.
 //!
-//! A removal in the background has no person who looks at the result first, so it takes an object
-//! only if two searches, far enough apart, found that no file has it and that it did not change. An
-//! administrator who moves metafiles out of the directory of names, or starts with an old copy of
-//! the directory, has the time between the two searches to put them back.
+//! No person looks at the result before a removal in the background. Such a removal therefore takes
+//! an object only if two searches, far enough apart, found that no file has the object and that the
+//! object did not change. An administrator who moves metafiles out of the directory of names, or
+//! starts with an old copy of the directory, has the time between the two searches to put the
+//! metafiles back.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -20,7 +21,7 @@ const SEEN_MAX: usize = 65_536;
 /// The state of an object that shows a change.
 type Marks = (u64, u32, FileTime);
 
-/// The objects that no file has, and since when that is known.
+/// The objects that no file has, each with the time of the search that first found its state.
 #[derive(Debug, Default)]
 pub struct Scrub {
     seen: BTreeMap<(u16, ObjectName), (Marks, Time)>,
@@ -31,8 +32,8 @@ const fn marks(extent: &Extent) -> Marks {
 }
 
 impl Scrub {
-    /// Takes the result of a search that began at `now`. Gives the part of it that a search at least
-    /// `keep` ago has found, too.
+    /// Takes the result of a search that began at `now`. Returns the part of the result that a
+    /// search at least `keep` ago found, too.
     pub fn ripe(&mut self, mut found: Found, now: Time, keep: Duration) -> Found {
         let mut seen = BTreeMap::new();
         for (number, left) in (0..).zip(&found.leftovers.iods) {

@@ -233,7 +233,7 @@ impl Search {
 }
 
 impl Found {
-    /// Keeps of the objects that were found, by the numbers of their iods, only some.
+    /// Keeps only the found objects that `keeps` accepts, each with the number of its iod.
     pub(crate) fn retain(&mut self, keeps: impl Fn(u16, &(ObjectName, Extent)) -> bool) {
         for (number, left) in (0..).zip(&mut self.leftovers.iods) {
             if let Some(left) = left {

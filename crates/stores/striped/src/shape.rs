@@ -100,7 +100,7 @@ impl Shape {
         wanted.max(self.copies_of(options).into()).min(candidates.len())
     }
 
-    /// The iods that a new file may use: without those that are full, as long as the others can have
+    /// The iods that a new file may use: without the full iods, as long as the other iods can have
     /// all copies.
     fn with_room(&self, options: &Options, full: &BTreeSet<u16>) -> Vec<u16> {
         let all = self.candidates(options);
@@ -110,7 +110,7 @@ impl Shape {
         }
     }
 
-    /// Whether a file needs an iod that is full.
+    /// True if a file needs an iod that is full.
     pub(crate) fn needs_full(&self, options: &Options, full: &BTreeSet<u16>) -> bool {
         let rest = self.candidates(options).iter().filter(|iod| !full.contains(iod)).count();
         rest < usize::from(self.copies_of(options))

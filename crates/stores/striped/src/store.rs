@@ -223,11 +223,11 @@ impl Striped {
             let object = found.object;
             let result = match found.attributes.size {
                 0 => self.inherit(&place.directory, found).await,
-                // One that was there and has data keeps what it has.
+                // A file that was there and has data keeps its data.
                 _ => self.true_found(found).await,
             };
-            // A CREATE that may find a file starts again where the file is gone; any other has made
-            // the file that is gone, and its client has to know.
+            // A CREATE that may find a file starts again where the file is gone; any other CREATE
+            // has made the file that is gone, and the client has to know of the loss.
             let may_be_there = matches!(file, NewFile::Unchecked(_));
             if !may_be_there || !self.failed_for_gone(&object, &result).await {
                 return Changed { result: self.unless_gone(&object, result).await, wcc };
@@ -421,7 +421,7 @@ impl Striped {
 
     /// The bytes that may be promised for data which comes later. All of that data may have to lie
     /// on the iod with the least room, and with each copy where two iods share a file system; data
-    /// of small files lies beside the names.
+    /// of small files lies with the names.
     async fn looked_for_promise(
         &self,
         caller: &Caller,

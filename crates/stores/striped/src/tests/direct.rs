@@ -341,7 +341,7 @@ fn each_client_is_told_another_number() {
     assert!(next > writes && next % 2 == 1);
 }
 
-/// Whether a caller can write an object of a layout.
+/// True if a caller can write an object of a layout.
 fn writes(world: &World, layout: &Layout, caller: Owner) -> bool {
     let Spot { address, handle } = &layout.objects[0].spot;
     let file = ObjectId::new(handle).expect("it is one");
@@ -351,7 +351,7 @@ fn writes(world: &World, layout: &Layout, caller: Owner) -> bool {
     block_on(store.write(&caller, &file, 0, data, Stability::Unstable)).result.is_ok()
 }
 
-/// All callers of two numbers that are told ones, or near to those.
+/// All callers of two numbers that are told numbers, or are near to told numbers.
 fn near(told: &[Owner]) -> Vec<Owner> {
     let told: Vec<u32> = told.iter().flat_map(|it| [it.user, it.group]).collect();
     let near =
@@ -360,7 +360,7 @@ fn near(told: &[Owner]) -> Vec<Owner> {
     near.iter().flat_map(|&user| near.iter().map(move |&group| Owner { user, group })).collect()
 }
 
-/// Not by what it is told for this file, for others, or again after a fence.
+/// The numbers for reading this file or another file write no object, also after a fence.
 #[test]
 fn the_caller_that_reads_cannot_write() {
     let mut world = World::new(9, false);
@@ -380,7 +380,7 @@ fn the_caller_that_reads_cannot_write() {
     assert!(writes(&world, &given, given.caller));
 }
 
-/// The test above can fail: a client that is told the owner, as clients once were, writes.
+/// The test above can fail: a client that knows the owner, as clients once did, writes.
 #[test]
 fn an_owner_that_is_told_is_found() {
     let mut world = World::new(10, false);

@@ -64,7 +64,7 @@ fn with_two_copies_one_full_iod_refuses_no_data() {
     }
 }
 
-/// Data that finds room for one of two copies is refused: it would have one copy for good.
+/// Data that finds room for one of two copies is refused: the data would have one copy for good.
 #[test]
 fn data_that_finds_room_for_one_of_two_copies_is_refused() {
     let mut volume = volume(2, [6, 4000, 4000]);

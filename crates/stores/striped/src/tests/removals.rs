@@ -14,13 +14,13 @@ use crate::{Extent, Iod, Kept, Ledger, ObjectName, Removed, Room, Striped, Writt
 /// The faults of an iod.
 #[derive(Default)]
 struct Faults {
-    /// Whether the failure detector calls the iod away.
+    /// True if the failure detector calls the iod away.
     is_away: AtomicBool,
-    /// Whether the disk of the iod refuses changes.
+    /// True if the disk of the iod refuses changes.
     is_read_only: AtomicBool,
-    /// Whether the disk of the iod has no room.
+    /// True if the disk of the iod has no room.
     is_full: AtomicBool,
-    /// Whether the iod answers no call.
+    /// True if the iod answers no call.
     is_silent: AtomicBool,
     /// The calls that came while the iod was away.
     calls_while_away: AtomicUsize,
@@ -289,8 +289,8 @@ fn a_record_that_cannot_be_stored_leaves_the_list_incomplete() {
     assert_eq!(block_on(store.finish_removals()), Some(Removed { removed: 2, left: 0 }));
 }
 
-/// A small file that finds no room on the iods keeps the name of its objects, so a removal of these
-/// that came later would take the data of the file when it has grown at last.
+/// A small file that finds no room on the iods keeps the name of its objects, so a later
+/// removal of these objects would take the data of the file after its growth.
 #[test]
 fn objects_that_a_file_may_use_later_never_wait_for_removal() {
     let mut world = World::new(1);
@@ -322,8 +322,8 @@ fn a_start_knows_whether_the_list_before_it_is_complete() {
     assert!(world.start().removals_are_incomplete(), "the metaserver was killed");
 }
 
-/// A connection may end in the midst of a call. The objects of the file are then nobody's, and the
-/// metaserver has to know.
+/// A connection may end in the midst of a call. The objects then belong to no file, and the
+/// metaserver has to know of these objects.
 #[test]
 fn a_call_that_is_dropped_in_the_midst_of_a_removal_leaves_the_list_incomplete() {
     let mut world = World::new(1);
