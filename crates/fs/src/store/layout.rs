@@ -40,7 +40,7 @@ impl Layout {
 }
 
 /// A user and a group, either as the owner of an object or as the caller of an object's server. Both
-/// are of [`Layout::OWNERS`] where a client is concerned.
+/// numbers are of [`Layout::OWNERS`] where a client is concerned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Owner {
     /// The user.
@@ -50,26 +50,28 @@ pub struct Owner {
 }
 
 impl Owner {
-    /// Whether an object of this owner can be written by a client: its user is an odd number of ours.
+    /// True if a client can write an object of this owner: the user is an odd number of
+    /// [`Layout::OWNERS`].
     #[must_use]
     pub const fn is_given_out(&self) -> bool {
         is_ours(self.user) && self.user % 2 == 1
     }
 }
 
-/// Whether a number is one of [`Layout::OWNERS`].
+/// True if a number is in [`Layout::OWNERS`].
 const fn is_ours(number: u32) -> bool {
     Layout::OWNERS.start <= number && number < Layout::OWNERS.end
 }
 
-/// The key of the numbers by which clients use objects. A metaserver derives from the key the numbers
-/// that it tells a client, and an iod derives the same numbers from the owner of the object; nobody
-/// without the key finds the numbers of another layout. A number has 27 bits.
+/// The key of the numbers by which clients use objects. A metaserver derives from the key the
+/// numbers that the metaserver tells a client, and an iod derives the same numbers from the owner
+/// of the object; no program without the key finds the numbers of another layout. A number has 27
+/// bits.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct ClientKey(pub [u8; 16]);
 
 impl core::fmt::Debug for ClientKey {
-    /// Says nothing of the key: it stands in options that are shown.
+    /// Says nothing of the key: the key stands in options that are shown.
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.write_str("ClientKey")
     }
@@ -98,7 +100,7 @@ impl ClientKey {
         Owner { group: self.number(b"writer", &[], owner.user, owner.group), ..owner }
     }
 
-    /// A number of ours.
+    /// A number of [`Layout::OWNERS`].
     fn number(self, purpose: &[u8], name: &[u8], user: u32, group: u32) -> u32 {
         let mut hasher = SipHasher24::new_with_key(&self.0);
         // The lengths keep the parts of one sum apart from the parts of another.
