@@ -2,13 +2,13 @@
 //!
 //! A name of a file, a client or a host may hold characters that a terminal obeys (C0 and C1
 //! controls), or that reverse or hide the text around them (the marks of directions, separators of
-//! lines, characters without width). Each is shown as JSON writes it, `\u202e`: a person sees it, and
-//! in a line of JSON it means the character still.
+//! lines, characters without width). Each such character is shown as JSON writes the character,
+//! `\u202e`: a person sees the escape, and in a line of JSON the escape still means the character.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// Whether a character does more to a terminal than to show itself.
+/// True if a character does more to a terminal than to show itself.
 #[must_use]
 pub const fn acts(character: char) -> bool {
     matches!(
