@@ -9,8 +9,9 @@ use crate::nfs3::{Attributes, Handle};
 /// The procedure's number.
 pub const NUMBER: u32 = 24;
 
-/// How many leases one call asks for at most, and how many it gives back. A server does all of them
-/// at one time, and nobody else is answered meanwhile: less than a millisecond.
+/// How many leases one call asks for at most, and how many leases the call gives back. A server
+/// does all these leases at one time, and answers no other client meanwhile: less than a
+/// millisecond.
 pub const AT_ONCE_MAX: usize = 256;
 
 xdr_enum! {

@@ -12,13 +12,13 @@ use crate::nfs3::{self, Handle};
 pub const NUMBER: u32 = 27;
 
 xdr_struct! {
-    /// Which file, and what for.
+    /// The file, and the purpose.
     #[doc(alias = "lease_objects_args")]
     #[derive(Copy)]
     pub struct Wanted {
         /// The file.
         pub file: Handle,
-        /// What its data is wanted for.
+        /// The purpose of the client: to read or to write the data.
         pub kind: Kind,
     }
 
@@ -31,10 +31,10 @@ xdr_struct! {
         pub user: u32,
         /// The group that the client calls the servers of the objects as.
         pub group: u32,
-        /// What a COMMIT of the file is answered with, as long as no server of an object has lost
-        /// anything.
+        /// The verifier of the answer to a COMMIT of the file, as long as no server of an object
+        /// has lost anything.
         pub verifier: [u8; 8],
-        /// The objects in the order of the stripes; none where there is nowhere to go.
+        /// The objects in the order of the stripes; none where no object is to be called.
         pub objects: List<Object>,
     }
 }
