@@ -24,8 +24,8 @@ pub const NOBODY: u32 = 65_534;
 pub const NO_USER: u32 = u32::MAX;
 
 /// The number that a client is shown as the owner of an object. A directory that this server did not
-/// fill may hold objects of [`NO_USER`], and a Linux client that meets one lists the directory
-/// again and again.
+/// fill may hold objects of [`NO_USER`], and a Linux client that meets such an object lists the
+/// directory again and again.
 #[must_use]
 pub const fn shown_owner(number: u32) -> u32 {
     if number == NO_USER { NOBODY } else { number }

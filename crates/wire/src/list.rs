@@ -17,7 +17,7 @@ impl<'a, T: Decode<'a>> Decode<'a> for List<T> {
     }
 }
 
-/// A list of so many values at most; one that is longer is refused before it is used.
+/// A list of so many values at most; a longer list is refused before its use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UpTo<T, const MAX: usize>(pub Vec<T>);
 

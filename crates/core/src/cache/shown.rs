@@ -34,7 +34,7 @@ impl<E: Clone> Cache<E> {
         if file.is_written() {
             attributes.modified = attributes.modified.max(file.modified);
             attributes.changed = attributes.changed.max(file.modified);
-            // Programs take a file without room for one without data.
+            // Programs take a file without room for a file without data.
             let blocks = attributes.size.checked_next_multiple_of(BLOCK_BYTES).unwrap_or(u64::MAX);
             let (_, unsaved) = file.bytes();
             attributes.used = known.used.max(blocks.min(known.used.saturating_add(unsaved)));

@@ -6,7 +6,7 @@
 //! 2. A client is on the stable list before it is granted its first lease: what it asks for waits
 //!    until the list is written. (a) A call whose owner gives it up while it waits goes on without
 //!    a lease. From then on calls of the client do not wait for this write. (b) When the list cannot
-//!    be written, the calls that wait go on without a lease, as do later ones, until a write
+//!    be written, the calls that wait and later calls go on without a lease, until a write
 //!    succeeds. The write is tried again, with pauses that double. One write serves all clients
 //!    that wait for the list.
 //! 3. A client that goes, or that an administrator forgets, is known no more and is off the list.
@@ -47,7 +47,7 @@ pub enum Event {
     Listed(Name, u64),
     /// The list could not be written with this client and instance, as [`Effect::List`] said.
     NotListed(Name, u64),
-    /// A call that waits for the list waits no more, because its owner gave it up.
+    /// A call that waits for the list waits no more, because its owner gave the call up.
     GivenUp(Ticket, Client),
     /// A client has reclaimed all that it held before the start.
     Reclaimed(Client),

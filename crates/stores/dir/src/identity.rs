@@ -52,7 +52,7 @@ fn superuser() -> Caller {
     Caller { uid: 0, gid: 0, groups: Groups::default() }
 }
 
-/// Does something on a thread of its own, whose identity goes with it.
+/// Does work on a new thread, whose identity ends with the thread.
 pub(crate) fn aside<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T, Errno> {
     thread::scope(|scope| {
         let thread = thread::Builder::new().spawn_scoped(scope, work);

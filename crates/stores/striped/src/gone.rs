@@ -1,4 +1,4 @@
-//! Files that another metaserver removes while this one uses them.
+//! Files that another metaserver removes while this metaserver uses the files.
 //!
 //! A metaserver that removes a file removes its name first and its objects afterwards, and no lock
 //! keeps the other metaservers off. So a call of another metaserver may find the name and miss an

@@ -105,7 +105,7 @@ impl Volume {
             for (number, extent) in (0..).zip(self.extents(&objects).await?) {
                 objects.resized(number, extent);
             }
-            // An iod says the same of an object that is removed and of one that was never written.
+            // An iod answers alike for a removed object and for an object that was never written.
             let lacks_one = objects.extents().contains(&Extent::default());
             if lacks_one && self.options.shared && self.is_gone(object).await {
                 return Err(FsError::Stale);

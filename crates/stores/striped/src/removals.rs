@@ -14,11 +14,11 @@
 //!    given once, so the objects of a file that is gone satisfy the rule; the objects of a small
 //!    file whose growth failed do not, because the file keeps the name.
 //! 2. The record of an entry is on stable storage before the client has its answer. The order of
-//!    events is: the name goes, iods that answer remove their objects, the record of the others is
-//!    written, the client has its answer. A crash in between leaves objects that no file has and
-//!    that the list does not have: the search of `search` finds these.
+//!    events is: the name goes, iods that answer remove their objects, the record of the other
+//!    objects is written, the client has its answer. A crash in between leaves objects that no file
+//!    has and that the list does not have: the search of `search` finds these objects.
 //! 3. The record that an entry is done is written without a sync: a removal may be repeated.
-//! 4. The ledger and the directory of names have the same stamp, a new one with each start. Where
+//! 4. The ledger and the directory of names have the same stamp, a new stamp at each start. Where
 //!    the stamps differ, the directory is a copy or an older state, which may lack names: no search
 //!    in the background removes anything.
 //! 5. The list has a bound. A list that is full, or whose record cannot be stored, is incomplete
@@ -335,7 +335,7 @@ impl Volume {
     }
 
     /// Removes the objects of the list whose iods answer; nothing where the list is empty. An iod
-    /// that refuses one removal is not asked for the others in this attempt.
+    /// that refuses one removal gets no other removal in this attempt.
     pub async fn finish_removals(&self) -> Option<Removed> {
         let waiting = self.removals.waiting(|waiting| waiting.clone());
         if waiting.is_empty() {

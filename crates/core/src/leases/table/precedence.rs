@@ -42,7 +42,7 @@ impl Wants {
         wants
     }
 
-    /// The number of calls like this one.
+    /// The number of calls like `call`.
     pub(super) fn like(&mut self, call: &Call) -> &mut usize {
         let Self { plain, clients } = self;
         let stops = if call.client.is_some() { clients } else { plain };

@@ -167,7 +167,7 @@ fn data_is_refused_where_the_iods_with_room_are_away() {
     }
 }
 
-/// A file that is to begin at a full iod lies at others until the iod has room again.
+/// A file that is to begin at a full iod lies at other iods until the iod has room again.
 #[test]
 fn a_file_that_is_to_begin_at_a_full_iod_is_moved_once() {
     let mut volume = volume(1, [4000, 4000, 4000]);

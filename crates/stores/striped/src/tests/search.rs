@@ -450,8 +450,8 @@ fn one_search_goes_on_at_a_time() {
     assert!(block_on(world.store.search()).is_ok());
 }
 
-/// A removal in the background takes no object that one search alone found, and none that changed
-/// between two searches.
+/// A removal in the background takes no object that one search alone found, and no object that
+/// changed between two searches.
 #[test]
 fn a_scrub_removes_what_two_searches_found_unchanged() {
     let world = World::new(3);
