@@ -134,7 +134,8 @@ fn opening(words: &[&str]) -> Options {
     }
 }
 
-/// A question to the cache: `ask NAME`, `attributes`, `times`, `find NAME`, `failure`, `wake`, `bytes`.
+/// A question to the cache: `ask NAME`, `attributes`, `times`, `find NAME`, `failure`, `wake`,
+/// `bytes`.
 fn question(
     cache: &mut Cache<&'static str>,
     asked: &mut BTreeMap<String, Asked>,

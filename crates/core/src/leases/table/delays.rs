@@ -34,7 +34,8 @@ const ORIGIN_TERMS_MAX: u32 = 4;
 /// The divisor of the passing time that gives the forgiven time.
 const FORGIVEN: u32 = 8;
 
-/// How many origins are remembered; beyond this number the origin with the least charge is forgotten.
+/// How many origins are remembered; beyond this number the table forgets the origin with the least
+/// charge.
 const ORIGINS_MAX: usize = 1 << 12;
 
 /// The charges of clients and of origins.
