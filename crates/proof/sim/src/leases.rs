@@ -11,8 +11,8 @@
 //! What is checked is checked when it happens, against the truth, which a world knows: what the
 //! holder of a write lease has changed, and otherwise what the server has.
 //!
-//! [`silent`] is a world of its own beside each: clients that give back nothing, late, or under ever
-//! new names, and an owner without leases.
+//! [`silent`] is a separate world that runs after each of these worlds: its clients give no lease
+//! back, or give leases back late, or change their names all the time, and its owner has no leases.
 
 mod client;
 mod message;
@@ -79,11 +79,11 @@ pub enum LeaseMutant {
     NeverEnds,
     /// The server says of what it has in memory that it is committed.
     LiesAboutCommits,
-    /// A call that is given up keeps no place.
+    /// A call keeps no place after its caller has given the call up.
     KeepsNoPlace,
-    /// Leases are granted that are in the way of plain calls which wait.
+    /// The table grants leases that conflict with plain calls which wait.
     YieldsToNobody,
-    /// A client is granted leases however long it holds others up.
+    /// The table grants a client leases however long the client delays other callers.
     BarsNobody,
     /// A holder that does not report keeps its lease.
     AwaitsReports,
@@ -190,7 +190,7 @@ impl LeaseMutant {
         }
     }
 
-    /// Whether only worlds of silent clients can find it.
+    /// True if only worlds of silent clients can find the mutant.
     const fn is_of_silent_clients(self) -> bool {
         matches!(
             self,
@@ -199,8 +199,8 @@ impl LeaseMutant {
     }
 }
 
-/// Runs one world of leases to its end, and one of silent clients, and tells which promises were
-/// broken.
+/// Runs one world of leases to its end, and one world of silent clients, and returns the promises
+/// that the worlds broke.
 #[must_use]
 pub fn run_leases(options: LeaseOptions) -> (Report, Vec<Broken>) {
     let run = || {

@@ -255,15 +255,15 @@ fn a_write_says_that_the_disk_is_full() {
     });
 }
 
-/// Data that the server refuses after the write has returned is handed over before a program learns
-/// of it, and the next writes do not return before the server has their data.
+/// The client hands over data that the server refuses after the write has returned before a program
+/// learns of the refusal, and the next writes do not return before the server has their data.
 #[test]
 fn data_that_finds_no_room_later_is_handed_over() {
     let config = Config { capacity_bytes: 1 << 20, ..Config::default() };
     let any = ([127, 0, 0, 1], 0).into();
     let store = Arc::new(MemStore::new(config));
     let server = MemServer::start_over(any, Arc::<MemStore>::clone(&store), Manners::Full).unwrap();
-    // It knows nothing of the leases of the first, as a program of the server's machine.
+    // The second server knows no lease of the first server, like a program on the server's machine.
     let elsewhere = MemServer::start_over(any, store, Manners::Full).unwrap();
     let (one, other) = (user(&server, 1), user(&elsewhere, 2));
     let kept = Arc::new(Kept::default());

@@ -1,4 +1,4 @@
-//! Times that programs were shown before the server had what was written.
+//! Times that a client showed programs before the server had the written data.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ const fn times(seen: &Attributes) -> (FileTime, FileTime) {
     (seen.modified, seen.changed)
 }
 
-/// As `make` compares what it has made: a target must not grow newer by itself.
+/// `make` compares the times of files that it has made: a target must not grow newer by itself.
 #[test]
 fn a_time_that_a_program_was_shown_stays() {
     for variant in [Variant::Lease, Variant::BufferCache, Variant::CloseToOpen] {
@@ -53,7 +53,8 @@ fn a_time_that_a_program_was_shown_stays() {
                 assert_eq!(times(&seen), times(&shown), "{variant:?}");
                 let seen = other.attributes(name).await.unwrap();
                 assert_eq!(seen.modified, shown.modified, "{variant:?}: at the server");
-                // Within a second of the server's clock, whatever the clock is here.
+                // The time lies within a second of the server's clock, however wrong the client's
+                // clock is.
                 one.write(b"new", MODE, Bytes::from_static(b"x")).await.unwrap();
                 let new = other.attributes(b"new").await.unwrap().modified;
                 assert!((0..=1).contains(&(new.seconds - shown.modified.seconds)), "{variant:?}");
@@ -64,7 +65,7 @@ fn a_time_that_a_program_was_shown_stays() {
     }
 }
 
-/// Each mount shows the time that another was shown.
+/// Each mount shows the time that another mount has shown.
 #[test]
 fn a_time_that_another_client_was_shown_stays() {
     let server = MemServer::start(Manners::Full);
@@ -79,7 +80,8 @@ fn a_time_that_another_client_was_shown_stays() {
     });
 }
 
-/// Who may write a file of another's may not set its times, so the server has to choose them first.
+/// A user who may write a file of another user may not set its times, so the server has to choose
+/// the times first.
 #[test]
 fn a_time_of_a_file_of_another_s_stays() {
     for variant in [Variant::Lease, Variant::BufferCache] {
@@ -98,7 +100,7 @@ fn a_time_of_a_file_of_another_s_stays() {
     }
 }
 
-/// A program that looks at nothing costs no call: the server chooses the time.
+/// A program that looks at no times costs no call: the server chooses the time.
 #[test]
 fn a_time_that_nobody_was_shown_costs_no_call() {
     let server = MemServer::start(Manners::Full);

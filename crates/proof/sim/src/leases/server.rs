@@ -28,11 +28,12 @@ pub(super) const TERMS: Terms = Terms {
 
 const SHARDS: usize = 2;
 
-/// Failures of the stable list are drawn apart, so that they move nothing else of a world.
+/// A separate random sequence draws failures of the stable list, so that they change nothing else
+/// of a world.
 const LIST_SEED: u64 = 0x6c69_7374;
 
-/// In worlds of lesser seeds every write of the stable list succeeds: most faults that are kept were
-/// found in those.
+/// In worlds of lesser seeds every write of the stable list succeeds: most of the faults that are
+/// kept were found in such worlds.
 const GOOD_LISTS: u64 = 100;
 
 /// How long a plain call waits before it is to be made again.
@@ -96,9 +97,9 @@ pub(super) struct Server {
     calls: BTreeMap<Ticket, Pending>,
     running: BTreeSet<(usize, u64, u64)>,
     next_ticket: u64,
-    /// Which writes of the stable list fail.
+    /// The random sequence that decides which writes of the stable list fail.
     disk: Random,
-    /// How many of them do, in thousandths.
+    /// The share of writes of the stable list that fail, in thousandths.
     list_fails: u64,
     /// The points at which it may crash, in thousandths.
     crash_points: u64,
@@ -347,7 +348,8 @@ impl Server {
         Ok(Some(client))
     }
 
-    /// Hands a call to the table of its object; what it asks for only where it may ask.
+    /// Hands a call to the table of its object, with its asks for leases only where the call may
+    /// ask.
     fn begin(&mut self, ticket: Ticket, may_ask: bool, random: &mut Random, outs: &mut Vec<Out>) {
         let call = self.calls[&ticket].call.clone();
         if !call.leases {

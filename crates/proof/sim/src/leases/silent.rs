@@ -1,10 +1,10 @@
-//! A world of clients that hold others up: they give back late what is wanted back, or never, take
-//! leases in turn, report nothing, and come again under other names. Beside them are clients that
-//! give back at once, and an owner without leases, whose calls are given up and made again.
+//! A world of clients that delay other callers: the clients give recalled leases back late, or
+//! never, take leases in turn, report nothing, and come again under other names. Other clients give
+//! leases back at once, and an owner without leases gives its calls up and makes them again.
 //!
 //! Promises:
-//! - `bounded-wait`: no call of the owner waits longer than the longest term, and what is waited out
-//!   of the WRITEs of a holder, if it is made again soon.
+//! - `bounded-wait`: no call of the owner waits longer than the longest term and the time for which
+//!   the server waits out the WRITEs of a holder, if the owner makes the call again soon.
 //! - `bounded-share`: however long the world lasts, each origin of clients that may only read takes
 //!   from the owner some terms and an eighth of the time, and no more.
 //! - `prompt-holders`: a client that gives back at once is granted leases.
@@ -30,17 +30,20 @@ const OBJECTS: u64 = 2;
 /// How long the owner's calls wait before they are to be made again.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// How soon a client that gives back at once does so, and the longest that an operation takes.
+/// The longest delay of a client that gives leases back at once, and the longest time of an
+/// operation.
 const PROMPT: Duration = Duration::from_millis(50);
 
-/// How soon a holder that does not report is evicted, and some time for all that happens beside.
+/// The time after which the server evicts a holder that does not report, and a margin for all
+/// delays around it.
 const REPORT: Duration = Duration::from_secs(4);
 const MARGIN: Duration = Duration::from_secs(2);
 
-/// So many terms an origin may take before its clients are granted nothing, and one more runs out.
+/// The number of terms that an origin may take before the server grants its clients nothing, and
+/// one more term that runs out.
 const TERMS_TAKEN: u32 = 5;
 
-/// What a client does when a lease of its is wanted back.
+/// The way in which a client answers the recall of one of its leases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Habit {
     Prompt,
@@ -54,7 +57,7 @@ struct Holder {
     origin: Origin,
     habit: Habit,
     writes: bool,
-    /// Whether it goes by another name from time to time.
+    /// True if the client changes its name from time to time.
     renames: bool,
     pause: Duration,
     granted: u64,
@@ -69,7 +72,7 @@ enum Happening {
     GiveUp(Ticket),
 }
 
-/// What the owner waits for.
+/// The object and the access that the owner waits for.
 #[derive(Clone, Copy, Debug)]
 struct Want {
     object: Object,
@@ -88,17 +91,17 @@ struct World {
     holders: Vec<Holder>,
     last_client: u32,
     last_ticket: u64,
-    /// Which holder each call is of.
+    /// The object and the holder of each call.
     calls: BTreeMap<Ticket, (Object, usize)>,
     want: Option<Want>,
     /// How long the owner waits before it makes a call again.
     again: Duration,
-    /// How long it was held up in all.
+    /// The time for which holders have delayed the owner in all.
     taken: Duration,
     broken: Vec<Broken>,
 }
 
-/// Runs a world to its end, and tells which promises were broken.
+/// Runs a world to its end, and returns the promises that the world broke.
 pub(super) fn run(options: LeaseOptions) -> Vec<Broken> {
     let mut world = World::new(options);
     world.run();
@@ -115,7 +118,7 @@ impl World {
         }
         let origins = 1 + u64::from(random.one_in(4));
         let writers = random.one_in(3);
-        // A sole writer that renews its lease, and that nobody else evicts.
+        // A sole writer that renews its lease, and that no other client evicts.
         let is_lonely = random.one_in(8);
         let mut holders = Vec::new();
         for _ in 0..if is_lonely { 1 } else { 2 + random.below(6) } {
@@ -185,7 +188,8 @@ impl World {
                 return;
             }
         }
-        // A holder that writes on and on brings something back, and may do worse than wait.
+        // A holder that keeps writing gives the server data, and may delay the owner by more than
+        // its share.
         if !self.holders.iter().any(|holder| holder.writes) {
             self.check_share();
         }
@@ -255,7 +259,7 @@ impl World {
         self.queue.schedule(self.now + pause, Happening::Ask(holder));
     }
 
-    /// The owner begins something, or makes a call again.
+    /// The owner begins an operation, or makes a call again.
     fn owner(&mut self) {
         let (now, object) = (self.now, self.object());
         let access = match self.random.below(4) {
@@ -342,7 +346,7 @@ impl World {
         let mut origins: Vec<Origin> = self.holders.iter().map(|holder| holder.origin).collect();
         origins.sort_unstable();
         origins.dedup();
-        // The last is that of the prompt holder.
+        // The last origin is the origin of the prompt holder.
         let origins = u32::try_from(origins.len() - 1).expect("there are few");
         let most = (TERMS.longest_term * TERMS_TAKEN + WORLD_TIME / 8) * origins;
         if self.taken > most {
