@@ -18,9 +18,9 @@ use crate::options::Variant;
 use crate::ride::FIRST;
 
 impl Client {
-    /// The attributes of a node, for a program. The times in them are the times of the file, also
-    /// where the server does not have what was written: they go there with it, or it goes there
-    /// first.
+    /// The attributes of a node, for a program. The times in them are the times of the file even
+    /// where the server does not have the written data yet: the client sends the times with the
+    /// data, or sends the data first.
     ///
     /// # Errors
     /// When they cannot be had from the server, as for every operation.
@@ -33,8 +33,8 @@ impl Client {
         Ok(seen)
     }
 
-    /// The attributes of a node, for a program that wants the size: where times in them are not
-    /// settled they are trusted for no time.
+    /// The attributes of a node, for a program that wants the size: where the client has not
+    /// settled their times, the program may trust the attributes for no time.
     ///
     /// # Errors
     /// As [`Client::getattr`].
@@ -211,15 +211,16 @@ impl Client {
         self.shared.state().cache.file_type(node.key())
     }
 
-    /// Whether a caller may look up names in a directory whose names are cached. A directory that its
-    /// mode bits open to all callers is searched without a question, unless an ACCESS reply says
-    /// otherwise. For any other directory the server decides, as it may map the caller's numbers,
-    /// know other groups, or have an access list.
+    /// Returns true if a caller may look up names in a directory whose names are cached. A
+    /// directory that its mode bits open to all callers is searched without a question, unless an
+    /// ACCESS reply says otherwise. For any other directory the server decides, as it may map the
+    /// caller's numbers, know other groups, or have an access list.
     pub async fn may_search(&self, who: &Credential, directory: NodeId) -> bool {
         self.ask_search(who, directory).await.unwrap_or(false)
     }
 
-    /// The same; fails where the server cannot be asked, as when the directory is gone.
+    /// As [`Client::may_search`]; fails where the server does not answer, as when the directory is
+    /// gone.
     pub(crate) async fn ask_search(
         &self,
         who: &Credential,
@@ -250,8 +251,8 @@ impl Client {
         });
     }
 
-    /// The same, asked of the server; its answer has the attributes as well. All kinds of access
-    /// are asked for by one call.
+    /// Asks the server for the access of a caller; the reply has the attributes as well. One call
+    /// asks for all kinds of access.
     pub(crate) async fn ask_access(
         &self,
         who: &Credential,

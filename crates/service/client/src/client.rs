@@ -73,7 +73,7 @@ pub(crate) struct State {
     /// Whether names that differ in case alone are one name to the server.
     ignores_case: bool,
     server_clock: ServerClock,
-    /// Whether nobody else changes files, leases or not.
+    /// True if no other client changes files, in a mount with leases or without.
     is_alone: bool,
 }
 
@@ -192,7 +192,7 @@ impl Client {
             let changed = change(&mut state, now, &mut doings);
             (changed, state.new_alarm(now))
         };
-        // Before a program learns of it.
+        // The rescuer gets the data before a program learns of the refusal.
         self.hand_over(&doings.refused);
         for waker in doings.wakers {
             waker.wake();
@@ -224,7 +224,7 @@ impl Client {
         u64::from(step.seconds) * 1_000_000_000 + u64::from(step.nanoseconds)
     }
 
-    /// Learns the server's time of day from a change that was sent then and has been answered.
+    /// Learns the server's time of day from the answer to a change that the client sent at `sent`.
     pub(crate) fn note_server_clock(&self, sent: FileTime, wcc: &nfs3::Wcc) {
         let answered = (self.shared.options.time_of_day)();
         let Wcc { before, after } = convert::wcc(wcc);
@@ -433,7 +433,7 @@ impl State {
         }
     }
 
-    /// The server refused data: it is kept, and why.
+    /// Keeps data that the server refused, with the reason.
     fn refuse(
         &mut self,
         now: Time,
@@ -486,8 +486,9 @@ impl State {
         Some(Seen { attributes, trusted_for: trusted_for.min(usable) })
     }
 
-    /// For how long a kernel may show attributes of a node to programs without asking, where it
-    /// could for `trusted_for`: times that nobody was shown yet have to be settled first.
+    /// The time for which a kernel may show attributes of a node to programs without a question,
+    /// where `trusted_for` is the limit: the client first has to settle times that no program has
+    /// seen yet.
     pub(crate) fn shown_for(&self, node: NodeId, trusted_for: Duration) -> Duration {
         match self.cache.times(node.key(), FileTime::default()) {
             Times::Known => trusted_for,
@@ -495,8 +496,8 @@ impl State {
         }
     }
 
-    /// Makes the times of a node that programs see the times of the file, where that needs nobody.
-    /// Whether they are.
+    /// Makes the times of a node that programs see the times of the file, where the client needs no
+    /// answer of another machine. Returns true if they are the times of the file.
     pub(crate) fn settle_times(
         &mut self,
         now: Time,
@@ -515,8 +516,8 @@ impl State {
         is_settled
     }
 
-    /// Whether times of a file can be set behind what was written: nobody else writes to it unseen,
-    /// and what is sent is sent as its owner.
+    /// Returns true if the client can set times of a file after it has sent the written data: no
+    /// other client writes to the file unseen, and the client sends the data as the file's owner.
     fn may_set_times(&self, now: Time, node: NodeId) -> bool {
         let is_alone = match self.leases {
             Some(_) => self.is_by_lease(node) && self.covers_setting(now, node, false),
@@ -631,7 +632,7 @@ pub(crate) struct Change {
     node: Option<NodeId>,
     /// Whether the cache was told that it began.
     is_cached: bool,
-    /// When it was, by this machine's clock.
+    /// The time at which the client sent the change, by this machine's clock.
     sent: FileTime,
 }
 

@@ -92,7 +92,7 @@ fn set_time(from: files::SetTime) -> nfs3::SetTime {
 mod tests {
     use super::*;
 
-    /// As the kernel's client and our server have it.
+    /// The kernel's client and the Leasehold server choose the same time.
     #[test]
     fn a_time_that_cannot_be_said_becomes_the_nearest() {
         let at = |seconds, nanoseconds| FileTime { seconds, nanoseconds };

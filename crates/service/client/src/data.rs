@@ -71,8 +71,8 @@ impl Client {
     }
 
     async fn may_open(&self, who: &Credential, node: NodeId, how: OpenHow) -> Result<(), Error> {
-        // Whoever may run a file need not be able to open it to read; the server lets both read its
-        // data (RFC 1813 4.4).
+        // A user who may run a file may lack the right to open it to read; the server lets the user
+        // read its data all the same (RFC 1813 4.4).
         let (runs, reads) = (how.execute, how.read && !how.execute);
         let wanted = Access { read: reads, execute: runs, modify: how.write, ..Access::default() };
         let granted = match self.variant_of(node) {
@@ -150,8 +150,9 @@ impl Client {
         }
     }
 
-    /// Writes all of it, or nothing. Where writes are delayed this waits only for room; the next
-    /// write, fsync or flush says what the server refuses later, and a [`crate::Rescuer`] gets it.
+    /// Writes all of the data, or nothing. Where writes are delayed, the call waits only for room;
+    /// the next write, fsync or flush reports a later refusal by the server, and a
+    /// [`crate::Rescuer`] gets the data.
     ///
     /// # Errors
     /// As [`Client::getattr`].

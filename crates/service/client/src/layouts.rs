@@ -361,7 +361,7 @@ impl Client {
         handle: &Handle,
     ) -> Result<(), Error> {
         let ride = self.ride(&[], None);
-        // What was written there shows when it is given back.
+        // The attributes of the file show the WRITEs to iods when the client gives the layout back.
         let writing = self.writing(node);
         let reply = ride.nfs.give_objects_back(who, handle).await;
         writing.answered(&ride);
@@ -528,7 +528,7 @@ impl Client {
         kind: messages::Kind,
     ) -> Option<objects::Layout> {
         let ride = self.ride(&[], None);
-        // A layout of before ends by the question, and its WRITEs show then.
+        // The call ends an earlier layout, and the attributes show the WRITEs of that layout then.
         let writing = self.writing(node);
         let reply = ride.nfs.objects(who, handle, kind).await;
         writing.answered(&ride);

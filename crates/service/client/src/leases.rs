@@ -56,8 +56,8 @@ pub(crate) enum Right {
     Use,
     /// By calls.
     Through,
-    /// By calls, as the server reserves no room for what is written: only a WRITE says whether the
-    /// disk is full.
+    /// By calls, as the server reserves no room for written data: only the reply to a WRITE shows
+    /// that the disk is full.
     Full,
 }
 
@@ -75,7 +75,7 @@ pub(crate) struct Leased {
     progress: Progress,
     /// What a report was answered with, for who asked for it.
     reported: Option<bool>,
-    /// Files of which data came too late, and why it was refused.
+    /// Files whose data came too late, each with the reason of the refusal.
     late: BTreeMap<NodeId, Why>,
     /// What was listed.
     pub(crate) listings: Listings,
@@ -141,7 +141,7 @@ impl Leased {
         self.holder.cachable(now, object_of(node))
     }
 
-    /// Why data of a file was refused with this error, if it came too late.
+    /// The reason why the server refused data of a file with this error, if the data came too late.
     pub(crate) fn why_late(&self, node: NodeId, error: &Error) -> Option<Why> {
         let is_late = matches!(error, Error::Failed(Status::NotSynchronized));
         self.late.get(&node).filter(|_| is_late).cloned()

@@ -28,7 +28,8 @@ impl Client {
         if self.holds_lease(directory) {
             self.lease(who, directory, Kind::Read, 0).await;
         }
-        // What is cached the server is not asked about.
+        // The server sees no lookup of a cached name, so the client checks the right to search
+        // first.
         let is_cached = self.with(|state, now, _| state.find(now, directory, name).is_some());
         if is_cached {
             match self.ask_search(who, directory).await {

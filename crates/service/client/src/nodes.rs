@@ -60,25 +60,25 @@ pub(crate) struct Node {
     /// As whom its data is read and written when nobody waits for it.
     reader: Option<Credential>,
     writer: Option<Credential>,
-    /// What callers may do with it.
+    /// The access of callers to the node.
     access: Vec<Judgement>,
 }
 
-/// What a server said of one caller's access to one object.
+/// The answer of a server about one caller's access to one object.
 #[derive(Clone, Debug)]
 struct Judgement {
     who: Credential,
     wanted: Access,
     granted: Access,
-    /// The rights for which that is so.
+    /// The rights for which the answer holds.
     at: Rights,
-    /// When it was said.
+    /// The time of the answer.
     since: Time,
 }
 
-/// For how long a refusal is believed: groups and access lists change at a server without a word to
-/// its clients, and whoever was refused tries again. A grant is looked at by the server with each
-/// call.
+/// The time for which the client believes a refusal: groups and access lists change at a server
+/// without a word to its clients, and a refused user tries again. The server checks a granted
+/// access with each call.
 const REFUSED_FOR: Duration = Duration::from_secs(5);
 
 /// Deeper than trees are.
@@ -97,8 +97,9 @@ impl Rights {
         Self { mode: attributes.mode, uid: attributes.uid, gid: attributes.gid }
     }
 
-    /// Whether the mode bits let every caller look up names, where this is a directory. The class of
-    /// one caller is not known here: the server may map the caller's numbers or know other groups.
+    /// True if the mode bits let every caller look up names, where the object is a directory. The
+    /// client does not know the class of one caller: the server may map the caller's numbers or
+    /// know other groups.
     pub(crate) const fn let_all_search(self) -> bool {
         const SEARCH: u32 = 0o111;
         self.mode.bits() & SEARCH == SEARCH
@@ -216,7 +217,7 @@ impl Nodes {
         self.nodes.get(&node).is_some_and(is_losing)
     }
 
-    /// Whether a call of ours took the name by which it was last seen.
+    /// Returns true if a call of this client removed the last known name of the node.
     pub(crate) fn is_lost(&self, node: NodeId) -> bool {
         self.nodes.get(&node).is_some_and(|node| node.lost)
     }

@@ -20,16 +20,17 @@ use crate::rescue::{Refused, Rescuer, Why};
 /// Of how many files it is known that a program is told after all.
 const FILES_MAX: usize = 4096;
 
-/// How long after the last refusal for want of room writes are not delayed. A program that fills a
-/// disk, or a quota that the server does not tell of, thus leaves little behind for rescue.
+/// The time after the last refusal for want of room in which the client delays no writes. A program
+/// that fills a disk, or a quota that the server does not report, thus leaves little data for
+/// rescue.
 const WITHOUT_ROOM: Duration = Duration::from_secs(60);
 
 /// The files that data was refused of and no program was told of.
 #[derive(Default)]
 pub(crate) struct Refusals {
-    /// Who keeps what is refused.
+    /// The rescuer that keeps refused data.
     pub(crate) rescuer: Option<Arc<dyn Rescuer>>,
-    /// Until when writes go to the server at once.
+    /// The time until which writes go to the server at once.
     without_room_until: Time,
     files: BTreeSet<NodeId>,
     /// Whether there were more.
@@ -49,14 +50,14 @@ impl Refusals {
         }
     }
 
-    /// A write was refused.
+    /// Notes the refusal of a write.
     pub(crate) fn failed(&mut self, now: Time, error: &Error) {
         if let Error::Failed(Status::NoSpace | Status::QuotaExceeded) = error {
             self.without_room_until = now + WITHOUT_ROOM;
         }
     }
 
-    /// Whether a write was refused for want of room a short while ago.
+    /// Returns true if the server refused a write for want of room a short while ago.
     pub(crate) fn are_for_want_of_room(&self, now: Time) -> bool {
         now < self.without_room_until
     }
@@ -71,7 +72,8 @@ impl Refusals {
     }
 }
 
-/// Data that is to be kept: all but data of a file that is gone, as the data would be with it.
+/// Data for the rescuer: all data but the data of a file that is gone, as such data would be gone
+/// with its file.
 pub(crate) fn kept(
     (node, path): (NodeId, Option<Vec<Box<[u8]>>>),
     (offset, data): (u64, bytes::Bytes),
@@ -82,7 +84,8 @@ pub(crate) fn kept(
 }
 
 impl Client {
-    /// Whether writes are not delayed, as the server has refused one for want of room.
+    /// Returns true if the client delays no writes, as the server has refused a write for want of
+    /// room.
     pub(crate) fn is_without_room(&self) -> bool {
         let now = self.shared.nfs.session().now();
         self.shared.state().refusals.are_for_want_of_room(now)

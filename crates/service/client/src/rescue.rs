@@ -1,5 +1,5 @@
-//! Written data that the server refused after the program's write had returned: handed over, so that
-//! it can be kept.
+//! Written data that the server refused after the program's write had returned: the client hands
+//! the data to a rescuer, which can keep it.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ pub struct Refused {
 /// Why the server refused written data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Why {
-    /// The data was made from an earlier state of its file, which others have changed since.
+    /// The data was made from an earlier state of its file, which another writer has changed since.
     Late {
         /// The revision of the file that the data was made from.
         made_from: u64,
@@ -41,17 +41,17 @@ pub enum Why {
 
 /// Who keeps what was refused.
 pub trait Rescuer: Send + Sync {
-    /// Keeps the data. A program learns only afterwards that its data was refused.
+    /// Keeps the data. A program learns of the refusal only afterwards.
     fn rescue(&self, refused: &Refused);
 }
 
 impl Client {
-    /// Says who keeps the written data that the server refuses.
+    /// Sets the rescuer that keeps the written data that the server refuses.
     pub fn rescue_by(&self, rescuer: Arc<dyn Rescuer>) {
         self.shared.state().refusals.rescuer = Some(rescuer);
     }
 
-    /// Hands over what was refused. Nothing is locked meanwhile: the rescuer writes to a disk.
+    /// Hands over refused data. The client holds no lock meanwhile: the rescuer writes to a disk.
     pub(crate) fn hand_over(&self, all: &[Refused]) {
         if all.is_empty() {
             return;

@@ -1,7 +1,7 @@
 //! The server's time of day, as far as its answers tell it.
 //!
-//! Times of files that a client chooses stand beside times that the server chooses, and programs
-//! such as `make` compare both. So the client chooses them by the server's clock.
+//! Programs such as `make` compare the times of files that a client chooses with the times that the
+//! server chooses. So the client chooses them by the server's clock.
 
 use leasehold_base::units::FileTime;
 
@@ -14,8 +14,9 @@ pub(crate) struct ServerClock {
 }
 
 impl ServerClock {
-    /// Notes an answer to a change: the server made it between these times of this machine, and
-    /// gave the object this change time. The difference moves by no more than this proves it wrong.
+    /// Notes an answer to a change: the server made the change between these times of this machine,
+    /// and gave the object this change time. The difference moves only as far as the answer proves
+    /// it wrong.
     pub(crate) fn note(&mut self, (sent, answered): (FileTime, FileTime), changed: FileTime) {
         let changed = nanoseconds(changed);
         let (least, most) = (changed - nanoseconds(answered), changed - nanoseconds(sent));
@@ -25,7 +26,7 @@ impl ServerClock {
         }
     }
 
-    /// What the server's clock shows when the clock of this machine shows `here`, in whole steps
+    /// The time on the server's clock when the clock of this machine shows `here`, in whole steps
     /// of `step_nanoseconds`: a file system keeps no finer times.
     pub(crate) fn at(self, here: FileTime, step_nanoseconds: u64) -> FileTime {
         let there = nanoseconds(here) + self.ahead_nanoseconds;
@@ -33,7 +34,7 @@ impl ServerClock {
     }
 }
 
-/// A time as a file system keeps it that has no finer times than these steps.
+/// A time as a file system keeps it that has no finer times than steps of `step_nanoseconds`.
 pub(crate) fn kept(time: FileTime, step_nanoseconds: u64) -> FileTime {
     whole_steps(nanoseconds(time), step_nanoseconds)
 }

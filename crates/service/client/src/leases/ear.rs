@@ -99,7 +99,7 @@ impl Listener for Ear {
             let event = holder::Event::Inquired(object_of(node), Serial(lease.serial), 0);
             state.lease(now, event, doings);
             state.leases.as_mut()?.reported.take().filter(|held| *held)?;
-            // Others see these times from now on.
+            // Other clients see these times from now on.
             state.settle_times(now, (node, at), doings);
             let (attributes, _) = state.cache.attributes(now, node.key())?;
             Some(report::Now {
