@@ -372,7 +372,7 @@ impl Nfs {
         reply(&self.run(who, lease::objects::NUMBER, Weight::Light, &args).await?)
     }
 
-    /// Gives back what [`Nfs::objects`] told of a file; by the lease program alone.
+    /// Gives back the layout of a file from [`Nfs::objects`]; by the lease program alone.
     ///
     /// # Errors
     /// As [`Nfs::null`].
