@@ -23,7 +23,8 @@ pub(crate) struct Context {
     pub(crate) arrival: Arrival,
     /// What it has to do with leases, where its caller may have any: one word for all others.
     pub(crate) leased: Option<Box<Leased>>,
-    /// In whose name it is answered, and for which use by a client.
+    /// The authority by which the server answers the call, and the use that a client has for the
+    /// procedure.
     pub(crate) by: (Authority, Use),
 }
 
@@ -46,20 +47,20 @@ pub(crate) struct Target<'a> {
     pub(crate) request: Request<'a>,
     pub(crate) object: ObjectId,
     pub(crate) offer: &'a Offer,
-    /// Whether the caller is here the user that it says, and may write.
+    /// True if the caller is the user that its call claims, and may write.
     pub(crate) trusted: bool,
-    /// What a client may do, where this is an iod and a client calls it.
+    /// The access of a client, where this server is an iod and the caller is a client.
     pub(crate) sent: Option<Sent>,
 }
 
 impl Target<'_> {
-    /// Attributes, where the caller is told any.
+    /// The attributes, if the server may show the caller any.
     pub(crate) fn told<T: Default>(&self, attributes: T) -> T {
         // Rule 5 of `iods`
         if self.sent.is_some() { T::default() } else { attributes }
     }
 
-    /// A refusal with the attributes that the caller is told.
+    /// A refusal with the attributes that the server may show the caller.
     pub(crate) fn shown<T: Default>(&self, refusal: Refusal<T>) -> Refusal<T> {
         Refusal { results: self.told(refusal.results), ..refusal }
     }
@@ -107,7 +108,7 @@ impl Context {
         };
         let (decided, sent) = match self.by {
             (Authority::Rules, _) => (self.decided(rule).await?, None),
-            // An iod has one rule, whose anonymous user is the one that runs it.
+            // An iod has one rule, whose anonymous user is the user that runs the iod.
             (Authority::Cluster, _) => (rule.identity.anonymous(Because::Claimed), None),
             (Authority::Client(key), purpose) => {
                 let object = (&*offer.export.store, &object);
@@ -118,7 +119,8 @@ impl Context {
         };
         let Decided { caller, because } = decided;
         let read_only = offer.export.read_only || rule.read_only;
-        // A rule may believe all, and still not this caller: the authority is the caller's.
+        // A rule that believes all callers may still not believe this caller: the authority belongs
+        // to the caller.
         let is_believed = matches!(because, Because::Claimed | Because::Pinned);
         let trusted = !read_only && is_believed && rule.identity.believes_all();
         let export = match &self.leased {
@@ -129,7 +131,7 @@ impl Context {
         Ok(Target { request, object, offer, trusted, sent })
     }
 
-    /// Tells of a client that no metaserver has sent for what it asks.
+    /// Reports a client that no metaserver has sent for the access that its call needs.
     fn stranger(&self, error: FsError) {
         if error == FsError::Access {
             let from = self.arrival.from;

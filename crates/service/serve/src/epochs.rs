@@ -1,10 +1,10 @@
 //! The epoch that a metaserver says in its calls, by which an iod refuses one that is over.
 //!
 //! It stands in the name of the machine of an AUTH_SYS credential, which no other server looks at,
-//! with a keyed sum; so it costs no call, and nobody makes one up. A command, and a metaserver that has
-//! not begun its epoch, says the word of a member ([`EpochKey::member_word`]), which is compared with no
-//! epoch. An iod takes a caller without a word for a client (`iods`).
-//! `core::replica::epochs` has the rules.
+//! with a keyed sum; so the epoch costs no call, and no other machine can make one up. A command,
+//! and a metaserver that has not begun its epoch, says the word of a member
+//! ([`EpochKey::member_word`]), which an iod compares with no epoch. An iod takes a caller without
+//! a word for a client (`iods`). `core::replica::epochs` has the rules.
 
 use core::hash::Hasher as _;
 use core::net::SocketAddr;
@@ -30,7 +30,7 @@ const FIRST: &str = "leasehold-epoch";
 /// How long a word is.
 const WORD_BYTES: usize = 75;
 
-/// What the word of a member of the cluster begins with.
+/// The beginning of the word of a member of the cluster.
 const MEMBER: &str = "leasehold-member";
 
 /// The key of the sums in words of epochs; whoever knows it can begin one.
@@ -38,8 +38,8 @@ const MEMBER: &str = "leasehold-member";
 pub struct EpochKey(pub [u8; 16]);
 
 impl EpochKey {
-    /// The word of a caller that belongs to the cluster, of no epoch. An iod of an earlier version takes
-    /// it for the name of a machine.
+    /// The word of a caller that belongs to the cluster, of no epoch. An iod of an earlier version
+    /// takes the word for the name of a machine.
     #[must_use]
     pub fn member_word(self) -> String {
         let mut hasher = SipHasher24::new_with_key(&self.0);
@@ -47,7 +47,7 @@ impl EpochKey {
         format!("{MEMBER} {:016x}", hasher.finish())
     }
 
-    /// Whether this is the word of a member.
+    /// Returns true if this is the word of a member.
     fn is_member(self, word: &[u8]) -> bool {
         let own = self.member_word();
         let differing = own.bytes().zip(word).fold(0, |all, (one, other)| all | (one ^ other));
@@ -247,7 +247,7 @@ fn machine_name(message: &[u8]) -> Option<(Xid, &[u8])> {
         return None;
     }
     let mut credential = Reader::of_part(call.credential.body);
-    // Behind a number of the caller's.
+    // The name stands behind a number of the caller's choice.
     credential.u32().ok()?;
     Some((call.xid, credential.opaque(u32::MAX).ok()?))
 }

@@ -45,8 +45,8 @@ pub enum Event<'a> {
         /// The last that it has begun, or who took its place.
         last: u64,
     },
-    /// An iod was called by neither a metaserver of its cluster nor a client that a metaserver has sent
-    /// for what it asks, and refused the call.
+    /// An iod refused a call that came neither from a metaserver of its cluster nor from a client
+    /// that a metaserver has sent for the access that the call needs.
     Stranger {
         /// The caller.
         from: SocketAddr,

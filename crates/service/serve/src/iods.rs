@@ -1,42 +1,45 @@
-//! Who calls an iod, and how far that caller may go.
+//! The callers of an iod, and the power that each caller has.
 //!
-//! Criteria in order of weight: no rule of an export gives anybody power here, the word of the caller
-//! does; a caller that is not known gets no attributes and no data; a client's call costs one look at
+//! Criteria in order of weight: no rule of an export gives a caller power here, the word of the
+//! caller does; an unknown caller gets no attributes and no data; a client's call costs one look at
 //! the attributes of the object.
 //!
 //! 1. A call that carries the keyed word of a metaserver or of a command of the cluster acts as the user
 //!    that runs the iod. See [`crate::epochs`].
 //! 2. All other calls are calls of clients. A client may read, write and commit an object, and ask for
 //!    its access; the procedure table has the column [`Use`]. Procedure 0 does nothing and is answered.
-//! 3. A client names itself by a user and a group of `Layout::OWNERS`. Any other number, and a call
-//!    without a credential, is refused before any object is looked at. MNT says so by its own status,
-//!    and a metaserver of another cluster or of an earlier version learns that it is refused.
-//! 4. The numbers have to be those that follow by the key of the cluster from the owner of the object:
-//!    the numbers of the reader to read, the numbers of the writer to write. The store then checks the
-//!    owner once more in the same step in which it reads or writes, so a fence that comes in between
-//!    counts.
-//! 5. No client is told attributes of an object: these have the owner, from which the next one follows.
+//! 3. A client names itself by a user and a group of `Layout::OWNERS`. The iod refuses any other
+//!    number, and a call without a credential, before it looks at any object. MNT refuses by its
+//!    own status, so a metaserver of another cluster or of an earlier version learns of the
+//!    refusal.
+//! 4. The numbers have to follow by the key of the cluster from the owner of the object: the
+//!    numbers of the reader to read, the numbers of the writer to write. The store then checks the
+//!    owner once more in the same step in which it reads or writes, so a fence that comes in
+//!    between counts.
+//! 5. No client gets attributes of an object: attributes have the owner, from which the next owner
+//!    follows.
 //! 6. An iod that cannot give objects to users has no clients.
 //!
-//! What this does not do: it does not hide what passes on the wire, nor tell the users of one client
-//! machine apart.
+//! These rules do not hide data on the wire, nor do they tell the users of one client machine
+//! apart.
 
 use leasehold_fs::{Access, Caller, ClientKey, FsError, Layout, ObjectId, Owner, Store};
 
 use crate::table::Use;
 
-/// In whose name a call is answered.
+/// The authority by which a server answers a call.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Authority {
-    /// A client of an iod, with the key by which its numbers are checked; none where there can be none.
+    /// A client of an iod, with the key that checks the client's numbers; no key where the iod has
+    /// no clients.
     Client(Option<ClientKey>),
     /// A metaserver or a command of an iod's cluster.
     Cluster,
-    /// The caller that the rules of an export say.
+    /// The rules of an export, which choose the caller.
     Rules,
 }
 
-/// What a client may do to one object.
+/// The access of a client to one object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sent {
     reads: bool,
@@ -44,7 +47,7 @@ pub(crate) struct Sent {
 }
 
 impl Sent {
-    /// What of a wanted access the client has.
+    /// The part of a wanted access that the client has.
     pub(crate) const fn granted(self, wanted: Access) -> Access {
         Access {
             read: wanted.read && self.reads,
@@ -56,7 +59,7 @@ impl Sent {
         }
     }
 
-    /// Whether the client may do this.
+    /// Returns true if the client may use a procedure in this way.
     const fn may(self, purpose: Use) -> bool {
         match purpose {
             Use::Asks => true,
@@ -67,12 +70,12 @@ impl Sent {
     }
 }
 
-/// Whether a caller can be a client: both its numbers are those of clients.
+/// Returns true if a caller can be a client: both its numbers are numbers of clients.
 pub(crate) fn can_be_client(claimed: Option<&Caller>) -> bool {
     claimed.is_some_and(|it| [it.uid, it.gid].iter().all(|number| Layout::OWNERS.contains(number)))
 }
 
-/// Whom the store is to take a client for, and what the client may do.
+/// The caller as which the store is to serve a client, and the access of the client.
 ///
 /// # Errors
 /// [`FsError::Access`] where its numbers are not good for this object and this purpose, and errors of

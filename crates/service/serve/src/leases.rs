@@ -54,8 +54,8 @@ const LEASES_MAX: usize = 1 << 20;
 const WAITING_MAX: usize = 1 << 14;
 
 /// How long a call of a plain client, or of one with leases by datagram, waits before it is to be
-/// made again (RFC 1813 2.6, NFS3ERR_JUKEBOX), and one for leases before its client is on the stable
-/// list, which then goes on without a lease.
+/// made again (RFC 1813 2.6, NFS3ERR_JUKEBOX), and a call for leases before its client is on the
+/// stable list; the call for leases then goes on without a lease.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// How many calls to clients are remembered until they are answered.
@@ -64,8 +64,8 @@ const ASKED_MAX: usize = 1 << 14;
 /// How many clients with leases there are at most; a further one is to come again later.
 const CLIENTS_MAX: usize = 1 << 14;
 
-/// How many of them come from one origin at most: the mounts of a machine, or of all containers
-/// behind one address.
+/// The number of clients with leases that may come from one origin: the mounts of a machine, or of
+/// all containers behind one address.
 const CLIENTS_OF_ORIGIN_MAX: usize = 512;
 
 /// By how many ways a client is reached at most: each mount of a host is a way of its own to one
@@ -87,7 +87,7 @@ pub trait Post: Send + Sync {
 
 /// Where the list of clients that may hold leases is on stable storage.
 pub trait Ledger: Send + Sync {
-    /// Writes the list, in the place of those with lesser numbers, and calls `done` in any case:
+    /// Writes the list, in the place of lists with lesser numbers, and calls `done` in any case:
     /// with true once the list is on stable storage, with false if it could not be written.
     fn write(&self, number: u64, list: &[([u8; 16], u64)], done: Box<dyn FnOnce(bool) + Send>);
 }
@@ -122,9 +122,9 @@ struct State {
     /// Who waits no longer than that.
     patience: BTreeSet<(Time, Ticket)>,
     peers: BTreeMap<Client, Peer>,
-    /// How many of them come from each origin.
+    /// The number of clients of each origin.
     origins: BTreeMap<Origin, usize>,
-    /// How often a client was not taken up, as there were too many.
+    /// How often the server did not take up a client, as there were too many clients.
     refused_clients: u64,
     names: Names,
     asked: BTreeMap<Xid, Asked>,
@@ -135,7 +135,7 @@ struct State {
     announced: Option<Time>,
     /// What was offered before there were gates, as long as calls may run that passed none.
     draining: Vec<Arc<Exports>>,
-    /// Since when there is something of that.
+    /// The time since which `draining` has exports.
     draining_since: Time,
     /// Files that are written, each with who is to write it next.
     writing: BTreeMap<Object, VecDeque<oneshot::Sender<()>>>,
@@ -157,7 +157,8 @@ struct Waiting {
 enum Waits {
     /// A call.
     Call(oneshot::Sender<Option<Run>>),
-    /// A call that asks for leases, until its client is on the stable list; it learns whether it may.
+    /// A call that asks for leases, until its client is on the stable list; the sender carries true
+    /// if the call may ask.
     List(Client, oneshot::Sender<bool>),
     /// A program of this machine.
     Program(Program),
@@ -198,8 +199,8 @@ impl Way {
     }
 }
 
-/// Where a host comes from: its address, or of version 6 its network, of which one machine may have
-/// every address.
+/// The origin of a host: its address of version 4, or its network of version 6, as one machine may
+/// have every address of such a network.
 fn origin_of(host: IpAddr) -> Origin {
     match host.to_canonical() {
         IpAddr::V4(host) => Origin(u64::from(host.to_bits())),
@@ -216,12 +217,12 @@ struct Outs {
     messages: Vec<(Way, Message)>,
     evictions: BTreeMap<Client, Vec<(Object, Serial)>>,
     inquiries: Vec<Asked>,
-    /// Clients that the stable list is to be written with; none, where the list has not changed.
+    /// The clients to be written to the stable list; none, where the list has not changed.
     list: Option<Vec<(Name, u64)>>,
     hurry: bool,
     /// Calls that waited, and what came of it.
     settled: Vec<Settled>,
-    /// Calls that waited for the stable list, each with whether it may ask for leases.
+    /// Calls that waited for the stable list, each with true if the call may ask for leases.
     admitted: Vec<(oneshot::Sender<bool>, bool)>,
     /// Programs that can go on, each with the call that then ends.
     freed: Vec<(Program, Option<(Object, Ticket)>)>,
@@ -358,7 +359,7 @@ impl Leases {
             self.write_list(&list);
         }
         for (sender, may) in outs.admitted {
-            // A call whose caller is gone asks for nothing.
+            // A call without its caller asks for nothing.
             let _ = sender.send(may);
         }
         self.tell_settled(outs.settled);
@@ -413,7 +414,7 @@ impl State {
         self.step(table::Event::Reconnected(client), outs);
     }
 
-    /// Knows how a client is reached.
+    /// Keeps the peer by which the server reaches a client.
     fn keep_peer(&mut self, client: Client, peer: Peer) {
         self.forget_peer(client);
         *self.origins.entry(peer.origin).or_default() += 1;
@@ -440,7 +441,7 @@ impl State {
         Ok((ticket, receiver))
     }
 
-    /// Names a call that waits; fails where too many do.
+    /// Gives a ticket to a call that waits; fails where too many calls wait.
     fn keep_waiting(&mut self, waiting: Waiting) -> Result<Ticket, FsError> {
         if self.waiting.len() >= WAITING_MAX {
             return Err(FsError::Later);

@@ -40,7 +40,8 @@ pub struct Service {
     pub(crate) leases: Arc<Leases>,
     /// Refuses metaservers that are over, where there may be any.
     fence: Option<Arc<Fence>>,
-    /// Whether this is an iod, which takes calls of its cluster and of clients that were sent.
+    /// True if this server is an iod, which takes calls of its cluster and of clients that a
+    /// metaserver sent.
     is_iod: bool,
     /// The key of numbers of clients, where this is an iod that can have clients.
     clients: Option<ClientKey>,
@@ -88,9 +89,10 @@ impl Service {
         Self { fence: Some(Arc::new(Fence::new(key, noted))), ..self }
     }
 
-    /// Takes calls only of metaservers and commands that say a word by this key, as the anonymous user
-    /// of the export's rule, and of clients that a metaserver has sent, by the numbers of `clients`; no
-    /// client where there is no such key. No rule of an export makes anybody else somebody.
+    /// Takes calls only of metaservers and commands that say a word by this key, as the anonymous
+    /// user of the export's rule, and of clients that a metaserver has sent, by the numbers of
+    /// `clients`; no client where there is no such key. No rule of an export gives any other caller
+    /// a user.
     #[must_use]
     pub fn as_iod(self, key: EpochKey, noted: &[Epoch], clients: Option<ClientKey>) -> Self {
         Self { is_iod: true, clients, ..self.with_epochs(key, noted) }
@@ -242,8 +244,8 @@ impl Service {
         }
     }
 
-    /// The same, of whatever epoch the message is. `has_word` says whether the caller has said a word by
-    /// the key of its cluster.
+    /// As [`Service::answer`], whatever the epoch of the message. `has_word` says whether the
+    /// caller has said a word by the key of its cluster.
     pub(crate) fn answer_any(
         self: &Arc<Self>,
         arrival: Arrival,
@@ -309,7 +311,7 @@ impl Service {
         }
     }
 
-    /// Whether a caller may be anybody at all here; tells of one that may not.
+    /// Returns true if a caller may be any user at all here; reports a caller that may not.
     fn is_heard(
         &self,
         arrival: &Arrival,
@@ -332,7 +334,7 @@ impl Service {
                 (is_heard(arrival, exports), Event::NotBelieved { from, refused: true })
             }
         };
-        // Of one whose credential is refused whatever a rule says, whoever judged that tells.
+        // The judge of a credential itself reports a credential that is refused under every rule.
         if !is_heard && (self.is_iod || arrival.trust != Trust::Refused) {
             self.observer.event(&event);
         }

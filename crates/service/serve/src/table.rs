@@ -46,7 +46,7 @@ pub struct Row {
     pub around: Around,
     /// The procedure of version 2 that means the same.
     pub counterpart: Option<u32>,
-    /// The use that a client of an iod has for it.
+    /// The use that a client of an iod has for the procedure.
     pub by_client: Use,
     /// Whether its version has a word for [`FsError::Later`].
     says_later: bool,
@@ -65,15 +65,15 @@ pub struct Row {
 /// The use that a client has for a procedure at an iod, where a metaserver has sent the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
-    /// It asks for its access to an object.
+    /// The client asks for its access to an object.
     Asks,
     /// None: the procedure is for metaservers.
     Never,
-    /// It reads an object.
+    /// The client reads an object.
     Reads,
-    /// None, and the procedure refuses it by a status of its own, which callers know how to take.
+    /// None, and the procedure refuses the client by a status of its own, which callers understand.
     Refused,
-    /// It writes an object, or has it on stable storage.
+    /// The client writes an object, or has it on stable storage.
     Writes,
 }
 

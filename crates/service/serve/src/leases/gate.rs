@@ -33,7 +33,8 @@ use super::room::ROUNDS_MAX;
 use super::turn::{Turn, Under, Wanted};
 pub(crate) use asks::{Asked, Asks, MadeFrom};
 
-/// Bits of a mode by which everybody may read a file or run it, or list a directory or look names up.
+/// Bits of a mode by which all users may read a file or run it, or list a directory or look names
+/// up.
 const READ_OR_EXECUTE_BY_OTHERS: u32 = 0o005;
 
 /// A store behind its leases.
@@ -275,12 +276,14 @@ impl Gate {
         Some(Ask { space, ..ask })
     }
 
-    /// Whether a caller may know what a read lease covers: the data of a file, and the names of a
-    /// directory, be it one after the other. Everybody who finds another object knows all of it.
+    /// Returns true if a caller may know the content that a read lease covers: the data of a file,
+    /// or the names of a directory, even one name at a time. Each caller that finds any other
+    /// object knows all of its content.
     async fn may_read(&self, caller: &Caller, id: &ObjectId, attributes: &Attributes) -> bool {
         let is_alike = !matches!(attributes.file_type, FileType::Regular | FileType::Directory);
         let is_open = attributes.mode.bits() & READ_OR_EXECUTE_BY_OTHERS != 0;
-        // A renewal or a reclaim waits for nothing: whoever changes rights evicts the holders.
+        // A renewal or a reclaim waits for no check of rights: a change of rights evicts the
+        // holders.
         let holds = || self.serial(object_of(attributes)).is_some();
         if is_alike || is_open || attributes.uid == caller.uid || holds() {
             return true;
@@ -318,7 +321,7 @@ impl Gate {
             if reserved.elsewhere == 0 || lacking.bytes == 0 || !makes_room {
                 return Some(bytes);
             }
-            // The client sends data at once that finds no room in its share.
+            // The client sends data that finds no room in its share at once.
             answer = lacking.is_of_share.then_some(bytes);
             // At most the turn on a directory is held then, and for a while only.
             if !self.leases.make_room(object, lacking.bytes, lacking.whose).await {

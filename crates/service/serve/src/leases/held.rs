@@ -80,10 +80,11 @@ pub struct LeaseCounts {
     pub held: usize,
     /// Clients that may hold some.
     pub clients: usize,
-    /// Clients that asked for some and are granted none, because the list of clients cannot be
-    /// written.
+    /// Clients that asked for leases and are granted none, because the server cannot write the list
+    /// of clients.
     pub unlisted: usize,
-    /// How often a client was not taken up, as there were too many, in all or of its origin.
+    /// How often the server did not take up a client, as there were too many clients, in all or of
+    /// its origin.
     pub refused_clients: u64,
     /// Calls and programs that wait for leases to end.
     pub waiting: usize,
@@ -131,7 +132,8 @@ impl Leases {
             }
             let (id, names) = (&id, &state.names);
             let now = state.now;
-            // What a client holds that has gone is void, and goes when it is next looked at.
+            // The leases of a client that has gone are void, and go when the table next looks at
+            // them.
             leases.iter().filter(move |lease| is_known(lease.client)).map(move |lease| {
                 let (export, known_as) = names.of(lease.client, object).unzip();
                 HeldLease {
@@ -158,7 +160,7 @@ impl Leases {
             connected: !peer.ways.is_empty(),
         });
         let leases: Vec<HeldLease> = held.take(leases_max).collect();
-        // The table also counts those that are void.
+        // The table also counts void leases.
         let count = if leases.len() < leases_max { leases.len() } else { state.table.len() };
         LeaseView {
             epoch: state.clients.epoch(),

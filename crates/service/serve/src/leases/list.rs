@@ -2,7 +2,7 @@
 //! is written.
 //!
 //! A call never fails because its client is not on the list: the call then goes on and is granted
-//! nothing. The rules of the list are those of `core::leases::clients`.
+//! nothing. `core::leases::clients` has the rules of the list.
 
 use core::time::Duration;
 use std::sync::Arc;
@@ -14,11 +14,11 @@ use leasehold_core::leases::{Client, Ticket};
 
 use super::{Leases, Outs, State, Waiting, Waits};
 
-/// How long calls that ask for leases are sent away while calls still run that passed no gate. One
-/// that hangs, as on a disk that is away, must not hold up every mount.
+/// The time for which the server sends away calls that ask for leases while calls still run that
+/// passed no gate. A call that hangs, as on a disk that is away, must not hold up every mount.
 const DRAIN_PATIENCE: Duration = Duration::from_secs(2);
 
-/// Whether a call may ask for leases.
+/// The permission of a call to ask for leases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Admission {
     /// The client is on the stable list.
@@ -41,16 +41,17 @@ pub(super) struct ListWrite {
 pub(super) struct Writes {
     /// The number of the latest write.
     number: u64,
-    /// The clients that wait for the write under way, each with its instance; none, where none is.
+    /// The clients that wait for the write under way, each with its instance; none, where no write
+    /// is under way.
     under_way: Option<Vec<(Name, u64)>>,
     /// The clients that wait for the next write; none, where the list has not changed since.
     due: Option<Vec<(Name, u64)>>,
-    /// How the write under way has ended, until a turn takes note.
+    /// True if the write under way has succeeded, false if it has failed, until a turn takes note.
     ended: Option<bool>,
 }
 
 impl Leases {
-    /// Waits until it is known whether a client may ask for leases.
+    /// Waits for the decision whether a client may ask for leases.
     pub(crate) async fn may_ask(self: &Arc<Self>, client: Client) -> Admission {
         let asked = self.with(Time::ZERO, |state, outs| {
             if let Some(admission) = state.drained() {
@@ -70,8 +71,9 @@ impl Leases {
         }
     }
 
-    /// Writes the stable list where it may block. The thread that writes only notes the outcome: a
-    /// turn of the leases may end in work of a store, and no thread of the server's own work does any.
+    /// Writes the stable list where the write may block. The writing thread only notes the outcome:
+    /// a turn of the leases may end in work of a store, and a thread for the server's own files
+    /// does no work of a store.
     pub(super) fn write_list(self: &Arc<Self>, write: &ListWrite) {
         let leases = Arc::clone(self);
         let done = move |is_written: bool| {
@@ -92,7 +94,7 @@ impl Leases {
 }
 
 impl State {
-    /// Why no lease is granted yet, if calls may still run that passed no gate.
+    /// The reason why no lease is granted yet, if calls may still run that passed no gate.
     fn drained(&mut self) -> Option<Admission> {
         if !self.is_draining() {
             return None;

@@ -200,8 +200,8 @@ async fn append(context: &Context, args: append::Data) -> Result<append::Appende
     Ok(append::Appended { offset: asked.offset(), written })
 }
 
-/// Ends a layout. A client of an earlier version, which asks for one, is sent nowhere: it would call the
-/// servers of objects by numbers that give nothing any more.
+/// Ends a layout. The server sends a client of an earlier version, which asks for a layout,
+/// nowhere: the client would call the servers of objects by numbers that give no access any more.
 async fn layout(context: &Context, args: layout::Wanted) -> Result<layout::Layout, Refusal<()>> {
     let target = context.target(args.file.as_bytes()).await?;
     if args.kind.is_none() {
@@ -218,7 +218,7 @@ async fn find_objects(
     let (request, object) = (&target.request, &target.object);
     let purpose = match args.kind {
         lease::Kind::Write if request.read_only => return Err(FsError::ReadOnly.into()),
-        // The iods do not know the rule that makes it another user.
+        // The iods do not know the rule that makes the caller another user.
         _ if !target.trusted => return Ok(told(None, context.arrival.to)),
         lease::Kind::Write => Purpose::Write,
         lease::Kind::Read => Purpose::Read,
@@ -294,7 +294,7 @@ async fn lease(context: &Context, args: leases::Args) -> Result<leases::Reply, R
         let reclaims = wanted.iter().any(|one| one.reclaim);
         match service.leases.may_ask(client).await {
             Admission::Allowed => {}
-            // A client that is not granted what it reclaims would give it up.
+            // A client that gets no lease for its reclaim would give the lease up.
             Admission::Declined if !reclaims => wanted = Vec::new(),
             Admission::Declined | Admission::Later => return Ok(Answer::Later),
         }

@@ -39,7 +39,7 @@ impl Leases {
                 // To guard no more cannot fail.
                 let _ = program.store.guard(&program.id, Guard::Nothing);
                 // A grant of this moment found the guard still there: its holder would cache an
-                // object that nothing guards, so the lease is recalled.
+                // object that no guard protects, so the lease is recalled.
                 if let Some(object) = object.filter(|object| self.cached(*object).is_some()) {
                     self.disturbed(object, program, Access::Write);
                 }

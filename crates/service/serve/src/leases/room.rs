@@ -39,22 +39,22 @@ pub(super) struct Reserved {
     pub(super) elsewhere: u64,
 }
 
-/// Whose leases are called back for room.
+/// The clients whose leases the server calls back for room.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Whose {
     /// The leases of all clients.
     Anybodys,
     /// The leases of the origin of one client, which has its whole share: clients of other origins
-    /// give nothing up for it.
+    /// give no lease up for it.
     Of(Client),
 }
 
 /// Room that an ask for a lease lacks.
 pub(super) struct Lacking {
     pub(super) bytes: u64,
-    /// The leases that have reserved those bytes.
+    /// The leases that have reserved the lacking bytes.
     pub(super) whose: Whose,
-    /// Whether the disk has the bytes and only a share of the disk has not.
+    /// True if the disk has the bytes and only a share of the disk lacks them.
     pub(super) is_of_share: bool,
 }
 

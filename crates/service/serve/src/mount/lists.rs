@@ -10,11 +10,12 @@ use crate::context::Context;
 use crate::exports::{Offer, plain_path};
 use crate::procedure::Refusal;
 
-/// The bytes of a list's entries in a datagram: the rest is left out. A datagram proves no address,
-/// so that a long list would be sent to whoever a stranger names. A few exports have room.
+/// The bytes of a list's entries in a datagram: the server leaves the rest out. A datagram proves
+/// no address, so a stranger could name a victim that would get a long list. A few exports have
+/// room.
 const DATAGRAM_LIST_BYTES_MAX: usize = 224;
 
-/// The entries of a list that the caller is told.
+/// The entries of a list that the server sends to the caller.
 fn told<T: Encode>(context: &Context, mut entries: Vec<T>) -> Vec<T> {
     if context.arrival.transport() == Transport::Datagram {
         let mut left = DATAGRAM_LIST_BYTES_MAX;
@@ -51,7 +52,7 @@ pub(super) async fn dump(context: &Context, (): ()) -> Result<Mounts, Refusal<()
 /// Who mounted what.
 pub(super) struct Mounts(Vec<Mounted>);
 
-/// A client, and what it mounted.
+/// A client, and the path that it mounted.
 struct Mounted(Mount);
 
 impl Encode for Mounted {
@@ -70,7 +71,8 @@ impl Encode for Mounts {
     }
 }
 
-/// Over datagrams, for the same reason, who else may mount an export is left out, and the list is cut.
+/// Over datagrams, for the same reason, the list leaves out the other clients that may mount an
+/// export, and is cut.
 pub(super) async fn export(context: &Context, (): ()) -> Result<Exports, Refusal<()>> {
     let client = context.arrival.from.ip();
     let entry = |offer: &Offer| {

@@ -173,7 +173,7 @@ fn an_export_is_listed_for_everybody_without_names() {
     assert_eq!(results.read::<export::Reply<'_>>().0[0].groups.0, []);
 }
 
-/// A datagram proves no address: a stranger could have a long list sent to anybody.
+/// A datagram proves no address: a stranger could have a long list sent to a victim.
 #[test]
 fn a_list_by_datagram_is_no_longer_than_a_question() {
     let store = Arc::new(MemStore::default());

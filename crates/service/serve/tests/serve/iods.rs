@@ -1,5 +1,5 @@
-//! The callers of an iod, and the power that each has: by the word of the cluster, by numbers that follow
-//! from the object, and none by a rule of the export.
+//! The callers of an iod, and the power that each caller has: by the word of the cluster, by
+//! numbers that follow from the object, and no power by a rule of the export.
 
 use std::sync::Arc;
 
@@ -65,7 +65,7 @@ impl Iod {
         iod
     }
 
-    /// Makes the object that of another owner.
+    /// Gives the object to another owner.
     fn give(&mut self, owner: Owner) {
         self.server.machine = Epoch { volume: 5, metaserver: 1, number: 4 }.word(KEY);
         self.server.uid = 0;
@@ -90,7 +90,7 @@ impl Iod {
         self.server.status((PROGRAM, VERSION, procedure), args)
     }
 
-    /// Whether a caller reads, writes and commits.
+    /// Returns for each of read, write and commit true if a caller may do it.
     fn may(&mut self, caller: Owner) -> [bool; 3] {
         self.calls_as(caller);
         let (file, data) = (self.object, Bytes::from_static(b"data"));
@@ -105,7 +105,7 @@ impl Iod {
         ]
     }
 
-    /// Whether a procedure is done for the caller.
+    /// Returns true if the server does a procedure for the caller.
     fn is_done(&mut self, procedure: u32, args: &impl Encode) -> bool {
         let message = self.server.message((PROGRAM, VERSION, procedure), args);
         let reply = self.server.answer(&message).expect("a call is answered");
@@ -143,14 +143,14 @@ fn a_caller_has_the_access_of_its_numbers() {
     for stranger in strangers {
         assert_eq!(iod.may(stranger), NONE, "{stranger:?}");
     }
-    // The numbers of before are good for nothing once the object has another owner.
+    // The earlier numbers are good for nothing once the object has another owner.
     iod.give(CLIENTS.owner([1; 16], READ));
     assert_eq!(iod.may(CLIENTS.writer(owner)), NONE);
     assert_eq!(iod.may(CLIENTS.reader(owner)), NONE);
     let owner = iod.owner;
     assert_eq!(iod.may(CLIENTS.reader(owner)), READS);
     assert_eq!(iod.may(CLIENTS.writer(owner)), NONE, "nobody writes what is given to read");
-    // An object that was never given belongs to metaservers alone.
+    // An object that no metaserver has given to clients belongs to metaservers alone.
     let own = Owner { user: 0, group: 0 };
     iod.give(own);
     assert_eq!([CLIENTS.reader(own), CLIENTS.writer(own)].map(|it| iod.may(it)), [NONE; 2]);
@@ -179,7 +179,7 @@ fn a_client_does_nothing_but_read_and_write_data() {
     assert_eq!(iod.status(setattr::NUMBER, &set), STRANGER);
     assert_eq!(iod.status(lookup::NUMBER, &place(b"object")), STRANGER);
     assert_eq!(iod.status(remove::NUMBER, &place(b"object")), STRANGER);
-    // A metaserver of another version learns that it is refused, as where it has another key.
+    // A metaserver of another version learns of the refusal, as a metaserver with another key does.
     let refused = iod.server.call((mount::PROGRAM, 3, mnt::NUMBER), &Path(b"/"));
     assert_eq!(refused.bytes(), [0, 0, 0, 13], "MNT3ERR_ACCES");
     let old = nfs2::Handle(object.as_bytes().try_into().expect("it is as long as those of old"));

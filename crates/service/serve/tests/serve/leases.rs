@@ -50,14 +50,14 @@ impl Post for Posted {
     fn hurry(&self) {}
 }
 
-/// What is told how a write of the list ended.
+/// The function that learns how a write of the list ended.
 type Done = Box<dyn FnOnce(bool) + Send>;
 
 /// A list of clients in memory.
 #[derive(Default)]
 struct Written {
     list: Mutex<Vec<([u8; 16], u64)>>,
-    /// How the next writes go.
+    /// The outcome of the next writes.
     disk: Mutex<Disk>,
     /// Writes on a slow disk, until the disk is done with them.
     pending: Mutex<Vec<Done>>,

@@ -40,7 +40,7 @@ impl Server {
         Self::make(Config::default(), change)
     }
 
-    /// A server over a store that differs from the usual.
+    /// A server over a store that differs from the usual store.
     pub(crate) fn over(config: Config) -> Self {
         Self::make(config, |export| export)
     }

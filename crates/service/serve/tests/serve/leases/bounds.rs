@@ -49,7 +49,7 @@ fn one_machine_takes_a_part_of_the_places_of_clients() {
     assert_eq!(world.server.service.lease_counts().refused_clients, 88);
     world.come_from("192.0.2.2:700");
     assert_eq!(world.welcomed(1000..1010), 10);
-    // Of version 6 a machine may have each address of a network.
+    // A machine may have each address of a network of version 6.
     for number in 0..600 {
         world.come_from(&format!("[2001:db8::{number:x}]:700"));
         world.welcomed(2000 + number..2001 + number);
@@ -82,7 +82,7 @@ fn only_a_machine_that_an_export_names_is_a_client() {
     assert_eq!(world.welcomed(0..10), 10);
 }
 
-/// Sixteen thousand leases that one call asked for kept all others waiting for 39 ms.
+/// Sixteen thousand leases that one call asked for kept all other callers waiting for 39 ms.
 #[test]
 fn a_call_that_asks_for_too_many_leases_is_refused_whole() {
     let mut world = World::new();
@@ -134,7 +134,7 @@ fn a_user_who_may_not_read_an_object_is_granted_no_lease_on_it() {
         world.set_mode(object, mode);
         world.server.uid = 77;
         assert_eq!(world.grants(1, object, Kind::Read), granted, "mode {mode:o}");
-        // Whoever changes the mode evicts the holder.
+        // The user who changes the mode evicts the holder.
         world.server.uid = 0;
         let held = world.server.service.lease_view(10).leases;
         if !held.is_empty() {
@@ -175,7 +175,7 @@ fn silent_readers_keep_a_plain_writer_waiting_for_one_term() {
         assert!(waited < Duration::from_secs(70), "the owner is kept waiting");
     }
     assert!(waited >= Duration::from_secs(30), "the first reader has its term");
-    // The client that let its lease run out is granted nothing for a while; others are.
+    // The client that let its lease run out gets no lease for a while; other clients do.
     world.pass(Duration::from_secs(16));
     assert_eq!(world.grants(1, file, Kind::Read), 0);
     assert_eq!(world.grants(2, file, Kind::Read), 1);

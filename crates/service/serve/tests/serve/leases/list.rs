@@ -12,7 +12,8 @@ impl World {
         self.ledger.writes.load(Ordering::Relaxed)
     }
 
-    /// A LOOKUP that asks for a lease on the directory; tells how many leases came with the answer.
+    /// A LOOKUP that asks for a lease on the directory; [`leases_of`] counts the leases in the
+    /// answer.
     fn lookup_with_ask(&mut self, client: u32, name: &'static [u8]) -> Waiting {
         let ask = Ask { place: place::FIRST, terms: terms(Kind::Read) };
         let head = Head { caller: self.caller(client), asks: List(vec![ask]), base: None };
@@ -34,8 +35,8 @@ fn leases_of(waiting: &mut Waiting) -> usize {
     granted.0.len()
 }
 
-/// A mount hung in its first operation, also after there was room again, because each call was
-/// answered that it was to be made later, and the list was written once.
+/// A mount hung in its first operation, also after there was room again, because the server
+/// answered each call that the client was to make the call later, and wrote the list once.
 #[test]
 fn an_operation_runs_without_a_lease_while_the_list_cannot_be_written() {
     let mut world = World::new();
@@ -101,8 +102,8 @@ fn an_operation_waits_once_for_a_slow_write_of_the_list() {
     assert_eq!(leases_of(&mut world.lookup_with_ask(1, b"file")), 1);
 }
 
-/// Calls that began before the first HELLO pass no gate. No lease is granted while one runs, and one
-/// that hangs on a disk must not hold up each mount.
+/// Calls that began before the first HELLO pass no gate. No lease is granted while such a call
+/// runs, and a call that hangs on a disk must not hold up each mount.
 #[test]
 fn an_operation_runs_without_a_lease_while_an_older_call_hangs() {
     let mut world = World::new();
@@ -120,8 +121,8 @@ fn an_operation_runs_without_a_lease_while_an_older_call_hangs() {
     assert_eq!(leases_of(&mut world.lookup_with_ask(1, b"file")), 1);
 }
 
-/// A peer without a credential that says HELLO and GOODBYE in a loop filled the queue of writes, and
-/// the event loops waited for room in it.
+/// A peer without a credential that says HELLO and GOODBYE in a loop filled the queue of writes,
+/// and the event loops waited for room in the queue.
 #[test]
 fn clients_that_come_and_go_have_one_write_of_the_list_under_way() {
     let mut world = World::new();

@@ -3,7 +3,7 @@
 use super::*;
 
 impl World {
-    /// The same on a disk of so many bytes.
+    /// A world on a disk of so many bytes.
     fn with_room(capacity_bytes: u64) -> Self {
         Self::over(Server::over(Config { capacity_bytes, ..Config::default() }))
     }
@@ -17,7 +17,7 @@ impl World {
 }
 
 /// A lease for the whole disk gets a share of the disk. Clients of one address have one share, and
-/// clients of another address have theirs.
+/// clients of another address have another share.
 #[test]
 fn a_lease_for_the_whole_disk_leaves_room_for_others() {
     let mut world = World::with_room(8 << 20);
@@ -70,7 +70,7 @@ fn a_client_with_its_whole_share_gives_back_its_own_leases() {
     assert!(grant_of(asked.results()).space > 0);
 }
 
-/// A disk is not full while what is reserved there may come back.
+/// A disk is not full while reserved bytes may come back.
 #[test]
 fn who_finds_no_room_comes_again_while_a_holder_keeps_it() {
     let mut world = World::with_room(1 << 20);
@@ -91,7 +91,7 @@ fn who_finds_no_room_comes_again_while_a_holder_keeps_it() {
     };
     assert!(end >= (1 << 20) / 2, "the writer without a lease has half of the disk: {end}");
     assert_eq!(world.evictions(1).len(), 1);
-    // Another of the kind calls nobody back.
+    // A second WRITE without room recalls no lease.
     let mut second = world.nfs(write::NUMBER, &written(other, end, piece));
     assert_eq!(second.poll(), None);
     world.pass(Duration::from_secs(2));
