@@ -42,7 +42,7 @@ pub struct MountOptions {
     pub synchronous: bool,
     /// Symbolic links there lead nowhere.
     pub no_symlinks: bool,
-    /// The file system decides what each user may do, in the place of the kernel, which would
+    /// The file system decides the access of each user, in the place of the kernel, which would
     /// judge by mode bits.
     pub decides_itself: bool,
 }
@@ -131,14 +131,15 @@ pub fn set_read_ahead(directory: &Path, bytes: u32) -> io::Result<()> {
     fs::write(format!("/sys/class/bdi/{device}/read_ahead_kb"), (bytes / 1024).to_string())
 }
 
-/// What tells the mount on a directory from every other one; none where nothing is mounted.
+/// The device that tells the mount on a directory from every other mount; none where nothing is
+/// mounted.
 #[must_use]
 pub fn device(directory: &Path) -> Option<String> {
     let table = fs::read_to_string("/proc/self/mountinfo").ok()?;
     device_of(&table, directory).map(str::to_owned)
 }
 
-/// Whether a directory is where that mount is to be found.
+/// Returns true if the mount of this device is on the directory.
 #[must_use]
 pub fn is_mounted(directory: &Path, device: &str) -> bool {
     let table = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();

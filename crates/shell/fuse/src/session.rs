@@ -41,13 +41,13 @@ pub struct Session {
 /// Why a mount ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// It was unmounted, and nobody uses it any more.
+    /// The mount was unmounted, and no program uses it any more.
     Unmounted,
-    /// It was cut off: by `umount --force`, or in the kernel's list of connections.
+    /// The mount was cut off: by `umount --force`, or in the kernel's list of connections.
     CutOff,
     /// The device could not be read.
     Failed(Errno),
-    /// What reads the device has panicked.
+    /// A thread that reads the device has panicked.
     Panicked,
 }
 
@@ -125,8 +125,8 @@ impl Session {
         waiting
     }
 
-    /// Waits until the mount is gone, and then for what is still under way, so long at most. Says
-    /// why it is gone.
+    /// Waits until the mount is gone, and then at most `patience` for requests that are still under
+    /// way. Returns the reason why the mount is gone.
     pub fn wait(&self, patience: Duration) -> End {
         let readers =
             std::mem::take(&mut *self.readers.lock().unwrap_or_else(PoisonError::into_inner));
@@ -194,7 +194,8 @@ fn next(hub: &Hub, message: &mut Vec<u8>) -> Result<(), Errno> {
     }
 }
 
-/// Reads and begins requests until the mount is gone; says how the kernel tells so.
+/// Reads and begins requests until the mount is gone; returns the error by which the kernel says
+/// so.
 fn serve<F: FileSystem>(hub: &Arc<Hub>, files: &Arc<F>) -> Errno {
     let mut message = Vec::with_capacity(MESSAGE_BYTES_MAX);
     loop {

@@ -54,7 +54,7 @@ pub(crate) const fn decode_device(packed: u32) -> Device {
     Device { major: packed >> 8 & 0xfff, minor: packed & 0xff | packed >> 12 & 0xf_ff00 }
 }
 
-/// What SETATTR changes.
+/// The attributes that a SETATTR changes.
 pub(crate) fn changes(of: &AttributeChanges) -> SetAttributes {
     let time = |change: Option<TimeChange>| match change {
         None => SetTime::Keep,

@@ -14,7 +14,7 @@ const READ_WRITE: u32 = 2;
 const ACCESS_MODE: u32 = 3;
 const APPEND: u32 = 0o2000;
 const DIRECT: u32 = 0o40000;
-/// How the kernel opens a file to run it; programs cannot say so.
+/// The flag by which the kernel opens a file to run it; programs cannot set the flag.
 const EXECUTE: u32 = 0o40;
 
 /// How the kernel wants a file to be open.

@@ -32,7 +32,7 @@ macro_rules! names {
     };
 }
 
-/// Whether an operation reads or changes names in a directory.
+/// Returns true if an operation reads or changes names in a directory.
 const fn is_of_names(operation: &Operation) -> bool {
     matches!(operation, names!() | Operation::Opendir | Operation::Readdir { .. })
 }
@@ -47,12 +47,12 @@ pub struct Files {
     judge: Judge,
 }
 
-/// Decides what each user of a mount may do.
+/// The judge of the access of each user of a mount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Judge {
     /// The kernel, by mode bits, and then the server.
     Kernel,
-    /// The server, for one user: nobody else may use the mount.
+    /// The server, for one user: no other user may use the mount.
     ServerForOne,
     /// The server, for several users.
     ServerForAll,
@@ -124,8 +124,8 @@ impl Files {
         }
     }
 
-    /// Answers a request; of a directory that was removed here as a local file system does, which
-    /// has no names in it and goes on telling its attributes.
+    /// Answers a request. A directory that this mount has removed has no names in it and goes on
+    /// showing its attributes, as a directory of a local file system does.
     async fn answer(&self, request: Request) -> Result<Reply, Errno> {
         let node = NodeId(request.node.0);
         let shows = matches!(request.operation, Operation::Getattr { .. });
@@ -220,10 +220,10 @@ impl Files {
         Reply::Attributes(convert::attributes(&seen.attributes), seen.trusted_for)
     }
 
-    /// For how long the kernel may keep a name: as long as the client, by time. Under a lease on the
-    /// directory it may only where the name can be taken back, whatever is under way in there. The
-    /// kernel goes by a name that it keeps whoever asks, so it may keep none where not everybody may
-    /// search the directory.
+    /// For how long the kernel may keep a name: as long as the client, by time. Under a lease on
+    /// the directory the kernel may keep a name only where the mount can take it back, whatever is
+    /// under way in the directory. The kernel uses a kept name for every user, so it may keep no
+    /// name where some user may not search the directory.
     pub(crate) fn name_valid(&self, directory: NodeId, named_for: Duration) -> Duration {
         const SEARCH: u32 = 0o111;
         let is_open = || {
@@ -251,7 +251,7 @@ impl Files {
         }
     }
 
-    /// Whether a user may use an object so, as `access(2)` has it.
+    /// Succeeds if a user has this access to an object, as `access(2)` does.
     async fn access(&self, node: NodeId, who: &Credential, mask: u32) -> Result<Reply, Errno> {
         const READ: u32 = 4;
         const WRITE: u32 = 2;
@@ -260,12 +260,12 @@ impl Files {
         let execute = mask & EXECUTE != 0;
         let nothing = Access::default();
         let wanted = match self.client.known_type(node) {
-            // As for the kernel, who would list or enter it searches it.
+            // As in the kernel, a user who lists or enters a directory searches it.
             Some(FileType::Directory) if !read && !modify && execute => {
                 let may = self.client.may_search(who, node).await;
                 return may.then_some(Reply::Done).ok_or(Errno::ACCESS);
             }
-            // What may be done to names is one with what may be done to a directory's data.
+            // The right to change names is the right to change the data of their directory.
             Some(FileType::Directory) => {
                 Access { read, modify, extend: modify, lookup: execute, ..nothing }
             }
@@ -291,7 +291,7 @@ impl Files {
         let seen = self.client.setattr(who, node, &wanted).await.map_err(errno)?;
         let is_directory = seen.attributes.file_type == FileType::Directory;
         if is_directory && wanted.mode.is_some() && self.judge == Judge::ServerForAll {
-            // Some may not go by the names in it any more.
+            // Some users may not use the names in the directory any more.
             self.notifier.names_changed();
         }
         Ok(self.tell(node, &seen, Telling::Taken))

@@ -19,8 +19,9 @@
 //! - **O_DIRECT** goes past all caches. **O_APPEND** goes past the kernel's, which would write at
 //!   the end as it was known when the file was opened.
 //!
-//! Who asks is said as AUTH_SYS, groups included, and the server decides, unless the mount has the
-//! kernel judge by mode bits ([`Judge`]). Reads and writes of an open file go by who opened it.
+//! The client names the calling user as AUTH_SYS, groups included, and the server decides, unless
+//! the mount has the kernel judge by mode bits ([`Judge`]). Reads and writes of an open file go by
+//! the user who opened it.
 
 mod caller;
 mod convert;

@@ -18,7 +18,7 @@ pub(crate) struct Open {
     pub(crate) keeps_pages: bool,
     /// The part of a directory that was read last.
     listed: Mutex<Option<Listed>>,
-    /// The positions in a directory that programs were told.
+    /// The positions in a directory that programs have received.
     positions: Mutex<Positions>,
 }
 

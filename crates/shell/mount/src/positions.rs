@@ -1,17 +1,17 @@
-//! The positions in one opening of a directory, as programs are told them.
+//! The positions in one opening of a directory, as programs receive them.
 //!
-//! A server's cookie may have 64 bits (those of ext4 do). A program of 32 bits has no more than 31
-//! for a position, and its library refuses a directory with larger ones. So a large cookie is told
-//! as a small number of this opening's own, which means the same cookie for as long as the opening
-//! lasts: that is as far as POSIX has `telldir` and `seekdir` go.
+//! A server's cookie may have 64 bits (cookies of ext4 do). A program of 32 bits has no more than
+//! 31 bits for a position, and its library refuses a directory with larger positions. So the
+//! program gets a small number of this opening's own for a large cookie. The number means the same
+//! cookie for as long as the opening lasts: POSIX promises no more of `telldir` and `seekdir`.
 
 use std::collections::BTreeMap;
 
 /// Cookies below this number are positions themselves; numbers of our own begin here.
 const OWN: u64 = 1 << 30;
 
-/// How many cookies one opening has numbers for. Behind them the server's cookies are handed on,
-/// which programs of 64 bits can use.
+/// The number of cookies that one opening has numbers for. Further cookies of the server go to the
+/// program unchanged; programs of 64 bits can use them.
 const OWN_MAX: usize = 1 << 20;
 
 /// The positions of one opening.
@@ -30,7 +30,7 @@ impl Positions {
         if let Some(number) = self.numbers.get(&cookie) {
             return *number;
         }
-        // A cookie that looks like one of our numbers must not be handed on.
+        // A cookie that looks like a number of this opening must not reach a program.
         if self.cookies.len() == OWN_MAX && cookie >= OWN + OWN_MAX as u64 {
             return cookie;
         }
@@ -40,7 +40,7 @@ impl Positions {
         number
     }
 
-    /// The cookie that a position means; none where this opening has told no such position.
+    /// The cookie that a position means; none where this opening has given out no such position.
     pub(crate) fn cookie(&self, position: u64) -> Option<u64> {
         match position.checked_sub(OWN).map(usize::try_from) {
             None => Some(position),
