@@ -42,7 +42,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// The longest name that the address of a Unix socket has room for.
 const ADDRESS_BYTES_MAX: usize = 107;
 
-/// A function that answers a line with a line; neither has its end.
+/// A function that answers a line with a line; neither line has its line end.
 pub type Answerer = dyn Fn(&str) -> String + Send + Sync;
 
 /// A control socket; its name goes when it is dropped.
@@ -108,7 +108,7 @@ impl Drop for Control {
     }
 }
 
-/// The number that tells the socket that has a name now from others.
+/// The number that tells the socket that has a name now from other sockets.
 fn number_of(path: &Path) -> Option<u64> {
     fs::symlink_metadata(path).ok().map(|file| file.ino())
 }
@@ -135,7 +135,7 @@ fn accept(listener: &UnixListener, ends: &AtomicBool, answerer: &Arc<Answerer>) 
     }
 }
 
-/// Tells whether the peer is the user that the server runs as, or root.
+/// Returns true if the peer is the user that the server runs as, or root.
 fn may_ask(stream: &UnixStream) -> bool {
     let own = rustix::process::geteuid().as_raw();
     sys::peer_of(stream).is_ok_and(|(_, peer)| peer == own || peer == 0)
@@ -149,8 +149,8 @@ fn converse(stream: &UnixStream, answerer: &Arc<Answerer>) -> io::Result<()> {
         line.clear();
         lines.by_ref().take(LINE_BYTES_MAX).read_line(&mut line)?;
         let Some(asked) = line.strip_suffix('\n') else { return Ok(()) };
-        // On a thread of its own: one question has the server look at files as a caller, and the
-        // next one has it write its state directory.
+        // The question gets a thread of its own: one question has the server look at files as a
+        // caller, and the next question has it write its state directory.
         let (answerer, asked) = (Arc::clone(answerer), asked.to_owned());
         let answer = own::spawn("answer", move || answerer(&asked))?.join();
         let mut answer = answer.map_err(|_| io::Error::other("the answer panicked"))?;
@@ -197,7 +197,7 @@ impl Asker {
             .ok_or_else(|| io::Error::other("the server runs in another namespace of processes"))
     }
 
-    /// Waits so long for each answer from now on.
+    /// Sets the time to wait for each later answer.
     ///
     /// # Errors
     /// When the kernel does not take the time.
@@ -237,7 +237,8 @@ fn listed(table: &[u8]) -> Vec<PathBuf> {
     let place = |line: &[u8]| {
         let start = line.iter().position(|byte| *byte == b'/')?;
         let path = Path::new(OsStr::from_bytes(&line[start..]));
-        // It has the name that it was made by, before it was given its own.
+        // The kernel lists the name under which the server made the socket, before it renamed the
+        // socket.
         let mark = path.file_name()?.to_str()?.strip_prefix(NAME)?.strip_prefix('.')?;
         let is_mark = mark.len() == 16 && mark.bytes().all(|byte| byte.is_ascii_hexdigit());
         is_mark.then(|| path.parent().map(Path::to_path_buf)).flatten()

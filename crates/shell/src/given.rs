@@ -187,9 +187,9 @@ fn handed_over(text: &str, own: u32) -> Option<Vec<(i32, Purpose)>> {
     list.split(',').filter(|one| !one.is_empty()).map(one).collect()
 }
 
-/// Goes on as another program with the same words, in the same process and with these sockets and the
-/// lock of the state; every other thread ends. Requests to read the configuration or to start anew that come
-/// meanwhile count as done.
+/// Goes on as another program with the same words, in the same process and with these sockets and
+/// the lock of the state; every other thread ends. Requests to read the configuration or to start
+/// again that come meanwhile count as done.
 ///
 /// Returns only where that cannot be.
 #[must_use]

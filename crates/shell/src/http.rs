@@ -1,9 +1,9 @@
 //! A small server of pages: HTTP/1.1, one request a connection, a thread for each of a few.
 //!
-//! For browsers and scrapers on the same machine or a trusted network: pages can be read, no more,
-//! and nobody is asked who they are. A browser that a page of another site has call here is refused:
-//! such a page can give this server a name of its own (DNS rebinding), so that only an address, or a
-//! name that the server knows for its own, is answered.
+//! For browsers and scrapers on the same machine or a trusted network: a reader can read pages, no
+//! more, and the server asks no reader for a credential. The server refuses a browser that a page
+//! of another site has call it: such a page can give this server a name of its own (DNS rebinding),
+//! so the server answers only requests to an address, or to a name that it knows for its own.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -22,11 +22,11 @@ const HEAD_BYTES_MAX: usize = 16 * 1024;
 /// The time for a whole request, and once more for its whole answer: a slow reader gets nothing.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Readers at once. A further one takes the place of the one that has been asking for the longest
-/// time.
+/// The number of readers at once. A further reader takes the place of the reader that has been
+/// asking for the longest time.
 const CONNECTIONS_MAX: usize = 32;
 
-/// How much of an answer is written before the time is looked at.
+/// The bytes of an answer that the server writes before it looks at the time.
 const PART_BYTES: usize = 64 * 1024;
 
 /// The type of a page for browsers.
@@ -43,10 +43,10 @@ const HEADERS: &str = "Cache-Control: no-cache\r\n\
      Referrer-Policy: no-referrer\r\n\
      Connection: close\r\n";
 
-/// What a page for browsers may load is its own affair, but nobody shows it within another page.
+/// A page for browsers decides about the data that it loads, but no other page shows it in a frame.
 const POLICY_HTML: &str = "frame-ancestors 'none'; base-uri 'none'; object-src 'none'";
 
-/// All else is data.
+/// Any other answer is data.
 const POLICY_DATA: &str = "default-src 'none'; frame-ancestors 'none'";
 
 /// A page: what is to be read at a path.
@@ -84,7 +84,7 @@ impl Server {
         Ok(Self { listener, names: Vec::new() })
     }
 
-    /// Answers requests that name the server so, too, besides addresses and `localhost`.
+    /// Answers requests to these names of the server, too, besides addresses and `localhost`.
     #[must_use]
     pub fn named(mut self, names: impl IntoIterator<Item = String>) -> Self {
         self.names.extend(names.into_iter().map(|name| name.to_lowercase()));
@@ -143,7 +143,7 @@ impl Server {
     }
 }
 
-/// Where requests are answered.
+/// The part of the server that answers requests.
 struct Desk {
     names: Vec<String>,
     /// The connections whose request is not whole yet, in the order that they came.
@@ -155,7 +155,8 @@ impl Desk {
         self.asking.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends the connection that has been asking for the longest time; says whether there is one.
+    /// Ends the connection that has been asking for the longest time; returns true if there was
+    /// such a connection.
     fn send_oldest_away(&self) -> bool {
         let oldest = self.asking().pop_first();
         oldest.is_some_and(|(_, stream)| stream.shutdown(Shutdown::Both).is_ok())
@@ -191,7 +192,7 @@ impl Desk {
         send(&mut stream, &[head.as_bytes(), body.as_bytes()])
     }
 
-    /// Whether a request means this server. One without a name comes from no browser.
+    /// Returns true if a request means this server. A request without a name comes from no browser.
     fn is_own(&self, head: &str) -> bool {
         let mut hosts = head.split("\r\n").skip(1).filter_map(|line| {
             let (name, value) = line.split_once(':')?;
@@ -346,7 +347,7 @@ mod tests {
         assert!(answer.contains("X-Frame-Options: DENY\r\n"), "{answer}");
     }
 
-    /// Readers that never end their requests keep nobody from the page.
+    /// Readers that never end their requests keep no other reader from the page.
     #[test]
     fn slow_readers_keep_no_seat() {
         let address = serving();
@@ -358,7 +359,7 @@ mod tests {
         }
         let start = Instant::now();
         let answered = || get(address, "GET / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 200");
-        // The threads of those that were sent away take a moment to end.
+        // The threads of readers that the server sent away take a moment to end.
         while !answered() {
             assert!(start.elapsed() < PATIENCE / 2, "the page is taken");
         }

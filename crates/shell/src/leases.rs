@@ -34,12 +34,12 @@ struct Place {
     written: Mutex<Written>,
 }
 
-/// How the list was last written.
+/// The outcome of the last write of the list.
 #[derive(Debug, Default)]
 struct Written {
     /// The number of the list that is written.
     number: u64,
-    /// Whether the last write failed.
+    /// True if the last write failed.
     has_failed: bool,
 }
 
@@ -84,8 +84,8 @@ impl Ledger for LeaseLedger {
 }
 
 impl Written {
-    /// Writes a list, and says whether it is on stable storage. The log has a line for the first of
-    /// several failures, and for their end.
+    /// Writes a list, and returns true if it is on stable storage. The log has a line for the first
+    /// of several failures, and for their end.
     fn put(&mut self, place: &Place, number: u64, list: &[([u8; 16], u64)]) -> bool {
         let directory = place.directory.display();
         match place.put(list) {

@@ -98,8 +98,8 @@ pub(crate) const OWN_ADDRESSES_MAX: usize = 1024;
 /// Users whose groups are remembered.
 pub(crate) const KNOWN_USERS_MAX: usize = 65_536;
 
-/// Bytes of the log that wait to be written; beyond, lines are lost and counted. A start writes a few
-/// thousand, and a MiB is hours of a busy server's log.
+/// Bytes of the log that wait to be written; further lines are lost and counted. A start writes a
+/// few thousand bytes, and a MiB is hours of a busy server's log.
 pub(crate) const LOG_BYTES_MAX: usize = 1 << 20;
 
 /// Threads for work that sleeps.

@@ -1,16 +1,16 @@
 //! The writer of the log, which neither fails nor waits.
 //!
-//! Standard error may be a full disk, a pipe that nobody reads or a pipe that is closed. A server
-//! goes on with its work all the same.
+//! Standard error may be a full disk, a pipe without a reader or a closed pipe. A server goes on
+//! with its work all the same.
 //!
 //! Rules:
-//! 1. A thread that logs puts its line into a queue in memory. One thread takes lines from there
-//!    and writes them; that thread alone waits for standard error.
+//! 1. A thread that logs puts its line into a queue in memory. One thread, the writer, takes lines
+//!    from the queue and writes them; the writer alone waits for standard error.
 //! 2. A line that finds the queue full, or that cannot be written, is lost and counted.
 //! 3. Once lines can be written again, the log says how many lines it lost.
 //! 4. A process that ends gives the queue a bounded time to be written.
-//! 5. A panic is a line of the log. The process ends after a panic of a loop whether that line can
-//!    be written or not.
+//! 5. A panic is a line of the log. The process ends after a panic of a loop even if the line
+//!    cannot be written.
 
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::collections::VecDeque;
@@ -32,10 +32,10 @@ use crate::own;
 /// How long the end of a process waits for lines to be written.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// Where lines go.
+/// The place to which the log writes lines.
 #[derive(Debug)]
 pub enum Target {
-    /// Standard error, whatever that is when a line is written.
+    /// Standard error, as it is when a line is written.
     Stderr,
     /// A file.
     File(File),
@@ -48,9 +48,9 @@ pub struct Lines(Arc<Shared>);
 #[derive(Default)]
 struct Shared {
     queue: Mutex<Queue>,
-    /// Told when there is a line to write.
+    /// Signals that there is a line to write.
     filled: Condvar,
-    /// Told when every line was written or lost.
+    /// Signals that every line was written or lost.
     emptied: Condvar,
     lost: AtomicU64,
 }
@@ -59,14 +59,14 @@ struct Shared {
 struct Queue {
     lines: VecDeque<Box<[u8]>>,
     bytes: usize,
-    /// Whether a line is being written.
+    /// True while the writer writes a line.
     is_busy: bool,
 }
 
 /// The log of the process.
 static LOG: OnceLock<Lines> = OnceLock::new();
 
-/// Starts the thread that writes the log of the process, and has panics go there. A second call
+/// Starts the thread that writes the log of the process, and sends panics to the log. A second call
 /// gives the same log.
 ///
 /// # Errors
@@ -86,18 +86,18 @@ pub fn lost() -> u64 {
     LOG.get().map_or(0, Lines::lost)
 }
 
-/// Waits until the log of the process is written, for half a second at the longest. To be called
-/// before the process ends.
+/// Waits until the log of the process is written, for half a second at the longest. A program calls
+/// this before its process ends.
 pub fn flush() {
     if let Some(lines) = LOG.get() {
         lines.flush(PATIENCE);
     }
 }
 
-/// Ends the process at once, as after a broken invariant, and logs the reason where that can be
-/// done.
+/// Ends the process at once, as after a broken invariant, and logs the reason if the log can take
+/// it.
 pub(crate) fn end_the_process(reason: &'static str) -> ! {
-    // Nothing of this may keep the process alive.
+    // No failure of the log may keep the process alive.
     let _ = catch_unwind(AssertUnwindSafe(|| {
         tracing::error!("{reason}");
         flush();
@@ -110,7 +110,7 @@ fn log_panic(info: &PanicHookInfo<'_>) {
     let text = info.payload_as_str().unwrap_or("the panic has no text");
     let place = info.location().map(ToString::to_string).unwrap_or_default();
     let thread = thread::current().name().unwrap_or("unnamed").to_owned();
-    // Taken where the environment asks for it (RUST_BACKTRACE).
+    // The environment decides if there is a backtrace (RUST_BACKTRACE).
     let trace = Backtrace::capture();
     if trace.status() == BacktraceStatus::Captured {
         tracing::error!(thread, place, "panic: {text}\n{trace}");
@@ -173,7 +173,8 @@ impl Shared {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next line to be written; says before it waits that all others are.
+    /// The next line to be written; before the call waits, it signals that all other lines were written
+    /// or lost.
     fn next(&self) -> Box<[u8]> {
         let mut queue = self.lock();
         queue.is_busy = false;
@@ -189,12 +190,12 @@ impl Shared {
     }
 }
 
-/// The one who writes lines.
+/// The writer of lines.
 struct Writer {
     target: Target,
-    /// Whether the last line was written in part.
+    /// True if the last line was written in part.
     is_torn: bool,
-    /// How many lost lines the log has told of.
+    /// The number of lost lines that the log has reported.
     told: u64,
     /// Why the last lost line could not be written.
     failure: Option<io::Error>,
@@ -212,8 +213,8 @@ impl Writer {
             }
             let lost = shared.lost.load(Ordering::Relaxed);
             if lost != self.told {
-                // A line of the log itself, behind those that wait. Should it be lost too, the
-                // next one that is written brings another.
+                // The log reports lost lines in a line of its own, behind the lines that wait. If
+                // the report is lost too, the next written line brings another report.
                 let lines = lost - self.told;
                 let full = "they came faster than they could be written".to_owned();
                 let reason = self.failure.take().map_or(full, |error| error.to_string());
@@ -262,14 +263,14 @@ impl Writer {
             Target::File(file) => file.as_fd(),
         };
         let mut ready = [PollFd::from_borrowed_fd(place, PollFlags::OUT)];
-        // Whatever comes of it, the next write says more.
+        // The next write shows the outcome of the wait.
         let _ = poll(&mut ready, Some(&a_second));
     }
 }
 
 /// A line that could not be written.
 struct Unwritten {
-    /// Whether a part of it was.
+    /// True if a part of the line was written.
     is_torn: bool,
     error: io::Error,
 }

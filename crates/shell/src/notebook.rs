@@ -6,8 +6,9 @@
 //! - A note that counts as written is in the kernel's hands, so it survives whatever ends the
 //!   process. Nothing is synced but at a clean end: the machine may lose what is not older than
 //!   the kernel lets unwritten data become, about half a minute.
-//! - No damaged file keeps a server from starting, and no disk one from serving. A file that another
-//!   user could have written, or another server has, does: its notes would be answers of ours.
+//! - No damaged file keeps a server from starting, and no disk keeps a server from serving. A file
+//!   that another user could have written, or that another server has, keeps a server from
+//!   starting: its notes would become answers of this server.
 //!
 //! The file has a slot for each note, and a slot is one sector: a write that was cut short costs
 //! one note, and nothing else in the file could be damaged. A slot holds a head (what it is, the

@@ -6,12 +6,13 @@
 //!
 //! Rules:
 //! 1. One thread, the starter, starts every thread of the server. The starter touches no file and
-//!    serves no request, so it has the identity of the process for as long as that lives.
+//!    serves no request, so it has the identity of the process for as long as the process lives.
 //! 2. File work of the server itself runs on threads that have the identity of the process. Each
-//!    piece of that work begins with [`must_be_own`], in release builds as well: a server that
-//!    opens its own files as a caller loses what it has answered.
+//!    piece of such work begins with [`must_be_own`], in release builds as well: a server that
+//!    opens its own files as a caller loses data that it has answered for.
 //! 3. A thread that has acted as a caller once does no file work of the server any more. Such a
-//!    thread has given up `CAP_SYS_RESOURCE`, by which rule 2 knows it where the process had that.
+//!    thread has given up `CAP_SYS_RESOURCE`, by which rule 2 knows the thread where the process
+//!    had the capability.
 //!
 //! See `docs/design/0024-own-work.md`.
 
@@ -25,7 +26,7 @@ use rustix::thread::{CapabilitySet, capabilities};
 
 use crate::sys;
 
-/// What the kernel decides a thread's file accesses by.
+/// The properties by which the kernel decides a thread's file accesses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Identity {
     user: u32,
@@ -35,7 +36,7 @@ struct Identity {
 }
 
 impl Identity {
-    /// The identity of the thread that asks.
+    /// The identity of the calling thread.
     fn of_this_thread() -> Self {
         let groups = getgroups().unwrap_or_default();
         Self {
@@ -53,15 +54,16 @@ fn of_process() -> &'static Identity {
     OWN.get_or_init(Identity::of_this_thread)
 }
 
-/// Starts one thread.
+/// An order to start one thread.
 type Order = Box<dyn FnOnce() + Send>;
 
 /// The way to the starter, once there is one.
 static STARTER: Mutex<Option<Sender<Order>>> = Mutex::new(None);
 
-/// Notes the identity of the calling thread as that of the process, and starts the starter. To be
-/// called before any thread acts as a caller, and after the signals of the process are blocked,
-/// as the starter's threads inherit that too. Without a call the first use of this module does so.
+/// Notes the identity of the calling thread as the identity of the process, and starts the starter.
+/// A program calls this before any thread acts as a caller, and after it has blocked the signals of
+/// the process, as the starter's threads inherit the blocked signals too. Without a call the first
+/// use of this module does the same.
 ///
 /// # Errors
 /// When the system has no thread left.
@@ -103,14 +105,14 @@ fn order(order: Order) -> io::Result<()> {
     }
 }
 
-/// Whether the calling thread has the identity of the process.
+/// Returns true if the calling thread has the identity of the process.
 #[must_use]
 pub fn is_own() -> bool {
     Identity::of_this_thread() == *of_process()
 }
 
 /// Makes sure that the calling thread has the identity of the process (rule 2). The four system
-/// calls take less than a microsecond, beside file work that takes hundreds.
+/// calls take less than a microsecond, and the file work takes hundreds of microseconds.
 ///
 /// # Panics
 /// When the thread has another identity: a fault of this program.

@@ -1,12 +1,13 @@
 //! The lock of a state directory: one server at a time keeps its state there.
 //!
-//! Two servers with one state would issue an epoch of leases twice, and each would put its list of
-//! lease holders in the place of the other's. The lock is on the file `lock` and ends with the
-//! process, whatever ends that. The file says in words which server has the lock; the words are for
-//! people, and no decision rests on them.
+//! Two servers with one state would issue an epoch of leases twice, and each server would replace
+//! the list of lease holders of the other server. The lock is on the file `lock` and ends with the
+//! process, whatever ends the process. The file says in words which server has the lock; the words
+//! are for people, and no decision rests on them.
 //!
-//! A server that goes on as another program leaves the locked file open for it and tells its number
-//! by a variable of the environment, so that no other server can take the directory between both.
+//! A server that goes on as another program leaves the locked file open for the next program and
+//! gives the number of the descriptor in a variable of the environment, so that no other server can
+//! take the directory between both programs.
 
 use std::env;
 use std::fs::File;
@@ -49,7 +50,7 @@ pub struct Ownership {
 pub struct GivenLock(Option<OwnedFd>);
 
 impl GivenLock {
-    /// Takes it. To be called once, before anything is opened.
+    /// Takes the lock. A program calls this once, before it opens any file.
     #[must_use]
     pub fn take() -> Self {
         let text = env::var(HANDED_OVER).unwrap_or_default();
@@ -61,12 +62,13 @@ impl GivenLock {
 }
 
 impl Ownership {
-    /// Has a state directory for this process alone; makes the directory where there is none.
-    /// `served` says in words to whom the state belongs, for who is refused it meanwhile.
+    /// Takes a state directory for this process alone; makes the directory where there is none.
+    /// `served` says in words to which server the state belongs, for a process that is refused the
+    /// state meanwhile.
     ///
     /// # Errors
-    /// When another server has it, when another user could have written it, or when it cannot be
-    /// made or locked.
+    /// When another server has the directory, when another user could have written it, or when this
+    /// process cannot make or lock it.
     pub fn take(directory: &Path, given: GivenLock, served: &str) -> Result<Self, StateError> {
         let failed = |task, path: &Path| {
             let path = path.to_path_buf();
@@ -98,7 +100,8 @@ impl Ownership {
         &self.directory
     }
 
-    /// Leaves the lock to the program that follows in this process; gives the variable that tells it.
+    /// Leaves the lock to the program that follows in this process; returns the variable that names
+    /// the lock.
     ///
     /// # Errors
     /// When the kernel does not keep the descriptor open.
@@ -115,7 +118,7 @@ impl Ownership {
     }
 }
 
-/// Whether two open files are one.
+/// Returns true if two open files are the same file.
 fn is_same(one: &File, other: &File) -> bool {
     let number = |file: &File| file.metadata().ok().map(|seen| (seen.dev(), seen.ino()));
     number(one).is_some_and(|one| number(other) == Some(one))
@@ -143,7 +146,7 @@ pub(crate) fn lock(file: &File, refusal: impl FnOnce(&File) -> String) -> io::Re
     }
 }
 
-/// Which server has the lock, as that says.
+/// The server that has the lock, in the words of the file.
 fn owner(mut file: &File) -> String {
     let mut text = String::new();
     let read = file.rewind().and_then(|()| file.take(WORDS_BYTES_MAX).read_to_string(&mut text));
@@ -187,7 +190,7 @@ mod tests {
         let (name, word) = first.hand_over().expect("it stays open");
         assert_eq!(name, HANDED_OVER);
         assert_eq!(word, format!("{}:{}", process::id(), first.file.as_raw_fd()));
-        // What follows in the process has the same open file.
+        // The next program in the process has the same open file.
         let given = GivenLock(Some(first.file.try_clone().expect("there is room").into()));
         let next = Ownership::take(home.path(), given, "/srv/a").expect("it is its own");
         drop(first);

@@ -1,4 +1,4 @@
-//! Threads for work that sleeps: that of a store, and that of the server itself.
+//! Threads for work that sleeps: work of a store, and work of the server itself.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -21,8 +21,8 @@ use crate::remote::told_at_the_end;
 /// asks for so much is slowed down, and nothing is lost. What a job itself asks for begins at its
 /// end, on its own thread if nothing else waits: no other has to be woken for it.
 ///
-/// Every thread begins with the identity of the process (see [`own`]). A store has its jobs act as
-/// callers, and each of its jobs says so itself. [`Pool::own`] makes a pool for files of the server.
+/// callers, and each job of a store takes the identity of its caller itself. [`Pool::own`] makes a
+/// pool for files of the server.
 #[derive(Default)]
 pub struct Pool {
     shared: Arc<Shared>,
@@ -32,9 +32,9 @@ pub struct Pool {
 struct Shared {
     queue: Mutex<Queue>,
     filled: Condvar,
-    /// Whether each job must have the identity of the process.
+    /// True if each job must have the identity of the process.
     is_own: bool,
-    /// Told when a job was taken from a full queue, where nothing is run in place.
+    /// Signals that a thread took a job from a full queue, where no job runs in place.
     room: Condvar,
     /// How often the queue was full.
     full: AtomicU64,
@@ -56,15 +56,15 @@ impl Pool {
         Self::default()
     }
 
-    /// Makes a pool for file work of the server itself. No job of it runs on the thread that asks,
-    /// which may act as a caller: who finds the queue full waits for room. A job that panics ends
-    /// the process, as nobody would learn that the work was not done.
+    /// Makes a pool for file work of the server itself. No job of the pool runs on the thread that
+    /// asks, which may act as a caller: a thread that finds the queue full waits for room. A job
+    /// that panics ends the process, as no thread would learn that the work was not done.
     ///
     /// # Errors
     /// When the system has no thread left.
     pub fn own() -> io::Result<Self> {
         let shared = Arc::new(Shared { is_own: true, ..Shared::default() });
-        // One thread is there for as long as the pool is, so that each job runs some time.
+        // One thread is there for as long as the pool is, so that each job runs in the end.
         shared.lock().threads = 1;
         let first = Arc::clone(&shared);
         own::spawn("own", move || first.work())?;
@@ -96,9 +96,10 @@ impl Blocking for Pool {
 /// A thread that has a job for a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Asker {
-    /// One of the pool itself, whose job asked for another: it must not wait for itself.
+    /// A thread of the pool itself, whose job asked for another job: the thread must not wait for
+    /// itself.
     Inside,
-    /// Any other.
+    /// Any other thread.
     Outside,
 }
 

@@ -1,8 +1,8 @@
 //! Files and directories that no other user may have written: the state of a server, and keys.
 //!
-//! Whoever can write the state of a server can name every object of its exports: with the key of
+//! A user who can write the state of a server can name every object of its exports: with the key of
 //! handles, with the list of clients that hold leases, or with a log of changes to be replayed. A
-//! server that runs as root is a deputy of that user then. So the rules are those of ssh:
+//! server that runs as root is a deputy of such a user then. So the rules are the rules of ssh:
 //!
 //! 1. A file or directory belongs to the user of the process, or to root.
 //! 2. Neither its group nor others may write it.
@@ -25,20 +25,20 @@ use rustix::io::Errno;
 
 use crate::own;
 
-/// More than any file of the state has that is read at once.
+/// More bytes than any file of the state has that a server reads at once.
 const BYTES_MAX: u64 = 64 << 20;
 
 /// The secrecy of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Secrecy {
-    /// Others may read the file, and not write it.
+    /// Other users may read the file, and not write it.
     Readable,
-    /// Others may do neither.
+    /// Other users may neither read nor write the file.
     Secret,
 }
 
-/// Makes a directory for the user of the process alone where there is none; refuses one that
-/// another user could have written.
+/// Makes a directory for the user of the process alone where there is none; refuses a directory
+/// that another user could have written.
 ///
 /// # Errors
 /// When it cannot be made, is no directory, or breaks a rule.
@@ -54,7 +54,7 @@ pub fn directory(path: &Path) -> io::Result<File> {
 
 /// Refuses a link of another user in the place of a directory. Rule 5.
 fn judge_link(path: &Path) -> io::Result<()> {
-    // With a slash at its end a path leads to where the link leads.
+    // A path with a slash at its end leads to the target of a link.
     let place: PathBuf = path.components().collect();
     let own = rustix::process::geteuid().as_raw();
     match place.symlink_metadata() {
@@ -71,8 +71,8 @@ fn judge_link(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Tells whether a path is a directory of the user of the process, without a link in its place, that
-/// no other user may write.
+/// Returns true if a path is a directory of the user of the process, without a link in its place,
+/// that no other user may write.
 #[must_use]
 pub fn is_own_directory(path: &Path) -> bool {
     let own = rustix::process::geteuid().as_raw();
@@ -94,7 +94,8 @@ pub fn read(path: &Path, secrecy: Secrecy) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Opens a file that no other user can have written; one that is made is its owner's alone.
+/// Opens a file that no other user can have written; a file that the call makes is its owner's
+/// alone.
 ///
 /// # Errors
 /// When it cannot be opened, or breaks a rule.
@@ -106,7 +107,7 @@ pub fn open(path: &Path, flags: OFlags, secrecy: Secrecy) -> io::Result<File> {
 
 /// Opens a file in a directory that may be another user's, such as the metafiles of a volume, which
 /// root may move for the user of a metaserver: the owner of the directory counts as the user of the
-/// process does in rule 1. One that is made is its owner's alone.
+/// process does in rule 1. A file that the call makes is its owner's alone.
 ///
 /// # Errors
 /// As [`open`].
@@ -142,7 +143,7 @@ fn open_itself(path: &Path, flags: OFlags) -> io::Result<File> {
 /// Judges an open file or directory by rules 1 to 3.
 ///
 /// # Errors
-/// The rule that it breaks, and the command that mends it.
+/// The rule that the file breaks, and the command that mends the file.
 pub fn judge(seen: &Metadata, secrecy: Secrecy) -> io::Result<()> {
     let (own, owner) = (rustix::process::geteuid().as_raw(), seen.uid());
     // Rule 1.
@@ -240,7 +241,7 @@ mod tests {
         symlink(&real, &link).expect("there is room");
         let error = read(&link, Secrecy::Readable).expect_err("it is a link");
         assert!(error.to_string().contains("symbolic link"), "{error}");
-        // Nor is a file made where a link that leads nowhere says.
+        // A link that leads nowhere makes no file at its target.
         let nowhere = home.path().join("nowhere");
         symlink(home.path().join("made"), &nowhere).expect("there is room");
         open(&nowhere, OFlags::RDWR | OFlags::CREATE, Secrecy::Readable).expect_err("a link");
@@ -258,7 +259,7 @@ mod tests {
         directory(&real).expect("it is made");
         symlink(&real, &link).expect("there is room");
         directory(&link).expect("the link is the user's own");
-        // To give a link away takes root.
+        // Only root may give a link away.
         if !rustix::process::geteuid().is_root() {
             return;
         }
@@ -274,7 +275,7 @@ mod tests {
         let home = tempfile::tempdir().expect("a directory for the test");
         let path = home.path().join("note");
         fs::write(&path, "text").expect("there is room");
-        // To give a file away takes root; without it rule 1 cannot be broken here.
+        // Only root may give a file away; without root rule 1 cannot be broken here.
         if !rustix::process::geteuid().is_root() {
             return;
         }

@@ -69,15 +69,15 @@ impl Termination {
         })
     }
 
-    /// Keeps the signals that ask a program to end that has nothing to reload: also the one that
-    /// says that its terminal is gone. To be called before any thread is started.
+    /// Keeps the signals that ask a program to end, where the program has nothing to reload: also
+    /// the signal of a terminal that is gone. A program calls this before it starts any thread.
     #[must_use]
     pub fn prepare_program() -> Self {
         Self::of(&[libc::SIGINT, libc::SIGTERM, libc::SIGHUP])
     }
 
-    /// Waits until a program is asked to end, and says by which signal and by which process. A second
-    /// signal ends it at once.
+    /// Waits until a signal asks a program to end, and returns in words the signal and the process
+    /// that sent it. A second signal ends the program at once.
     #[must_use]
     pub fn wait_told(self) -> String {
         let (signal, sender) = sys::wait_for_signal_of(self.signals);

@@ -98,7 +98,7 @@ impl Records {
 }
 
 impl Drop for Records {
-    /// Writes all that was added before another process can have the file.
+    /// Writes all added records before another process can have the file.
     fn drop(&mut self) {
         self.sender = None;
         if let Some(writing) = self.writing.take() {
@@ -186,7 +186,7 @@ fn read(file: &Bytes) -> io::Result<Vec<Bytes>> {
 /// Puts a new file in place of the old one, and gives it, at its end.
 fn rewrite(path: &Path, records: &[Vec<u8>]) -> io::Result<File> {
     let new: PathBuf = path.with_extension("new");
-    // A start that was cut off has left one perhaps; a link in its place is not followed.
+    // A start that was cut off may have left such a file; the removal follows no link in its place.
     match fs::remove_file(&new) {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
         Ok(()) | Err(_) => {}

@@ -57,7 +57,7 @@ pub struct Options {
     /// Whether large replies leave one after the other, first come, first served; else all that is
     /// sent at one time shares the server's link.
     pub replies_in_turn: bool,
-    /// Whether datagrams are answered, too; else no socket takes them.
+    /// True if the server answers datagrams, too; else no socket takes them.
     pub datagrams: bool,
 }
 

@@ -16,7 +16,8 @@ const BACKLOG: i32 = 4096;
 /// How often a port that the system picks for streams may be taken for datagrams.
 const PICKS_MAX: usize = 32;
 
-/// The sockets of one address: streams, and datagrams on the same port if those are answered.
+/// The sockets of one address: streams, and datagrams on the same port if the server answers
+/// datagrams.
 #[derive(Debug)]
 pub(crate) struct Sockets {
     pub(crate) listener: OwnedFd,
@@ -70,7 +71,7 @@ impl Sockets {
         let address: SocketAddr = net::getsockname(&listener)?.try_into()?;
         rustix::io::ioctl_fionbio(&listener, true)?;
         net::listen(&listener, BACKLOG)?;
-        // One that is not wanted any more is closed.
+        // The server closes a given socket that it does not want any more.
         let datagrams = match given.datagrams(purpose, address) {
             _ if !with_datagrams => None,
             Some(socket) => {

@@ -54,7 +54,8 @@ pub(crate) fn unacknowledged(socket: &OwnedFd) -> Result<usize, Errno> {
     if result == 0 { Ok(usize::try_from(bytes).unwrap_or(0)) } else { Err(last_error()) }
 }
 
-/// No user and no group: the kernel takes this number for neither, and says which one is set.
+/// The number of no user and no group: the kernel sets neither to it, and returns the number that
+/// is set.
 const NOBODY_AT_ALL: u32 = u32::MAX;
 
 /// Gives the process and the user at the other end of a Unix socket, as the kernel noted both when the
@@ -122,12 +123,13 @@ pub(crate) fn wait_for_signal(signals: &[i32]) -> i32 {
     signal
 }
 
-/// The same, and the process that sent it; 0 where that is the kernel.
+/// As [`wait_for_signal`], and returns the process that sent the signal; 0 where the kernel sent
+/// it.
 pub(crate) fn wait_for_signal_of(signals: &[i32]) -> (i32, i32) {
     loop {
-        // SAFETY: all bytes zero are a value of it.
+        // SAFETY: all bytes zero are a value of the type.
         let mut about: libc::siginfo_t = unsafe { core::mem::zeroed() };
-        // SAFETY: the set is whole and what is told of the signal has room.
+        // SAFETY: the set is whole and the description of the signal has room.
         let signal = unsafe { libc::sigwaitinfo(&set_of(signals), &raw mut about) };
         if signal > 0 {
             // SAFETY: signals that ask a process to end are sent with their sender.

@@ -1,4 +1,4 @@
-//! Lines to places that take none.
+//! Lines to places that take no lines.
 
 use std::io::Read as _;
 use std::os::fd::OwnedFd;
@@ -58,7 +58,7 @@ fn a_pipe_that_nobody_reads_keeps_no_thread_that_logs() {
     }
     let lost = usize::try_from(lines.lost()).expect("it is small");
     assert!(lost >= count / 2, "{lost} of {count} lines are lost");
-    // Once somebody reads, every other line is there.
+    // Once a reader reads, every other line is there.
     let mut read = vec![0; (count - lost) * line.len()];
     reader.read_exact(&mut read).expect("the writer goes on");
     assert!(read.chunks(line.len()).all(|one| one == line));
@@ -73,7 +73,7 @@ fn a_torn_line_is_ended_before_the_next() {
     assert_eq!(std::fs::read(place.path()).expect("it is there"), b"\nwhole\n");
 }
 
-/// A log that panics at each line, as one does that says on standard error that standard error
+/// A log that panics at each line, as a log does that says on standard error that standard error
 /// cannot be written.
 struct Panics;
 
@@ -99,8 +99,8 @@ impl tracing::Subscriber for Panics {
     fn exit(&self, _: &tracing::span::Id) {}
 }
 
-/// A loop that panicked logged that before it ended the process, and panicked again: the process
-/// stayed without its loops, and no supervisor started it again.
+/// A loop that panicked logged the panic before it ended the process, and panicked again: the
+/// process stayed without its loops, and no supervisor started it again.
 #[test]
 fn the_process_ends_where_no_line_can_be_written() {
     const CHILD: &str = "LEASEHOLD_TEST_OF_THE_END";

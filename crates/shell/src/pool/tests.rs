@@ -123,7 +123,7 @@ fn act_as_a_caller() -> bool {
     is_root
 }
 
-/// A thread of the pool that was started from a thread that acted as a caller did so as well.
+/// A pool's thread that was started from a thread that acted as a caller acted as that caller, too.
 #[test]
 fn jobs_run_as_the_server_whoever_asks_for_them() {
     let (sender, receiver) = mpsc::channel();
