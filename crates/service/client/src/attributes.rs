@@ -239,8 +239,8 @@ impl Client {
         }
     }
 
-    /// Notes that the server let a caller look up or make a name in a directory, which saves an ACCESS
-    /// call. A mode that the server does not know yet decides nothing.
+    /// Notes that the server let a caller look up or make a name in a directory, which saves an
+    /// ACCESS call. A mode that the server does not know yet decides nothing.
     pub(crate) fn note_searched(&self, who: &Credential, directory: NodeId) {
         self.with(|state, now, _| {
             if !state.cache.is_mode_altered(directory.key()) {

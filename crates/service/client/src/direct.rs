@@ -121,7 +121,7 @@ impl Client {
         Ok(())
     }
 
-    /// The server refused a write past the cache.
+    /// Notes that the server refused a write past the cache.
     fn refused(&self, node: NodeId, status: nfs3::Status) -> Error {
         let error = self.failed(node, status);
         self.with(|state, now, _| state.refusals.failed(now, &error));

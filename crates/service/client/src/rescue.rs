@@ -21,11 +21,11 @@ pub struct Refused {
     pub offset: u64,
     /// The data.
     pub data: Bytes,
-    /// Why the server refused it.
+    /// The reason why the server refused the data.
     pub why: Why,
 }
 
-/// Why the server refused written data.
+/// The reason why the server refused written data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Why {
     /// The data was made from an earlier state of its file, which another writer has changed since.
