@@ -4,10 +4,11 @@
 //! caller does; an unknown caller gets no attributes and no data; a client's call costs one look at
 //! the attributes of the object.
 //!
-//! 1. A call that carries the keyed word of a metaserver or of a command of the cluster acts as the user
-//!    that runs the iod. See [`crate::epochs`].
-//! 2. All other calls are calls of clients. A client may read, write and commit an object, and ask for
-//!    its access; the procedure table has the column [`Use`]. Procedure 0 does nothing and is answered.
+//! 1. A call that carries the keyed word of a metaserver or of a command of the cluster acts as the
+//!    user that runs the iod. See [`crate::epochs`].
+//! 2. All other calls are calls of clients. A client may read, write and commit an object, and ask
+//!    for its access; the procedure table has the column [`Use`]. Procedure 0 does nothing and is
+//!    answered.
 //! 3. A client names itself by a user and a group of `Layout::OWNERS`. The iod refuses any other
 //!    number, and a call without a credential, before it looks at any object. MNT refuses by its
 //!    own status, so a metaserver of another cluster or of an earlier version learns of the
@@ -78,8 +79,8 @@ pub(crate) fn can_be_client(claimed: Option<&Caller>) -> bool {
 /// The caller as which the store is to serve a client, and the access of the client.
 ///
 /// # Errors
-/// [`FsError::Access`] where its numbers are not good for this object and this purpose, and errors of
-/// the store.
+/// [`FsError::Access`] where the client's numbers are not good for this object and this purpose,
+/// and errors of the store.
 pub(crate) async fn client(
     key: Option<ClientKey>,
     claimed: Option<&Caller>,

@@ -139,8 +139,8 @@ fn squashing_looks_at_what_the_client_said() {
     assert_eq!((silent.caller, silent.because), (nobody(), Because::NoCredential));
 }
 
-/// A client sends the number of no user for a user that it cannot name, and a kernel takes the number
-/// for a wish that the owner stays.
+/// A client sends the number of no user for a user that it cannot name, and a kernel takes the
+/// number for a wish that the owner stays.
 #[test]
 fn the_number_of_no_user_is_anonymous() {
     let anonymous = User { uid: 99, gid: 98 };

@@ -1,5 +1,5 @@
-//! The stable list of clients that may hold leases: which calls may ask for leases, and how the list
-//! is written.
+//! The stable list of clients that may hold leases: the admission of calls that ask for leases, and
+//! the writes of the list.
 //!
 //! A call never fails because its client is not on the list: the call then goes on and is granted
 //! nothing. `core::leases::clients` has the rules of the list.
@@ -123,7 +123,7 @@ impl State {
         }
     }
 
-    /// The stable list that is to be written, where a turn has changed it and no write is under way.
+    /// The stable list to be written, where a turn has changed it and no write is under way.
     pub(super) fn list_to_write(&mut self, outs: &mut Outs) -> Option<ListWrite> {
         if let Some(added) = outs.list.take() {
             self.writes.due.get_or_insert_default().extend(added);

@@ -212,7 +212,7 @@ fn a_client_is_told_its_access_and_no_attributes() {
     assert_eq!((status, attributes), (Status::Access, None));
 }
 
-/// An iod that gives no object away does all as one user, and lets no client in.
+/// An iod that gives no object away does all work as its own user, and lets no client in.
 #[test]
 fn an_iod_without_clients_has_none() {
     let mut iod = Iod::new(None, WRITTEN);

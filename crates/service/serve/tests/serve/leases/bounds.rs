@@ -1,5 +1,6 @@
-//! The power of clients with leases over others is bounded: how many of them come from one machine,
-//! how many leases one call asks for, and how long a silent holder keeps others waiting.
+//! The power of clients with leases over other clients is bounded: how many clients come from one
+//! machine, how many leases one call asks for, and how long a silent holder keeps other callers
+//! waiting.
 
 use super::*;
 
@@ -10,7 +11,7 @@ fn hello_by_number(number: u64) -> hello::Args<'static> {
 }
 
 impl World {
-    /// How many of so many new clients are welcome, each of which says HELLO once.
+    /// The number of so many new clients that are welcome, each of which sends HELLO once.
     fn welcomed(&mut self, numbers: core::ops::Range<u64>) -> usize {
         let welcomed = |number| {
             let answer: hello::Reply = self.lease(1, hello::NUMBER, &hello_by_number(number));
@@ -31,7 +32,8 @@ impl World {
         assert!(reply.results::<nfs3::setattr::Reply>().done().is_ok());
     }
 
-    /// How many leases a client is granted that asks for one, and does not wait for it.
+    /// The number of leases that a client is granted that asks for one lease, and does not wait for
+    /// it.
     fn grants(&mut self, client: u32, object: Handle, kind: Kind) -> usize {
         let mut args = self.asking(client, object, kind);
         args.wanted.0[0].terms.opportune = true;

@@ -23,7 +23,7 @@ impl World {
     }
 }
 
-/// How many leases came with the answer to a LOOKUP that found the name.
+/// The number of leases that came with the answer to a LOOKUP that found the name.
 fn leases_of(waiting: &mut Waiting) -> usize {
     let reply = waiting.poll().expect("the call is answered").expect("with a reply");
     let mut reader = Reader::new(&reply);
