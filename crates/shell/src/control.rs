@@ -170,7 +170,8 @@ impl Asker {
     ///
     /// # Errors
     /// When no server listens there, when the socket is another user's, or when a process listens
-    /// that runs neither as the owner of the directory nor as root ([`ErrorKind::PermissionDenied`]).
+    /// that runs neither as the owner of the directory nor as root
+    /// ([`ErrorKind::PermissionDenied`]).
     pub fn connect(state: &Path) -> io::Result<Self> {
         let stream = connect(state)?;
         // Any user can make a socket in a directory like /tmp, under any name.

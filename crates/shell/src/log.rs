@@ -80,14 +80,14 @@ pub fn start(target: Target) -> io::Result<Lines> {
     Ok(LOG.get_or_init(|| lines).clone())
 }
 
-/// How many lines of the log of the process were lost so far.
+/// The number of lines of the log of the process that were lost so far.
 #[must_use]
 pub fn lost() -> u64 {
     LOG.get().map_or(0, Lines::lost)
 }
 
 /// Waits until the log of the process is written, for half a second at the longest. A program calls
-/// this before its process ends.
+/// this function before its process ends.
 pub fn flush() {
     if let Some(lines) = LOG.get() {
         lines.flush(PATIENCE);
@@ -173,8 +173,8 @@ impl Shared {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next line to be written; before the call waits, it signals that all other lines were written
-    /// or lost.
+    /// The next line to be written. The call signals before it waits that all other lines were
+    /// written or lost.
     fn next(&self) -> Box<[u8]> {
         let mut queue = self.lock();
         queue.is_busy = false;
@@ -197,7 +197,7 @@ struct Writer {
     is_torn: bool,
     /// The number of lost lines that the log has reported.
     told: u64,
-    /// Why the last lost line could not be written.
+    /// The reason why the last lost line could not be written.
     failure: Option<io::Error>,
 }
 

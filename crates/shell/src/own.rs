@@ -2,7 +2,7 @@
 //!
 //! The kernel keeps user, group, supplementary groups and capabilities of file access per thread,
 //! and a new thread inherits them from the thread that starts it. Threads that serve requests act
-//! as callers. A thread that one of them starts would open the server's own files as a caller.
+//! as callers. A thread started from such a thread would open the server's own files as a caller.
 //!
 //! Rules:
 //! 1. One thread, the starter, starts every thread of the server. The starter touches no file and

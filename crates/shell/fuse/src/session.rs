@@ -38,7 +38,7 @@ pub struct Session {
     helpers: Vec<JoinHandle<()>>,
 }
 
-/// Why a mount ended.
+/// The reason why a mount ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// The mount was unmounted, and no program uses it any more.
