@@ -35,7 +35,7 @@ pub(crate) const HANDED_OVER: &str = "LEASEHOLD_STATE_LOCK";
 /// How long a server that was just killed may take to be gone.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// More than the words of an owner have.
+/// A bound that the words of an owner do not reach.
 const WORDS_BYTES_MAX: u64 = 16 << 10;
 
 /// A state directory that no other server uses meanwhile.

@@ -5,15 +5,15 @@
 //! server that runs as root is a deputy of such a user then. So the rules are the rules of ssh:
 //!
 //! 1. A file or directory belongs to the user of the process, or to root.
-//! 2. Neither its group nor others may write it.
-//! 3. A secret of the user of the process gives its group and others no permission at all. A secret
-//!    of root may be readable by a group, which is how root lends a key to a service.
+//! 2. Neither its group nor other users may write it.
+//! 3. A secret of the user of the process gives its group and other users no permission at all. A
+//!    secret of root may be readable by a group: root lends a key to a service in this way.
 //! 4. No symbolic link is followed in the place of a file, and nothing but a regular file is read.
 //! 5. A symbolic link in the place of a directory belongs to the user of the process, or to root:
 //!    another user could lead the process to a directory of root that is no state.
 //!
-//! The directories above a state directory are not judged: another user who can exchange the directory
-//! cannot make one that passes rule 1.
+//! The rules do not judge the directories above a state directory: another user who can exchange
+//! the directory cannot make a directory that passes rule 1.
 
 use std::fs::{DirBuilder, File, Metadata};
 use std::io::{self, ErrorKind, Read as _};

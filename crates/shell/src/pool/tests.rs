@@ -88,6 +88,7 @@ fn occupied(pool: &Pool) -> Arc<Barrier> {
             gate.wait();
         }));
     }
+    // From here on every thread has its job and no thread takes another job.
     gate.wait();
     gate
 }
