@@ -48,7 +48,7 @@ const fn file_type(from: nfs3::FileType) -> files::FileType {
 /// The last second that messages can say, in 2106.
 const LAST: i64 = u32::MAX as i64;
 
-/// The nearest time that messages can express.
+/// The time nearest to `time` that messages can express.
 pub(crate) const fn said(time: FileTime) -> FileTime {
     match time.seconds {
         ..0 => FileTime { seconds: 0, nanoseconds: 0 },
