@@ -103,7 +103,7 @@ impl State {
         Some(if is_long { Admission::Declined } else { Admission::Later })
     }
 
-    /// Has a call wait for the stable list; none, where too many calls wait.
+    /// Makes a call wait for the stable list; returns none where too many calls wait.
     fn await_list(&mut self, client: Client) -> Option<(Ticket, oneshot::Receiver<bool>)> {
         let (sender, receiver) = oneshot::channel();
         let waiting = Waiting { object: None, waits: Waits::List(client, sender) };
