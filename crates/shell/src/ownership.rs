@@ -50,7 +50,7 @@ pub struct Ownership {
 pub struct GivenLock(Option<OwnedFd>);
 
 impl GivenLock {
-    /// Takes the lock. A program calls this once, before it opens any file.
+    /// Takes the lock. A program calls this function once, before it opens any file.
     #[must_use]
     pub fn take() -> Self {
         let text = env::var(HANDED_OVER).unwrap_or_default();

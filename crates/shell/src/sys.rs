@@ -58,9 +58,9 @@ pub(crate) fn unacknowledged(socket: &OwnedFd) -> Result<usize, Errno> {
 /// is set.
 const NOBODY_AT_ALL: u32 = u32::MAX;
 
-/// Gives the process and the user at the other end of a Unix socket, as the kernel noted both when the
-/// peer connected or listened. The process is 0 where it lies in another namespace, for which the
-/// type of `rustix` has no value.
+/// Gives the process and the user at the other end of a Unix socket, as the kernel noted both when
+/// the peer connected or listened. The process is 0 where it lies in another namespace, for which
+/// the type of `rustix` has no value.
 pub(crate) fn peer_of(socket: &UnixStream) -> io::Result<(i32, u32)> {
     let mut peer = libc::ucred { pid: 0, uid: u32::MAX, gid: u32::MAX };
     let mut length = libc::socklen_t::try_from(size_of_val(&peer)).expect("it is small");
