@@ -11,7 +11,7 @@
 //! What is checked is checked when it happens, against the truth, which a world knows: what the
 //! holder of a write lease has changed, and otherwise what the server has.
 //!
-//! [`silent`] is a separate world that runs after each of these worlds: its clients give no lease
+//! [`silent`] is a separate world that runs before each of these worlds: its clients give no lease
 //! back, or give leases back late, or change their names all the time, and its owner has no leases.
 
 mod client;
