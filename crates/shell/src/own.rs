@@ -61,9 +61,9 @@ type Order = Box<dyn FnOnce() + Send>;
 static STARTER: Mutex<Option<Sender<Order>>> = Mutex::new(None);
 
 /// Notes the identity of the calling thread as the identity of the process, and starts the starter.
-/// A program calls this before any thread acts as a caller, and after it has blocked the signals of
-/// the process, as the starter's threads inherit the blocked signals too. Without a call the first
-/// use of this module does the same.
+/// A program calls this function before any thread acts as a caller, and after it has blocked the
+/// signals of the process, as the starter's threads inherit the blocked signals too. Without a call
+/// the first use of this module does the same.
 ///
 /// # Errors
 /// When the system has no thread left.

@@ -70,7 +70,8 @@ impl Termination {
     }
 
     /// Keeps the signals that ask a program to end, where the program has nothing to reload: also
-    /// the signal of a terminal that is gone. A program calls this before it starts any thread.
+    /// the signal of a terminal that is gone. A program calls this function before it starts any
+    /// thread.
     #[must_use]
     pub fn prepare_program() -> Self {
         Self::of(&[libc::SIGINT, libc::SIGTERM, libc::SIGHUP])
