@@ -172,7 +172,7 @@ pub(crate) fn run(options: &options::Names) -> Result<(), Failure> {
     systemd::tell(State::Ready);
     let ready = format!("Keeping the names of servers on {}\n", addresses.join(", "));
     if let Err(failure) = say(ready) {
-        // A database whose words nobody hears keeps names all the same.
+        // The database keeps names even if no process reads its ready message.
         tracing::warn!("{failure}");
     }
     termination.wait();

@@ -52,8 +52,8 @@ pub(crate) fn opened_to_look(directory: &Path) -> Result<DirStore, dir::OpenErro
     DirStore::open(directory, options)
 }
 
-/// The name to mount a directory by, with its slash. `said` is the directory as it was named, with
-/// the last part of which it is called unless another name is asked for; `directory` is the same
+/// The name to mount a directory by, with its slash. `said` is the path as the user named it, whose
+/// last part is the name unless the user asks for another name; `directory` is the same path
 /// without symbolic links, for `.` and such.
 pub(crate) fn name(asked: Option<&str>, said: &Path, directory: &Path) -> Result<String, Failure> {
     let last = said.file_name().or_else(|| directory.file_name());

@@ -80,13 +80,13 @@ pub(crate) struct Planned {
     pub(crate) secret: Option<String>,
 }
 
-/// What an iod knows of its callers.
+/// The keys and epochs by which an iod judges its callers.
 pub(crate) struct IodCallers {
     /// The key of the words of metaservers.
     pub(crate) key: EpochKey,
     /// The epochs that metaservers have noted.
     pub(crate) noted: Vec<Epoch>,
-    /// The key of the numbers of clients; none where it can have no clients.
+    /// The key of the numbers of clients; none where the iod can have no clients.
     pub(crate) clients: Option<ClientKey>,
 }
 
@@ -140,7 +140,7 @@ impl Plan {
         Ok(Self { iod_directory, ..plan })
     }
 
-    /// The same, looked at as closely as a server does that is started with it.
+    /// The plan of a file, checked as closely as a server checks the file at its start.
     pub(crate) fn checked(path: &Path) -> Result<Self, Failure> {
         let plan = Self::read(path, &Server::default())?;
         conflicts::look(path)?;
@@ -177,8 +177,8 @@ impl Plan {
         Self::new(None, options.server.clone(), Limits::default(), vec![export])
     }
 
-    /// What an iod is to be: a metaserver of its cluster is the user that runs it, and nobody else is
-    /// (`Service::as_iod`).
+    /// The plan of an iod. A metaserver of the cluster acts as the user that runs the iod, and no
+    /// other caller does (`Service::as_iod`).
     pub(crate) fn of_iod(options: &Iod) -> Result<Self, Failure> {
         let Keeper { directory, cluster_key, server, limits } = Keeper::of(options)?;
         checks::cluster_key(Some(&cluster_key), &directory)?;
@@ -293,7 +293,7 @@ impl Plan {
         Ok(key.transpose()?.map_or(own, Key::of_handles))
     }
 
-    /// What it serves, in words.
+    /// The served directories, and the configuration file where there is one, as text.
     pub(crate) fn served(&self) -> String {
         let directories = self.exports.iter().map(|export| export.directory.display().to_string());
         let directories: Vec<_> = directories.collect();
@@ -317,14 +317,15 @@ impl Plan {
         self.exports.iter().any(|export| export.secret.is_some())
     }
 
-    /// What it knows of its callers, where it is an iod.
+    /// The keys and epochs by which an iod judges its callers; none where the server is no iod.
     pub(crate) fn callers(&self) -> Result<Option<IodCallers>, Failure> {
         let mut iods = self.exports.iter().filter(|export| export.secret.is_some());
         let Some(Planned { directory, layout, .. }) = iods.next() else { return Ok(None) };
         let Some(key) = &layout.cluster_key else { return Ok(None) };
         let key = Key::of(key)?;
         let noted = noted_epochs(directory, key.of_epochs())?;
-        // It gives no object to a client's number otherwise, and would do all as its own user.
+        // An iod that cannot act as other users could give no object to a client's number, and
+        // would run every call as its own user.
         let clients = process::can_act_as_others().then(|| key.of_clients());
         Ok(Some(IodCallers { key: key.of_epochs(), noted, clients }))
     }
@@ -348,7 +349,7 @@ impl Server {
         })
     }
 
-    /// Whether calls by UDP are answered.
+    /// True if the server answers calls by UDP.
     pub(crate) fn answers_datagrams(&self) -> bool {
         self.udp.unwrap_or(true)
     }
@@ -472,7 +473,7 @@ fn copies(export: &Export) -> Result<u16, Wrong> {
     Ok(copies)
 }
 
-/// The numbers of iods that are to be left.
+/// The numbers of iods that files are to leave.
 fn drained(export: &Export) -> Result<Vec<u16>, Wrong> {
     let Some(asked) = &export.drain else { return Ok(Vec::new()) };
     if export.peer.is_empty() && used_count(export) == 0 {
@@ -482,8 +483,8 @@ fn drained(export: &Export) -> Result<Vec<u16>, Wrong> {
     Ok(asked.get_ref().clone())
 }
 
-/// How many of the places that an export names take new files. Places are numbered from 0; one that
-/// is lost is not named any more, and keeps its number.
+/// The number of places of an export that take new files. Places are numbered from 0; a lost place
+/// is not named any more, and keeps its number.
 fn used_count(export: &Export) -> usize {
     let places = export.stripe.len() + export.iod.len();
     let numbers = 0..places + export.lost.len();

@@ -25,9 +25,9 @@ use crate::serving::Serving;
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) enum Request {
-    /// Asks for its exports and for counts since its start.
+    /// Asks for the exports of the server and for counts since its start.
     Status,
-    /// Which server it is, and what it serves.
+    /// Asks for the server's account of itself, such as the directories that it serves.
     About,
     /// Its configuration, in words.
     Facts,
@@ -52,7 +52,7 @@ pub(crate) enum Request {
     Repair {
         /// The directory of its names.
         path: String,
-        /// Asks for their removal.
+        /// True if the stripes are to be removed.
         remove: bool,
         /// Also where most of all are of no file.
         even_most: bool,

@@ -18,7 +18,7 @@ use crate::options::Doctor;
 use crate::running;
 use crate::say::say;
 
-/// Looks, and says what it found. A finding that keeps the server from working fails it.
+/// Looks for faults and reports them. A fault that keeps the server from working fails the command.
 pub(crate) fn run(options: &Doctor) -> Result<(), Failure> {
     let server = Server { state: options.state.clone(), ..Server::default() };
     let plan = match (&options.config, &options.directory) {
@@ -37,7 +37,7 @@ pub(crate) fn run(options: &Doctor) -> Result<(), Failure> {
     let bad = found.iter().filter(|finding| finding.verdict == Verdict::Bad).count();
     match bad {
         0 => Ok(()),
-        // The findings have been said.
+        // The command has printed the findings already.
         _ => Err(Kind::Running.silently()),
     }
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 use leasehold_serve::{Event, Exports, Observer};
 use leasehold_shell::Rate;
 
-/// How often the log tells at most of clients that are not believed, of metaservers that are over, and
-/// of callers of an iod that nobody has sent.
+/// The shortest time between two lines about clients that are not believed, about metaservers whose
+/// epoch is over, or about callers of an iod that no metaserver has sent.
 const COMPLAINTS_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The digits of the path of an iod.
@@ -84,8 +84,9 @@ impl Observer for Log {
     }
 }
 
-/// Gives a path as the log may have it. The path of an iod is derived from the key of its cluster, and
-/// opens the iod to anybody: a client that asks for it at another server, or below it, is refused.
+/// Gives a path in the form that the log may show. The path of an iod is derived from the key of
+/// its cluster, and opens the iod to each client that knows the path: a client that asks another
+/// server for the path, or for a path below it, is refused.
 fn unsecret(path: &[u8]) -> String {
     let first = path.split(|byte| *byte == b'/').find(|part| !part.is_empty()).unwrap_or_default();
     match first.len() == SECRET_CHARACTERS && first.iter().all(u8::is_ascii_hexdigit) {

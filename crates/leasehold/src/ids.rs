@@ -1,20 +1,21 @@
-//! The numbers of exports, which are part of every handle: a directory keeps its own for good, and
-//! no other directory ever gets it.
+//! The numbers of exports, which are part of every handle: a directory keeps its number for good,
+//! and no other directory ever gets the number.
 //!
-//! A handle is sealed with its export's number, so the number is what ties a handle to the rules of
-//! one export. Rules:
+//! A handle is sealed with its export's number, so the number ties the handle to the rules of one
+//! export. Rules:
 //! 1. Each directory that is served gets a number, which is noted in the state before a handle has
 //!    it, with the directory's origin: its file system and its root object.
-//! 2. A directory that is found under another name has the number that it had, if nothing that has
-//!    its origin is left under the name of before: else it is a copy of its file system.
-//! 3. Another directory under a name that is known gets a number of its own.
-//! 4. Of a name whose origin is not noted, as an earlier version left it, what has the name now
-//!    counts. That version noted no name for a server of one directory: the first directory in a
-//!    state without any has the number that such a server gave.
+//! 2. A directory that is found under another name keeps its number, if no directory with the same
+//!    origin is left under the earlier name: else the found directory is a copy of the other.
+//! 3. Another directory under a known name gets a number of its own.
+//! 4. Where the origin of a name is not noted, as in the state of an earlier version, the directory
+//!    that has the name now keeps the number. That version noted no name for a server of one
+//!    directory: the first directory in a state without names gets the number that such a server
+//!    gave.
 //!
-//! The file `exports` has the number, a blank, the path and a NUL, each; earlier versions read it.
-//! The file `origins` has a line for each number: the number, the UUID of the file system or `-`, and
-//! the root object.
+//! The file `exports` has for each directory the number, a blank, the path and a NUL; earlier
+//! versions read the file. The file `origins` has a line for each number: the number, the UUID of
+//! the file system or `-`, and the root object.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -36,28 +37,28 @@ const ORIGINS: &str = "origins";
 /// The number of a server's first export.
 const FIRST: ExportId = ExportId(1);
 
-/// What is noted of numbers.
+/// The names and origins that the state has noted of numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Numbers {
     names: BTreeMap<PathBuf, ExportId>,
     origins: BTreeMap<ExportId, Origin>,
 }
 
-/// The number of what several metaservers serve, whose handles are the same at all of them: it goes
-/// by the name alone, as their directories differ.
+/// The number of an export that several metaservers serve, with the same handles at all of them.
+/// The name alone gives the number, since the directories of the metaservers differ.
 pub(crate) fn of_group(state: &Path, directory: &Path) -> Result<ExportId, Failure> {
     let names = read_names(state).map_err(|error| unusable(state, &error))?;
     Ok(names.get(directory).copied().unwrap_or(FIRST))
 }
 
-/// The numbers of directories; what is new is noted.
+/// Gives the numbers of directories; the state notes each new number.
 pub(crate) fn of(state: &Path, directories: &[&Path]) -> Result<Vec<ExportId>, Failure> {
     let before = Numbers::read(state).map_err(|error| unusable(state, &error))?;
     let mut numbers = before.clone();
     let found = numbers.number(directories, &|path| Origin::of(path).ok());
     let found =
         found.ok_or_else(|| Kind::State.because("all 65,535 numbers of exports are given out"))?;
-    // A number is out of use before a name leads to the next one: origins go first.
+    // A number is out of use before a name leads to the next number: origins go first.
     if numbers.origins != before.origins
         && let Err(error) = state::put(state, ORIGINS, &[numbers.origins_text().as_bytes()])
     {
@@ -113,11 +114,11 @@ impl Numbers {
         Some(directories.iter().map(|directory| found[directory]).collect())
     }
 
-    /// The number of a name, if that leads to the same directory as before.
+    /// The number of a name, if the name leads to the same directory as before.
     fn named(&mut self, directory: &Path, now: Option<&Origin>) -> Option<ExportId> {
         let id = *self.names.get(directory)?;
         let noted = self.origins.get(&id);
-        // Rule 4, and a file system that does not tell.
+        // Rule 4, or a file system whose UUID the kernel does not tell.
         if noted.zip(now).is_none_or(|(noted, now)| noted.may_be(now)) {
             return Some(id);
         }
@@ -126,7 +127,7 @@ impl Numbers {
         None
     }
 
-    /// The number that a directory had under another name, which is forgotten. Rule 2.
+    /// The number that a directory had under another name; the state forgets that name. Rule 2.
     fn renamed(
         &mut self,
         now: &Origin,
@@ -148,7 +149,7 @@ impl Numbers {
 
     fn note(&mut self, id: ExportId, now: Option<Origin>) {
         let noted = self.origins.get(&id);
-        // What the kernel once told of a file system is not forgotten when it does not tell.
+        // The UUID that the kernel once told is kept when the kernel does not tell it.
         let is_known = noted.is_some_and(|noted| noted.volume.is_some());
         if let Some(now) = now.filter(|now| now.volume.is_some() || !is_known) {
             self.origins.insert(id, now);
@@ -179,7 +180,7 @@ impl Numbers {
         let mut text = String::new();
         for (ExportId(number), Origin { volume, object }) in &self.origins {
             let volume = volume.map_or_else(|| "-".to_owned(), |volume| digits(&volume));
-            // Nothing can fail that writes to memory.
+            // A write to memory cannot fail.
             let _ = writeln!(text, "{number} {volume} {}", digits(object.as_bytes()));
         }
         text
@@ -201,7 +202,7 @@ fn damaged(name: &str) -> io::Error {
     io::Error::new(ErrorKind::InvalidData, format!("{name} is damaged"))
 }
 
-/// A file of the state; nothing where there is none.
+/// A file of the state; empty where there is no such file.
 fn read(state: &Path, name: &str) -> io::Result<Vec<u8>> {
     let path = state.join(name);
     match private::read(&path, Secrecy::Readable) {

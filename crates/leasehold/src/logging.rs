@@ -6,14 +6,15 @@ use tracing_subscriber::filter::LevelFilter;
 use crate::failure::{Failure, Kind};
 use crate::options::LogFormat;
 
-/// Starts the log. A line that cannot be written costs that line, and no command waits for it.
+/// Starts the log. A line that cannot be written is lost, and no command waits for the line.
 pub(crate) fn start(target: Target, level: LevelFilter, format: LogFormat) -> Result<(), Failure> {
     let lines = log::start(target)
         .map_err(|error| Kind::Running.because(format!("no thread can be started: {error}")))?;
     let log = tracing_subscriber::fmt()
         .with_max_level(level)
         .with_writer(move || lines.clone())
-        // It would say so on standard error, and panic where that takes nothing.
+        // Else the log would report a failure on standard error, and panic where that takes
+        // nothing.
         .log_internal_errors(false)
         .with_target(false)
         .with_ansi(false);

@@ -109,7 +109,7 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(failure) => {
-            // So that the log does not follow what it led to.
+            // The lines of the log come before the error message that they led to.
             log::flush();
             if failure.is_to_be_said() {
                 complain(&failure.to_string());

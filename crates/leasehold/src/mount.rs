@@ -167,7 +167,7 @@ impl Servers for Directly {
     }
 }
 
-/// Has written data that the server refuses kept and reported.
+/// Has the client keep and report written data that the server refuses.
 fn rescue(client: &Client, source: &str, words: &Words, directory: &Path) -> Result<(), Failure> {
     let said = words.rescue.as_ref().map(std::path::absolute).transpose();
     let said = said.map_err(|error| Kind::Options.because(format!("rescue: {error}")))?;
@@ -248,7 +248,7 @@ fn look_again(files: Weak<Files>) -> Result<(), Failure> {
     })
 }
 
-/// Decides what each user of the mount may do.
+/// Chooses the judge of each user's permissions on the mount: the kernel or the server.
 const fn judge(options: &MountOptions) -> Judge {
     match (options.decides_itself, options.allow_other) {
         (false, _) => Judge::Kernel,
@@ -306,9 +306,9 @@ async fn root(found: &Mounted, who: &Credential) -> Result<Handle, String> {
     }
 }
 
-/// Says where a symbolic link leads that was to be mounted. It is not followed: a link is read by
-/// the client's machine, where it may lead anywhere, and what stands in the table of mounts would
-/// not be what is mounted.
+/// Reports the target of a symbolic link that was to be mounted. The mount does not follow the
+/// link: the client's machine reads a link, which may lead anywhere there, and the source in the
+/// table of mounts would differ from the mounted directory.
 async fn leads_elsewhere(
     found: &Mounted,
     who: &Credential,
@@ -324,8 +324,8 @@ async fn leads_elsewhere(
 }
 
 /// Has the mount end when the process is asked to: at once where nobody uses it, else when all
-/// that was written is safe. Where its directory is not the mount any more nobody can do anything
-/// for it, and a server that does not answer is waited for only so long.
+/// written data is safe. Where the directory is no longer the mount no user can do anything for the
+/// mount, and the process waits for a silent server only for `PATIENCE`.
 fn end_when_asked(
     termination: Termination,
     directory: std::path::PathBuf,
@@ -335,7 +335,7 @@ fn end_when_asked(
     let wait = move || {
         let why = termination.wait_told();
         tracing::warn!(%why, "the mount is asked to end");
-        // Another one may have taken its place.
+        // Another mount may have taken the place of this mount.
         let is_there =
             || device.as_ref().is_some_and(|device| leasehold_fuse::is_mounted(&directory, device));
         if is_there() && unmount(&directory, false).is_ok() {
@@ -358,8 +358,8 @@ fn end_when_asked(
     start(wait)
 }
 
-/// Ends the process when a server does not take what was written for so long that it is taken to be
-/// gone, and says how much is lost.
+/// Ends the process after `PATIENCE`, since a server that has not taken the written data by then is
+/// taken to be gone, and logs the number of lost bytes.
 fn give_up(files: &Files) {
     thread::sleep(PATIENCE);
     let (_, unsaved_bytes) = files.client().cached_bytes();

@@ -14,7 +14,7 @@ use crate::options::Durability;
 /// Has a service recall what was noted, and note its replies, where it can.
 ///
 /// # Errors
-/// When another server has the notes, or another user could have written them.
+/// When another server has the notes, or another user could have written the notes.
 pub(crate) fn begin(
     service: Service,
     state: &Path,
@@ -40,7 +40,7 @@ pub(crate) fn begin(
     }
 }
 
-/// Whether another server, or another user, has a file of the state. A server of an earlier version
+/// True if another server, or another user, has a file of the state. A server of an earlier version
 /// locks its notes, and not the state directory.
 fn is_other_owners(error: &StateError) -> bool {
     matches!(error.error.kind(), ErrorKind::PermissionDenied | ErrorKind::WouldBlock)

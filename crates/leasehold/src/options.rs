@@ -285,7 +285,7 @@ pub(crate) struct Documents {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Interval(pub(crate) Duration);
 
-/// An address, which may have the brackets that it has in an address with a port.
+/// Reads an address with or without the brackets that an address with a port has.
 fn client_address(text: &str) -> Result<IpAddr, String> {
     let plain = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
     plain.parse().map_err(|_| "give the client's address, such as 192.0.2.7 or ::1".to_owned())

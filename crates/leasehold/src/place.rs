@@ -1,21 +1,23 @@
-//! Where a server keeps its state unless the command line or the file says so.
+//! The place of a server's state, unless the command line or the file names another place.
 //!
-//! Each server has a folder of its own below `servers` in the usual place. A server of a directory has
-//! the one that is named by the directory's origin, so a directory that was renamed has the state of
-//! before; a server of a configuration file has the one that is named by the file's path.
+//! Each server has a folder of its own below `servers` in the usual place. The origin of a
+//! directory names the folder of its server, so a directory that was renamed keeps its state; the
+//! path of a configuration file names the folder of the file's server.
 //!
 //! Earlier versions kept the state of all servers in the usual place itself. One server takes that
-//! over, once ([`take_over`]): the files are renamed into its folder. Rules:
-//! 1. A state that lists names of exports, or notes a stable log, tells which directories it was of.
-//!    The heir serves one of them. A state without any was of servers of one directory, named on the
-//!    command line; the first such server that starts is the heir.
-//! 2. Nothing is taken from a server that runs. A server that could be the heir does not start
-//!    meanwhile: with a key of its own it could never be the heir again.
-//! 3. The heir is noted before the first file moves, and the key moves last: a start that was cut off
-//!    is completed by the same heir, and by no other.
-//! 4. An iod is no heir: a metaserver on the same machine shared the state perhaps, and clients have
-//!    handles of the metaserver for good, while handles of an iod are asked for again. A stable log
-//!    that holds data of the iod's directory is the exception, since no other server can replay it.
+//! state over, once ([`take_over`]): the server renames the files into its folder. Rules:
+//! 1. A state that lists names of exports, or notes a stable log, tells the directories of its
+//!    servers. The heir serves one of these directories. A state without such names belonged to
+//!    servers of one directory, named on the command line; the first such server that starts is the
+//!    heir.
+//! 2. The heir takes no file from a server that runs. A server that could be the heir does not
+//!    start meanwhile: with a key of its own the server could never be the heir again.
+//! 3. The heir is noted before the first file moves, and the key moves last: the same heir, and no
+//!    other server, completes a start that was cut off.
+//! 4. An iod is no heir: a metaserver on the same machine shared the state perhaps, and clients
+//!    have handles of the metaserver for good, while callers of an iod ask for its handles again. A
+//!    stable log that holds data of the iod's directory is the exception, since no other server can
+//!    replay the log.
 
 use std::fs::{self, File};
 use std::hash::Hasher as _;
@@ -41,20 +43,20 @@ const SERVERS: &str = "servers";
 /// The note of the heir.
 const HEIR: &str = "heir";
 
-/// Which file moves last.
+/// The file that moves last.
 const KEY: &str = "handle-key";
 
 /// The files of a state, in the order in which they move.
 const FILES: [&str; 8] =
     ["identifier", "exports", "origins", "leases", "replies", "verifier", "stable-log", KEY];
 
-/// How long a server that was just killed may take to be gone.
+/// The time that a server that was just killed may take to end.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The time between two looks at its lock.
+/// The time between two looks at the lock of such a server.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// The longest name of a directory or file that is part of a folder's.
+/// The number of characters of a directory's or file's name that a folder's name has.
 const NAME_CHARACTERS_MAX: usize = 40;
 
 /// The folder of a server of a configuration file, or of a directory; none for a user without a home.
@@ -66,15 +68,15 @@ pub(crate) fn usual(file: Option<&Path>, directory: &Path) -> Option<PathBuf> {
         Some(_) => None,
         None => Origin::of(directory).ok().and_then(of_origin),
     };
-    // A folder of a kernel that did not tell the UUID goes on.
+    // A folder from a kernel that did not tell the UUID stays in use.
     let marks = by_origin.into_iter().chain([by_path]);
     let found = marks.clone().find_map(|mark| with_mark(&servers, mark));
     let mark = by_origin.unwrap_or(by_path);
     Some(found.unwrap_or_else(|| servers.join(format!("{}-{mark:016x}", name_of(&named)))))
 }
 
-/// The path of a configuration file. A link in its place is not followed: such files are exchanged by
-/// links that lead elsewhere each time.
+/// The path of a configuration file, which keeps a symbolic link in the place of the file:
+/// administrators exchange such files by links that lead elsewhere each time.
 pub(crate) fn of_file(file: &Path) -> PathBuf {
     let absolute = std::path::absolute(file).unwrap_or_else(|_| file.to_path_buf());
     match (absolute.parent().map(Path::canonicalize), absolute.file_name()) {
@@ -83,8 +85,8 @@ pub(crate) fn of_file(file: &Path) -> PathBuf {
     }
 }
 
-/// The folders of all servers that have had their usual place, and that place itself, which an earlier
-/// version used.
+/// The folders of all servers that used the usual place, and the usual place itself, which an
+/// earlier version used.
 pub(crate) fn all() -> Vec<PathBuf> {
     let Some(base) = state::default_directory() else { return Vec::new() };
     let servers = fs::read_dir(base.join(SERVERS)).into_iter().flatten().flatten();
@@ -96,8 +98,8 @@ fn of_origin(origin: Origin) -> Option<u64> {
     Some(mark(b"origin", &[&volume, object.as_bytes()].concat()))
 }
 
-/// A number that tells servers apart. The key of the hash is no secret: whoever may name directories
-/// of this user may name their state.
+/// A number that tells servers apart. The key of the hash is no secret: a user that may name
+/// directories of this user may name the state of their servers.
 fn mark(kind: &[u8], bytes: &[u8]) -> u64 {
     let mut hasher = SipHasher24::new();
     hasher.write(kind);
@@ -114,7 +116,7 @@ fn with_mark(servers: &Path, mark: u64) -> Option<PathBuf> {
     Some(found.path())
 }
 
-/// The part of a folder's name that people know it by.
+/// The part of a folder's name that users recognize.
 fn name_of(path: &Path) -> String {
     let name = path.file_name().unwrap_or_else(|| "root".as_ref()).to_string_lossy();
     let plain = |character: char| match character {
@@ -125,7 +127,7 @@ fn name_of(path: &Path) -> String {
     name.chars().take(NAME_CHARACTERS_MAX).map(plain).collect()
 }
 
-/// Has a server in its usual place go on with the state of an earlier version, if it is the heir.
+/// Moves the state of an earlier version to a server in its usual place, if the server is the heir.
 ///
 /// # Errors
 /// When files cannot be moved: clients would have to mount again.
@@ -153,7 +155,7 @@ pub(crate) fn take_over(plan: &Plan) -> Result<(), Failure> {
                  --state DIR"
             )));
         }
-        // Another server may have become the heir before this one had the lock.
+        // Another server may have become the heir before this server had the lock.
         why = heir(plan, &base).map_err(failed)?;
     }
     let Some(why) = why else {
@@ -184,13 +186,13 @@ pub(crate) fn take_over(plan: &Plan) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Has the usual place for this process, unless a server uses it. Rule 2.
+/// Takes the locks of the usual place for this process, unless a server uses the place. Rule 2.
 fn at_rest(base: &Path) -> io::Result<Option<(Ownership, Option<File>)>> {
     let owned = match Ownership::take(base, GivenLock::default(), "nothing: it moves") {
         Err(error) if error.error.kind() == ErrorKind::WouldBlock => return Ok(None),
         owned => owned.map_err(|error| error.error)?,
     };
-    // An earlier version locks its notes of replies, and nothing else.
+    // An earlier version locks its notes of replies, and no other file.
     let notes = match private::open(&base.join("replies"), OFlags::RDWR, Secrecy::Readable) {
         Err(error) if error.kind() == ErrorKind::NotFound => None,
         notes => Some(notes?),
@@ -207,16 +209,16 @@ fn at_rest(base: &Path) -> io::Result<Option<(Ownership, Option<File>)>> {
     Ok(Some((owned, notes)))
 }
 
-/// Why a server is the heir.
+/// The reason that a server is the heir.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Heir {
     /// The state, or the note of an heir, names the server.
     Named,
-    /// The state names no directory, and the server is the first one.
+    /// The state names no directory, and the server is the first to start.
     First,
 }
 
-/// Tells why the state of an earlier version goes on with this server, if it does. Rules 1, 3 and 4.
+/// The reason that this server is the heir of an earlier version, if any. Rules 1, 3 and 4.
 fn heir(plan: &Plan, base: &Path) -> io::Result<Option<Heir>> {
     match private::read(&base.join(HEIR), Secrecy::Readable) {
         Err(error) if error.kind() == ErrorKind::NotFound => {}
@@ -269,11 +271,11 @@ mod tests {
         }
         assert_ne!(mark(b"path", b"/a"), mark(b"path", b"/b"));
         assert_ne!(mark(b"path", b"/a"), mark(b"origin", b"/a"));
-        // Another number would be another folder: all mounts would be stale.
+        // Another number would mean another folder: all mounts would be stale.
         assert_eq!(mark(b"path", b"/etc/leasehold/leasehold.toml"), MARK_OF_UNIT);
     }
 
-    /// Of the file that the unit for systemd names.
+    /// The mark of the file that the unit for systemd names.
     const MARK_OF_UNIT: u64 = 0x8d1c_12ab_e82c_7fac;
 
     #[test]
@@ -284,7 +286,7 @@ mod tests {
         for name in FILES {
             state::put(&from, name, &[name.as_bytes()]).expect("there is room");
         }
-        // A move that was cut off before is completed.
+        // The heir completes a move that was cut off before.
         private::directory(&to).expect("there is room");
         fs::rename(from.join("leases"), to.join("leases")).expect("there is room");
         move_files(&from, &to).expect("there is room");

@@ -82,7 +82,7 @@ impl Ready {
         Self { addresses, portmap, exports, mount, open_to_everybody, durability, http: None, pid }
     }
 
-    /// Says as well whether datagrams are answered.
+    /// Adds UDP to the transports in the report, if the server answers datagrams.
     pub(crate) fn with_datagrams(mut self, are_answered: bool) -> Self {
         let transports: &[&str] = if are_answered { &["tcp", "udp"] } else { &["tcp"] };
         for address in self.addresses.iter_mut().chain(&mut self.portmap) {

@@ -92,12 +92,12 @@ pub(crate) struct Facts {
     pub(crate) path: Option<String>,
     /// When the first of it was refused, in seconds since 1970.
     pub(crate) when_s: u64,
-    /// The revision that it was made from; 0 where `error` says why the data was refused.
+    /// The revision that the data was made from; 0 where `error` gives the reason of the refusal.
     pub(crate) made_from: u64,
     /// The revision that the file had then; 0 likewise.
     pub(crate) found: u64,
     /// The error that the server refused the data with; none where the data came too late. Files of
-    /// before this field was there have none.
+    /// an earlier release have no such field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) error: Option<String>,
     /// In order, none touching another.
@@ -302,7 +302,7 @@ mod tests {
             "found":3,"pieces":[{"offset":0,"bytes":4}]}"#;
         let facts: Facts = serde_json::from_str(old).expect("nothing is missing");
         assert_eq!((facts.error.as_deref(), facts.found, facts.bytes()), (None, 3, 4));
-        // An earlier release takes no notice of the error.
+        // An earlier release ignores the error.
         let new = Facts { error: Some("full".to_owned()), ..facts };
         let text = serde_json::to_string(&new).expect("all of it is text");
         assert_eq!(serde_json::from_str::<Facts>(&text).expect("the same").error, new.error);

@@ -51,7 +51,7 @@ pub(crate) fn run(options: &Restart) -> Result<(), Failure> {
     let successor: Successor = serde_json::from_value(told)
         .map_err(|error| refused(format!("the server is of another version: {error}")))?;
     let asked = Instant::now();
-    // The kernel names the process, not the answer: a number that the peer says may be any process.
+    // The kernel tells the process, since a number in the answer of a peer may be of any process.
     asker
         .pid()
         .and_then(process::request_restart)
@@ -72,8 +72,8 @@ pub(crate) fn run(options: &Restart) -> Result<(), Failure> {
     say(text)
 }
 
-/// Tells whether a server answers that was started since then. The next version may have its state
-/// elsewhere.
+/// Returns true if a server that was started after `asked` answers. The next version may keep its
+/// state elsewhere.
 fn is_back(state: &Path, pid: u32, asked: Instant) -> bool {
     let moved = || {
         let servers = running::servers().into_iter();

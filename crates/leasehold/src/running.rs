@@ -1,9 +1,10 @@
-//! The servers of this user that run on this machine, for every command that talks to one.
+//! The servers of this user that run on this machine, for every command that talks to a server.
 //!
-//! A server is found by its control socket: in the usual places of states, and where the kernel lists a
-//! socket of that kind, which finds servers with a `--state` of their own in this network namespace.
-//! Each one says itself what it serves. A state directory of another user is left alone, and so is one
-//! where another user may write, as in /tmp: a command of root asks no stranger.
+//! A command finds a server by its control socket: in the usual places of states, and in the
+//! kernel's list of such sockets, which has servers with a `--state` of their own in this network
+//! namespace. Each server tells the directories that it serves. No command asks at a state
+//! directory of another user, or where another user may write, as in /tmp: a command of root asks
+//! no stranger.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,10 +19,10 @@ use crate::control::{self, Request};
 use crate::failure::{Failure, Kind};
 use crate::place;
 
-/// How long a server may take to say what it is: the thread that answers waits for nothing.
+/// The time that a server may take to give its account: the thread that answers waits for nothing.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// How a directory is that has another one in its place.
+/// The fault of a directory that has another directory in its place.
 pub(crate) const REPLACED: &str = "was removed or replaced since the server opened it, and clients get \
                                    ESTALE: restart the server to serve the new one";
 
@@ -47,7 +48,7 @@ pub(crate) struct About {
     pub(crate) names: Vec<String>,
     /// Its configuration file.
     pub(crate) file: Option<PathBuf>,
-    /// Directories that were replaced since it has opened them: its clients see the ones of before.
+    /// Directories that were replaced since the server opened them: clients see the earlier ones.
     pub(crate) replaced: Vec<PathBuf>,
 }
 
@@ -56,21 +57,21 @@ pub(crate) struct About {
 pub(crate) struct Server {
     /// Its state directory.
     pub(crate) state: PathBuf,
-    /// Its account of itself; none where it is of an earlier version, or does not answer.
+    /// The server's account of itself; none from an earlier version, or without an answer.
     pub(crate) about: Option<About>,
 }
 
 impl Which {
-    /// The state directory of the server that is meant.
+    /// The state directory of the server that the command means.
     ///
     /// # Errors
-    /// When none is, or several may be, each of which is listed.
+    /// When no server matches, or several servers match; the error lists the servers.
     pub(crate) fn state(&self) -> Result<PathBuf, Failure> {
         state_of(self.state.as_deref(), self.served.as_deref())
     }
 }
 
-/// The state directory of the server that is meant by its state, or by what it serves.
+/// The state directory of the server that `state` names, or that serves `served`.
 ///
 /// # Errors
 /// As [`Which::state`].
@@ -81,7 +82,7 @@ pub(crate) fn state_of(state: Option<&Path>, served: Option<&Path>) -> Result<Pa
     }
 }
 
-/// The same where a path below an export may be meant: with one server only, that one judges it.
+/// The same for a path that may lie below an export: a server that runs alone judges the path.
 pub(crate) fn state_of_path(state: Option<&Path>, path: &Path) -> Result<PathBuf, Failure> {
     if let Some(state) = state {
         return Ok(state.to_path_buf());
@@ -105,7 +106,7 @@ pub(crate) fn servers() -> Vec<Server> {
     found.into_values().flatten().collect()
 }
 
-/// Asks who answers at a state directory.
+/// Asks the server at a state directory for its account; none where no server answers.
 fn ask(state: &Path) -> Option<Server> {
     let asked = |request: &Request| {
         let mut asker = Asker::connect(state).ok()?;
@@ -115,7 +116,8 @@ fn ask(state: &Path) -> Option<Server> {
     let state = state.to_path_buf();
     match asked(&Request::About)? {
         Ok(about) => Some(Server { state, about: serde_json::from_value(about).ok() }),
-        // A mount answers the same, and has no configuration. A server that is busy is there.
+        // A mount gives the same answer, and has no configuration. A busy server counts as a
+        // server.
         Err(_) => match asked(&Request::Facts)? {
             Err(text) if text.contains("a mount") => None,
             Ok(_) | Err(_) => Some(Server { state, about: None }),
@@ -123,7 +125,7 @@ fn ask(state: &Path) -> Option<Server> {
     }
 }
 
-/// The state directory of the one server that is meant.
+/// The state directory of the only server that matches.
 fn chosen(servers: &[Server], served: Option<&Path>) -> Result<PathBuf, Failure> {
     let wrong = |text: String| Err(Kind::Running.because(text + &listed(servers)));
     let Some(served) = served else {
@@ -161,7 +163,8 @@ fn listed(servers: &[Server]) -> String {
 }
 
 impl Server {
-    /// How much of a path leads to what it serves, in parts of the path; nothing where it does not.
+    /// The number of leading parts of a path that a served directory or name has; none where no
+    /// served directory or name leads to the path.
     fn nearness(&self, path: &Path) -> Option<usize> {
         let About { directories, names, file, .. } = self.about.as_ref()?;
         let is_file =

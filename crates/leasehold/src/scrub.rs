@@ -13,7 +13,7 @@ use leasehold_store_striped::{Found, LeftOf, Leftovers, Scrub, SearchError};
 use crate::serving::Serving;
 use crate::stripes::{self, Volume};
 
-/// How long a metaserver serves before the first search, so that iods are there again.
+/// The time that a metaserver serves before the first search, so that iods are back by then.
 const FIRST: Duration = Duration::from_secs(10);
 
 /// The least and the greatest time from one search to the next. A search reads each metafile.
@@ -31,11 +31,11 @@ pub(crate) struct Scrubs(BTreeMap<PathBuf, State>);
 struct State {
     scrub: Scrub,
     next: Time,
-    /// When the names get their next stamp.
+    /// The time of the next stamp of the names.
     next_stamp: Time,
-    /// Whether a search is still to be made, for objects that the last one found.
+    /// True if another search is due, for objects that the last search found.
     has_found_some: bool,
-    /// Whether the log has the line that nothing is removed.
+    /// True if the log has the line that nothing is removed.
     is_refused: bool,
 }
 
@@ -45,7 +45,7 @@ impl Scrubs {
         let homes = serving.homes();
         self.0.retain(|directory, _| homes.iter().any(|(home, ..)| home == directory));
         for (directory, scrub_after_s, volume) in homes {
-            // Other metaservers have metafiles, too, and none knows them all.
+            // Other metaservers have metafiles, too, and no metaserver knows all metafiles.
             if volume.group.is_some() {
                 continue;
             }
@@ -81,7 +81,7 @@ impl State {
     fn search(&mut self, directory: &Path, volume: &Volume, keep: Duration) {
         let now = clock::now();
         let between = if keep.is_zero() { GREATEST } else { keep.clamp(LEAST, GREATEST) };
-        // A removal that is lost from now on may be missed.
+        // The search may miss a removal that is lost from here on.
         volume.striped.set_removals_incomplete(false);
         let found = match block_on(volume.striped.search()) {
             Ok(found) => found,
@@ -115,7 +115,7 @@ impl State {
         self.next = clock::now() + between;
     }
 
-    /// Whether the directory may lack names, so that nothing may be removed.
+    /// Returns true if the directory may lack names, so that no object may be removed.
     fn refuses(&mut self, directory: &Path, volume: &Volume, leftovers: &Leftovers) -> bool {
         let (are_most, directory) = (leftovers.are_most(), directory.display());
         let is_doubted = volume.striped.names_are_doubted() && leftovers.count() > 0;
@@ -142,7 +142,7 @@ impl State {
     }
 }
 
-/// Removes objects that no file has. Gives how many are gone, and their bytes.
+/// Removes objects that no file has. Gives the number and the bytes of the removed objects.
 fn remove(directory: &Path, volume: &Volume, ripe: &Found) -> (u64, u64) {
     if ripe.leftovers.count() == 0 {
         return (0, 0);

@@ -144,7 +144,7 @@ fn look_up_hosts(plan: &mut Plan) {
     }
 }
 
-/// What answers for all that is served, where that is an iod for the callers that it knows.
+/// The service of all exports; the service of an iod judges its callers by `callers`.
 fn service(
     serving: &Serving,
     key: HandleKey,
@@ -190,7 +190,7 @@ impl Live {
         sockets.keep(Purpose::Http, self.http_socket);
         self.telling.end(&mut sockets);
         sockets.end(Purpose::Nfs, self.running);
-        // No call removes anything any more.
+        // No call removes a file any more.
         let volumes = self.serving.volumes();
         volumes.iter().for_each(|(_, volume)| block_on(volume.striped.end_removals()));
         notes::end(self.notebook);
@@ -202,8 +202,8 @@ impl Live {
     }
 }
 
-/// Has the state directory for this server alone, before anything in it is read: what is read
-/// earlier may be another server's to change.
+/// Takes the state directory for this server alone, before the server reads any file of it: another
+/// server may still change a file that is read earlier.
 fn own_state(plan: &Plan, lock: GivenLock) -> Result<Ownership, Failure> {
     place::take_over(plan)?;
     Ownership::take(&plan.state, lock, &plan.served()).map_err(|error| {
@@ -226,7 +226,7 @@ fn say(ready: &Ready, is_handed_over: bool, json: bool) {
     if is_handed_over {
         tracing::info!("goes on with the sockets of the server before");
     } else if let Err(error) = ready.announce(json) {
-        // A server whose words nobody hears serves all the same.
+        // The server serves even if no process reads its ready message.
         tracing::warn!(%error, "cannot write to stdout that the server is ready");
     }
 }
@@ -272,7 +272,7 @@ fn upkeep(serving: &Arc<Serving>) -> Result<[Periodic; 2], Failure> {
     Ok([closing, looking.map_err(failed)?])
 }
 
-/// Tells once of each directory that was removed or replaced under the server.
+/// Logs once each directory that was removed or replaced under the server.
 fn tell_replaced(serving: &Serving, told: &mut Vec<PathBuf>) {
     let replaced = serving.replaced();
     for path in replaced.iter().filter(|path| !told.contains(path)) {
@@ -314,8 +314,8 @@ fn exported(plan: &Plan) -> Vec<Exported> {
     plan.exports.iter().map(one).collect()
 }
 
-/// Starts the threads of the server's own work, and its log. Before any thread acts as a caller: the
-/// threads of that work have the identity of this one.
+/// Starts the threads of the server's own work, and its log, before any thread acts as a caller:
+/// the threads of that work have the identity of this thread.
 fn start_own_work(plan: &Plan) -> Result<(), Failure> {
     own::begin()
         .map_err(|error| Kind::Running.because(format!("cannot start to serve: {error}")))?;

@@ -65,7 +65,7 @@ struct Opened {
     disks: Vec<Arc<DirStore>>,
     /// How it was opened.
     layout: Layout,
-    /// What it is, whatever has its name later.
+    /// The origin of the directory that was opened, whatever directory has its name later.
     origin: Option<Origin>,
     /// What answers for it: itself, a log before it, or all its directories joined.
     store: Arc<dyn Store>,
@@ -73,7 +73,7 @@ struct Opened {
     volume: Option<Volume>,
     /// What keeps its names with other metaservers, where it is one of several.
     metaserver: Option<Metaserver>,
-    /// Keeps others from the names and stripes of a volume.
+    /// The locks that keep other processes from the names and stripes of a volume.
     _claims: Arc<[OwnedFd]>,
 }
 
@@ -192,7 +192,7 @@ impl Serving {
         })
     }
 
-    /// Which server it is, and what it serves.
+    /// The server's account of itself, such as the directories that it serves.
     pub(crate) fn about(&self) -> About {
         let replaced = self.replaced();
         let state = self.lock();
@@ -356,8 +356,9 @@ fn stays_in_its_group(served: &Plan, next: &Plan) -> Result<(), Failure> {
     Err(Kind::Options.because(text))
 }
 
-/// The directories of an export that one process at a time uses: names of a volume, and stripes, here
-/// and at an iod. Two that place objects there would take each other's for their own.
+/// The directories of an export that one process at a time uses: names of a volume, and stripes,
+/// here and at an iod. Two processes that place objects there would take each other's objects for
+/// their own.
 fn claimed(export: &Planned) -> impl Iterator<Item = &Path> {
     let layout = &export.layout;
     let is_claimed = layout.is_spread() || export.secret.is_some();
@@ -365,7 +366,7 @@ fn claimed(export: &Planned) -> impl Iterator<Item = &Path> {
     is_claimed.then_some(export.directory.as_path()).into_iter().chain(stripes)
 }
 
-/// Whether another directory, or none, has the path now that one was opened by.
+/// Returns true if another directory, or none, has the path of the directory that was opened.
 fn is_replaced(path: &Path, opened: Option<&Origin>) -> bool {
     let Some(opened) = opened else { return false };
     match Origin::of(path) {
@@ -475,7 +476,7 @@ impl How {
     }
 }
 
-/// How often it is logged at most that guards are refused.
+/// The shortest time between two lines about refused guards.
 const SHORT_INTERVAL: Duration = Duration::from_mins(1);
 
 const SHORT: &str = "leases were granted that may not be cached: more files are leased than can be \

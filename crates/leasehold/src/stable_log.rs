@@ -172,12 +172,12 @@ pub(crate) fn standing(
     }
 }
 
-/// The log that a state directory notes, and the directory that it is of.
+/// The log that a state directory notes, and the directory of the log.
 pub(crate) fn noted(state: &Path) -> io::Result<Option<(PathBuf, PathBuf)>> {
     Ok(noted_of(&state.join(NOTE))?.map(|(_, path, of)| (path, of)))
 }
 
-/// What a note says: whether the log is void, its path, and the directory that it is of.
+/// The content of a note: true if the log is void, the path of the log, and its directory.
 fn noted_of(note: &Path) -> io::Result<Option<(bool, PathBuf, PathBuf)>> {
     let text = match private::read(note, Secrecy::Readable) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),

@@ -45,7 +45,7 @@ pub(crate) const COPIES: RangeInclusive<i64> = 1..=2;
 pub(crate) const IOD_TIMEOUT_S: u32 = 60;
 pub(crate) const IOD_TIMEOUTS_S: RangeInclusive<i64> = 1..=86_400;
 
-/// How long stripes of no file are kept unless configured, and the range of that, in seconds.
+/// The time that stripes of no file are kept unless configured, and its range, in seconds.
 pub(crate) const SCRUB_AFTER_S: u32 = 3600;
 pub(crate) const SCRUBS_AFTER_S: RangeInclusive<i64> = 0..=2_592_000;
 
@@ -147,7 +147,7 @@ pub(crate) fn overlap(one: &Path, other: &Path) -> Result<bool, Failure> {
     Ok(lies_in(one, other)? || lies_in(other, one)?)
 }
 
-/// Has the names or stripes of a volume for this process alone, until what it gives is dropped.
+/// Takes the names or stripes of a volume for this process alone, until the result is dropped.
 ///
 /// # Errors
 /// Somebody else has them.
@@ -331,8 +331,8 @@ fn not_opened(error: OpenError, members: &[Member]) -> Failure {
     }
 }
 
-/// The key of the numbers of clients. Without the key of a cluster no iod of the cluster is there, and
-/// one metaserver alone tells clients any numbers.
+/// The key of the numbers of clients. Without the key of a cluster the volume has no iod of a
+/// cluster, and only one metaserver tells clients numbers.
 fn client_key(cluster: Option<&Cluster>) -> Result<ClientKey, Failure> {
     match cluster.and_then(Cluster::client_key) {
         Some(key) => Ok(key),

@@ -1,4 +1,4 @@
-//! Has the files of volumes looked after in the background, and the objects of removed files removed.
+//! Looks after the files of volumes in the background, and removes the objects of removed files.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub(crate) struct Tending {
 
 impl Tending {
     /// Begins, on threads of its own: a search for stripes of no file reads each metafile, and no
-    /// lost copy waits for it.
+    /// lost copy waits for such a search.
     pub(crate) fn begin(serving: &Arc<Serving>) -> Result<Self, Failure> {
         let (all, searched) = (Arc::clone(serving), Arc::clone(serving));
         let (mut not_before, mut put_off) = (BTreeMap::new(), BTreeMap::new());
@@ -70,7 +70,7 @@ fn tend(serving: &Serving, not_before: &mut BTreeMap<String, Instant>) {
     }
 }
 
-/// Removes what iods could not remove before.
+/// Removes the objects that iods could not remove before.
 fn remove(serving: &Serving, not_before: &mut BTreeMap<String, Instant>) {
     for (name, volume) in serving.volumes() {
         if not_before.get(&name).is_some_and(|until| Instant::now() < *until) {

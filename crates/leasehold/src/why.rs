@@ -34,7 +34,7 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// Says as well that datagrams are not answered, where that is so.
+    /// Adds a step about UDP, if the server answers no datagrams.
     pub(crate) fn with_carriers(mut self, answers_datagrams: bool) -> Self {
         if !answers_datagrams {
             self.steps.push("calls come by TCP: the server answers none by UDP".to_owned());

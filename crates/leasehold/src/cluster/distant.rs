@@ -43,10 +43,10 @@ pub(crate) struct Names {
 /// How iods on other machines are reached.
 pub(crate) struct Cluster {
     runtime: Runtime,
-    /// Who asks iods that are not of the cluster.
+    /// The credential of calls to iods that are not of the cluster.
     pub(super) who: Credential,
-    /// Who asks iods of the cluster before an epoch has begun; it says a word that no other server may
-    /// hear.
+    /// The credential of calls to iods of the cluster before an epoch has begun. The credential
+    /// carries a word that no other server may receive.
     member: Option<Credential>,
     pub(super) key: Option<Key>,
     pub(super) epoch: Arc<OwnEpoch>,
@@ -179,7 +179,7 @@ impl Cluster {
         Ok(Arc::new(Paced::new(patient, Arc::clone(&self.pace))))
     }
 
-    /// Who asks an iod before an epoch has begun.
+    /// The credential of calls to an iod before an epoch has begun.
     fn asks(&self, address: &IodAddress) -> &Credential {
         match (address, &self.member) {
             (IodAddress::OfCluster(_), Some(member)) => member,

@@ -146,7 +146,7 @@ fn by_this_process(options: &Repair) -> Result<Vec<FoundOn>, Failure> {
             gone.count() as u64
         });
         removed = Some(gone.collect::<Vec<_>>());
-        // Without the mark the next metaserver only counts what it finds.
+        // Without the mark the next metaserver only counts the stripes of no file that it finds.
         let _ = stripes::removals::mark_repaired(&options.directory);
     }
     let labels = iods.iter().map(|iod| iod.label.clone());

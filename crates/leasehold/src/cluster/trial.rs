@@ -56,7 +56,7 @@ pub(crate) fn run(options: &Try) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A watch over processes, which has this one asked to end when one of them fails.
+/// A watch over processes: when a process fails, the watch asks this process to end.
 struct Watch {
     is_over: Arc<AtomicBool>,
     has_failed: Arc<AtomicBool>,
@@ -83,10 +83,10 @@ impl Watch {
         Self { is_over, has_failed, thread }
     }
 
-    /// Ends it; says whether a process has failed.
+    /// Ends the watch; returns true if a process has failed.
     fn end(self) -> bool {
         self.is_over.store(true, Ordering::Release);
-        // It does nothing that panics.
+        // The thread does nothing that panics.
         let _ = self.thread.join();
         self.has_failed.load(Ordering::Acquire)
     }
@@ -175,7 +175,7 @@ impl Drop for Mounted<'_> {
 const START: Duration = Duration::from_secs(60);
 const GLANCE: Duration = Duration::from_millis(20);
 
-/// How often a cluster that runs is looked at.
+/// The time between two looks at a cluster that runs.
 const LOOK: Duration = Duration::from_millis(200);
 
 /// A process that is asked to end when this is dropped.
@@ -189,7 +189,8 @@ impl Running {
         })
     }
 
-    /// Whether it has ended by a failure. One that was asked to end ends with success.
+    /// True if the process has ended by a failure. A process that was asked to end ends with
+    /// success.
     fn has_failed(&mut self) -> bool {
         matches!(self.0.try_wait(), Ok(Some(status)) if !status.success())
     }

@@ -1,5 +1,5 @@
-//! What options of a server exclude each other or are out of range: told by `check`, before anything
-//! is started.
+//! Options of a server that exclude each other or are out of range. `check` reports such options
+//! before a server starts.
 
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroUsize;
@@ -18,7 +18,7 @@ use crate::failure::{Failure, Kind};
 /// More threads than any machine has processors only take memory and descriptors.
 const THREADS_MAX: usize = 1024;
 
-/// A value that cannot be had, and where the file has it.
+/// A value that the server cannot have, and its place in the file.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Conflict {
     pub(super) table: &'static str,
@@ -35,7 +35,7 @@ impl Conflict {
 }
 
 impl From<Conflict> for Failure {
-    /// As it is said of the command line.
+    /// Reports the conflict as a fault of the command line.
     fn from(conflict: Conflict) -> Self {
         Kind::Options.because(conflict.text)
     }
@@ -92,7 +92,8 @@ fn addresses(server: &Server) -> Result<(), Conflict> {
     Ok(())
 }
 
-/// Whether two addresses are one for who calls one of them. A port that the system picks is free.
+/// True if both addresses are the same for a client that calls one of them. A port that the system
+/// picks is free.
 fn overlap(one: &SocketAddr, other: &SocketAddr) -> bool {
     let is_any = |address: IpAddr| address.is_unspecified();
     let (host, other_host) = (one.ip(), other.ip());
@@ -102,8 +103,8 @@ fn overlap(one: &SocketAddr, other: &SocketAddr) -> bool {
         && (host == other_host || is_any(host) || is_any(other_host))
 }
 
-/// What a server would find when it opens what the file names: told by `check` alone, since a server
-/// opens it anyway.
+/// Finds the faults that a server would find when it opens the directories that the file names.
+/// Only `check` calls this function, since a server opens the directories anyway.
 ///
 /// # Errors
 /// The first directory that cannot be served, or cannot have stripes.

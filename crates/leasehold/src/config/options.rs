@@ -523,7 +523,7 @@ pub(crate) enum LogFormat {
 }
 
 impl Export {
-    /// The numbers of iods that are to be left.
+    /// The numbers of iods that files are to leave.
     pub(crate) fn drained(&self) -> &[u16] {
         self.drain.as_ref().map_or(&[], |drain| drain.get_ref())
     }

@@ -40,8 +40,8 @@ impl Source {
         Kind::Options.because(format!("{}:{line}:{column}: {}", self.shown, wrong.text))
     }
 
-    /// Says which options exclude each other, or are out of range: where the file has them. What the
-    /// command line said has no place in the file.
+    /// Reports options that exclude each other, or are out of range, with their place in the file.
+    /// An option of the command line has no place in the file.
     pub(super) fn conflict(&self, conflict: Conflict) -> Failure {
         match self.place_of(conflict.table, conflict.key, conflict.at) {
             Some(span) => self.at(&Wrong { span, text: conflict.text }),
@@ -49,7 +49,7 @@ impl Source {
         }
     }
 
-    /// The place of a value, or of one in its list.
+    /// The place of a value, or of one value in its list.
     fn place_of(&self, table: &str, key: &str, at: usize) -> Option<Range<usize>> {
         let whole = DeTable::parse(&self.text).ok()?;
         let value = whole.get_ref().get(table)?.get_ref().as_table()?.get(key)?;

@@ -113,8 +113,8 @@ where
     text.parse().map(Some).map_err(wrong)
 }
 
-/// Reads an address to serve on. A port alone is one of this machine alone, as the default is:
-/// nobody opens a server to others by leaving something out.
+/// Reads an address to serve on. A port alone means an address of this machine alone, as the
+/// default does: no user opens a server to other machines by leaving the address out.
 pub(crate) fn listen(text: &str) -> Result<SocketAddr, String> {
     let port = text.strip_prefix("localhost:").unwrap_or(text);
     if let Ok(address) = text.parse() {

@@ -21,7 +21,7 @@ pub(super) struct Facts {
     pub(super) ports: Vec<Port>,
     /// Whether a server with the same state directory answers.
     pub(super) is_running: bool,
-    /// Directories that were replaced under it.
+    /// Directories that were replaced under the server.
     pub(super) replaced: Vec<PathBuf>,
     pub(super) telling: Telling,
     /// Whether something answers where a portmapper does.
@@ -40,7 +40,7 @@ pub(super) struct Facts {
 /// A port that is to be served on.
 pub(super) struct Port {
     pub(super) address: SocketAddr,
-    /// Whether calls by UDP are answered there.
+    /// True if the server answers calls by UDP at the address.
     pub(super) with_udp: bool,
     /// What keeps it from being had, and what to do.
     pub(super) trouble: Option<String>,
@@ -130,7 +130,7 @@ fn replaced(state: &Path) -> Vec<PathBuf> {
     about.map(|about| about.replaced).unwrap_or_default()
 }
 
-/// Tries a port, by stream and with `with_udp` by datagram, unless our server has it.
+/// Tries a port, by stream and with `with_udp` by datagram, unless our server has the port.
 fn port(address: SocketAddr, with_udp: bool, is_ours: bool) -> Port {
     let stream = || TcpListener::bind(address).map(drop);
     let datagram = || if with_udp { UdpSocket::bind(address).map(drop) } else { Ok(()) };

@@ -39,8 +39,8 @@ fn a_directory_keeps_its_number() {
     }
 }
 
-/// A handle has the number, so another directory with the number had its files read and written
-/// under its own rules.
+/// A handle has the number, so clients read and wrote the files of one directory under the rules of
+/// another directory with the same number.
 #[test]
 fn servers_one_after_the_other_give_their_directories_numbers_of_their_own() {
     let mut numbers = Numbers::default();
@@ -59,7 +59,7 @@ fn another_directory_of_the_same_name_gets_another_number() {
         world.insert("/mnt", other);
         assert_ne!(given(&mut numbers, &world, &["/mnt"]), [1]);
     }
-    // The first one is known when it comes back.
+    // The first directory is known when it comes back.
     world.insert("/mnt", origin(1, 1));
     assert_eq!(given(&mut numbers, &world, &["/mnt"]), [1]);
 }
@@ -69,7 +69,7 @@ fn a_renamed_directory_keeps_its_number_and_a_copy_gets_another() {
     let mut numbers = Numbers::default();
     let world = World::from([("/old", origin(1, 1))]);
     assert_eq!(given(&mut numbers, &world, &["/old"]), [1]);
-    // A snapshot of the whole file system has the same origin while the first is still there.
+    // A snapshot of the whole file system has the same origin while the first directory is there.
     let both = World::from([("/old", origin(1, 1)), ("/snapshot", origin(1, 1))]);
     assert_eq!(given(&mut numbers.clone(), &both, &["/snapshot"]), [2]);
     assert_eq!(given(&mut numbers.clone(), &both, &["/snapshot", "/old"]), [2, 1]);
@@ -85,7 +85,7 @@ fn numbers_of_an_earlier_version_stay() {
     numbers.names.insert("/a".into(), ExportId(4));
     let world = World::from([("/a", origin(1, 1)), ("/b", origin(1, 2))]);
     assert_eq!(given(&mut numbers, &world, &["/a", "/b"]), [4, 5]);
-    // A file system whose UUID an older kernel does not tell is the same one.
+    // A file system whose UUID an older kernel does not tell is the same file system.
     let silent = |object| Origin { volume: None, ..origin(1, object) };
     let silent = World::from([("/a", silent(1)), ("/b", silent(2))]);
     assert_eq!(given(&mut numbers, &silent, &["/a", "/b"]), [4, 5]);

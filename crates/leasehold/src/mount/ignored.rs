@@ -1,8 +1,8 @@
 //! Options of nfs(5) and mount(8) that a mount takes and that change nothing here, each with the
-//! reason. An option is refused where a mount without it would not be the same to its user: where it
-//! asks for a protection, or for data to be elsewhere.
+//! reason. An option is refused where a mount without the option would not be the same to its user:
+//! where the option asks for a protection, or for data to be elsewhere.
 
-/// Why an option changes nothing.
+/// The reason that an option changes nothing.
 type Reason = &'static str;
 
 const CALLS: Reason = "calls and waits have options of their own here";
@@ -73,7 +73,8 @@ const OPTIONS: &[(&str, Reason)] = &[
     ("user_id", KERNEL),
 ];
 
-/// Why an option changes nothing here; none where that is not so, or it is not known.
+/// The reason that an option changes nothing here; none for an option with an effect, or an unknown
+/// option.
 pub(super) fn reason(name: &str, value: Option<&str>) -> Option<Reason> {
     match (name, value) {
         ("lookupcache", Some("all" | "pos" | "positive")) => return Some(LEASES),
@@ -83,7 +84,7 @@ pub(super) fn reason(name: &str, value: Option<&str>) -> Option<Reason> {
     OPTIONS.iter().find(|(known, _)| *known == name).map(|(_, reason)| *reason)
 }
 
-/// Why an option of nfs(5) or mount(8) cannot be had.
+/// The reason that an option of nfs(5) or mount(8) cannot be had.
 pub(super) fn refusal(name: &str, value: Option<&str>) -> Option<String> {
     let why = match (name, value) {
         ("xprtsec", _) => "xprtsec is none: the connection is not encrypted",

@@ -66,9 +66,9 @@ pub(crate) struct Umount {
 }
 
 /// The arguments of `leasehold` for those of `mount.leasehold`, the program that mount(8) runs for
-/// `-t leasehold`, or for those of `leasehold` itself, which `mount.fuse` runs for
-/// `-t fuse.leasehold` and for `-o remount`; nothing if the program has another name. What mount(8)
-/// says besides is for other file systems.
+/// `-t leasehold`, or for those of `leasehold` itself, which `mount.fuse` runs for `-t
+/// fuse.leasehold` and for `-o remount`; nothing if the program has another name. Further arguments
+/// of mount(8) are for other file systems.
 pub(crate) fn of_helper(arguments: &[OsString]) -> Option<Vec<OsString>> {
     let (name, arguments) = arguments.split_first()?;
     let is_helper = Path::new(name).file_name().is_some_and(|name| name == "mount.leasehold");
@@ -93,7 +93,7 @@ pub(crate) fn of_helper(arguments: &[OsString]) -> Option<Vec<OsString>> {
     })
 }
 
-/// The letters of what mount(8) tells each helper: sloppy, fake, no table, verbose.
+/// The letters of the flags that mount(8) passes to each helper: sloppy, fake, no table, verbose.
 fn letters(argument: &OsString) -> Option<&str> {
     let letters = argument.to_str()?.strip_prefix('-')?;
     let are_known = letters.chars().all(|letter| "sfnv".contains(letter));
@@ -116,7 +116,7 @@ mod tests {
         assert_eq!(of_helper(&called), Some(expected), "mount.fuse runs it so");
     }
 
-    /// `mount -fav` is how a line of fstab is tried.
+    /// An administrator tries a line of fstab by `mount -fav`.
     #[test]
     fn the_helper_of_mount_mounts_nothing_where_that_is_fake() {
         let words = |text: &str| text.split(' ').map(OsString::from).collect::<Vec<_>>();

@@ -1,4 +1,4 @@
-//! `mount -o remount,...`: what of a mount that stands can be changed.
+//! `mount -o remount,...` changes the flags of a mount that stands.
 
 use std::path::Path;
 
@@ -17,13 +17,13 @@ const FLAGS: [(&str, &str, MountFlags, StatVfsMountFlags); 6] = [
     ("sync", "async", MountFlags::SYNCHRONOUS, StatVfsMountFlags::SYNCHRONOUS),
 ];
 
-/// Whether the options are those of a mount that stands.
+/// True if the options ask to change a mount that stands.
 pub(super) fn is_asked(lists: &[String]) -> bool {
     words(lists).any(|word| word == "remount")
 }
 
-/// Changes the flags of a mount that stands. What else stands among the options is as it was when
-/// it was mounted: mount(8) gives all that fstab has.
+/// Changes the flags of a mount that stands. Other options keep the values that the mount began
+/// with: mount(8) repeats all options of fstab.
 pub(super) fn remount(directory: &Path, lists: &[String]) -> Result<(), Failure> {
     let place = directory.display();
     let no = |why: String| Kind::Directory.because(format!("cannot remount {place}: {why}"));

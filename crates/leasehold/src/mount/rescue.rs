@@ -1,4 +1,4 @@
-//! Keeps written data that the server refuses after the program has gone on, and reports it.
+//! Keeps and reports written data that the server refuses after the program has gone on.
 
 use std::collections::BTreeMap;
 use std::fs::{DirBuilder, OpenOptions};
@@ -13,10 +13,10 @@ use leasehold_shell::{Rate, state};
 
 use crate::rescue::{DATA, FACTS, Facts, Piece};
 
-/// How often a line of each kind is logged at most: a full disk refuses many files at once.
+/// The shortest time between two lines of one kind: a full disk refuses many files at once.
 const REPORTS_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Keeps refused data in files of a directory, where there is one, and reports it in the log.
+/// Keeps refused data in files of a directory, where there is one, and reports the data in the log.
 pub(crate) struct Keeper {
     directory: Option<PathBuf>,
     source: String,
@@ -26,7 +26,7 @@ pub(crate) struct Keeper {
 }
 
 impl Keeper {
-    /// One for a mount. Without a directory refused data is reported and lost.
+    /// A keeper for a mount. Without a directory refused data is reported and lost.
     pub(crate) fn new(directory: Option<PathBuf>, source: &str, mounted_on: &Path) -> Self {
         let (source, mounted_on) = (source.to_owned(), mounted_on.to_path_buf());
         let reports = Rate::one_in(REPORTS_INTERVAL);
@@ -72,14 +72,14 @@ impl Keeper {
     }
 }
 
-/// The path of the file below the mount, where it is known and is text.
+/// The path of the file below the mount, where the path is known and is text.
 fn text_of(refused: &Refused) -> Option<String> {
     let names = refused.path.as_ref()?;
     let names = names.iter().map(|name| std::str::from_utf8(name).ok());
     Some(names.collect::<Option<Vec<_>>>()?.join("/"))
 }
 
-/// Why the server refused data, as the log has it.
+/// The reason that the server refused data, in the words of the log.
 fn reason(why: &Why) -> String {
     match why {
         Why::Late { .. } => "another client has changed the file since".to_owned(),

@@ -1,5 +1,5 @@
-//! What is mounted: `HOST:/PATH`, `HOST:PORT:/PATH`, `[ADDRESS]:/PATH`, or the address of it as `ls`
-//! and `cp` take it, `nfs://HOST[:PORT]/PATH`; `HOST` is its only export.
+//! The source of a mount: `HOST:/PATH`, `HOST:PORT:/PATH`, `[ADDRESS]:/PATH`, or the address that
+//! `ls` and `cp` take, `nfs://HOST[:PORT]/PATH`. `HOST` alone means the only export of the host.
 
 use std::str::FromStr;
 

@@ -113,7 +113,7 @@ pub(crate) fn begin(
         .ok()
 }
 
-/// Why a mount does not do what a server does.
+/// The reason that a mount refuses a request that is meant for a server.
 const fn refusal(request: &Request) -> &'static str {
     match request {
         Request::Leases | Request::Forget { .. } => "a mount has no clients; ask the server",

@@ -30,7 +30,7 @@ pub(crate) struct Words {
     pub(crate) rescue: Option<PathBuf>,
     /// How mount.nfs says when a soft mount gives up.
     waits: Waits,
-    /// What mounts of the kernel's client have and changes nothing here, each with the reason.
+    /// The options of the kernel's client that change nothing here, each with the reason.
     pub(crate) ignored: Vec<(String, &'static str)>,
 }
 
@@ -150,7 +150,7 @@ impl Words {
         Ok(read)
     }
 
-    /// Does without an option that changes nothing here.
+    /// Notes an option that changes nothing here, with the reason, or refuses the option.
     fn without(
         &mut self,
         word: &str,
@@ -203,7 +203,7 @@ impl Words {
             ("least-busy", None) => self.least_busy = true,
             ("noresvport", None) => self.source_port = SourcePort::Any,
             ("rescue", Some(directory)) => self.rescue = Some(directory.into()),
-            // These are so in any case.
+            // A mount has these properties in any case.
             ("ac", None)
             | ("xprtsec", Some("none"))
             | ("local_lock", Some("all" | "flock" | "posix")) => {}
@@ -333,7 +333,8 @@ mod tests {
         }
     }
 
-    /// What nfs(5) and mount(8) have for versions 3 and 2, as far as it asks for nothing more.
+    /// The options of nfs(5) and mount(8) for versions 3 and 2, as far as the options ask for
+    /// nothing more.
     #[test]
     fn all_options_of_nfs_and_mount_are_taken() {
         for list in [

@@ -32,14 +32,15 @@ use crate::say::say;
 /// Files that are copied at once: enough to hide a round trip, few enough to open.
 const FILES_MAX: usize = 16;
 
-/// The directories that one may lie in: half of those that the longest path of Linux has room for.
+/// The most directories above a directory: half of those that the longest path of Linux has room
+/// for.
 const DEPTH_MAX: u32 = 1024;
 
 /// What is copied: an object, and where it is, for people.
 struct From {
     place: Place,
     object: Object,
-    /// Whether the command names it, rather than a directory above it.
+    /// True if the command names the object, and not a directory above the object.
     is_named: bool,
 }
 
@@ -62,11 +63,11 @@ struct Item {
     /// The directory's place, for people.
     at: Place,
     name: Vec<u8>,
-    /// The directories of the source above it, up to the one that the command names.
+    /// The directories of the source above the object, up to the directory that the command names.
     above: Option<Rc<Above>>,
 }
 
-/// A directory on a server, and those above it.
+/// A directory on a server, with the directories above it.
 struct Above {
     handle: Handle,
     depth: u32,
@@ -77,7 +78,7 @@ impl Above {
     /// A directory below another.
     ///
     /// # Errors
-    /// It lies within itself, or deeper than any tree does.
+    /// The directory lies within itself, or deeper than any tree does.
     fn below(above: Option<Rc<Self>>, handle: Handle) -> Result<Rc<Self>, Error> {
         let depth = above.as_ref().map_or(0, |it| it.depth + 1);
         let mut further = above.as_ref();
@@ -269,7 +270,7 @@ impl Work<'_> {
             FileType::Regular => self.copy_file(item).await.map(|()| (Vec::new(), None)),
             FileType::Directory => self.copy_directory(item).await,
             FileType::Symlink => self.copy_link(item).await.map(|()| (Vec::new(), None)),
-            // Of a pipe or a device that the command names, what it holds is meant.
+            // A copy of a pipe or a device that the command names has the content of the source.
             FileType::BlockDevice | FileType::CharacterDevice | FileType::Fifo
                 if item.from.is_named_here() =>
             {
@@ -457,7 +458,7 @@ impl From {
         }
     }
 
-    /// Whether the command names it, by a path of this machine.
+    /// True if the command names the object, by a path of this machine.
     fn is_named_here(&self) -> bool {
         self.is_named && matches!(self.object, Object::Here(..))
     }
@@ -545,12 +546,12 @@ async fn make_directory(
 }
 
 /// The bits of a file's mode that a copy keeps. A program that runs as its owner or group would run
-/// as another one, since the copy has the owner that it is made by.
+/// as another user, since the copy belongs to the user that makes the copy.
 const fn kept_of_file(mode: u32) -> u32 {
     mode & 0o1777
 }
 
-/// The bits of a directory's mode that a copy keeps: no program runs by them.
+/// The bits of a directory's mode that a copy keeps: no program runs by these bits.
 const fn kept_of_directory(mode: u32) -> u32 {
     mode & 0o3777
 }

@@ -28,11 +28,11 @@ const IDLE_MAX: u32 = 3;
 /// The smallest piece: where a server takes less at once, one piece is several calls.
 const PIECE_BYTES_MIN: u32 = 64 << 10;
 
-/// How much of a stream is held until it is on the server's stable storage: nobody can read it from
-/// the stream again.
+/// The most bytes of a stream that the copy holds until they are on the server's stable storage: no
+/// process can read them from the stream again.
 const STREAM_BYTES_MAX: usize = 32 << 20;
 
-/// How much of a stream one WRITE carries at most.
+/// The most bytes of a stream that one WRITE carries.
 const STREAM_PIECE_BYTES: usize = 1 << 20;
 
 /// Why a file was not copied.
@@ -46,9 +46,9 @@ pub(super) enum Error {
     Idle,
     /// A server is started anew again and again.
     Restarts,
-    /// A directory lies within itself, or so deep that it seems to.
+    /// A directory lies within itself, or so deep that it seems to lie within itself.
     Loop,
-    /// A listing has more names than are taken, or comes back to where it was.
+    /// A listing has more names than the client takes, or comes back to an earlier place.
     Endless,
 }
 
@@ -108,7 +108,7 @@ pub(super) struct Reading {
     size: u64,
     piece_bytes: u32,
     in_flight: usize,
-    /// Whether zeros of the file are holes, which a copy leaves out as well.
+    /// True if zeros of the file are holes, which a copy leaves out as well.
     has_holes: bool,
 }
 
@@ -131,8 +131,8 @@ impl Reading {
         self.in_flight
     }
 
-    /// All pieces, as the file was when it was found, but for holes of a file here. None is kept: a
-    /// server may claim any size.
+    /// All pieces of the file as it was found, but for holes of a local file. The iterator keeps no
+    /// piece: a server may claim any size.
     pub(super) fn pieces(&self) -> impl Iterator<Item = Piece> {
         let mut from = 0;
         std::iter::from_fn(move || {
@@ -143,13 +143,13 @@ impl Reading {
         })
     }
 
-    /// The first piece from here on that holds data.
+    /// The start of the first piece from `from` on that holds data.
     fn data_from(&self, from: u64) -> Option<u64> {
         let Source::Local(file) = &self.source else { return Some(from) };
         if !self.has_holes || from >= self.size {
             return Some(from);
         }
-        // A file that cannot be searched is read: that says why.
+        // A file that cannot be searched for data is read: the read reports the reason.
         let data = next_data(file, from).unwrap_or(Some(from))?;
         let bytes = u64::from(self.piece_bytes);
         Some((data / bytes * bytes).max(from))
@@ -257,7 +257,8 @@ struct Moved {
     at: u64,
     /// Where its data ends.
     end: u64,
-    /// Where what was written of it ends: a hole may follow, and it may be one as a whole.
+    /// The end of the written part of the piece: a hole may follow, and the whole piece may be a
+    /// hole.
     written_end: u64,
     is_last: bool,
     written: Written,
@@ -267,7 +268,7 @@ struct Moved {
 pub(super) async fn copy(reading: &Reading, sink: &Sink, progress: &Progress) -> Result<(), Error> {
     let mut volatile = Volatile::default();
     let (mut end, mut written_end) = (0, 0);
-    // Where the file ends, once a piece has told: a server's word about a size is no more than that.
+    // The end of the file, once a piece has told the end: a size that a server tells is no proof.
     let told_end = Cell::new(None::<u64>);
     let is_before_end = |piece: &Piece| told_end.get().is_none_or(|end| piece.at < end);
     let pieces = stream::iter(reading.pieces().take_while(is_before_end));
@@ -276,7 +277,7 @@ pub(super) async fn copy(reading: &Reading, sink: &Sink, progress: &Progress) ->
     let mut note = |one: &Moved| {
         progress.add_bytes(one.end - one.at, false);
         written_end = written_end.max(one.written_end);
-        // A piece past the end of the file has no data, and says nothing of where the data ends.
+        // A piece past the end of the file has no data, and does not tell the end of the data.
         if one.end > one.at {
             end = end.max(one.end);
         }
@@ -290,7 +291,7 @@ pub(super) async fn copy(reading: &Reading, sink: &Sink, progress: &Progress) ->
         }
     }
     drop(moves);
-    // What was added since the file was found, or all where it does not say its size.
+    // The bytes that came after the file was found, or all bytes of a file that tells no size.
     let mut from = reading.size;
     while told_end.get().is_none() {
         let piece = reading.piece_at(from);
@@ -311,7 +312,7 @@ pub(super) async fn copy(reading: &Reading, sink: &Sink, progress: &Progress) ->
     }
 }
 
-/// Has a server put what was written on stable storage, and writes again what it has lost.
+/// Has a server put written data on stable storage, and writes again the data that the server lost.
 async fn settle(
     reading: &Reading,
     sink: &Sink,
@@ -392,7 +393,7 @@ async fn move_piece(
 }
 
 impl Sink {
-    /// Whether it is a file, where what is not written is zeros; a device keeps what it had.
+    /// True if the sink is a file, whose unwritten bytes are zeros; a device keeps its old bytes.
     fn is_file(&self) -> bool {
         match self {
             Self::Local(file) => file.metadata().is_ok_and(|metadata| metadata.is_file()),

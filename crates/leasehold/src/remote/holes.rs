@@ -7,10 +7,10 @@ use std::os::unix::fs::MetadataExt as _;
 
 use rustix::fs::{SeekFrom, seek};
 
-/// The unit of holes in a copy: of several blocks of every file system, and of few calls.
+/// The unit of holes in a copy, which is several blocks of every file system and costs few calls.
 const UNIT_BYTES: usize = 64 << 10;
 
-/// Whether a file here has holes.
+/// True if a local file has holes.
 pub(super) fn has_holes(metadata: &Metadata) -> bool {
     metadata.is_file() && metadata.blocks().saturating_mul(512) < metadata.len()
 }
@@ -23,7 +23,7 @@ pub(super) fn next_data(file: &File, at: u64) -> io::Result<Option<u64>> {
     match seek(file, SeekFrom::Data(at)) {
         Ok(place) => Ok(Some(place)),
         Err(rustix::io::Errno::NXIO) => Ok(None),
-        // A file system without holes: all is data.
+        // A file system without holes: all bytes are data.
         Err(rustix::io::Errno::INVAL | rustix::io::Errno::OPNOTSUPP) => Ok(Some(at)),
         Err(error) => Err(error.into()),
     }

@@ -95,7 +95,8 @@ pub(super) fn stat(options: &Stat) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The names of one directory that are taken: a listing of a malicious server may have no end.
+/// The most names of one directory that the client takes: a malicious server may list names without
+/// end.
 const NAMES_MAX: usize = 1 << 20;
 
 /// The objects in a directory, as many asked for at once as may be where the server gives no

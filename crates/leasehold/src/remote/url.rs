@@ -43,7 +43,7 @@ impl Address {
     /// Reads an address, whose path may have bytes of every kind.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The fault of the address.
     pub(crate) fn of(text: &OsStr) -> Result<Self, String> {
         let text = text.as_bytes();
         let rest = text.strip_prefix(SCHEME.as_bytes()).ok_or("it does not begin with nfs://")?;
@@ -136,7 +136,7 @@ impl Place {
     /// Reads the place of a file.
     ///
     /// # Errors
-    /// What is wrong with the address of a server.
+    /// The fault of the address of a server.
     pub(crate) fn of(text: &OsStr) -> Result<Self, String> {
         match text.as_bytes().starts_with(SCHEME.as_bytes()) {
             true => Address::of(text).map(Self::There),

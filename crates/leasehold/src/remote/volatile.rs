@@ -4,8 +4,9 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Ranges at one time. A server that answers each WRITE with another verifier would have one range
-/// for each; beyond this number they become one range, which is written again as a whole.
+/// The most ranges at one time. A server that answers each WRITE with another verifier would cause
+/// a range for each WRITE; beyond this number the ranges become one range, which is written again
+/// as a whole.
 const RANGES_MAX: usize = 4096;
 
 /// The verifier of the WRITEs of a range; none where a restart came between them.
@@ -43,7 +44,7 @@ impl Volatile {
         }
     }
 
-    /// Whether all that was written is on stable storage.
+    /// True if all written data is on stable storage.
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -37,11 +37,11 @@ impl Ledger for File {
     }
 }
 
-/// Has a volume keep its list of removals in a state directory. A list that cannot be had costs no
-/// service: the objects are then found by a search of all names.
+/// Has a volume keep its list of removals in a state directory. A list that cannot be kept costs no
+/// service: a search of all names then finds the objects.
 pub(crate) fn keep(striped: &Striped, names: &Path, state: &Path, sync: bool) {
     let path = state.join(format!("{NAME}{:016x}", striped.options().volume));
-    // Until both have the stamp of this start.
+    // The names are in doubt until the names and the list have the stamp of this start.
     striped.doubt_names(true);
     let kept = match open(&path, sync) {
         Ok((file, kept)) => {
@@ -69,8 +69,8 @@ pub(crate) fn keep(striped: &Striped, names: &Path, state: &Path, sync: bool) {
     }
 }
 
-/// Whether the state directory saw the last start with this directory of names, or no file was
-/// ever made there, or an administrator said so.
+/// Returns true if the state directory saw the last start with this directory of names, if no file
+/// was ever made there, or if an administrator took the directory for complete.
 fn are_of_ledger(names: &Path, kept: Option<Stamp>) -> io::Result<bool> {
     let mut found = [0; size_of::<Stamp>()];
     match (getxattr(names, STAMP, &mut found[..]), kept) {
@@ -160,7 +160,7 @@ mod tests {
         assert!(are_of(Some(two)) && are_of(None));
     }
 
-    /// An older version does not rewrite what a newer one has written.
+    /// An older version does not rewrite a list that a newer version has written.
     #[test]
     fn a_list_of_another_version_is_left_as_it_is() {
         let folder = tempfile::tempdir().expect("there is room");
