@@ -6,7 +6,7 @@
 //! 1. Each directory that is served gets a number, which is noted in the state before a handle has
 //!    it, with the directory's origin: its file system and its root object.
 //! 2. A directory that is found under another name keeps its number, if no directory with the same
-//!    origin is left under the earlier name: else the found directory is a copy of the other.
+//!    origin is left under the earlier name: else the directory lies on a copy of the file system.
 //! 3. Another directory under a known name gets a number of its own.
 //! 4. Where the origin of a name is not noted, as in the state of an earlier version, the directory
 //!    that has the name now keeps the number. That version noted no name for a server of one

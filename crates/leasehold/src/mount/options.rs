@@ -66,9 +66,9 @@ pub(crate) struct Umount {
 }
 
 /// The arguments of `leasehold` for those of `mount.leasehold`, the program that mount(8) runs for
-/// `-t leasehold`, or for those of `leasehold` itself, which `mount.fuse` runs for `-t
-/// fuse.leasehold` and for `-o remount`; nothing if the program has another name. Further arguments
-/// of mount(8) are for other file systems.
+/// `-t leasehold`, or for those of `leasehold` itself, which `mount.fuse` runs for
+/// `-t fuse.leasehold` and for `-o remount`; nothing if the program has another name. Further
+/// arguments of mount(8) are for other file systems.
 pub(crate) fn of_helper(arguments: &[OsString]) -> Option<Vec<OsString>> {
     let (name, arguments) = arguments.split_first()?;
     let is_helper = Path::new(name).file_name().is_some_and(|name| name == "mount.leasehold");

@@ -286,7 +286,7 @@ fn stripes_of_no_file_are_removed() {
         block_on(put(&server, name, &data));
     }
     block_on(put(&server, b"small", &Bytes::from_static(b"small")));
-    // The metaserver that serves it is found, and looks itself.
+    // The command finds the metaserver that serves the directory, and the metaserver searches.
     let (code, said, error) = repair("data", &["--remove"]);
     assert!(code == 0 && said.contains("0 of 2 objects"), "{code}: {said} {error}");
     assert!(serving.end(Signal::TERM).success());
@@ -563,7 +563,7 @@ fn handles_of_others_are_refused_by_an_iod() {
     let file = block_on(put(&server, b"file", &Bytes::from(vec![7; 100_000])));
     assert_eq!(read_status(address(&ready), &file), ok);
     let at = SocketAddr::from(([127, 0, 0, 1], first));
-    // Of a caller that can be a client at all.
+    // The caller has a number that a client can have.
     let read_status = |at, handle: &Handle| {
         let options = Options::stream().impatient(PATIENCE);
         let session = runtime.session(at, options, SourcePort::Any).unwrap();

@@ -434,8 +434,8 @@ fn what_everybody_may_do_is_said_where_others_reach_it() {
     assert!(!said("127.0.0.1:0").contains("Everybody"));
 }
 
-/// A file that no server can be started with is refused by `check` as well, and each mistake has a
-/// place.
+/// `check` refuses a file that no server can be started with as well, and names the place of each
+/// mistake.
 #[test]
 fn check_refuses_what_a_server_refuses() {
     let home = Home::new();
@@ -497,7 +497,7 @@ fn names_that_act_on_a_terminal_are_shown() {
     }
 }
 
-/// A directory is exported by the name that it was named by, also where that is a symbolic link.
+/// The export of a directory has the name that the user gave, also where a symbolic link has it.
 #[test]
 fn an_export_has_the_name_of_its_link() {
     let home = Home::new();

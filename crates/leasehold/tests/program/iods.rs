@@ -33,7 +33,7 @@ fn try_lay_out(server: &Mounted, file: Handle, kind: Kind, caller: &Credential) 
     let grant = held[0].grant;
     assert!(grant.cachable);
     let layout = block_on(server.nfs.objects(caller, &file, kind)).unwrap().done().unwrap();
-    // Others do not wait for this client, which goes on all the same.
+    // Other clients do not wait for this client, which goes on all the same.
     let returned = Returned { object: file, serial: grant.serial, open: Open::No };
     let asked = leases.lease(caller, Vec::new(), vec![returned], Progress::Recovered);
     block_on(asked).unwrap();
@@ -61,7 +61,7 @@ fn by_stream(cluster: &Cluster, object: &Object) -> Nfs {
     session(cluster, object, Calling::stream(), SourcePort::Any)
 }
 
-/// The ways to reach an object's iod: by TCP and UDP, from a port that takes privilege and from another.
+/// The ways to reach an object's iod: by TCP and UDP, from a privileged port and from another port.
 fn ways(cluster: &Cluster, object: &Object) -> Vec<Nfs> {
     let ports = [SourcePort::PrivilegedIfPossible, SourcePort::Any];
     let transports = [Calling::stream, Calling::datagram];
@@ -86,7 +86,7 @@ fn allowed(nfs: &Nfs, caller: &Credential, object: &Handle) -> Vec<&'static str>
     done.into_iter().filter_map(|(name, is_done)| is_done.then_some(name)).collect()
 }
 
-/// Credentials that anybody can send, among them all that can be guessed from told numbers.
+/// Credentials that any client can send, among them all that follow from numbers that were told.
 fn forged(layouts: &[&Layout]) -> Vec<Credential> {
     let told: Vec<u32> = layouts.iter().flat_map(|it| [it.user, it.group]).collect();
     let near = told.iter().flat_map(|number| (0..3).flat_map(move |by| [number - by, number + by]));
@@ -110,8 +110,8 @@ fn read_all(server: &Mounted, file: &Handle) -> Bytes {
     block_on(server.nfs.read(&who(), file, 0, LENGTH)).unwrap().done().unwrap().data
 }
 
-/// An attacker read a file under a lease, and wrote its objects by AUTH_NONE and by the number that it
-/// was told.
+/// An attacker read a file under a lease, and wrote its objects by AUTH_NONE and by the number that
+/// the metaserver told the attacker.
 #[test]
 fn a_caller_that_was_not_sent_reads_and_changes_no_object() {
     let Some(cluster) = Cluster::start(&[]) else { return };
@@ -127,7 +127,7 @@ fn a_caller_that_was_not_sent_reads_and_changes_no_object() {
     assert!(read_all(&plain, &file) == data(LENGTH), "an object was changed");
 }
 
-/// A client that was sent to read an object does nothing else there, and is told nothing of its owner.
+/// A client that is to read an object does nothing else at the iod, and does not learn its owner.
 #[test]
 fn a_layout_to_read_writes_nothing() {
     let Some(cluster) = Cluster::start(&[]) else { return };
@@ -174,7 +174,8 @@ fn a_layout_to_write_is_good_for_its_file_alone() {
     }
 }
 
-/// The mode of a file was changed, and who had read it before read on at the iods and wrote.
+/// After a change of a file's mode a client that had read the file still read and wrote it at the
+/// iods.
 #[test]
 fn a_fence_takes_effect_at_once_for_reads_and_writes() {
     let Some(cluster) = Cluster::start(&[]) else { return };
@@ -217,8 +218,8 @@ fn an_iod_that_starts_again_knows_whom_it_lets_in() {
     assert_eq!(allowed_to(who()), [] as [&str; 0]);
 }
 
-/// A caller whose word about its user is not believed is the anonymous user, and is sent nowhere,
-/// though the rule of the export believes others.
+/// A caller whose word about its user is not believed is the anonymous user, and is sent to no iod,
+/// though the rule of the export believes other callers.
 #[test]
 fn a_caller_that_is_not_believed_is_sent_nowhere() {
     let Some(cluster) = Cluster::start(&[]) else { return };

@@ -227,7 +227,7 @@ fn leases_are_granted_after_ordinary_users_alone_used_the_server() {
     fs::set_permissions(home.path("data"), fs::Permissions::from_mode(0o777)).unwrap();
     let (_serving, address) = start(&home);
     let file = file(address);
-    // On every loop, so that each of them acts as the user last.
+    // The calls reach every event loop, so that each loop acts as the user last.
     let place = [opaque(&root(address)), opaque(b"made")].concat();
     let unchecked_without_attributes = [0; 28];
     let args = [&place[..], &unchecked_without_attributes].concat();

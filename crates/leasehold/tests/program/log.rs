@@ -23,7 +23,7 @@ fn refused_mount(address: SocketAddr) {
     assert!(reply.starts_with(&success()) && reply[24..28] != [0; 4], "{reply:?}");
 }
 
-/// How many lines a server has lost, as its metrics say.
+/// The number of lines that a server has lost, as its metrics say.
 fn lost(ready: &Value) -> u64 {
     let base = ready["http"].as_str().unwrap();
     let host = base.strip_prefix("http://").unwrap().trim_end_matches('/');
@@ -54,7 +54,7 @@ fn dev_full() -> Stdio {
     File::options().write(true).open("/dev/full").unwrap().into()
 }
 
-/// A pipe that nobody reads any more.
+/// A pipe that no process reads any more.
 fn closed() -> Stdio {
     let (_, writer) = std::io::pipe().unwrap();
     OwnedFd::from(writer).into()
@@ -70,7 +70,7 @@ fn a_server_serves_on_where_its_log_cannot_be_written() {
             let before = lost(&ready);
             refused_mount(address(&ready));
             until(|| lost(&ready) > before);
-            // On every loop.
+            // The calls reach every event loop.
             for _ in 0..16 {
                 mount(address(&ready));
             }
@@ -87,7 +87,7 @@ fn a_log_that_nobody_reads_keeps_nobody_waiting() {
     let (mut serving, ready) = start(&home, &["--log", "trace"], log);
     let at = address(&ready);
     let handle = root(at);
-    // A line for each call, and far more than the pipe takes.
+    // Each call logs a line, and all lines together are far more than the pipe takes.
     until(|| {
         for _ in 0..200 {
             assert_eq!(root(at), handle);
@@ -108,7 +108,7 @@ fn the_log_tells_of_lost_lines_when_it_can_be_written_again() {
         let limit = Rlimit { current: bytes, maximum: None };
         prlimit(Some(Pid::from_child(&serving.child)), Resource::Fsize, limit).unwrap();
     };
-    // As if the disk were full.
+    // The limit acts as a full disk does.
     limit(Some(1));
     until(|| {
         refused_mount(address(&ready));
@@ -163,7 +163,7 @@ fn a_server_whose_readiness_cannot_be_said_serves() {
     }
 }
 
-/// A failure has the exit code that is documented for it, whether its words can be written or not.
+/// A failure has its documented exit code, also where its message cannot be written.
 #[test]
 fn a_command_fails_as_documented_where_nothing_can_be_said() {
     let expected = run(leasehold(&["status", "--state", "/nonexistent"])).0;

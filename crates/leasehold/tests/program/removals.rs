@@ -76,7 +76,7 @@ impl World {
         run(leasehold(&["cluster", "status", "--state", &self.home.path("state")])).1
     }
 
-    /// Waits until the status is as it is to be.
+    /// Waits until the status meets a condition.
     fn wait(&self, is_there: impl Fn(&Value) -> bool) -> Value {
         let end = Instant::now() + PATIENCE;
         loop {
@@ -101,7 +101,7 @@ fn start(home: &Home, runtime: &Runtime, ports: &[u16], options: &[&str]) -> (Se
 /// stripes of the files stayed on the iod then, and the status said that all was well.
 #[test]
 fn stripes_that_an_iod_missed_to_remove_go_after_a_restart() {
-    // No search is to help.
+    // No search may remove the stripes.
     let mut world = World::new(&["--copies", "2", "--scrub-after", "0"]);
     world.put("kept");
     let kept = world.objects().len();
@@ -109,7 +109,7 @@ fn stripes_that_an_iod_missed_to_remove_go_after_a_restart() {
         world.put(&format!("removed {number}"));
     }
     assert!(world.iods[1].end(Signal::KILL).code().is_none());
-    // The first call that needs the iod finds out that it is away.
+    // The first call that needs the iod finds out that the iod is away.
     world.wait(|told| told["iods"][1]["away"] == true);
     let begun = Instant::now();
     for number in 0..10 {
@@ -132,8 +132,8 @@ fn stripes_that_an_iod_missed_to_remove_go_after_a_restart() {
     assert!(world.serving.end(Signal::TERM).success());
 }
 
-/// A crash between a name and its objects leaves objects of no file. The next start looks for them;
-/// one that follows an orderly end does not.
+/// A crash between a name and its objects leaves objects of no file. The next start looks for these
+/// objects; a start after an orderly end does not.
 #[test]
 fn stripes_that_a_crash_left_are_removed_in_the_background() {
     let mut world = World::new(&["--scrub-after", "1"]);
@@ -145,7 +145,7 @@ fn stripes_that_a_crash_left_are_removed_in_the_background() {
     assert!(world.serving.end(Signal::TERM).success());
     world.start();
     assert_eq!(world.status()["orphans_possible"], false, "the end was orderly");
-    // As a crash would leave it: an object whose name another start gave.
+    // The state that a crash leaves: an object whose name comes from another start.
     let left: Vec<PathBuf> = kept.iter().take(3).map(|object| left_like(object)).collect();
     assert!(world.serving.end(Signal::KILL).code().is_none());
     world.start();
@@ -179,7 +179,7 @@ fn names_from_a_backup_have_no_stripes_removed_in_the_background() {
     fs::rename(&backup, &names).unwrap();
     world.start();
     world.wait(|told| told["orphans"] == all - kept);
-    // Some searches later, and after another start.
+    // The objects stay after some searches, and after another start.
     sleep(Duration::from_secs(4));
     assert_eq!(world.objects().len(), all);
     assert!(world.serving.end(Signal::KILL).code().is_none());

@@ -80,15 +80,15 @@ fn the_disk_soon_has_what_the_log_has() {
     }
 }
 
-/// Has no file of a server grow beyond so many bytes, as if its device were full there.
+/// Lets no file of a server grow beyond a number of bytes, as a full device does.
 fn limit_files(serving: &Serving, bytes: Option<u64>) {
     let limit = Rlimit { current: bytes, maximum: None };
     prlimit(Some(Pid::from_child(&serving.child)), Resource::Fsize, limit).unwrap();
 }
 
-/// The device of the log fails after an ordinary user has written. The note that the log is out of
-/// date was written by a thread that acted as that user: the note failed, which the log alone said,
-/// and a start in another boot replayed the log over newer data.
+/// The device of the log fails after an ordinary user has written. A thread that acted as that user
+/// wrote the note that the log is out of date: the write failed, only the log said so, and a start
+/// in another boot replayed the log over newer data.
 #[test]
 fn a_log_whose_device_failed_is_void_whoever_has_written() {
     const CREATE: u32 = 8;
@@ -107,9 +107,9 @@ fn a_log_whose_device_failed_is_void_whoever_has_written() {
     let length = u32::from_be_bytes(reply[32..36].try_into().unwrap()) as usize;
     let file = reply[32..36 + length].to_vec();
     let write = |byte: u8| {
-        // At 0, one byte, FILE_SYNC.
+        // The WRITE has one byte, at offset 0, and asks for FILE_SYNC.
         let args = [&file[..], &[0; 8], &[0, 0, 0, 1], &[0, 0, 0, 2], &opaque(&[byte])].concat();
-        // On every loop, so that each of them acts as the user last.
+        // The calls reach every event loop, so that each loop acts as the user last.
         let statuses = (0..16).map(|xid| {
             let reply = over_stream(address, &call_as(ordinary(), 100 + xid, WRITE, &args));
             u32::from_be_bytes(reply[24..28].try_into().unwrap())
@@ -120,7 +120,7 @@ fn a_log_whose_device_failed_is_void_whoever_has_written() {
     assert_eq!(write(b'1'), [0].into());
     assert!(note().starts_with(b"in use "));
 
-    // Neither the log nor the note can be written: nothing is answered as stable.
+    // Neither the log nor the note can be written: the server answers no WRITE as stable.
     limit_files(&serving, Some(8));
     assert_eq!(write(b'2'), [5].into(), "a start in another boot would undo it");
     assert!(note().starts_with(b"in use "));

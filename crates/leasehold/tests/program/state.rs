@@ -1,4 +1,4 @@
-//! The state directory: one server at a time has it, and no other user.
+//! The state directory: one server at a time has the directory, and no other user has it.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -23,8 +23,8 @@ fn other(home: &Home) -> Command {
     command
 }
 
-/// Two servers with one state issued an epoch of leases twice, and the second put its own list of
-/// lease holders in the place of the first's: clients of the first then lost what they had cached.
+/// Two servers with one state issued an epoch of leases twice, and the second server replaced the
+/// first server's list of lease holders: clients of the first server then lost their cached data.
 #[test]
 fn a_second_server_is_refused_the_state_of_one_that_runs() {
     let home = Home::new();
@@ -37,7 +37,7 @@ fn a_second_server_is_refused_the_state_of_one_that_runs() {
         assert!(error.contains(word), "{word}: {error}");
     }
     assert_eq!(fs::read(home.path("state/leases")).unwrap(), leases);
-    // However the first one ends, the next one has the state then.
+    // The next server has the state, however the first server ends.
     first.end(Signal::KILL);
     let mut next = Serving::start(other(&home));
     next.line();
@@ -75,7 +75,7 @@ fn no_other_server_takes_the_state_between_a_server_and_its_next_program() {
 const GETATTR: u32 = 1;
 const LOOKUP: u32 = 3;
 
-/// The state of a call at a server: 0 where it was done.
+/// The status of a call at a server: 0 where the call succeeded.
 fn status(server: SocketAddr, procedure: u32, arguments: &[u8]) -> (u32, Vec<u8>) {
     let reply = over_stream(server, &call_of_user(1, procedure, arguments));
     (u32::from_be_bytes(reply[24..28].try_into().unwrap()), reply)
@@ -92,8 +92,9 @@ fn serve(home: &Home, directory: &str) -> (Serving, SocketAddr) {
     (serving, address(&ready))
 }
 
-/// All servers of one directory gave it the number 1, so whoever had looked up a file of a read-only
-/// export could write it at the next server with that state, which served another directory.
+/// Each server of one directory gave the directory the number 1, so a client that had looked up a
+/// file of a read-only export could write the file at a later server of another directory with the
+/// same state.
 #[test]
 fn a_handle_is_taken_under_the_rules_of_its_own_export_alone() {
     const STALE: u32 = 70;
@@ -133,7 +134,7 @@ fn whole_state(home: &Home) -> Vec<String> {
     fs::write(&file, text).unwrap();
     let mut serving = Serving::start(leasehold(&["serve", "--config", &file]));
     serving.line();
-    // The note of the log goes at a clean stop, as the verifier comes.
+    // A clean stop removes the note of the log, and writes the verifier.
     let note = fs::read(home.path("state/stable-log")).unwrap();
     assert!(serving.end(Signal::TERM).success());
     fs::write(home.path("state/stable-log"), note).unwrap();
@@ -154,8 +155,8 @@ fn refused(home: &Home, place: &str, why: &str) {
     assert!(code == 5 && error.contains(place) && error.contains(why), "{place} {why}: {error}");
 }
 
-/// Whoever could write one of them would have the server read and write files of its exports for
-/// them, or the server would write to where a link leads.
+/// A user that could write a file of the state would have the server read and write files of its
+/// exports for that user, or the server would write to the target of a link.
 #[test]
 fn a_state_that_another_user_could_have_written_is_refused() {
     let home = Home::new();
@@ -184,7 +185,7 @@ fn a_state_that_another_user_could_have_written_is_refused() {
         set(path, 0o620);
         refused(&home, path, "chmod");
         restore();
-        // As root another user's files could be read; without that power they cannot be made.
+        // Root could read another user's files; a test without root's power cannot make such files.
         if geteuid().is_root() {
             set(path, 0o600);
             chown(path, Some(12_345), None).unwrap();
@@ -233,8 +234,8 @@ fn a_cluster_key_that_another_user_could_know_is_refused() {
     assert!(serving.end(Signal::TERM).success());
 }
 
-/// A machine of its own as far as states go: what root finds in `/var/lib`, and where servers of this
-/// test alone are found if the network is its own, too.
+/// A machine of its own as far as states go: root has another `/var/lib`, and commands find the
+/// servers of this test alone if the network is its own, too.
 struct Machine {
     home: Home,
     holder: Child,
@@ -277,7 +278,7 @@ impl Machine {
         run(self.command(words))
     }
 
-    /// Starts a server in its usual place, unless the words say otherwise; its log goes to a file.
+    /// Starts a server in its usual place, unless the words name a place; its log goes to a file.
     fn serve(&self, words: &[&str]) -> (Serving, serde_json::Value) {
         let log =
             fs::File::options().create(true).append(true).open(self.home.path("log")).unwrap();
@@ -305,7 +306,7 @@ impl Drop for Machine {
 }
 
 /// All servers of root shared a key, the notes of replies and the list of clients with leases: the
-/// second one waited for clients of the first.
+/// second server waited for clients of the first server.
 #[test]
 fn each_server_has_a_state_of_its_own_and_is_found_by_what_it_serves() {
     let machine = Machine::new(true);
@@ -331,7 +332,7 @@ fn each_server_has_a_state_of_its_own_and_is_found_by_what_it_serves() {
         .collect();
     assert_ne!(keys[0].as_ref().unwrap(), keys[1].as_ref().unwrap());
 
-    // Without a word which one, all are listed.
+    // Where the user names no server, the command lists all servers.
     let state = home.path("state");
     for words in [&["status"][..], &["restart"], &["reload"], &["leases"], &["forget", "nobody"]] {
         let (code, _, error) = machine.run(words);
@@ -373,8 +374,8 @@ fn each_server_has_a_state_of_its_own_and_is_found_by_what_it_serves() {
     }
 }
 
-/// A program of another user that listens at a name of control sockets in the directory that is
-/// named, and answers each request with the number of a process.
+/// A program of another user that listens at a name of control sockets in a given directory, and
+/// answers each request with the number of a process.
 const STRANGER: &str = r#"
 import os, socket, sys
 os.setgid(12345)
@@ -423,7 +424,7 @@ fn a_socket_of_another_user_is_no_server() {
     assert!(named.0 == 1 && named.2.contains("the user 12345"), "{named:?}");
 }
 
-/// Its clients get ESTALE until a restart, which no tool told.
+/// Clients of a replaced directory get ESTALE until a restart, and no tool told of the fault.
 #[test]
 fn a_directory_that_was_replaced_under_its_server_is_told() {
     let machine = Machine::new(true);
@@ -452,8 +453,8 @@ fn a_directory_that_was_replaced_under_its_server_is_told() {
     }
 }
 
-/// Makes the state of an earlier version in the usual place, where all servers had theirs: that of a
-/// server of `data`. A handle of that directory comes back.
+/// Makes the state of a server of `data` in the usual place, where an earlier version kept the
+/// states of all servers. Returns a handle of the directory.
 fn state_of_earlier_version(machine: &Machine) -> Vec<u8> {
     let home = &machine.home;
     let usual = home.path("lib/leasehold");
@@ -481,11 +482,11 @@ fn the_state_of_an_earlier_version_goes_on_with_one_server() {
         done
     };
     let is_there = || fs::exists(format!("{usual}/handle-key")).unwrap();
-    // It names the directory that it is of, as it does for a server of a file.
+    // The state names its directory, as the state of a server of a file does.
     assert!(!is_good(&[&other]) && is_there(), "another server is not the heir");
     let log = fs::read_to_string(home.path("log")).unwrap();
     assert!(log.contains("of other directories") && log.contains("--state"), "{log}");
-    // Nothing is taken from a server of that version which runs.
+    // A server of that version that runs keeps its files.
     let notes = fs::File::open(format!("{usual}/replies")).unwrap();
     notes.lock().unwrap();
     fs::create_dir(home.path("more")).unwrap();
@@ -502,7 +503,7 @@ fn the_state_of_an_earlier_version_goes_on_with_one_server() {
     let folder = format!("/var/lib/leasehold/servers/{folder}");
     let kept = home.path(folder.strip_prefix("/var/").unwrap());
     assert_eq!(fs::read(format!("{kept}/verifier")).unwrap(), verifier, "nobody writes again");
-    // The way back: an earlier version is given the folder.
+    // The way back is to give an earlier version the folder.
     assert!(is_good(&[&data, "--state", &folder]));
     assert!(is_good(&[&data]));
 }
@@ -520,7 +521,7 @@ fn a_state_that_names_no_directory_goes_on_with_the_first_server_of_one() {
     let (mut serving, _) = machine.serve(&["--config", &file]);
     assert!(serving.end(Signal::TERM).success());
     assert!(fs::exists(format!("{usual}/handle-key")).unwrap(), "a file's server has noted names");
-    // A metaserver and an iod on one machine shared the state: it goes on with the metaserver.
+    // A metaserver and an iod on one machine shared the state: the metaserver takes the state over.
     fs::create_dir(home.path("stripes")).unwrap();
     let mut iod = machine.command(&["iod", &home.path("stripes"), "--listen", "127.0.0.1:0"]);
     iod.args(["--cluster-key", &home.path("key")]);
@@ -537,8 +538,8 @@ fn a_state_that_names_no_directory_goes_on_with_the_first_server_of_one() {
     assert!(warning.is_some_and(|line| line.contains(&home.path("data"))), "{log}");
 }
 
-/// Two iods on one directory gave each other's objects away: a metaserver that named both was told of
-/// an iod of another cluster.
+/// Two iods on one directory gave each other's objects away: a metaserver that named both iods was
+/// told of an iod of another cluster.
 #[test]
 fn a_directory_of_stripes_has_one_server() {
     let home = Home::new();

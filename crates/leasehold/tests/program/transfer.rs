@@ -23,7 +23,7 @@ fn text(path: &Path) -> &str {
 #[test]
 fn a_stream_that_is_named_is_copied_to_its_end() {
     let server = MemServer::start(Manners::Full);
-    // More than is held at once, and no multiple of anything.
+    // The last length is more than the copy holds at once, and a multiple of no unit.
     for length in [0, 4, 70_000_001] {
         let content: Vec<u8> = (0..length).map(|at: u32| at.to_le_bytes()[1]).collect();
         let there = url(&server, "/stream");

@@ -46,7 +46,7 @@ fn an_operation_runs_without_a_lease_until_the_list_of_clients_can_be_written() 
     loop {
         match holder.wanted(file, Kind::Read) {
             Answer::Done(done) => break assert_eq!(done.results.held.0.len(), 0),
-            // Calls may still run that began before the first HELLO.
+            // Calls that began before the first HELLO may still run.
             Answer::Later => assert!(begun.elapsed() < PATIENCE, "the operation hangs"),
             answer @ (Answer::Epoch(_)
             | Answer::Instance(_)
