@@ -1,5 +1,5 @@
-//! The policy on crates from outside, which `deny.toml` states: licences that anybody may use,
-//! change and sell by, one version of each crate, and no source but the registry.
+//! The policy on crates from outside, which `deny.toml` states: licences by which each user may
+//! use, change and sell a crate, one version of each crate, and no source but the registry.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::repository::Repository;
 use crate::setup::{POLICY, ensure, tools_folder};
 
 /// Each check reads the manifests and the crates of the lock file, which takes seconds; the first
-/// may have to download them.
+/// check may have to download the crates.
 const LIMIT: Duration = Duration::from_mins(5);
 
 /// The checks that need nothing but the crates.

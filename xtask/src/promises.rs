@@ -6,7 +6,7 @@ use crate::check::Check;
 use crate::documents::in_code;
 use crate::repository::{Package, Repository};
 
-/// Where the promises are, and the attacks that they hold under.
+/// The documents of the promises, and of the attacks that the promises hold under.
 const DOCUMENTS: [&str; 2] = ["SEMANTICS.md", "SECURITY.md"];
 
 /// Checks every `crate: module::test` that stands behind a promise or an attack.

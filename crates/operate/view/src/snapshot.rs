@@ -25,7 +25,7 @@ pub struct Source {
     pub addresses: Vec<String>,
     /// What its store's syncs came to.
     pub syncs: Box<dyn Fn() -> SyncView + Send + Sync>,
-    /// How many guards of leased files its stores refused for want of something.
+    /// The number of guards of leased files that the stores refused for want of a resource.
     pub guards_refused: Box<dyn Fn() -> u64 + Send + Sync>,
     /// What it is among several metaservers.
     pub metaserver: Box<dyn Fn() -> Option<MetaserverView> + Send + Sync>,
@@ -203,12 +203,12 @@ pub struct LeaseView {
     pub held: usize,
     /// Clients that may hold some.
     pub clients: usize,
-    /// Clients that asked for some and are granted none, because the list of clients cannot be
-    /// written.
+    /// Clients that asked for leases and get none, because the list of clients cannot be written.
     #[serde(default)]
     pub unlisted: usize,
-    /// How often a lease was not granted, by why: a call waits for the object, or the client held
-    /// others up for too long; and how often a client was not taken up, as there were too many.
+    /// The number of leases that were not granted, by reason: a call waits for the object, or the
+    /// client held other clients up for too long; and the number of clients that were not taken up,
+    /// as there were too many clients.
     #[serde(default)]
     pub refusals: BTreeMap<String, u64>,
     /// Calls and programs that wait for leases to end.

@@ -32,10 +32,10 @@ pub struct VolumeView {
     /// Objects that no file has, as the last search found them; none before a search.
     #[serde(default)]
     pub orphans: Option<u64>,
-    /// Their bytes.
+    /// The bytes of these objects.
     #[serde(default)]
     pub orphan_bytes: Option<u64>,
-    /// Whether there may be objects of no file that no search has found yet.
+    /// True if there may be objects of no file that no search has found yet.
     #[serde(default)]
     pub orphans_possible: bool,
 }
@@ -53,7 +53,7 @@ pub struct IodView {
     pub away: bool,
     /// The room that it has left, where it says so.
     pub free_bytes: Option<u64>,
-    /// Objects of removed files that it is still to remove.
+    /// Objects of removed files that the iod is still to remove.
     #[serde(default)]
     pub waiting_removals: usize,
 }

@@ -80,7 +80,8 @@ fn a_metaserver_believes_no_peer_without_the_key() {
             for body in &bodies {
                 for message in [call.by(0, body), call.by_nobody(body)] {
                     let answer = connection.call(&message);
-                    // NULL and a refusal alone; a closed connection is one as well.
+                    // The server answers NULL and refuses other calls; a closed connection is a
+                    // refusal as well.
                     let is_done = answer.as_ref().and_then(super::wire::Answer::word) == Some(0);
                     assert!(!is_done, "{procedure} {body:02x?}: {answer:?}");
                     if answer.is_none() {
@@ -89,7 +90,7 @@ fn a_metaserver_believes_no_peer_without_the_key() {
                 }
             }
         }
-        // It serves its clients as before.
+        // The server serves its clients as before.
         assert_eq!(root(server).as_bytes().len(), 32);
     }
 }

@@ -15,14 +15,14 @@ use crate::wire::PATIENCE;
 fn say(server: &Server, line: &[u8]) -> String {
     let stream = UnixStream::connect(server.state().join("control")).expect("the server listens");
     stream.set_read_timeout(Some(PATIENCE)).expect("a socket takes a timeout");
-    // The server may end the connection before it has read all.
+    // The server may end the connection before the server has read the whole line.
     let _ = (&stream).write_all(line);
     let mut answer = String::new();
     let _ = BufReader::new(stream).read_line(&mut answer);
     answer
 }
 
-/// What an ordinary user gets from a shell command.
+/// The output of a shell command that an ordinary user runs.
 fn as_user(script: &str) -> std::process::Output {
     let mut command = Command::new("setpriv");
     command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups", "sh", "-c", script]);
@@ -33,7 +33,7 @@ fn as_user(script: &str) -> std::process::Output {
 fn an_ordinary_user_reads_nothing_of_the_state() {
     let server = Server::start();
     let state = server.state();
-    // Also where a careless administrator opened the directory to all.
+    // The test opens the directory to all users, as a careless administrator might.
     fs::set_permissions(state, fs::Permissions::from_mode(0o755)).expect("the folder is ours");
     let names = fs::read_dir(state).expect("the folder is ours");
     let files: Vec<_> = names.map(|it| it.expect("it can be read").path()).collect();
@@ -53,7 +53,7 @@ fn the_control_socket_answers_its_owner_alone() {
     let control = server.state().join("control");
     let status = b"{\"do\":\"status\"}\n";
     assert!(say(&server, status).contains("\"ok\""));
-    // Also where somebody gave the socket away: the kernel says which user asks.
+    // The test gives the socket away: the kernel still says which user asks.
     fs::set_permissions(server.state(), fs::Permissions::from_mode(0o755)).expect("it is ours");
     fs::set_permissions(&control, fs::Permissions::from_mode(0o666)).expect("it is ours");
     chown(&control, Some(65_534), Some(65_534)).expect("the tests run as root");
@@ -107,7 +107,7 @@ fn askers_that_say_nothing_end_no_server() {
     let silent: Vec<_> = (0..40)
         .map(|_| UnixStream::connect(server.state().join("control")).expect("it listens"))
         .collect();
-    // The server has seats for a few askers: a further one is told so by the end of its stream.
+    // The server has seats for a few clients, and ends the stream of each further client.
     let refused = silent.iter().skip(30).filter(|stream| {
         stream.set_read_timeout(Some(PATIENCE)).expect("a socket takes a timeout");
         (&mut &**stream).read(&mut [0; 1]).is_ok_and(|count| count == 0)

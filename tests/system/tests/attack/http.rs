@@ -8,7 +8,7 @@ use leasehold_system_tests::Server;
 
 use crate::wire::{Numbers, PATIENCE};
 
-/// A server with a live view, and where the view is.
+/// A server with a live view, and the address of the view.
 fn viewed() -> (Server, SocketAddr) {
     let free = TcpListener::bind("127.0.0.1:0").expect("the machine has a free port");
     let address = free.local_addr().expect("the socket is bound");
@@ -20,7 +20,7 @@ fn viewed() -> (Server, SocketAddr) {
 fn answer(view: SocketAddr, request: &[u8]) -> String {
     let mut stream = TcpStream::connect(view).expect("the view listens");
     stream.set_read_timeout(Some(PATIENCE)).expect("a socket takes a timeout");
-    // The view may end the connection before it has read all.
+    // The view may end the connection before the view has read the whole request.
     let _ = stream.write_all(request);
     let mut answer = Vec::new();
     let _ = stream.read_to_end(&mut answer);

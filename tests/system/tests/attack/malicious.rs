@@ -1,5 +1,6 @@
 //! Malicious servers against `ls`, `cat`, `cp` and `mount`: the client ends with an error or with
-//! what it could read, in bounded time and memory, and writes nowhere but where it was asked to.
+//! the data that it could read, in bounded time and memory, and writes to no other place than its
+//! target.
 
 mod lies;
 
@@ -41,7 +42,7 @@ fn run(words: &[&str]) -> Ended {
     let mut stderr = child.stderr.take().expect("standard error is a pipe");
     let said = std::thread::spawn(move || {
         let mut said = Vec::new();
-        // A client that says megabytes is a failure as well.
+        // A client that prints megabytes is a failure as well.
         let _ = (&mut stderr).take(1 << 20).read_to_end(&mut said);
         String::from_utf8_lossy(&said).into_owned()
     });
@@ -118,7 +119,7 @@ fn ls_cat_and_cp_end_with_an_error_where_nothing_can_be_read() {
     });
 }
 
-/// Whether a command has nothing to read: `cat` reads the file whatever the listing says.
+/// Returns true if a command has nothing to read: `cat` reads the file whatever the listing says.
 fn is_hopeless(lie: Lie, command: &str) -> bool {
     lie != Lie::FileAsRoot && (lie != Lie::LongList || command != "cat")
 }

@@ -94,7 +94,7 @@ fn calls_of_a_stranger_change_nothing_for_others() {
     assert_eq!(answer.and_then(|answer| answer.word()), Some(0), "the root is good still");
 }
 
-/// A datagram proves no address: a stranger could have a list sent to anybody.
+/// A datagram proves no address: a stranger could have a list sent to any machine.
 #[test]
 fn a_datagram_brings_no_long_list() {
     let export = |number| format!("[[export]]\ndirectory = \"FOLDER/{number}\"\n");

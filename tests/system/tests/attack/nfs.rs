@@ -17,7 +17,7 @@ use leasehold_wire::{lease, mount, nfs2, nqnfs};
 
 use crate::wire::{Connection, Numbers, Procedure, Stranger, address, encoded, find, root};
 
-/// How many calls are on their way at once.
+/// The number of calls that are on their way at once.
 const BATCH: usize = 100;
 
 #[test]
@@ -28,7 +28,7 @@ fn a_forged_handle_reaches_no_object() {
     let root = root(address(&server));
     let file = find(&mut connection, root, "file");
     let genuine = file.as_bytes();
-    // Each bit of a true handle turned, each length of it, another server's, and random ones.
+    // A true handle with each bit turned, and of each length; another server's; random handles.
     let turned = (0..genuine.len() * 8).map(|bit| {
         let mut forged = genuine.to_vec();
         forged[bit / 8] ^= 1 << (bit % 8);
@@ -78,7 +78,7 @@ fn a_forged_handle_reaches_no_object() {
     assert_eq!(answer.and_then(|answer| answer.word()), Some(0), "the true handle is good");
 }
 
-/// Bodies of AUTH_SYS that are at an edge of the rule or beyond it. All say user 0.
+/// Bodies of AUTH_SYS that are at an edge of the rule or beyond it. All bodies claim user 0.
 fn credentials() -> Vec<(u32, Vec<u8>)> {
     let words = |words: &[u32]| words.iter().flat_map(|word| word.to_be_bytes()).collect();
     let mut all: Vec<(u32, Vec<u8>)> = vec![
@@ -265,7 +265,8 @@ fn malformed_calls_leave_a_server_that_answers() {
                     }
                 );
                 if sent % 50 == 0 {
-                    // The server answers what can be answered; then the stranger comes again.
+                    // The server answers the calls that it can answer; then the stranger comes
+                    // again.
                     answered += drain(&mut connection, address(&server));
                     connection = Connection::to(address(&server));
                 }

@@ -100,7 +100,7 @@ impl Connection {
     /// Connects.
     ///
     /// # Panics
-    /// If nobody listens.
+    /// If no server listens.
     pub(crate) fn to(server: SocketAddr) -> Self {
         let stream = TcpStream::connect(server).expect("the server listens");
         stream.set_read_timeout(Some(PATIENCE)).expect("a socket takes a timeout");
@@ -114,7 +114,7 @@ impl Connection {
         self.send(message).then(|| self.receive())?
     }
 
-    /// Sends a record; says whether the connection took all of it.
+    /// Sends a record; returns true if the connection took all bytes of the record.
     pub(crate) fn send(&mut self, message: &[u8]) -> bool {
         self.0.write_all(&[&mark(message.len())[..], message].concat()).is_ok()
     }
@@ -149,7 +149,7 @@ impl Stranger {
     /// The answer to a call.
     ///
     /// # Panics
-    /// If none comes.
+    /// If no answer comes.
     pub(crate) fn call(&self, message: &[u8]) -> Answer {
         Answer::of(&self.reply(message).expect("the server answers"))
     }
@@ -170,7 +170,7 @@ impl Stranger {
     }
 }
 
-/// Where a server is.
+/// The address of a server.
 pub(crate) fn address(server: &Server) -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], server.port()))
 }
@@ -178,7 +178,7 @@ pub(crate) fn address(server: &Server) -> SocketAddr {
 /// The handle of a name in the directory of a handle, as root finds it.
 ///
 /// # Panics
-/// If the server does not find it.
+/// If the server does not find the name.
 pub(crate) fn find(connection: &mut Connection, directory: Handle, name: &str) -> Handle {
     let args = encoded(&DirectoryArgs { directory, name: Name(name.as_bytes()) });
     let answer = connection.call(&Procedure::nfs3(lookup::NUMBER).by(0, &args));
@@ -196,7 +196,7 @@ pub(crate) fn find(connection: &mut Connection, directory: Handle, name: &str) -
 /// The handle of the root of an export.
 ///
 /// # Panics
-/// If the server refuses it.
+/// If the server refuses the call.
 pub(crate) fn root(server: SocketAddr) -> Handle {
     let mut client = leasehold_system_tests::Client::connect(server, 0).expect("it listens");
     client.mount().expect("it answers")

@@ -37,7 +37,7 @@ pub(super) enum Lie {
     HugeMark,
     /// Fragments without bytes, without end.
     EmptyFragments,
-    /// A reply to a call that nobody made.
+    /// A reply to a call that the client did not make.
     OtherXid,
     /// Calls in the place of replies.
     CallsInReply,
@@ -178,7 +178,7 @@ fn sent(lie: Lie, record: &[u8]) -> Vec<Vec<u8>> {
     }
 }
 
-/// The reply to a call, before what is done to its bytes.
+/// The reply to a call, before the lie changes its bytes.
 fn reply(lie: Lie, record: &[u8]) -> Vec<u8> {
     let mut reader = Reader::of_part(record);
     let Ok(call) = Call::decode(&mut reader) else { return vec![0; 24] };
@@ -255,7 +255,8 @@ fn names(lie: Lie) -> Vec<&'static [u8]> {
     ]
 }
 
-/// The part of a listing behind a cookie: names with their cookies, and whether it is the last.
+/// The part of a listing behind a cookie: names with their cookies, and true if the part is the
+/// last.
 fn part(lie: Lie, from: u64) -> (Vec<(u64, Vec<u8>)>, bool) {
     let numbered = |numbers: std::ops::RangeInclusive<u64>| {
         numbers.map(|number| (number, format!("name {number}").into_bytes())).collect()
