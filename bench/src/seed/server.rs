@@ -94,7 +94,7 @@ fn open_log(directory: &Arc<DirStore>, media: &Path) -> Result<Logged, Box<dyn E
         random: [3; 16],
         blocking: Arc::new(Pool::new()),
         sync_all: Box::new(move || synced.sync_all()),
-        // Nothing is started over this log again.
+        // No server is started over this log again.
         make_void: Box::new(|| Ok(())),
         commits_names: directory.commits_names(),
         report: Box::new(|event| eprintln!("bench: {event:?}")),

@@ -4,7 +4,7 @@
 //! A handle is sealed with its export's number, so the number ties the handle to the rules of one
 //! export. Rules:
 //! 1. Each directory that is served gets a number, which is noted in the state before a handle has
-//!    it, with the directory's origin: its file system and its root object.
+//!    the number, with the directory's origin: its file system and its root object.
 //! 2. A directory that is found under another name keeps its number, if no directory with the same
 //!    origin is left under the earlier name: else the directory lies on a copy of the file system.
 //! 3. Another directory under a known name gets a number of its own.

@@ -1,4 +1,4 @@
-//! Where a command that runs for long writes its log.
+//! The log of a command that runs for long.
 
 use leasehold_shell::log::{self, Target};
 use tracing_subscriber::filter::LevelFilter;

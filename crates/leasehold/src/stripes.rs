@@ -60,7 +60,7 @@ pub(crate) struct Layout {
     pub(crate) cluster_key: Option<PathBuf>,
     /// How long an iod may be silent before what needs it fails, in seconds.
     pub(crate) iod_timeout_s: u32,
-    /// How long stripes of no file are kept before they are removed, in seconds; zero keeps them
+    /// The time that stripes of no file are kept before their removal, in seconds; zero keeps them
     /// until an administrator removes them.
     pub(crate) scrub_after_s: u32,
     /// The numbers of iods that are gone for good.

@@ -97,7 +97,7 @@ impl Server {
     /// Starts a server over a new folder on a disk of its own, of this kind and size.
     ///
     /// # Panics
-    /// If it does not get ready, or if we may not mount.
+    /// If the server does not get ready, or if the test may not mount.
     #[must_use]
     pub fn start_on_disk(kind: FileSystem, bytes: u64) -> Self {
         let (folder, disk) = (Scratch::new("export"), Disk::new(kind, bytes, &[]));

@@ -174,8 +174,8 @@ fn a_layout_to_write_is_good_for_its_file_alone() {
     }
 }
 
-/// After a change of a file's mode a client that had read the file still read and wrote it at the
-/// iods.
+/// After a change of a file's mode a client that had read the file still read and wrote its
+/// objects.
 #[test]
 fn a_fence_takes_effect_at_once_for_reads_and_writes() {
     let Some(cluster) = Cluster::start(&[]) else { return };

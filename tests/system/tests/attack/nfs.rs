@@ -265,8 +265,7 @@ fn malformed_calls_leave_a_server_that_answers() {
                     }
                 );
                 if sent % 50 == 0 {
-                    // The server answers the calls that it can answer; then the stranger comes
-                    // again.
+                    // The server answers the calls that it can; then the stranger comes again.
                     answered += drain(&mut connection, address(&server));
                     connection = Connection::to(address(&server));
                 }

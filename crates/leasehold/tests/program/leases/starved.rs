@@ -24,7 +24,7 @@ const TERM: Duration = Duration::from_secs(3);
 /// last for one term; the rest is for a machine that is busy.
 const WAIT_MAX: Duration = Duration::from_secs(3 * TERM.as_secs());
 
-/// How long a plain client waits before it repeats a call.
+/// The wait of a plain client before it repeats a call.
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// The number of silent clients.

@@ -22,7 +22,7 @@ use leasehold_wire::rpc::{Call, Reply, ReplyStatus};
 
 use crate::wire::encoded;
 
-/// The one way in which a server lies; apart from it the server keeps to the protocol.
+/// The single lie of a server, which keeps to the protocol otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lie {
     /// Bytes that are no record.
@@ -71,7 +71,7 @@ pub(super) enum Lie {
     DirectoriesWithoutEnd,
 }
 
-/// A server that lies; it ends when this is dropped.
+/// A server that lies; the server ends when this value is dropped.
 pub(super) struct Evil {
     port: u16,
     ends: Arc<AtomicBool>,
@@ -92,7 +92,7 @@ impl Evil {
                 }
                 let ends = Arc::clone(&seen);
                 spawn(move || {
-                    // The client ends the connection when it sees through the lie.
+                    // The client ends the connection when the client sees through the lie.
                     let _ = stream.and_then(|stream| serve(stream, lie, &ends));
                 });
             }
@@ -255,8 +255,7 @@ fn names(lie: Lie) -> Vec<&'static [u8]> {
     ]
 }
 
-/// The part of a listing behind a cookie: names with their cookies, and true if the part is the
-/// last.
+/// The part of a listing behind a cookie: names with their cookies, and true for the last part.
 fn part(lie: Lie, from: u64) -> (Vec<(u64, Vec<u8>)>, bool) {
     let numbered = |numbers: std::ops::RangeInclusive<u64>| {
         numbers.map(|number| (number, format!("name {number}").into_bytes())).collect()
