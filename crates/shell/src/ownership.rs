@@ -76,9 +76,7 @@ impl Ownership {
         };
         private::directory(directory).map_err(failed("use the state directory", directory))?;
         let path = directory.join(NAME);
-        let flags = OFlags::RDWR | OFlags::CREATE;
-        let file = private::open(&path, flags, Secrecy::Readable)
-            .map_err(failed("open the lock of the state", &path))?;
+        let file = open(&path).map_err(failed("open the lock of the state", &path))?;
         let file = match given.0.map(File::from).filter(|given| is_same(given, &file)) {
             Some(given) => given,
             None => {
@@ -87,7 +85,7 @@ impl Ownership {
             }
         };
         let owned = Self { file, directory: directory.to_path_buf() };
-        // A full disk has no room for the words, and the lock needs none.
+        // A full or read-only disk takes no words, and the lock needs none.
         if let Err(error) = owned.say(served) {
             tracing::warn!(%error, "the lock of the state does not tell which server has it");
         }
@@ -115,6 +113,17 @@ impl Ownership {
         file.set_len(0)?;
         file.rewind()?;
         file.write_all(format!("{}\n{served}\n", process::id()).as_bytes())
+    }
+}
+
+/// Opens the file of the lock, and makes the file where there is none. On a file system that became
+/// read-only the file that is there can still be locked: a server serves what can be read.
+fn open(path: &Path) -> io::Result<File> {
+    match private::open(path, OFlags::RDWR | OFlags::CREATE, Secrecy::Readable) {
+        Err(error) if error.kind() == ErrorKind::ReadOnlyFilesystem => {
+            private::open(path, OFlags::RDONLY, Secrecy::Readable).map_err(|_| error)
+        }
+        opened => opened,
     }
 }
 
