@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use leasehold_base::units::Time;
-use leasehold_shell::client::block_on;
 use leasehold_shell::clock;
 use leasehold_store_striped::{Found, LeftOf, Leftovers, Scrub, SearchError};
 
@@ -79,22 +78,31 @@ impl State {
     }
 
     fn search(&mut self, directory: &Path, volume: &Volume, keep: Duration) {
-        let now = clock::now();
         let between = if keep.is_zero() { GREATEST } else { keep.clamp(LEAST, GREATEST) };
         // The search may miss a removal that is lost from here on.
         volume.striped.set_removals_incomplete(false);
-        let found = match block_on(volume.striped.search()) {
-            Ok(found) => found,
-            Err(error) => {
-                volume.striped.set_removals_incomplete(true);
-                if !matches!(error, SearchError::Busy | SearchError::Ending) {
-                    let directory = directory.display();
-                    tracing::warn!(%directory, %error, "stripes of no file are not looked for");
-                }
-                self.next = clock::now() + between.max(FIRST);
-                return;
-            }
+        let failed = match stripes::aside(|| volume.striped.search()) {
+            Ok(Ok(found)) => return self.found(directory, volume, (keep, between), found),
+            Ok(Err(SearchError::Busy | SearchError::Ending)) => None,
+            Ok(Err(error)) => Some(error.to_string()),
+            Err(error) => Some(error.to_string()),
         };
+        volume.striped.set_removals_incomplete(true);
+        if let Some(error) = failed {
+            let directory = directory.display();
+            tracing::warn!(%directory, error, "stripes of no file are not looked for");
+        }
+        self.next = clock::now() + between.max(FIRST);
+    }
+
+    /// Removes the objects that a search has found, as far as they are old enough.
+    fn found(
+        &mut self,
+        directory: &Path,
+        volume: &Volume,
+        (keep, between): (Duration, Duration),
+        found: Found,
+    ) {
         let mut asked = found.leftovers.iods.iter().zip(&volume.members);
         if asked.any(|(left, member)| left.is_none() && !member.gone) {
             volume.striped.set_removals_incomplete(true);
@@ -106,7 +114,7 @@ impl State {
         }
         let refused = !keep.is_zero() && self.refuses(directory, volume, &found.leftovers);
         let is_kept = keep.is_zero() || refused;
-        let ripe = self.scrub.ripe(found, now, keep);
+        let ripe = self.scrub.ripe(found, clock::now(), keep);
         let removed = if is_kept { (0, 0) } else { remove(directory, volume, &ripe) };
         let left = count.saturating_sub(removed.0);
         volume.striped.set_orphans(left, bytes.saturating_sub(removed.1));
@@ -153,7 +161,13 @@ fn remove(directory: &Path, volume: &Volume, ripe: &Found) -> (u64, u64) {
         tracing::warn!(directory = %directory.display(), %error, "cannot sync the names");
         return (0, 0);
     }
-    let removed: u64 = block_on(volume.striped.remove_found(ripe)).iter().sum();
+    let removed = match stripes::aside(|| volume.striped.remove_found(ripe)) {
+        Ok(removed) => removed.iter().sum(),
+        Err(error) => {
+            tracing::warn!(directory = %directory.display(), %error, "cannot remove stripes");
+            return (0, 0);
+        }
+    };
     let directory = directory.display();
     tracing::info!(%directory, removed, "stripes of no file were removed");
     let is_all = removed == ripe.leftovers.count();

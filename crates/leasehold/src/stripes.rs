@@ -15,7 +15,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use leasehold_fs::{ClientKey, Store};
 use leasehold_shell::client::block_on;
-use leasehold_shell::state;
+use leasehold_shell::{own, state};
 use leasehold_store_dir::DirStore;
 use leasehold_store_replica::Metaserver;
 use leasehold_store_striped::{
@@ -180,7 +180,7 @@ pub(crate) fn open(
         Ok(Arc::new(folder.expect("a directory of this machine is there")))
     };
     let joined = join(layout, names, parts.collect(), None, present, |_| Ok(None));
-    block_on(joined).map(|(store, _)| store)
+    joined.map(|(store, _)| store)
 }
 
 /// Joins a directory of names and the iods of other machines into one store.
@@ -193,29 +193,29 @@ pub(crate) fn open_iods(
     let give_up = Duration::from_secs(layout.iod_timeout_s.into());
     let asker = Asker::Server(how.loops, layout.group.as_ref());
     let cluster = Cluster::start(layout.cluster_key.as_deref(), give_up, asker)?;
-    block_on(async {
+    let parts = block_on(async {
         let mut tries = TRIES;
-        let parts = loop {
+        loop {
             let found = layout.iods.iter().map(|address| cluster.find(address));
             let parts: Vec<_> = join_all(found).await.into_iter().collect::<Result<_, _>>()?;
             // The first metaserver makes the volume, the others find it.
             let waits = layout.group.as_ref().is_some_and(|group| group.me > 0) && tries > 0;
             if !waits || is_made(&labels(&parts), &seen(&parts).await?) {
-                break parts;
+                break Ok::<_, Failure>(parts);
             }
             tries -= 1;
             cluster.pause().await?;
-        };
-        let iod = |at: usize, mark, folder| cluster.iod(&layout.iods[at], mark, folder);
-        let join_group = |laid_out: &Options| {
-            let joined = layout
-                .group
-                .as_ref()
-                .map(|group| cluster.join(group, directory, how, laid_out.clone()));
-            joined.transpose()
-        };
-        join(layout, names, parts, Some(&cluster), iod, join_group).await
-    })
+        }
+    })?;
+    let iod = |at: usize, mark, folder| cluster.iod(&layout.iods[at], mark, folder);
+    let join_group = |laid_out: &Options| {
+        let joined = layout
+            .group
+            .as_ref()
+            .map(|group| cluster.join(group, directory, how, laid_out.clone()));
+        joined.transpose()
+    };
+    join(layout, names, parts, Some(&cluster), iod, join_group)
 }
 
 /// How often it is looked whether the first metaserver has made the volume.
@@ -252,7 +252,9 @@ async fn new_volume(names: &Arc<DirStore>) -> Result<u64, Failure> {
     random()
 }
 
-async fn join<F: Files + 'static>(
+/// Joins the places of a volume into one store. The stores do their work aside: the calling thread
+/// opens files of the server's state too.
+fn join<F: Files + 'static>(
     layout: &Layout,
     names: &Arc<DirStore>,
     parts: Vec<Part<F>>,
@@ -260,19 +262,19 @@ async fn join<F: Files + 'static>(
     iod: impl Fn(usize, Mark, Option<Folder<F>>) -> Result<Arc<dyn Iod>, Failure>,
     join_group: impl FnOnce(&Options) -> Result<Option<Metaserver>, Failure>,
 ) -> Result<(Volume, Option<Metaserver>), Failure> {
-    let (labels, found) = (labels(&parts), seen(&parts).await?);
+    let (labels, found) = (labels(&parts), opened(seen(&parts))?);
     let Members { volume, members, numbers } = members(&labels, &found, &layout.lost)?;
     let volume = match volume {
         Some(known) => known,
-        None => new_volume(names).await?,
+        None => opened(new_volume(names))?,
     };
     let mut folders = Vec::new();
     for (part, &number) in parts.into_iter().zip(&numbers) {
         let mark = Mark { volume, number, members: members.clone() };
         let folder = match part.files {
             Some(files) => {
-                let opened = Folder::open(files, &mark).await;
-                Some(opened.map_err(|error| failed(&part.label, error))?)
+                let folder = Folder::open(files, &mark);
+                Some(opened(async { folder.await.map_err(|error| failed(&part.label, error)) })?)
             }
             None => None,
         };
@@ -303,7 +305,7 @@ async fn join<F: Files + 'static>(
         let there = there.filter_map(|(_, ((_, folder), label))| {
             Some((label.as_str(), folder.as_ref()?.files()))
         });
-        cluster.begin(volume, joined.as_ref(), &there.collect::<Vec<_>>()).await?;
+        opened(cluster.begin(volume, joined.as_ref(), &there.collect::<Vec<_>>()))?;
     }
     let mut iods: Vec<Arc<dyn Iod>> = members.iter().map(|_| Arc::new(Absent) as _).collect();
     for (at, (mark, folder)) in folders.into_iter().enumerate() {
@@ -314,10 +316,26 @@ async fn join<F: Files + 'static>(
         Some(metaserver) => Arc::new(metaserver.clone()),
         None => Arc::<DirStore>::clone(names),
     };
-    let striped = Striped::open(names, iods, laid_out).await;
-    let striped = striped.map_err(|error| not_opened(error, &members))?;
+    let striped = Striped::open(names, iods, laid_out);
+    let striped = opened(async { striped.await.map_err(|error| not_opened(error, &members)) })?;
     let group = layout.group.clone().zip(joined.clone());
     Ok((Volume { striped: Arc::new(striped), members, group }, joined))
+}
+
+/// Waits for work of stores, which may act as callers, while the calling thread keeps its identity.
+///
+/// # Errors
+/// When the system has no thread left.
+pub(crate) fn aside<F: Future<Output: Send>>(
+    work: impl FnOnce() -> F + Send,
+) -> io::Result<F::Output> {
+    own::aside(|| block_on(work()))
+}
+
+/// Waits for work of stores that opens a volume.
+fn opened<T: Send>(work: impl Future<Output = Result<T, Failure>> + Send) -> Result<T, Failure> {
+    let failed = |error| Kind::Running.because(format!("cannot open a volume: {error}"));
+    aside(|| work).map_err(failed)?
 }
 
 fn not_opened(error: OpenError, members: &[Member]) -> Failure {

@@ -11,12 +11,15 @@
 //!    piece of such work begins with [`must_be_own`], in release builds as well: a server that
 //!    opens its own files as a caller loses data that it has answered for.
 //! 3. A thread that has acted as a caller once does no file work of the server any more. Such a
-//!    thread has given up `CAP_SYS_RESOURCE`, by which rule 2 knows the thread where the process
-//!    had the capability.
+//!    thread has given up two capabilities, by which rule 2 knows the thread where the process had
+//!    one of them.
+//! 4. A thread that does file work of the server has work of a store done by [`aside`]: a store acts
+//!    as callers, also while it is opened.
 //!
 //! See `docs/design/0024-own-work.md`.
 
 use std::io;
+use std::panic::resume_unwind;
 use std::sync::mpsc::{self, Sender};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -88,6 +91,18 @@ pub fn spawn<T: Send + 'static>(
     started.recv().unwrap_or_else(|_| Err(io::Error::other("the starter of threads has ended")))
 }
 
+/// Runs work of a store on a thread that ends with the work, so that the calling thread keeps its
+/// identity (rule 4). The caller waits for the end of the work; a panic of the work goes on here.
+///
+/// # Errors
+/// When the system has no thread left.
+pub fn aside<T: Send>(work: impl FnOnce() -> T + Send) -> io::Result<T> {
+    thread::scope(|scope| {
+        let thread = thread::Builder::new().name("aside".to_owned()).spawn_scoped(scope, work)?;
+        Ok(thread.join().unwrap_or_else(|panic| resume_unwind(panic)))
+    })
+}
+
 /// Gives the starter an order.
 fn order(order: Order) -> io::Result<()> {
     let mut starter = STARTER.lock().unwrap_or_else(PoisonError::into_inner);
@@ -150,6 +165,18 @@ mod tests {
             spawn("own", is_own).expect("there are threads").join().expect("no panic")
         });
         assert!(caller.join().expect("no panic"));
+    }
+
+    #[test]
+    fn work_of_a_store_aside_leaves_the_identity_of_the_thread() {
+        if geteuid().is_root() {
+            let is_own_aside = aside(|| {
+                act_as_a_caller();
+                is_own()
+            });
+            assert!(!is_own_aside.expect("there are threads"), "the work acts as a caller");
+        }
+        must_be_own();
     }
 
     #[test]

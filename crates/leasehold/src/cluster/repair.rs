@@ -3,6 +3,7 @@
 //! Where no metaserver serves the directory, this process looks at its metafiles and asks the iods
 //! itself; else the metaserver does so, which knows what is being made, moved and renamed.
 
+use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
@@ -93,11 +94,13 @@ pub(crate) fn repair_served(
     let of = serving.volume_of(path).filter(|(directory, _)| directory == path);
     let (directory, volume) =
         of.ok_or_else(|| format!("{} is no directory of names of this server", path.display()))?;
-    let found = block_on(volume.striped.search())
-        .map_err(|error| format!("{error}; nothing was removed"))?;
+    let unable = |error: &dyn fmt::Display| format!("{error}; nothing was removed");
+    let found = stripes::aside(|| volume.striped.search()).map_err(|error| unable(&error))?;
+    let found = found.map_err(|error| unable(&error))?;
     let removed = if remove {
         may_be_removed(&found.leftovers, &directory, even_most)?;
-        let removed = block_on(volume.striped.remove_found(&found));
+        let removed = stripes::aside(|| volume.striped.remove_found(&found));
+        let removed = removed.map_err(|error| unable(&error))?;
         tracing::info!(
             directory = %path.display(),
             removed = removed.iter().sum::<u64>(),

@@ -42,6 +42,10 @@ const OVERRIDES: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::FSETID)
     .union(CapabilitySet::SYS_RESOURCE);
 
+/// A capability that no store needs and that the superuser has in containers too. A thread without
+/// it has acted as a caller, by which the shell finds file work of the server on such a thread.
+const MARK: CapabilitySet = CapabilitySet::SYS_CHROOT;
+
 thread_local! {
     /// Whom this thread acts for; none before its first operation.
     static NOW: RefCell<Option<Caller>> = const { RefCell::new(None) };
@@ -114,7 +118,7 @@ fn switch(caller: &Caller) -> Result<(), FsError> {
         // Quotas and reserved blocks hold for callers, so the server must not be exempt. And a
         // thread that is not the superuser yet would keep its powers when it becomes a caller:
         // the kernel takes them only on the way from user 0 to another.
-        give_up(CapabilitySet::SYS_RESOURCE)?;
+        give_up(CapabilitySet::SYS_RESOURCE.union(MARK))?;
         become_user(&superuser())?;
     }
     become_user(caller)

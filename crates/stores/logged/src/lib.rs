@@ -203,7 +203,14 @@ impl Owner {
 /// The number of a store's file system.
 fn file_system(store: &dyn Store) -> Result<leasehold_base::units::FileSystemId, OpenError> {
     let root = store.root();
-    block_on(store.getattr(&root)).map(|seen| seen.file_system).map_err(OpenError::Disk)
+    let seen = aside(|| block_on(store.getattr(&root)));
+    seen.map(|seen| seen.file_system).map_err(OpenError::Disk)
+}
+
+/// Does work of a store on a thread that ends with the work: a store acts as callers, and the thread
+/// that opens the log keeps its identity.
+fn aside<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+    thread::scope(|scope| scope.spawn(work).join().expect("a store does not panic"))
 }
 
 /// Makes a log where there is none.
@@ -245,11 +252,7 @@ fn recover(
     }
     let Scanned { outcome, damaged } = scan(media, head, layout)?;
     let mut replay = Replay::new(below, media, head, layout);
-    // On a thread of its own, which then acts as this and that caller.
-    let done = thread::scope(|scope| {
-        let thread = scope.spawn(|| block_on(replay.run(&outcome)));
-        thread.join().expect("a replay does not panic")
-    });
+    let done = aside(|| block_on(replay.run(&outcome)));
     done.map_err(|failure| match failure {
         Failure::Log(error) => OpenError::Device(error),
         Failure::Disk(error) => OpenError::Disk(error),
