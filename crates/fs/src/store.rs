@@ -157,9 +157,8 @@ pub trait Store: Send + Sync {
         wanted: Access,
     ) -> Answer<'a, Result<(Access, Attributes), FsError>>;
 
-    /// The bytes that may be promised to a client whose data comes later, without attributes. The
-    /// answer may be less than [`Store::space`] has, and comes also while attributes have to be
-    /// waited for.
+    /// The wanted kinds of access that the caller has, without attributes. The answer comes also
+    /// while attributes have to be waited for.
     fn rights<'a>(
         &'a self,
         caller: &'a Caller,
@@ -270,7 +269,9 @@ pub trait Store: Send + Sync {
         object: &'a ObjectId,
     ) -> Answer<'a, Result<(Space, Attributes), FsError>>;
 
-    /// The same without attributes, known also while what those say has to be waited for.
+    /// The bytes that may be promised to a client whose data comes later, without attributes. The
+    /// answer may be less than [`Store::space`] has, and comes also while attributes have to be
+    /// waited for.
     fn room<'a>(
         &'a self,
         caller: &'a Caller,
