@@ -21,6 +21,7 @@ fn told<T: Encode>(context: &Context, mut entries: Vec<T>) -> Vec<T> {
         let mut left = DATAGRAM_LIST_BYTES_MAX;
         let fit = entries.iter().take_while(|entry| {
             let mut writer = Writer::new();
+            true.encode(&mut writer);
             entry.encode(&mut writer);
             let rest = left.checked_sub(writer.finish().len());
             left = rest.unwrap_or(0);
@@ -46,28 +47,20 @@ pub(super) async fn dump(context: &Context, (): ()) -> Result<Mounts, Refusal<()
         access.is_some_and(|access| [*client, asking].into_iter().all(|one| access.has(one)))
     });
     let mounts = mounts.into_iter().map(Mounted).collect();
-    Ok(Mounts(told(context, mounts)))
+    Ok(List(told(context, mounts)))
 }
 
-/// Who mounted what.
-pub(super) struct Mounts(Vec<Mounted>);
+/// The clients that have mounted an export, each with the path.
+pub(super) type Mounts = List<Mounted>;
 
 /// A client, and the path that it mounted.
-struct Mounted(Mount);
+pub(super) struct Mounted(Mount);
 
 impl Encode for Mounted {
     fn encode(&self, writer: &mut Writer) {
         let (client, path) = &self.0;
         let host = client.to_string();
-        true.encode(writer);
         wire_dump::Entry { host: Name(host.as_bytes()), directory: Path(path) }.encode(writer);
-    }
-}
-
-impl Encode for Mounts {
-    fn encode(&self, writer: &mut Writer) {
-        self.0.iter().for_each(|mounted| mounted.encode(writer));
-        false.encode(writer);
     }
 }
 
@@ -90,13 +83,14 @@ pub(super) async fn export(context: &Context, (): ()) -> Result<Exports, Refusal
         }
     };
     let found = context.exports.found_by(client).filter(|offer| offer.secret.is_none());
-    Ok(Exports(told(context, found.map(entry).collect())))
+    Ok(List(told(context, found.map(entry).collect())))
 }
 
-/// The exports that a client finds, and who may mount each.
-pub(super) struct Exports(Vec<Entry>);
+/// The exports that a client finds, each with the clients that may mount it.
+pub(super) type Exports = List<Entry>;
 
-struct Entry {
+/// An export, with the clients that may mount it.
+pub(super) struct Entry {
     path: Vec<u8>,
     names: Vec<Vec<u8>>,
 }
@@ -105,14 +99,6 @@ impl Encode for Entry {
     fn encode(&self, writer: &mut Writer) {
         let Self { path, names } = self;
         let groups = List(names.iter().map(|name| Name(name)).collect());
-        true.encode(writer);
         wire_export::Entry { directory: Path(path), groups }.encode(writer);
-    }
-}
-
-impl Encode for Exports {
-    fn encode(&self, writer: &mut Writer) {
-        self.0.iter().for_each(|entry| entry.encode(writer));
-        false.encode(writer);
     }
 }
