@@ -146,22 +146,15 @@ struct State {
     untold: Untold,
 }
 
-/// A call that waits.
-struct Waiting {
-    /// The object that it waits for; none, where it waits for the stable list.
-    object: Option<Object>,
-    waits: Waits,
-}
-
-/// Who waits.
-enum Waits {
-    /// A call.
-    Call(oneshot::Sender<Option<Run>>),
+/// A call or program that waits.
+enum Waiting {
+    /// A call, for its turn at an object.
+    Call(Object, oneshot::Sender<Option<Run>>),
     /// A call that asks for leases, until its client is on the stable list; the sender carries true
     /// if the call may ask.
     List(Client, oneshot::Sender<bool>),
-    /// A program of this machine.
-    Program(Program),
+    /// A program of this machine, for its turn at an object.
+    Program(Object, Program),
 }
 
 /// A client, as it is reached.
@@ -217,8 +210,6 @@ struct Outs {
     messages: Vec<(Way, Message)>,
     evictions: BTreeMap<Client, Vec<(Object, Serial)>>,
     inquiries: Vec<Asked>,
-    /// The clients to be written to the stable list; none, where the list has not changed.
-    list: Option<Vec<(Name, u64)>>,
     hurry: bool,
     /// Calls that waited, and what came of it.
     settled: Vec<Settled>,
@@ -230,7 +221,7 @@ struct Outs {
 
 /// A call that waits no more.
 struct Settled {
-    object: Option<Object>,
+    object: Object,
     ticket: Ticket,
     sender: oneshot::Sender<Option<Run>>,
     run: Option<Run>,
@@ -342,7 +333,7 @@ impl Leases {
             state.announced = next;
             outs.hurry = true;
         }
-        let list = state.list_to_write(&mut outs);
+        let list = state.list_to_write();
         drop(state);
         if let Some(post) = self.post.get() {
             for (way, message) in outs.messages {
@@ -372,7 +363,7 @@ impl Leases {
     /// Tells who waits what came of it, who may go on at once. A call whose caller is gone ends.
     fn tell_settled(self: &Arc<Self>, settled: Vec<Settled>) {
         for Settled { object, ticket, sender, run } in settled {
-            if let (Err(Some(_)), Some(object)) = (sender.send(run), object) {
+            if let Err(Some(_)) = sender.send(run) {
                 let outcome = table::Outcome { used: 0, void: true };
                 self.with(Time::ZERO, |state, outs| {
                     state.step(table::Event::Done(object, ticket, outcome), outs);
@@ -434,10 +425,10 @@ impl State {
     /// Has a call wait; fails where too many do.
     fn park(
         &mut self,
-        object: Option<Object>,
+        object: Object,
     ) -> Result<(Ticket, oneshot::Receiver<Option<Run>>), FsError> {
         let (sender, receiver) = oneshot::channel();
-        let ticket = self.keep_waiting(Waiting { object, waits: Waits::Call(sender) })?;
+        let ticket = self.keep_waiting(Waiting::Call(object, sender))?;
         Ok((ticket, receiver))
     }
 
@@ -470,34 +461,34 @@ impl State {
 
     /// Has who waits be told what came of it.
     fn settle(&mut self, ticket: Ticket, run: Option<Run>, outs: &mut Outs) {
-        let Some(Waiting { object, waits }) = self.waiting.remove(&ticket) else { return };
-        match waits {
-            Waits::Call(sender) => outs.settled.push(Settled { object, ticket, sender, run }),
-            Waits::List(_, sender) => outs.admitted.push((sender, false)),
-            Waits::Program(program) => {
-                let runs = run.and(object).map(|object| (object, ticket));
-                outs.freed.push((program, runs));
+        match self.waiting.remove(&ticket) {
+            Some(Waiting::Call(object, sender)) => {
+                outs.settled.push(Settled { object, ticket, sender, run });
             }
+            Some(Waiting::List(_, sender)) => outs.admitted.push((sender, false)),
+            Some(Waiting::Program(object, program)) => {
+                outs.freed.push((program, run.map(|_| (object, ticket))));
+            }
+            None => {}
         }
     }
 
     fn give_up(&mut self, ticket: Ticket, outs: &mut Outs) {
         match self.waiting.get(&ticket) {
-            Some(Waiting { waits: Waits::List(client, _), .. }) => {
-                self.registry(clients::Event::GivenUp(ticket, *client), outs);
+            Some(&Waiting::List(client, _)) => {
+                self.registry(clients::Event::GivenUp(ticket, client), outs);
             }
-            Some(Waiting { object: Some(object), .. }) => {
-                let object = *object;
+            Some(&(Waiting::Call(object, _) | Waiting::Program(object, _))) => {
                 self.settle(ticket, None, outs);
                 self.step(table::Event::GivenUp(object, ticket), outs);
             }
-            Some(Waiting { object: None, .. }) | None => {}
+            None => {}
         }
     }
 
     /// Tells a call that waited for the stable list whether it may ask for leases.
     fn admit_asks(&mut self, ticket: Ticket, may: bool, outs: &mut Outs) {
-        if let Some(Waiting { waits: Waits::List(_, sender), .. }) = self.waiting.remove(&ticket) {
+        if let Some(Waiting::List(_, sender)) = self.waiting.remove(&ticket) {
             outs.admitted.push((sender, may));
         }
     }
@@ -527,11 +518,11 @@ impl State {
                 clients::Effect::Welcome(..) | clients::Effect::Superseded(..) => {}
                 clients::Effect::List(name, instance) => {
                     self.list.insert(name, instance);
-                    outs.list.get_or_insert_default().push((name, instance));
+                    self.writes.due.get_or_insert_default().push((name, instance));
                 }
                 clients::Effect::Unlist(name) => {
                     if self.list.remove(&name).is_some() {
-                        outs.list.get_or_insert_default();
+                        self.writes.due.get_or_insert_default();
                     }
                 }
                 clients::Effect::Proceed(ticket) => self.admit_asks(ticket, true, outs),

@@ -7,7 +7,7 @@ use leasehold_core::leases::clients::{self, Name};
 use leasehold_core::leases::{Client, Kind, Ticket, table};
 use leasehold_fs::{ExportId, ObjectId};
 
-use super::{Leases, State, Waits};
+use super::{Leases, State, Waiting};
 
 /// All leases of a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -191,9 +191,9 @@ impl State {
         if let Some(client) = client {
             return LeaseWaiter::Client(self.clients.name(client).map_or([0; 16], |name| name.0));
         }
-        match self.waiting.get(&ticket).map(|waiting| &waiting.waits) {
-            Some(Waits::Program(_)) => LeaseWaiter::Program,
-            Some(Waits::Call(_) | Waits::List(..)) | None => LeaseWaiter::Plain,
+        match self.waiting.get(&ticket) {
+            Some(Waiting::Program(..)) => LeaseWaiter::Program,
+            Some(Waiting::Call(..) | Waiting::List(..)) | None => LeaseWaiter::Plain,
         }
     }
 }

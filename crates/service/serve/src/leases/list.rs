@@ -12,7 +12,7 @@ use leasehold_base::units::Time;
 use leasehold_core::leases::clients::{self, Name};
 use leasehold_core::leases::{Client, Ticket};
 
-use super::{Leases, Outs, State, Waiting, Waits};
+use super::{Leases, Outs, State, Waiting};
 
 /// The time for which the server sends away calls that ask for leases while calls still run that
 /// passed no gate. A call that hangs, as on a disk that is away, must not hold up every mount.
@@ -45,7 +45,7 @@ pub(super) struct Writes {
     /// is under way.
     under_way: Option<Vec<(Name, u64)>>,
     /// The clients that wait for the next write; none, where the list has not changed since.
-    due: Option<Vec<(Name, u64)>>,
+    pub(super) due: Option<Vec<(Name, u64)>>,
     /// True if the write under way has succeeded, false if it has failed, until a turn takes note.
     ended: Option<bool>,
 }
@@ -106,8 +106,7 @@ impl State {
     /// Makes a call wait for the stable list; returns none where too many calls wait.
     fn await_list(&mut self, client: Client) -> Option<(Ticket, oneshot::Receiver<bool>)> {
         let (sender, receiver) = oneshot::channel();
-        let waiting = Waiting { object: None, waits: Waits::List(client, sender) };
-        Some((self.keep_waiting(waiting).ok()?, receiver))
+        Some((self.keep_waiting(Waiting::List(client, sender)).ok()?, receiver))
     }
 
     /// Tells the clients that waited for a write of the stable list how the write has ended.
@@ -124,10 +123,7 @@ impl State {
     }
 
     /// The stable list to be written, where a turn has changed it and no write is under way.
-    pub(super) fn list_to_write(&mut self, outs: &mut Outs) -> Option<ListWrite> {
-        if let Some(added) = outs.list.take() {
-            self.writes.due.get_or_insert_default().extend(added);
-        }
+    pub(super) fn list_to_write(&mut self) -> Option<ListWrite> {
         if self.writes.under_way.is_some() {
             return None;
         }

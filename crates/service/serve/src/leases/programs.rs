@@ -9,7 +9,7 @@ use leasehold_core::leases::{Kind, Object, Ticket};
 use leasehold_fs::{Disturbance, ExportId, Guard, ObjectId, Store};
 
 use super::gate::guard;
-use super::{Leases, Waiting, Waits};
+use super::{Leases, Waiting};
 
 /// A program that waits, by what keeps it waiting.
 pub(super) struct Program {
@@ -59,8 +59,7 @@ impl Leases {
         self.with(Time::ZERO, |state, outs| {
             let ticket = Ticket(state.next_ticket);
             state.next_ticket += 1;
-            let waiting = Waiting { object: Some(object), waits: Waits::Program(program) };
-            state.waiting.insert(ticket, waiting);
+            state.waiting.insert(ticket, Waiting::Program(object, program));
             let call = Call { ticket, object, client: None, access, under: None, ask: None };
             state.step(table::Event::Call(call), outs);
             state.waits.programs += u64::from(state.waiting.contains_key(&ticket));

@@ -68,7 +68,7 @@ impl Turn {
             if other.is_some() && other != beside {
                 return Err(FsError::Later);
             }
-            let (ticket, receiver) = state.park(Some(object))?;
+            let (ticket, receiver) = state.park(object)?;
             if let (Some(client), Some(_)) = (client, ask) {
                 state.names.note(client, object, (export, identity, named));
             }
@@ -99,7 +99,7 @@ impl Turn {
     /// [`FsError::Later`] when too many wait.
     pub(super) fn of_nobody(leases: &Arc<Leases>, object: Object) -> Result<Self, FsError> {
         let (ticket, receiver) = leases.with(Time::ZERO, |state, outs| {
-            let (ticket, receiver) = state.park(Some(object))?;
+            let (ticket, receiver) = state.park(object)?;
             state.step(table::Event::Vacate(object, ticket), outs);
             state.be_patient(ticket);
             Ok((ticket, receiver))
