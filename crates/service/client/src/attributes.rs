@@ -25,8 +25,8 @@ impl Client {
     /// # Errors
     /// When they cannot be had from the server, as for every operation.
     pub async fn getattr(&self, who: &Credential, node: NodeId) -> Result<Seen, Error> {
-        let seen = self.getattr_in_passing(who, node).await?;
-        if !self.settle_times(node) {
+        let (seen, is_settled) = self.getattr_so_far(who, node).await?;
+        if !is_settled {
             self.sync_node(node).await;
             return self.getattr_in_passing(who, node).await;
         }
@@ -39,16 +39,18 @@ impl Client {
     /// # Errors
     /// As [`Client::getattr`].
     pub async fn getattr_in_passing(&self, who: &Credential, node: NodeId) -> Result<Seen, Error> {
-        let known = self.known(who, node).await?;
-        let is_settled = self.settle_times(node);
-        let seen = self.with(|state, now, _| state.seen(now, node)).unwrap_or(known);
-        let trusted_for = if is_settled { known.trusted_for } else { Duration::ZERO };
-        Ok(Seen { attributes: seen.attributes, trusted_for })
+        self.getattr_so_far(who, node).await.map(|(seen, _)| seen)
     }
 
-    fn settle_times(&self, node: NodeId) -> bool {
+    /// The attributes of a node, and whether the times in them are those of the file.
+    async fn getattr_so_far(&self, who: &Credential, node: NodeId) -> Result<(Seen, bool), Error> {
+        let known = self.known(who, node).await?;
         let at = self.time_of_day();
-        self.with(|state, now, doings| state.settle_times(now, (node, at), doings))
+        let is_settled =
+            self.with(|state, now, doings| state.settle_times(now, (node, at), doings));
+        let seen = self.with(|state, now, _| state.seen(now, node)).unwrap_or(known);
+        let trusted_for = if is_settled { known.trusted_for } else { Duration::ZERO };
+        Ok((Seen { attributes: seen.attributes, trusted_for }, is_settled))
     }
 
     /// The attributes of a node as this client knows them, for its own use.
@@ -160,8 +162,7 @@ impl Client {
                 state.step(now, Event::Alter { file: node.key(), set, at }, doings);
                 state.lease(now, holder::Event::Dirtied(object_of(node), 0), doings);
             }
-            let seen = state.seen(now, node)?;
-            Some(Seen { trusted_for: state.shown_for(node, seen.trusted_for), ..seen })
+            state.shown(now, node)
         })
     }
 

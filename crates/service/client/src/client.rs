@@ -322,10 +322,7 @@ impl Client {
     /// The attributes of a node where they can be trusted, and the times in them are settled.
     #[must_use]
     pub fn seen(&self, node: NodeId) -> Option<Seen> {
-        let seen = self.with(|state, now, _| {
-            let seen = state.seen(now, node)?;
-            Some(Seen { trusted_for: state.shown_for(node, seen.trusted_for), ..seen })
-        })?;
+        let seen = self.with(|state, now, _| state.shown(now, node))?;
         (!seen.trusted_for.is_zero()).then_some(seen)
     }
 
@@ -484,6 +481,12 @@ impl State {
         }
         let usable = self.usable_until(now, node).map_or(Duration::ZERO, |until| until.since(now));
         Some(Seen { attributes, trusted_for: trusted_for.min(usable) })
+    }
+
+    /// The attributes of a node, with the time for which a kernel may show them to programs.
+    pub(crate) fn shown(&self, now: Time, node: NodeId) -> Option<Seen> {
+        let seen = self.seen(now, node)?;
+        Some(Seen { trusted_for: self.shown_for(node, seen.trusted_for), ..seen })
     }
 
     /// The time for which a kernel may show attributes of a node to programs without a question,

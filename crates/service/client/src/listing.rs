@@ -13,7 +13,7 @@ use leasehold_wire::nfs3;
 
 use crate::client::Client;
 use crate::listed::{Part, Row, Which};
-use crate::nodes::{Found, NodeId};
+use crate::nodes::{Found, NodeId, Seen};
 use crate::open::{Open, OpenId};
 use crate::options::Asking;
 use crate::ride::{ENTRIES, FIRST};
@@ -157,13 +157,10 @@ impl Client {
         if let Some(grant) = grant {
             self.take_grant((who, node), grant, (asked, Some(attributes)));
         }
-        let (seen, trusted_for) = self.with(|state, now, _| {
-            let seen = state.seen(now, node)?;
-            Some((seen, state.shown_for(node, seen.trusted_for)))
-        })?;
+        let Seen { attributes, trusted_for } = self.with(|state, now, _| state.shown(now, node))?;
         Some(Found {
             node,
-            attributes: seen.attributes,
+            attributes,
             trusted_for,
             named_for: self.seen(directory).map_or(Duration::ZERO, |seen| seen.trusted_for),
         })
