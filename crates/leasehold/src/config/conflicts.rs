@@ -6,6 +6,7 @@ use std::num::NonZeroUsize;
 use std::path::Path;
 
 use leasehold_base::limits::TRANSFER_BYTES_MAX;
+use leasehold_store_striped::MARK;
 
 use super::options::{Limits, Server};
 use super::rules::Wrong;
@@ -147,9 +148,6 @@ fn served(export: &Export) -> Result<(), Wrong> {
     }
     Ok(())
 }
-
-/// The file that marks a directory of stripes.
-const MARK: &str = "leasehold-iod";
 
 #[cfg(test)]
 mod tests {

@@ -16,6 +16,7 @@ use leasehold_fs::{Answer, FsError, ObjectId, SetAttributes, SetTime, Stability}
 
 use crate::Striped as Volume;
 use crate::file::Objects;
+use crate::full::lacks_space;
 use crate::iod::{Iod, ObjectName};
 use crate::look::superuser;
 use crate::metafile::BEHIND_OFFSET;
@@ -107,7 +108,7 @@ impl Volume {
         file: &Objects,
         failed: FsError,
     ) -> Result<bool, FsError> {
-        if !matches!(failed, FsError::NoSpace | FsError::QuotaExceeded) {
+        if !lacks_space(failed) {
             return Ok(is_told(failed));
         }
         let shape = self.shape(metafile).await?;
@@ -179,5 +180,5 @@ impl Volume {
 
 /// Whether an error is the answer to the caller, rather than that of an iod that is not well.
 pub(crate) fn is_told(error: FsError) -> bool {
-    matches!(error, FsError::NoSpace | FsError::QuotaExceeded | FsError::FileTooBig)
+    lacks_space(error) || error == FsError::FileTooBig
 }

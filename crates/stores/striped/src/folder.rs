@@ -16,8 +16,8 @@ const KNOWN_MAX: usize = 65_536;
 /// Objects lie in directories by the first byte of their names.
 const DIRECTORY_DIGITS: usize = 2;
 
-/// The file that says what the rest is part of.
-const MARK: &str = "leasehold-iod";
+/// The file that marks a directory of objects, and says which volume has them.
+pub const MARK: &str = "leasehold-iod";
 
 /// A longer mark is none.
 const MARK_BYTES_MAX: u32 = 64 << 10;

@@ -21,6 +21,11 @@ use crate::shape::Shape;
 /// An iod that has one of so many parts of its room free is not full any more.
 const FREE_PART: u64 = 20;
 
+/// Returns true if an iod refused a change because it has no room for it.
+pub(crate) fn lacks_space(error: FsError) -> bool {
+    matches!(error, FsError::NoSpace | FsError::QuotaExceeded)
+}
+
 /// The numbers of the iods that are full.
 #[derive(Debug, Default)]
 pub(crate) struct Full(Mutex<BTreeSet<u16>>);
@@ -32,7 +37,7 @@ impl Full {
 
     /// Takes note of the error of a change at an iod.
     pub(crate) fn heard(&self, iod: u16, error: FsError) {
-        if matches!(error, FsError::NoSpace | FsError::QuotaExceeded) {
+        if lacks_space(error) {
             self.state(|full| full.insert(iod));
         }
     }

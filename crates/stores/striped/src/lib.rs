@@ -72,7 +72,7 @@ use crate::upkeep::Upkeep;
 pub use absent::Absent;
 pub use around::Around;
 pub use files::Files;
-pub use folder::{Folder, Mark, MarkError, Member};
+pub use folder::{Folder, MARK, Mark, MarkError, Member};
 pub use iod::{Extent, Iod, ObjectName, Room, Written};
 pub use leftovers::{LeftOf, Leftovers, Listed, list, remove};
 pub use local::Local;

@@ -84,10 +84,10 @@ impl Remote {
     }
 
     /// What the server told of a file, or tells now.
-    async fn told(&self, file: &Handle, told: Option<Attributes>) -> Result<Extent, FsError> {
+    async fn told(&self, file: &Handle, told: Option<Attributes>) -> Result<Attributes, FsError> {
         match told {
-            Some(attributes) => Ok(extent(&attributes)),
-            None => self.extent(*file).await,
+            Some(attributes) => Ok(attributes),
+            None => self.attributes(file).await,
         }
     }
 
@@ -169,7 +169,7 @@ impl Files for Remote {
             messages::SetAttributes { size: Some(size), ..messages::SetAttributes::default() };
         let done = self.nfs.setattr(self.who(), &file, &changes, None).await;
         let done = done.map_err(|error| self.lost(error))?.done().map_err(meaning)?;
-        self.told(&file, done.after).await
+        Ok(extent(&self.told(&file, done.after).await?))
     }
 
     async fn read(&self, file: Handle, offset: u64, count: u32) -> Result<(Bytes, bool), FsError> {
@@ -246,11 +246,7 @@ impl Files for Remote {
             }
             Err(status) => return Err(meaning(status)),
         };
-        let after = match after {
-            Some(after) => after,
-            None => self.attributes(&file).await?,
-        };
-        Ok(is_given(&after).then(spot))
+        Ok(is_given(&self.told(&file, after).await?).then(spot))
     }
 
     async fn space(&self) -> Result<Room, FsError> {

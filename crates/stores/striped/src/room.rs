@@ -9,6 +9,7 @@ use leasehold_fs::{
 
 use crate::Striped as Volume;
 use crate::file::{Data, Objects};
+use crate::full::lacks_space;
 use crate::metafile::{Change, HEAD_BYTES, Head};
 use crate::objects::resized;
 
@@ -102,7 +103,7 @@ impl Volume {
             // take room where there is none, and stay when the file is removed before.
             if !is_same {
                 self.remove_objects(&file.head).await;
-            } else if matches!(error, FsError::NoSpace | FsError::QuotaExceeded) {
+            } else if lacks_space(error) {
                 self.remove_unused_objects(&file.head).await;
             }
             making.end();

@@ -86,7 +86,7 @@ impl Striped {
     /// Removes the data of a file, if the last name is gone.
     async fn purge_if_gone(&self, doomed: Option<(ObjectId, Head)>) {
         if let Some((object, head)) = doomed
-            && self.names.getattr(&object).await == Err(FsError::Stale)
+            && self.is_gone(&object).await
         {
             self.purge(&object, head).await;
         }
