@@ -166,16 +166,15 @@ impl Witness {
         if state.held >= HELD_MAX {
             return Hold::Short;
         }
-        let known = state.of(directory).map(|watch| core::mem::replace(&mut watch.held, true));
-        let was_held = match known {
-            Some(was_held) => was_held,
+        match state.of(directory) {
+            Some(watch) => watch.held = true,
             None => match self.add(&mut state, directory, path) {
-                Some(watch) => core::mem::replace(&mut watch.held, true),
+                Some(watch) => watch.held = true,
                 None => return Hold::Short,
             },
-        };
-        state.held += usize::from(!was_held);
-        if !was_held && state.held == 1 { Hold::First } else { Hold::Another }
+        }
+        state.held += 1;
+        if state.held == 1 { Hold::First } else { Hold::Another }
     }
 
     /// Has it told no more.
