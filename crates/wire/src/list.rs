@@ -9,11 +9,7 @@ pub struct List<T>(pub Vec<T>);
 
 impl<'a, T: Decode<'a>> Decode<'a> for List<T> {
     fn decode(reader: &mut Reader<'a>) -> Result<Self, Error> {
-        let mut values = Vec::new();
-        while let Some(value) = Option::decode(reader)? {
-            values.push(value);
-        }
-        Ok(Self(values))
+        UpTo::<T, { usize::MAX }>::decode(reader).map(|UpTo(values)| Self(values))
     }
 }
 
