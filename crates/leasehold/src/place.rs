@@ -24,13 +24,11 @@ use std::hash::Hasher as _;
 use std::io::{self, ErrorKind};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
-use std::thread;
-use std::time::{Duration, Instant};
 
 use leasehold_shell::private::{self, Secrecy};
-use leasehold_shell::{GivenLock, Ownership, state};
+use leasehold_shell::{GivenLock, Ownership, lock, state};
 use leasehold_store_dir::Origin;
-use rustix::fs::{FlockOperation, OFlags, flock};
+use rustix::fs::OFlags;
 use siphasher::sip::SipHasher24;
 
 use crate::config::Plan;
@@ -49,12 +47,6 @@ const KEY: &str = "handle-key";
 /// The files of a state, in the order in which they move.
 const FILES: [&str; 8] =
     ["identifier", "exports", "origins", "leases", "replies", "verifier", "stable-log", KEY];
-
-/// The time that a server that was just killed may take to end.
-const PATIENCE: Duration = Duration::from_secs(1);
-
-/// The time between two looks at the lock of such a server.
-const LOOK: Duration = Duration::from_millis(10);
 
 /// The number of characters of a directory's or file's name that a folder's name has.
 const NAME_CHARACTERS_MAX: usize = 40;
@@ -197,16 +189,11 @@ fn at_rest(base: &Path) -> io::Result<Option<(Ownership, Option<File>)>> {
         Err(error) if error.kind() == ErrorKind::NotFound => None,
         notes => Some(notes?),
     };
-    let lock = FlockOperation::NonBlockingLockExclusive;
-    let is_free = || notes.as_ref().is_none_or(|notes| flock(notes, lock).is_ok());
-    let end = Instant::now() + PATIENCE;
-    while !is_free() {
-        if Instant::now() > end {
-            return Ok(None);
-        }
-        thread::sleep(LOOK);
+    let locked = notes.as_ref().map_or(Ok(()), |notes| lock(notes, |_| String::new()));
+    match locked {
+        Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(None),
+        locked => locked.map(|()| Some((owned, notes))),
     }
-    Ok(Some((owned, notes)))
 }
 
 /// The reason that a server is the heir.

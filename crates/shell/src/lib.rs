@@ -58,7 +58,7 @@ pub use counters::Counters;
 pub use handler::Handler;
 pub use leases::LeaseLedger;
 pub use notebook::{Changes, Notebook};
-pub use ownership::{GivenLock, Ownership};
+pub use ownership::{GivenLock, Ownership, lock};
 pub use peer::{Policy, reserved_ports_end};
 pub use periodic::Periodic;
 pub use pool::Pool;

@@ -138,7 +138,7 @@ fn is_same(one: &File, other: &File) -> bool {
 ///
 /// # Errors
 /// [`ErrorKind::WouldBlock`] with the text of `refusal` when another process has the lock.
-pub(crate) fn lock(file: &File, refusal: impl FnOnce(&File) -> String) -> io::Result<()> {
+pub fn lock(file: &File, refusal: impl FnOnce(&File) -> String) -> io::Result<()> {
     let end = Instant::now() + PATIENCE;
     loop {
         match flock(file, FlockOperation::NonBlockingLockExclusive) {
