@@ -52,6 +52,14 @@ pub(crate) struct About {
     pub(crate) replaced: Vec<PathBuf>,
 }
 
+/// The directories that were replaced under the server with a state; none, where no server of this
+/// version answers.
+pub(crate) fn replaced(state: &Path) -> Vec<PathBuf> {
+    let about = control::ask(state, &Request::About).ok();
+    let about = about.and_then(|about| serde_json::from_value::<About>(about).ok());
+    about.map(|about| about.replaced).unwrap_or_default()
+}
+
 /// A server that runs.
 #[derive(Clone, Debug)]
 pub(crate) struct Server {

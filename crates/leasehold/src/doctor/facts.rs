@@ -14,7 +14,7 @@ use super::mounts::{Mount, below, mounts};
 use crate::checks;
 use crate::config::Plan;
 use crate::control::{self, Request};
-use crate::running::About;
+use crate::running;
 
 /// How this machine is, as far as it concerns a server or a client.
 pub(super) struct Facts {
@@ -103,7 +103,7 @@ impl Facts {
             // What our own server has is not tried: it could not be had.
             ports: listen.into_iter().map(|address| port(address, with_udp, is_running)).collect(),
             is_running,
-            replaced: state.map(replaced).unwrap_or_default(),
+            replaced: state.map(running::replaced).unwrap_or_default(),
             telling: match plan.map(|plan| (plan.server.portmap(), plan.server.register)) {
                 Some((Some(_), _)) => Telling::Ourselves,
                 Some((None, true)) => Telling::Rpcbind,
@@ -121,13 +121,6 @@ impl Facts {
             mounts: all.into_iter().filter(Mount::is_nfs).collect(),
         }
     }
-}
-
-/// The directories that were replaced under the server with a state.
-fn replaced(state: &Path) -> Vec<PathBuf> {
-    let about = control::ask(state, &Request::About).ok();
-    let about = about.and_then(|about| serde_json::from_value::<About>(about).ok());
-    about.map(|about| about.replaced).unwrap_or_default()
 }
 
 /// Tries a port, by stream and with `with_udp` by datagram, unless our server has the port.
