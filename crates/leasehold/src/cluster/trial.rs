@@ -59,36 +59,34 @@ pub(crate) fn run(options: &Try) -> Result<(), Failure> {
 /// A watch over processes: when a process fails, the watch asks this process to end.
 struct Watch {
     is_over: Arc<AtomicBool>,
-    has_failed: Arc<AtomicBool>,
-    thread: JoinHandle<()>,
+    /// Gives true if a process has failed.
+    thread: JoinHandle<bool>,
 }
 
 impl Watch {
     fn begin(parts: &Arc<Mutex<Vec<Running>>>) -> Self {
         let is_over = Arc::new(AtomicBool::new(false));
-        let has_failed = Arc::new(AtomicBool::new(false));
-        let (parts, over, failed) = (Arc::clone(parts), is_over.clone(), has_failed.clone());
+        let (parts, over) = (Arc::clone(parts), Arc::clone(&is_over));
         let thread = thread::spawn(move || {
             while !over.load(Ordering::Acquire) {
                 let mut parts = parts.lock().unwrap_or_else(PoisonError::into_inner);
                 if parts.iter_mut().any(Running::has_failed) {
-                    failed.store(true, Ordering::Release);
                     let _ = kill_process(rustix::process::getpid(), Signal::TERM);
-                    return;
+                    return true;
                 }
                 drop(parts);
                 thread::sleep(LOOK);
             }
+            false
         });
-        Self { is_over, has_failed, thread }
+        Self { is_over, thread }
     }
 
     /// Ends the watch; returns true if a process has failed.
     fn end(self) -> bool {
         self.is_over.store(true, Ordering::Release);
         // The thread does nothing that panics.
-        let _ = self.thread.join();
-        self.has_failed.load(Ordering::Acquire)
+        self.thread.join().unwrap_or(true)
     }
 }
 
