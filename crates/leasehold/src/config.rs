@@ -239,9 +239,8 @@ impl Plan {
         let wrong = |text: &str| Err(Kind::Options.because(text));
         conflicts::find(&server, &limits)?;
         let mib = server.stable_log_size.map_or(u64::from(STABLE_LOG_MIB), |size| size.0 >> 20);
-        let stable_log_mib = match u32::try_from(mib) {
-            Ok(mib) if mib >= STABLE_LOG_MIB_MIN => mib,
-            Ok(_) | Err(_) => return wrong("the size of a stable log must be 8 MiB at least"),
+        let Ok(stable_log_mib) = u32::try_from(mib) else {
+            return wrong("the size of a stable log must be below 4 PiB");
         };
         if server.stable_log.is_some() && exports.len() > 1 {
             return wrong("a stable log belongs to one directory: serve one export with it");
@@ -254,20 +253,9 @@ impl Plan {
             stripes::names::check(&export.directory, &export.layout)?;
             checks::cluster_key(export.layout.cluster_key.as_deref(), &export.directory)?;
         }
-        if server.portmap.is_some() && server.register {
-            return wrong("portmap and register exclude each other: choose who tells clients");
-        }
-        let transfer_bytes_max = match limits.transfer_size {
-            None => TRANSFER_BYTES_MAX,
-            Some(size) => match u32::try_from(size.0) {
-                Ok(bytes)
-                    if u64::from(bytes) >= TRANSFER_BYTES_MIN && bytes <= TRANSFER_BYTES_MAX =>
-                {
-                    bytes
-                }
-                Ok(_) | Err(_) => return wrong("limits: transfer-size must be 4 KiB to 1 MiB"),
-            },
-        };
+        // Never more than the maximum, as a greater size is a conflict.
+        let transfer_size = limits.transfer_size.and_then(|size| u32::try_from(size.0).ok());
+        let transfer_bytes_max = transfer_size.unwrap_or(TRANSFER_BYTES_MAX);
         let served: Vec<_> = exports.iter().map(|export| export.directory.as_path()).collect();
         let usual = || place::usual(file.as_deref(), served.first().copied()?);
         let state = checks::state(server.state.clone().or_else(usual), &served)?;
