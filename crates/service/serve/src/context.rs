@@ -111,9 +111,21 @@ impl Context {
             // An iod has one rule, whose anonymous user is the user that runs the iod.
             (Authority::Cluster, _) => (rule.identity.anonymous(Because::Claimed), None),
             (Authority::Client(key), purpose) => {
+                let (guesses, now) = (&self.service.guesses, self.arrival.now);
+                // Rule 7 of `iods`
+                if guesses.are_held(now, from.ip()) {
+                    return Err(FsError::Later);
+                }
                 let object = (&*offer.export.store, &object);
-                let found = iods::client(key, self.claimed.as_ref(), purpose, object).await;
+                let found = iods::client(key, self.claimed.as_ref(), object).await;
                 let (caller, sent) = found.inspect_err(|error| self.stranger(*error))?;
+                if !sent.is_any() {
+                    guesses.miss(now, from.ip());
+                }
+                if !sent.may(purpose) {
+                    self.stranger(FsError::Access);
+                    return Err(FsError::Access);
+                }
                 (Decided { caller, because: Because::Claimed }, Some(sent))
             }
         };

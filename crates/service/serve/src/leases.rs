@@ -194,7 +194,7 @@ impl Way {
 
 /// The origin of a host: its address of version 4, or its network of version 6, as one machine may
 /// have every address of such a network.
-fn origin_of(host: IpAddr) -> Origin {
+pub(crate) fn origin_of(host: IpAddr) -> Origin {
     match host.to_canonical() {
         IpAddr::V4(host) => Origin(u64::from(host.to_bits())),
         IpAddr::V6(host) => {

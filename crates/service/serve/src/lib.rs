@@ -15,6 +15,7 @@ mod epochs;
 mod errors;
 mod events;
 mod exports;
+mod guesses;
 mod handles;
 mod iods;
 mod leases;

@@ -15,6 +15,7 @@ use crate::context::Context;
 use crate::epochs::{Epoch, EpochKey, Fence};
 use crate::events::{Event, Observer};
 use crate::exports::{Exports, Offer};
+use crate::guesses::Guesses;
 use crate::handles::{HandleKey, Handles};
 use crate::iods::{self, Authority};
 use crate::leases::{
@@ -45,6 +46,8 @@ pub struct Service {
     is_iod: bool,
     /// The key of numbers of clients, where this is an iod that can have clients.
     clients: Option<ClientKey>,
+    /// The misses of clients, where this is an iod.
+    pub(crate) guesses: Guesses,
     /// Held while what is offered is replaced.
     offering: Mutex<()>,
 }
@@ -72,6 +75,7 @@ impl Service {
             fence: None,
             is_iod: false,
             clients: None,
+            guesses: Guesses::default(),
             offering: Mutex::new(()),
         }
     }

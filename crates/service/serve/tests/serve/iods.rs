@@ -212,6 +212,25 @@ fn a_client_is_told_its_access_and_no_attributes() {
     assert_eq!((status, attributes), (Status::Access, None));
 }
 
+/// Guesses of numbers, each right once in 2^27 or so, must not become many.
+#[test]
+fn an_address_with_many_wrong_numbers_has_to_come_again_later() {
+    let mut iod = Iod::new(Some(CLIENTS), WRITTEN);
+    let writer = CLIENTS.writer(iod.owner);
+    for guess in 0..400 {
+        let guessed = Owner { group: Layout::OWNERS.start + guess, ..writer };
+        assert_eq!(iod.may(guessed), NONE);
+    }
+    // Another answer would tell the right numbers from wrong numbers.
+    iod.calls_as(writer);
+    let read = read::Args { file: iod.object, offset: 0, count: 4 };
+    let told = iod.server.call((PROGRAM, VERSION, read::NUMBER), &read);
+    let read::Reply::Failed(status, attributes) = told.read() else { panic!("it was let in") };
+    assert_eq!((status, attributes), (Status::Jukebox, None));
+    // The metaserver serves on.
+    iod.give(iod.owner);
+}
+
 /// An iod that gives no object away does all work as its own user, and lets no client in.
 #[test]
 fn an_iod_without_clients_has_none() {
