@@ -4,6 +4,8 @@
 //! Rules:
 //! 1. A client holds other callers up from a while after the first EVICT for its lease until the
 //!    lease is given back or over. While the client brings its changes back it holds no caller up.
+//!    A server that stood still finds out late that a lease is over, and charges no client for that
+//!    time.
 //! 2. Several leases that are recalled at one time count once.
 //! 3. The time that is charged to a client goes down by an eighth of the time that passes. While
 //!    the charge is more than the bound of a client, the client is granted nothing.
@@ -61,9 +63,10 @@ impl Delay {
     }
 
     /// Rule 2: no time is counted twice.
-    fn add(&mut self, since: Time, now: Time) {
-        let taken = now.since(since.max(self.at));
-        *self = Self { taken: self.left(now) + taken, at: now };
+    fn add(&mut self, since: Time, end: Time) {
+        let end = end.max(self.at);
+        let taken = end.since(since.max(self.at));
+        *self = Self { taken: self.left(end) + taken, at: end };
     }
 }
 
@@ -84,18 +87,18 @@ impl Delays {
         self.clients.remove(&client);
     }
 
-    /// A lease of a client was given back or is over. The eviction of the lease was sent at `sent`,
-    /// and the client last wrote at `wrote`.
-    pub(super) fn gave_back(&mut self, now: Time, client: Client, (sent, wrote): (Time, Time)) {
+    /// A lease of a client was given back or over at `end`. The eviction of the lease was sent at
+    /// `sent`, and the client last wrote at `wrote`.
+    pub(super) fn gave_back(&mut self, end: Time, client: Client, (sent, wrote): (Time, Time)) {
         let since = sent.max(wrote) + PROMPT;
-        if since >= now {
+        if since >= end {
             return;
         }
-        self.clients.entry(client).or_default().add(since, now);
+        self.clients.entry(client).or_default().add(since, end);
         if let Some(origin) = self.met.get(&client) {
-            self.origins.entry(*origin).or_default().add(since, now);
+            self.origins.entry(*origin).or_default().add(since, end);
             if self.origins.len() > ORIGINS_MAX {
-                self.forget_origin(now);
+                self.forget_origin(end);
             }
         }
     }
@@ -156,6 +159,15 @@ mod tests {
         assert!(!is_barred(&delays, 3, ONE), "it took two seconds");
         delays.gave_back(at(8), ONE, (at(1), Time::ZERO));
         assert!(is_barred(&delays, 8, ONE), "and five more");
+    }
+
+    #[test]
+    fn a_lease_whose_end_was_found_late_counts_once() {
+        let mut delays = Delays::default();
+        delays.gave_back(at(8), ONE, (at(0), Time::ZERO));
+        delays.gave_back(at(5), ONE, (at(0), Time::ZERO));
+        assert!(is_barred(&delays, 8 + 8 * 3 - 1, ONE), "it took seven seconds");
+        assert!(!is_barred(&delays, 8 + 8 * 3, ONE), "and no more");
     }
 
     #[test]

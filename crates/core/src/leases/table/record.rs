@@ -164,12 +164,18 @@ impl Lease {
     }
 
     /// Rule 7: whether it is over.
-    fn is_over(&self, Moment { now, terms, backlog }: Moment) -> bool {
-        let waits_for_writes = self.kind == Kind::Write
-            && self.cachable
-            && now < self.end + terms.slack_max
-            && (backlog || now < self.last_write + terms.write_slack);
-        now >= self.end && !waits_for_writes
+    fn is_over(&self, moment: Moment) -> bool {
+        moment.now >= self.over_at(moment)
+    }
+
+    /// Rule 7: from when it is over, unless its holder writes until then.
+    fn over_at(&self, Moment { terms, backlog, .. }: Moment) -> Time {
+        if self.kind == Kind::Read || !self.cachable {
+            return self.end;
+        }
+        let last = self.end + terms.slack_max;
+        let slack = self.last_write + terms.write_slack;
+        if backlog { last } else { slack.clamp(self.end, last) }
     }
 
     /// When it may be over.
@@ -679,7 +685,8 @@ impl Record {
 
     /// Takes away some leases, and what was sent about them.
     fn release(&mut self, is_over: impl Fn(&Lease) -> bool, turn: &mut Turn<'_>) {
-        let Self { leases, busy, .. } = self;
+        let moment = turn.common.moment(turn.now);
+        let Self { due, leases, busy } = self;
         leases.retain(|lease| {
             let over = is_over(lease);
             if over {
@@ -688,8 +695,11 @@ impl Record {
                 if let Some(busy) = busy {
                     let sent = busy.evictions.iter().find(|sent| sent.is_of(lease));
                     if let Some(sent) = sent {
+                        // A server that stood still finds a lease over some time after its end. Until
+                        // the record was to be looked at, calls that waited unseen may have kept it.
+                        let end = lease.over_at(moment).max(*due).min(turn.now);
                         let times = (sent.since, lease.last_write);
-                        turn.common.delays.gave_back(turn.now, lease.client, times);
+                        turn.common.delays.gave_back(end, lease.client, times);
                     }
                     busy.evictions.retain(|sent| !sent.is_of(lease));
                     busy.inquiry.take_if(|sent| sent.is_of(lease));
