@@ -168,7 +168,7 @@ impl Lease {
         moment.now >= self.over_at(moment)
     }
 
-    /// Rule 7: from when it is over, unless its holder writes until then.
+    /// The time at which the lease is over, unless its holder writes until then (rule 7).
     fn over_at(&self, Moment { terms, backlog, .. }: Moment) -> Time {
         if self.kind == Kind::Read || !self.cachable {
             return self.end;
