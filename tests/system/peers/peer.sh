@@ -165,7 +165,9 @@ prepare() {
     cp "$leasehold" "$folder/leasehold"
     cp "$0" "$folder/peer.sh"
     leasehold=$folder/leasehold
-    chmod 777 "$folder" "$export" "$folder/state"
+    chmod 777 "$folder" "$export"
+    # A server refuses a state that another user could have written.
+    if [ ${#as_user[@]} -gt 0 ]; then chown 65534:65534 "$folder/state"; fi
     : >"$folder/log"
     chmod 666 "$folder/log"
     also=()
