@@ -40,6 +40,7 @@ pub(crate) fn source(
         guards_refused: Box::new(move || {
             guarded.stores().iter().map(|one| one.refused_guards()).sum()
         }),
+        descriptors_lacked: Box::new(leasehold_store_dir::descriptors_lacked),
         metaserver: Box::new(move || joined.as_ref().map(among)),
         volumes: Box::new(move || volumes.told()),
     })

@@ -11,7 +11,8 @@ use leasehold_shell::{Changes, Notebook, clock};
 use crate::failure::{Failure, Kind};
 use crate::options::Durability;
 
-/// Has a service recall what was noted, and note its replies, where it can.
+/// Has a service recall what was noted, and note its replies, where it can. Called once the address is
+/// bound: a server that was just killed has then given up its notes too.
 ///
 /// # Errors
 /// When another server has the notes, or another user could have written the notes.

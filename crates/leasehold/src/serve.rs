@@ -1,6 +1,7 @@
 //! `leasehold serve`.
 
 use std::io::ErrorKind;
+use std::num::NonZeroUsize;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,7 +15,8 @@ use leasehold_shell::log::Target;
 use leasehold_shell::process::{self, Termination};
 use leasehold_shell::systemd::{self, State};
 use leasehold_shell::{
-    self as shell, GivenLock, Notebook, Ownership, Periodic, Policy, Running, Server, own, users,
+    self as shell, GivenLock, Notebook, Ownership, Periodic, Policy, Rate, Running, Server, own,
+    users,
 };
 use leasehold_store_logged::Standing;
 use tracing_subscriber::filter::LevelFilter;
@@ -46,6 +48,12 @@ use crate::verifier;
 /// How often files that nobody writes any more are closed for writing, so that programs on this
 /// machine can be run from them.
 const IDLE: Duration = Duration::from_secs(2);
+
+/// The least time between two lines of the log on a lack of descriptors.
+const LACK_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Descriptors for connections to the control socket, scrapers and running operations.
+const DESCRIPTORS_AHEAD: usize = 24;
 
 /// How often hosts that rules name are looked up again.
 const LOOK_UP: Duration = Duration::from_secs(60);
@@ -105,8 +113,8 @@ fn serve(
     let serving = Arc::new(serving);
     let _upkeep = upkeep(&serving)?;
 
+    must_suffice(descriptors, serving.loops())?;
     let service = service(&serving, key, callers.as_ref())?;
-    // Behind the address: a server that was just killed has given up that, and its notes too.
     let (service, notebook) = notes::begin(service, &state, durability)?;
     let service = Arc::new(leases::begin(service, &state)?);
     serving.followed_by(Arc::clone(&service))?;
@@ -258,16 +266,44 @@ fn log_before(
     Ok(Some(log))
 }
 
+/// Refuses to serve with so few descriptors that the server would answer each call with "try
+/// later": connections can take half of them, stores a quarter, and the rest is for all else.
+fn must_suffice(descriptors: usize, loops: NonZeroUsize) -> Result<(), Failure> {
+    // The loops, administrators, scrapers and operations open theirs later.
+    let Some(open) = process::open_descriptors() else { return Ok(()) };
+    let needed = 4 * (open + 4 * loops.get() + DESCRIPTORS_AHEAD);
+    if descriptors >= needed {
+        return Ok(());
+    }
+    Err(Kind::Running.because(format!(
+        "this process may have {descriptors} files open, and needs {needed} to serve: raise its \
+         limit (`ulimit -n {needed}`, LimitNOFILE={needed} of its unit)"
+    )))
+}
+
 /// Has done what is to be done again and again.
 fn upkeep(serving: &Arc<Serving>) -> Result<[Periodic; 2], Failure> {
     let failed = |error| Kind::Running.because(format!("cannot start to serve: {error}"));
     let (idle, named) = (Arc::clone(serving), Arc::clone(serving));
     let close_idle = move || idle.stores().iter().for_each(|store| store.close_idle());
-    let closing = Periodic::start("closing", IDLE, close_idle).map_err(failed)?;
-    let mut told = Vec::new();
+    let (mut told, rate) = (0, Rate::one_in(LACK_INTERVAL));
+    let tend = move || {
+        close_idle();
+        let lacked = leasehold_store_dir::descriptors_lacked();
+        if lacked != told && rate.pass().is_some() {
+            tracing::warn!(
+                calls = lacked - told,
+                "the server answers calls with \"try later\": it has as many files open as its \
+                 limit permits; raise its limit (`ulimit -n`, LimitNOFILE= of its unit)"
+            );
+            told = lacked;
+        }
+    };
+    let closing = Periodic::start("closing", IDLE, tend).map_err(failed)?;
+    let mut replaced = Vec::new();
     let looking = Periodic::start("hosts", LOOK_UP, move || {
         named.look_up_again();
-        tell_replaced(&named, &mut told);
+        tell_replaced(&named, &mut replaced);
     });
     Ok([closing, looking.map_err(failed)?])
 }

@@ -107,6 +107,11 @@ impl Serving {
         Ok(Self { service: Mutex::default(), known: OnceLock::new(), said, how, state })
     }
 
+    /// How many loops answer.
+    pub(crate) fn loops(&self) -> NonZeroUsize {
+        self.how.loops
+    }
+
     /// The only directory, where there is one, and its store.
     pub(crate) fn only(&self) -> Option<(PathBuf, Arc<DirStore>)> {
         let state = self.lock();

@@ -22,6 +22,13 @@ pub fn prepare() -> usize {
     limit.current.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX))
 }
 
+/// How many descriptors the process has open. None where the system does not tell.
+#[must_use]
+pub fn open_descriptors() -> Option<usize> {
+    // One of them is for the directory itself.
+    std::fs::read_dir("/proc/self/fd").ok().map(|all| all.count().saturating_sub(1))
+}
+
 /// Whether the process may act as any user.
 #[must_use]
 pub fn can_act_as_others() -> bool {

@@ -6,6 +6,7 @@ mod cluster;
 mod config;
 mod control;
 mod copies;
+mod descriptors;
 mod direct;
 mod doctor;
 mod hostile;

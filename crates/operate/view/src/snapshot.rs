@@ -27,6 +27,8 @@ pub struct Source {
     pub syncs: Box<dyn Fn() -> SyncView + Send + Sync>,
     /// The number of guards of leased files that the stores refused for want of a resource.
     pub guards_refused: Box<dyn Fn() -> u64 + Send + Sync>,
+    /// How often its stores had no descriptor for an operation.
+    pub descriptors_lacked: Box<dyn Fn() -> u64 + Send + Sync>,
     /// What it is among several metaservers.
     pub metaserver: Box<dyn Fn() -> Option<MetaserverView> + Send + Sync>,
     /// How its volumes are, which those who have a part in them are asked.
@@ -298,6 +300,7 @@ impl Source {
                 &replies,
                 self.service.metaservers_refused(),
                 (self.guards_refused)(),
+                (self.descriptors_lacked)(),
             ),
             replies: ReplyView::from(&replies),
             syncs: (self.syncs)(),
@@ -352,6 +355,7 @@ fn events(
     replies: &ReplyCache,
     metaservers_refused: u64,
     guards_refused: u64,
+    descriptors_lacked: u64,
 ) -> BTreeMap<String, u64> {
     let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     let named = [
@@ -363,6 +367,7 @@ fn events(
         ("datagrams-too-large", read(&counters.datagrams_too_large)),
         ("datagrams-dropped", read(&counters.datagrams_dropped)),
         ("guards-refused", guards_refused),
+        ("descriptors-lacked", descriptors_lacked),
         ("log-lines-lost", leasehold_shell::log::lost()),
         ("metaservers-refused", metaservers_refused),
         ("panics", read(&counters.panics)),

@@ -50,6 +50,7 @@ use std::sync::Arc;
 use leasehold_fs::{Blocking, Disturbance, FsError, ObjectId, Verifier};
 use rustix::io::Errno;
 
+pub use crate::errors::descriptors_lacked;
 pub use crate::layout::LAYOUT;
 pub use crate::origin::Origin;
 pub use crate::sync::{Extent, SyncCounts, Syncer};
