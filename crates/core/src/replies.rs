@@ -33,6 +33,11 @@
 //!    as long as its reply is kept, so there are never more of them than replies, and nobody's
 //!    push out those of others.
 //!
+//! 10. The owner can report that such a call has made its change before the change is on stable
+//!     storage. The reply is then noted with a mark, since the change survives a kill of the server
+//!     and may not survive a crash of the machine. The call goes on running: no copy is answered
+//!     from that note, and the note of the finished call replaces it.
+//!
 //! A call whose copy does harm only late needs no note: what is late is a copy of which the client
 //! has the answer, and that comes on a connection that ended with the server, or as a datagram,
 //! which lives less long than a restart takes.
@@ -155,6 +160,14 @@ pub enum Event {
         /// The whole reply.
         reply: Bytes,
     },
+    /// A call that runs has made its change, and is done when the change is on stable storage.
+    /// Happens at most once for each call.
+    Made {
+        /// The call.
+        ticket: Ticket,
+        /// The whole reply that the call has if the sync of the change succeeds.
+        reply: Bytes,
+    },
     /// A call that was told to run ended without a reply.
     Abandoned {
         /// The call.
@@ -203,7 +216,18 @@ pub enum Effect {
         given: Time,
         /// The note.
         note: Note,
+        /// Where the change is.
+        change: Standing,
     },
+}
+
+/// The state of a call's change at the time of the note.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// The change is made, and may not be on stable storage: a crash of the machine can undo it.
+    Made,
+    /// The call is done, and its reply is final.
+    Done,
 }
 
 /// How often what happened, since the start.
@@ -280,15 +304,10 @@ struct Entry {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum State {
-    Running {
-        ticket: Ticket,
-        waited_for: bool,
-    },
+    /// With the slot of its note, where its change was noted.
+    Running { ticket: Ticket, waited_for: bool, slot: Option<u32> },
     /// With the slot of its note, where it has one.
-    Kept {
-        reply: Bytes,
-        slot: Option<u32>,
-    },
+    Kept { reply: Bytes, slot: Option<u32> },
 }
 
 impl Replies {
@@ -323,6 +342,7 @@ impl Replies {
                 self.call(now, Key::of(origin, call), connection, harm, effects);
             }
             Event::Done { ticket, reply } => self.done(now, ticket, reply, effects),
+            Event::Made { ticket, reply } => self.made(now, ticket, &reply, effects),
             Event::Abandoned { ticket } => self.abandon(ticket, effects),
             Event::ConnectionClosed { client, connection } => {
                 self.open.remove(&(client, connection));
@@ -376,8 +396,9 @@ impl Replies {
         let (mut bytes, mut slots) = (0, BTreeSet::new());
         for (place, entry) in self.calls.iter() {
             match &entry.state {
-                State::Running { ticket, .. } => {
+                State::Running { ticket, slot, .. } => {
                     assert_eq!(self.running.get(ticket), Some(&place));
+                    slots.extend(*slot);
                 }
                 State::Kept { reply, slot } => {
                     bytes += reply.len();
@@ -417,7 +438,7 @@ impl Replies {
         entry.connection = connection;
         entry.key.port = wanted.port;
         match &mut entry.state {
-            State::Running { ticket, waited_for } => match wanted.port {
+            State::Running { ticket, waited_for, .. } => match wanted.port {
                 Port::Datagram(_) => {
                     self.counts.dropped += 1;
                     effects.push(Effect::Drop);
@@ -432,7 +453,7 @@ impl Replies {
                 self.counts.resent += 1;
                 self.kept.remove(found, wanted.client, entry.harm);
                 self.kept.push(now, found, wanted.client, entry.harm);
-                effects.extend(slot.map(|slot| wanted.note(slot, now, reply)));
+                effects.extend(slot.map(|slot| wanted.note(slot, now, reply, Standing::Done)));
                 effects.push(Effect::Resend(reply.clone()));
             }
         }
@@ -490,7 +511,7 @@ impl Replies {
         *self.clients.entry(key.client).or_default() += 1;
         let ticket = Ticket(self.next_ticket);
         self.next_ticket += 1;
-        let state = State::Running { ticket, waited_for: false };
+        let state = State::Running { ticket, waited_for: false, slot: None };
         let place = self.calls.insert(Entry { key, connection, harm, state });
         self.running.insert(ticket, place);
         Effect::Execute(ticket)
@@ -499,8 +520,12 @@ impl Replies {
     fn done(&mut self, now: Time, ticket: Ticket, reply: Bytes, effects: &mut Vec<Effect>) {
         let place = self.ended(ticket);
         let entry = self.calls.get_mut(place);
-        let slot = (entry.harm == Harm::Always).then(|| self.slots.take());
-        effects.extend(slot.map(|slot| entry.key.note(slot, now, &reply)));
+        let noted = match entry.state {
+            State::Running { slot, .. } | State::Kept { slot, .. } => slot,
+        };
+        let take = || noted.unwrap_or_else(|| self.slots.take());
+        let slot = (entry.harm == Harm::Always).then(take);
+        effects.extend(slot.map(|slot| entry.key.note(slot, now, &reply, Standing::Done)));
         if matches!(entry.state, State::Running { waited_for: true, .. }) {
             effects.push(Effect::Release(ticket, Some(reply.clone())));
         }
@@ -508,6 +533,19 @@ impl Replies {
         self.kept.push(now, place, entry.key.client, entry.harm);
         entry.state = State::Kept { reply, slot };
         self.fit_bytes();
+    }
+
+    /// Rule 10.
+    fn made(&mut self, now: Time, ticket: Ticket, reply: &Bytes, effects: &mut Vec<Effect>) {
+        let place = *self.running.get(&ticket).expect("a ticket that runs makes its change");
+        let entry = self.calls.get_mut(place);
+        if let (Harm::Always, State::Running { slot: noted @ None, .. }) =
+            (entry.harm, &mut entry.state)
+        {
+            let slot = self.slots.take();
+            *noted = Some(slot);
+            effects.push(entry.key.note(slot, now, reply, Standing::Made));
+        }
     }
 
     fn recall(&mut self, now: Time, slot: u32, given: Time, note: Note) {
@@ -543,8 +581,9 @@ impl Replies {
     fn abandon(&mut self, ticket: Ticket, effects: &mut Vec<Effect>) {
         let place = self.ended(ticket);
         let entry = self.calls.remove(place);
-        if matches!(entry.state, State::Running { waited_for: true, .. }) {
-            effects.push(Effect::Release(ticket, None));
+        if let State::Running { waited_for, slot, .. } = entry.state {
+            effects.extend(waited_for.then_some(Effect::Release(ticket, None)));
+            slot.into_iter().for_each(|slot| self.slots.give_back(slot));
         }
     }
 
@@ -603,9 +642,10 @@ impl Key {
         Self { digest, client, call, port }
     }
 
-    fn note(self, slot: u32, given: Time, reply: &Bytes) -> Effect {
+    fn note(self, slot: u32, given: Time, reply: &Bytes, change: Standing) -> Effect {
         let origin = Origin { client: self.client, port: self.port };
-        Effect::Note { slot, given, note: Note { origin, call: self.call, reply: reply.clone() } }
+        let note = Note { origin, call: self.call, reply: reply.clone() };
+        Effect::Note { slot, given, note, change }
     }
 }
 

@@ -19,6 +19,7 @@ mod others_first;
 pub mod permission;
 mod store;
 pub mod suite;
+pub mod unsettled;
 
 pub use answer::Answer;
 pub use blocking::{Blocking, Inline, Job, offload};

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use leasehold_serve::Service;
 use leasehold_shell::state::StateError;
 use leasehold_shell::{Changes, Notebook, clock};
+use leasehold_store_dir::DirStore;
 
 use crate::failure::{Failure, Kind};
 use crate::options::Durability;
@@ -20,13 +21,15 @@ pub(crate) fn begin(
     service: Service,
     state: &Path,
     durability: Durability,
+    stores: &[Arc<DirStore>],
 ) -> Result<(Service, Option<Arc<Notebook>>), Failure> {
     let changes = match durability {
         Durability::Disk => Changes::Stable,
         Durability::Memory => Changes::InMemory,
     };
     let now = clock::now();
-    match Notebook::open(state, changes, now) {
+    let sync = || stores.iter().all(|store| store.sync_earlier_changes().is_ok());
+    match Notebook::open(state, changes, now, sync) {
         Ok((notebook, noted)) => {
             tracing::info!(replies = noted.len(), "known from before");
             let notebook = Arc::new(notebook);

@@ -115,7 +115,7 @@ fn serve(
 
     must_suffice(descriptors, serving.loops())?;
     let service = service(&serving, key, callers.as_ref())?;
-    let (service, notebook) = notes::begin(service, &state, durability)?;
+    let (service, notebook) = notes::begin(service, &state, durability, &serving.stores())?;
     let service = Arc::new(leases::begin(service, &state)?);
     serving.followed_by(Arc::clone(&service))?;
     let running = server

@@ -401,7 +401,11 @@ impl How {
                 let opened = stripes::open_iods(&layout, &export.directory, &directory, &names)?;
                 (Some(opened.0), opened.1)
             }
-            [] => (None, None),
+            [] => {
+                // No other store builds on this one.
+                directory.hand_over_waits();
+                (None, None)
+            }
             disks => (Some(stripes::open(&layout, &directory, disks)?), None),
         };
         if let Some(volume) = &volume {

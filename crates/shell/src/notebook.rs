@@ -18,6 +18,13 @@
 //! only is void once the machine was started anew, and void to a server that syncs changes, which
 //! would note it anew as one on stable storage.
 //!
+//! A note of a change that the server has made and not synced carries a mark. The change survives a
+//! kill of the server, and may not survive a crash of the machine. So a start in another boot ignores
+//! marked notes. A start in the same boot removes marked notes from the file, syncs all earlier
+//! changes, and writes the notes back without the mark. A start whose sync fails, and a start that
+//! is killed during its sync, leave no such note: the kernel reports a lost write to one sync only,
+//! so a later sync that succeeds proves nothing.
+//!
 //! The time is that of the clock of its boot. In a later boot a note is as old as it was when the
 //! newest one of its own boot was written: for how long the machine was off nobody knows.
 
@@ -52,6 +59,9 @@ const MAGIC: [u8; 4] = *b"LHN1";
 const LENGTH_AT: usize = 4;
 /// Stands in the length where the change may be in memory only.
 const IN_MEMORY: u32 = 1 << 31;
+/// A bit in the length: the server has made the change and has not synced it. An earlier version of
+/// the server takes such a note for a damaged one, and runs the call again.
+const MADE: u32 = 1 << 30;
 const BOOT_AT: usize = 8;
 const GIVEN_AT: usize = 24;
 const CHECKSUM_AT: usize = 32;
@@ -86,12 +96,15 @@ struct Page {
     slot: u32,
     boot: u128,
     changes: Changes,
+    is_made_only: bool,
     given: Time,
     note: Bytes,
 }
 
 impl Notebook {
-    /// Opens the notebook in a state directory, and reads it; makes it where there is none.
+    /// Opens the notebook in a state directory, and reads it; makes it where there is none. The
+    /// notebook calls `sync` if it holds notes of changes that may be on no stable storage: `sync`
+    /// puts all earlier changes there, and returns true if it succeeded.
     ///
     /// # Errors
     /// When it cannot be had, or another server has it.
@@ -99,6 +112,7 @@ impl Notebook {
         directory: &Path,
         changes: Changes,
         now: Time,
+        sync: impl FnOnce() -> bool,
     ) -> Result<(Self, Vec<Noted>), StateError> {
         own::must_be_own();
         let path = directory.join(NAME);
@@ -120,15 +134,29 @@ impl Notebook {
                 those calls come again, it runs again"
             );
         }
-        let pages = pages.into_iter().filter(|page| notebook.counts(page));
-        let noted = notebook.bring_up(pages.collect(), now);
+        let mut pages: Vec<_> = pages.into_iter().filter(|page| notebook.counts(page)).collect();
+        let needs_sync = changes == Changes::Stable && pages.iter().any(|page| page.is_made_only);
+        if needs_sync && !(notebook.remove_made(&pages) && sync()) {
+            tracing::warn!(
+                "changes of the server before could not be synced: should one of those calls come \
+                 again, it runs again"
+            );
+            pages.retain(|page| !page.is_made_only);
+        }
+        let noted = notebook.bring_up(pages, now);
         Ok((notebook, noted))
+    }
+
+    /// Removes marked notes from the file; false if the file does not take that.
+    fn remove_made(&self, pages: &[Page]) -> bool {
+        let mut made = pages.iter().filter(|page| page.is_made_only);
+        made.all(|page| self.file.write_all_at(&[0; SLOT_BYTES], offset(page.slot)).is_ok())
     }
 
     /// Whether the change of a note is as lasting as a note of this server will say.
     fn counts(&self, page: &Page) -> bool {
         match page.changes {
-            Changes::Stable => true,
+            Changes::Stable => !page.is_made_only || page.boot == self.boot,
             Changes::InMemory => page.boot == self.boot && self.changes == Changes::InMemory,
         }
     }
@@ -175,27 +203,33 @@ impl Notebook {
             let newest = newest.entry(page.boot).or_default();
             *newest = page.given.max(*newest);
         }
-        let noted = pages.into_iter().map(|Page { slot, boot, given, note, .. }| {
-            if boot == self.boot {
-                return Noted { slot, given: given.min(now), note };
-            }
-            let age = newest[&boot].since(given).as_nanos();
-            let age = u64::try_from(age).unwrap_or(u64::MAX);
-            let given = Time::from_nanoseconds(now.as_nanoseconds().saturating_sub(age));
-            leasehold_serve::Notebook::write(self, slot, given, &note);
-            Noted { slot, given, note }
-        });
+        let noted =
+            pages.into_iter().map(|Page { slot, boot, given, note, is_made_only, .. }| {
+                if boot == self.boot {
+                    let given = given.min(now);
+                    if is_made_only {
+                        // The sync of this start has put the change on stable storage.
+                        leasehold_serve::Notebook::write(self, slot, given, &note);
+                    }
+                    return Noted { slot, given, note };
+                }
+                let age = newest[&boot].since(given).as_nanos();
+                let age = u64::try_from(age).unwrap_or(u64::MAX);
+                let given = Time::from_nanoseconds(now.as_nanoseconds().saturating_sub(age));
+                leasehold_serve::Notebook::write(self, slot, given, &note);
+                Noted { slot, given, note }
+            });
         noted.collect()
     }
 
-    fn put(&self, slot: u32, given: Time, note: &[u8]) -> io::Result<()> {
+    fn put(&self, slot: u32, given: Time, note: &[u8], made: u32) -> io::Result<()> {
         let mut bytes = [0; SLOT_BYTES];
         let end = NOTE_AT + note.len();
         let length = u32::try_from(note.len()).map_err(|_| ErrorKind::InvalidInput)?;
         bytes.get_mut(NOTE_AT..end).ok_or(ErrorKind::InvalidInput)?.copy_from_slice(note);
         bytes[..LENGTH_AT].copy_from_slice(&MAGIC);
         let mark = if self.changes == Changes::InMemory { IN_MEMORY } else { 0 };
-        bytes[LENGTH_AT..BOOT_AT].copy_from_slice(&(length | mark).to_be_bytes());
+        bytes[LENGTH_AT..BOOT_AT].copy_from_slice(&(length | mark | made).to_be_bytes());
         bytes[BOOT_AT..GIVEN_AT].copy_from_slice(&self.boot.to_be_bytes());
         bytes[GIVEN_AT..CHECKSUM_AT].copy_from_slice(&given.as_nanoseconds().to_be_bytes());
         let checksum = checksum(slot, &bytes[..CHECKSUM_AT], note);
@@ -206,7 +240,18 @@ impl Notebook {
 
 impl leasehold_serve::Notebook for Notebook {
     fn write(&self, slot: u32, given: Time, note: &[u8]) {
-        if let Err(error) = self.put(slot, given, note)
+        self.note(slot, given, note, 0);
+    }
+
+    fn write_made(&self, slot: u32, given: Time, note: &[u8]) {
+        self.note(slot, given, note, MADE);
+    }
+}
+
+impl Notebook {
+    /// Puts a note in a slot; one that cannot be taken is counted.
+    fn note(&self, slot: u32, given: Time, note: &[u8], made: u32) {
+        if let Err(error) = self.put(slot, given, note, made)
             && self.lost.fetch_add(1, Ordering::Relaxed) == 0
         {
             tracing::warn!(%error, "a reply cannot be noted: the next start will not know of it");
@@ -219,13 +264,14 @@ impl Page {
     fn read(slot: u32, bytes: &[u8]) -> Option<Self> {
         let (head, rest) = bytes.split_at_checked(NOTE_AT)?;
         let length = u32::from_be_bytes(head[LENGTH_AT..BOOT_AT].try_into().ok()?);
-        let note = rest.get(..usize::try_from(length & !IN_MEMORY).ok()?)?;
+        let note = rest.get(..usize::try_from(length & !(IN_MEMORY | MADE)).ok()?)?;
         let written = u64::from_be_bytes(head[CHECKSUM_AT..].try_into().ok()?);
         if head[..LENGTH_AT] != MAGIC || checksum(slot, &head[..CHECKSUM_AT], note) != written {
             return None;
         }
         Some(Self {
             slot,
+            is_made_only: length & MADE != 0,
             changes: if length & IN_MEMORY == 0 { Changes::Stable } else { Changes::InMemory },
             boot: u128::from_be_bytes(head[BOOT_AT..GIVEN_AT].try_into().ok()?),
             given: Time::from_nanoseconds(u64::from_be_bytes(

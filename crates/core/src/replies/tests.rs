@@ -33,7 +33,7 @@ type Notes = BTreeMap<u32, (Time, Note)>;
 
 fn write_down(notes: &mut Notes, effects: &[Effect]) {
     for effect in effects {
-        if let Effect::Note { slot, given, note } = effect {
+        if let Effect::Note { slot, given, note, .. } = effect {
             notes.insert(*slot, (*given, note.clone()));
         }
     }
@@ -71,16 +71,19 @@ fn dialogues() {
 
 /// An effect as a line; of a note no more than its slot.
 fn told(effect: &Effect) -> String {
-    if let Effect::Note { slot, .. } = effect {
-        format!("Note({slot})")
+    if let Effect::Note { slot, change, .. } = effect {
+        match change {
+            Standing::Made => format!("NoteMade({slot})"),
+            Standing::Done => format!("Note({slot})"),
+        }
     } else {
         format!("{effect:?}")
     }
 }
 
 /// `call CLIENT udp|tcp PORT [again N] xid X [sum S] [late]`, `closed CLIENT PORT [again N]`,
-/// `done TICKET REPLY`, `abandoned TICKET`, `tick`, and `restart`, which is no event and tells how
-/// much is known. A connection from a port that had N before is that `again N`.
+/// `done TICKET REPLY`, `made TICKET REPLY`, `abandoned TICKET`, `tick`, and `restart`, which is no
+/// event and tells how much is known. A connection from a port that had N before is that `again N`.
 fn event(words: &[&str]) -> Event {
     let number = |at: usize| words[at].parse::<u16>().expect("a number");
     let client = || u8::try_from(number(1)).expect("a client below 256");
@@ -100,6 +103,10 @@ fn event(words: &[&str]) -> Event {
             Event::ConnectionClosed { client, connection }
         }
         "done" => Event::Done {
+            ticket: Ticket(number(1).into()),
+            reply: Bytes::copy_from_slice(words[2].as_bytes()),
+        },
+        "made" => Event::Made {
             ticket: Ticket(number(1).into()),
             reply: Bytes::copy_from_slice(words[2].as_bytes()),
         },
@@ -124,6 +131,7 @@ enum Move {
     Call { client: u8, stream: bool, port: u16, generation: u32, xid: u32, checksum: u64 },
     Closed { client: u8, port: u16, generation: u32 },
     Done { which: usize, extra_bytes: usize },
+    Made { which: usize },
     Abandoned { which: usize },
     Recalled { port: u16, xid: u32, slot: u32, seconds_ago: u64 },
     Tick { seconds: u64 },
@@ -142,6 +150,7 @@ fn any_move() -> impl Strategy<Value = Move> {
         }),
         4 => (0..4_usize, 0..4_usize)
             .prop_map(|(which, extra_bytes)| Move::Done { which, extra_bytes }),
+        2 => (0..4_usize).prop_map(|which| Move::Made { which }),
         1 => (0..4_usize).prop_map(|which| Move::Abandoned { which }),
         1 => (port, 0..4_u32, 0..6_u32, 0..70_u64).prop_map(|(port, xid, slot, seconds_ago)| {
             Move::Recalled { port, xid, slot, seconds_ago }
@@ -170,6 +179,10 @@ fn of_move(now: Time, next: &Move, running: &[Ticket]) -> Option<Event> {
             reply.resize(reply.len() + extra_bytes, b'.');
             Event::Done { ticket, reply: reply.into() }
         }
+        Move::Made { which } => {
+            let ticket = ticket(which)?;
+            Event::Made { ticket, reply: ticket.0.to_string().into_bytes().into() }
+        }
         Move::Abandoned { which } => Event::Abandoned { ticket: ticket(which)? },
         Move::Recalled { port, xid, slot, seconds_ago } => {
             let origin = Origin::stream(address(1, port));
@@ -181,6 +194,21 @@ fn of_move(now: Time, next: &Move, running: &[Ticket]) -> Option<Event> {
         }
         Move::Tick { .. } => Event::Tick,
     })
+}
+
+/// Leaves the calls that a start knows after a kill: each finished call, and each running call whose
+/// change was noted.
+fn forget_unnoted(
+    runs: &mut BTreeMap<Call, Ticket>,
+    running: &mut BTreeMap<Ticket, Call>,
+    made: &mut BTreeSet<Ticket>,
+) {
+    runs.retain(|call, _| {
+        let runs = running.iter().find(|(_, other)| *other == call);
+        call.xid != Xid(0) && runs.is_none_or(|(ticket, _)| made.contains(ticket))
+    });
+    running.clear();
+    made.clear();
 }
 
 proptest! {
@@ -213,8 +241,8 @@ proptest! {
         // The port that the client is connected from, and how often it connected before. When it
         // comes back from the same port, the end of the connection before may be told later.
         let (mut connected, mut connected_before, mut untold) = ((700, 0), 0, Vec::new());
-        // The ticket of each call, and the calls that run by theirs.
-        let (mut runs, mut running) = (BTreeMap::new(), BTreeMap::new());
+        // The ticket of each call, the running calls by ticket, and tickets of noted changes.
+        let (mut runs, mut running, mut made) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
         for next in &moves {
             let tickets: Vec<Ticket> = running.keys().copied().collect();
             let event = match (next, of_move(Time::ZERO, next, &tickets)) {
@@ -237,16 +265,15 @@ proptest! {
                     connected = (*port, connected_before);
                     untold.clear();
                     replies = restart(Time::ZERO, limits, &notes);
-                    runs.retain(|call: &Call, _| {
-                        call.xid != Xid(0) && running.values().all(|other| other != call)
-                    });
-                    running.clear();
+                    forget_unnoted(&mut runs, &mut running, &mut made);
                     continue;
                 }
                 (_, Some(Event::Call { call, harm, .. })) => {
                     let (origin, connection) = came(address(1, connected.0), true, connected.1);
                     Event::Call { origin, connection, call, harm }
                 }
+                // A server that lets go a call that has made its change is about to end.
+                (_, Some(Event::Abandoned { ticket })) if made.contains(&ticket) => continue,
                 (_, Some(event)) => event,
                 (_, None) => continue,
             };
@@ -267,6 +294,7 @@ proptest! {
                     prop_assert_eq!(other, Some(&Effect::Wait(runs[&call])));
                 }
                 (Event::Done { ticket, .. }, _) => drop(running.remove(&ticket)),
+                (Event::Made { ticket, .. }, _) => drop(made.insert(ticket)),
                 (Event::Abandoned { ticket }, _) => {
                     runs.remove(&running.remove(&ticket).expect("it ran"));
                 }

@@ -1,14 +1,25 @@
 //! Calls that come again after the server was started again.
 
 use std::fs::{self, OpenOptions, Permissions};
-use std::net::{SocketAddr, UdpSocket};
+use std::io::ErrorKind;
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::os::fd::BorrowedFd;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
 
+use leasehold_fs::{Export, ExportId, Verifier};
+use leasehold_serve::{Deaf, HandleKey, Service};
+use leasehold_shell::{Changes, Notebook, Options, Policy, Pool, Running, Server};
+use leasehold_store_dir::{DirStore, Durability, Extent, HandleSource, Syncer};
+use rustix::io::Errno;
 use rustix::process::Signal;
 
 use crate::support::{
-    Home, PATIENCE, Serving, address, answered_to, call_of_user, opaque, over_stream, root, success,
+    Home, PATIENCE, Serving, address, answered_to, call_of_user, opaque, over, over_stream,
+    read_reply, root, send, success,
 };
 
 const MKDIR: u32 = 9;
@@ -176,4 +187,143 @@ fn what_cannot_be_written_is_answered_all_the_same() {
     serving.end(Signal::KILL);
     let (_serving, address) = start(&home);
     assert!(!done(&over_stream(address, &mkdir)));
+}
+
+/// A disk whose syncs take until the other end of the channel goes, and fail or succeed then.
+struct Held {
+    until: Mutex<mpsc::Receiver<()>>,
+    fails: bool,
+}
+
+impl Syncer for Held {
+    fn sync(&self, _: BorrowedFd<'_>, _: Extent) -> Result<(), Errno> {
+        let until = self.until.lock().unwrap_or_else(PoisonError::into_inner);
+        let _ = until.recv();
+        if self.fails { Err(Errno::IO) } else { Ok(()) }
+    }
+
+    fn begin(&self, _: BorrowedFd<'_>, _: u64) -> Result<(), Errno> {
+        Ok(())
+    }
+}
+
+/// A server in this process with the notes of a directory.
+fn in_process(home: &Home, state: &str, disk: Held) -> (Running, SocketAddr, usize) {
+    let options = leasehold_store_dir::Options {
+        blocking: Arc::new(Pool::new()),
+        verifier: Verifier([1; 8]),
+        durability: Durability::Disk,
+        descriptors_max: 1024,
+        handles: HandleSource::Probe,
+    };
+    let path = home.path("data");
+    let store = DirStore::with_syncer(path.as_ref(), options, Box::new(disk)).unwrap();
+    store.hand_over_waits();
+    let (name, store) = ("/".to_owned(), Arc::new(store));
+    let syncs = Arc::clone(&store);
+    let export = Export { id: ExportId(1), name, path, read_only: false, store };
+    let now = leasehold_shell::clock::now();
+    let sync = || syncs.sync_earlier_changes().is_ok();
+    let opened = Notebook::open(home.path(state).as_ref(), Changes::Stable, now, sync);
+    let (notebook, noted) = opened.unwrap();
+    let notebook: Arc<dyn leasehold_serve::Notebook> = Arc::new(notebook);
+    let service = Service::new(vec![export], HandleKey([7; 16]), Box::new(Deaf));
+    let service = Arc::new(service.with_notebook(&notebook, &noted, now));
+    let policy = Policy {
+        privileged: leasehold_shell::process::can_act_as_others(),
+        uid: rustix::process::geteuid().as_raw(),
+        reserved_ports_end: leasehold_shell::reserved_ports_end(),
+    };
+    let listen = vec!["127.0.0.1:0".parse().unwrap()];
+    let server = Server::bind(Options::new(listen, policy)).unwrap();
+    let address = server.addresses()[0];
+    (server.start(Arc::new(service)).unwrap(), address, noted.len())
+}
+
+/// REMOVE, RENAME and MKDIR ran twice after a kill during their syncs, where most calls in flight
+/// are.
+#[test]
+fn a_call_that_is_killed_before_its_sync_is_not_done_twice() {
+    let home = Home::new();
+    for place in ["state", "after", "broken"] {
+        fs::create_dir(home.path(place)).unwrap();
+        fs::set_permissions(home.path(place), Permissions::from_mode(0o700)).unwrap();
+    }
+    let held = |fails| {
+        let (release, until) = mpsc::channel();
+        (release, Held { until: Mutex::new(until), fails })
+    };
+    let (release, disk) = held(false);
+    let (running, address, _) = in_process(&home, "state", disk);
+    let mkdir = call(1, MKDIR, &root(address), "folder");
+    let mut stream = TcpStream::connect(address).unwrap();
+    send(&mut stream, &mkdir);
+    until(|| fs::exists(home.path("data/folder")).unwrap());
+    until(|| fs::metadata(home.path("state/replies")).unwrap().len() > 0);
+    // A kill would leave these files: the change is made, and its sync runs.
+    fs::copy(home.path("state/replies"), home.path("after/replies")).unwrap();
+    fs::copy(home.path("state/replies"), home.path("broken/replies")).unwrap();
+    stream.set_nonblocking(true).unwrap();
+    let early = stream.peek(&mut [0]).map_err(|error| error.kind());
+    assert_eq!(early, Err(ErrorKind::WouldBlock), "no reply comes before the sync");
+    stream.set_nonblocking(false).unwrap();
+    drop(release);
+    let reply = read_reply(&mut stream);
+    assert!(done(&reply));
+    running.stop(PATIENCE);
+
+    let (release, disk) = held(false);
+    drop(release);
+    let (running, address, known) = in_process(&home, "after", disk);
+    assert_eq!(known, 1);
+    assert_eq!(over_stream(address, &mkdir), reply, "it is not done again");
+    running.stop(PATIENCE);
+    // A start whose sync fails ignores the note, and so does the start after it.
+    let (release, disk) = held(true);
+    drop(release);
+    let (running, _, known) = in_process(&home, "broken", disk);
+    assert_eq!(known, 0);
+    running.stop(PATIENCE);
+    let (release, disk) = held(false);
+    drop(release);
+    let (running, _, known) = in_process(&home, "broken", disk);
+    assert_eq!(known, 0);
+    running.stop(PATIENCE);
+}
+
+/// The server answers such a call as failed, also when the call comes again.
+#[test]
+fn a_change_that_the_disk_does_not_take_is_not_noted_as_done() {
+    const IO: [u8; 4] = [0, 0, 0, 5];
+    let home = Home::new();
+    fs::create_dir(home.path("state")).unwrap();
+    fs::set_permissions(home.path("state"), Permissions::from_mode(0o700)).unwrap();
+    let (release, until) = mpsc::channel();
+    drop(release);
+    let disk = Held { until: Mutex::new(until), fails: true };
+    let (running, address, _) = in_process(&home, "state", disk);
+    let mkdir = call(1, MKDIR, &root(address), "folder");
+    let mut stream = TcpStream::connect(address).unwrap();
+    let reply = over(&mut stream, &mkdir);
+    assert_eq!(reply[24..28], IO, "{reply:?}");
+    // A status, and no attributes of the directory before and after.
+    assert_eq!(reply.len(), 24 + 12);
+    assert_eq!(over(&mut stream, &mkdir), reply);
+    running.stop(PATIENCE);
+    // The next server knows the call as a failed one.
+    let (release, until) = mpsc::channel();
+    drop(release);
+    let disk = Held { until: Mutex::new(until), fails: false };
+    let (running, address, known) = in_process(&home, "state", disk);
+    assert_eq!(known, 1);
+    assert_eq!(over_stream(address, &mkdir), reply);
+    running.stop(PATIENCE);
+}
+
+fn until(is_so: impl Fn() -> bool) {
+    let end = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < end, "it does not come about");
+        thread::sleep(Duration::from_millis(5));
+    }
 }

@@ -12,6 +12,11 @@ pub trait Notebook: Send + Sync {
     /// The note is safe from the end of the process when this returns. It must not wait for a disk.
     /// A note that cannot be taken is lost, and no more than that.
     fn write(&self, slot: u32, given: Time, note: &[u8]);
+
+    /// Puts a marked note in a slot: the change is made, and may not be on stable storage. A later
+    /// start must put the change on stable storage before it believes the note. A notebook without
+    /// marks does nothing.
+    fn write_made(&self, _slot: u32, _given: Time, _note: &[u8]) {}
 }
 
 /// A note as it was found in a notebook.

@@ -125,6 +125,19 @@ pub(crate) fn ask_again<P: Procedure>(xid: Xid, mut writer: Writer) -> Message {
     writer.finish()
 }
 
+/// The reply of a procedure whose change failed to reach stable storage.
+pub(crate) fn unsettled<P: Procedure>(
+    errors: Errors,
+    xid: Xid,
+    error: FsError,
+    mut writer: Writer,
+) -> Message {
+    Reply { xid, status: ReplyStatus::Success }.encode(&mut writer);
+    P::Dialect::failed(errors.word(error), &mut writer);
+    P::Failed::default().encode(&mut writer);
+    writer.finish()
+}
+
 /// Results without a status: those of procedures that cannot fail.
 pub(crate) struct Plain;
 

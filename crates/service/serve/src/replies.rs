@@ -1,6 +1,7 @@
 //! The replies that are kept for callers that ask again, a shard for each group of clients, so
 //! that no lock is taken by every call.
 
+use core::future::poll_fn;
 use core::hash::Hasher as _;
 use core::net::{IpAddr, SocketAddr};
 use std::collections::BTreeMap;
@@ -10,11 +11,12 @@ use bytes::Bytes;
 use futures_channel::oneshot;
 use leasehold_base::limits::{REPLIES_BYTES_MAX, REPLIES_MAX, REPLY_AGE_MAX};
 use leasehold_base::units::{ConnectionId, Time};
-use leasehold_base::xdr::{Encode as _, Reader, Writer, decode_all};
+use leasehold_base::xdr::{Encode as _, Message, Reader, Writer, decode_all};
 use leasehold_core::replies::{
-    Call, Counts, Effect, Event, Harm, Limits, Note, Origin, Replies, Ticket,
+    Call, Counts, Effect, Event, Harm, Limits, Note, Origin, Replies, Standing, Ticket,
 };
-use leasehold_fs::{Answer, Caller};
+use leasehold_fs::unsettled::{Wait, taking};
+use leasehold_fs::{Answer, Caller, FsError};
 use leasehold_wire::rpc;
 use siphasher::sip::SipHasher13;
 
@@ -239,9 +241,9 @@ impl State {
         let mut caller = None;
         for effect in self.effects.drain(..) {
             match effect {
-                Effect::Note { slot, given, note } => {
+                Effect::Note { slot, given, note, change } => {
                     if let Some(pages) = &mut self.pages {
-                        pages.write(slot, given, &note);
+                        pages.write(slot, given, &note, change);
                     }
                 }
                 Effect::Release(ticket, reply) => {
@@ -260,13 +262,17 @@ impl State {
 }
 
 impl Pages {
-    fn write(&mut self, slot: u32, given: Time, note: &Note) {
+    fn write(&mut self, slot: u32, given: Time, note: &Note, change: Standing) {
         let mut writer = core::mem::take(&mut self.writer);
         note.encode(&mut writer);
         let written = writer.finish();
         // A reply to a change is short, so nothing is carried apart.
         let (.., words) = written.parts();
-        self.notebook.write(self.first_slot + slot, given, words);
+        let slot = self.first_slot + slot;
+        match change {
+            Standing::Made => self.notebook.write_made(slot, given, words),
+            Standing::Done => self.notebook.write(slot, given, words),
+        }
         self.writer = written.into_writer();
     }
 }
@@ -290,14 +296,50 @@ pub(crate) struct Started {
 }
 
 impl Started {
-    /// Keeps the reply of the call when it is done.
-    pub(crate) fn run(self, running: Running) -> Response {
-        let reply = Answer::later(async move {
-            let reply = running.await?;
+    /// Keeps the reply of the call when it is done. With `failed`, which writes the reply of a change
+    /// that does not reach stable storage, notes the reply as soon as the change is made.
+    pub(crate) fn run(
+        self,
+        running: Running,
+        failed: Option<impl FnOnce(FsError, Writer) -> Message + Send + 'static>,
+    ) -> Response {
+        let reply = match failed {
+            Some(failed) => self.noting(running, failed),
+            None => Answer::later(async move {
+                let reply = running.await?;
+                self.done(reply.to_bytes());
+                Some(reply)
+            }),
+        };
+        Response { reply, must_end: true }
+    }
+
+    fn noting(
+        self,
+        mut running: Running,
+        failed: impl FnOnce(FsError, Writer) -> Message + Send + 'static,
+    ) -> Answer<'static, Option<Message>> {
+        Answer::later(async move {
+            let mut waits: Vec<Wait> = Vec::new();
+            let polled = poll_fn(|context| taking(&mut waits, || running.as_mut().poll(context)));
+            let mut reply = polled.await?;
+            if !waits.is_empty() {
+                self.made(reply.to_bytes());
+            }
+            let mut settled = Ok(());
+            for wait in waits {
+                settled = settled.and(wait.await);
+            }
+            if let Err(error) = settled {
+                reply = failed(error, reply.into_writer());
+            }
             self.done(reply.to_bytes());
             Some(reply)
-        });
-        Response { reply, must_end: true }
+        })
+    }
+
+    fn made(&self, reply: Bytes) {
+        self.shard.turn(|state| state.step(self.at, Event::Made { ticket: self.ticket, reply }));
     }
 
     fn done(mut self, reply: Bytes) {

@@ -305,7 +305,9 @@ impl Service {
             return Answer::Later(run(message, writer)).into();
         };
         match self.replies.admit(&arrival, &call, &sender, harm, (&message, head_bytes)) {
-            Admitted::Runs(started) => started.run(run(message, writer)),
+            Admitted::Runs(started) => {
+                started.run(run(message, writer), row.when_unsettled(harm, xid))
+            }
             Admitted::Answered(response) => response,
             // On a stream it would wait for long before it asks again by itself.
             Admitted::Refused if row.later() == Later::Said && arrival.connection.is_some() => {

@@ -8,8 +8,11 @@ use leasehold_wire::rpc::{ReplyStatus, Versions};
 
 use crate::errors::Errors;
 use crate::leases::{nqnfs, program};
-use crate::procedure::{Dialect as _, Handler, Procedure, ask_again, handler};
+use crate::procedure::{Dialect as _, Handler, Procedure, ask_again, handler, unsettled};
 use crate::{mount, nfs2, nfs3};
+
+/// A function that writes the reply of a change that did not reach stable storage.
+type Unsettled = fn(Errors, Xid, FsError, Writer) -> Message;
 
 /// The number of the procedure of every program that does nothing (RFC 5531 12.1).
 pub(crate) const NULL: u32 = 0;
@@ -60,6 +63,9 @@ pub struct Row {
     nqnfs: Handler,
     /// Writes the reply that has a caller ask again later, for what is [`Later::Said`].
     pub(crate) ask_again: fn(Xid, Writer) -> Message,
+    /// Writes the reply of a change that did not reach stable storage. None for a reply with further
+    /// results, as in programs with leases: there the store itself waits.
+    unsettled: Option<Unsettled>,
 }
 
 /// The use that a client has for a procedure at an iod, where a metaserver has sent the client.
@@ -176,7 +182,19 @@ impl Row {
             leased: program::handler::<P>,
             nqnfs: nqnfs::handler::<P>,
             ask_again: ask_again::<P>,
+            unsettled: Some(unsettled::<P>),
         }
+    }
+
+    /// Writes the reply of a call whose change did not reach stable storage; None for a call whose
+    /// reply is not noted before the sync.
+    pub(crate) fn when_unsettled(
+        &self,
+        harm: Harm,
+        xid: Xid,
+    ) -> Option<impl FnOnce(FsError, Writer) -> Message + Send + use<>> {
+        let (write, errors) = (self.unsettled.filter(|_| harm == Harm::Always)?, self.errors);
+        Some(move |error, writer| write(errors, xid, error, writer))
     }
 
     /// What becomes of it when it has to wait for too long.
@@ -227,6 +245,7 @@ impl Row {
             leased: self.leased,
             nqnfs: self.nqnfs,
             ask_again,
+            unsettled: None,
         }
     }
 

@@ -29,7 +29,7 @@ impl Home {
     }
 
     fn open_with(&self, changes: Changes) -> (Notebook, Vec<Noted>) {
-        Notebook::open(self.0.path(), changes, NOW).expect("the notebook opens")
+        Notebook::open(self.0.path(), changes, NOW, || true).expect("the notebook opens")
     }
 
     fn found(&self) -> Vec<Noted> {
@@ -168,7 +168,7 @@ fn after_a_boot_a_note_is_as_old_as_at_the_end_of_its_own() {
     assert_eq!(home.found(), old);
     // From now on they are of this boot, and time passes for them.
     let later = NOW + Duration::from_secs(60);
-    let found = Notebook::open(home.0.path(), Changes::Stable, later).expect("it opens").1;
+    let found = Notebook::open(home.0.path(), Changes::Stable, later, || true).expect("it opens").1;
     assert_eq!(found, old);
 }
 
@@ -213,7 +213,8 @@ fn no_note_is_from_the_future_or_from_before_the_clock() {
 fn two_servers_do_not_write_in_one_notebook() {
     let home = Home::new();
     let (notebook, _) = home.open();
-    let error = Notebook::open(home.0.path(), Changes::Stable, NOW).expect_err("it is taken");
+    let error =
+        Notebook::open(home.0.path(), Changes::Stable, NOW, || true).expect_err("it is taken");
     assert!(error.to_string().contains("another server has them"), "{error}");
     drop(notebook);
     home.open();
@@ -237,4 +238,73 @@ fn only_the_servers_user_reads_it() {
     home.open();
     let mode = fs::metadata(home.0.path().join(NAME)).expect("it is there").permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
+}
+
+#[test]
+fn marked_notes_count_after_a_successful_sync_in_the_same_boot_only() {
+    let home = Home::new();
+    let open = |changes, sync: bool| {
+        let mut asked = false;
+        let sync = || {
+            asked = true;
+            sync
+        };
+        let opened = Notebook::open(home.0.path(), changes, NOW, sync).expect("it opens");
+        (opened.0, opened.1, asked)
+    };
+    let (notebook, ..) = open(Changes::Stable, true);
+    write(&notebook, &three()[..2]);
+    let made = &three()[2];
+    notebook.write_made(made.slot, made.given, &made.note);
+    drop(notebook);
+    // A failed sync may have lost the change, and the kernel reports that failure to no later sync.
+    let (notebook, found, asked) = open(Changes::Stable, false);
+    assert_eq!((&found[..], asked), (&three()[..2], true));
+    drop(notebook);
+    let (notebook, found, asked) = open(Changes::Stable, true);
+    assert_eq!((&found[..], asked), (&three()[..2], false));
+    notebook.write_made(made.slot, made.given, &made.note);
+    drop(notebook);
+    let (notebook, found, asked) = open(Changes::Stable, true);
+    assert_eq!((&found[..], asked), (&three()[..], true));
+    drop(notebook);
+    // The start after a successful sync needs no further sync.
+    let (notebook, found, asked) = open(Changes::Stable, false);
+    assert_eq!((&found[..], asked), (&three()[..], false));
+    // The note of the finished call replaces the marked note.
+    notebook.write_made(0, ago(1), b"made");
+    notebook.write(0, ago(1), b"done");
+    drop(notebook);
+    let (notebook, found, asked) = open(Changes::Stable, false);
+    assert_eq!((found.len(), &found[0].note[..], asked), (3, &b"done"[..], false));
+    // A crash of the machine may have lost the change.
+    notebook.write_made(1, ago(1), b"made");
+    drop(notebook);
+    let mut bytes = home.bytes();
+    bytes[SLOT_BYTES + BOOT_AT] ^= 1;
+    let (head, note) = bytes[SLOT_BYTES..].split_at(NOTE_AT);
+    let sum = checksum(1, &head[..CHECKSUM_AT], &note[..4]).to_be_bytes();
+    bytes[SLOT_BYTES + CHECKSUM_AT..SLOT_BYTES + NOTE_AT].copy_from_slice(&sum);
+    home.put(&bytes);
+    let (_, found, asked) = open(Changes::Stable, true);
+    assert_eq!((found.len(), asked), (2, false));
+}
+
+/// A start that is killed during its sync cannot tell the next start whether the sync failed.
+#[test]
+fn a_start_removes_marked_notes_before_it_syncs() {
+    let home = Home::new();
+    let (notebook, _) = home.open();
+    notebook.write_made(0, ago(1), b"made");
+    drop(notebook);
+    let mut during = Vec::new();
+    let sync = || {
+        during = home.bytes();
+        true
+    };
+    let opened = Notebook::open(home.0.path(), Changes::Stable, NOW, sync).expect("it opens");
+    assert_eq!(opened.1.len(), 1);
+    drop(opened);
+    assert!(during.iter().all(|byte| *byte == 0), "the kill leaves no note");
+    assert_eq!(home.found().len(), 1, "the note is back after the sync");
 }

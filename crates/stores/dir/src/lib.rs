@@ -46,6 +46,7 @@ mod write;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use leasehold_fs::{Blocking, Disturbance, FsError, ObjectId, Verifier};
 use rustix::io::Errno;
@@ -146,6 +147,13 @@ impl DirStore {
         Ok(Self { volume: Arc::new(Volume::open(path, options, syncer)?), done })
     }
 
+    /// Lets the owner of a call wait for stable storage in place of the store
+    /// ([`leasehold_fs::unsettled`]) from now on, until the store loses data. A store under another
+    /// store must not do so, since the upper store takes a finished change for a stable one.
+    pub fn hand_over_waits(&self) {
+        self.volume.syncs.hands_over.store(true, Ordering::Relaxed);
+    }
+
     /// Closes files that were open for writing and were not written since the last call, so that
     /// programs on this machine can be run from them, and watches directories no more that were
     /// not changed since. Directories are asked anew whether they are still in the export. To be
@@ -182,6 +190,16 @@ impl DirStore {
     #[must_use]
     pub fn settle(&self) -> Option<Verifier> {
         self.volume.settle()
+    }
+
+    /// Puts on stable storage all changes that an earlier server made in this boot of the machine;
+    /// sleeps.
+    ///
+    /// # Errors
+    /// What the kernel reports, and [`FsError::ReadOnly`] on a read-only file system: a file system
+    /// that gave up its journal is read-only, and syncs of it can succeed without the changes.
+    pub fn sync_earlier_changes(&self) -> Result<(), FsError> {
+        self.volume.sync_earlier_changes()
     }
 
     /// Puts on the disk all that was done before; sleeps.

@@ -36,6 +36,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
 use futures_channel::oneshot;
+use leasehold_fs::unsettled::{Wait, hand_over};
 use leasehold_fs::{
     Answer, Blocking, Changed, Committed, FsError, ObjectId, Verifier, Wcc, others_first,
 };
@@ -197,6 +198,8 @@ pub(crate) struct Syncs {
     syncer: Box<dyn Syncer>,
     start: Verifier,
     losses: AtomicU64,
+    /// True if the owner of a call may wait for the syncs of its changes in place of the store.
+    pub(crate) hands_over: AtomicBool,
     behind: Behind,
     shards: Box<[Shard]>,
 }
@@ -265,7 +268,8 @@ impl Syncs {
     ) -> Self {
         let shards = (0..SHARDS).map(|_| Shard::default()).collect();
         let (losses, behind) = (AtomicU64::new(0), Behind::default());
-        Self { durability, blocking, syncer, start, losses, behind, shards }
+        let hands_over = AtomicBool::new(false);
+        Self { durability, blocking, syncer, start, losses, hands_over, behind, shards }
     }
 
     /// Begins a change, before anything is changed.
@@ -297,7 +301,16 @@ impl Syncs {
 
     /// Syncs the whole file system; a failure counts as a loss.
     pub(crate) fn sync_all(&self, file: BorrowedFd<'_>) -> Result<(), FsError> {
-        self.syncer.sync(file, Extent::FileSystem).map_err(|_| {
+        self.sync_at_once(file, Extent::FileSystem)
+    }
+
+    /// Syncs one file; a failure counts as a loss.
+    pub(crate) fn sync_object(&self, file: BorrowedFd<'_>) -> Result<(), FsError> {
+        self.sync_at_once(file, Extent::Object)
+    }
+
+    fn sync_at_once(&self, file: BorrowedFd<'_>, extent: Extent) -> Result<(), FsError> {
+        self.syncer.sync(file, extent).map_err(|_| {
             self.losses.fetch_add(1, Ordering::SeqCst);
             FsError::Io
         })
@@ -547,18 +560,33 @@ impl Change {
             return Answer::now(changed);
         }
         Answer::later(async move {
-            // What came together with this joins the same sync.
-            others_first().await;
-            // All start before one is waited for.
-            let waits: Vec<_> = self.joined.into_iter().map(Joined::wait).collect();
-            let Changed { mut result, wcc } = changed;
-            for wait in waits {
-                if let Err(error) = wait.await {
-                    result = Err(error);
-                }
-            }
+            let Changed { result, wcc } = changed;
+            // The kernel reports a loss once, so a later start could not learn of a loss that this
+            // server knows of: from the first loss on, the store waits itself.
+            let has_lost = self.syncs.losses.load(Ordering::SeqCst) != 0;
+            let hands_over = self.syncs.hands_over.load(Ordering::Relaxed) && !has_lost;
+            let wait: Wait = Box::pin(self.settled());
+            let handed_over = if hands_over { hand_over(wait) } else { Err(wait) };
+            let result = match handed_over {
+                // The owner of the call waits, and answers for the outcome.
+                Ok(()) => result,
+                Err(wait) => wait.await.and(result),
+            };
             Changed { result, wcc }
         })
+    }
+
+    /// Waits until the change is on stable storage.
+    async fn settled(self) -> Result<(), FsError> {
+        // Changes that came at the same time join the same sync.
+        others_first().await;
+        // All syncs start before the first one is waited for.
+        let waits: Vec<_> = self.joined.into_iter().map(Joined::wait).collect();
+        let mut settled = Ok(());
+        for wait in waits {
+            settled = settled.and(wait.await);
+        }
+        settled
     }
 
     /// Answers a COMMIT: with the verifier behind the sync, so that a loss before it shows.

@@ -8,7 +8,7 @@ use std::thread;
 
 use leasehold_base::units::FileSystemId;
 use leasehold_fs::{Attributes, Blocking, FileType, FsError, ObjectId, Properties, Verifier};
-use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::fs::{CWD, Mode, OFlags, StatVfsMountFlags, fstatvfs, openat};
 use rustix::io::Errno;
 use rustix::path::DecInt;
 
@@ -342,6 +342,18 @@ impl Volume {
     pub(crate) fn settle(&self) -> Option<Verifier> {
         let open = self.descriptors.all().map(|object| object.descriptor());
         self.syncs.settle(open.filter(|descriptor| descriptor.is_dirty()).collect())
+    }
+
+    /// Syncs the whole file system, with proof that it still takes changes.
+    pub(crate) fn sync_earlier_changes(&self) -> Result<(), FsError> {
+        let root = self.root.descriptor();
+        let known = fstatvfs(root.as_fd()).map_err(meaning)?;
+        if known.f_flag.contains(StatVfsMountFlags::RDONLY) {
+            return Err(FsError::ReadOnly);
+        }
+        // ext4 reports an aborted journal by fsync also where syncfs succeeds.
+        self.syncs.sync_object(root.as_fd())?;
+        self.sync_all()
     }
 
     /// Syncs the whole file system.

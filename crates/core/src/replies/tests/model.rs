@@ -13,11 +13,11 @@ struct Row {
 
 #[derive(Debug)]
 enum RowState {
-    Running { ticket: Ticket, waited_for: bool },
+    Running { ticket: Ticket, waited_for: bool, slot: Option<u32> },
     Kept { since: Time, number: u64, slot: Option<u32>, reply: Bytes },
 }
 
-/// Rules 1 to 9, as they are written.
+/// Rules 1 to 10, as they are written.
 #[derive(Debug)]
 pub(super) struct Model {
     limits: Limits,
@@ -53,6 +53,7 @@ impl Model {
                 self.call(now, (origin, connection), call, harm)
             }
             Event::Done { ticket, reply } => self.done(now, ticket, &reply),
+            Event::Made { ticket, reply } => self.made(now, ticket, &reply),
             Event::Recalled { slot, given, note } => {
                 if now.since(given) < age && (slot as usize) < self.limits.entries {
                     self.recall(slot, given, note);
@@ -76,16 +77,33 @@ impl Model {
         }
     }
 
+    fn free_slot(&self) -> Option<u32> {
+        (0..).find(|slot| self.rows.iter().all(|row| row.slot() != Some(*slot)))
+    }
+
+    fn made(&mut self, now: Time, ticket: Ticket, reply: &Bytes) -> Vec<Effect> {
+        let free = self.free_slot();
+        let row = self.rows.iter_mut().find(|row| row.ticket() == Some(ticket));
+        let row = row.expect("it runs");
+        if row.harm == Harm::Late || row.slot().is_some() {
+            return vec![];
+        }
+        if let RowState::Running { slot, .. } = &mut row.state {
+            *slot = free;
+        }
+        free.map(|slot| row.note(slot, now, reply, Standing::Made)).into_iter().collect()
+    }
+
     fn done(&mut self, now: Time, ticket: Ticket, reply: &Bytes) -> Vec<Effect> {
         self.kept += 1;
         let number = self.kept;
-        let free = (0..).find(|slot| self.rows.iter().all(|row| row.slot() != Some(*slot)));
+        let free = self.free_slot();
         let row = self.rows.iter_mut().find(|row| row.ticket() == Some(ticket));
         let row = row.expect("it runs");
         let waited_for = row.waited_for();
-        let slot = free.filter(|_| row.harm == Harm::Always);
+        let slot = row.slot().or(free).filter(|_| row.harm == Harm::Always);
         let mut effects: Vec<Effect> =
-            slot.map(|slot| row.note(slot, now, reply)).into_iter().collect();
+            slot.map(|slot| row.note(slot, now, reply, Standing::Done)).into_iter().collect();
         row.state = RowState::Kept { since: now, number, slot, reply: reply.clone() };
         self.fit_bytes();
         if waited_for {
@@ -130,7 +148,7 @@ impl Model {
             }
             let ticket = Ticket(self.tickets);
             self.tickets += 1;
-            let state = RowState::Running { ticket, waited_for: false };
+            let state = RowState::Running { ticket, waited_for: false, slot: None };
             self.rows.push(Row { origin, call, connection, harm, state });
             return vec![Effect::Execute(ticket)];
         };
@@ -140,7 +158,7 @@ impl Model {
             RowState::Running { .. } if matches!(origin.port, Port::Datagram(_)) => {
                 vec![Effect::Drop]
             }
-            RowState::Running { ticket, waited_for } => {
+            RowState::Running { ticket, waited_for, .. } => {
                 *waited_for = true;
                 vec![Effect::Wait(*ticket)]
             }
@@ -148,7 +166,7 @@ impl Model {
                 self.kept += 1;
                 (*since, *number) = (now, self.kept);
                 let (slot, reply) = (*slot, reply.clone());
-                let note = slot.map(|slot| row.note(slot, now, &reply));
+                let note = slot.map(|slot| row.note(slot, now, &reply, Standing::Done));
                 note.into_iter().chain([Effect::Resend(reply)]).collect()
             }
         }
@@ -218,14 +236,13 @@ impl Row {
 
     fn slot(&self) -> Option<u32> {
         match self.state {
-            RowState::Running { .. } => None,
-            RowState::Kept { slot, .. } => slot,
+            RowState::Running { slot, .. } | RowState::Kept { slot, .. } => slot,
         }
     }
 
-    fn note(&self, slot: u32, given: Time, reply: &Bytes) -> Effect {
+    fn note(&self, slot: u32, given: Time, reply: &Bytes, change: Standing) -> Effect {
         let note = Note { origin: self.origin, call: self.call, reply: reply.clone() };
-        Effect::Note { slot, given, note }
+        Effect::Note { slot, given, note, change }
     }
 
     fn age(&self) -> Option<(Time, u64)> {

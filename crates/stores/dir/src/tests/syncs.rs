@@ -5,8 +5,9 @@ use std::thread;
 use std::time::Duration;
 
 use bytes::Bytes;
+use leasehold_fs::unsettled::taking;
 use leasehold_fs::{
-    Changed, FsError, Inline, NewFile, ObjectId, SetAttributes, Stability, Store, Verifier,
+    Answer, Changed, FsError, Inline, NewFile, ObjectId, SetAttributes, Stability, Store, Verifier,
     WriteDone,
 };
 
@@ -413,4 +414,41 @@ fn idle_file_is_closed(world: &World) {
         world.store.close_idle();
     }
     assert_eq!(reach(), Reach::Name);
+}
+
+/// A start believes notes of unsynced changes of the server before only if these syncs succeed.
+#[test]
+fn earlier_changes_are_stable_only_if_each_sync_succeeds() {
+    let script = Script::default();
+    let world = script.world();
+    assert_eq!(world.store.sync_earlier_changes(), Ok(()));
+    let extents: Vec<_> = script.take().into_iter().map(|(extent, _)| extent).collect();
+    assert_eq!(extents, [Extent::Object, Extent::FileSystem]);
+    script.change(|state| state.is_failing = true);
+    assert_eq!(world.store.sync_earlier_changes(), Err(FsError::Io));
+}
+
+#[test]
+fn no_wait_is_handed_over_once_data_is_lost() {
+    let script = Script::default();
+    let world = script.world();
+    let file = world.file("a");
+    world.store.hand_over_waits();
+    script.take();
+    let stable_write = || {
+        let mut waits = Vec::new();
+        let done = taking(&mut waits, || write(&world, file, Stability::FileSync).result);
+        (done.map(|done| done.stability), waits)
+    };
+    script.change(|state| state.is_failing = true);
+    let (done, mut waits) = stable_write();
+    assert_eq!(done, Ok(Stability::FileSync), "the owner of the call waits");
+    assert_eq!(script.take(), [], "no sync has begun");
+    assert_eq!(wait(Answer::Later(waits.remove(0))), Err(FsError::Io));
+    // The store waits itself from the first loss on.
+    let (done, waits) = stable_write();
+    assert_eq!((done, waits.len()), (Err(FsError::Io), 0));
+    script.change(|state| state.is_failing = false);
+    let (done, waits) = stable_write();
+    assert_eq!((done, waits.len()), (Ok(Stability::FileSync), 0));
 }
