@@ -12,6 +12,7 @@ use leasehold_fs::{
     Store, Wanted,
 };
 use rustix::fs::fgetxattr;
+use rustix::thread::CapabilitySet;
 
 use super::harness::{Make, World, name, superuser, user, wait};
 use crate::Durability;
@@ -251,6 +252,29 @@ fn opening_a_store_keeps_the_identity_of_the_thread() {
         drop(world);
     });
     opened.join().expect("no panic");
+}
+
+/// A thread that does a call of a store acts as callers from then on, and could not write the server's own
+/// files. The shell knows such a thread by the capability that the thread has given up.
+#[test]
+fn a_thread_that_does_a_call_gives_up_the_mark_of_own_work() {
+    let is_marked = || {
+        let sets = rustix::thread::capabilities(None).expect("the kernel tells a thread its own");
+        sets.effective.contains(CapabilitySet::SYS_CHROOT)
+    };
+    if !is_marked() {
+        // An ordinary user's threads have one identity.
+        assert!(!rustix::process::geteuid().is_root(), "root has the capability in containers");
+        return;
+    }
+    let opened = std::thread::spawn(move || {
+        assert!(is_marked(), "a new thread has the capabilities of the thread that starts it");
+        let world = World::new();
+        wait(world.store.getattr(&world.store.root())).expect("it is there");
+        is_marked()
+    });
+    assert!(!opened.join().expect("no panic"));
+    assert!(is_marked(), "no other thread changes");
 }
 
 #[test]
