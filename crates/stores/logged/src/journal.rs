@@ -177,7 +177,9 @@ impl Journal {
         queue.logged.contains_key(object).then_some(queue.next)
     }
 
-    /// Writes until nobody waits.
+    /// Writes until nobody waits, or until a half is full. A pool may begin jobs that a job asks for
+    /// only at the end of that job, so the job ends there: it must not wait for a half that another
+    /// job of its own is to free.
     fn run(self: &Arc<Self>) {
         while let Some(batch) = self.next_batch() {
             let (result, closed) = self.put(&batch);
@@ -186,8 +188,10 @@ impl Journal {
                 let _ = entry.answer.send(result);
             }
             if let Some(closed) = closed {
-                let journal = Arc::clone(self);
-                self.blocking.run(Box::new(move || journal.put_on_disk(closed)));
+                let (freeing, writing) = (Arc::clone(self), Arc::clone(self));
+                self.blocking.run(Box::new(move || freeing.put_on_disk(closed)));
+                self.blocking.run(Box::new(move || writing.run()));
+                return;
             }
         }
     }

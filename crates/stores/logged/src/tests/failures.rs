@@ -1,8 +1,10 @@
 //! A log or a file system that fails, a log that is damaged, one that is full.
 
-use std::sync::Arc;
+use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
+use std::time::Duration;
 
 use bytes::Bytes;
 use leasehold_base::random::Random;
@@ -16,6 +18,7 @@ use super::device::Device;
 use super::forgetful::Forgetful;
 use super::power_cuts::{Machine, name, superuser};
 use crate::format::Owner;
+use crate::record::Record;
 use crate::{Event, Logged, OpenError, SIZE_MIN, Standing};
 
 fn create(store: &Logged, text: &str) -> Result<ObjectId, FsError> {
@@ -272,6 +275,39 @@ impl Blocking for Elsewhere {
     fn run(&self, job: Job) {
         thread::spawn(job);
     }
+}
+
+/// A single thread, which begins the jobs that a job asks for after that job.
+#[derive(Default)]
+struct InTurn(Mutex<VecDeque<Job>>);
+
+impl Blocking for InTurn {
+    fn run(&self, job: Job) {
+        self.0.lock().expect("no panic").push_back(job);
+    }
+}
+
+/// With so many calls at once, the job that writes the log waited for a half. The job that was to
+/// free that half waited for the end of the first job.
+#[test]
+fn a_log_that_is_too_small_for_all_calls_at_once_waits_for_no_later_job() {
+    let pool = Arc::new(InTurn::default());
+    let machine = Machine { blocking: Arc::<InTurn>::clone(&pool), ..Machine::new() };
+    let store = machine.start().expect("the log can be made");
+    let data = Bytes::from(vec![7; 1 << 20]);
+    let record = Record::Written { object: store.root(), offset: 0, length: 1 << 20, state: None };
+    // Twice as much as the log holds.
+    let written: Vec<_> = (0..16).map(|_| store.journal.add(&record, data.clone())).collect();
+    let (sender, ended) = mpsc::channel();
+    thread::spawn(move || {
+        let next = || pool.0.lock().expect("no panic").pop_front();
+        while let Some(job) = next() {
+            job();
+        }
+        sender.send(()).expect("the test waits");
+    });
+    ended.recv_timeout(Duration::from_secs(60)).expect("no job waits for a later job");
+    assert!(written.into_iter().all(|written| block_on(written) == Ok(Ok(()))));
 }
 
 /// To note it means to wait for whoever writes the log, and to write it: nothing for an event loop.
