@@ -5,14 +5,18 @@
 //! - What was not written whole ends the file: it was said to nobody. A checksum covers each record
 //!   with the place where it stands.
 //! - Who comes while others are written shares the next sync.
-//! - The file is rewritten at a start with what still counts, whole or not at all.
+//! - A full disk that gets room again takes records again. Records that the disk refused go before
+//!   the next records, since no record may follow a gap; their callers got a failure before. After a
+//!   failed sync the file takes no more records: the kernel may have dropped stored bytes.
+//! - The file is rewritten at a start with what still counts, whole or not at all. On a full disk the
+//!   file stays as it is, and takes further records.
 //!
 //! It is a line that says what it is, and records: the length (4), the checksum (8), the bytes.
 
 use std::fs::{self, File, OpenOptions};
 use std::hash::Hasher as _;
 use std::io::{self, ErrorKind, Read as _, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
@@ -30,6 +34,9 @@ use crate::private;
 pub const MAGIC: &[u8] = b"leasehold records 1\n";
 
 const HEAD_BYTES: usize = 12;
+
+/// The most bytes of refused records that wait in memory for room.
+const REFUSED_BYTES_MAX: usize = 1 << 20;
 
 /// How long a record waits that nobody waits for.
 const SOON: Duration = Duration::from_millis(100);
@@ -66,27 +73,35 @@ impl Records {
         let lock = private::open_beside(&path.with_extension("lock"), flags)?;
         flock(&lock, FlockOperation::NonBlockingLockExclusive)
             .map_err(|_| io::Error::new(ErrorKind::AddrInUse, "another process has it"))?;
-        let found = match private::open_beside(path, OFlags::RDONLY) {
+        let (found, old) = match private::open_beside(path, OFlags::RDWR) {
             Ok(mut file) => {
                 let mut bytes = Vec::new();
                 file.read_to_end(&mut bytes)?;
-                read(&bytes.into())?
+                let (found, end) = read(&bytes.into())?;
+                (found, Some((file, end)))
             }
-            Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
+            Err(error) if error.kind() == ErrorKind::NotFound => (Vec::new(), None),
             Err(error) => return Err(error),
         };
         let compacted = compact(found)?;
-        let file = rewrite(path, &compacted)?;
-        let position = file.metadata()?.len();
+        let (file, position) = match (rewrite(path, &compacted), old) {
+            (Err(error), Some((file, end))) if is_full(&error) => {
+                tracing::warn!(path = %path.display(), %error, "records are kept, and not compacted");
+                // The bytes behind the last whole record were said to nobody.
+                file.set_len(end)?;
+                (file, end)
+            }
+            (rewritten, _) => rewritten?,
+        };
         let (sender, receiver) = mpsc::channel::<Added>();
-        let writer = Writer { file, position, sync };
+        let writer = Writer { file, position, refused: Vec::new(), sync };
         let writing = Some(own::spawn("records", move || writer.run(&receiver))?);
         let records = compacted.into_iter().map(Bytes::from).collect();
         Ok((Self { sender: Some(sender), writing, _lock: lock }, records))
     }
 
     /// Adds records behind all that were added before; `now` where somebody waits for it. It is
-    /// told when they are stored, and never if they cannot be.
+    /// told when they are stored, and never if the disk refuses them now.
     pub fn append(&self, records: Vec<Vec<u8>>, now: bool) -> oneshot::Receiver<()> {
         let (stored, receiver) = oneshot::channel();
         // When the thread has ended, for a disk that failed, nobody is told.
@@ -109,7 +124,10 @@ impl Drop for Records {
 
 struct Writer {
     file: File,
+    /// The end of the records that are written.
     position: u64,
+    /// Framed records for the place behind `position`, which the disk refused.
+    refused: Vec<u8>,
     sync: bool,
 }
 
@@ -125,27 +143,47 @@ impl Writer {
                 }
             }
             batch.extend(receiver.try_iter());
-            if let Err(error) = self.write(&batch) {
-                tracing::error!(%error, "records cannot be stored, and are refused from now on");
-                return;
+            let had_refused = !self.refused.is_empty();
+            match self.write(&batch) {
+                // The caller may have gone.
+                Ok(()) => batch.into_iter().for_each(|added| {
+                    let _ = added.stored.send(());
+                }),
+                Err(error) if self.refused.is_empty() || self.refused.len() > REFUSED_BYTES_MAX => {
+                    tracing::error!(%error, "records cannot be stored, and are refused from now on");
+                    return;
+                }
+                Err(error) if !had_refused => {
+                    tracing::error!(%error, "the disk takes no records: the next ones try again");
+                }
+                Err(_) => {}
             }
-            // The caller may have gone.
-            batch.into_iter().for_each(|added| {
-                let _ = added.stored.send(());
-            });
+            if had_refused && self.refused.is_empty() {
+                tracing::info!("the disk takes records again");
+            }
+        }
+        if let (false, Err(error)) = (self.refused.is_empty(), self.write(&[])) {
+            tracing::error!(%error, "some records are not stored");
         }
     }
 
+    /// Writes refused records and a batch. Keeps all of them as refused if the disk does not take
+    /// the bytes, and none if the sync fails.
     fn write(&mut self, batch: &[Added]) -> io::Result<()> {
-        let mut bytes = Vec::new();
         for record in batch.iter().flat_map(|added| &added.records) {
-            let at = self.position + bytes.len() as u64;
-            frame(at, record, &mut bytes);
+            frame(self.position + self.refused.len() as u64, record, &mut self.refused);
         }
-        self.file.write_all(&bytes)?;
-        self.position += bytes.len() as u64;
+        // A write that was cut short leaves bytes that the next write replaces.
+        self.file.write_all_at(&self.refused, self.position)?;
+        self.position += self.refused.len() as u64;
+        self.refused.clear();
         if self.sync { self.file.sync_data() } else { Ok(()) }
     }
+}
+
+/// Returns true if an error says that the disk, or the share of its user, is full.
+fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
 }
 
 fn frame(at: u64, record: &[u8], to: &mut Vec<u8>) {
@@ -162,8 +200,8 @@ fn checksum(at: u64, record: &[u8]) -> u64 {
     hasher.finish()
 }
 
-/// The records of a file, up to the first that is not whole.
-fn read(file: &Bytes) -> io::Result<Vec<Bytes>> {
+/// The records of a file, up to the first that is not whole, and the place of that one.
+fn read(file: &Bytes) -> io::Result<(Vec<Bytes>, u64)> {
     if !file.starts_with(MAGIC) {
         return Err(io::Error::new(ErrorKind::InvalidData, "it holds no metadata of ours"));
     }
@@ -180,11 +218,11 @@ fn read(file: &Bytes) -> io::Result<Vec<Bytes>> {
         records.push(file.slice(start..start + length));
         at = start + length;
     }
-    Ok(records)
+    Ok((records, at as u64))
 }
 
-/// Puts a new file in place of the old one, and gives it, at its end.
-fn rewrite(path: &Path, records: &[Vec<u8>]) -> io::Result<File> {
+/// Puts a new file in place of the old one, and gives it with its length.
+fn rewrite(path: &Path, records: &[Vec<u8>]) -> io::Result<(File, u64)> {
     let new: PathBuf = path.with_extension("new");
     // A start that was cut off may have left such a file; the removal follows no link in its place.
     match fs::remove_file(&new) {
@@ -196,12 +234,15 @@ fn rewrite(path: &Path, records: &[Vec<u8>]) -> io::Result<File> {
     for record in records {
         frame(bytes.len() as u64, record, &mut bytes);
     }
-    file.write_all(&bytes)?;
-    file.sync_all()?;
+    if let Err(error) = file.write_all(&bytes).and_then(|()| file.sync_all()) {
+        // The rest of the start may need the room.
+        drop(fs::remove_file(&new));
+        return Err(error);
+    }
     fs::rename(&new, path)?;
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     File::open(folder.unwrap_or(Path::new(".")))?.sync_all()?;
-    Ok(file)
+    Ok((file, bytes.len() as u64))
 }
 
 #[cfg(test)]
@@ -265,6 +306,54 @@ mod tests {
         std::os::unix::fs::PermissionsExt::set_mode(&mut mode, 0o620);
         fs::set_permissions(&path, mode).expect("it is the test's own");
         assert!(Records::open(&path, true, |_| Ok(Vec::new())).is_err());
+    }
+
+    /// A full disk must lose no record that was said to be stored, and the file must take records
+    /// again once the disk has room.
+    #[test]
+    fn a_full_disk_takes_records_again_once_there_is_room() {
+        let folder = tempfile::tempdir().expect("there is room");
+        let path = folder.path().join("names");
+        let (records, _) = open(&path);
+        block_on(records.append(vec![b"one".to_vec()], true)).expect("it is stored");
+        drop(records);
+        let file = private::open_beside(&path, OFlags::RDWR).expect("it is there");
+        let position = file.metadata().expect("it is there").len();
+        let full = OpenOptions::new().write(true).open("/dev/full").expect("Linux has it");
+        let mut writer = Writer { file: full, position, refused: Vec::new(), sync: true };
+        let batch = |record: &[u8]| {
+            let (stored, _) = oneshot::channel();
+            [Added { records: vec![record.to_vec()], now: true, stored }]
+        };
+        for record in [b"two", b"six"] {
+            let error = writer.write(&batch(record)).expect_err("the disk is full");
+            assert!(is_full(&error), "{error}");
+        }
+        writer.file = file;
+        // A write that was cut short leaves a part of the bytes.
+        writer.file.write_all_at(&writer.refused[..7], position).expect("there is room");
+        writer.write(&batch(b"four")).expect("there is room");
+        assert!(writer.refused.is_empty());
+        assert_eq!(open(&path).1, [&b"one"[..], b"two", b"six", b"four"]);
+    }
+
+    /// The writer goes on after a refusal, and gives up at a bound of memory.
+    #[test]
+    fn each_caller_learns_of_a_full_disk() {
+        let full = OpenOptions::new().write(true).open("/dev/full").expect("Linux has it");
+        let writer = Writer { file: full, position: 0, refused: Vec::new(), sync: true };
+        let folder = tempfile::tempdir().expect("there is room");
+        let (mut records, _) = open(&folder.path().join("names"));
+        let (sender, receiver) = mpsc::channel();
+        let writing = own::spawn("records", move || writer.run(&receiver)).expect("a thread");
+        let before = records.sender.replace(sender);
+        drop(before);
+        for _ in 0..3 {
+            block_on(records.append(vec![vec![7; 1000]], true)).expect_err("the disk is full");
+        }
+        assert!(!writing.is_finished());
+        block_on(records.append(vec![vec![7; REFUSED_BYTES_MAX]], true)).expect_err("it is full");
+        writing.join().expect("no panic");
     }
 
     #[test]
